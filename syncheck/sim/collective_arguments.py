@@ -137,8 +137,8 @@ def _mapped(change: Callable[[torch.Tensor], torch.Tensor], value: Any) -> Any:
 
 def returns_handle(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> bool:
     """Return whether a collective was called with `async_op`. Sends and receives always count as such."""
-    asked = (argument(func, name, args, kwargs) for name in ("async_op", "asyncOp"))
-    return bool(next((value for value in asked if value is not None), True))
+    values = (argument(func, name, args, kwargs) for name in ("async_op", "asyncOp"))
+    return bool(next((value for value in values if value is not None), True))
 
 
 def copy_results(

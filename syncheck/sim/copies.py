@@ -25,7 +25,7 @@ from syncheck.source.frames import frame_at
 _ops = torch.ops.aten
 
 
-class _MovesParts(threading.local):
+class _MovingParts(threading.local):
     """State of the calling thread. `value`: a tensor with inner tensors is copying these to another device."""
 
     value = False
@@ -63,7 +63,7 @@ class Copies:
         self._launches = launches
         self._placement = placement
         self._graph_recorder = recorder
-        self._moves_parts = _MovesParts()
+        self._moving_parts = _MovingParts()
         self.specials: dict[str, Callable[..., Any]] = {
             "_to_copy": self._run_to_copy,
             "copy_": self._run_copy,
@@ -87,7 +87,7 @@ class Copies:
         if wanted.type not in {"cpu", simulated().name}:
             return func(*args, **kwargs)
         # A CPU device comes from C++ ("the tensor's own options"), or is the target of a tensor with inner tensors.
-        is_own = wanted.type == "cpu" and not self._moves_parts.value
+        is_own = wanted.type == "cpu" and not self._moving_parts.value
         target = here if is_own else self.index_of(wanted)
         kwargs = {k: v for k, v in kwargs.items() if k not in {"device", "pin_memory"}}
         if target == here:
@@ -174,11 +174,11 @@ class Copies:
 
     def _transfer_parts(self, source: torch.Tensor, target: int, **kwargs: Any) -> torch.Tensor:
         """Make a tensor with inner tensors copy these to another device, each with its own operator."""
-        before, self._moves_parts.value = self._moves_parts.value, True
+        before, self._moving_parts.value = self._moving_parts.value, True
         try:
             return _ops._to_copy.default(source.detach(), device=self.device_at(target), **kwargs)  # type: ignore[no-any-return]  # an operator
         finally:
-            self._moves_parts.value = before
+            self._moving_parts.value = before
 
     def index_of(self, device: torch.device) -> int:
         """Return the index of a virtual GPU, or HOST_DEVICE for the host."""
@@ -242,7 +242,7 @@ class Copies:
         self._launch(plan, stream, accesses, (target, source) if is_deferred else None)
         if plan.host_waits:
             what = "a copy to the host" if to is None or to.device == HOST_DEVICE else "a blocking copy"
-            self._synchronize(stream, what, is_asked_for=not non_blocking)
+            self._synchronize(stream, what, is_requested=not non_blocking)
             if is_deferred and plan.device != _end(to).device and self._deferral is not None:
                 self._deferral.host_reads([target])
         elif origin is not None and origin.device == HOST_DEVICE and origin.exported and plan.uses_host_memory:
@@ -294,13 +294,13 @@ class Copies:
             gpus.monitor.name(NamedKind.ALLOCATION, ident, name)
             self._runtime.name_findings()
 
-    def _synchronize(self, stream: StreamId, what: str, *, is_asked_for: bool) -> None:
-        """Make the host wait. `is_asked_for`: the program requested it, so that torch can warn about it."""
+    def _synchronize(self, stream: StreamId, what: str, *, is_requested: bool) -> None:
+        """Make the host wait. `is_requested`: the program requested it, so that torch can warn about it."""
         gpus = self._gpus
         if gpus.monitor.capturing(stream):
             self._runtime.reject_in_capture(what)
         self._memory.flush()
-        if is_asked_for:
+        if is_requested:
             self._runtime.wait_in_operator(stream)
         else:
             gpus.monitor.sync_stream(stream, gpus.site(), explicit=False)

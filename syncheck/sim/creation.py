@@ -42,7 +42,7 @@ class Creation:
 
     def install(self) -> None:
         """Install all replacements."""
-        of_contexts = _device_constructors()  # cached by torch: it must be computed from the original functions
+        device_constructors = _device_constructors()  # cached by torch: it must be computed from the original functions
         makers: dict[str, Callable[[Any], Any]] = {
             "tensor": self._tensor,
             "as_tensor": self._as_tensor,
@@ -54,9 +54,9 @@ class Creation:
             original = getattr(torch, name)
             function = _with_mode_overrides(original, make(original))
             self._set(name, function)
-            if original in of_contexts:
-                of_contexts.add(function)
-                self._patches.finally_do(partial(of_contexts.discard, function))
+            if original in device_constructors:
+                device_constructors.add(function)
+                self._patches.finally_do(partial(device_constructors.discard, function))
         for name in _FACTORIES:
             self._set(name, _factory(getattr(torch, name)))
         for name in _LIKE:
@@ -86,7 +86,7 @@ class Creation:
             target = as_device(device) or _default_device(data)
             with torch.device("cpu"):
                 made = original(_on_cpu(data), dtype=dtype)
-            made = self._put(made, target, pinned=pin_memory)
+            made = self._place(made, target, pinned=pin_memory)
             return made.requires_grad_() if requires_grad else made
 
         return tensor
@@ -104,7 +104,7 @@ class Creation:
 
         return nested_tensor
 
-    def _put(self, made: torch.Tensor, target: torch.device, *, pinned: bool = False) -> torch.Tensor:
+    def _place(self, made: torch.Tensor, target: torch.device, *, pinned: bool = False) -> torch.Tensor:
         if target.type == "cpu":
             return self._copies.pin(made) if pinned else made
         return made.to(target)
@@ -115,7 +115,7 @@ class Creation:
             if not isinstance(data, torch.Tensor):
                 target = as_device(device) or _default_device(data)
                 with torch.device("cpu"):
-                    return self._put(original(_on_cpu(data), dtype=dtype, **kwargs), target)
+                    return self._place(original(_on_cpu(data), dtype=dtype, **kwargs), target)
             requires_grad = kwargs.pop("requires_grad", False)
             copy = bool(kwargs.pop("copy", False))
             made = data.to(as_device(device) or data.device, dtype or data.dtype, copy=copy)

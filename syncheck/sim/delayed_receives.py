@@ -101,7 +101,7 @@ class DelayedReceives:
             self._deferral.order.add_separate_queue(call.stream, receive.end)
             self._pending.append(receive)
 
-    def recorded(self, handle: int, event: EventId) -> None:
+    def attach_event(self, handle: int, event: EventId) -> None:
         """Associate the event at the end of a receive with the pending message of its handle."""
         for receive in self._pending:
             if receive.handle == handle and receive.event == NO_EVENT:
@@ -111,18 +111,18 @@ class DelayedReceives:
     def follow(self, stream: StreamId, idents: Iterable[AllocationId]) -> None:
         """Order a collective that is about to use memory after the messages of its stream to that memory."""
         used = frozenset(idents)
-        self.used(used)
+        self.memory_used(used)
         with self._gpus.lock:
             for receive in self._pending:
                 if receive.call.stream == stream and receive.idents & used:
                     self._deferral.queues.wait(stream, receive.end)
 
-    def used(self, idents: Iterable[AllocationId]) -> None:
+    def memory_used(self, idents: Iterable[AllocationId]) -> None:
         """Make the messages due whose target memory the program is about to use."""
         used = frozenset(idents)
         self._make_due([receive for receive in self._pending if receive.idents & used])
 
-    def waited(self, event: EventId) -> None:
+    def event_awaited(self, event: EventId) -> None:
         """Make the messages due whose event the program waits for."""
         self._make_due([receive for receive in self._pending if receive.event == event])
 

@@ -27,11 +27,11 @@ from syncheck.sim.launches import Launches, TensorArguments
 from syncheck.sim.memory import layout_of, parts_of_sparse
 from syncheck.sim.ordinary import OrdinaryOperators
 from syncheck.sim.placement import Placement
-from syncheck.sim.rows import blocks_of, picks_of
+from syncheck.sim.rows import blocks_of, selection_of
 from syncheck.sim.runtime import Runtime
 
 _HOST = torch.device("cpu")
-_EXCHANGING = frozenset({"c10d", "_c10d_functional"})
+_COLLECTIVE_NAMESPACES = frozenset({"c10d", "_c10d_functional"})
 """Namespaces of collectives."""
 
 
@@ -78,7 +78,9 @@ class Dispatcher:
         """Return whether an operator is run as a whole: it copies or communicates tensors, or syncheck describes it."""
         name = schema_of(func).name
         namespace, _, base = name.partition("::")
-        return namespace in _EXCHANGING or base in self._copies.specials or described_operator(name) is not None
+        return (
+            namespace in _COLLECTIVE_NAMESPACES or base in self._copies.specials or described_operator(name) is not None
+        )
 
     def add_ordinary(self, func: Any) -> None:
         """Add an operator that is run as a whole to the fast path, if it qualifies."""
@@ -90,8 +92,8 @@ class Dispatcher:
         """Run one operator on the CPU and report the work that its virtual device would do."""
         plan = self._plans.get(func)
         if plan is None:
-            if func.namespace in _EXCHANGING:
-                return self._exchange(func, args, kwargs)
+            if func.namespace in _COLLECTIVE_NAMESPACES:
+                return self._run_collective(func, args, kwargs)
             plan = self._plans[func] = plan_of(func)
         if self.deferral is not None:
             self._distributed.before_use(tensors_in((args, *kwargs.values())))
@@ -107,7 +109,7 @@ class Dispatcher:
         self._backward.note_results(result)
         return result
 
-    def _exchange(self, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    def _run_collective(self, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         """Run a collective."""
         plan = self._distributed.plan(func)
         if plan is None:
@@ -227,9 +229,9 @@ class Dispatcher:
             return None
         are_known = not capturing and (self.deferral is None or not self.deferral.has_pending_work(device))
         with self._runtime.unmonitored():
-            picks = picks_of(plan.base, args[0], args, kwargs)
-            blocks = blocks_of(args[0], picks) if picks is not None and are_known else None
-        if picks is None:
+            selection = selection_of(plan.base, args[0], args, kwargs)
+            blocks = blocks_of(args[0], selection) if selection is not None and are_known else None
+        if selection is None:
             return None
         is_write = plan.tensors[0].is_write
         if blocks is None:

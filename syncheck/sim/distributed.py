@@ -179,7 +179,7 @@ class Distributed:
         if self._delayed is not None and (self.ddp_pending or self._delayed.receives.is_pending):
             idents = self.idents(tensors)
             self.join_ddp_pending(idents)
-            self._delayed.receives.used(idents)
+            self._delayed.receives.memory_used(idents)
 
     def leave(self) -> None:
         """Run everything that a schedule has delayed, before the program leaves its groups."""
@@ -216,13 +216,13 @@ class Distributed:
             self._launches.launch(stream, plan.name, accesses)
 
     def _start(self, work: Any, stream: StreamId, tensors: list[torch.Tensor], group: str) -> None:
-        started = self.recorded(work, stream, tensors, group)
+        started = self.record_end(work, stream, tensors, group)
         if calls.depth:
             self._started[id(work)] = started
             if len(self._started) > _MAX_STARTED:
                 self._started.popitem(last=False)
             if self._delayed is not None:
-                self._delayed.receives.recorded(id(work), started.event)
+                self._delayed.receives.attach_event(id(work), started.event)
         elif self._backward.is_running:
             self._reducer_collective = started, self.idents(tensors)
             self.add_ddp_pending(*self._reducer_collective)
@@ -238,7 +238,9 @@ class Distributed:
         if self._backward.is_running:
             self.ddp_pending |= dict.fromkeys(idents, started)
 
-    def recorded(self, work: Any, stream: StreamId, tensors: list[torch.Tensor], group: str = "") -> StartedCollective:
+    def record_end(
+        self, work: Any, stream: StreamId, tensors: list[torch.Tensor], group: str = ""
+    ) -> StartedCollective:
         """Record an event at the end of a newly launched collective."""
         started = StartedCollective(work, self._gpus.next_event(), stream, tensors, group)
         self._gpus.monitor.event(started.event, UNKNOWN_SITE, timing=False)
@@ -282,7 +284,7 @@ class Distributed:
         """Make the current stream wait for a collective, and release its tensors."""
         self._started.pop(id(started.work), None)
         if self._delayed is not None:
-            self._delayed.receives.waited(started.event)
+            self._delayed.receives.event_awaited(started.event)
         current = self._gpus.current_stream(self._gpus.device_of(started.stream))
         self._gpus.monitor.wait(started.event, current, self._gpus.site(), WaitCall.TORCH)
         if started.is_barrier:
@@ -306,7 +308,7 @@ class Distributed:
         """Record that the program got the future of a handle."""
         started = self._started.get(id(work))
         if started is not None:
-            self.futures.made(future, started, self.idents(started.tensors))
+            self.futures.register(future, started, self.idents(started.tensors))
 
     def note_reducer_future(self, future: Any) -> None:
         """Record that the program got the future of the collective that DDP's reducer has just started.
@@ -315,9 +317,9 @@ class Distributed:
         collective was seen, as it is not known to be on a GPU.
         """
         current = self._gpus.current_stream(self._gpus.thread.device)
-        started, idents = self._reducer_collective or (self.recorded(None, current, []), frozenset())
+        started, idents = self._reducer_collective or (self.record_end(None, current, []), frozenset())
         self._reducer_collective = None
-        self.futures.made(future, started, idents)
+        self.futures.register(future, started, idents)
 
     def new_end(self, started: StartedCollective) -> StartedCollective:
         """Return a `StartedCollective` for the end of a callback that runs after a collective, on its own stream."""
@@ -351,7 +353,7 @@ class Distributed:
         """Return the other handles that a coalesced handle stands for."""
         return self._coalesced_with.pop(id(work), [])
 
-    def waited(self, work: Any, *, is_blocking: bool = False) -> None:
+    def handle_wait(self, work: Any, *, is_blocking: bool = False) -> None:
         """Handle a wait of the program for a handle. If `is_blocking`, the host waits, too."""
         known = self._awaited.get(id(work))
         started = self._started.get(id(work)) if known is None else known[1]

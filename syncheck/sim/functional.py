@@ -29,7 +29,7 @@ class _Collectives(Protocol):
 
     def stream(self, group: str, device: int) -> StreamId: ...
 
-    def recorded(self, work: Any, stream: StreamId, tensors: list[torch.Tensor]) -> StartedCollective: ...
+    def record_end(self, work: Any, stream: StreamId, tensors: list[torch.Tensor]) -> StartedCollective: ...
 
     def join(self, started: StartedCollective) -> None: ...
 
@@ -81,7 +81,7 @@ class FunctionalCollectives:
         ]
         self._launches.launch(stream, schema_of(func).name, accesses)
         self._gpus.monitor.collective(stream, schema_of(func).name, self._gpus.site())
-        self._started |= dict.fromkeys(written, self._collectives.recorded(None, stream, inputs))
+        self._started |= dict.fromkeys(written, self._collectives.record_end(None, stream, inputs))
 
     def _wait_tensor(self, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         tag = self._memory.of(args[0])

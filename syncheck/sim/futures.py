@@ -45,7 +45,7 @@ class Futures:
         self._known: dict[int, tuple[Any, StartedCollective, frozenset[AllocationId]]] = {}
         self._latest: tuple[StartedCollective, frozenset[AllocationId]] | None = None
 
-    def made(self, future: Any, started: StartedCollective, idents: frozenset[AllocationId]) -> None:
+    def register(self, future: Any, started: StartedCollective, idents: frozenset[AllocationId]) -> None:
         """Register the future of a collective. C++ code that gets it in a backward pass waits for it, unobserved."""
         key = id(future)
         gone = weakref.ref(future, lambda _: self._known.pop(key, None))
@@ -58,7 +58,7 @@ class Futures:
         self._latest = None
         future = run_hook()
         if self._latest is not None:
-            self.made(future, *self._latest)
+            self.register(future, *self._latest)
         return future
 
     def install(self, patches: Patches) -> None:
@@ -93,7 +93,7 @@ class Futures:
                 return returned
 
             result = original_then(future, on_side)
-            self.made(result, end, idents)
+            self.register(result, end, idents)
             return result
 
         patches.set(kind, "wait", wait)

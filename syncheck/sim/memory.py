@@ -171,7 +171,7 @@ class Memory:
         n_bytes = storage.nbytes()
         with self._gpus.lock:
             self.flush()
-            if device != HOST_DEVICE and not self._gpus.devices[device].has_room(n_bytes):
+            if device != HOST_DEVICE and not self._gpus.devices[device].can_allocate(n_bytes):
                 raise self.fail_allocation(device, n_bytes)
             key = storage_key(storage)
             allocation = Allocation(self._gpus.next_allocation(), device, n_bytes, pinned)

@@ -125,11 +125,11 @@ class MemoryCounters:
 
     def _add(self, requests: list[int], pools: list[str]) -> None:
         sizes = _Changes.of([-(-n // _ROUND) * _ROUND if n > 0 else n // _ROUND * _ROUND for n in requests])
-        asked = _Changes.of(requests)
+        requested = _Changes.of(requests)
         blocks = _Changes.of([1 if requested > 0 else -1 for requested in requests])
         for pool in pools:
             self._n_bytes[pool].add(sizes)
-            self._requested[pool].add(asked)
+            self._requested[pool].add(requested)
             self._blocks[pool].add(blocks)
 
     def reset_peak(self) -> None:

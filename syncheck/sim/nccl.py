@@ -65,7 +65,7 @@ def _install_waits(distributed: Distributed, work_class: Any, patches: Patches) 
                 result = is_again or original(self, *args, **kwargs)
             for work in distributed.coalesced_siblings(self):
                 wait(work)
-            distributed.waited(self, is_blocking=makes_host_wait(args, kwargs))
+            distributed.handle_wait(self, is_blocking=makes_host_wait(args, kwargs))
             return result
 
         return wait

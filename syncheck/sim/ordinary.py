@@ -189,7 +189,7 @@ class OrdinaryOperators:
         """Update the autograd state before an operator runs."""
         if shortcut.is_addition:
             self._backward.wait_for_other_gradients(device)
-        if self._backward.notes_leaves:
+        if self._backward.records_leaves:
             for tensor, _ in tensors_of(shortcut.plan, args, kwargs):
                 self._backward.note_leaf(tensor)
 

@@ -132,10 +132,10 @@ class Placement:
                 raise misplaced_index("cpu")
             return found
         made = [tensor for tensor, _ in tensors if self._is_made(tensor)]
-        sure = {self._memory.device(t) for t, _ in tensors if not self._is_made(t) and self._decides(plan, t)}
-        if not made or len(sure) != 1:
-            raise self._mixed(plan, tensors, found)
-        device = sure.pop()
+        certain = {self._memory.device(t) for t, _ in tensors if not self._is_made(t) and self._decides(plan, t)}
+        if not made or len(certain) != 1:
+            raise self._mixed_devices(plan, tensors, found)
+        device = certain.pop()
         for tensor in made:
             self._memory.place(tensor, device, self._gpus.site())
         return device
@@ -143,7 +143,7 @@ class Placement:
     def _decides(self, plan: Plan, tensor: torch.Tensor) -> bool:
         return self._memory.device(tensor) != HOST_DEVICE or _restricts_device(plan, tensor)
 
-    def _mixed(self, plan: Plan, tensors: TensorArguments, found: int) -> RuntimeError:
+    def _mixed_devices(self, plan: Plan, tensors: TensorArguments, found: int) -> RuntimeError:
         devices = [self._memory.device(t) for t, _ in tensors if self._decides(plan, t)]
         other = next(device for device in devices if device != found)
         if plan.base in INDEXING:

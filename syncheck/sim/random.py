@@ -122,7 +122,7 @@ class DeviceGenerator(RawGenerator):
         """Seed the generator for an operator that draws about `n_numbers` numbers, and advance it afterwards."""
         with _drawing:
             state = self.state
-            RawGenerator.manual_seed(self, _mixed(state.seed, state.offset))
+            RawGenerator.manual_seed(self, _mix(state.seed, state.offset))
             yield self
             self.skip(n_numbers)
 
@@ -160,7 +160,7 @@ class Random:
                 cpu.set_state(saved)
 
 
-def _mixed(seed: int, offset: int) -> int:
+def _mix(seed: int, offset: int) -> int:
     """Combine a seed and an offset into one number. Similar inputs give dissimilar results.
 
     Source:

@@ -121,7 +121,7 @@ class TensorShim:
         here = self.index(tensor)
         dtype = kwargs.get("dtype")
         if here == target:
-            if dtype in {None, tensor.dtype} and not copy and _fits(tensor, kwargs.get("memory_format")):
+            if dtype in {None, tensor.dtype} and not copy and _has_format(tensor, kwargs.get("memory_format")):
                 return tensor
             return self._convert(tensor, copy=copy, **kwargs)
         if tensor.layout in SPARSE:
@@ -188,13 +188,13 @@ class TensorShim:
 
     def copy_(self, original: Any, target: torch.Tensor, src: Any, non_blocking: bool = False) -> torch.Tensor:
         """Simulate `Tensor.copy_`."""
-        return original(target, self._copied(target, src), non_blocking)  # type: ignore[no-any-return]  # torch's own method
+        return original(target, self._copy_value(target, src), non_blocking)  # type: ignore[no-any-return]  # torch's own method
 
     def set_item(self, original: Any, target: torch.Tensor, index: Any, value: Any) -> None:
         """Simulate `target[index] = value`."""
-        original(target, index, self._copied(target, value))
+        original(target, index, self._copy_value(target, value))
 
-    def _copied(self, target: torch.Tensor, source: Any) -> Any:
+    def _copy_value(self, target: torch.Tensor, source: Any) -> Any:
         """Return the value to copy into a tensor. Across devices, wrap it so that its gradient is sent back."""
         if not isinstance(source, torch.Tensor) or not is_differentiated(source):
             return source
@@ -298,7 +298,7 @@ def as_device(device: Any) -> torch.device | None:
     return gpu(device) if isinstance(device, int) else torch.device(device)
 
 
-def _fits(tensor: torch.Tensor, memory_format: Any) -> bool:
+def _has_format(tensor: torch.Tensor, memory_format: Any) -> bool:
     if memory_format in {None, torch.preserve_format}:
         return True
     return tensor.is_contiguous(memory_format=memory_format)

@@ -65,7 +65,7 @@ class VirtualDevice:
     memory: MemoryCounters = field(default_factory=MemoryCounters)
     fraction: float = 1.0
 
-    def has_room(self, n_bytes: int) -> bool:
+    def can_allocate(self, n_bytes: int) -> bool:
         """Return whether this much memory can be allocated."""
         return self.memory.current + n_bytes <= self.fraction * TOTAL_MEMORY
 

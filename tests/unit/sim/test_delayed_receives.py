@@ -46,7 +46,7 @@ def receiving(scheduled, monkeypatch):
         call = CollectiveCall(func, plan_of(func), ([x], None, 0, 0), {}, stream, "", is_async=True)
         receives.start(call, simulator.runtime.memory.idents([x]), handle=7)
         simulator.runtime.gpus.monitor.launch(stream, "c10d::recv_", (), 0)
-        receives.recorded(7, EVENT)
+        receives.attach_event(7, EVENT)
         return receives, x, begun
 
     return start
@@ -63,16 +63,16 @@ def test_a_message_comes_where_its_memory_is_used(receiving):
 
 def test_a_message_comes_where_it_is_waited_for(receiving):
     receives, _, _ = receiving()
-    receives.waited(EventId(6))
+    receives.event_awaited(EventId(6))
     assert receives.is_pending
-    receives.waited(EVENT)
+    receives.event_awaited(EVENT)
     assert not receives.is_pending
 
 
 def test_a_message_that_is_held_back_comes_after_what_uses_its_memory(receiving):
     receives, x, _ = receiving(Hold(LaunchId(SIDE, 1)))
     assert x.tolist() == [0, 0]
-    receives.waited(EVENT)
+    receives.event_awaited(EVENT)
     assert receives.is_pending
     torch.cuda.synchronize()
     assert x.tolist() == [1, 1]
@@ -80,7 +80,7 @@ def test_a_message_that_is_held_back_comes_after_what_uses_its_memory(receiving)
 
 def test_what_was_sent_before_a_message_was_due_begins_before_the_host_waits_for_it(receiving):
     receives, _, begun = receiving()
-    receives.waited(EVENT)
+    receives.event_awaited(EVENT)
     assert len(begun) == 1
 
 
