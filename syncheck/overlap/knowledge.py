@@ -94,7 +94,7 @@ class Knowledge:
             yield entry.edge
             actor = entry.by
 
-    def around(self, stream: StreamId, other: StreamId, ops: Iterable[OpId]) -> Iterator[tuple[OpId, OpId]]:
+    def order_bounds(self, stream: StreamId, other: StreamId, ops: Iterable[OpId]) -> Iterator[tuple[OpId, OpId]]:
         """Yield the bounds of order with another stream for operations of a stream, given in ascending order.
 
         Yields:

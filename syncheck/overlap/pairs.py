@@ -8,7 +8,7 @@ from syncheck.hb.ids import StreamId
 from syncheck.overlap.ids import EdgeId, OpId
 from syncheck.overlap.model import Graph
 from syncheck.overlap.schedule import Schedule
-from syncheck.overlap.usage import Interval, common, ops_of_streams, ran, union
+from syncheck.overlap.usage import Interval, common, ops_by_stream, ran, union
 
 _MAX_STREAMS = 12
 """Maximum number of streams to compare: those with the most work."""
@@ -45,7 +45,7 @@ class _Work:
 
 def of_streams(graph: Graph, schedule: Schedule) -> tuple[Pair, ...]:
     """Return the possible and actual overlap of each pair of streams."""
-    works = [_Work(graph, stream, ops) for stream, ops in ops_of_streams(graph).items()]
+    works = [_Work(graph, stream, ops) for stream, ops in ops_by_stream(graph).items()]
     works = sorted(sorted(works, key=lambda work: -work.taken[-1])[:_MAX_STREAMS], key=lambda work: work.stream)
     planned = {work.stream: union((schedule.starts[op], schedule.ends[op]) for op in work.ops) for work in works}
     measured = {work.stream: _measured(graph, schedule, work.ops) for work in works}
@@ -78,7 +78,7 @@ def _unordered(graph: Graph, one: _Work, other: _Work, ops: Iterable[OpId]) -> I
     """
     theirs, begin, end = other.ops, 0, 0
     ops = list(ops)
-    for op, (known, since) in zip(ops, graph.order.around(one.stream, other.stream, ops), strict=True):
+    for op, (known, since) in zip(ops, graph.order.order_bounds(one.stream, other.stream, ops), strict=True):
         while begin < len(theirs) and theirs[begin] <= known:
             begin += 1
         while end < len(theirs) and theirs[end] < since:

@@ -8,7 +8,7 @@ from typing import Any
 
 from syncheck.hb.ids import Accesses, AllocationId, Context, SiteId, StreamId, ViewId
 from syncheck.overlap.builder import NO_OP, Builder
-from syncheck.overlap.clock_jumps import jumped
+from syncheck.overlap.clock_jumps import find_jumps
 from syncheck.overlap.model import Graph
 from syncheck.sanitizer.messages import Names
 from syncheck.sanitizer.session import Session
@@ -211,7 +211,7 @@ class Recorder:
                 by_stream.setdefault(graph.ops[op].stream, []).append((op, *measured))
         n_jumps = 0
         for found in by_stream.values():
-            wrong = jumped([began if taken >= 0 else -1 for _, began, taken in found])
+            wrong = find_jumps([began if taken >= 0 else -1 for _, began, taken in found])
             n_jumps += len(wrong)
             for position, (op, began, taken) in enumerate(found):
                 if position not in wrong:

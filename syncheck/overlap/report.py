@@ -8,7 +8,7 @@ STREAM_ORDER = "stream order"
 
 
 @dataclass(frozen=True, slots=True)
-class UseLine:
+class UsageLine:
     """Usage of a stream or device. Times are in nanoseconds."""
 
     name: str
@@ -116,7 +116,7 @@ class OverlapReport:
     makespan: int
     shortest: int
     verdicts: tuple[str, ...]
-    uses: tuple[UseLine, ...]
+    uses: tuple[UsageLine, ...]
     pairs: tuple[PairLine, ...]
     edges: tuple[EdgeLine, ...]
     links: tuple[LinkLine, ...]

@@ -11,7 +11,7 @@ from syncheck.overlap.critical_path import Link, LinkKind
 from syncheck.overlap.ids import EdgeId
 from syncheck.overlap.model import Edge, EdgeKind, Graph, Need
 from syncheck.overlap.pairs import Pair
-from syncheck.overlap.report import STREAM_ORDER, EdgeLine, LinkLine, OverlapReport, PairLine, UseLine, WorkLine
+from syncheck.overlap.report import STREAM_ORDER, EdgeLine, LinkLine, OverlapReport, PairLine, UsageLine, WorkLine
 from syncheck.overlap.verdicts import verdicts
 from syncheck.sanitizer.messages import Names
 from syncheck.sanitizer.monitor import Sites
@@ -193,13 +193,13 @@ class Wording:
         blocking_edges = tuple(dict.fromkeys(map(self.edge_and_place, pair.blocking_edges)))
         return PairLine(first, second, pair.free, pair.overlapped, pair.measured, is_devices, blocking_edges)
 
-    def uses(self, analysis: Analysis) -> Iterator[UseLine]:
+    def uses(self, analysis: Analysis) -> Iterator[UsageLine]:
         """Yield the usage of devices and streams."""
         for use in analysis.devices:
-            yield UseLine(self.device(use.device), use.device, use.operations, use.work, use.idle, is_device=True)
+            yield UsageLine(self.device(use.device), use.device, use.operations, use.work, use.idle, is_device=True)
             for own in analysis.streams:
                 if own.device == use.device:
-                    yield UseLine(
+                    yield UsageLine(
                         self.stream(own.stream), own.device, own.operations, own.work, own.idle, is_device=False
                     )
 

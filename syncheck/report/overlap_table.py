@@ -10,7 +10,7 @@ from rich.table import Table
 from rich.text import Text
 
 from syncheck.findings import Place, counted
-from syncheck.overlap.report import EdgeLine, LinkLine, OverlapReport, PairLine, UseLine, WorkLine
+from syncheck.overlap.report import EdgeLine, LinkLine, OverlapReport, PairLine, UsageLine, WorkLine
 from syncheck.overlap.verdicts import duration
 from syncheck.report.style import location, one_line
 
@@ -68,7 +68,7 @@ def _table(title: str, *columns: tuple[str, bool]) -> Table:
     return table
 
 
-def _uses(lines: Iterable[UseLine]) -> Table:
+def _uses(lines: Iterable[UsageLine]) -> Table:
     table = _table("Work", ("device, stream", False), ("operations", True), ("work", True), ("idle", True))
     for line in lines:
         name = one_line(line.name) if line.is_device else f"  {one_line(line.name)}"

@@ -103,7 +103,7 @@ class Schedule:
 
     def __str__(self) -> str:
         body = f"r{self.seed}" if self.seed is not None else "+".join(map(str, self.holds)) or "0"
-        return with_check(f"{_FORMAT}-{self.program:06x}-{body}")
+        return with_checksum(f"{_FORMAT}-{self.program:06x}-{body}")
 
     @property
     def in_words(self) -> str:
@@ -122,11 +122,11 @@ class Schedule:
             raise ConfigError(
                 f"the schedule {text!r} was made by another version of syncheck", "make a new one with --witness"
             )
-        program, body = parts_of(text)
+        program, body = split_parts(text)
         try:
-            return cls(program, *_body(body))
+            return cls(program, *_parse_body(body))
         except ValueError:
-            raise _damaged(text) from None
+            raise _damaged_error(text) from None
 
     def policy(self, rank: int = 0) -> Policy:
         """Return the policy of this schedule for one run of one rank."""
@@ -135,42 +135,42 @@ class Schedule:
         return Holds(tuple(hold for hold in self.holds if hold.rank in {None, rank}))
 
 
-def with_check(text: str) -> str:
+def with_checksum(text: str) -> str:
     """Return a text with its checksum at the end."""
-    return f"{text}-{_check(text):04x}"
+    return f"{text}-{_checksum(text):04x}"
 
 
-def parts_of(text: str) -> tuple[int, str]:
-    """Return the program's checksum and the encoded choices of a text from `with_check`.
+def split_parts(text: str) -> tuple[int, str]:
+    """Return the program's checksum and the encoded choices of a text from `with_checksum`.
 
     Raises:
         ConfigError: the text is damaged.
     """
     rest, _, check = text.rpartition("-")
     parts = rest.split("-")
-    if len(parts) != 3 or check != f"{_check(rest):04x}":
-        raise _damaged(text)
+    if len(parts) != 3 or check != f"{_checksum(rest):04x}":
+        raise _damaged_error(text)
     try:
         return int(parts[1], 16), parts[2]
     except ValueError:
-        raise _damaged(text) from None
+        raise _damaged_error(text) from None
 
 
-def _damaged(text: str) -> ConfigError:
+def _damaged_error(text: str) -> ConfigError:
     return ConfigError(f"the schedule {text!r} is damaged", "copy all of it from the report")
 
 
-def _check(text: str) -> int:
+def _checksum(text: str) -> int:
     return zlib.crc32(text.encode("utf-8", "replace")) & 0xFFFF
 
 
-def _body(body: str) -> tuple[tuple[Hold, ...], int | None]:
+def _parse_body(body: str) -> tuple[tuple[Hold, ...], int | None]:
     if body.startswith("r"):
         return (), int(body[1:])
-    return tuple(_hold(part) for part in body.split("+")) if body != "0" else (), None
+    return tuple(_parse_hold(part) for part in body.split("+")) if body != "0" else (), None
 
 
-def _hold(text: str) -> Hold:
+def _parse_hold(text: str) -> Hold:
     match = _HOLD.fullmatch(text)
     if match is None:
         raise ValueError(text)
