@@ -37,7 +37,7 @@ class Captures:
 
     def launch(self, operation: Operation, accesses: Accesses) -> None:
         """Add an operation to the capture."""
-        assert self._current is not None, "a stream is taken only during a capture"
+        assert self._current is not None, "streams are captured only during a capture"
         self._current.operations.append(operation)
         self._current.accesses.update(dict.fromkeys(accesses))
 

@@ -172,7 +172,7 @@ class Wording:
         return next(found, NO_EVENT)
 
     def _advice(self, cost: Cost) -> str:
-        assert cost.kind is not None, "the order of a stream has advice of its own"
+        assert cost.kind is not None, "stream order has its own advice"
         need = cost.need
         if need is None:
             return _ADVICE.get(cost.kind, "remove it")

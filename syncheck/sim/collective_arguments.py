@@ -44,19 +44,19 @@ def gloo_arguments(
         torch/csrc/distributed/c10d/ProcessGroupGloo.cpp, `runLoop`, `AsyncWork`; ProcessGroupNCCL.cpp, `outputs_`.
     """
     if "reduce" not in plan.base:
-        args, kwargs = _changed(plan, args, kwargs, lambda _: True, _as_known)
+        args, kwargs = _replace_tensors(plan, args, kwargs, lambda _: True, _as_bytes)
     if plan.base in FLAT:
         args = (*_flat(plan.base, args), *args[2:])
     if plan.base not in POINT_TO_POINT:
-        return _changed(plan, args, kwargs, lambda is_write: not (is_write and has_handle), borrowed)
-    return _changed(plan, args, kwargs, lambda is_write: has_handle and not is_write, torch.clone)
+        return _replace_tensors(plan, args, kwargs, lambda is_write: not (is_write and has_handle), borrowed)
+    return _replace_tensors(plan, args, kwargs, lambda is_write: has_handle and not is_write, torch.clone)
 
 
-def cloned(
+def clone_tensors(
     plan: Plan, args: tuple[Any, ...], kwargs: dict[str, Any], *, dtype: torch.dtype | None = None
 ) -> tuple[tuple[Any, ...], dict[str, Any]]:
     """Return arguments in which all tensors are replaced by copies, converted to `dtype` if given."""
-    return _changed(
+    return _replace_tensors(
         plan, args, kwargs, lambda _: True, torch.clone if dtype is None else lambda tensor: tensor.to(dtype)
     )
 
@@ -73,7 +73,7 @@ def averages_integers(plan: Plan, args: tuple[Any, ...], kwargs: dict[str, Any])
     return any(not (t.is_floating_point() or t.is_complex()) for t, _ in tensors_of(plan, args, kwargs))
 
 
-def _changed(
+def _replace_tensors(
     plan: Plan,
     args: tuple[Any, ...],
     kwargs: dict[str, Any],
@@ -101,7 +101,7 @@ def borrowed(tensor: torch.Tensor) -> torch.Tensor:
     return made.set_(storage, tensor.storage_offset(), tensor.shape, tensor.stride())
 
 
-def _as_known(tensor: torch.Tensor) -> torch.Tensor:
+def _as_bytes(tensor: torch.Tensor) -> torch.Tensor:
     """Return an 8-bit floating point tensor as bytes, because gloo does not support its type; others unchanged.
 
     Source:
@@ -152,15 +152,15 @@ def copy_results(
 
 def group_name(args: tuple[Any, ...]) -> str:
     """Return the name of the group among a collective's arguments, or "" if there is none."""
-    return _of_group(args, lambda group: str(group.group_name), "")
+    return _read_group(args, lambda group: str(group.group_name), "")
 
 
 def group_size(args: tuple[Any, ...]) -> int:
     """Return the number of ranks of the group among a collective's arguments, or 0 if there is none."""
-    return _of_group(args, lambda group: int(group.size()), 0)
+    return _read_group(args, lambda group: int(group.size()), 0)
 
 
-def _of_group(args: tuple[Any, ...], read: Callable[[Any], T], otherwise: T) -> T:
+def _read_group(args: tuple[Any, ...], read: Callable[[Any], T], otherwise: T) -> T:
     """Apply `read` to the first group among the arguments and return the result, or `otherwise` without one."""
     for value in args:
         if isinstance(value, torch.ScriptObject):

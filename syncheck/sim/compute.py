@@ -57,14 +57,14 @@ class Compute:
                 f"the operator {plan.name}", "the CPU build of torch has no kernel for it"
             ) from error
         n_bytes = _failed_bytes(error)
-        assert n_bytes is not None, "else the error is the operator's own"
+        assert n_bytes is not None, "other errors are not limitations of the CPU"
         raise self._memory.fail_allocation(device, n_bytes) from error
 
     def _drawing(
         self, plan: Plan, args: tuple[Any, ...], kwargs: dict[str, Any], device: int
     ) -> AbstractContextManager[Any]:
         """Return a context in which a random operator draws from its generator."""
-        n_numbers = _numbers((*args, *kwargs.values()))
+        n_numbers = _count_numbers((*args, *kwargs.values()))
         if not plan.has_generator:
             return self._random.drawing_from(device, n_numbers)
         generator = device_generator(generator_in(args, kwargs))
@@ -106,7 +106,7 @@ class Compute:
         if generator is None:
             return nullcontext
         state = replace(generator.state)
-        generator.skip(_numbers((*args, *kwargs.values())))
+        generator.skip(_count_numbers((*args, *kwargs.values())))
         return lambda: generator.using(state)
 
     def _drawn_from(
@@ -144,7 +144,7 @@ def generator_in(args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     return named if named is not None else next((v for v in args if isinstance(v, torch.Generator)), None)
 
 
-def _numbers(values: tuple[Any, ...]) -> int:
+def _count_numbers(values: tuple[Any, ...]) -> int:
     """Estimate how many random numbers an operator draws: one for each element that it reads or creates."""
     sizes = [tensor.numel() for value in values for tensor in tensors_in(value)]
     sizes += [torch.Size(value).numel() for value in values if _is_shape(value)]

@@ -17,7 +17,7 @@ aten = torch.ops.aten
 def _stats(values: torch.Tensor, eps: float) -> tuple[torch.Tensor, torch.Tensor]:
     """Return the mean and inverse standard deviation of each channel: `batch_norm_stats_template`."""
     wide = _wide(values)
-    others = _others(values)
+    others = _reduced_dims(values)
     return wide.mean(others), (wide.var(others, correction=0) + eps).rsqrt()
 
 
@@ -84,7 +84,7 @@ def _backward_reduce(
     wants_bias: bool,
 ) -> tuple[torch.Tensor | None, ...]:
     """Return the sums that ranks reduce, and the gradients of weight and bias: `batch_norm_backward_reduce_cuda`."""
-    wide, others = _wide(gradient), _others(values)
+    wide, others = _wide(gradient), _reduced_dims(values)
     total = wide.sum(others)
     product = (wide * (_wide(values) - _along(mean, values))).sum(others)
     dtype = values.dtype if weight is None else weight.dtype
@@ -119,7 +119,7 @@ def _wide(values: torch.Tensor) -> torch.Tensor:
     return values.float() if values.dtype in {torch.half, torch.bfloat16} else values
 
 
-def _others(values: torch.Tensor) -> list[int]:
+def _reduced_dims(values: torch.Tensor) -> list[int]:
     return [dimension for dimension in range(values.dim()) if dimension != 1]
 
 

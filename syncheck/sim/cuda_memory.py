@@ -56,9 +56,9 @@ class CudaMemory:
 
     def functions(self) -> dict[str, Callable[..., Any]]:
         """Return replacements for the Python functions, by name."""
-        return self._figures() | self._settings()
+        return self._statistics() | self._settings()
 
-    def _figures(self) -> dict[str, Callable[..., Any]]:
+    def _statistics(self) -> dict[str, Callable[..., Any]]:
         def allocated(device: Any = None) -> int:
             return self._virtual(device).memory.current
 

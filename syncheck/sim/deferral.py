@@ -19,7 +19,7 @@ from syncheck.instrument.torch_internals import BelowAutograd
 from syncheck.semantics.copies import HOST_DEVICE
 from syncheck.semantics.operators import ALLOCATING
 from syncheck.sim.compute import Compute
-from syncheck.sim.kept_storages import KeptStorages, Operand, filled, is_plain, overwrite, whole_of
+from syncheck.sim.kept_storages import KeptStorages, Operand, byte_tensor_of, fill_slots, is_plain, overwrite
 from syncheck.sim.launches import TensorArguments
 from syncheck.sim.observations import Observations
 from syncheck.sim.placement import raw_device
@@ -131,9 +131,9 @@ class Deferral:
         """Invalidate the memory owned by a newly captured graph: nothing has run, so it has no values yet."""
         with self._runtime.unmonitored():
             for storage in owned:
-                overwrite(whole_of(storage), torch.float32)
+                overwrite(byte_tensor_of(storage), torch.float32)
 
-    def _ran(self, stream: StreamId) -> None:
+    def _note_ran(self, stream: StreamId) -> None:
         """Record that a launch has run immediately."""
         self.queues.ran(stream)
         self.queues.pump()
@@ -197,7 +197,7 @@ class Deferral:
             if is_watched:
                 written = [tensor for tensor, argument in tensors if argument.is_write]
                 self._note_writes(launch, [self.kept.keep(tensor) for tensor in (*written, *fresh)])
-        self._ran(stream)
+        self._note_ran(stream)
         return result
 
     def _fresh(self, result: Any) -> list[torch.Tensor]:
@@ -229,7 +229,7 @@ class Deferral:
         with self._runtime.unmonitored(), BelowAutograd():
             results = results_of(func, plan, args, kwargs)
             drawing = self._compute.drawing_deferred(plan, args, kwargs, device)
-            results = tree_map(lambda value: self._made(value, device, stream), results)
+            results = tree_map(lambda value: self._allocate_result(value, device, stream), results)
             fresh = [(place, self.kept.keep(t)) for place, t in enumerate(tensors_in(results)) if self._is_new(t)]
             slots, held = self.kept.slots_of((args, kwargs))
             written = [self.kept.keep(tensor) for tensor, argument in tensors if argument.is_write]
@@ -237,7 +237,7 @@ class Deferral:
         has_grad = torch.is_grad_enabled()  # an LSTM saves state for its backward pass only if grad mode is on
 
         def compute() -> None:
-            inputs, named = filled(slots)
+            inputs, named = fill_slots(slots)
             with torch.set_grad_enabled(has_grad), drawing():
                 made = tensors_in(self._compute.run(func, plan, inputs, named, device))
             for place, target in fresh:
@@ -290,7 +290,7 @@ class Deferral:
         for operand in operands:
             self.kept.release(operand)
 
-    def _made(self, value: Any, device: int, stream: StreamId) -> Any:
+    def _allocate_result(self, value: Any, device: int, stream: StreamId) -> Any:
         """Return memory for a result of which only the metadata is known; return other values unchanged."""
         if not isinstance(value, torch.Tensor) or raw_device(value).type != "meta":
             return value
@@ -318,7 +318,7 @@ class Deferral:
             if not (is_plain(target) and is_plain(source)):
                 self.run_pending(stream, "a copy of a conjugate or negative view")
                 target.copy_(source)
-                self._ran(stream)
+                self._note_ran(stream)
                 return
             to, origin = self.kept.keep(target), self.kept.keep(source.detach().clone() if snapshot else source)
             self.put(stream, lambda: _copy(to, origin), [origin], [to])
@@ -338,7 +338,7 @@ class Deferral:
             with self._gpus.lock:
                 if is_watched:
                     self._note_writes(launch, [self.kept.keep(tensor) for tensor in written])
-                self._ran(stream)
+                self._note_ran(stream)
 
     def finish_until(self, marker: Marker) -> bool:
         """Run everything up to a marker, and return whether anything was pending."""

@@ -24,7 +24,7 @@ from syncheck.sim.collective_arguments import gloo_arguments
 from syncheck.sim.deferral import Deferral
 from syncheck.sim.delayed_receives import DelayedReceives
 from syncheck.sim.exchange import CollectiveCall, Exchange
-from syncheck.sim.kept_storages import filled
+from syncheck.sim.kept_storages import fill_slots
 from syncheck.sim.nccl_groups import NcclGroups
 from syncheck.sim.queues import Marker
 from syncheck.sim.runtime import Runtime
@@ -158,7 +158,7 @@ class DelayedCollectives:
         def run() -> None:
             self._begin_all(self._before(delayed), "waiting for a later collective requires this one to begin")
             self._begin(delayed)
-            self._end(call, exchange, *filled(slots))
+            self._end(call, exchange, *fill_slots(slots))
             self._delayed.remove(delayed)
 
         written = [kept.keep(tensor) for tensor in call.written]
@@ -182,7 +182,7 @@ class DelayedCollectives:
         if delayed.has_begun:  # it ran as soon as no earlier work was left
             return True
         with self._runtime.unmonitored(), BelowAutograd():
-            args, kwargs = filled(delayed.slots)
+            args, kwargs = fill_slots(delayed.slots)
             self._deferral.note_reads(delayed.launch, delayed.exchange.call.reads(args, kwargs))
             delayed.exchange.begin(args, kwargs)
         return True

@@ -16,7 +16,7 @@ from syncheck.hb.ids import NO_EVENT, AllocationId, EventId, StreamId
 from syncheck.instrument.torch_internals import BelowAutograd
 from syncheck.sim.deferral import Deferral
 from syncheck.sim.exchange import CollectiveCall, Exchange
-from syncheck.sim.kept_storages import filled
+from syncheck.sim.kept_storages import fill_slots
 from syncheck.sim.nccl_groups import NcclGroups
 from syncheck.sim.queues import Marker
 from syncheck.sim.runtime import Runtime
@@ -93,7 +93,7 @@ class DelayedReceives:
                 self._pending.remove(receive)
                 begin = receive.begin_earlier or self._beginning()
                 begin("waiting for a message requires this rank's earlier sends to begin")
-                exchange.end(*filled(slots))
+                exchange.end(*fill_slots(slots))
 
             launch = queues.next_launch(call.stream)
             self._deferral.put(own, run, [], written, held, lambda: receive.begin_earlier is not None, launch)

@@ -22,10 +22,10 @@ from syncheck.sim.copies import Copies, RunPlain
 from syncheck.sim.deferral import Deferral
 from syncheck.sim.device_kind import is_gpu
 from syncheck.sim.distributed import Distributed
+from syncheck.sim.fast_path import FastPath
 from syncheck.sim.graph_recorder import GraphRecorder
 from syncheck.sim.launches import Launches, TensorArguments
 from syncheck.sim.memory import layout_of, parts_of_sparse
-from syncheck.sim.ordinary import OrdinaryOperators
 from syncheck.sim.placement import Placement
 from syncheck.sim.rows import blocks_of, selection_of
 from syncheck.sim.runtime import Runtime
@@ -40,7 +40,7 @@ class Dispatcher:
 
     Attributes:
         deferral: runs operators under a schedule; None if each runs immediately.
-        ordinary: fast path for most operators, if each runs immediately.
+        fast_path: fast path for most operators, if each runs immediately.
         parts: operator -> function that runs its component operators, filled on demand; None for one that is run as a
             whole.
     """
@@ -71,7 +71,7 @@ class Dispatcher:
         self._copies = copies
         self._distributed = distributed
         self._facts = TorchFacts(self._is_on_device)
-        self.ordinary = OrdinaryOperators(runtime, backward, launches, placement, compute)
+        self.fast_path = FastPath(runtime, backward, launches, placement, compute)
         self._plans: dict[Any, Plan] = {}
 
     def runs_undecomposed(self, func: Any) -> bool:
@@ -82,11 +82,11 @@ class Dispatcher:
             namespace in _COLLECTIVE_NAMESPACES or base in self._copies.specials or described_operator(name) is not None
         )
 
-    def add_ordinary(self, func: Any) -> None:
+    def add_to_fast_path(self, func: Any) -> None:
         """Add an operator that is run as a whole to the fast path, if it qualifies."""
         plan = plan_of(func)
         if self.deferral is None and plan.base not in self._copies.specials:
-            self.ordinary.add(func, plan)
+            self.fast_path.add(func, plan)
 
     def run(self, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         """Run one operator on the CPU and report the work that its virtual device would do."""

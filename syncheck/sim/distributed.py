@@ -37,7 +37,7 @@ from syncheck.sim.autograd import Backward
 from syncheck.sim.collective_arguments import (
     WRITTEN_ON_WAIT,
     averages_integers,
-    cloned,
+    clone_tensors,
     copy_results,
     gloo_arguments,
     group_name,
@@ -90,7 +90,7 @@ class Distributed:
         self.groups = NcclGroups()
         self.functional = FunctionalCollectives(self, runtime, launches)
         self._delayed = DelayedCollectives(runtime, deferral, self.groups) if deferral is not None else None
-        launches.before_launch.append(self._join_for)
+        launches.before_launch.append(self._join_before_launch)
         self.ddp_pending: dict[AllocationId, StartedCollective] = {}
         self._reducer_collective: tuple[StartedCollective, frozenset[AllocationId]] | None = None
 
@@ -138,7 +138,7 @@ class Distributed:
         """Run a collective with gloo, and return its result and its handle."""
         dtype = torch.float64 if averages_integers(plan, args, kwargs) else None
         uses_copies = dtype is not None or (has_handle and plan.base in WRITTEN_ON_WAIT)
-        given, given_by_name = cloned(plan, args, kwargs, dtype=dtype) if uses_copies else (args, kwargs)
+        given, given_by_name = clone_tensors(plan, args, kwargs, dtype=dtype) if uses_copies else (args, kwargs)
         for_gloo, named = gloo_arguments(plan, given, given_by_name, has_handle=has_handle)
         result = func(*self.groups.for_gpus(for_gloo), **named)
         work = work_in(result)
@@ -298,7 +298,7 @@ class Distributed:
             if started is not None:
                 self.join(started)
 
-    def _join_for(self, stream: StreamId, accesses: Accesses) -> None:
+    def _join_before_launch(self, stream: StreamId, accesses: Accesses) -> None:
         """Join collectives that C++ code started on the memory of an operator that is about to be reported."""
         del stream
         if self.ddp_pending:
@@ -321,7 +321,7 @@ class Distributed:
         self._reducer_collective = None
         self.futures.register(future, started, idents)
 
-    def new_end(self, started: StartedCollective) -> StartedCollective:
+    def new_callback_end(self, started: StartedCollective) -> StartedCollective:
         """Return a `StartedCollective` for the end of a callback that runs after a collective, on its own stream."""
         device = self._gpus.device_of(started.stream)
         stream = self._gpus.new_stream(device, UNKNOWN_SITE)

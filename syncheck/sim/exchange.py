@@ -10,7 +10,7 @@ from syncheck.instrument.c10d import wait_for
 from syncheck.instrument.plan import Plan, tensors_of
 from syncheck.ranks import watchdog
 from syncheck.semantics.collectives import WRITING, collective_name
-from syncheck.sim.collective_arguments import averages_integers, cloned, copy_results, gloo_arguments, work_in
+from syncheck.sim.collective_arguments import averages_integers, clone_tensors, copy_results, gloo_arguments, work_in
 from syncheck.sim.nccl_groups import NcclGroups
 
 
@@ -62,7 +62,7 @@ class Exchange:
     def begin(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
         """Read the tensors and start gloo, without waiting for other ranks."""
         plan = self.call.plan
-        self._given = cloned(plan, args, kwargs, dtype=self._dtype)
+        self._given = clone_tensors(plan, args, kwargs, dtype=self._dtype)
         for_gloo, named = gloo_arguments(plan, *self._given, has_handle=False)
         self.work = work_in(self.call.func(*self._groups.for_gpus(for_gloo), **named))
 

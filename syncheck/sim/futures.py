@@ -29,7 +29,7 @@ class _Collectives(Protocol):
 
     def add_ddp_pending(self, started: StartedCollective, idents: frozenset[AllocationId]) -> None: ...
 
-    def new_end(self, started: StartedCollective) -> StartedCollective: ...
+    def new_callback_end(self, started: StartedCollective) -> StartedCollective: ...
 
     def idents(self, tensors: Iterable[torch.Tensor]) -> frozenset[AllocationId]: ...
 
@@ -82,7 +82,7 @@ class Futures:
             if known is None:
                 return original_then(future, callback)
             _, started, idents = known
-            end = self._collectives.new_end(started)
+            end = self._collectives.new_callback_end(started)
 
             def on_side(value: Any) -> Any:
                 self._collectives.record(started.tensors, end.stream)

@@ -82,7 +82,7 @@ class KeptStorages:
         key = storage_key(storage)
         kept = self.by_key.get(key)
         if kept is None:
-            kept = self.by_key[key] = Kept(whole_of(storage), tensor.dtype)
+            kept = self.by_key[key] = Kept(byte_tensor_of(storage), tensor.dtype)
         kept.dtype = tensor.dtype
         kept.n_pending += 1
         place = (int(tensor.storage_offset()), tuple(tensor.shape), tensor.stride())
@@ -191,7 +191,7 @@ class KeptStorages:
         return kept.storage
 
 
-def filled(slots: Any) -> Any:
+def fill_slots(slots: Any) -> Any:
     """Return arguments in which the placeholders made by `KeptStorages.slots_of` are replaced by tensors."""
     return tree_map(lambda value: value.tensor() if isinstance(value, Operand) else value, slots)
 
@@ -209,7 +209,7 @@ def overwrite(whole: torch.Tensor, dtype: torch.dtype) -> None:
         whole.fill_(1 if dtype == torch.bool else _LARGE)
 
 
-def whole_of(storage: torch.UntypedStorage) -> torch.Tensor:
+def byte_tensor_of(storage: torch.UntypedStorage) -> torch.Tensor:
     """Return all bytes of a storage as a tensor."""
     return torch.empty(0, dtype=torch.uint8).set_(storage)
 

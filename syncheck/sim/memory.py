@@ -109,12 +109,12 @@ class Memory:
         try:
             tag = self.tags.get(storage_key(tensor.untyped_storage()))
         except (NotImplementedError, RuntimeError):
-            return self._of_wrapped(tensor)
+            return self._tag_of_wrapped(tensor)
         if tag is None:
-            return self._of_registered(tensor.untyped_storage()) if self._registered else None
+            return self._tag_of_registered(tensor.untyped_storage()) if self._registered else None
         return tag[0]
 
-    def _of_registered(self, storage: torch.UntypedStorage) -> Allocation | None:
+    def _tag_of_registered(self, storage: torch.UntypedStorage) -> Allocation | None:
         """Return the tag of a storage in host memory pinned by the program itself, or None for other memory."""
         address = storage_address(storage)
         if any(start <= address < start + size for start, size in self._registered.items()):
@@ -145,7 +145,7 @@ class Memory:
                     self._end(allocation, UNKNOWN_SITE)
         return True
 
-    def _of_wrapped(self, tensor: torch.Tensor) -> Allocation | None:
+    def _tag_of_wrapped(self, tensor: torch.Tensor) -> Allocation | None:
         """Return the tag of the tensor inside a `torch.func` wrapper, sparse tensor or subclass with inner tensors."""
         if functorch.is_functorch_wrapped_tensor(tensor):
             return self.of(functorch.get_unwrapped(tensor))

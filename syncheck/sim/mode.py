@@ -33,7 +33,7 @@ from syncheck.sim import fake_tensors
 from syncheck.sim.device_kind import is_on_gpu, simulated
 from syncheck.sim.dispatch import Dispatcher
 from syncheck.sim.errors import NotSimulatedError
-from syncheck.sim.ordinary import NOT_ORDINARY
+from syncheck.sim.fast_path import NOT_QUALIFIED
 
 _KEYS = (C.DispatchKey.CompositeExplicitAutograd, C.DispatchKey.BackendSelect, C.DispatchKey.CPU)
 """Dispatch keys under which a higher-order operator's implementation in terms of operators is found, best first."""
@@ -49,7 +49,7 @@ class SimulatorMode(TorchDispatchMode):  # type: ignore[no-untyped-call]  # torc
         super().__init__()  # type: ignore[no-untyped-call]  # torch leaves it untyped
         self._dispatcher = dispatcher
         self._parts = dispatcher.parts
-        self._run_ordinary, self._shortcuts = dispatcher.ordinary.run, dispatcher.ordinary.shortcuts
+        self._run_fast, self._shortcuts = dispatcher.fast_path.run, dispatcher.fast_path.shortcuts
 
     @classmethod
     def _should_skip_dynamo(cls) -> bool:
@@ -67,8 +67,8 @@ class SimulatorMode(TorchDispatchMode):  # type: ignore[no-untyped-call]  # torc
         shortcut = self._shortcuts.get(id(func))
         if shortcut is not None and self._plain_types.issuperset(types) and not fake_tensors.Modes.were_entered:
             with DisableTorchFunctionSubclass():  # hide syncheck's own queries from tensor subclasses
-                result = self._run_ordinary(shortcut, args, kwargs or {})
-            if result is not NOT_ORDINARY:
+                result = self._run_fast(shortcut, args, kwargs or {})
+            if result is not NOT_QUALIFIED:
                 return result
         return self._dispatch(func, types, args, kwargs or {})
 
@@ -106,7 +106,7 @@ class SimulatorMode(TorchDispatchMode):  # type: ignore[no-untyped-call]  # torc
         if is_of_torch(func):  # a program may register other kernels for its own operators later
             self._parts[func] = parts
         if parts is None and isinstance(func, OpOverload) and not (calls_others(func) or may_be_traced_in_parts(func)):
-            self._dispatcher.add_ordinary(func)
+            self._dispatcher.add_to_fast_path(func)
         return parts
 
     def _run_in_parts(self, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
@@ -123,26 +123,26 @@ class SimulatorMode(TorchDispatchMode):  # type: ignore[no-untyped-call]  # torc
         if is_traced():
             return func(*args, **kwargs)  # to the mode below
         if func.name() in {"cond", "while_loop"}:
-            decide, *others = (self._entering(value) if callable(value) else value for value in args)
-            return func(self._decided(decide), *others, **kwargs)
+            decide, *others = (self._in_mode(value) if callable(value) else value for value in args)
+            return func(self._read_condition(decide), *others, **kwargs)
         parts = next((func.py_kernels[key] for key in _KEYS if key in func.py_kernels), None)
         if parts is None or is_of_nested(args):
             raise NotSimulatedError(f"the higher-order operator {func.name()}")
         if isinstance(func, BaseHOP) or func.name() in {"invoke_subgraph", "strict_mode"}:
-            return parts(*(self._entering(value) if callable(value) else value for value in args), **kwargs)
+            return parts(*(self._in_mode(value) if callable(value) else value for value in args), **kwargs)
         with self:
             return parts(*args, **kwargs)
 
-    def _entering(self, function: Any) -> Any:
+    def _in_mode(self, function: Any) -> Any:
         def run(*args: Any, **kwargs: Any) -> Any:
             with self:
                 return function(*args, **kwargs)
 
         return run
 
-    def _decided(self, value: Any) -> Any:
+    def _read_condition(self, value: Any) -> Any:
         """Make the host read a condition. The condition of a loop is read each time it is evaluated."""
         if callable(value):
-            return lambda *args: self._decided(value(*args))
+            return lambda *args: self._read_condition(value(*args))
         with self:
             return bool(value)

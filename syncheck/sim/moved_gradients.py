@@ -51,7 +51,7 @@ class _DeviceCopy(torch.autograd.Function):
         return back, None, None, None, None
 
 
-class _SentBack(torch.autograd.Function):
+class _ReturningGradient(torch.autograd.Function):
     """A tensor about to be copied to another device; the gradient of the copy is sent back to its own device.
 
     Source:
@@ -73,7 +73,7 @@ class _SentBack(torch.autograd.Function):
     @staticmethod
     def vmap(info: Any, in_dims: tuple[Any, ...], *args: Any) -> Any:
         del info
-        return _SentBack.apply(*args), in_dims[0]  # type: ignore[no-untyped-call]  # torch leaves it untyped
+        return _ReturningGradient.apply(*args), in_dims[0]  # type: ignore[no-untyped-call]  # torch leaves it untyped
 
     @staticmethod
     def jvp(ctx: Any, *tangents: Any) -> Any:
@@ -118,9 +118,9 @@ def device_copy(tensor: torch.Tensor, shim: Shim, target: int, *, non_blocking: 
     return _DeviceCopy.apply(tensor, shim, target, non_blocking, kwargs)  # type: ignore[no-untyped-call]  # as above
 
 
-def sent_back(tensor: torch.Tensor, shim: Shim) -> Any:
+def returning_gradient(tensor: torch.Tensor, shim: Shim) -> Any:
     """Return a tensor to be copied into a tensor on another device, with its gradient sent back."""
-    return _SentBack.apply(tensor, shim)  # type: ignore[no-untyped-call]  # as above
+    return _ReturningGradient.apply(tensor, shim)  # type: ignore[no-untyped-call]  # as above
 
 
 def pinned_copy(tensor: torch.Tensor, shim: Shim) -> Any:

@@ -73,12 +73,12 @@ def node_of(value: Any) -> Any:
     if functorch.is_functorch_wrapped_tensor(value):
         return value.grad_fn
     with SetExcludeDispatchKeyGuard(_AUTOGRAD, False):
-        if value.grad_fn is not None or not _has_views(value):
+        if value.grad_fn is not None or not _supports_views(value):
             return value.grad_fn
     return accumulator_of(value)
 
 
-def _has_views(leaf: torch.Tensor) -> bool:
+def _supports_views(leaf: torch.Tensor) -> bool:
     """Return whether a view of a leaf can be created, from which its node is found."""
     return leaf.layout is torch.strided and not leaf.is_nested
 
@@ -102,7 +102,7 @@ def accumulator_of(leaf: torch.Tensor) -> Any:
 
 def note_streams(leaf: torch.Tensor, streams: dict[int, StreamId]) -> None:
     """Record in a leaf's node the streams that were current at its creation, unless already recorded."""
-    node: Any = accumulator_of(leaf) if _has_views(leaf) else None
+    node: Any = accumulator_of(leaf) if _supports_views(leaf) else None
     if node is not None:
         node.metadata.setdefault("syncheck", streams)
 

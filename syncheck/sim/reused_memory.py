@@ -7,7 +7,7 @@ Source:
 import torch
 
 from syncheck.hb.ids import StreamId
-from syncheck.sim.kept_storages import Kept, KeptStorages, overwrite, whole_of
+from syncheck.sim.kept_storages import Kept, KeptStorages, byte_tensor_of, overwrite
 from syncheck.sim.queues import Queues
 from syncheck.sim.runtime import Runtime
 
@@ -36,7 +36,7 @@ class ReusedMemory:
     def fill(self, tensor: torch.Tensor) -> None:
         """Fill new memory, so that reads before the first write give the same values in each run."""
         with self._runtime.unmonitored():
-            overwrite(whole_of(tensor.untyped_storage()), tensor.dtype)
+            overwrite(byte_tensor_of(tensor.untyped_storage()), tensor.dtype)
 
     def reuse_freed(self, tensor: torch.Tensor, device: int, stream: StreamId, *, is_filled: bool) -> bool:
         """Give a new tensor freed memory on which work is pending, and return whether there was any.

@@ -14,7 +14,7 @@ from syncheck.semantics.copies import HOST_DEVICE
 from syncheck.sim import fake_tensors
 from syncheck.sim.copies import Copies
 from syncheck.sim.device_kind import gpu, is_gpu, simulated
-from syncheck.sim.moved_gradients import device_copy, pinned_copy, sent_back
+from syncheck.sim.moved_gradients import device_copy, pinned_copy, returning_gradient
 from syncheck.sim.placement import raw_device
 from syncheck.sim.runtime import Runtime
 
@@ -202,7 +202,7 @@ class TensorShim:
             return source
         if isinstance(source, FakeTensor) or source.layout in SPARSE:
             return self.move(source, self.index(target), non_blocking=False, copy=False)
-        return sent_back(source, self)
+        return returning_gradient(source, self)
 
     def to(self, original: Any, tensor: torch.Tensor, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         """Simulate `Tensor.to` in all its forms."""

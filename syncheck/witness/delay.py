@@ -47,7 +47,7 @@ class Delay:
     @property
     def in_words(self) -> str:
         """Text for a report."""
-        each = ", and before each later call there" if self.is_repeated else ""
+        each = ", repeated before each later call from the same line" if self.is_repeated else ""
         return f"{self.milliseconds / 1000:g} s{each}"
 
     @classmethod

@@ -102,7 +102,7 @@ def test_a_pool_holds_what_is_allocated_in_its_block(gpu):
 
 
 def test_an_allocator_of_its_own_is_not_simulated(gpu):
-    with pytest.raises(NotSimulatedError, match="MemPool with an allocator"):
+    with pytest.raises(NotSimulatedError, match="MemPool with a custom allocator"):
         torch.cuda.MemPool(object())
 
 

@@ -79,7 +79,7 @@ def test_what_is_sent_back_is_the_tensor_itself_until_its_gradient_comes():
             return tensor * 10
 
     x = torch.ones(2, requires_grad=True)
-    sent = moved_gradients.sent_back(x, Shim())
+    sent = moved_gradients.returning_gradient(x, Shim())
     assert (sent.data_ptr(), moves) == (x.data_ptr(), [])
     sent.sum().backward()
     assert (x.grad.tolist(), moves) == ([10, 10], [7])

@@ -37,4 +37,4 @@ def test_a_text_with_a_right_checksum_and_no_delay_is_refused():
 
 def test_a_delay_in_words():
     assert DELAYS[1].in_words == "0.7 s"
-    assert DELAYS[3].in_words == "0.2 s, and before each later call there"
+    assert DELAYS[3].in_words == "0.2 s, repeated before each later call from the same line"

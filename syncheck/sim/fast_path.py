@@ -22,7 +22,7 @@ from syncheck.sim.placement import Placement
 from syncheck.sim.runtime import Runtime
 from syncheck.source.frames import frame_at
 
-NOT_ORDINARY = object()
+NOT_QUALIFIED = object()
 """Returned in place of a result for an operator that does not qualify and has not run."""
 _NONE, _PINNED = -2, -3
 """Pseudo-devices: no tensors; several devices, or memory that needs a full lookup."""
@@ -78,7 +78,7 @@ class Shortcut:
         self.is_marker = func.namespace == "profiler"
 
 
-class OrdinaryOperators:
+class FastPath:
     """Runs operators on the fast path.
 
     Attributes:
@@ -105,16 +105,16 @@ class OrdinaryOperators:
             self.shortcuts[id(func)] = Shortcut(func, plan)
 
     def run(self, shortcut: Shortcut, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-        """Run an operator and return its result, or return NOT_ORDINARY without running it if it does not qualify."""
+        """Run an operator and return its result, or return NOT_QUALIFIED without running it if it does not qualify."""
         if kwargs and (kwargs.get("pin_memory") or not shortcut.harmless.issuperset(kwargs)):
-            return NOT_ORDINARY
+            return NOT_QUALIFIED
         accesses: list[Access] = []
         device = self._look_up(shortcut, args, accesses)
         if device >= 0:
             return self._run_on_gpu(shortcut, args, kwargs, device, accesses)
         if device == HOST_DEVICE and self._placement.note_host():
             return shortcut.call(*args, **kwargs)
-        return shortcut.call(*args, **kwargs) if shortcut.is_marker else NOT_ORDINARY
+        return shortcut.call(*args, **kwargs) if shortcut.is_marker else NOT_QUALIFIED
 
     # -- arguments
 
@@ -169,7 +169,7 @@ class OrdinaryOperators:
             backward.enter_node(device)
         stream = self._gpus.current_stream(device)
         if not shortcut.runs_on_gpus or stream in self._captured.streams:
-            return NOT_ORDINARY
+            return NOT_QUALIFIED
         self._placement.last_device = device
         if is_in_backward or backward.has_changed:
             self._follow(shortcut, args, kwargs, device)

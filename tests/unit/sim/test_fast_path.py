@@ -3,7 +3,7 @@
 import pytest
 import torch
 
-from syncheck.sim.ordinary import OrdinaryOperators
+from syncheck.sim.fast_path import FastPath
 from tests.unit.sim.conftest import Gpus
 
 
@@ -105,7 +105,7 @@ def outcome(program):
         gpus.simulator.flush_calls()
     findings = gpus.session.report(gpus.sites).findings
     found = [(finding.rule.code, finding.place.frame.line, finding.message) for finding in findings]
-    return (result, gpus.calls, found), bool(gpus.simulator.dispatcher.ordinary.shortcuts)
+    return (result, gpus.calls, found), bool(gpus.simulator.dispatcher.fast_path.shortcuts)
 
 
 @pytest.mark.filterwarnings("ignore:The PyTorch API of nested tensors")
@@ -116,7 +116,7 @@ def outcome(program):
 )
 def test_it_is_the_same_as_without_shortcuts(program, monkeypatch):
     short, has_shortcuts = outcome(program)
-    monkeypatch.setattr(OrdinaryOperators, "add", lambda operators, func, plan: None)
+    monkeypatch.setattr(FastPath, "add", lambda operators, func, plan: None)
     long, has_none = outcome(program)
     assert short == long
     assert (has_shortcuts, has_none) == (True, False)
