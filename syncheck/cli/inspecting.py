@@ -88,7 +88,7 @@ def config(
 
 
 def lsp() -> None:
-    """Serve an editor: findings as you type, rule pages on hover, quick fixes."""
+    """Run the language server: findings as you type, rule pages on hover, quick fixes."""
     try:
         from syncheck.cli.lsp import serve
     except ModuleNotFoundError as error:

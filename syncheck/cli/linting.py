@@ -43,7 +43,7 @@ def lint(
     unsafe_fixes: Annotated[
         bool | None,
         typer.Option(
-            "--unsafe-fixes", help="Also apply fixes that make the host wait, or guess where.", rich_help_panel=_FIX
+            "--unsafe-fixes", help="Also apply fixes that make the host wait or guess the place.", rich_help_panel=_FIX
         ),
     ] = None,
     diff: Annotated[
@@ -75,7 +75,7 @@ def lint(
     *,
     layer: Layer,
 ) -> None:
-    """Find the same mistakes in source code, without running it."""
+    """Check source code without running it."""
     from syncheck.commands.lint import LintRequest, lint_files
 
     request = LintRequest(

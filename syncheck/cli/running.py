@@ -40,9 +40,9 @@ _MERGE_EXAMPLES = """Examples:
 
 _OVERLAP_EXAMPLES = """Examples:
 
-`syncheck overlap train.py` runs a script and says what keeps its work from overlapping.
+`syncheck overlap train.py` runs a script and shows what keeps its work from overlapping.
 
-`syncheck overlap run.trace` says it of a run that `syncheck run --trace run.trace --times train.py` recorded."""
+`syncheck overlap run.trace` analyzes a run that `syncheck run --trace run.trace --times train.py` recorded."""
 
 
 def add_to(cli: typer.Typer) -> None:
@@ -105,7 +105,7 @@ def replay(
         list[Path],
         typer.Argument(
             metavar="TRACE...",
-            help="Files that `syncheck run --trace` wrote; the first alone, or the folder, stands for all.",
+            help="Files written by `syncheck run --trace`; the first one, or the folder, is enough.",
             show_default=False,
         ),
     ],

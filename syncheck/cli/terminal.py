@@ -116,7 +116,7 @@ def deliver(report: Report, options: Options, streams: OutputStreams) -> int:
             streams.write(render(report, options, color=color, width=width, links=links), is_data=is_data)
     except OSError as error:
         reason = error.strerror or str(error)
-        streams.write_anywhere(error_text(f"cannot write the report to {where}: {reason}", "it follows here"))
+        streams.write_anywhere(error_text(f"cannot write the report to {where}: {reason}", "the report follows"))
         streams.write_anywhere(render(report, options, color=False))
         return 3
     return status_of(report, options)

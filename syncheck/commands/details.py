@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from syncheck.run.run import Run
 
 AtEnd = Callable[["Run", Report], Report]
-NO_SOURCE = "none but the defaults and the command line"
+NO_SOURCE = "only the defaults and the command line"
 
 
 def of_run(options: Options) -> Details:
@@ -32,7 +32,7 @@ def of_program(details: Details, prepared: PreparedProgram, at_end: AtEnd) -> At
     details.say(f"program: {prepared.path or prepared.program.target}")
 
     def ended(run: "Run", report: Report) -> Report:
-        details.say_time("program, with its check")
+        details.say_time("program, including the check")
         with details.timed("reruns and timelines"):
             return at_end(run, report)
 

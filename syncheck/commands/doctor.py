@@ -16,7 +16,7 @@ def doctor() -> list[tuple[str, str]]:
     rows = [("syncheck", __version__), ("python", sys.version.split()[0])]
     try:
         if importlib.util.find_spec("torch") is None:
-            missing = "missing: pip install 'torch>=2.8'; without it nothing can be run"
+            missing = "missing: pip install 'torch>=2.8'; without it no program can be run"
             return [*rows, ("torch", missing)]
         from syncheck.run import backends
 
@@ -50,7 +50,7 @@ def settings_in_force(path: str) -> list[tuple[str, str, str]]:
         ConfigError: there is no such path, or its settings are wrong.
     """
     if not os.path.exists(path):
-        raise ConfigError(f"no such file or folder: {path!r}", "name one whose settings are wanted")
+        raise ConfigError(f"no such file or folder: {path!r}", "name a file or folder that exists")
     folder = path if os.path.isdir(path) else os.path.dirname(path)
     return [(setting.key, _as_toml(value), origin) for setting, value, origin in origins(folder)]
 

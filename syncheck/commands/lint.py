@@ -158,7 +158,7 @@ def _not_loaded(paths: list[str], options: Options, options_of: Callable[[str], 
     """Return a note on each settings file that names rules or models which are not loaded: it is not that of here."""
     loaded = {*options.rules, *options.models}
     folders = {found.root for path in paths if not {*(found := options_of(path)).rules, *found.models} <= loaded}
-    text = "names rules or models, which are loaded only for the working directory's own settings"
+    text = "names rules or models, but these are loaded only from the working directory's settings"
     return [f"{shown(os.path.join(folder, 'pyproject.toml'))} {text}" for folder in sorted(folders)]
 
 

@@ -96,7 +96,7 @@ def refused(schedule: Schedule | Delay, other: Rerun, pair: Pair) -> str:
         if other.failure:
             return f"syncheck failed in the run with the delay: {other.failure}"
         if other.records and not any(record.delayed for record in other.records):
-            return "the earlier access did not come again in the run with the delay"
+            return "the earlier access did not recur in the run with the delay"
         if schedule.is_repeated:  # it is about later accesses, too
             return ""
     reasons = [_kept_order(record, pair) for record in other.records]

@@ -75,7 +75,7 @@ def _proved(report: Report, reruns: Reruns) -> Report:
     if not wanted:
         return report
     if is_distributed():
-        return report.noted(f"--{wanted}: ranks are run again only where --nproc has started them")
+        return report.noted(f"--{wanted}: ranks are rerun only if --nproc started them")
     from syncheck.commands.witness import prove
 
     return prove(report, reruns)

@@ -23,12 +23,12 @@ _MOST_TRIED = 20
 _MOST_RANKS = 3
 """Ranks in which a race is tried, those with the lowest numbers: to one of them, as to the root, it may not matter."""
 _MEMORY = "out of memory"
-_GONE = "the accesses did not come when the program was run again"
+_GONE = "the accesses did not recur when the program was rerun"
 _FIXED = {
-    "schedule": "simulated GPUs run the earlier access at once, as functional collectives and those of C++ code",
-    "delay": "the earlier access is not that of an operator",
+    "schedule": "simulated GPUs run the earlier access immediately, like functional collectives and those of C++ code",
+    "delay": "the earlier access is not made by an operator",
 }
-_LATE = "it takes longer than --proof-limit"
+_LATE = "the rerun takes longer than --proof-limit"
 
 
 def prove(report: Report, reruns: Reruns) -> Report:
@@ -96,9 +96,9 @@ def _failure(usual: Rerun, same: Rerun) -> str:
     if usual.timed_out or same.timed_out:
         return "the program takes longer than --proof-limit"
     if not usual.records or not same.records:
-        return f"the program did not get to its end when it was run again{_because(usual)}"
+        return f"the program did not finish when it was rerun{_because(usual)}"
     failure = usual.failure or same.failure
-    return f"syncheck failed when the program was run again: {failure}" if failure else ""
+    return f"syncheck failed when the program was rerun: {failure}" if failure else ""
 
 
 def _unsteadiness(usual: Rerun, same: Rerun, unsteady: frozenset[int]) -> str:
@@ -161,7 +161,7 @@ class _Attempt:
         """Return why nothing can be tried, or no run be compared with the usual one; "" if there is no reason."""
         baseline = self._baseline
         if baseline.failure or not self._pair.earlier.stream:
-            return baseline.failure or "the earlier access is one of the host"
+            return baseline.failure or "the earlier access is made by the host"
         if not _came(baseline.usual.of_rank(self._rank), self._pair):
             failed = f"{_GONE}{_because(baseline.usual)}" if baseline.usual.status else ""
             return failed or _FIXED[self._means.name]
@@ -186,7 +186,7 @@ class _Attempt:
         if other.timed_out:
             return _LATE
         if _MEMORY in other.error:
-            return f"there is not enough memory for it: {other.error}"
+            return f"there is not enough memory for the rerun: {other.error}"
         return refused(schedule, other.of_rank(self._rank), self._pair)
 
     def _differences(self, other: Rerun) -> tuple[Difference, ...]:
@@ -200,13 +200,13 @@ class _Attempt:
     def _unknown(self, other: Rerun) -> str:
         """Return why it says nothing that no value has changed in a run; "" if it does."""
         if not other.records:
-            return f"the program did not get to its end{_because(other)}"
+            return f"the program did not finish{_because(other)}"
         names = [str(launch) for launch in self._pair if launch.stream]
         for record in other.of_rank(self._rank).records:
             if record.forced:
                 return record.forced[0]
             if all(name in record.starts for name in names) and not set(names) <= set(record.order):
-                return "the accesses are on two GPUs, and no clock tells which was complete first"
+                return "the accesses are on two GPUs, and no clock shows which completed first"
         return ""
 
 
@@ -228,10 +228,10 @@ def _explored(reruns: Reruns, baseline: _Baseline) -> Iterator[str]:
         changed += [(schedule, found[0])] if found else []
     late = f"; {n_late} took longer than --proof-limit" if n_late else ""
     if not changed:
-        yield f"{counted(number, 'random schedule')}: all results are those of the program's order{late}"
+        yield f"{counted(number, 'random schedule')}: all results match the program's order{late}"
         return
     schedule, first = changed[0]
     yield (
-        f"{len(changed)} of {counted(number, 'random schedule')} give other results{late}; with --schedule {schedule}, "
-        f"{first.what}: {first.other}, not {first.usual}"
+        f"{len(changed)} of {counted(number, 'random schedule')} give different results{late}; "
+        f"with --schedule {schedule}, {first.what}: {first.other}, not {first.usual}"
     )

@@ -157,7 +157,7 @@ _BUDGET = "write a share of the run's time: 5% or 0.05"
 def _budget(share: float, written: object) -> float:
     if math.isfinite(share) and 0 < share <= 1:
         return share
-    hint = "leave the budget out to check everything" if share > 1 else _BUDGET
+    hint = "omit the budget to check everything" if share > 1 else _BUDGET
     raise ConfigError(f"invalid value {written!r} (expected more than 0 and at most 100%)", hint)
 
 

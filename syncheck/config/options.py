@@ -99,7 +99,7 @@ class Options:
         example='["SYN1", "SYN201"]', panel="Rules",
     )  # fmt: skip
     extend_select: tuple[str, ...] = _setting(
-        (), kinds.RULES, "Rules to report in addition.", example='["unordered-read"]', is_added=True, panel="Rules"
+        (), kinds.RULES, "Additional rules to report.", example='["unordered-read"]', is_added=True, panel="Rules"
     )
     ignore: tuple[str, ...] = _setting(
         (), kinds.RULES, "Rules not to report.", example='["SYN303"]', is_added=True, panel="Rules"
@@ -109,7 +109,7 @@ class Options:
         example='{ "tests/*" = ["SYN7"] }', is_added=True, panel="Rules",
     )  # fmt: skip
     rules: tuple[str, ...] = _setting(
-        (), kinds.WORDS, "Modules with rules of your own.", commands=("lint",), example='["acme.rules"]',
+        (), kinds.WORDS, "Modules that define your own rules.", commands=("lint",), example='["acme.rules"]',
         is_added=True, panel="Extensions",
     )  # fmt: skip
     models: tuple[str, ...] = _setting(
@@ -117,7 +117,7 @@ class Options:
         example='["acme.gpu_models"]', is_added=True, panel="Extensions",
     )  # fmt: skip
     third_party: str = _setting(
-        "short", kinds.choice("short", "full", "off"), "How to show findings that concern installed packages only.",
+        "short", kinds.choice("short", "full", "off"), "How to show findings that concern only installed packages.",
         commands=("run", "replay", "merge", "pytest"), example='"off"',
     )  # fmt: skip
     fail_on: Severity = _setting(
@@ -131,14 +131,14 @@ class Options:
         None, kinds.PATH, "Write the report to this file.", commands=(*_REPORTING, "overlap")
     )
     color: str = _setting(
-        "auto", kinds.choice("auto", "always", "never"), "Colours in the report; auto: on a terminal.",
+        "auto", kinds.choice("auto", "always", "never"), "Color the report; auto: on a terminal.",
         commands=(*_REPORTING, "overlap"),
     )  # fmt: skip
     quiet: bool = _setting(
         False, kinds.FLAG, "Print findings and errors only.", commands=_REPORTING, flags=("--quiet", "-q")
     )
     verbose: bool = _setting(
-        False, kinds.FLAG, "Say what is read, skipped and chosen, and why, with timings.",
+        False, kinds.FLAG, "Print what is read, skipped and chosen, and why, with timings.",
         commands=("run", "lint", "overlap"), flags=("--verbose", "-v"),
     )  # fmt: skip
     exit_zero: bool = _setting(
@@ -164,12 +164,12 @@ class Options:
         flags=("--write-baseline",),
     )  # fmt: skip
     backend: str = _setting(
-        "auto", kinds.choice("auto", "cuda", "sim"), "Real or simulated GPUs; auto takes real ones if there are any.",
+        "auto", kinds.choice("auto", "cuda", "sim"), "Real or simulated GPUs; auto uses real ones if there are any.",
         commands=_RUNNING, example='"sim"', panel="GPUs",
     )  # fmt: skip
     recorder: str = _setting(
         "auto", kinds.choice("auto", "native", "python"),
-        "How operators on real GPUs are recorded; auto: in C++, if that can be built.",
+        "How operators on real GPUs are recorded; auto: in C++, if the extension can be built.",
         commands=_RUNNING, example='"python"', panel="GPUs",
     )  # fmt: skip
     devices: int = _setting(
@@ -189,7 +189,7 @@ class Options:
         panel="Run",
     )  # fmt: skip
     trace_size: kinds.Size = _setting(
-        kinds.Size(64 << 20), kinds.SIZE, "Start another trace file at this size.",
+        kinds.Size(64 << 20), kinds.SIZE, "Start a new trace file at this size.",
         commands=("run", "overlap"), example='"16MiB"', panel="Run",
     )  # fmt: skip
     times: bool = _setting(
@@ -219,7 +219,7 @@ class Options:
         commands=("run",), example='"5%"', panel="Run",
     )  # fmt: skip
     witness: bool = _setting(
-        False, kinds.FLAG, "Rerun each race with its two accesses in the other order, and show what changes.",
+        False, kinds.FLAG, "Rerun each race with its two accesses in the opposite order, and show what changes.",
         commands=("run", "pytest"), example="true", panel="Proof",
     )  # fmt: skip
     confirm: bool = _setting(
@@ -294,8 +294,8 @@ class Options:
         other = next(wanted, None) if self.budget is not None else None
         if other is not None:
             raise ConfigError(
-                f"--budget and {BY_NAME[other].options[0].partition('/')[0]} exclude each other",
-                "leave one of them out; --isolated ignores a budget of pyproject.toml",
+                f"--budget and {BY_NAME[other].options[0].partition('/')[0]} cannot be combined",
+                "omit one of them; --isolated ignores a budget in pyproject.toml",
             )
 
     def selected(self) -> frozenset[str]:

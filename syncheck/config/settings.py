@@ -202,8 +202,8 @@ def _document(path: str) -> dict[str, Any]:
 def _hint_for(error: str) -> str:
     """Return what to do about an error of tomllib, by the words that it has for what is there twice."""
     if "overwrite" in error:
-        return "a key is there twice: remove one of the two"
-    return "a table is there twice: make it one" if "twice" in error else "fix the TOML syntax error"
+        return "a key is defined twice: remove one of the two"
+    return "a table is defined twice: merge the two" if "twice" in error else "fix the TOML syntax error"
 
 
 @lru_cache(maxsize=4096)

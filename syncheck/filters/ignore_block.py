@@ -49,7 +49,7 @@ def ignore(*rules: str) -> Iterator[None]:
         ConfigError: no rule, or one that does not exist.
     """
     if not rules:
-        raise ConfigError("syncheck.ignore() names no rule", 'name those to ignore: syncheck.ignore("SYN201")')
+        raise ConfigError("syncheck.ignore() names no rule", 'name the rules to ignore: syncheck.ignore("SYN201")')
     frame = _caller(frame_at(1))
     codes = catalogue.codes_of(rules)
     block = Ignored(codes, frame.f_code.co_filename, frame.f_lineno)
@@ -73,7 +73,7 @@ def allow_sync(reason: str) -> Iterator[None]:
         ConfigError: there is no reason.
     """
     if not str(reason).strip():
-        raise ConfigError("syncheck.allow_sync() gives no reason", 'say why: syncheck.allow_sync("metrics")')
+        raise ConfigError("syncheck.allow_sync() needs a reason", 'say why: syncheck.allow_sync("metrics")')
     frame = _caller(frame_at(1))
     with _running(Ignored(frozenset(ALLOWED_SYNCS), frame.f_code.co_filename, frame.f_lineno)):
         yield

@@ -137,9 +137,7 @@ def baseline_of(options: Options) -> Baseline | None:
     """
     if options.baseline is None:
         if options.write_baseline:
-            raise ConfigError(
-                "--write-baseline needs the name of a file", "add --baseline FILE, or set it in pyproject.toml"
-            )
+            raise ConfigError("--write-baseline needs a file", "add --baseline FILE, or set it in pyproject.toml")
         return None
     if options.write_baseline and not options.baseline.exists():
         return Baseline(options.baseline)

@@ -29,7 +29,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     """Add the options and settings."""
     group = parser.getgroup("syncheck", "GPU synchronization")
     group.addoption("--syncheck", action="store_true", help="run every test under the sanitizer")
-    group.addoption("--syncheck-output", type=Path, help="Write one report on all tests to this file.")
+    group.addoption("--syncheck-output", type=Path, help="Write one report for all tests to this file.")
     parser.addini("syncheck", "run every test under the sanitizer", type="bool", default=False)
     add_settings(group, parser)
 
@@ -186,7 +186,7 @@ class Checker:
         else:
             if self._is_for_all and wanted != there:
                 self._refused = (
-                    f"the session has {there} simulated GPUs for all tests; {wanted} need --syncheck-devices"
+                    f"all tests of the session share {there} simulated GPUs: set --syncheck-devices {wanted} for more"
                 )
 
     def _begin_in_child(self, item: pytest.Item) -> None:
@@ -353,8 +353,8 @@ def _page(running: "Run", item: pytest.Item, findings: "list[Finding]", options:
         report = replace(running.report(), findings=tuple(findings))
         path = write_page(running.recorder, running.sites, report, options.html, item.nodeid)
     except (OSError, BackendError) as error:
-        return f"\nthe page of this test could not be written: {error}"
-    return f"\nwhat the GPUs did: {path}"
+        return f"\nthe page for this test could not be written: {error}"
+    return f"\ntimeline: {path}"
 
 
 def _running_job() -> "Run | None":

@@ -66,6 +66,6 @@ class SessionSummary:
         else:
             yield NOTHING_SEEN
         if self._known:
-            yield f"{self._known} of them are known: the baseline has them"
+            yield f"{self._known} of them are known: they are in the baseline"
         for reason in self._incomplete:
             yield f"incomplete: {reason}"

@@ -45,7 +45,7 @@ class Witness:
         try:
             proofs = self._proofs()
         except (OSError, ValueError, KeyError, TypeError) as error:
-            failed = Proof(ProofOutcome.NOT_TRIED, "schedule", reason=f"the test could not be run again: {error}")
+            failed = Proof(ProofOutcome.NOT_TRIED, "schedule", reason=f"the test could not be rerun: {error}")
             return [replace(race, proof=failed) for race in races]
         return [replace(race, proof=proofs.get(_key(race), _GONE)) for race in races]
 

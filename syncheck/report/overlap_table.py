@@ -56,7 +56,7 @@ def _head(report: OverlapReport) -> str:
     ratio = report.makespan / report.shortest if report.shortest else 1.0
     return (
         f"{counted(report.operations, 'operation')} take {duration(report.makespan)} on {report.backend}. "
-        f"Their longest chain of results takes {duration(report.shortest)}: "
+        f"Their longest dependency chain takes {duration(report.shortest)}: "
         f"no order is more than {ratio:.2f} times as fast."
     )
 

@@ -116,7 +116,7 @@ def run_ranks(options: Options, policy: Policy, deliver: Callable[[Report], int]
         try:
             report = shown(merging.merge([Path(folder)]), policy)
         except RecordError as error:
-            reason = f"no rank has written anything: {error}"
+            reason = f"no rank wrote a record: {error}"
             report = Report(incomplete=(reason,))
         own = deliver(report)
         return status or own

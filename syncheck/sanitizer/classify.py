@@ -59,7 +59,9 @@ def _say_which_rows(pending: PendingFinding, context: RaceContext) -> None:
     for access, label in sides:
         if access.footprint.is_partial:
             operator = label.operator.removeprefix("aten::")
-            rows: Text = (f"an index on the GPU says which rows `{operator}` touches: no race if they are others",)
+            rows: Text = (
+                f"an index on the GPU determines which rows `{operator}` touches: there is no race if they differ",
+            )
             pending.related.append((label.site, rows))
 
 

@@ -231,7 +231,7 @@ class Events:
             wait_before_record.RULE,
             site,
             {"waiter": waiter, "event": (EventRef(event),)},
-            [(self._states[event].site, ("the event was made here, and not recorded since",))],
+            [(self._states[event].site, ("the event was created here and has not been recorded since",))],
             advice,
             exempt=self._effective_sites,
         )
@@ -264,7 +264,7 @@ class Events:
 
     def _report_no_timing(self, events: list[EventId], site: SiteId) -> None:
         made = list(dict.fromkeys(self._states[event].site for event in events))
-        related: list[tuple[SiteId, Text]] = [(there, ("made here, without timing",)) for there in made]
+        related: list[tuple[SiteId, Text]] = [(there, ("created here, without timing",)) for there in made]
         returned = {state.site for state in map(self._states.__getitem__, events) if state.is_returned}
         arguments = tuple(_with_timing(there, is_returned=there in returned) for there in made)
         facts: dict[str, Text] = {"event": (EventRef(events[0]),)}
@@ -284,7 +284,7 @@ class Events:
             consequence: Text = ("elapsed_time() is then called before it is known to be complete",)
             pending = believed_wait(wait, consequence, [called, recorded])
         elif sync is not None and sync.device != device:
-            consequence = ("elapsed_time() then needs ", EventRef(event), f" of cuda:{device}")
+            consequence = ("elapsed_time() then needs ", EventRef(event), f" on cuda:{device}")
             pending = wrong_device(sync, last.stream, device, consequence, [called, recorded])
         else:
             fix = host_wait(site, [event], last.stream, last.site)

@@ -207,9 +207,7 @@ def _word(pending: PendingFix, spelling: Spelling, path: str) -> WordedFix:
         if target.is_split:
             sentences.append(_inside(spelling.author(edit.site), where, code))
         elif target.may_be_none:
-            sentences.append(
-                f"where the call at {where} returns a handle, and not None, call `{code.strip('.')}` on it"
-            )
+            sentences.append(f"if the call at {where} returns a handle and not None, call `{code.strip('.')}` on it")
         else:
             sentences.append(_in_words(edits[-1], where))
         is_clear |= target.is_split or target.may_be_none or bool(spelled.missing)

@@ -43,7 +43,7 @@ class HotSyncs:
             call: Text = (_CALLS.get(operator, f"`{operator.removeprefix('aten::')}`"),)
             advice: Text = (
                 "keep the value on the GPU and read it once, after the loop or every few iterations; where the wait is "
-                'meant: `with syncheck.allow_sync("why"):`',
+                'intended: `with syncheck.allow_sync("why"):`',
             )
             self._collector.add(PendingFinding(host_sync_in_loop.RULE, site, {"call": call}, [], advice))
 
@@ -57,7 +57,7 @@ class HotSyncs:
         """The program gives free memory back to the driver, which waits for the GPU."""
         if self._turns.count(site) >= HOT:
             advice: Text = (
-                "remove the call at {line}: the allocator uses free memory again by itself; call it once, after the "
+                "remove the call at {line}: the allocator reuses free memory anyway; call it once, after the "
                 "loop, where another process needs the memory",
             )
             self._collector.add(PendingFinding(empty_cache_in_loop.RULE, site, {}, [], advice))
@@ -78,11 +78,11 @@ class HotSyncs:
         turns = self._needless_turns[site] = self._needless_turns.get(site, 0) + 1
         if turns >= HOT:
             is_one = self._busy[site] < 2
-            other = "nothing at all" if is_one else "`wait_stream` between the two streams"
+            other = "stream order alone" if is_one else "`wait_stream` between the two streams"
             advice: Text = (
-                "remove the call at {line}: what comes after it on the same stream is in order"
+                "remove the call at {line}: later work on the same stream is ordered anyway"
                 if is_one
-                else "let the stream that needs the work wait for it; the host goes on",
+                else "make the stream that needs the work wait for it; the host continues",
             )
             self._collector.add(PendingFinding(device_wide_sync.RULE, site, {"alternative": (other,)}, [], advice))
 

@@ -130,7 +130,7 @@ class Lifetimes:
             record_site, view = recorded[stream]
             if not record_site:
                 continue  # torch does it for a message
-            reason: Text = (StreamRef(stream), " is waited for before it is freed, so that it only delays the reuse")
+            reason: Text = (StreamRef(stream), " is waited for before the free, so the call only delays the reuse")
             pending = misuse.useless_record(allocation, view, record_site, reason, (site, allocated))
             pending.exempt = self._needed
             self._collector.add(pending)

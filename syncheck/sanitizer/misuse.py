@@ -92,7 +92,7 @@ def mismatch(operator: str, device: int, context_stream: StreamId, site: SiteId,
         "stream": (StreamRef(context_stream),),
     }
     related: list[tuple[SiteId, Text]] = [(entered, ("the stream context is entered here",))]
-    advice: Text = (f"use a stream of cuda:{device}: `torch.cuda.Stream(device={device})`",)
+    advice: Text = (f"use a stream on cuda:{device}: `torch.cuda.Stream(device={device})`",)
     return PendingFinding(stream_device_mismatch.RULE, site, facts, related, advice)
 
 
@@ -105,7 +105,7 @@ def pageable(allocation: AllocationId, view: ViewId, site: SiteId) -> PendingFin
 
 def made_in_loop(kind: ObjectKind, site: SiteId) -> PendingFinding:
     """Word a stream or event that is created on every iteration of a loop."""
-    advice: Text = ("make it once, before the loop around {line}",)
+    advice: Text = ("create it once, before the loop around {line}",)
     return PendingFinding(stream_in_loop.RULE, site, {"thing": (str(kind),)}, [], advice)
 
 
@@ -113,7 +113,7 @@ def lost_context(actual: StreamId, expected: StreamId, site: SiteId) -> PendingF
     """Word a thread that works on the default device or stream because the starter's does not carry over."""
     facts: dict[str, Text] = {"actual": (StreamRef(actual),), "expected": (StreamRef(expected),)}
     call = insertion(site, TorchCode("cuda.set_stream"), "(", StreamCode(expected), ")")
-    advice: Text = (", in the thread: it sets the device too",)
+    advice: Text = (", in the thread; it also sets the device",)
     fix = PendingFix((call,), is_unsafe=True)
     return PendingFinding(thread_loses_device.RULE, site, facts, [], advice, fix)
 

@@ -83,7 +83,7 @@ class OverlapAdvice:
             is_alone = stream not in self._overlapping and stream not in self._reported
             if visits >= HOT and is_alone and info.handle and not info.is_torchs:
                 advice: Text = (
-                    "wait as late as possible, directly before the result is used; `syncheck overlap` says what each "
+                    "wait as late as possible, directly before the result is used; `syncheck overlap` shows what each "
                     "wait costs",
                 )
                 facts: dict[str, Text] = {"stream": (StreamRef(stream),)}
@@ -121,7 +121,9 @@ class OverlapAdvice:
             "destination": (f"cuda:{streams[receiver].device}",),
             "stream": (StreamRef(busy),),
         }
-        advice: Text = ("make side streams of both devices current at {line}; the users of its result wait for them",)
+        advice: Text = (
+            "make side streams of both devices current at {line}; make the users of the result wait for them",
+        )
         self._queued.add(site)
         self._collector.add(PendingFinding(serialized_peer_copy.RULE, site, facts, [], advice))
 
@@ -134,7 +136,7 @@ class OverlapAdvice:
             first = next(iter(holders.values()))
             facts: dict[str, Text] = {"stream": (StreamRef(stream),)}
             related: list[tuple[SiteId, Text]] = [(first, ("the same stream was handed out here",))]
-            advice: Text = ("make fewer streams and keep them; torch has 32 of each priority on a device",)
+            advice: Text = ("create fewer streams and keep them; torch has 32 per device and priority",)
             self._collector.add(PendingFinding(stream_pool_aliased.RULE, site, facts, related, advice))
         holders[ident] = site
         self._objects[ident] = stream

@@ -12,7 +12,7 @@ from syncheck.semantics.collectives import collective_name, is_functional
 _MOST_KEPT = 256
 """Collectives that are kept until it is known which of them were waited for."""
 
-_KEEP = (", or keep its handle, and call `wait()` on that before the tensors are used again",)
+_KEEP = (", or keep its handle and call `wait()` on it before the tensors are used again",)
 
 
 @dataclass(frozen=True, slots=True)

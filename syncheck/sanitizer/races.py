@@ -94,7 +94,7 @@ class Races:
             mismatch.pair = mismatch.pair or pair
             consequence = self._labels[race.current.label].site
             if consequence != mismatch.site and all(site != consequence for site, _ in mismatch.related):
-                mismatch.related.append((consequence, ("this relies on the order that the context does not give",)))
+                mismatch.related.append((consequence, ("this relies on ordering that the context does not provide",)))
             return
         context = self._context(race, view)
         pending = classify.explain(context)
@@ -136,7 +136,7 @@ def _blame(pending: PendingFinding, idle: Wait, context: RaceContext) -> Pending
         The repair, which adds the record.
     """
     event = EventRef(idle.event)
-    text: Text = ("this wait does nothing: ", event, f" was never recorded before it ({wait_before_record.RULE.code})")
+    text: Text = ("this wait does nothing: ", event, f" had not been recorded yet ({wait_before_record.RULE.code})")
     pending.related.append((idle.site, text))
     record = PendingEdit(EditKind.INSERT_AFTER, context.prior.site, (EventCode(idle.event), ".record()"))
     wait = classify.stream_wait(context) if context.race.current.actor != HOST else pending.fix

@@ -16,7 +16,7 @@ def note_threads(context: RaceContext, pending: PendingFinding) -> None:
     unordered = _unordered_waits(context)
     if unordered:
         pending.fix = None
-        pending.advice = ("record the event before anything lets ", ThreadRef(context.current.host), " go on")
+        pending.advice = ("record the event before anything lets ", ThreadRef(context.current.host), " continue")
     for site, message in (*_waits_of_others(context), *unordered):
         pending.thread = _known(context.current.host)
         pending.related.append((site, message))

@@ -62,7 +62,7 @@ def named(paths: Sequence[Path]) -> list[Part]:
     runs = {part.recording or str(part.path): part for part in found}
     if len(runs) > 1:
         names = " and ".join(sorted(part.path.name for part in runs.values())[:2])
-        raise TraceError(f"{names} are traces of different runs", "replay them one after the other")
+        raise TraceError(f"{names} are traces of different runs", "replay them separately")
     return sorted({part.number: part for part in found}.values(), key=lambda part: part.number)
 
 

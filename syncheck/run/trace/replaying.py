@@ -170,7 +170,7 @@ _BEGINS_IN_THE_MIDDLE = (
     "{} was replayed without the files before it: what was pending where it begins is unknown, and so is what only a "
     "whole run shows"
 )
-_UNKNOWN_GRAPH = "a graph was replayed that was captured before {}: what is in it is unknown"
-_CUT_OFF = "the trace ends early, after record {}: the program was cut off while recording"
+_UNKNOWN_GRAPH = "a graph was replayed that was captured before {}: its contents are unknown"
+_CUT_OFF = "the trace ends early, after record {}: recording was interrupted"
 _CUT_OFF_BETWEEN = "{} ends early, after record {}: what it recorded after that is lost"
-_GOES_ON = "the trace goes on behind {}, in a file that was not replayed"
+_GOES_ON = "the trace continues after {}, in a file that was not replayed"
