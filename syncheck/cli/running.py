@@ -1,4 +1,4 @@
-"""Commands that check what a program does: run, replay, merge."""
+"""Commands that check programs and recordings: run, replay, overlap, merge."""
 
 from dataclasses import replace
 from importlib import import_module
@@ -46,7 +46,7 @@ _OVERLAP_EXAMPLES = """Examples:
 
 
 def add_to(cli: typer.Typer) -> None:
-    """Add the commands."""
+    """Register the commands."""
     cli.command(cls=Command, context_settings={"allow_interspersed_args": False}, epilog=_RUN_EXAMPLES)(run)
     cli.command(cls=Command, epilog=_REPLAY_EXAMPLES)(replay)
     cli.command(cls=Command, context_settings={"allow_interspersed_args": False}, epilog=_OVERLAP_EXAMPLES)(overlap)
@@ -73,7 +73,7 @@ def run(
 
     Options of syncheck go before SCRIPT; what follows it is passed to the program.
     """
-    import_module("syncheck.report.render")  # at the end, the program may have left nothing to import it with
+    import_module("syncheck.report.render")  # the program may make imports impossible by the time it ends
     from syncheck.commands import run as commands
     from syncheck.run.launcher import Program
 
@@ -90,12 +90,12 @@ def run(
 
 
 def _for_rank(options: Options, report: Report) -> Options:
-    """Return the settings for a report: ranks that are not merged write files of their own."""
+    """Return the settings for a report: unmerged ranks write separate files."""
     return replace(options, output=_own(options.output)) if options.output and not report.summary.ranks else options
 
 
 def _own(path: Path) -> Path:
-    """Return the name of this rank's own file, of one for all ranks."""
+    """Return this rank's own variant of a file name that is given for all ranks."""
     return path.with_name(f"{path.stem}.rank{rank()}{path.suffix}") if is_distributed() else path
 
 
