@@ -1,4 +1,4 @@
-"""Every setting, declared once: name, kind, default, meaning, and the commands that it is for.
+"""All settings, each declared once: name, kind, default, help, and the commands that use it.
 
 The command line, `[tool.syncheck]`, the options and settings of the pytest plugin, the environment variables, `syncheck
 config` and the documentation are derived from the fields of `Options`.
@@ -24,18 +24,18 @@ _DRAWING = ("run", "replay", "overlap")
 
 @dataclass(frozen=True)
 class Setting:
-    """How a field of `Options` can be set.
+    """Declaration of how a field of `Options` can be set.
 
     Attributes:
-        name: of the field.
-        kind: of its values.
-        help: what it does, for the help and the documentation.
-        commands: the commands that it is for; "pytest" is the plugin.
-        example: a right value as TOML; "" for what only the command line can say.
-        is_added: the values of all sources count, not only that of the strongest.
-        panel: the heading that it stands under in the help.
-        flags: as the command line has it, where that is not derived from the name.
-        default: the value where no source says anything.
+        name: name of the field.
+        kind: kind of its values.
+        help: its description, for the help and the documentation.
+        commands: the commands that use it; "pytest" is the plugin.
+        example: a valid value in TOML; "" if only the command line can set it.
+        is_added: whether the values of all sources are combined, instead of one source overriding the others.
+        panel: its heading in the help.
+        flags: its command-line options, if they are not derived from the name.
+        default: the value if no source sets it.
     """
 
     name: str
@@ -50,22 +50,22 @@ class Setting:
 
     @cached_property
     def key(self) -> str:
-        """As it is written in `[tool.syncheck]`."""
+        """Its key in `[tool.syncheck]`."""
         return self.name.replace("_", "-")
 
     @property
     def is_in_file(self) -> bool:
-        """Return whether `[tool.syncheck]` can say it."""
+        """Return whether `[tool.syncheck]` can set it."""
         return bool(self.example)
 
     @cached_property
     def variable(self) -> str:
-        """The environment variable."""
+        """Its environment variable."""
         return f"SYNCHECK_{self.name.upper()}"
 
     @cached_property
     def options(self) -> tuple[str, ...]:
-        """As the command line has it."""
+        """Its command-line options."""
         if self.flags:
             return self.flags
         return (f"--{self.key}/--no-{self.key}",) if self.kind is kinds.FLAG else (f"--{self.key}",)
@@ -92,7 +92,7 @@ MAX_DEVICES = 64
 
 @dataclass(frozen=True, slots=True)
 class Options:
-    """The value of every setting; a command reads those that are for it."""
+    """The value of every setting; each command reads the settings that concern it."""
 
     select: tuple[str, ...] = _setting(
         (), kinds.RULES, "Rules to report: codes, prefixes (SYN1) or names; all by default.",
@@ -272,23 +272,23 @@ class Options:
         panel="Settings",
     )  # fmt: skip
     root: str = ""
-    """The folder of the pyproject.toml that the settings come from; "" if there is none."""
+    """Folder of the pyproject.toml that the settings come from; "" if there is none."""
 
     @property
     def wants_times(self) -> bool:
-        """Return whether operators and their times are kept for a timeline."""
+        """Return whether operators and their times are recorded for a timeline."""
         return self.times or self.is_drawn
 
     @property
     def is_drawn(self) -> bool:
-        """Return whether a timeline is to be written."""
+        """Return whether to write a timeline."""
         return self.perfetto is not None or self.html is not None
 
     def check_budget(self) -> None:
-        """Make sure that nothing else is wanted where a budget is: all else needs the whole run, or one window.
+        """Check that a budget is not combined with options that need the whole run, or one window.
 
         Raises:
-            ConfigError: something is.
+            ConfigError: it is.
         """
         wanted = (name for name in _WHOLE_RUN if getattr(self, name))
         other = next(wanted, None) if self.budget is not None else None
@@ -302,7 +302,7 @@ class Options:
         """Return the codes of the rules to report.
 
         Raises:
-            ConfigError: a name that no rule has.
+            ConfigError: a rule name does not exist.
         """
         return _selected(self, ())
 
@@ -310,7 +310,7 @@ class Options:
         """Return the codes of the rules to report in a file.
 
         Raises:
-            ConfigError: a name that no rule has.
+            ConfigError: a rule name does not exist.
         """
         return _selected(self, tuple(names for pattern, names in self.per_file_ignores if self._matches(path, pattern)))
 
@@ -331,7 +331,7 @@ BY_NAME = {setting.name: setting for setting in SETTINGS}
 
 
 def settings_of(command: str) -> tuple[Setting, ...]:
-    """Return the settings that a command has."""
+    """Return the settings of a command."""
     return tuple(setting for setting in SETTINGS if command in setting.commands)
 
 
