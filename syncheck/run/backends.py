@@ -1,4 +1,4 @@
-"""Choose between real and simulated GPUs."""
+"""Choice between real and simulated GPUs."""
 
 from functools import partial
 
@@ -12,10 +12,10 @@ from syncheck.witness.delay import Delay, parse
 
 
 def choose(options: Options) -> tuple[str, MakeBackend]:
-    """Return the backend that the options ask for: in words, and how to make it.
+    """Return the description and the factory of the backend that the options select.
 
     Raises:
-        BackendError: torch is too old, or real GPUs were asked for and cannot be used.
+        BackendError: torch is too old, or real GPUs were requested and cannot be used.
     """
     check_torch()
     is_cuda = options.device_type == "cuda"
@@ -36,7 +36,7 @@ def choose(options: Options) -> tuple[str, MakeBackend]:
 
 
 def reason(options: Options) -> str:
-    """Return why `choose` takes the backend that it takes."""
+    """Return why `choose` selects its backend."""
     if options.backend != "auto":
         return f"as set by backend = {options.backend}"
     if options.device_type != "cuda":
@@ -49,10 +49,10 @@ def reason(options: Options) -> str:
 
 
 def _real(options: Options) -> MakeBackend:
-    """Return how to make the backend of real GPUs.
+    """Return the factory of the backend for real GPUs.
 
     Raises:
-        BackendError: something is asked for that only simulated ones can do.
+        BackendError: an option needs simulated GPUs.
     """
     if options.witness or options.schedules:
         raise BackendError(
@@ -78,7 +78,7 @@ def _real(options: Options) -> MakeBackend:
 
 
 def doctor() -> list[tuple[str, str]]:
-    """Return what torch offers here: (what, finding) pairs."""
+    """Return (item, value) pairs that describe torch's capabilities on this machine."""
     rows = [("torch", check_torch())]
     name = "ROCm" if cuda.rocm() else "CUDA"
     try:
