@@ -1,4 +1,4 @@
-"""syncheck: is this PyTorch program's GPU synchronization correct?"""
+"""syncheck: a GPU synchronization checker for PyTorch programs."""
 
 from syncheck.version import __version__
 

@@ -19,9 +19,9 @@ class Frame:
     Attributes:
         path: as shown to the user: relative to the working directory if possible, with "/".
         line: first line of the expression, from 1.
-        column: first column of the expression, from 1; 0 where unknown.
+        column: first column of the expression, from 1; 0 if unknown.
         end_line: last line of the expression.
-        end_column: column after the expression's last character, from 1; 0 where unknown.
+        end_column: column after the expression's last character, from 1; 0 if unknown.
         function: qualified name of the function.
         source: the source line `line`, without its line ending; "" if it cannot be read.
         is_user: False for the standard library, torch and installed packages.

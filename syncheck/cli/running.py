@@ -30,7 +30,7 @@ _REPLAY_EXAMPLES = """Examples:
 
 `syncheck replay run.trace --output-format json` checks it again.
 
-`syncheck replay run.0007.trace run.0008.trace` checks two files of a long one."""
+`syncheck replay run.0007.trace run.0008.trace` checks two files of a long recording."""
 _MERGE_EXAMPLES = """Examples:
 
 `syncheck merge .syncheck/job-20260101-120000-1a2b3c4d` merges one job.
@@ -59,7 +59,7 @@ _OF_EACH_RANK = frozenset({"trace", "perfetto", "html"})
 @with_settings("run")
 def run(
     script: Annotated[
-        str, typer.Argument(metavar="SCRIPT", help="The script, or with -m the module.", show_default=False)
+        str, typer.Argument(metavar="SCRIPT", help="The script, or the module with -m.", show_default=False)
     ],
     args: Annotated[
         list[str] | None,
@@ -124,7 +124,7 @@ def replay(
 def overlap(
     script: Annotated[
         str,
-        typer.Argument(metavar="SCRIPT", help="The script, with -m the module, or a trace.", show_default=False),
+        typer.Argument(metavar="SCRIPT", help="The script, a trace, or the module with -m.", show_default=False),
     ],
     args: Annotated[
         list[str] | None,

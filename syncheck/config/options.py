@@ -153,7 +153,7 @@ class Options:
         False, kinds.FLAG, "List the fixes that were applied.", commands=("lint",), example="true", panel="Fixes"
     )
     stacks: bool = _setting(
-        False, kinds.FLAG, "Show whole call stacks.", commands=("run", "replay", "merge"), example="true"
+        False, kinds.FLAG, "Show full call stacks.", commands=("run", "replay", "merge"), example="true"
     )
     baseline: Path | None = _setting(
         None, kinds.PATH, "Ignore the findings listed in this file.", example='"syncheck-baseline.json"',
@@ -176,7 +176,7 @@ class Options:
         2, kinds.integer(1, MAX_DEVICES), "Number of simulated GPUs.", commands=_RUNNING, example="4", panel="GPUs"
     )
     device_type: str = _setting(
-        "cuda", kinds.choice("cuda", "xpu"), "Module of torch whose GPUs are simulated.", commands=_RUNNING,
+        "cuda", kinds.choice("cuda", "xpu"), "The torch module whose GPUs are simulated.", commands=_RUNNING,
         example='"xpu"', panel="GPUs",
     )  # fmt: skip
     fail_fast: bool = _setting(
@@ -193,7 +193,7 @@ class Options:
         commands=("run", "overlap"), example='"16MiB"', panel="Run",
     )  # fmt: skip
     times: bool = _setting(
-        False, kinds.FLAG, "Measure how long each operator takes, for `syncheck overlap` of the trace.",
+        False, kinds.FLAG, "Measure how long each operator takes, so that `syncheck overlap` can analyze the trace.",
         commands=("run",), example="true", panel="Run",
     )  # fmt: skip
     timed_operators: int = _setting(
@@ -215,7 +215,7 @@ class Options:
         panel="Run",
     )  # fmt: skip
     budget: float | None = _setting(
-        None, kinds.BUDGET, "Check windows of steps that together cost at most this share of the run's time.",
+        None, kinds.BUDGET, "Check only windows of steps that cost at most this share of the run's time in total.",
         commands=("run",), example='"5%"', panel="Run",
     )  # fmt: skip
     witness: bool = _setting(

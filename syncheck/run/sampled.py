@@ -169,9 +169,9 @@ def _rank() -> int:
 FIRST_TICK = 10.0
 """Seconds to wait for the program's first step or request before seconds are used as units instead."""
 _NO_WINDOW = (
-    "the program made {}, and the first window of a budget begins after two; where there are no steps it begins after "
-    f"some {FIRST_TICK:.0f} seconds: check a short program without --budget, and mark what is not training with "
-    "`with syncheck.watch().request():`"
+    "the program made {}, but the first window of a budget begins after two, or after about "
+    f"{FIRST_TICK:.0f} seconds if there are no steps: check short programs without --budget, and mark work other than "
+    "training with `with syncheck.watch().request():`"
 )
 
 
@@ -198,7 +198,7 @@ def _counted(number: int, unit: str) -> str:
 
 
 def _share(part: float) -> str:
-    return f"{part * 100:.3g} %"
+    return f"{part * 100:.3g}%"
 
 
 def _time(seconds: float) -> str:

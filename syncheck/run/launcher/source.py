@@ -41,7 +41,7 @@ def compile_source(source: bytes, path: str, shown: str, *, quiet: bool = False)
     _check_encoding(source, shown)
     try:
         with warnings.catch_warnings(action="ignore") if quiet else nullcontext():
-            # dont_inherit: the future statements of this file are not the program's
+            # dont_inherit: the future statements of this file must not apply to the program
             return compile(source, path, "exec", dont_inherit=True)
     except SyntaxError as error:
         raise ScriptError(_explain(error, shown), _version_hint()) from error
