@@ -1,4 +1,4 @@
-"""Say why the work of a program does not overlap, from a run or a trace."""
+"""The overlap command: explain why the work of a program does not overlap, from a run or a trace."""
 
 import gzip
 from collections.abc import Callable, Sequence
@@ -23,26 +23,26 @@ if TYPE_CHECKING:
     from syncheck.run.run import Run
 
 Show = Callable[[OverlapReport, Report], None]
-"""Prints why work does not overlap, given that and the findings of the same run."""
+"""Prints an overlap report and the findings of the same run."""
 
 
 def is_trace(path: Path) -> bool:
-    """Return whether a file is a trace, and not a program."""
+    """Return whether a file is a trace rather than a program."""
     try:
         with gzip.open(path, "rt", encoding="utf-8") as file:
             return "syncheck-trace" in file.read(64)
-    except EOFError:  # compressed, and cut: no program
+    except EOFError:  # compressed and truncated, so not a program
         return True
     except (OSError, UnicodeDecodeError):
         return False
 
 
 def run(program: launcher.Program, options: Options, show: Show) -> int:
-    """Run a program and say why its work does not overlap; return its own exit status.
+    """Run a program and explain why its work does not overlap; return its own exit status.
 
     Raises:
         ScriptError: the program cannot be read or compiled.
-        BackendError: there is no torch, or no backend for it, or no operator was seen.
+        BackendError: torch or a backend is missing, or no operator was seen.
     """
     options = replace(options, times=True)
     details = of_run(options)
@@ -65,10 +65,10 @@ def run(program: launcher.Program, options: Options, show: Show) -> int:
 
 
 def _refuse_nothing(report: Report) -> None:
-    """Check that there was something to explain.
+    """Check that the report covers at least one operator.
 
     Raises:
-        BackendError: there was nothing.
+        BackendError: nothing was checked.
     """
     if NO_STEPS in report.incomplete:
         raise BackendError(NO_STEPS, next(iter(report.notes), ""))
@@ -77,11 +77,11 @@ def _refuse_nothing(report: Report) -> None:
 
 
 def replay(path: Path, options: Options, show: Show) -> None:
-    """Say why the work of a recorded run does not overlap.
+    """Explain why the work of a recorded run does not overlap.
 
     Raises:
         TraceError: the trace cannot be used.
-        BackendError: it has no operator.
+        BackendError: it contains no operator.
     """
     trace = recorded([path], options)
     report = Policy(options).filter(trace.report)
@@ -92,13 +92,13 @@ def replay(path: Path, options: Options, show: Show) -> None:
 
 
 class Recorded(NamedTuple):
-    """What a trace has.
+    """Contents of a trace.
 
     Attributes:
-        recorder: what was done in the first files that go on from each other; None if all are damaged.
+        recorder: the work of the first consecutive files; None if all files are damaged.
         sites: the call sites.
-        report: what was found in the same files; of all, why it may say too little.
-        others: what was found in the other files.
+        report: the findings of the same files, and the reasons for incompleteness of all files.
+        others: the reports of the other files.
     """
 
     recorder: Recorder | None
@@ -108,7 +108,7 @@ class Recorded(NamedTuple):
 
 
 def recorded(paths: Sequence[Path], options: Options) -> Recorded:
-    """Replay a trace; return what it did, its places and its findings.
+    """Replay a trace; return its work, call sites and findings.
 
     Raises:
         TraceError: the trace cannot be used.

@@ -1,4 +1,4 @@
-"""Write what the GPUs did into the files that were asked for."""
+"""Write timelines of the GPU work to the requested files."""
 
 import re
 from collections.abc import Callable
@@ -16,11 +16,11 @@ from syncheck.system import files
 
 _UNSAFE = re.compile(r"[^\w.-]+")
 _LONGEST = 180
-"""Of a file's name: file systems take 255 bytes."""
+"""Maximum length of a file name; file systems allow 255 bytes."""
 
 
 def draw_run(recorder: Recorder | None, sites: Any, report: Report, options: Options) -> Report:
-    """Write the timelines of a run; return its report, with a note where one could not be written."""
+    """Write the timelines of a run; return its report, with a note for each that could not be written."""
     if recorder is None or not options.is_drawn or not report.summary.operators:
         return report
     return draw(picture_of(recorder, sites, report), report, options)
@@ -34,7 +34,7 @@ def picture_of(recorder: Recorder, sites: Any, report: Report) -> timeline.Timel
 
 
 def draw(picture: timeline.Timeline, report: Report, options: Options) -> Report:
-    """Write a timeline in the ways that the options ask for; return the report, with a note where that failed."""
+    """Write a timeline in the requested formats; return the report, with a note for each failure."""
     wanted: list[tuple[Path | None, Callable[[timeline.Timeline], str]]] = [
         (options.perfetto, perfetto.render),
         (options.html, html.render),
@@ -52,7 +52,7 @@ def draw(picture: timeline.Timeline, report: Report, options: Options) -> Report
 
 
 def write_page(recorder: Recorder, sites: Any, report: Report, folder: Path, title: str) -> Path:
-    """Write the page of something that has a title into a folder; return its path.
+    """Write an HTML page with a title into a folder; return its path.
 
     Raises:
         OSError: it cannot be written.

@@ -1,4 +1,4 @@
-"""Why work does not overlap, as tables for people."""
+"""The overlap report as text tables."""
 
 import io
 from collections.abc import Iterable
@@ -21,10 +21,10 @@ def render(report: OverlapReport, *, color: bool, most: int = 20, width: int = W
     """Return the report as text.
 
     Args:
-        report: what to show.
-        color: whether to use ANSI colours.
-        most: rows of the tables of edges and of the critical path.
-        width: terminal cells of a line.
+        report: the report.
+        color: whether to use ANSI colors.
+        most: maximum number of rows in the tables of edges and of the critical path.
+        width: width of a line in terminal cells.
     """
     file = io.StringIO()
     console = Console(
@@ -56,7 +56,7 @@ def _head(report: OverlapReport) -> str:
     ratio = report.makespan / report.shortest if report.shortest else 1.0
     return (
         f"{counted(report.operations, 'operation')} take {duration(report.makespan)} on {report.backend}. "
-        f"Their longest chain of results takes {duration(report.shortest)}: "
+        f"Their longest dependency chain takes {duration(report.shortest)}: "
         f"no order is more than {ratio:.2f} times as fast."
     )
 
@@ -128,7 +128,7 @@ def _links(lines: Iterable[LinkLine]) -> Table:
 
 
 def _line(place: Place) -> str:
-    """Return path and line; the column is of little use in a table."""
+    """Return the path and line, without the column, which is of little use in a table."""
     return location(replace(place.frame, column=0))
 
 

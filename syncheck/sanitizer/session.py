@@ -1,4 +1,4 @@
-"""The monitor that checks: feeds the engine, keeps the sync_history, collects the findings."""
+"""The monitor that checks a program: it drives the engine, keeps the sync history and collects the findings."""
 
 import time
 from collections.abc import Callable
@@ -47,17 +47,17 @@ from syncheck.sanitizer.views import Views
 
 _BY_NAME = (LookedUp.BY_NAME, LookedUp.BY_NAME)
 _NAMED_THREADS = 1024
-"""Threads of the program whose accesses are distinguished in findings; those beyond have no name."""
+"""Maximum number of program threads that are distinguished in findings; others have no name."""
 
 
 class Session:
     """Checks one program. See `Monitor` for the calls.
 
     Args:
-        selected: which rules to report.
-        backend: how the GPUs are provided, in words.
-        on_finding: called with each new finding, while the call that completed it runs.
-        is_run: the calls are those of a run, so that loops show by their iterations.
+        selected: returns whether to report a rule.
+        backend: description of the GPUs.
+        on_finding: called with each new finding, during the call that completed it.
+        is_run: whether the calls come from a run, in which loops show as repeated calls.
     """
 
     def __init__(
@@ -84,7 +84,7 @@ class Session:
         self.collective, self.ended = following.add, following.report  # see `Monitor`
         self.clock_difference = self._timing.difference
         self._labels = Labels()
-        self._launch_labels: dict[tuple[SiteId, str], int] = {}  # those of a thread's launches outside of captures
+        self._launch_labels: dict[tuple[SiteId, str], int] = {}  # of the current thread's launches outside captures
         self._labels_of = {MAIN_THREAD: self._launch_labels}
         self._views = Views(self._engine, self.collector.names.views)
         self.view = self._views.add
@@ -127,12 +127,12 @@ class Session:
             self._graphs.capture.engine.add_stream(device)
 
     def name(self, kind: NamedKind, ident: int, text: str) -> None:
-        """See `Monitor`; a stream keeps the name of its first object while that is alive."""
+        """See `Monitor`; a stream keeps its name while an object for it is alive."""
         if kind is not NamedKind.STREAM or not self._advice.has_object(StreamId(ident)):
             self.collector.names.given[kind, ident] = text
 
     def unordered(self, stream: StreamId) -> tuple[StreamId, ...]:
-        """Return the streams with work that an operator submitted to a stream now would not come after."""
+        """Return the streams with work that is not ordered before an operator submitted to a stream now."""
         return tuple(self._engine.unordered(stream))
 
     def name_at(self, kind: NamedKind, ident: int, text: str, path: str, line: int) -> None:
@@ -181,7 +181,7 @@ class Session:
             lives.used_again(accesses, label)
 
     def follows_others(self, stream: StreamId, allocation: AllocationId) -> bool:
-        """See `Monitor`; not while a finding waits for its operator to run again, which is to be seen at its moment."""
+        """See `Monitor`; False while a finding waits for its operator to run again, which must not be elided."""
         return not self._lives.unnamed and self._engine.follows_others(stream, allocation)
 
     def launches_elided(self, stream: StreamId, count: int, site: SiteId) -> None:
@@ -360,13 +360,13 @@ class Session:
 
     @property
     def warm_operators(self) -> frozenset[str]:
-        """The operators that have run, of those that must have before a capture."""
+        """The operators that have run, among those that need a warm-up before a capture."""
         return frozenset(self._graphs.warm)
 
     # -- the end
 
     def reset(self) -> None:
-        """What comes is another program: all work so far is complete, and no loop goes on."""
+        """Start over for another program: all work so far counts as complete, and no loop continues."""
         self._engine.complete_all()
         self._loops = CreatedInLoop(self.collector)
         self._advice.begin()
@@ -376,13 +376,13 @@ class Session:
         self._incomplete[reason] = None
 
     def note(self, text: str) -> None:
-        """Tell the user something about the run, once."""
+        """Add a note about the run for the user, once."""
         self._notes[text] = None
 
     def report(self, sites: Sites, since: Checkpoint | None = None) -> Report:
-        """Word all findings.
+        """Word all findings, or only those since a checkpoint.
 
-        With a mark, only those since: waits that never add order are reported at the end, when that is known.
+        Findings that are known only at the end, such as redundant waits, are reported only without a checkpoint.
         """
         if since is None:
             self._lives.report_all_unused()

@@ -123,7 +123,7 @@ def test_another_projects_settings_load_no_code(project, tmp_path_factory):
     done = syncheck(elsewhere, "lint", str(project / "program.py"))
     assert done.returncode == 0
     assert "ACME" not in done.stdout
-    note = "names rules or models, which are loaded only for the working directory's own settings"
+    note = "names rules or models, but these are loaded only from the working directory's settings"
     assert note in " ".join(done.stdout.split())
 
 
@@ -132,10 +132,10 @@ def test_another_projects_settings_load_no_code(project, tmp_path_factory):
     [
         ("import nothing_of_this_name\n", "cannot import the rules acme.rules: ModuleNotFoundError"),
         ("x = 1\n", "acme.rules has no rule"),
-        (RULES.replace('"ACME2"', '"SYN101"'), "'SYN101' cannot be the code of a project's rule"),
+        (RULES.replace('"ACME2"', '"SYN101"'), "'SYN101' is not a valid code for a project's rule"),
         (RULES.replace('"ACME2"', '"ACME1"'), "two rules have the code ACME1"),
-        (RULES.replace('"empty-cache"', '"unordered-read"'), "ACME2 has the name of SYN101"),
-        (RULES.replace('"empty-cache"', '"Empty cache"'), "'Empty cache' cannot be the name of a rule"),
+        (RULES.replace('"empty-cache"', '"unordered-read"'), "ACME2 and SYN101 are both named unordered-read"),
+        (RULES.replace('"empty-cache"', '"Empty cache"'), "'Empty cache' is not a valid rule name"),
     ],
 )
 def test_what_cannot_be_loaded_is_a_clear_error(project, text, words):

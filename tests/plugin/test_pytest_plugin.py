@@ -510,4 +510,4 @@ def test_a_failing_test_gets_a_page_and_a_passing_one_none(suite, pytester):
     (page,) = (pytester.path / "pages").iterdir()
     assert page.name == "test_suite.py_test_wrong.html"
     assert "SYN101" in page.read_text()
-    assert "what the GPUs did: " in result.stdout
+    assert "timeline: " in result.stdout

@@ -130,7 +130,7 @@ def test_ranks_open_the_windows_of_a_budget_together(options, in_folder, tmp_pat
     assert [(rule, ranks) for rule, _, ranks in found] == [("SYN101", [0, 1])], done.stdout + done.stderr
     assert report["incomplete"] == []
     (note,) = report["notes"]
-    assert note.startswith("rank 0: budget 30 %: ")
+    assert note.startswith("rank 0: budget 30%: ")
     opened = [line.split(":", 1)[1] for line in done.stdout.splitlines() if line.startswith("opened")]
     assert len(opened) == 2
     assert opened[0] == opened[1]

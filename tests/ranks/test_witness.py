@@ -140,7 +140,7 @@ def explored(in_folder, tmp_path):
     return explore
 
 
-SAME = ([], ["3 random schedules: all results are those of the program's order"])
+SAME = ([], ["3 random schedules: all results match the program's order"])
 
 
 @pytest.mark.slow

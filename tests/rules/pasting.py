@@ -33,9 +33,7 @@ def pasted(source: str, advice: str) -> str | None:
 
 def has_placeholder(advice: str) -> bool:
     """Return whether advice is code that a reader has to complete, or has to find a place for."""
-    return (
-        re.search(r"`[^`]*<\w[\w ]*>[^`]*`|for example|split line|returns a handle, and not None", advice) is not None
-    )
+    return re.search(r"`[^`]*<\w[\w ]*>[^`]*`|for example|split line|returns a handle and not None", advice) is not None
 
 
 def _method(code: str) -> str:

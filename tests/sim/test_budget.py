@@ -58,7 +58,7 @@ def test_a_race_on_every_step_is_found(run):
     assert done.returncode == 1
     assert {finding["rule"] for finding in report["findings"]} >= {"SYN101"}
     (note,) = report["notes"]
-    assert re.match(r"budget 5 %: \d+ of 40 steps were checked \(.* %\) in \d+ windows?, .* checking cost about", note)
+    assert re.match(r"budget 5%: \d+ of 40 steps were checked \(.*%\) in \d+ windows?, .* checking cost about", note)
 
 
 def test_a_race_before_the_first_step_is_in_no_window(run):
@@ -76,7 +76,7 @@ def test_the_first_window_is_enough_to_stop_the_program(run):
 def test_a_program_of_few_steps_was_not_checked_and_the_report_says_so(run):
     done, report = run("race()\nstep()", "--budget", "5%")
     assert "ended" in done.stdout
-    assert "check a short program without --budget" in report["incomplete"][0]
+    assert "check short programs without --budget" in report["incomplete"][0]
 
 
 PENDING = {
@@ -131,9 +131,9 @@ def test_what_was_pending_at_the_edge_of_a_window_is_no_finding(run, body):
 
 def test_pyproject_can_have_the_budget(run):
     _, report = run(EACH_STEP, table='budget = "20%"')
-    assert report["notes"][0].startswith("budget 20 %")
+    assert report["notes"][0].startswith("budget 20%")
     _, report = run(EACH_STEP, table="budget = 0.2")
-    assert report["notes"][0].startswith("budget 20 %")
+    assert report["notes"][0].startswith("budget 20%")
 
 
 @pytest.mark.parametrize("value", ["5", "0", "true", '"abc"', "[1]"])
@@ -178,7 +178,7 @@ def test_a_service_without_steps_is_checked_in_seconds_unless_it_has_an_optimize
     rules = {finding["rule"] for finding in report["findings"]}
     if before:
         assert (done.returncode, rules) == (3, set())  # nothing was checked
-        assert "mark what is not training" in report["incomplete"][0]
+        assert "mark work other than training" in report["incomplete"][0]
     else:
         assert done.returncode == 1, done.stderr
         assert "SYN101" in rules

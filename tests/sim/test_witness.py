@@ -149,19 +149,19 @@ def test_a_program_that_fails_when_it_is_run_again_is_not_tried(run):
     (proof,) = proofs(report)
     assert proof["outcome"] == "not-tried"
     assert proof["reason"] == (
-        "the accesses did not come when the program was run again: FileExistsError: [Errno 17] File exists: 'once'"
+        "the accesses did not recur when the program was rerun: FileExistsError: [Errno 17] File exists: 'once'"
     )
 
 
 def test_record_stream_keeps_the_memory_of_a_storage_that_is_resized(run):
     status, report, _ = run(RESIZED, "--schedules", "8")
     assert status == 0
-    assert report["notes"] == ["8 random schedules: all results are those of the program's order"]
+    assert report["notes"] == ["8 random schedules: all results match the program's order"]
 
 
 def test_an_lstm_gives_the_same_by_every_schedule(run):
     _, report, _ = run(LSTM, "--schedules", "8")
-    assert report["notes"] == ["8 random schedules: all results are those of the program's order"]
+    assert report["notes"] == ["8 random schedules: all results match the program's order"]
 
 
 def test_a_tensor_that_becomes_a_view_of_itself_is_one_at_once(run):
@@ -175,18 +175,18 @@ print(y.shape, y.sum(1).tolist())
 """
     _, report, printed = run(source, "--schedules", "8")
     assert "torch.Size([1, 3, 2]) [[6.0, 24.0]]" in printed
-    assert report["notes"] == ["8 random schedules: all results are those of the program's order"]
+    assert report["notes"] == ["8 random schedules: all results match the program's order"]
 
 
 def test_random_schedules_tell_a_race_from_a_right_program(run):
     _, report, _ = run(RACE, "--schedules", "3", "--seed", "3")
     (note,) = report["notes"]
     assert re.search(
-        r"^\d of 3 random schedules give other results; with --schedule s1-\S+, printed line 1: 'sum nan'", note
+        r"^\d of 3 random schedules give different results; with --schedule s1-\S+, printed line 1: 'sum nan'", note
     )
     status, report, _ = run(GOOD, "--schedules", "3")
     assert status == 0
-    assert report["notes"] == ["3 random schedules: all results are those of the program's order"]
+    assert report["notes"] == ["3 random schedules: all results match the program's order"]
 
 
 def test_a_schedule_of_another_program_is_refused(run):

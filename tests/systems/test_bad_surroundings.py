@@ -130,14 +130,14 @@ def test_a_setting_that_is_there_twice(tmp_path):
     status, text = run("lint", cwd=tmp_path)
     assert status == 2
     assert "at line 3" in text
-    assert "a key is there twice: remove one of the two" in text
+    assert "a key is defined twice: remove one of the two" in text
 
 
 def test_a_table_that_is_there_twice(tmp_path):
     (tmp_path / "pyproject.toml").write_text("[tool.syncheck]\ndevices = 2\n[tool.syncheck]\nstacks = true\n")
     status, text = run("lint", cwd=tmp_path)
     assert status == 2
-    assert "a table is there twice: make it one" in text
+    assert "a table is defined twice: merge the two" in text
 
 
 @pytest.mark.skipif(not os.path.exists("/dev/full"), reason="it is one of Linux")

@@ -136,5 +136,5 @@ print(watch.share.units, 0 < watch.share.checked < 40)
     done = run(body, 0.2, "syncheck", "run", "--backend", "sim", "--budget", "30%")
     assert done.stdout.startswith("60 True\n"), done.stderr
     assert "SYN101" in done.stdout + done.stderr
-    assert "budget 30 %: " in done.stdout + done.stderr
+    assert "budget 30%: " in done.stdout + done.stderr
     assert "of 60 requests were checked" in done.stdout + done.stderr

@@ -186,7 +186,7 @@ def test_a_race_inside_of_a_file_is_found_in_that_alone(calls):
     report = calls.alone(second)
     assert codes(report) == ["SYN101"]
     assert any(MIDDLE in reason for reason in report.incomplete)
-    assert any("goes on behind" in reason for reason in report.incomplete)
+    assert any("continues after" in reason for reason in report.incomplete)
 
 
 def test_a_race_across_a_border_needs_both_files(calls):
@@ -306,7 +306,7 @@ def test_a_file_that_is_missing_loses_only_itself(in_parts, tmp_path):
     paths[2].unlink()
     report = replay([tmp_path], Options())
     assert codes(report) == [entry["rule"] for entry in in_parts[1]["findings"]]
-    assert any(f"goes on behind {paths[1].name}" in reason for reason in report.incomplete)
+    assert any(f"continues after {paths[1].name}" in reason for reason in report.incomplete)
     assert any(reason.startswith(paths[3].name) and MIDDLE in reason for reason in report.incomplete)
 
 
@@ -328,7 +328,7 @@ def test_files_without_a_first_line_are_left_out_among_others(in_parts, left, tm
     paths[-1].write_bytes(paths[-1].read_bytes()[:left])
     report = replay(paths, Options())
     assert codes(report) == [entry["rule"] for entry in in_parts[1]["findings"]]
-    assert any(f"goes on behind {paths[-2].name}" in reason for reason in report.incomplete)
+    assert any(f"continues after {paths[-2].name}" in reason for reason in report.incomplete)
     with pytest.raises(TraceError, match=paths[-1].name):
         replay([paths[-1]], Options())
     with pytest.raises(TraceError, match="nothing was recorded"):

@@ -69,15 +69,15 @@ def test_run_says_the_backend_and_why_and_where_settings_come_from(folder):
     assert f"settings: {folder / 'pyproject.toml'}" in said
     assert f"program: {folder / 'train.py'}" in said
     assert any(line.startswith("backend: 2 simulated GPUs, because ") for line in said)
-    assert any(re.fullmatch(r"program, with its check: \d+\.\d\d s", line) for line in said)
+    assert any(re.fullmatch(r"program, including the check: \d+\.\d\d s", line) for line in said)
     assert done.stdout == "4.0\n"
 
 
 @pytest.mark.parametrize(
     ("options", "why"),
     [
-        (["--backend", "sim"], "backend: 2 simulated GPUs, as the setting backend = sim asks for"),
-        (["--device-type", "xpu"], "backend: 2 simulated XPUs, as GPUs of torch.xpu are always simulated"),
+        (["--backend", "sim"], "backend: 2 simulated GPUs, as set by backend = sim"),
+        (["--device-type", "xpu"], "backend: 2 simulated XPUs, because GPUs of torch.xpu are always simulated"),
     ],
 )
 def test_the_reason_for_a_backend_is_the_setting_that_chose_it(folder, options, why):
@@ -86,4 +86,4 @@ def test_the_reason_for_a_backend_is_the_setting_that_chose_it(folder, options, 
 
 def test_without_files_settings_are_the_defaults(folder):
     said = lines(warm.run("syncheck", "overlap", "-v", "--isolated", "--backend", "sim", "train.py", folder=folder))
-    assert "settings: none but the defaults and the command line" in said
+    assert "settings: only the defaults and the command line" in said

@@ -496,7 +496,7 @@ def test_rows_that_an_index_on_the_gpu_names_may_be_others(gpu, write, read, lev
     write(cache, index)
     (finding,) = (finding for finding in gpu.report().findings if finding.rule.code == "SYN102")
     assert finding.level == level
-    assert ("an index on the GPU says which rows" in str(finding.related)) == (level == "warning")
+    assert ("an index on the GPU determines which rows" in str(finding.related)) == (level == "warning")
 
 
 def test_rows_of_a_sparse_tensor_are_all_of_its_parts(gpu):

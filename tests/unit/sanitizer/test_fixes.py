@@ -158,7 +158,7 @@ def f(x, flag):
 
 def test_a_handle_that_may_be_none_is_waited_for_where_it_is_not(names):
     thrown_away = worded(wait_at_once(ALL_REDUCE, 3), names, text=MAY_BE_NONE)
-    assert thrown_away.text == "where the call at line 3 returns a handle, and not None, call `wait()` on it"
+    assert thrown_away.text == "if the call at line 3 returns a handle and not None, call `wait()` on it"
     assert thrown_away.fix.applicability is Applicability.EXAMPLE
     kept = worded(wait_at_once(ALL_REDUCE, 4), names, text=MAY_BE_NONE, bound={4: "work"})
     assert kept.text == "add `if work is not None: work.wait()` after line 4"

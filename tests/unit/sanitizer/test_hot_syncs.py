@@ -103,7 +103,7 @@ def test_a_device_wide_wait_before_more_work_is_needless(loop):
     assert loop.codes() == []
     loop.launch()
     assert loop.codes() == [("SYN806", 50)]
-    assert "nothing at all" in loop.finding().message
+    assert "stream order alone" in loop.finding().message
     assert "remove the call" in loop.finding().help
 
 
@@ -114,7 +114,7 @@ def test_with_work_on_two_streams_one_is_to_wait_for_the_other(loop):
         loop.device_waits()
     loop.launch()
     assert "`wait_stream`" in loop.finding().message
-    assert "let the stream that needs the work wait" in loop.finding().help
+    assert "make the stream that needs the work wait" in loop.finding().help
 
 
 def test_a_host_that_asks_for_something_needs_the_wait(loop):

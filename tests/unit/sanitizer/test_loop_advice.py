@@ -218,5 +218,5 @@ def test_an_allowed_block_that_silences_nothing_is_no_news():
 
 
 def test_a_block_says_why():
-    with pytest.raises(ConfigError, match="no reason"), syncheck.allow_sync(" "):
+    with pytest.raises(ConfigError, match="needs a reason"), syncheck.allow_sync(" "):
         pass

@@ -447,7 +447,7 @@ def test_a_race_behind_a_wait_that_waited_for_nothing_names_that_wait():
     assert (finding.rule.code, finding.place.frame.line) == ("SYN101", 13)
     (message,) = [place.message for place in finding.related if place.frame.line == 12]
     assert "SYN401" in message
-    assert "was never recorded" in message
+    assert "had not been recorded yet" in message
     assert ".record()" in finding.help
     assert "wait" not in finding.help
     (pending,) = [p for p in program.session.collector._pending_findings.values() if p.rule.code == "SYN101"]

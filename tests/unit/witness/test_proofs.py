@@ -75,7 +75,7 @@ def test_nothing_that_changes_is_not_shown():
 def test_a_run_that_fails_before_the_race_is_no_proof_of_anything():
     found = proof(Reruns(ran(status=1, error="FileExistsError: once", records=(Record(has_ended=True),))))
     assert found.outcome is ProofOutcome.NOT_TRIED
-    assert found.reason == "the accesses did not come when the program was run again: FileExistsError: once"
+    assert found.reason == "the accesses did not recur when the program was rerun: FileExistsError: once"
 
 
 def test_an_error_in_the_other_order_is_shown():
@@ -94,7 +94,7 @@ SAME_ORDER = Record(order=["3.1", "1.4"], forced=["a collective cannot be put of
             "not deterministic",
         ),
         (Reruns(ran(records=(), timed_out=True)), "longer than --proof-limit"),
-        (Reruns(ran(status=1, error="no such file", records=())), "did not get to its end .*: no such file"),
+        (Reruns(ran(status=1, error="no such file", records=())), "did not finish .*: no such file"),
         (Reruns(ran(), ran(timed_out=True, records=())), "longer than --proof-limit"),
         (Reruns(ran(), ran(records=(SAME_ORDER,))), "a collective cannot be put off"),
     ],
@@ -124,9 +124,9 @@ def test_a_finding_that_is_no_race_has_no_proof():
 
 def test_random_schedules_are_tried_without_a_finding():
     note = prove(Report(), Reruns(ran("1"), ran("2"), schedules=3, seed=5)).notes[0]
-    assert note.startswith("3 of 3 random schedules give other results; with --schedule s1-000007-r5-")
+    assert note.startswith("3 of 3 random schedules give different results; with --schedule s1-000007-r5-")
     assert prove(Report(), Reruns(ran("1"), schedules=3)).notes == (
-        "3 random schedules: all results are those of the program's order",
+        "3 random schedules: all results match the program's order",
     )
 
 
@@ -236,7 +236,7 @@ def test_accesses_that_differ_in_either_order_prove_nothing():
 @pytest.mark.parametrize(
     ("other", "reason"),
     [
-        (ran(records=(dataclasses.replace(LATE, delayed=0),)), "did not come again in the run with the delay"),
+        (ran(records=(dataclasses.replace(LATE, delayed=0),)), "did not recur in the run with the delay"),
         (ran(records=(dataclasses.replace(LATE, order=["3.1", "1.4"]),)), "the host waits for the earlier access"),
         (
             ran(records=(dataclasses.replace(LATE, failed="KeyError: 3"),)),
@@ -254,14 +254,15 @@ def test_why_a_delay_could_not_be_tried(other, reason):
 
 def test_what_no_operator_makes_cannot_be_delayed():
     found = proof(OnGpus(ran(records=(dataclasses.replace(LATE, order=[], starts={}),))))
-    assert found.reason == "the earlier access is not that of an operator"
+    assert found.reason == "the earlier access is not made by an operator"
 
 
 def test_what_a_simulated_gpu_runs_at_once_cannot_be_put_off():
     found = proof(Reruns(ran(records=(Record(has_ended=True),))))
     assert found.outcome is ProofOutcome.NOT_TRIED
     assert (
-        found.reason == "simulated GPUs run the earlier access at once, as functional collectives and those of C++ code"
+        found.reason
+        == "simulated GPUs run the earlier access immediately, like functional collectives and those of C++ code"
     )
 
 
