@@ -1,4 +1,4 @@
-"""The overlap command: explain why the work of a program does not overlap, from a run or a trace."""
+"""The `overlap` command: explains why the work of a program does not overlap, from a run or a trace."""
 
 import gzip
 from collections.abc import Callable, Sequence
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from syncheck.run.run import Run
 
 Show = Callable[[OverlapReport, Report], None]
-"""Prints an overlap report and the findings of the same run."""
+"""Shows an overlap report to the user, given the findings of the same run."""
 
 
 def is_trace(path: Path) -> bool:
@@ -31,18 +31,18 @@ def is_trace(path: Path) -> bool:
     try:
         with gzip.open(path, "rt", encoding="utf-8") as file:
             return "syncheck-trace" in file.read(64)
-    except EOFError:  # compressed and truncated, so not a program
+    except EOFError:  # truncated compressed data, so not a program
         return True
     except (OSError, UnicodeDecodeError):
         return False
 
 
 def run(program: launcher.Program, options: Options, show: Show) -> int:
-    """Run a program and explain why its work does not overlap; return its own exit status.
+    """Run a program, explain why its work does not overlap, and return the program's exit status.
 
     Raises:
         ScriptError: the program cannot be read or compiled.
-        BackendError: torch or a backend is missing, or no operator was seen.
+        BackendError: torch or a backend for it is missing, or no operator was seen.
     """
     options = replace(options, times=True)
     details = of_run(options)
@@ -50,7 +50,7 @@ def run(program: launcher.Program, options: Options, show: Show) -> int:
     seen: list[Report] = []
 
     def at_end(run: "Run", report: Report) -> Report:
-        assert run.recorder is not None, "times are wanted"
+        assert run.recorder is not None, "times were requested"
         seen.append(report)
         if report.completed().summary.operators:
             _explain(run.recorder, run.sites, report, options, show)
@@ -60,20 +60,20 @@ def run(program: launcher.Program, options: Options, show: Show) -> int:
         prepared
     )
     if not status and seen:
-        _refuse_nothing(seen[0].completed())
+        _check_not_empty(seen[0].completed())
     return status
 
 
-def _refuse_nothing(report: Report) -> None:
-    """Check that the report covers at least one operator.
+def _check_not_empty(report: Report) -> None:
+    """Check that a run has launched GPU work.
 
     Raises:
-        BackendError: nothing was checked.
+        BackendError: it launched none, or ended before the requested steps.
     """
     if NO_STEPS in report.incomplete:
         raise BackendError(NO_STEPS, next(iter(report.notes), ""))
     if NOTHING_SEEN in report.incomplete:
-        raise BackendError(NOTHING_SEEN, "the program must use a GPU, or a simulated one: --backend sim")
+        raise BackendError(NOTHING_SEEN, "the program must use a GPU, or a simulated one with --backend sim")
 
 
 def replay(path: Path, options: Options, show: Show) -> None:
@@ -81,7 +81,7 @@ def replay(path: Path, options: Options, show: Show) -> None:
 
     Raises:
         TraceError: the trace cannot be used.
-        BackendError: it contains no operator.
+        BackendError: the trace contains no operator.
     """
     trace = recorded([path], options)
     report = Policy(options).filter(trace.report)
@@ -92,12 +92,12 @@ def replay(path: Path, options: Options, show: Show) -> None:
 
 
 class Recorded(NamedTuple):
-    """Contents of a trace.
+    """The contents of a trace.
 
     Attributes:
-        recorder: the work of the first consecutive files; None if all files are damaged.
+        recorder: the operations of the first sequence of consecutive files; None if all files are damaged.
         sites: the call sites.
-        report: the findings of the same files, and the reasons for incompleteness of all files.
+        report: the findings in the same files, with the reasons from all files why it may be incomplete.
         others: the reports of the other files.
     """
 
@@ -108,22 +108,22 @@ class Recorded(NamedTuple):
 
 
 def recorded(paths: Sequence[Path], options: Options) -> Recorded:
-    """Replay a trace; return its work, call sites and findings.
+    """Replay a trace, and return its operations, call sites and findings.
 
     Raises:
         TraceError: the trace cannot be used.
     """
-    made: list[Recorder] = []
+    recorders: list[Recorder] = []
     sites = StoredSites()
 
     def make_session(backend: str) -> Any:
-        made.append(Recorder(new_session(options, backend)))
-        return made[-1]
+        recorders.append(Recorder(new_session(options, backend)))
+        return recorders[-1]
 
     recorder, shown, others = None, Report(), list[Report]()
     for stretch in replaying.stretches(paths, make_session, sites):
         if recorder is None and stretch.names:
-            recorder, shown = made[-1], stretch.report
+            recorder, shown = recorders[-1], stretch.report
         else:
             others.append(stretch.report)
     if others:

@@ -1,4 +1,4 @@
-"""Write timelines of the GPU work to the requested files."""
+"""Writes the timeline of a run to the requested files."""
 
 import re
 from collections.abc import Callable
@@ -15,12 +15,12 @@ from syncheck.report import html, perfetto
 from syncheck.system import files
 
 _UNSAFE = re.compile(r"[^\w.-]+")
-_LONGEST = 180
-"""Maximum length of a file name; file systems allow 255 bytes."""
+_MAX_NAME_LENGTH = 180
+"""Maximum length of a file name, as file systems allow 255 bytes."""
 
 
 def draw_run(recorder: Recorder | None, sites: Any, report: Report, options: Options) -> Report:
-    """Write the timelines of a run; return its report, with a note for each that could not be written."""
+    """Write the timelines of a run, and return its report, with a note about each that could not be written."""
     if recorder is None or not options.is_drawn or not report.summary.operators:
         return report
     return draw(picture_of(recorder, sites, report), report, options)
@@ -34,7 +34,7 @@ def picture_of(recorder: Recorder, sites: Any, report: Report) -> timeline.Timel
 
 
 def draw(picture: timeline.Timeline, report: Report, options: Options) -> Report:
-    """Write a timeline in the requested formats; return the report, with a note for each failure."""
+    """Write a timeline in the requested formats, and return the report, with a note about each that failed."""
     wanted: list[tuple[Path | None, Callable[[timeline.Timeline], str]]] = [
         (options.perfetto, perfetto.render),
         (options.html, html.render),
@@ -45,21 +45,21 @@ def draw(picture: timeline.Timeline, report: Report, options: Options) -> Report
         try:
             files.write(path, render(picture).encode("utf-8", "backslashreplace"))
         except OSError as error:
-            report = report.noted(f"cannot write the timeline {path}: {error.strerror or error}")
+            report = report.noted(f"cannot write the timeline to {path}: {error.strerror or error}")
         except BackendError as error:
-            report = report.noted(f"cannot write the timeline {path}: {error}; {error.hint}")
+            report = report.noted(f"cannot write the timeline to {path}: {error}; {error.hint}")
     return report
 
 
 def write_page(recorder: Recorder, sites: Any, report: Report, folder: Path, title: str) -> Path:
-    """Write an HTML page with a title into a folder; return its path.
+    """Write a timeline with a title as a page into a folder, and return the page's path.
 
     Raises:
-        OSError: it cannot be written.
+        OSError: the page cannot be written.
         BackendError: jinja2 is not installed.
     """
     folder.mkdir(parents=True, exist_ok=True)
-    path = folder / (_UNSAFE.sub("_", title).strip("_")[-_LONGEST:] + ".html")
+    path = folder / (_UNSAFE.sub("_", title).strip("_")[-_MAX_NAME_LENGTH:] + ".html")
     page = html.render(picture_of(recorder, sites, report), title)
     files.write(path, page.encode("utf-8", "backslashreplace"))
     return path

@@ -264,7 +264,7 @@ class Delays:
     def _host_gets(self, tensor: torch.Tensor) -> None:
         site = self._reporter.site()
         with self._work.unseen():
-            self._seen.host_gets(tensor, site)
+            self._seen.host_reads(tensor, site)
 
     def _note_host(self, call: Call, result: Any) -> None:
         """An operator may have given values to the host."""

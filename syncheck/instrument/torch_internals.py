@@ -258,7 +258,7 @@ Source:
 """
 
 
-def takes_apart(kind: type[torch.Tensor]) -> bool:
+def overrides_dispatch(kind: type[torch.Tensor]) -> bool:
     """Return whether a tensor class handles operators itself, by running others on the tensors that it holds."""
     return kind.__torch_dispatch__ is not _PLAIN
 

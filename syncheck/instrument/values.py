@@ -40,7 +40,7 @@ class Observed:
         self._sites = sites
         self.record = Record()
 
-    def host_gets(self, tensor: torch.Tensor, site: SiteId) -> None:
+    def host_reads(self, tensor: torch.Tensor, site: SiteId) -> None:
         """Record the values of a host tensor that the host receives."""
         if self.request is not None and len(self.record.host) < _MOST:
             self.record.host.append(values_of(tensor, self.place(site)))
@@ -63,7 +63,7 @@ def _text(value: object) -> str:
     return f"{value:.6g}" if isinstance(value, float) else str(value)
 
 
-def begin_alike() -> None:
+def seed_generators() -> None:
     """Seed the random number generators, so that each run starts with the same random numbers."""
     torch.default_generator.manual_seed(0)
     random.seed(0)

@@ -11,16 +11,16 @@ from syncheck.overlap.ids import EdgeId, OpId
 from syncheck.overlap.model import BETWEEN_DEVICES, Edge, EdgeKind, Graph, Need
 from syncheck.overlap.pairs import Pair
 from syncheck.overlap.schedule import Change, Schedule, play, shortest
-from syncheck.overlap.usage import Use
+from syncheck.overlap.usage import Usage
 
-_MOST_PLAYED = 40
+_MAX_PLAYED = 40
 """Number of source lines for which the program is replayed without their edges."""
-_MOST_STEPS = 4_000_000
+_MAX_STEPS = 4_000_000
 """Limit on replayed steps in total. For long programs, fewer lines are considered: the most costly ones."""
-_MOST_LINES = 100
-_MOST_LINKS = 30
+_MAX_LINES = 100
+_MAX_LINKS = 30
 """Maximum number of parts of the critical path. If there are more, the longest are kept."""
-_LEAST_GAIN = 1_000
+_MIN_GAIN = 1_000
 """Minimum gain, in nanoseconds, for a change to be reported."""
 
 
@@ -80,8 +80,8 @@ class Analysis:
     schedule: Schedule
     makespan: int
     shortest: int
-    streams: tuple[Use, ...]
-    devices: tuple[Use, ...]
+    streams: tuple[Usage, ...]
+    devices: tuple[Usage, ...]
     pairs: tuple[Pair, ...]
     device_pairs: tuple[Pair, ...]
     costs: tuple[Cost, ...]
@@ -105,9 +105,9 @@ def analyze(graph: Graph) -> Analysis:
         stream_pairs,
         pairs.of_devices(graph, schedule, stream_pairs),
         tuple(_costs(graph, schedule, path)),
-        links(graph, schedule, path, _MOST_LINKS),
-        tuple(_work_on(path, graph, schedule)),
-        _launching_on(path, schedule),
+        links(graph, schedule, path, _MAX_LINKS),
+        tuple(_path_work(path, graph, schedule)),
+        _launch_time(path, schedule),
     )
 
 
@@ -118,23 +118,23 @@ _Line = tuple[EdgeKind | None, SiteId, StreamId, StreamId]
 
 
 def _costs(graph: Graph, schedule: Schedule, path: list[int]) -> Iterable[Cost]:
-    on_path = _stalls_on(path, schedule)
+    on_path = _path_stalls(path, schedule)
     by_line: dict[_Line, list[EdgeId]] = {}
     for ident, edge in enumerate(graph.edges):
         kind = None if edge.kind in BETWEEN_DEVICES else edge.kind  # the edges of one copy are kept or removed together
         by_line.setdefault((kind, edge.site, edge.waiter, edge.source), []).append(ident)
     costly = sorted(by_line.values(), key=lambda edges: -sum(schedule.stalls.get(e, 0) for e in edges))
-    most = max(3, min(_MOST_PLAYED, _MOST_STEPS // max(len(graph.steps), 1)))
+    most = max(3, min(_MAX_PLAYED, _MAX_STEPS // max(len(graph.steps), 1)))
     played = [edges for edges in costly if any(edge in on_path for edge in edges)][:most]
     costs = [
-        _cost(graph, schedule, edges, on_path, is_played=edges in played) for edges in costly[: max(most, _MOST_LINES)]
+        _cost(graph, schedule, edges, on_path, is_played=edges in played) for edges in costly[: max(most, _MAX_LINES)]
     ]
-    costs += _costs_of_stream_order(graph, schedule, path, most)
-    kept = [cost for cost in costs if cost.stalled >= _LEAST_GAIN or schedule.makespan - cost.makespan >= _LEAST_GAIN]
+    costs += _stream_order_costs(graph, schedule, path, most)
+    kept = [cost for cost in costs if cost.stalled >= _MIN_GAIN or schedule.makespan - cost.makespan >= _MIN_GAIN]
     return sorted(kept, key=lambda cost: (cost.makespan, -cost.on_path, -cost.stalled))
 
 
-def _stalls_on(path: list[int], schedule: Schedule) -> Counter[EdgeId]:
+def _path_stalls(path: list[int], schedule: Schedule) -> Counter[EdgeId]:
     found: Counter[EdgeId] = Counter()
     for node in path:
         edge = schedule.node_edge[node]
@@ -172,18 +172,18 @@ def _cost(graph: Graph, schedule: Schedule, edges: list[EdgeId], on_path: Counte
 # -- the order within a stream
 
 
-def _costs_of_stream_order(graph: Graph, schedule: Schedule, path: list[int], most: int) -> list[Cost]:
+def _stream_order_costs(graph: Graph, schedule: Schedule, path: list[int], most: int) -> list[Cost]:
     ops = [schedule.node_op[node] for node in path if schedule.node_op[node] >= 0]
     streams = {graph.ops[op].stream for op in ops}
     costs = []
     for stream in sorted(streams)[:most]:
         changed = play(graph, Change(free=(stream,)))
-        if schedule.makespan - changed.makespan >= _LEAST_GAIN:
-            costs.append(_cost_of_stream_order(graph, schedule, changed, stream))
+        if schedule.makespan - changed.makespan >= _MIN_GAIN:
+            costs.append(_stream_order_cost(graph, schedule, changed, stream))
     return costs
 
 
-def _cost_of_stream_order(graph: Graph, schedule: Schedule, changed: Schedule, stream: StreamId) -> Cost:
+def _stream_order_cost(graph: Graph, schedule: Schedule, changed: Schedule, stream: StreamId) -> Cost:
     """Find the operation that waits the longest for another operation that it does not depend on."""
     longest, op, before = -1, -1, -1
     previous: OpId | None = None
@@ -200,7 +200,7 @@ def _cost_of_stream_order(graph: Graph, schedule: Schedule, changed: Schedule, s
     return Cost(None, stream, stream, *sites, 1, gain, gain, changed.makespan)
 
 
-def _work_on(path: list[int], graph: Graph, schedule: Schedule) -> Iterable[tuple[str, SiteId, int]]:
+def _path_work(path: list[int], graph: Graph, schedule: Schedule) -> Iterable[tuple[str, SiteId, int]]:
     """Return the operations on the critical path, longest first."""
     found: Counter[tuple[str, SiteId]] = Counter()
     for node in path:
@@ -210,7 +210,7 @@ def _work_on(path: list[int], graph: Graph, schedule: Schedule) -> Iterable[tupl
     return [(operator, site, taken) for (operator, site), taken in found.most_common()]
 
 
-def _launching_on(path: list[int], schedule: Schedule) -> int:
+def _launch_time(path: list[int], schedule: Schedule) -> int:
     """Return how long the critical path waits for the host to launch operations."""
     total = 0
     for node in path:

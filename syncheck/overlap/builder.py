@@ -58,8 +58,7 @@ class Builder:
         self._default: dict[int, list[StreamId]] = {}  # device -> its legacy default stream and its blocking streams
         self._legacy: set[StreamId] = set()
         self._reused: dict[StreamId, deque[tuple[StreamId, OpId, AllocationId]]] = {}
-        self._unclocked: list[EdgeId] = []  # host waits since the last launch, after which a clock may be read
-        self._peer: EdgeId | None = None  # torch's wait before a copy between devices
+        self._recent_host_waits: list[EdgeId] = []  # since the last launch; after them, a clock may be read
 
     # -- definitions
 
@@ -112,12 +111,13 @@ class Builder:
         del context
         devices = [self._device_of(allocation) for allocation, _, _ in accesses]
         operation = Operation(operator, stream, site, *self._cost(operator, accesses, devices))
-        if self._captures.takes(stream):
+        if self._captures.is_capturing(stream):
             self._captures.launch(operation, accesses)
             self.launches.append(NO_OP)
             return
-        concerned = {device for device in devices if device >= 0}
-        peers = self._null_peers(stream, concerned) if operator in cost.COPIES and len(concerned) > 1 else []
+        devices_used = {device for device in devices if device >= 0}
+        is_peer_copy = operator in cost.COPIES and len(devices_used) > 1
+        peers = self._null_stream_peers(stream, devices_used) if is_peer_copy else []
         for other in peers:
             self._wait(EdgeKind.NULL_STREAM, site, stream, other)
         self._run(operation, accesses)
@@ -138,7 +138,7 @@ class Builder:
             known = self._costs[key] = (cost.nanoseconds(operator, touched, flops), cost.n_bytes(touched), flops)
         return known
 
-    def _null_peers(self, stream: StreamId, devices: set[int]) -> list[StreamId]:
+    def _null_stream_peers(self, stream: StreamId, devices: set[int]) -> list[StreamId]:
         """Return the streams that a copy between devices is ordered with, if it runs on a legacy default stream.
 
         Source:
@@ -156,11 +156,11 @@ class Builder:
         self._knowledge.submit(stream)
         before: set[OpId] = set()
         for allocation, view, is_write in accesses:
-            born = self._memory.first_touch(allocation, stream)
+            allocated = self._memory.first_touch(allocation, stream)
             found = self._memory.access(allocation, self._footprints[view], stream, op, is_write=is_write)
-            self._need(found - before, stream, op, allocation, view, operation.site, is_write=is_write)
-            if born is not None:
-                self._mark(stream, *born, Need(born[1], op, allocation, view, operation.site, "memory"))
+            self._mark_needs(found - before, stream, op, allocation, view, operation.site, is_write=is_write)
+            if allocated is not None:
+                self._mark(stream, *allocated, Need(allocated[1], op, allocation, view, operation.site, "memory"))
             before |= found
         graph.ops.append(operation)
         if before:
@@ -170,7 +170,7 @@ class Builder:
         graph.steps.append((StepKind.RUN, op, stream, 0))
         self._knowledge.ran(stream, op)
         self._last[stream] = op
-        self._unclocked.clear()
+        self._recent_host_waits.clear()
         self.launches.append(op)
 
     def _device_of(self, allocation: AllocationId) -> int:
@@ -181,7 +181,7 @@ class Builder:
     def launches_elided(self, stream: StreamId, count: int, site: SiteId) -> None:
         """See `Monitor`."""
         self.graph.elided += count
-        self._run(Operation(f"{count} operators", stream, site, count * cost.LEAST_NANOSECONDS, 0, 0), ())
+        self._run(Operation(f"{count} operators", stream, site, count * cost.MIN_NANOSECONDS, 0, 0), ())
         self.launches.pop()
 
     def host_access(self, operator: str, accesses: Accesses, site: SiteId, *, escape: bool = False) -> None:
@@ -190,11 +190,11 @@ class Builder:
         for allocation, view, is_write in accesses:
             if allocation in self.graph.allocations:
                 found = self._memory.access(allocation, self._footprints[view], HOST, NO_OP, is_write=is_write)
-                self._need(found, HOST, NO_OP, allocation, view, site, is_write=is_write)
+                self._mark_needs(found, HOST, NO_OP, allocation, view, site, is_write=is_write)
 
     # -- dependencies
 
-    def _need(
+    def _mark_needs(
         self, before: set[OpId], actor: StreamId, op: OpId, allocation: AllocationId, view: ViewId, site: SiteId,
         *, is_write: bool,
     ) -> None:  # fmt: skip
@@ -218,7 +218,7 @@ class Builder:
         self._mark(home, stream, op, Need(op, NO_OP, allocation, NO_VIEW, UNKNOWN_SITE, "memory"))
         return True
 
-    def _look_at_reused(self, home: StreamId) -> None:
+    def _recheck_reused(self, home: StreamId) -> None:
         waiting = self._reused.get(home)
         if waiting:
             kept = [use for use in waiting if not self._is_needed_for_reuse(home, *use)]
@@ -243,7 +243,7 @@ class Builder:
         kind = StepKind.HOST if edge.kind.is_host else StepKind.WAIT
         self.graph.steps.append((kind, ident, edge.waiter, slot))
         if self._knowledge.acquire(edge.waiter, self._slots[slot], ident, edge.source):
-            self._look_at_reused(edge.waiter)
+            self._recheck_reused(edge.waiter)
         return ident
 
     def _wait(self, kind: EdgeKind, site: SiteId, stream: StreamId, other: StreamId) -> EdgeId:
@@ -290,9 +290,9 @@ class Builder:
         del current
         if self._captures.wait_stream(stream, other) or stream == other:
             return
-        self._wait(self._kind_of_wait(stream, other, looked_up), site, stream, other)
+        self._wait(self._wait_kind(stream, other, looked_up), site, stream, other)
 
-    def _kind_of_wait(self, stream: StreamId, other: StreamId, looked_up: Sequence[str]) -> EdgeKind:
+    def _wait_kind(self, stream: StreamId, other: StreamId, looked_up: Sequence[str]) -> EdgeKind:
         """Return the kind of a stream's wait. torch makes two devices wait for each other around a peer copy."""
         if looked_up[0] != LookedUp.BY_TORCH:
             return EdgeKind.STREAM
@@ -313,7 +313,7 @@ class Builder:
         """See `Monitor`."""
         last = self._last.get(stream, NO_OP)
         accesses = () if explicit else self.graph.accesses.get(last, ())
-        kind = EdgeKind.HOST_STREAM if explicit else self._kind_of_host_wait(last, accesses)
+        kind = EdgeKind.HOST_STREAM if explicit else self._host_wait_kind(last, accesses)
         edge = self._host_waits(Edge(kind, site, HOST, stream), self._slot(stream, site))
         if not explicit:
             wanted = [access for access in accesses if not access[2]] or accesses
@@ -321,7 +321,7 @@ class Builder:
             why = "copy" if kind is EdgeKind.HOST_COPY else "value"
             self.graph.needs[edge] = Need(last, NO_OP, allocation, view, site, why)
 
-    def _kind_of_host_wait(self, last: OpId, accesses: Accesses) -> EdgeKind:
+    def _host_wait_kind(self, last: OpId, accesses: Accesses) -> EdgeKind:
         """Return why the host waits inside an operator. For a copy of pageable memory, only the GPU side is known."""
         is_copy = last != NO_OP and self.graph.ops[last].operator in cost.COPIES
         is_from_host = is_copy and all(is_write or self._device_of(a) < 0 for a, _, is_write in accesses)
@@ -336,22 +336,22 @@ class Builder:
     def _host_waits(self, edge: Edge, slot: SlotId) -> EdgeId:
         ident = self._acquire(edge, slot)
         for home in list(self._reused):
-            self._look_at_reused(home)
-        self._unclocked.append(ident)
+            self._recheck_reused(home)
+        self._recent_host_waits.append(ident)
         return ident
 
     def clock(self, reading: int, site: SiteId) -> None:
         """See `Monitor`."""
         del reading
-        self._need_for_time(site)
+        self._mark_clock_needs(site)
 
     def elapsed(self, start: EventId, end: EventId, site: SiteId) -> None:
         """See `Monitor`."""
         del start, end
-        self._need_for_time(site)
+        self._mark_clock_needs(site)
 
-    def _need_for_time(self, site: SiteId) -> None:
-        for edge in self._unclocked:
+    def _mark_clock_needs(self, site: SiteId) -> None:
+        for edge in self._recent_host_waits:
             self.graph.needs.setdefault(edge, Need(NO_OP, NO_OP, NO_ALLOCATION, NO_VIEW, site, "clock"))
 
     # -- graphs

@@ -31,7 +31,7 @@ class Captures:
         self._current = None
         self._streams = set()
 
-    def takes(self, stream: StreamId) -> bool:
+    def is_capturing(self, stream: StreamId) -> bool:
         """Return whether work submitted to a stream is captured."""
         return stream in self._streams
 

@@ -14,14 +14,14 @@ FLOPS_PER_SECOND = 50e12
 BYTES_PER_SECOND = 2e12
 HOST_LINK_BYTES_PER_SECOND = 25e9
 PEER_LINK_BYTES_PER_SECOND = 100e9
-LEAST_NANOSECONDS = 2_000
+MIN_NANOSECONDS = 2_000
 """Duration of the smallest kernel or copy."""
 LAUNCH_NANOSECONDS = 5_000
 """Time that the host needs to submit one operation."""
 
-IN_WORDS = (
-    "a model GPU: 50 Tflop/s, 2 TB/s of memory, 25 GB/s to the host, 100 GB/s between GPUs, at least 2 us an "
-    "operation, and 5 us of the host to launch it"
+DESCRIPTION = (
+    "50 Tflop/s, 2 TB/s of memory bandwidth, 25 GB/s to the host, 100 GB/s between GPUs, at least 2 us per operation, "
+    "5 us of host time per launch"
 )
 
 _PRODUCTS = frozenset("mm addmm bmm baddbmm matmul linear _scaled_mm addbmm mv addmv dot vdot".split())
@@ -55,7 +55,7 @@ def n_bytes(touched: Sequence[Touched]) -> int:
 def nanoseconds(operator: str, touched: Sequence[Touched], flops: int) -> int:
     """Return the estimated duration of an operation."""
     seconds = max(flops / FLOPS_PER_SECOND, n_bytes(touched) / _bandwidth(operator, touched))
-    return LEAST_NANOSECONDS + int(seconds * 1e9)
+    return MIN_NANOSECONDS + int(seconds * 1e9)
 
 
 def _bandwidth(operator: str, touched: Sequence[Touched]) -> float:
@@ -77,7 +77,7 @@ def flops(operator: str, touched: Sequence[Touched]) -> int:
     if not reads or not writes or operator in COPIES:
         return 0
     if base in _PRODUCTS:
-        return _of_product(reads[:2] if base == "linear" else reads[-2:], writes[-1])
+        return _product_flops(reads[:2] if base == "linear" else reads[-2:], writes[-1])
     if base in _CONVOLUTIONS and len(reads) > 1 and reads[1][:1]:
         return 2 * prod(writes[0]) * prod(reads[1]) // max(reads[1][0], 1) * _CONVOLUTIONS[base]
     if base.startswith(_ATTENTION) and len(reads) > 1 and len(reads[1]) > 1:
@@ -85,7 +85,7 @@ def flops(operator: str, touched: Sequence[Touched]) -> int:
     return max(map(prod, writes))
 
 
-def _of_product(factors: list[tuple[int, ...]], result: tuple[int, ...]) -> int:
+def _product_flops(factors: list[tuple[int, ...]], result: tuple[int, ...]) -> int:
     """Return the flops of a product. For (m, k) and (k, n) with the result (m, n), k follows from the sizes."""
     elements = prod(result)
     if not elements:

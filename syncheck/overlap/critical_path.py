@@ -11,7 +11,7 @@ from syncheck.overlap.model import Graph
 from syncheck.overlap.schedule import Schedule
 
 _NONE = -1
-_WORTH_A_LINE = 0.05
+_MIN_ORDER_FRACTION = 0.05
 """Minimum cost of a stream's order, as a fraction of the total time, for a link of its own."""
 
 
@@ -93,7 +93,7 @@ def _before(graph: Graph, schedule: Schedule, op: OpId, before: int) -> Link | N
         return None
     ready = max((schedule.ends[other] for other in needed), default=0)
     earlier = schedule.starts[op] - max(ready, schedule.starts[previous])
-    if earlier <= _WORTH_A_LINE * schedule.makespan:
+    if earlier <= _MIN_ORDER_FRACTION * schedule.makespan:
         return None
     return Link(LinkKind.ORDER, earlier, graph.ops[op].stream, previous, op)
 

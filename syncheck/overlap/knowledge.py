@@ -12,7 +12,7 @@ Snapshot = dict[StreamId, OpId]
 """Stream -> its latest operation that is known to have ended."""
 
 _NEVER = 1 << 62
-_BY_HOST = -1
+_VIA_HOST = -1
 """Pseudo-edge: a stream knows what the host knew when it submitted work to the stream."""
 
 
@@ -47,7 +47,7 @@ class Knowledge:
         known = self._known.setdefault(stream, {})
         if self._seen_host.get(stream) != self._host_version:
             self._seen_host[stream] = self._host_version
-            self._join(stream, self._known[HOST], _BY_HOST, HOST)
+            self._join(stream, self._known[HOST], _VIA_HOST, HOST)
         return known
 
     def ran(self, stream: StreamId, op: OpId) -> None:
@@ -88,13 +88,13 @@ class Knowledge:
             if at == len(gained):
                 return
             entry = gained[at]
-            if entry.edge == _BY_HOST:
+            if entry.edge == _VIA_HOST:
                 actor = HOST
                 continue
             yield entry.edge
             actor = entry.by
 
-    def around(self, stream: StreamId, other: StreamId, ops: Iterable[OpId]) -> Iterator[tuple[OpId, OpId]]:
+    def order_bounds(self, stream: StreamId, other: StreamId, ops: Iterable[OpId]) -> Iterator[tuple[OpId, OpId]]:
         """Yield the bounds of order with another stream for operations of a stream, given in ascending order.
 
         Yields:

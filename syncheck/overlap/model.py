@@ -28,10 +28,10 @@ class EdgeKind(StrEnum):
     @property
     def is_host(self) -> bool:
         """Return whether the host waits."""
-        return self in _OF_HOST
+        return self in _HOST_KINDS
 
 
-_OF_HOST = frozenset(
+_HOST_KINDS = frozenset(
     {EdgeKind.HOST_EVENT, EdgeKind.HOST_STREAM, EdgeKind.HOST_DEVICE, EdgeKind.HOST_READ, EdgeKind.HOST_COPY}
 )
 BETWEEN_DEVICES = frozenset({EdgeKind.PEER_BEFORE, EdgeKind.PEER_AFTER, EdgeKind.NULL_STREAM})
@@ -152,7 +152,7 @@ class Graph:
         measured: number of operations with measured times.
         elided: number of operations that were not reported individually and have no times.
         left_out: number of operations beyond the recording limit.
-        is_timed_to_the_end: whether operators were timed until the end, so that `left_out` is not due to the timing
+        is_timing_complete: whether operators were timed until the end, so that `left_out` is not due to the timing
             limit.
         replays: op -> number of operations of the graph that it replays.
         order: the operations known to each stream and the host to have ended.
@@ -171,7 +171,7 @@ class Graph:
     measured: int = 0
     elided: int = 0
     left_out: int = 0
-    is_timed_to_the_end: bool = True
+    is_timing_complete: bool = True
     replays: dict[OpId, int] = field(default_factory=dict)
     order: Knowledge = field(default_factory=Knowledge)
     notes: dict[str, None] = field(default_factory=dict)

@@ -8,9 +8,9 @@ from syncheck.hb.ids import StreamId
 from syncheck.overlap.ids import EdgeId, OpId
 from syncheck.overlap.model import Graph
 from syncheck.overlap.schedule import Schedule
-from syncheck.overlap.usage import Interval, common, ops_of_streams, ran, union
+from syncheck.overlap.usage import Interval, common, ops_by_stream, ran, union
 
-_MOST_STREAMS = 12
+_MAX_STREAMS = 12
 """Maximum number of streams to compare: those with the most work."""
 
 
@@ -23,7 +23,7 @@ class Pair:
         free: upper bound on the work of one that may run at the same time as work of the other.
         overlapped: how long both run according to the schedule.
         measured: how long both ran according to measurements; -1 without measurements.
-        forbidding: if nothing is free, the edges that order the longest operation with the other stream.
+        blocking_edges: if nothing is free, the edges that order the longest operation with the other stream.
     """
 
     first: int
@@ -31,7 +31,7 @@ class Pair:
     free: int
     overlapped: int
     measured: int = -1
-    forbidding: tuple[EdgeId, ...] = ()
+    blocking_edges: tuple[EdgeId, ...] = ()
 
 
 class _Work:
@@ -45,8 +45,8 @@ class _Work:
 
 def of_streams(graph: Graph, schedule: Schedule) -> tuple[Pair, ...]:
     """Return the possible and actual overlap of each pair of streams."""
-    works = [_Work(graph, stream, ops) for stream, ops in ops_of_streams(graph).items()]
-    works = sorted(sorted(works, key=lambda work: -work.taken[-1])[:_MOST_STREAMS], key=lambda work: work.stream)
+    works = [_Work(graph, stream, ops) for stream, ops in ops_by_stream(graph).items()]
+    works = sorted(sorted(works, key=lambda work: -work.taken[-1])[:_MAX_STREAMS], key=lambda work: work.stream)
     planned = {work.stream: union((schedule.starts[op], schedule.ends[op]) for op in work.ops) for work in works}
     measured = {work.stream: _measured(graph, schedule, work.ops) for work in works}
     return tuple(
@@ -56,7 +56,7 @@ def of_streams(graph: Graph, schedule: Schedule) -> tuple[Pair, ...]:
             free := min(_free(graph, one, other), _free(graph, other, one)),
             common(planned[one.stream], planned[other.stream]),
             _common_measured(measured[one.stream], measured[other.stream]),
-            () if free else tuple(dict.fromkeys(_forbidding(graph, one, other))),
+            () if free else tuple(dict.fromkeys(_blocking_edges(graph, one, other))),
         )
         for one, other in combinations(works, 2)
     )
@@ -78,7 +78,7 @@ def _unordered(graph: Graph, one: _Work, other: _Work, ops: Iterable[OpId]) -> I
     """
     theirs, begin, end = other.ops, 0, 0
     ops = list(ops)
-    for op, (known, since) in zip(ops, graph.order.around(one.stream, other.stream, ops), strict=True):
+    for op, (known, since) in zip(ops, graph.order.order_bounds(one.stream, other.stream, ops), strict=True):
         while begin < len(theirs) and theirs[begin] <= known:
             begin += 1
         while end < len(theirs) and theirs[end] < since:
@@ -95,7 +95,7 @@ def _free(graph: Graph, one: _Work, other: _Work) -> int:
     return total
 
 
-def _forbidding(graph: Graph, one: _Work, other: _Work) -> Iterator[EdgeId]:
+def _blocking_edges(graph: Graph, one: _Work, other: _Work) -> Iterator[EdgeId]:
     """Yield the edges between the longest operation of either stream and its neighbors on the other stream."""
     longest = max([*one.ops, *other.ops], key=lambda op: graph.ops[op].nanoseconds)
     mine, theirs = (one, other) if graph.ops[longest].stream == one.stream else (other, one)

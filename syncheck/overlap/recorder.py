@@ -8,12 +8,12 @@ from typing import Any
 
 from syncheck.hb.ids import Accesses, AllocationId, Context, SiteId, StreamId, ViewId
 from syncheck.overlap.builder import NO_OP, Builder
-from syncheck.overlap.clock_jumps import jumped
+from syncheck.overlap.clock_jumps import find_jumps
 from syncheck.overlap.model import Graph
 from syncheck.sanitizer.messages import Names
 from syncheck.sanitizer.session import Session
 
-MOST_CALLS = 4_000_000
+MAX_CALLS = 4_000_000
 """Maximum number of recorded calls, at a few hundred bytes each."""
 
 _LOGGED = frozenset(name for name, _ in inspect.getmembers(Builder, inspect.isfunction) if not name.startswith("_")) - {
@@ -42,7 +42,7 @@ class Recorder:
         self._n_views = 0
         self._n_launches = 0
         self._left_out = 0
-        self._room = [MOST_CALLS]  # in a list, so that the closures below can read it without an attribute lookup
+        self._limit = [MAX_CALLS]  # in a list, so that the closures below can read it without an attribute lookup
         self._is_timed = True
         self._after: dict[AllocationId, _Call] = {}  # live allocations made after recording stopped
         self._latest: dict[StreamId, tuple[int, str]] = {}  # stream -> number and operator of its last launch
@@ -59,23 +59,23 @@ class Recorder:
         if name.startswith("__"):
             raise AttributeError(name)
         method: Callable[..., Any] = getattr(self._session, name)
-        kept = method
+        wrapper = method
         if name == "launch":
-            kept = self._kept_launch(method)
+            wrapper = self._wrap_launch(method)
         elif name in _LOGGED:
-            kept = self._kept(name, method)
-        setattr(self, name, kept)
-        return kept
+            wrapper = self._wrap(name, method)
+        setattr(self, name, wrapper)
+        return wrapper
 
-    def _kept_launch(self, method: Callable[..., Any]) -> Callable[..., Any]:
+    def _wrap_launch(self, method: Callable[..., Any]) -> Callable[..., Any]:
         """Return the wrapper of the most frequent call, optimized for speed."""
-        calls, latest, room = self._calls, self._latest, self._room
+        calls, latest, limit = self._calls, self._latest, self._limit
 
         @wraps(method)
         def launch(
             stream: StreamId, operator: str, accesses: Accesses, site: SiteId, context: Context | None = None
         ) -> Any:
-            if len(calls) < room[0]:
+            if len(calls) < limit[0]:
                 calls.append(("launch", (stream, operator, accesses, site), _NO_KEYWORDS))
                 latest[stream] = (self._n_launches, operator)
                 self._n_launches += 1
@@ -85,13 +85,13 @@ class Recorder:
 
         return launch
 
-    def _kept(self, name: str, method: Callable[..., Any]) -> Callable[..., Any]:
-        calls, room = self._calls, self._room
+    def _wrap(self, name: str, method: Callable[..., Any]) -> Callable[..., Any]:
+        calls, limit = self._calls, self._limit
         is_work = name in _WORK
 
         @wraps(method)
         def call(*args: Any, **kwargs: Any) -> Any:
-            if len(calls) < room[0]:
+            if len(calls) < limit[0]:
                 calls.append((name, args, kwargs))
                 if is_work:
                     self._latest[args[1]] = (self._n_launches, name)
@@ -127,7 +127,7 @@ class Recorder:
     def allocate(self, allocation: AllocationId, home: StreamId, n_bytes: int, pool: int, site: SiteId) -> None:
         """See `Monitor`."""
         call: _Call = ("allocate", (allocation, home, n_bytes, pool, site), _NO_KEYWORDS)
-        if len(self._calls) < self._room[0]:
+        if len(self._calls) < self._limit[0]:
             self._calls.append(call)
         else:
             self._after[allocation] = call
@@ -141,7 +141,7 @@ class Recorder:
 
     def launches_elided(self, stream: StreamId, count: int, site: SiteId) -> None:
         """See `Monitor`."""
-        if len(self._calls) < self._room[0]:
+        if len(self._calls) < self._limit[0]:
             self._calls.append(("launches_elided", (stream, count, site), _NO_KEYWORDS))
         else:
             self._left_out += count
@@ -150,7 +150,7 @@ class Recorder:
     def untimed(self) -> None:
         """See `Monitor`. Later calls are not recorded."""
         self._is_timed = False
-        self._room[0] = 0
+        self._limit[0] = 0
         self._session.untimed()
 
     def forget(self) -> None:
@@ -163,7 +163,7 @@ class Recorder:
         ]
         self._calls += self._after.values()
         self._after.clear()
-        self._room[0], self._is_timed = MOST_CALLS, True
+        self._limit[0], self._is_timed = MAX_CALLS, True
         self._n_launches = self._left_out = 0
         self._latest.clear()
         self._interval_of.clear()
@@ -197,7 +197,7 @@ class Recorder:
             getattr(builder, name)(*args, **kwargs)
         graph = builder.graph
         graph.left_out = self._left_out
-        graph.is_timed_to_the_end = self._is_timed
+        graph.is_timing_complete = self._is_timed
         self._add_times(graph, builder.launches)
         return graph
 
@@ -211,11 +211,11 @@ class Recorder:
                 by_stream.setdefault(graph.ops[op].stream, []).append((op, *measured))
         n_jumps = 0
         for found in by_stream.values():
-            wrong = jumped([began if taken >= 0 else -1 for _, began, taken in found])
+            wrong = find_jumps([began if taken >= 0 else -1 for _, began, taken in found])
             n_jumps += len(wrong)
             for position, (op, began, taken) in enumerate(found):
                 if position not in wrong:
                     graph.ops[op] = graph.ops[op]._replace(nanoseconds=taken, began=began)
                     graph.measured += 1
         if n_jumps:
-            graph.notes[f"{n_jumps} measured times went backwards and were not used: the clock jumped"] = None
+            graph.notes[f"{n_jumps} measured times went backwards because the clock jumped, and were not used"] = None

@@ -8,7 +8,7 @@ STREAM_ORDER = "stream order"
 
 
 @dataclass(frozen=True, slots=True)
-class UseLine:
+class UsageLine:
     """Usage of a stream or device. Times are in nanoseconds."""
 
     name: str
@@ -24,7 +24,7 @@ class PairLine:
     """Possible and actual overlap of two streams or devices. `measured` is -1 without measurements.
 
     Attributes:
-        forbidden: the edges that leave nothing free to overlap, in words, each with its place.
+        blocking_edges: the edges that leave nothing free to overlap, in words, each with its place.
     """
 
     first: str
@@ -33,7 +33,7 @@ class PairLine:
     overlapped: int
     measured: int
     is_devices: bool
-    forbidden: tuple[tuple[str, Place], ...] = ()
+    blocking_edges: tuple[tuple[str, Place], ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,7 +116,7 @@ class OverlapReport:
     makespan: int
     shortest: int
     verdicts: tuple[str, ...]
-    uses: tuple[UseLine, ...]
+    uses: tuple[UsageLine, ...]
     pairs: tuple[PairLine, ...]
     edges: tuple[EdgeLine, ...]
     links: tuple[LinkLine, ...]

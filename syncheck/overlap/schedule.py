@@ -34,7 +34,7 @@ class Change:
     free: Collection[StreamId] = ()
 
 
-AS_IT_IS = Change()
+UNCHANGED = Change()
 
 
 @dataclass(slots=True)
@@ -173,7 +173,7 @@ class _Player:
         return self.result.ends[op], self._op_node[op]
 
 
-def play(graph: Graph, change: Change = AS_IT_IS) -> Schedule:
+def play(graph: Graph, change: Change = UNCHANGED) -> Schedule:
     """Return when each operation would run if the host and the GPUs ran only this program.
 
     Operations on several streams of one device run concurrently as if each had the device to itself, so the gain from a

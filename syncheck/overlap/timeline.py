@@ -11,13 +11,13 @@ from syncheck.overlap.ids import EdgeId, OpId, SlotId
 from syncheck.overlap.model import Graph, StepKind
 from syncheck.overlap.report import OverlapReport
 from syncheck.overlap.schedule import Schedule
-from syncheck.overlap.usage import ops_of_streams, ran
+from syncheck.overlap.usage import ops_by_stream, ran
 from syncheck.overlap.wording import Wording
 
-MOST_BOXES = 100_000
+MAX_BOXES = 100_000
 """Maximum number of operations drawn. If there are more: those with drawn arrows, critical ones, and the longest."""
-_MOST_ARROWS = 20_000
-_LAUNCHING, _WAITING = "launches work", "waits"
+_MAX_ARROWS = 20_000
+_LAUNCHING = "launches work"
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,10 +89,10 @@ class Timeline:
 
 def make(analysis: Analysis, words: OverlapReport, wording: Wording, findings: Report) -> Timeline:
     """Return the timeline of a run."""
-    return _Maker(analysis, wording).make(words, findings)
+    return _Builder(analysis, wording).make(words, findings)
 
 
-class _Maker:
+class _Builder:
     """Builds the timeline of a run."""
 
     def __init__(self, analysis: Analysis, wording: Wording) -> None:
@@ -102,7 +102,7 @@ class _Maker:
         path = analysis.schedule.critical_nodes()
         self._critical_ops = {analysis.schedule.node_op[node] for node in path} - {-1}
         self._critical_edges = {analysis.schedule.node_edge[node] for node in path} - {-1}
-        self._streams = list(ops_of_streams(analysis.graph))
+        self._streams = list(ops_by_stream(analysis.graph))
         self._lane_of = {stream: lane for lane, stream in enumerate(self._by_device(), 1)}
         self._boxes: list[Box] = []
         self._box_of: dict[OpId, int] = {}
@@ -114,16 +114,16 @@ class _Maker:
     def make(self, words: OverlapReport, findings: Report) -> Timeline:
         links = sorted(_links(self._graph), key=self._importance)
         self._add_host()
-        drawn = self._chosen(links[:_MOST_ARROWS])
+        drawn = self._ops_to_draw(links[:_MAX_ARROWS])
         for op in drawn:
             self._add_op(op)
-        arrows = [*self._arrows(links[:_MOST_ARROWS])]
-        marks = [Mark(self._marked(finding.place), finding) for finding in findings.findings]
-        arrows += self._missing(marks)
+        arrows = [*self._arrows(links[:_MAX_ARROWS])]
+        marks = [Mark(self._first_box_at(finding.place), finding) for finding in findings.findings]
+        arrows += self._missing_edges(marks)
         places = {box.site: self._wording.place(box.site) for box in self._boxes}
         lanes = (Lane("host", -1), *(self._lane(stream) for stream in self._by_device()))
         total = len(self._graph.ops)
-        notes = tuple(_left_out(total, len(drawn), len(links)))
+        notes = tuple(_notes(total, len(drawn), len(links)))
         return Timeline(
             lanes, tuple(self._boxes), tuple(arrows), tuple(marks), places, words, total, (*notes, *words.notes)
         )
@@ -162,15 +162,15 @@ class _Maker:
             )
         )  # fmt: skip
 
-    def _chosen(self, links: list["_Link"]) -> list[OpId]:
+    def _ops_to_draw(self, links: list["_Link"]) -> list[OpId]:
         """Return the operations to draw: all, or the ends of arrows, the critical ones and the longest."""
         ops = self._graph.ops
-        if len(ops) <= MOST_BOXES:
+        if len(ops) <= MAX_BOXES:
             return list(range(len(ops)))
         ends = dict.fromkeys(op for link in links for op in (link.source, link.target) if op >= 0)
         longest = sorted(range(len(ops)), key=lambda op: -ops[op].nanoseconds)
         wanted = dict.fromkeys([*ends, *sorted(self._critical_ops), *longest])
-        return sorted(list(wanted)[:MOST_BOXES])
+        return sorted(list(wanted)[:MAX_BOXES])
 
     # -- arrows
 
@@ -188,10 +188,10 @@ class _Maker:
 
     # -- findings
 
-    def _marked(self, place: Place) -> int:
-        return next((box for box in self._at_line(place)), -1)
+    def _first_box_at(self, place: Place) -> int:
+        return next((box for box in self._boxes_at(place)), -1)
 
-    def _at_line(self, place: Place) -> list[int]:
+    def _boxes_at(self, place: Place) -> list[int]:
         if not hasattr(self, "_lines"):
             self._lines: dict[tuple[str, int], list[int]] = {}
             for number, box in enumerate(self._boxes):
@@ -199,23 +199,23 @@ class _Maker:
                 self._lines.setdefault((frame.path, frame.line), []).append(number)
         return self._lines.get((place.frame.path, place.frame.line), [])
 
-    def _missing(self, marks: list[Mark]) -> Iterator[Arrow]:
+    def _missing_edges(self, marks: list[Mark]) -> Iterator[Arrow]:
         """Yield the missing edges, each from the other place of a race to the place of the finding."""
         for mark in marks:
             family = mark.finding.rule.code[3]
             related = mark.finding.related
-            others = self._at_line(related[0]) if related and family in "12" else []
-            target = next((box for box in self._at_line(mark.finding.place) if others and box > others[0]), mark.box)
+            others = self._boxes_at(related[0]) if related and family in "12" else []
+            target = next((box for box in self._boxes_at(mark.finding.place) if others and box > others[0]), mark.box)
             source = next((box for box in reversed(others) if box < target), others[0] if others else -1)
             if source >= 0 and target >= 0 and source != target:
                 yield Arrow(source, target, f"missing: {mark.finding.message}", is_missing=True)
 
 
-def _left_out(total: int, drawn: int, links: int) -> Iterator[str]:
+def _notes(total: int, drawn: int, links: int) -> Iterator[str]:
     if drawn < total:
-        yield f"{drawn:,} of {total:,} operators are drawn: the longest, and those that others wait for"
-    if links > _MOST_ARROWS:
-        yield f"{_MOST_ARROWS:,} of {links:,} edges are drawn: those that cost the most"
+        yield f"{drawn:,} of {total:,} operators are drawn: the longest and those that others wait for"
+    if links > _MAX_ARROWS:
+        yield f"{_MAX_ARROWS:,} of {links:,} edges are drawn: the most costly ones"
 
 
 @dataclass(frozen=True, slots=True)

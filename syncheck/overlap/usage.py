@@ -12,7 +12,7 @@ Interval = tuple[int, int]
 
 
 @dataclass(frozen=True, slots=True)
-class Use:
+class Usage:
     """Usage of a stream or device, in nanoseconds.
 
     Attributes:
@@ -40,7 +40,7 @@ def ran(graph: Graph, schedule: Schedule, op: OpId) -> Interval:
     return schedule.starts[op], schedule.ends[op]
 
 
-def ops_of_streams(graph: Graph) -> dict[StreamId, list[OpId]]:
+def ops_by_stream(graph: Graph) -> dict[StreamId, list[OpId]]:
     """Return the operations of each stream that has any."""
     found: dict[StreamId, list[OpId]] = {}
     for op, operation in enumerate(graph.ops):
@@ -48,27 +48,27 @@ def ops_of_streams(graph: Graph) -> dict[StreamId, list[OpId]]:
     return dict(sorted(found.items()))
 
 
-def of_streams(graph: Graph, schedule: Schedule) -> tuple[Use, ...]:
+def of_streams(graph: Graph, schedule: Schedule) -> tuple[Usage, ...]:
     """Return the usage of each stream."""
     return tuple(
-        _use(stream, graph.streams[stream].device, [(schedule.starts[op], schedule.ends[op]) for op in ops], schedule)
-        for stream, ops in ops_of_streams(graph).items()
+        _usage(stream, graph.streams[stream].device, [(schedule.starts[op], schedule.ends[op]) for op in ops], schedule)
+        for stream, ops in ops_by_stream(graph).items()
     )
 
 
-def of_devices(graph: Graph, schedule: Schedule) -> tuple[Use, ...]:
+def of_devices(graph: Graph, schedule: Schedule) -> tuple[Usage, ...]:
     """Return the usage of each device."""
     by_device: dict[int, list[Interval]] = {}
     for op, operation in enumerate(graph.ops):
         device = graph.streams[operation.stream].device
         by_device.setdefault(device, []).append((schedule.starts[op], schedule.ends[op]))
-    return tuple(_use(StreamId(0), device, found, schedule) for device, found in sorted(by_device.items()))
+    return tuple(_usage(StreamId(0), device, found, schedule) for device, found in sorted(by_device.items()))
 
 
-def _use(stream: StreamId, device: int, intervals: list[Interval], schedule: Schedule) -> Use:
+def _usage(stream: StreamId, device: int, intervals: list[Interval], schedule: Schedule) -> Usage:
     work = sum(end - start for start, end in intervals)
     busy = length(union(intervals))
-    return Use(stream, device, len(intervals), work, busy, schedule.makespan - busy)
+    return Usage(stream, device, len(intervals), work, busy, schedule.makespan - busy)
 
 
 def union(intervals: Iterable[Interval]) -> list[Interval]:

@@ -6,19 +6,19 @@ from syncheck.overlap.analysis import Analysis, Cost
 from syncheck.overlap.model import BETWEEN_DEVICES, Need
 from syncheck.overlap.report import STREAM_ORDER, EdgeLine, PairLine
 
-_LITTLE = 0.25
-"""Fraction of the smaller device's work: two devices that overlap less than this work in turn."""
+_LITTLE_OVERLAP = 0.25
+"""Fraction of the smaller device's work: two devices that overlap less than this take turns."""
 _HALF = 0.5
 _GAIN = 1.05
-_MOST_PAIRS = 6
+_MAX_PAIRS = 6
 
 
 def verdicts(
     analysis: Analysis,
     pairs: Sequence[PairLine],
     edges: Sequence[EdgeLine],
-    need_in_words: Callable[[Need | None], str],
-    device_in_words: Callable[[int], str],
+    describe_need: Callable[[Need | None], str],
+    describe_device: Callable[[int], str],
 ) -> tuple[str, ...]:
     """Return sentences on why the work does not overlap, or that it does."""
     return tuple(
@@ -26,9 +26,9 @@ def verdicts(
             [
                 *_one_stream(analysis, edges),
                 *_costly(edges),
-                *_of_pairs(pairs),
-                *_in_turn(analysis, need_in_words, device_in_words),
-                *_of_host(analysis),
+                *_pair_verdicts(pairs),
+                *_taking_turns(analysis, describe_need, describe_device),
+                *_host_bound(analysis),
             ]
         )
     )
@@ -37,8 +37,12 @@ def verdicts(
 def _one_stream(analysis: Analysis, edges: Sequence[EdgeLine]) -> Iterator[str]:
     if len(analysis.streams) == 1:
         order = next((edge for edge in edges if edge.kind == STREAM_ORDER), None)
-        found = "all work is on one stream, which runs one operation after the other"
-        yield f"{found}, also where nothing needs that" if order is not None else f"{found}: each needs the one before"
+        found = "all work is on one stream"
+        yield (
+            f"{found}, which runs operations one after another even where they are independent"
+            if order is not None
+            else f"{found}, and each operation depends on the previous one"
+        )
 
 
 def _costly(edges: Sequence[EdgeLine]) -> Iterator[str]:
@@ -47,40 +51,41 @@ def _costly(edges: Sequence[EdgeLine]) -> Iterator[str]:
     edge = max(others, key=lambda edge: edge.speed_up, default=None)
     if edge is not None and edge.speed_up >= _GAIN:
         at = f"{edge.place.frame.path}:{edge.place.frame.line}"
-        yield f"{edge.text} ({at}); without that it would be up to {edge.speed_up:.2f} times as fast: {edge.advice}"
+        gain = f"without this wait, the program could be up to {edge.speed_up:.2f} times as fast"
+        yield f"{edge.text} ({at}); {gain}: {edge.advice}"
 
 
-def _of_pairs(pairs: Sequence[PairLine]) -> Iterator[str]:
+def _pair_verdicts(pairs: Sequence[PairLine]) -> Iterator[str]:
     shown = sorted((pair for pair in pairs if not pair.is_devices), key=lambda pair: -pair.free)
-    return map(_of_pair, shown[:_MOST_PAIRS])
+    return map(_pair_verdict, shown[:_MAX_PAIRS])
 
 
-def _of_pair(pair: PairLine) -> str:
+def _pair_verdict(pair: PairLine) -> str:
     names = f"{pair.first} and {pair.second}"
     if pair.free:
         measured = f" (measured: {duration(pair.measured)})" if pair.measured >= 0 else ""
         return (
             f"{names} have {duration(pair.free)} of work that is free to overlap, "
-            f"and {duration(pair.overlapped)} does{measured}"
+            f"of which {duration(pair.overlapped)} overlaps{measured}"
         )
-    forbidden = "; ".join(f"{text} ({place.frame.path}:{place.frame.line})" for text, place in pair.forbidden)
-    return f"nothing on {names} is free to overlap" + (f": {forbidden}" if forbidden else "")
+    blocking_edges = "; ".join(f"{text} ({place.frame.path}:{place.frame.line})" for text, place in pair.blocking_edges)
+    return f"no work on {names} is free to overlap" + (f": {blocking_edges}" if blocking_edges else "")
 
 
-def _in_turn(
-    analysis: Analysis, need_in_words: Callable[[Need | None], str], device_in_words: Callable[[int], str]
+def _taking_turns(
+    analysis: Analysis, describe_need: Callable[[Need | None], str], describe_device: Callable[[int], str]
 ) -> Iterator[str]:
-    """Report devices that work in turn because one needs the result of the other."""
+    """Report devices that take turns because one needs the result of the other."""
     work = {use.device: use.work for use in analysis.devices}
     for pair in analysis.device_pairs:
         less = min(work[pair.first], work[pair.second])
         between = _needed_between(analysis, pair.first, pair.second)
-        is_in_turn = pair.overlapped < _LITTLE * less and pair.free < _HALF * less
-        if between and is_in_turn and all(cost.makespan * _GAIN > analysis.makespan for cost in between):
+        takes_turns = pair.overlapped < _LITTLE_OVERLAP * less and pair.free < _HALF * less
+        if between and takes_turns and all(cost.makespan * _GAIN > analysis.makespan for cost in between):
             yield (
-                f"{device_in_words(pair.first)} and {device_in_words(pair.second)} work in turn: the copy between them "
-                f"is {need_in_words(between[0].need)}. No other order helps: split the batch into micro-batches, so "
-                "that one GPU works on a part while the other works on the next"
+                f"{describe_device(pair.first)} and {describe_device(pair.second)} take turns: the copy between them "
+                f"is {describe_need(between[0].need)}. Reordering does not help: split the batch into "
+                "micro-batches so that one GPU works on one part while the other works on the next"
             )
 
 
@@ -95,11 +100,11 @@ def _needed_between(analysis: Analysis, first: int, second: int) -> list[Cost]:
     ]
 
 
-def _of_host(analysis: Analysis) -> Iterator[str]:
+def _host_bound(analysis: Analysis) -> Iterator[str]:
     if analysis.launching > _HALF * analysis.makespan:
         yield (
-            f"for {duration(analysis.launching)} of {duration(analysis.makespan)} the GPUs wait for the host to launch "
-            "work: its operators are too short to overlap. Give each more work, or capture them in a CUDA graph"
+            f"for {duration(analysis.launching)} of {duration(analysis.makespan)}, the GPUs wait for the host to "
+            "launch work: the operators are too short to overlap. Give each more work, or capture them in a CUDA graph"
         )
 
 

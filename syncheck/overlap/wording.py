@@ -11,32 +11,32 @@ from syncheck.overlap.critical_path import Link, LinkKind
 from syncheck.overlap.ids import EdgeId
 from syncheck.overlap.model import Edge, EdgeKind, Graph, Need
 from syncheck.overlap.pairs import Pair
-from syncheck.overlap.report import STREAM_ORDER, EdgeLine, LinkLine, OverlapReport, PairLine, UseLine, WorkLine
+from syncheck.overlap.report import STREAM_ORDER, EdgeLine, LinkLine, OverlapReport, PairLine, UsageLine, WorkLine
 from syncheck.overlap.verdicts import verdicts
 from syncheck.sanitizer.messages import Names
 from syncheck.sanitizer.monitor import Sites
 
-_MOST_WORK = 12
-_LEAST_GAIN = 1.005
+_MAX_WORK = 12
+_MIN_GAIN = 1.005
 
 _TEXTS = {
     EdgeKind.PEER_BEFORE: "before a copy between GPUs, {waiter} waits for {source}",
     EdgeKind.PEER_AFTER: "after a copy between GPUs, {waiter} waits for {source}",
     EdgeKind.NULL_STREAM: "a copy between GPUs on the default stream runs alone: {waiter} waits for {source}",
-    EdgeKind.LEGACY: "{waiter} and {source} wait for each other by themselves",
-    EdgeKind.TORCH: "torch lets {waiter} wait for {source}",
-    EdgeKind.HOST_READ: "the host waits for {source} to read a value",
-    EdgeKind.HOST_COPY: "the host waits for its own copy on {source}",
+    EdgeKind.LEGACY: "{waiter} implicitly waits for {source}",
+    EdgeKind.TORCH: "torch makes {waiter} wait for {source}",
+    EdgeKind.HOST_READ: "reading a value makes the host wait for {source}",
+    EdgeKind.HOST_COPY: "a copy from host memory makes the host wait for {source}",
 }
 
 _ADVICE = {
-    EdgeKind.PEER_BEFORE: "make a side stream of the other device current, too, at the copy",
-    EdgeKind.PEER_AFTER: "make a side stream of the other device current, too, at the copy",
-    EdgeKind.NULL_STREAM: "make side streams of both devices current at the copy",
-    EdgeKind.LEGACY: "use a stream of torch.cuda.Stream()",
-    EdgeKind.HOST_READ: "keep the value on the GPU, and read it once at the end",
-    EdgeKind.HOST_COPY: "pin the memory, and copy with non_blocking=True",
-    EdgeKind.HOST_DEVICE: "wait for one stream or event, where the result is needed",
+    EdgeKind.PEER_BEFORE: "make a side stream of the other device current for the copy as well",
+    EdgeKind.PEER_AFTER: "make a side stream of the other device current for the copy as well",
+    EdgeKind.NULL_STREAM: "make side streams of both devices current for the copy",
+    EdgeKind.LEGACY: "use a stream created with torch.cuda.Stream()",
+    EdgeKind.HOST_READ: "keep the value on the GPU and read it once at the end",
+    EdgeKind.HOST_COPY: "pin the memory and copy with non_blocking=True",
+    EdgeKind.HOST_DEVICE: "wait for a single stream or event where the result is needed",
 }
 
 
@@ -91,9 +91,9 @@ class Wording:
         text = _TEXTS.get(edge.kind)
         if edge.kind in {EdgeKind.EVENT, EdgeKind.HOST_EVENT}:
             name = self._names.given.get((NamedKind.EVENT, edge.event))
-            text = "{waiter} waits for " + (f"event `{name}`" if name else "an event") + " of {source}"
+            text = "{waiter} waits for " + (f"event `{name}`" if name else "an event") + " recorded on {source}"
         if edge.kind is EdgeKind.HOST_DEVICE:
-            text = f"the host waits for all of {self.device(self._graph.streams[edge.source].device)}"
+            text = f"the host waits for all work on {self.device(self._graph.streams[edge.source].device)}"
         return (text or "{waiter} waits for {source}").format(
             waiter=self.stream(edge.waiter), source=self.stream(edge.source)
         )
@@ -101,23 +101,23 @@ class Wording:
     def need(self, need: Need | None) -> str:
         """Return the text for why an edge is needed."""
         if need is None:
-            return "needed by nothing"
+            return "not needed"
         tensor = self.tensor(need.allocation, need.view if need.why != "memory" else NO_VIEW)
         match need.why:
             case "clock":
-                return f"needed for the time taken at {self.at(self.place(need.site))}"
+                return f"needed for the clock reading at {self.at(self.place(need.site))}"
             case "value":
                 return f"needed because the host reads {tensor}" if need.allocation else "needed by the host"
             case "copy":
-                return "needed because the memory is not pinned, or the copy was not asked not to block"
+                return "needed because the memory is not pinned or the copy is blocking"
             case "memory":
-                return f"needed because the memory of {tensor} is used again"
+                return f"needed because the memory of {tensor} is reused"
             case _:
                 pass
         verb = "written" if need.why == "writes" else "read"
         site = self._graph.ops[need.op].site if need.op >= 0 else need.site
         by = "" if need.op >= 0 else " by the host"
-        return f"needed because of {tensor}, {verb}{by} at {self.at(self.place(site))}"
+        return f"needed because {tensor} is {verb}{by} at {self.at(self.place(site))}"
 
     def place(self, site: SiteId) -> Place:
         """Return the place of a call site."""
@@ -139,13 +139,13 @@ class Wording:
     def cost(self, cost: Cost, makespan: int) -> EdgeLine:
         """Return the text for the cost of edges."""
         if cost.kind is None:
-            text = f"{self.stream(cost.waiter)} runs one operation after the other"
+            text = f"{self.stream(cost.waiter)} runs its operations one after another"
             before = self.at(self.place(cost.other_site))
-            need = f"needed by nothing: it does not use what {before} makes"
-            advice = "put independent work on a stream of its own"
+            need = f"not needed: independent of {before}"
+            advice = "put independent work on a separate stream"
         else:
             edge = Edge(cost.kind, cost.site, cost.waiter, cost.source, self._event_of(cost), cost.other_site)
-            advice = self._advice(cost) if self._pays(cost, makespan) else ""
+            advice = self._advice(cost) if self._may_gain(cost, makespan) else ""
             text, need = self.edge(edge), self.need(cost.need)
         return EdgeLine(
             cost.kind.value if cost.kind is not None else STREAM_ORDER,
@@ -160,10 +160,10 @@ class Wording:
             advice,
         )
 
-    def _pays(self, cost: Cost, makespan: int) -> bool:
+    def _may_gain(self, cost: Cost, makespan: int) -> bool:
         """Return whether a change may make the program faster, as far as that was computed."""
-        is_host_reading = cost.need is not None and cost.need.why in {"value", "copy"}
-        return is_host_reading or cost.need is None or makespan > cost.makespan * _LEAST_GAIN
+        is_host_need = cost.need is not None and cost.need.why in {"value", "copy"}
+        return is_host_need or cost.need is None or makespan > cost.makespan * _MIN_GAIN
 
     def _event_of(self, cost: Cost) -> EventId:
         found = (
@@ -175,12 +175,12 @@ class Wording:
         assert cost.kind is not None, "the order of a stream has advice of its own"
         need = cost.need
         if need is None:
-            return _ADVICE.get(cost.kind, "leave it out")
+            return _ADVICE.get(cost.kind, "remove it")
         if need.op >= 0:
             where = self.at(self.place(self._graph.ops[need.op].site))
             if cost.kind in _ADVICE:
-                return f"{_ADVICE[cost.kind]}; wait directly before {where}"
-            return f"wait directly before {where}"
+                return f"{_ADVICE[cost.kind]}; then wait just before {where}"
+            return f"move the wait to just before {where}"
         return _ADVICE.get(cost.kind, "") if need.why in {"value", "copy"} else ""
 
     def pair(self, pair: Pair, *, is_devices: bool) -> PairLine:
@@ -190,16 +190,16 @@ class Wording:
             if is_devices
             else (self.stream(StreamId(pair.first)), self.stream(StreamId(pair.second)))
         )
-        forbidden = tuple(dict.fromkeys(map(self.edge_and_place, pair.forbidding)))
-        return PairLine(first, second, pair.free, pair.overlapped, pair.measured, is_devices, forbidden)
+        blocking_edges = tuple(dict.fromkeys(map(self.edge_and_place, pair.blocking_edges)))
+        return PairLine(first, second, pair.free, pair.overlapped, pair.measured, is_devices, blocking_edges)
 
-    def uses(self, analysis: Analysis) -> Iterator[UseLine]:
+    def uses(self, analysis: Analysis) -> Iterator[UsageLine]:
         """Yield the usage of devices and streams."""
         for use in analysis.devices:
-            yield UseLine(self.device(use.device), use.device, use.operations, use.work, use.idle, is_device=True)
+            yield UsageLine(self.device(use.device), use.device, use.operations, use.work, use.idle, is_device=True)
             for own in analysis.streams:
                 if own.device == use.device:
-                    yield UseLine(
+                    yield UsageLine(
                         self.stream(own.stream), own.device, own.operations, own.work, own.idle, is_device=False
                     )
 
@@ -217,8 +217,8 @@ class Wording:
                 text, place = self.edge(edge), self.place(edge.site)
                 return LinkLine(text, place, link.taken, self.need(need), need is not None, is_edge=True)
             case LinkKind.ORDER:
-                text = f"the order of {self.stream(link.stream)} itself"
-                need_text = f"needed by nothing: independent of {self.at(self.place(ops[link.first].site))}"
+                text = f"the order within {self.stream(link.stream)}"
+                need_text = f"not needed: independent of {self.at(self.place(ops[link.first].site))}"
                 return LinkLine(
                     text, self.place(ops[link.last].site), link.taken, need_text, is_needed=False, is_edge=True
                 )
@@ -229,7 +229,7 @@ class Wording:
 
     def work(self, analysis: Analysis) -> Iterator[WorkLine]:
         """Yield the operations that make the critical path long."""
-        for operator, site, taken in analysis.path[:_MOST_WORK]:
+        for operator, site, taken in analysis.path[:_MAX_WORK]:
             yield WorkLine(operator, self.place(site), taken)
 
 
@@ -243,7 +243,7 @@ def report(analysis: Analysis, names: Names, sites: Sites, backend: str) -> Over
     edges = tuple(wording.cost(cost, analysis.makespan) for cost in analysis.costs)
     return OverlapReport(
         backend,
-        times_in_words(graph),
+        describe_times(graph),
         len(graph.ops),
         analysis.makespan,
         analysis.shortest,
@@ -258,26 +258,26 @@ def report(analysis: Analysis, names: Names, sites: Sites, backend: str) -> Over
     )
 
 
-def times_in_words(graph: Graph) -> str:
+def describe_times(graph: Graph) -> str:
     """Return the source of the times."""
     if not graph.measured:
-        return f"not measured; a cost model of {model.IN_WORDS}"
+        return f"not measured; estimated with a cost model ({model.DESCRIPTION})"
     if graph.measured >= len(graph.ops):
-        return "measured by CUDA events around each operator"
+        return "measured with CUDA events around each operator"
     left = len(graph.ops) - graph.measured
-    return f"measured by CUDA events around each operator, except for {left:,} of {len(graph.ops):,}"
+    return f"measured with CUDA events around each operator, except for {left:,} of {len(graph.ops):,}"
 
 
 def _notes(graph: Graph) -> Iterator[str]:
     if graph.elided:
-        yield f"{graph.elided:,} operators were not recorded one by one: record the run with --times"
-    if graph.left_out and not graph.is_timed_to_the_end:
+        yield f"{graph.elided:,} operators were not recorded individually: record the run with --times"
+    if graph.left_out and not graph.is_timing_complete:
         yield (
             f"the first {len(graph.ops):,} operators were measured and are shown; {graph.left_out:,} more were only "
-            "checked (--timed-operators; --steps 10:20 measures later ones)"
+            "checked (raise --timed-operators, or measure later ones with --steps 10:20)"
         )
     elif graph.left_out:
-        yield f"{graph.left_out:,} operators at the end were left out: there are too many"
+        yield f"the last {graph.left_out:,} operators were left out because there are too many"
     if graph.replays:
-        yield "a replay of a CUDA graph is one operation here, as long as all of its operators together"
+        yield "a CUDA graph replay counts as one operation that takes as long as all of its operators together"
     yield from graph.notes

@@ -10,7 +10,7 @@ from rich.table import Table
 from rich.text import Text
 
 from syncheck.findings import Place, counted
-from syncheck.overlap.report import EdgeLine, LinkLine, OverlapReport, PairLine, UseLine, WorkLine
+from syncheck.overlap.report import EdgeLine, LinkLine, OverlapReport, PairLine, UsageLine, WorkLine
 from syncheck.overlap.verdicts import duration
 from syncheck.report.style import location, one_line
 
@@ -56,8 +56,8 @@ def _head(report: OverlapReport) -> str:
     ratio = report.makespan / report.shortest if report.shortest else 1.0
     return (
         f"{counted(report.operations, 'operation')} take {duration(report.makespan)} on {report.backend}. "
-        f"Their longest dependency chain takes {duration(report.shortest)}: "
-        f"no order is more than {ratio:.2f} times as fast."
+        f"The longest dependency chain takes {duration(report.shortest)}: "
+        f"no order can be more than {ratio:.2f} times as fast."
     )
 
 
@@ -68,7 +68,7 @@ def _table(title: str, *columns: tuple[str, bool]) -> Table:
     return table
 
 
-def _uses(lines: Iterable[UseLine]) -> Table:
+def _uses(lines: Iterable[UsageLine]) -> Table:
     table = _table("Work", ("device, stream", False), ("operations", True), ("work", True), ("idle", True))
     for line in lines:
         name = one_line(line.name) if line.is_device else f"  {one_line(line.name)}"
@@ -83,7 +83,7 @@ def _uses(lines: Iterable[UseLine]) -> Table:
 
 def _pairs(lines: Iterable[PairLine]) -> Table:
     table = _table(
-        "At the same time", ("first", False), ("second", False), ("free to overlap", True), ("overlaps", True),
+        "Overlap", ("first", False), ("second", False), ("free to overlap", True), ("overlaps", True),
         ("measured", True),
     )  # fmt: skip
     for line in lines:
@@ -95,8 +95,8 @@ def _pairs(lines: Iterable[PairLine]) -> Table:
 
 def _edges(lines: Iterable[EdgeLine]) -> Table:
     table = _table(
-        "What waits", ("edge", False), ("waits", True), ("critical", True), ("source line", False),
-        ("needed because of", False), ("without it", True),
+        "Waits", ("edge", False), ("waits", True), ("critical", True), ("source line", False),
+        ("why needed", False), ("without it", True),
     )  # fmt: skip
     for line in lines:
         times = f", {line.count} times" if line.count > 1 else ""
@@ -114,8 +114,8 @@ def _edges(lines: Iterable[EdgeLine]) -> Table:
 
 def _links(lines: Iterable[LinkLine]) -> Table:
     table = _table(
-        "The critical path, from its beginning to its end", ("work, or edge", False), ("time", True),
-        ("source line", False), ("needed because of", False),
+        "Critical path, from start to end", ("work or edge", False), ("time", True),
+        ("source line", False), ("why needed", False),
     )  # fmt: skip
     for line in lines:
         table.add_row(
@@ -133,7 +133,7 @@ def _line(place: Place) -> str:
 
 
 def _path(lines: Iterable[WorkLine]) -> Table:
-    table = _table("Work on the critical path", ("operator", False), ("takes", True), ("source line", False))
+    table = _table("Work on the critical path", ("operator", False), ("time", True), ("source line", False))
     for line in lines:
         table.add_row(Text(one_line(line.operator)), duration(line.taken), Text(_line(line.place)))
     return table

@@ -31,7 +31,7 @@ from syncheck.report.style import (
 )
 from syncheck.rules import catalogue
 from syncheck.rules.model import Severity
-from syncheck.witness.proofs import MOST_SHOWN, Proof
+from syncheck.witness.proofs import MAX_SHOWN, Proof
 
 _NARROWEST = 40
 
@@ -154,10 +154,10 @@ def _proof(proof: Proof, gutter: int, pen: Painter) -> Iterator[str]:
     """Yield the result of the attempt to reproduce a race: the verdict, the changes, and the command."""
     lead = f"{' ' * gutter} = proof: "
     yield from hang(lead, proof.verdict + (f": {proof.reason}" if proof.reason else ""), pen.prose)
-    for one in proof.differences[:MOST_SHOWN]:
+    for one in proof.differences[:MAX_SHOWN]:
         yield from hang(f"{' ' * (len(lead) + 2)}", f"{one.what}: {one.other}, not {one.usual}", pen.prose)
     if proof.command:
-        yield f"{' ' * len(lead)}to see it: {proof.command}"
+        yield f"{' ' * len(lead)}reproduce with: {proof.command}"
 
 
 def _summary(report: Report, pen: Painter) -> Iterator[str]:

@@ -60,8 +60,8 @@ class Backend(Protocol):
         """Pass all pending calls to the monitor."""
         ...
 
-    def begin_anew(self) -> None:
-        """Start over for another program."""
+    def start_program(self) -> None:
+        """What comes is another program."""
         ...
 
     def finish(self) -> None:
@@ -215,7 +215,7 @@ class Run:
             self.session.reset()
             if self.recorder is not None:
                 self.recorder.forget()
-                self.backend.begin_anew()
+                self.backend.start_program()
 
     def end(self, status: int) -> int:
         """Deliver the report of a program that exits with a status; return the status to exit with."""

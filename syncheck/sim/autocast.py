@@ -105,7 +105,7 @@ class Autocast:
     def _kernels(self) -> dict[str, Kernel]:
         kernels: dict[str, Kernel] = {}
         for names, make in (
-            (_cpu_only(), _pass_on),
+            (_cpu_only(), _fall_through),
             (_LOWER, self._lower),
             (_FULL, self._full),
             (_FULL_RESULT, self._full_result),
@@ -117,13 +117,13 @@ class Autocast:
 
     def _lower(self, operator: Any) -> Kernel:
         def kernel(*args: Any, **kwargs: Any) -> Any:
-            return _below(operator, *self._cast((args, kwargs), None))
+            return _below_autocast(operator, *self._cast((args, kwargs), None))
 
         return kernel
 
     def _full(self, operator: Any) -> Kernel:
         def kernel(*args: Any, **kwargs: Any) -> Any:
-            return _below(operator, *self._cast((args, kwargs), torch.float32))
+            return _below_autocast(operator, *self._cast((args, kwargs), torch.float32))
 
         return kernel
 
@@ -133,17 +133,19 @@ class Autocast:
 
         def kernel(*args: Any, **kwargs: Any) -> Any:
             given = args[place] if place < len(args) else kwargs.get("dtype")
-            if given is None and self._wanted(args[0], torch.float32) is not None:
+            if given is None and self._target_dtype(args[0], torch.float32) is not None:
                 args, kwargs = args[:place], {**kwargs, "dtype": torch.float32}
-            return _below(operator, args, kwargs)
+            return _below_autocast(operator, args, kwargs)
 
         return kernel
 
     def _widest(self, operator: Any) -> Kernel:
         def kernel(*args: Any, **kwargs: Any) -> Any:
-            dtypes = {value.dtype for value in _tensors((args, kwargs)) if self._wanted(value, torch.float32)}
+            dtypes = {value.dtype for value in _tensors((args, kwargs)) if self._target_dtype(value, torch.float32)}
             widest = torch.float32 if torch.float32 in dtypes else next(iter(dtypes), None)
-            return _below(operator, *(self._cast((args, kwargs), widest) if len(dtypes) > 1 else (args, kwargs)))
+            return _below_autocast(
+                operator, *(self._cast((args, kwargs), widest) if len(dtypes) > 1 else (args, kwargs))
+            )
 
         return kernel
 
@@ -153,7 +155,7 @@ class Autocast:
                 is_on_gpu(tensor) for tensor in _tensors((args, kwargs))
             ):
                 raise RuntimeError(_UNSAFE)
-            return _below(operator, args, kwargs)
+            return _below_autocast(operator, args, kwargs)
 
         return kernel
 
@@ -161,14 +163,14 @@ class Autocast:
         """Cast the tensors that autocast applies to. None: to the lower precision of their device's autocast."""
 
         def cast(value: Any) -> Any:
-            wanted = self._wanted(value, dtype)
+            wanted = self._target_dtype(value, dtype)
             if wanted is None or value.dtype == wanted:
                 return value
-            return self._kept_cast(value, wanted) if dtype is None and _is_weight(value) else value.to(wanted)
+            return self._cached_cast(value, wanted) if dtype is None and _is_weight(value) else value.to(wanted)
 
         return tree_map(cast, values)
 
-    def _kept_cast(self, weight: torch.Tensor, dtype: torch.dtype) -> torch.Tensor:
+    def _cached_cast(self, weight: torch.Tensor, dtype: torch.dtype) -> torch.Tensor:
         """Return the cast of a weight. It is cached until the end of the region, whatever stream it was made on.
 
         Source:
@@ -185,7 +187,7 @@ class Autocast:
         self._casts[id(weight)] = (weakref.ref(weight), cast)
         return cast
 
-    def _wanted(self, value: Any, dtype: torch.dtype | None) -> torch.dtype | None:
+    def _target_dtype(self, value: Any, dtype: torch.dtype | None) -> torch.dtype | None:
         """Return the dtype to cast a value to, or None if autocast does not apply to it.
 
         Source:
@@ -208,13 +210,13 @@ def _is_weight(tensor: torch.Tensor) -> bool:
     return is_leaf and tensor.dtype == torch.float32 and not tensor._is_view()  # there is no public API
 
 
-def _pass_on(operator: Any) -> Kernel:
+def _fall_through(operator: Any) -> Kernel:
     """Return a fallthrough kernel, with which autocast applies only to the operators inside."""
     del operator
     return torch.library.fallthrough_kernel
 
 
-def _below(operator: Any, args: Any, kwargs: Any) -> Any:
+def _below_autocast(operator: Any, args: Any, kwargs: Any) -> Any:
     """Call an operator below autocast."""
     with DisableAutocast():
         return operator(*args, **kwargs)

@@ -129,7 +129,7 @@ class Backward:
             self.has_several_threads = len(self._logs) > 1
         return log
 
-    def note_made(self, result: Any) -> None:
+    def note_results(self, result: Any) -> None:
         """Record the results of an operator so that each thread tags its own nodes, if several threads create nodes.
 
         Source:
@@ -143,7 +143,7 @@ class Backward:
                 log.made += [weakref.ref(tensor) for tensor in tensors_in(result)]
 
     @property
-    def notes_leaves(self) -> bool:
+    def records_leaves(self) -> bool:
         """Return whether `note_leaf` has anything to record. It does not during a backward pass."""
         return self.has_changed and self.local.run is None
 
@@ -158,7 +158,7 @@ class Backward:
         """
         if not (tensor.requires_grad and tensor.grad_fn is None and torch.is_grad_enabled()):
             return
-        if self.notes_leaves:
+        if self.records_leaves:
             note_streams(tensor, dict(self._gpus.thread.streams))
 
     def note_function(self, outputs: Any, device: Callable[[torch.Tensor], int]) -> None:
@@ -254,12 +254,12 @@ class Backward:
         while run.arrived:  # nodes that launched nothing
             silent = max(run.arrived, key=sequence_number)
             if run.captured is None or silent in run.captured or any(leads_to(silent, n) for n in run.captured):
-                self._pass_on(run, silent)
+                self._propagate(run, silent)
             else:
                 del run.arrived[silent]
         for leaf in list(run.arrived_leaves):
             if run.captured is None or leaf in run.captured:
-                self._pass_on(run, leaf)
+                self._propagate(run, leaf)
         for stream in sorted(run.leaves):
             target = run.caller[self._gpus.device_of(stream)]
             if target != stream:
@@ -279,7 +279,7 @@ class Backward:
             run.used.clear()
             return
         self._leave_node(run)
-        self._pass_through(run, node)
+        self._propagate_through(run, node)
         run.node = node
         state = self._gpus.thread
         if node is None:
@@ -298,21 +298,21 @@ class Backward:
                 if stream != waiting and self._gpus.device_of(stream) == device:
                     self._gpus.monitor.wait_stream(waiting, stream, UNKNOWN_SITE, BY_TORCH)
 
-    def _pass_through(self, run: _Run, node: Any) -> None:
+    def _propagate_through(self, run: _Run, node: Any) -> None:
         """Pass gradients through earlier nodes that launched nothing and whose execution was therefore not observed."""
         for silent in list(run.arrived):
             if silent is not node and silent in run.arrived and leads_to(silent, node):
-                self._pass_on(run, silent)
-                self._pass_through(run, node)
+                self._propagate(run, silent)
+                self._propagate_through(run, node)
 
-    def _pass_on(self, run: _Run, node: Any) -> None:
+    def _propagate(self, run: _Run, node: Any) -> None:
         """Handle a node that launched nothing: its streams wait all the same."""
         own = self._streams_of(run, node)
         arrived = (run.arrived_leaves if is_leaf(node) else run.arrived).get(node, set())
         devices = {self._gpus.device_of(stream) for stream in arrived}
         self._wait_for_gradients(run, node, own)
         produced = {own.get(device, self._gpus.devices[device].default_stream) for device in devices}
-        self._produced(run, node, produced)
+        self._note_produced(run, node, produced)
 
     def enter_node(self, device: int) -> None:
         """Update the current stream before an operator runs on a device."""
@@ -360,9 +360,9 @@ class Backward:
         if not produced:
             streams = self._streams_of(run, node)
             produced = {streams.get(d.index, d.default_stream) for d in self._gpus.devices}
-        self._produced(run, node, produced)
+        self._note_produced(run, node, produced)
 
-    def _produced(self, run: _Run, node: Any, streams: set[StreamId]) -> None:
+    def _note_produced(self, run: _Run, node: Any, streams: set[StreamId]) -> None:
         """Record the streams on which a node has produced gradients."""
         if is_leaf(node) or (run.captured is not None and node in run.captured):
             run.leaves |= streams

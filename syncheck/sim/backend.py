@@ -21,7 +21,7 @@ from syncheck.instrument.patching import Patches
 from syncheck.instrument.subclasses import install_subclasses
 from syncheck.instrument.threads import install_threads
 from syncheck.instrument.torch_internals import engine
-from syncheck.instrument.values import begin_alike
+from syncheck.instrument.values import seed_generators
 from syncheck.sanitizer.monitor import Monitor
 from syncheck.semantics.threads import ThreadState
 from syncheck.sim import device_kind
@@ -53,7 +53,7 @@ from syncheck.sim.runtime import Runtime
 from syncheck.sim.script_modules import install_script_modules
 from syncheck.sim.storages import StorageShim
 from syncheck.sim.tensors import TensorShim, install_module_moves
-from syncheck.sim.transformed import below_the_simulator
+from syncheck.sim.transformed import without_simulation
 from syncheck.sim.unsupported import hide_cuda, install_unsupported
 from syncheck.sim.virtual_gpus import CallSites
 from syncheck.witness.record import request
@@ -92,7 +92,7 @@ class Simulator:
         if device_type != device_kind.CUDA.name:
             monitor.device_type(device_type)
         if schedule is not None:
-            begin_alike()
+            seed_generators()
         self.runtime = runtime = Runtime(n_devices, monitor, sites, note, findings, after_finding)
         self.backward = backward = Backward(runtime)
         self.launches = launches = Launches(runtime, backward)
@@ -187,9 +187,9 @@ class Simulator:
         patches.set(CUDAGraph, "recorder", self.recorder)
         self._install_autograd(patches)
         Autocast(patches).install()
-        torchs_compile = torch.compile
+        original_compile = torch.compile
         install_unsupported(runtime.note, patches)
-        install_control_flow(torchs_compile, below_the_simulator, patches)
+        install_control_flow(original_compile, without_simulation, patches)
         install_threads(self, Hosts(runtime.gpus.locked_monitor), patches)
         install_processes(runtime, patches)
         self.library.install(patches)
@@ -226,7 +226,7 @@ class Simulator:
         """Report everything that has happened so far."""
         self.runtime.memory.flush()
 
-    def begin_anew(self) -> None:
+    def start_program(self) -> None:
         """Start over with another program: a no-op here."""
 
     def finish(self) -> None:

@@ -14,14 +14,14 @@ from syncheck.semantics.collectives import FLAT, POINT_TO_POINT
 
 T = TypeVar("T")
 _GLOO_SECONDS = 1.0
-WRITTEN_AT_WAIT = frozenset("reduce_scatter_ _reduce_scatter_base_ reduce_scatter_tensor_coalesced_".split())
+WRITTEN_ON_WAIT = frozenset("reduce_scatter_ _reduce_scatter_base_ reduce_scatter_tensor_coalesced_".split())
 """Collectives whose gloo handle writes the outputs again at each wait for it, including the program's own waits.
 
 Source: torch/csrc/distributed/c10d/ProcessGroupGloo.cpp, the handle of `reduce_scatter`.
 """
 
 
-def for_gloo_of(
+def gloo_arguments(
     plan: Plan, args: tuple[Any, ...], kwargs: dict[str, Any], *, has_handle: bool
 ) -> tuple[tuple[Any, ...], dict[str, Any]]:
     """Return arguments in a form that gloo accepts.
@@ -135,10 +135,10 @@ def _mapped(change: Callable[[torch.Tensor], torch.Tensor], value: Any) -> Any:
     return [_mapped(change, entry) for entry in value] if isinstance(value, list | tuple) else value
 
 
-def asks_for_handle(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> bool:
+def returns_handle(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> bool:
     """Return whether a collective was called with `async_op`. Sends and receives always count as such."""
-    asked = (argument(func, name, args, kwargs) for name in ("async_op", "asyncOp"))
-    return bool(next((value for value in asked if value is not None), True))
+    values = (argument(func, name, args, kwargs) for name in ("async_op", "asyncOp"))
+    return bool(next((value for value in values if value is not None), True))
 
 
 def copy_results(

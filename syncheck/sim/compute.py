@@ -9,10 +9,10 @@ from typing import Any
 import torch
 
 from syncheck.instrument.plan import Plan, tensors_in
-from syncheck.sim.cuda_kernels import KERNELS, OF_GPUS
+from syncheck.sim.cuda_kernels import GPU_ONLY, KERNELS
 from syncheck.sim.errors import NotSimulatedError
 from syncheck.sim.memory import Memory
-from syncheck.sim.random import DeviceGenerator, Random, device_generator, keep_generators
+from syncheck.sim.random import DeviceGenerator, Random, device_generator, save_generators
 from syncheck.sim.widened import in_wider_type, lacks_kernel_for_type
 
 
@@ -32,15 +32,15 @@ class Compute:
         """
         try:
             if not plan.random:
-                return (KERNELS[func] if plan.name in OF_GPUS else func)(*args, **kwargs)
+                return (KERNELS[func] if plan.name in GPU_ONLY else func)(*args, **kwargs)
             with self._drawing(plan, args, kwargs, device):
                 return func(*args, **kwargs)
         except RuntimeError as error:
-            if not is_of_cpu(error):
+            if not is_cpu_limitation(error):
                 raise
-            return self.instead(error, func, plan, args, kwargs, device)
+            return self.retry_in_wider_type(error, func, plan, args, kwargs, device)
 
-    def instead(
+    def retry_in_wider_type(
         self, error: RuntimeError, func: Any, plan: Plan, args: tuple[Any, ...], kwargs: dict[str, Any], device: int
     ) -> Any:
         """Compute an operator in a wider type after it failed only because it ran on the CPU.
@@ -56,9 +56,9 @@ class Compute:
             raise NotSimulatedError(
                 f"the operator {plan.name}", "the CPU build of torch has no kernel for it"
             ) from error
-        n_bytes = _refused_bytes(error)
+        n_bytes = _failed_bytes(error)
         assert n_bytes is not None, "else the error is the operator's own"
-        raise self._memory.refused(device, n_bytes) from error
+        raise self._memory.fail_allocation(device, n_bytes) from error
 
     def _drawing(
         self, plan: Plan, args: tuple[Any, ...], kwargs: dict[str, Any], device: int
@@ -70,9 +70,9 @@ class Compute:
         generator = device_generator(generator_in(args, kwargs))
         return nullcontext() if generator is None else generator.drawing(n_numbers)
 
-    def keep_generators(self) -> Callable[[], None]:
+    def save_generators(self) -> Callable[[], None]:
         """Return a function that restores the current state of all generators of virtual devices."""
-        return keep_generators()
+        return save_generators()
 
     def check_captured_generator(
         self, plan: Plan, args: tuple[Any, ...], kwargs: dict[str, Any], registered: list[DeviceGenerator]
@@ -88,7 +88,7 @@ class Compute:
         ):
             raise RuntimeError("Attempt to increase offset for a CUDA generator not in capture mode.")
 
-    def drawing_as_now(
+    def drawing_at_replay(
         self, plan: Plan, args: tuple[Any, ...], kwargs: dict[str, Any], device: int
     ) -> Callable[[], AbstractContextManager[None]]:
         """Return a factory of contexts in which an operator draws from its generator's current state object."""
@@ -98,7 +98,7 @@ class Compute:
         state = generator.state
         return lambda: generator.using(state)
 
-    def drawing_later(
+    def drawing_deferred(
         self, plan: Plan, args: tuple[Any, ...], kwargs: dict[str, Any], device: int
     ) -> Callable[[], AbstractContextManager[None]]:
         """Return a factory of contexts in which an operator draws the numbers it would draw now; skip these numbers."""
@@ -127,12 +127,12 @@ class Compute:
         return args, kwargs
 
 
-def is_of_cpu(error: RuntimeError) -> bool:
+def is_cpu_limitation(error: RuntimeError) -> bool:
     """Return whether an operator failed only because it ran on the CPU."""
-    return isinstance(error, NotImplementedError) or _refused_bytes(error) is not None
+    return isinstance(error, NotImplementedError) or _failed_bytes(error) is not None
 
 
-def _refused_bytes(error: RuntimeError) -> int | None:
+def _failed_bytes(error: RuntimeError) -> int | None:
     """Return the size of the allocation that made an operator fail, or None if it failed for another reason."""
     size = re.search(r"can't allocate memory: you tried to allocate (\d+) bytes", str(error))
     return None if size is None else int(size[1])

@@ -10,7 +10,7 @@ from syncheck.hb.ids import BY_TORCH, Access, NamedKind, StreamId
 from syncheck.instrument.naming import name_of_tensor
 from syncheck.instrument.plan import Plan
 from syncheck.instrument.tensor_facts import is_staged_copy
-from syncheck.instrument.torch_internals import SPARSE, takes_apart, tensor_of
+from syncheck.instrument.torch_internals import SPARSE, overrides_dispatch, tensor_of
 from syncheck.semantics.copies import HOST_DEVICE, CopyEnd, CopyPlan, copy_plan
 from syncheck.sim.autograd import Backward
 from syncheck.sim.deferral import Deferral
@@ -25,7 +25,7 @@ from syncheck.source.frames import frame_at
 _ops = torch.ops.aten
 
 
-class _MovesParts(threading.local):
+class _MovingParts(threading.local):
     """State of the calling thread. `value`: a tensor with inner tensors is copying these to another device."""
 
     value = False
@@ -63,7 +63,7 @@ class Copies:
         self._launches = launches
         self._placement = placement
         self._graph_recorder = recorder
-        self._moves_parts = _MovesParts()
+        self._moving_parts = _MovingParts()
         self.specials: dict[str, Callable[..., Any]] = {
             "_to_copy": self._run_to_copy,
             "copy_": self._run_copy,
@@ -87,7 +87,7 @@ class Copies:
         if wanted.type not in {"cpu", simulated().name}:
             return func(*args, **kwargs)
         # A CPU device comes from C++ ("the tensor's own options"), or is the target of a tensor with inner tensors.
-        is_own = wanted.type == "cpu" and not self._moves_parts.value
+        is_own = wanted.type == "cpu" and not self._moving_parts.value
         target = here if is_own else self.index_of(wanted)
         kwargs = {k: v for k, v in kwargs.items() if k not in {"device", "pin_memory"}}
         if target == here:
@@ -107,8 +107,8 @@ class Copies:
             tape.copy(target, source)
         elif self._deferral is None:
             func(target, source)
-        is_late = tape is None and self._deferral is not None
-        self.log(target, source, non_blocking=_is_non_blocking(args, kwargs), is_late=is_late)
+        is_deferred = tape is None and self._deferral is not None
+        self.log(target, source, non_blocking=_is_non_blocking(args, kwargs), is_deferred=is_deferred)
         return target
 
     def _run_foreach_copy(self, func: Any, plan: Plan, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
@@ -174,11 +174,11 @@ class Copies:
 
     def _transfer_parts(self, source: torch.Tensor, target: int, **kwargs: Any) -> torch.Tensor:
         """Make a tensor with inner tensors copy these to another device, each with its own operator."""
-        before, self._moves_parts.value = self._moves_parts.value, True
+        before, self._moving_parts.value = self._moving_parts.value, True
         try:
             return _ops._to_copy.default(source.detach(), device=self.device_at(target), **kwargs)  # type: ignore[no-any-return]  # an operator
         finally:
-            self._moves_parts.value = before
+            self._moving_parts.value = before
 
     def index_of(self, device: torch.device) -> int:
         """Return the index of a virtual GPU, or HOST_DEVICE for the host."""
@@ -196,7 +196,7 @@ class Copies:
         Source:
             aten/src/ATen/native/TensorConversions.cpp, `_to_copy`: pin_out.
         """
-        if takes_apart(type(source)):
+        if overrides_dispatch(type(source)):
             return self._transfer_parts(source, target, non_blocking=non_blocking, **kwargs)
         here = self._memory.device(source)
         # a real conversion runs on the source device, or after a copy to the host: the values are the same
@@ -204,7 +204,7 @@ class Copies:
         with self._runtime.unmonitored():
             result: torch.Tensor = _ops._to_copy.default(source.detach(), **kwargs)  # torch's name
         if recorder is None and self._deferral is not None:
-            self._deferral.give_new(result, target)  # its stream makes the copy, possibly later
+            self._deferral.assign_memory(result, target)  # its stream makes the copy, possibly later
         storage = result.untyped_storage()
         if target != HOST_DEVICE:
             self._backward.enter_node(target)
@@ -214,7 +214,7 @@ class Copies:
             self._memory.tag_pinned(storage)
         if recorder is not None:
             recorder.note_copy(result, source)
-        self.log(result, source, non_blocking=non_blocking, is_late=recorder is None and self._deferral is not None)
+        self.log(result, source, non_blocking=non_blocking, is_deferred=recorder is None and self._deferral is not None)
         return result
 
     def _recorder(self, *devices: int) -> Any:
@@ -225,8 +225,8 @@ class Copies:
 
     # -- ordering
 
-    def log(self, target: torch.Tensor, source: torch.Tensor, *, non_blocking: bool, is_late: bool = False) -> None:
-        """Report a copy between different devices. `is_late`: its stream has yet to perform it."""
+    def log(self, target: torch.Tensor, source: torch.Tensor, *, non_blocking: bool, is_deferred: bool = False) -> None:
+        """Report a copy between different devices. `is_deferred`: its stream has yet to perform it."""
         if not target.numel():
             return
         to, origin = self._memory.of(target), self._memory.of(source)
@@ -236,26 +236,26 @@ class Copies:
         self._backward.enter_node(plan.device)
         stream = self._gpus.current_stream(plan.device)
         if plan.other == HOST_DEVICE and plan.device == _end(to).device:
-            self._look_at_source(source, plan, stream, non_blocking=non_blocking)
+            self._check_source(source, plan, stream, non_blocking=non_blocking)
         accesses = self._accesses(source, origin, plan, is_write=False)
         accesses += self._accesses(target, to, plan, is_write=True)
-        self._launch(plan, stream, accesses, (target, source) if is_late else None)
+        self._launch(plan, stream, accesses, (target, source) if is_deferred else None)
         if plan.host_waits:
             what = "a copy to the host" if to is None or to.device == HOST_DEVICE else "a blocking copy"
-            self._synchronize(stream, what, is_asked_for=not non_blocking)
-            if is_late and plan.device != _end(to).device and self._deferral is not None:
-                self._deferral.host_gets([target])
+            self._synchronize(stream, what, is_requested=not non_blocking)
+            if is_deferred and plan.device != _end(to).device and self._deferral is not None:
+                self._deferral.host_reads([target])
         elif origin is not None and origin.device == HOST_DEVICE and origin.exported and plan.uses_host_memory:
             origin.in_flight = self._memory.checksum(source.untyped_storage())
         if plan.host_writes_target:
             self._launches.host_write("aten::copy_", target)
 
-    def _look_at_source(self, source: torch.Tensor, plan: CopyPlan, stream: StreamId, *, non_blocking: bool) -> None:
+    def _check_source(self, source: torch.Tensor, plan: CopyPlan, stream: StreamId, *, non_blocking: bool) -> None:
         """Check host memory that is about to be copied to a device."""
         if plan.host_reads_source:
             self._launches.host_read("aten::copy_", source)
             if non_blocking and self._gpus.monitor.capturing(stream):
-                self._runtime.refuse_in_capture("a copy from memory that is not pinned")
+                self._runtime.reject_in_capture("a copy from pageable memory")
         self._runtime.verify_unmodified(source)
         if plan.overlaps_nothing:
             self._report_pageable(source)
@@ -272,15 +272,15 @@ class Copies:
         plan: CopyPlan,
         stream: StreamId,
         accesses: list[Access],
-        late: tuple[torch.Tensor, torch.Tensor] | None,
+        deferred: tuple[torch.Tensor, torch.Tensor] | None,
     ) -> None:
         gpus, site = self._gpus, self._gpus.site()
         other = plan.device if plan.other == HOST_DEVICE else plan.other
         if plan.is_peer:
             self._memory.flush()
             gpus.monitor.wait_stream(stream, gpus.current_stream(other), site, BY_TORCH)
-        if late is not None and self._deferral is not None:
-            self._deferral.copy(stream, *late, snapshot=plan.host_reads_source)
+        if deferred is not None and self._deferral is not None:
+            self._deferral.copy(stream, *deferred, snapshot=plan.host_reads_source)
         self._launches.launch(stream, "aten::copy_", accesses, gpus.context(plan.device, other))
         if plan.is_peer:
             gpus.monitor.wait_stream(gpus.current_stream(other), stream, site, BY_TORCH)
@@ -294,13 +294,13 @@ class Copies:
             gpus.monitor.name(NamedKind.ALLOCATION, ident, name)
             self._runtime.name_findings()
 
-    def _synchronize(self, stream: StreamId, what: str, *, is_asked_for: bool) -> None:
-        """Make the host wait. `is_asked_for`: the program requested it, so that torch can warn about it."""
+    def _synchronize(self, stream: StreamId, what: str, *, is_requested: bool) -> None:
+        """Make the host wait. `is_requested`: the program requested it, so that torch can warn about it."""
         gpus = self._gpus
         if gpus.monitor.capturing(stream):
-            self._runtime.refuse_in_capture(what)
+            self._runtime.reject_in_capture(what)
         self._memory.flush()
-        if is_asked_for:
+        if is_requested:
             self._runtime.wait_in_operator(stream)
         else:
             gpus.monitor.sync_stream(stream, gpus.site(), explicit=False)

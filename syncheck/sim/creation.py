@@ -8,7 +8,7 @@ import torch
 from torch.overrides import _get_current_function_mode_stack, has_torch_function_unary
 from torch.utils._device import DeviceContext, _device_constructors
 
-from syncheck.instrument.methods import after_asking, ask_overrides
+from syncheck.instrument.methods import after_overrides, call_overrides
 from syncheck.instrument.patching import Patches
 from syncheck.instrument.torch_internals import SPARSE, nested_functions
 from syncheck.sim.copies import Copies
@@ -42,7 +42,7 @@ class Creation:
 
     def install(self) -> None:
         """Install all replacements."""
-        of_contexts = _device_constructors()  # cached by torch: it must be computed from the original functions
+        device_constructors = _device_constructors()  # cached by torch: it must be computed from the original functions
         makers: dict[str, Callable[[Any], Any]] = {
             "tensor": self._tensor,
             "as_tensor": self._as_tensor,
@@ -52,11 +52,11 @@ class Creation:
         }
         for name, make in makers.items():
             original = getattr(torch, name)
-            function = _asking_modes(original, make(original))
+            function = _with_mode_overrides(original, make(original))
             self._set(name, function)
-            if original in of_contexts:
-                of_contexts.add(function)
-                self._patches.finally_do(partial(of_contexts.discard, function))
+            if original in device_constructors:
+                device_constructors.add(function)
+                self._patches.finally_do(partial(device_constructors.discard, function))
         for name in _FACTORIES:
             self._set(name, _factory(getattr(torch, name)))
         for name in _LIKE:
@@ -86,7 +86,7 @@ class Creation:
             target = as_device(device) or _default_device(data)
             with torch.device("cpu"):
                 made = original(_on_cpu(data), dtype=dtype)
-            made = self._put(made, target, pinned=pin_memory)
+            made = self._place(made, target, pinned=pin_memory)
             return made.requires_grad_() if requires_grad else made
 
         return tensor
@@ -104,7 +104,7 @@ class Creation:
 
         return nested_tensor
 
-    def _put(self, made: torch.Tensor, target: torch.device, *, pinned: bool = False) -> torch.Tensor:
+    def _place(self, made: torch.Tensor, target: torch.device, *, pinned: bool = False) -> torch.Tensor:
         if target.type == "cpu":
             return self._copies.pin(made) if pinned else made
         return made.to(target)
@@ -115,7 +115,7 @@ class Creation:
             if not isinstance(data, torch.Tensor):
                 target = as_device(device) or _default_device(data)
                 with torch.device("cpu"):
-                    return self._put(original(_on_cpu(data), dtype=dtype, **kwargs), target)
+                    return self._place(original(_on_cpu(data), dtype=dtype, **kwargs), target)
             requires_grad = kwargs.pop("requires_grad", False)
             copy = bool(kwargs.pop("copy", False))
             made = data.to(as_device(device) or data.device, dtype or data.dtype, copy=copy)
@@ -161,8 +161,8 @@ class Creation:
         def like(*args: Any, **kwargs: Any) -> Any:
             given = args[0] if args else kwargs.get("input")
             if has_torch_function_unary(given):
-                return ask_overrides(like, original, (given,), args, kwargs)
-            with after_asking(given):
+                return call_overrides(like, original, (given,), args, kwargs)
+            with after_overrides(given):
                 device = as_device(kwargs.get("device"))
                 if device is None:
                     return original(*args, **kwargs)
@@ -203,7 +203,7 @@ class Creation:
         return new
 
 
-def _asking_modes(original: Any, function: Any) -> Any:
+def _with_mode_overrides(original: Any, function: Any) -> Any:
     """Return a replacement for a function that creates tensors. The program's modes may override it first.
 
     Source:
@@ -216,7 +216,7 @@ def _asking_modes(original: Any, function: Any) -> Any:
             isinstance(mode, DeviceContext)
             for mode in _get_current_function_mode_stack()  # type: ignore[no-untyped-call]  # torch leaves it untyped
         ):
-            return ask_overrides(replacement, original, (), args, kwargs)
+            return call_overrides(replacement, original, (), args, kwargs)
         return function(*args, **kwargs)
 
     return replacement

@@ -15,7 +15,7 @@ from syncheck.sim.cuda_memory import CudaMemory, MemPool
 from syncheck.sim.cudart import install_cudart
 from syncheck.sim.device_kind import CUDA, gpu, module, simulated
 from syncheck.sim.device_properties import device_capability, device_properties
-from syncheck.sim.errors import refuse
+from syncheck.sim.errors import not_simulated
 from syncheck.sim.events import CudaEvent, SimulatedEvent
 from syncheck.sim.graphs import AcceleratorGraph, CUDAGraph
 from syncheck.sim.launches import Launches
@@ -201,7 +201,7 @@ def install_cuda(runtime: Runtime, launches: Launches, random: Random, patches: 
     owner, name_of_all = module(), f"torch.{simulated().name}"
     replacements: dict[Any, Any] = dict(_GENERAL_CLASSES) | {torch.Generator: Generator}
     replacements |= {getattr(owner, name): value for name, value in _CLASSES.items() if hasattr(owner, name)}
-    functions = api.functions() | {name: refuse(f"{name_of_all}.{name}()") for name in REFUSED}
+    functions = api.functions() | {name: not_simulated(f"{name_of_all}.{name}()") for name in UNSUPPORTED}
     for name, function in functions.items():
         original = getattr(owner, name, None)
         if original is not None:
@@ -219,12 +219,12 @@ def install_cuda(runtime: Runtime, launches: Launches, random: Random, patches: 
     if simulated() is CUDA:
         _install_cuda_alone(runtime, patches)
     else:
-        _leave_out_cuda(patches)
+        _hide_cuda(patches)
 
 
 def _install_cuda_alone(runtime: Runtime, patches: Patches) -> None:
     """Replace what exists only for CUDA."""
-    _install_refused_modules(patches)
+    _install_unsupported_modules(patches)
     install_cudart(runtime, patches)
     if torch.version.cuda is None:  # otherwise keep the build's own: torchvision compares it with its own build
         patches.set(torch.version, "cuda", CUDA_VERSION)
@@ -234,19 +234,19 @@ def _install_cuda_alone(runtime: Runtime, patches: Patches) -> None:
     patches.set(torch.cuda.graph, "default_capture_stream", None)
 
 
-def _leave_out_cuda(patches: Patches) -> None:
+def _hide_cuda(patches: Patches) -> None:
     """Report that there is no CUDA GPU, because GPUs of another kind are simulated."""
     patches.set(torch.cuda, "is_available", lambda: False)
     patches.set(torch.cuda, "device_count", lambda: 0)
 
 
-def _install_refused_modules(patches: Patches) -> None:
-    for owner, names in _REFUSED_MODULES.items():
+def _install_unsupported_modules(patches: Patches) -> None:
+    for owner, names in _UNSUPPORTED_MODULES.items():
         for name in names:
             if hasattr(owner, name):
-                patches.set(owner, name, refuse(f"{owner.__name__}.{name}()"))
-    for name in _REFUSED_MEMORY:
-        patches.set(torch.cuda.memory, name, refuse(f"torch.cuda.memory.{name}()"))
+                patches.set(owner, name, not_simulated(f"{owner.__name__}.{name}()"))
+    for name in _UNSUPPORTED_MEMORY:
+        patches.set(torch.cuda.memory, name, not_simulated(f"torch.cuda.memory.{name}()"))
     patches.set(torch.cuda.nccl, "version", lambda: _NCCL)
 
 
@@ -304,11 +304,11 @@ def _low_level_set_stream(runtime: Runtime) -> Callable[..., None]:
     return set_stream
 
 
-REFUSED = """caching_allocator_disabled
+UNSUPPORTED = """caching_allocator_disabled
 change_current_allocator CUDAPluggableAllocator GreenContext temperature power_draw clock_rate current_blas_handle
 current_solver_handle""".split()
 """Functions and classes of `torch.cuda` that are meaningless without a GPU."""
-_REFUSED_MODULES: dict[Any, list[str]] = {
+_UNSUPPORTED_MODULES: dict[Any, list[str]] = {
     torch.cuda.nccl: "unique_id init_rank all_reduce reduce broadcast all_gather reduce_scatter".split(),
     torch.cuda.gds: "gds_register_buffer gds_deregister_buffer GdsFile".split(),
 }
@@ -316,7 +316,7 @@ _CUDNN = 91002
 """Version of cuDNN that simulated GPUs report. None of its kernels run."""
 _NCCL = (2, 27, 5)
 """Version of NCCL that simulated GPUs report."""
-_REFUSED_MEMORY = ["_allocation_traceback"]
+_UNSUPPORTED_MEMORY = ["_allocation_traceback"]
 _GENERAL_CLASSES = {torch.Stream: SimulatedStream, torch.Event: SimulatedEvent}
 _CLASSES = {
     "Stream": CudaStream,

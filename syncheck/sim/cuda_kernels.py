@@ -138,5 +138,5 @@ KERNELS: dict[OpOverload, Callable[..., Any]] = {
 }
 """Operator -> function that computes it."""
 
-OF_GPUS = frozenset(schema_of(operator).name for operator in KERNELS)
+GPU_ONLY = frozenset(schema_of(operator).name for operator in KERNELS)
 """Their names without overloads. Looking up a name is faster than an operator, whose hash is computed in Python."""

@@ -20,7 +20,7 @@ class MemPool:
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         if args or kwargs.get("allocator") is not None:
-            raise NotSimulatedError("MemPool with an allocator of its own")
+            raise NotSimulatedError("MemPool with a custom allocator")
         self.id = (0, active().gpus.next_pool())
 
     def use_count(self) -> int:
@@ -197,4 +197,4 @@ def segment(tag: Allocation, address: int, stream: int) -> dict[str, Any]:
 
 def _keep_caching(value: bool = True) -> None:
     if not value:
-        raise NotSimulatedError("torch.cuda.caching_allocator_enable(False)", "memory is always handed out again")
+        raise NotSimulatedError("torch.cuda.caching_allocator_enable(False)", "freed memory is always reused")

@@ -7,7 +7,7 @@ from typing import Any, ClassVar
 import torch
 
 from syncheck.instrument.patching import Patches
-from syncheck.sim.errors import refuse
+from syncheck.sim.errors import not_simulated
 from syncheck.sim.runtime import Runtime
 
 _TEXTS = {
@@ -99,7 +99,7 @@ class CudaRuntime:
     def __getattr__(self, name: str) -> Any:
         if name.startswith("__"):
             raise AttributeError(name)
-        return refuse(f"torch.cuda.cudart().{name}()")
+        return not_simulated(f"torch.cuda.cudart().{name}()")
 
 
 def install_cudart(runtime: Runtime, patches: Patches) -> None:

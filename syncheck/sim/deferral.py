@@ -86,10 +86,10 @@ class Deferral:
                 try:
                     return self._defer(func, plan, tensors, args, kwargs, device, stream)
                 except CannotDeferError:
-                    self.settle(stream, plan.name)
+                    self.run_pending(stream, plan.name)
             result = self._run_now(func, plan, tensors, args, kwargs, device, stream)
             if host_waits:
-                self.host_gets(tensors_in(result) or [tensor for tensor, _ in tensors])
+                self.host_reads(tensors_in(result) or [tensor for tensor, _ in tensors])
             return result
 
     def submit(self, stream: StreamId) -> None:
@@ -97,19 +97,19 @@ class Deferral:
         self.order.wait_implicitly(stream)
         self.observations.submitted(self.queues.next_launch(stream), self._gpus.site())
 
-    def is_late(self, device: int) -> bool:
+    def has_pending_work(self, device: int) -> bool:
         """Return whether a device's current stream has pending work, so that values may not be available yet."""
         return not self.queues.is_free(self._gpus.current_stream(device))
 
-    def settle(self, stream: StreamId, what: str) -> None:
+    def run_pending(self, stream: StreamId, what: str) -> None:
         """Run all pending work of a stream, because the next operation, `what`, cannot be deferred."""
         if self.order.finish(stream):
-            self.observations.record.forced.append(f"{what} cannot be put off")
+            self.observations.record.forced.append(f"{what} cannot be deferred")
 
-    def settle_all(self, what: str) -> None:
+    def run_all_pending(self, what: str) -> None:
         """Run all pending work of the current streams, because the next operation, `what`, cannot be deferred."""
         for device in self._gpus.devices:
-            self.settle(self._gpus.current_stream(device.index), what)
+            self.run_pending(self._gpus.current_stream(device.index), what)
 
     def replay(self, graph: GraphId, steps: Sequence[Callable[[], None]], used: Sequence[torch.Tensor]) -> None:
         """Replay a graph on the current stream. `used` holds tensors that the graph accesses but does not own."""
@@ -138,11 +138,11 @@ class Deferral:
         self.queues.ran(stream)
         self.queues.pump()
 
-    def host_gets(self, tensors: Sequence[torch.Tensor]) -> None:
+    def host_reads(self, tensors: Sequence[torch.Tensor]) -> None:
         """Record that the host reads the values of tensors."""
         for tensor in tensors:
             with self._runtime.unmonitored():
-                self.observations.host_gets(tensor, self._gpus.site())
+                self.observations.host_reads(tensor, self._gpus.site())
 
     def finish(self) -> None:
         """Run the remaining work at the end of the program and record its results, while its variables are alive."""
@@ -173,7 +173,7 @@ class Deferral:
             with self._runtime.unmonitored(), BelowAutograd():
                 for tensor in tensors_in(result):
                     if tensor.layout is torch.strided:
-                        self.reused.give_new(tensor, device, stream)
+                        self.reused.assign_memory(tensor, device, stream)
         return result
 
     def _run_now(
@@ -193,7 +193,7 @@ class Deferral:
         fresh = self._fresh(result)
         with self._runtime.unmonitored(), BelowAutograd():
             for tensor in fresh:
-                self.reused.give(tensor, device, stream, is_filled=True)
+                self.reused.reuse_freed(tensor, device, stream, is_filled=True)
             if is_watched:
                 written = [tensor for tensor, argument in tensors if argument.is_write]
                 self._note_writes(launch, [self.kept.keep(tensor) for tensor in (*written, *fresh)])
@@ -228,7 +228,7 @@ class Deferral:
             raise CannotDeferError
         with self._runtime.unmonitored(), BelowAutograd():
             results = results_of(func, plan, args, kwargs)
-            drawing = self._compute.drawing_later(plan, args, kwargs, device)
+            drawing = self._compute.drawing_deferred(plan, args, kwargs, device)
             results = tree_map(lambda value: self._made(value, device, stream), results)
             fresh = [(place, self.kept.keep(t)) for place, t in enumerate(tensors_in(results)) if self._is_new(t)]
             slots, held = self.kept.slots_of((args, kwargs))
@@ -277,7 +277,7 @@ class Deferral:
                 compute()
                 if is_watched:
                     self._note_writes(launch, written)
-                self._let_go((*read, *held, *(() if is_watched else written)))
+                self._release((*read, *held, *(() if is_watched else written)))
 
         self.queues.put(stream, run, is_ready=is_ready, launch=launch)
 
@@ -286,25 +286,25 @@ class Deferral:
         self.kept.watch(written)
         self.observations.wrote(launch, written)
 
-    def _let_go(self, operands: Iterable[Operand]) -> None:
+    def _release(self, operands: Iterable[Operand]) -> None:
         for operand in operands:
-            self.kept.let_go(operand)
+            self.kept.release(operand)
 
     def _made(self, value: Any, device: int, stream: StreamId) -> Any:
         """Return memory for a result of which only the metadata is known; return other values unchanged."""
         if not isinstance(value, torch.Tensor) or raw_device(value).type != "meta":
             return value
         made = torch.empty_strided(value.shape, value.stride(), dtype=value.dtype)
-        self.reused.give_new(made, device, stream)
+        self.reused.assign_memory(made, device, stream)
         return made
 
-    def give_new(self, tensor: torch.Tensor, device: int) -> None:
+    def assign_memory(self, tensor: torch.Tensor, device: int) -> None:
         """Give a new tensor of a device its memory, without values. A host tensor keeps its own memory."""
         if device == HOST_DEVICE:
             self.reused.fill(tensor)
             return
         with self._gpus.lock, self._runtime.unmonitored():
-            self.reused.give_new(tensor, device, self._gpus.current_stream(device))
+            self.reused.assign_memory(tensor, device, self._gpus.current_stream(device))
 
     def _is_new(self, tensor: torch.Tensor) -> bool:
         return self._memory.of(tensor) is None
@@ -316,7 +316,7 @@ class Deferral:
         with self._gpus.lock, self._runtime.unmonitored(), BelowAutograd():
             self.submit(stream)
             if not (is_plain(target) and is_plain(source)):
-                self.settle(stream, "a copy of conjugated or negated numbers")
+                self.run_pending(stream, "a copy of a conjugate or negative view")
                 target.copy_(source)
                 self._ran(stream)
                 return
@@ -326,7 +326,7 @@ class Deferral:
 
     # -- collectives
 
-    def run_at_once(
+    def run_immediately(
         self, stream: StreamId, act: Callable[[], None], read: list[torch.Tensor], written: list[torch.Tensor]
     ) -> None:
         """Run a launch on a free stream immediately, without blocking the launches of other threads."""

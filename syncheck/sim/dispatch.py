@@ -27,11 +27,11 @@ from syncheck.sim.launches import Launches, TensorArguments
 from syncheck.sim.memory import layout_of, parts_of_sparse
 from syncheck.sim.ordinary import OrdinaryOperators
 from syncheck.sim.placement import Placement
-from syncheck.sim.rows import blocks_of, picks_of
+from syncheck.sim.rows import blocks_of, selection_of
 from syncheck.sim.runtime import Runtime
 
 _HOST = torch.device("cpu")
-_EXCHANGING = frozenset({"c10d", "_c10d_functional"})
+_COLLECTIVE_NAMESPACES = frozenset({"c10d", "_c10d_functional"})
 """Namespaces of collectives."""
 
 
@@ -74,11 +74,13 @@ class Dispatcher:
         self.ordinary = OrdinaryOperators(runtime, backward, launches, placement, compute)
         self._plans: dict[Any, Plan] = {}
 
-    def is_whole(self, func: Any) -> bool:
+    def runs_undecomposed(self, func: Any) -> bool:
         """Return whether an operator is run as a whole: it copies or communicates tensors, or syncheck describes it."""
         name = schema_of(func).name
         namespace, _, base = name.partition("::")
-        return namespace in _EXCHANGING or base in self._copies.specials or described_operator(name) is not None
+        return (
+            namespace in _COLLECTIVE_NAMESPACES or base in self._copies.specials or described_operator(name) is not None
+        )
 
     def add_ordinary(self, func: Any) -> None:
         """Add an operator that is run as a whole to the fast path, if it qualifies."""
@@ -90,11 +92,11 @@ class Dispatcher:
         """Run one operator on the CPU and report the work that its virtual device would do."""
         plan = self._plans.get(func)
         if plan is None:
-            if func.namespace in _EXCHANGING:
-                return self._exchange(func, args, kwargs)
+            if func.namespace in _COLLECTIVE_NAMESPACES:
+                return self._run_collective(func, args, kwargs)
             plan = self._plans[func] = plan_of(func)
         if self.deferral is not None:
-            self._distributed.about_to_use(tensors_in((args, *kwargs.values())))
+            self._distributed.before_use(tensors_in((args, *kwargs.values())))
         if plan.evaluating is not None and plan.is_evaluating(args, kwargs):
             plan = plan.evaluating
         special = self._copies.specials.get(plan.base)
@@ -104,24 +106,24 @@ class Dispatcher:
             result = special(func, plan, args, kwargs)
             if isinstance(result, RunPlain):
                 result = self._run_plain(func, plan, result.args, result.kwargs)
-        self._backward.note_made(result)
+        self._backward.note_results(result)
         return result
 
-    def _exchange(self, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    def _run_collective(self, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         """Run a collective."""
         plan = self._distributed.plan(func)
         if plan is None:
-            self._settle(func)
+            self._run_pending(func)
             return self._distributed.functional.run(func, args, kwargs)
-        if not self._distributed.can_be_late(plan):
-            self._settle(func)
+        if not self._distributed.can_be_delayed(plan):
+            self._run_pending(func)
         return self._distributed.run(func, plan, args, kwargs)
 
-    def _settle(self, func: Any) -> None:
+    def _run_pending(self, func: Any) -> None:
         """Run all pending work before a collective that cannot be delayed."""
         if self.deferral is not None and not schema_of(func).name.endswith("wait_tensor"):
-            self._distributed.settle(schema_of(func).name)
-            self.deferral.settle_all(str(func))
+            self._distributed.begin_pending(schema_of(func).name)
+            self.deferral.run_all_pending(str(func))
 
     def _run_plain(self, func: Any, plan: Plan, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         """Run an operator that is not a copy."""
@@ -130,7 +132,7 @@ class Dispatcher:
         if device != HOST_DEVICE:
             return self._run_on_device(func, plan, tensors, args, on_cpu, device)
         if plan.touches:
-            self._launches.host_touch(plan.name, tensors)
+            self._launches.host_access(plan.name, tensors)
         result = func(*args, **on_cpu) if tensors else call_with_numbers(func, args, on_cpu)
         if pinned:
             for tensor in tensors_in(result):
@@ -138,7 +140,7 @@ class Dispatcher:
                 if self.deferral is not None:
                     self._note_pinned(self.deferral, plan, tensor)
         else:
-            self._placement.note_made(plan, tensors, kwargs, result)
+            self._placement.note_results(plan, tensors, kwargs, result)
         return result
 
     def _note_pinned(self, deferral: Deferral, plan: Plan, tensor: torch.Tensor) -> None:
@@ -197,9 +199,9 @@ class Dispatcher:
         if wait is HostWait.NEVER and copies_number(plan.base, args, self._facts):
             wait = HostWait.BEFORE
             if capturing:
-                self._runtime.refuse_in_capture("the copy of a number for an assignment by an index on the GPU")
+                self._runtime.reject_in_capture("copying a number for an indexed assignment on the GPU")
         if capturing and wait is not HostWait.NEVER:
-            self._runtime.refuse_in_capture(plan.name)
+            self._runtime.reject_in_capture(plan.name)
         return wait
 
     def _enter(self, plan: Plan, tensors: TensorArguments, device: int) -> None:
@@ -225,11 +227,11 @@ class Dispatcher:
         tag = self._memory.of(args[0]) if args and isinstance(args[0], torch.Tensor) else None
         if tag is None:
             return None
-        are_known = not capturing and (self.deferral is None or not self.deferral.is_late(device))
+        are_known = not capturing and (self.deferral is None or not self.deferral.has_pending_work(device))
         with self._runtime.unmonitored():
-            picks = picks_of(plan.base, args[0], args, kwargs)
-            blocks = blocks_of(args[0], picks) if picks is not None and are_known else None
-        if picks is None:
+            selection = selection_of(plan.base, args[0], args, kwargs)
+            blocks = blocks_of(args[0], selection) if selection is not None and are_known else None
+        if selection is None:
             return None
         is_write = plan.tensors[0].is_write
         if blocks is None:

@@ -35,28 +35,28 @@ from syncheck.semantics.collectives import POINT_TO_POINT, collective_name
 from syncheck.semantics.copies import HOST_DEVICE
 from syncheck.sim.autograd import Backward
 from syncheck.sim.collective_arguments import (
-    WRITTEN_AT_WAIT,
-    asks_for_handle,
+    WRITTEN_ON_WAIT,
     averages_integers,
     cloned,
     copy_results,
-    for_gloo_of,
+    gloo_arguments,
     group_name,
+    returns_handle,
     work_in,
 )
 from syncheck.sim.deferral import Deferral
-from syncheck.sim.exchange import Asked
+from syncheck.sim.delayed_collectives import DelayedCollectives
+from syncheck.sim.exchange import CollectiveCall
 from syncheck.sim.functional import FunctionalCollectives
 from syncheck.sim.futures import Futures
-from syncheck.sim.late_collectives import LateCollectives
 from syncheck.sim.launches import Launches
 from syncheck.sim.nccl_groups import NcclGroups
 from syncheck.sim.runtime import Runtime
-from syncheck.sim.started import Started
+from syncheck.sim.started import StartedCollective
 
-_MOST_STARTED = 4096
+_MAX_STARTED = 4096
 """Maximum number of collectives not yet waited for whose tensors are kept alive, as NCCL does."""
-_NEVER_LATE = frozenset("barrier recv_any_source_".split())
+_NEVER_DELAYED = frozenset("barrier recv_any_source_".split())
 """Operators that are never delayed by a schedule."""
 
 
@@ -80,19 +80,19 @@ class Distributed:
         self._memory = runtime.memory
         self._gpus = runtime.gpus
         self._streams: dict[tuple[str, int], StreamId] = {}
-        self._started: OrderedDict[int, Started] = OrderedDict()
+        self._started: OrderedDict[int, StartedCollective] = OrderedDict()
         # handles that were waited for, while they are alive: another stream may have to wait, too
-        self._awaited: dict[int, tuple[weakref.ref[Any], Started]] = {}
+        self._awaited: dict[int, tuple[weakref.ref[Any], StartedCollective]] = {}
         self._plans: dict[Any, Plan | None] = {}
         self._coalesced: list[Any] | None = None  # handles started since a coalescing manager was entered
-        self._together: dict[int, list[Any]] = {}  # the last handle of a coalescing manager -> the others
+        self._coalesced_with: dict[int, list[Any]] = {}  # the last handle of a coalescing manager -> the others
         self.futures = Futures(self, self._gpus)
         self.groups = NcclGroups()
         self.functional = FunctionalCollectives(self, runtime, launches)
-        self._late = LateCollectives(runtime, deferral, self.groups) if deferral is not None else None
+        self._delayed = DelayedCollectives(runtime, deferral, self.groups) if deferral is not None else None
         launches.before_launch.append(self._join_for)
-        self.ddp_pending: dict[AllocationId, Started] = {}
-        self._of_reducer: tuple[Started, frozenset[AllocationId]] | None = None
+        self.ddp_pending: dict[AllocationId, StartedCollective] = {}
+        self._reducer_collective: tuple[StartedCollective, frozenset[AllocationId]] | None = None
 
     # -- operators
 
@@ -114,22 +114,22 @@ class Distributed:
         if plan.base == "barrier":
             return self._barrier(func, plan, args, kwargs, group)
         if not devices:
-            self.settle(plan.name)
+            self.begin_pending(plan.name)
             return func(*args, **kwargs)
         device = min(devices)  # torch rejects tensors on several devices
         current = self._gpus.current_stream(device)
-        is_async = asks_for_handle(func, args, kwargs)
+        is_async = returns_handle(func, args, kwargs)
         stream = self.stream(group_name(args), device) if is_async else current
         if stream != current:
             self._gpus.monitor.wait_stream(stream, current, UNKNOWN_SITE, BY_TORCH)
-        if self._late is not None and self.can_be_late(plan):
-            result, work = self._late.start(Asked(func, plan, args, kwargs, stream, group, is_async))
+        if self._delayed is not None and self.can_be_delayed(plan):
+            result, work = self._delayed.start(CollectiveCall(func, plan, args, kwargs, stream, group, is_async))
             self._note_coalesced(work)
         else:
             result, work = self._call(func, plan, args, kwargs, has_handle=is_async and bool(calls.depth))
         self._launch(plan, tensors, stream)
         if is_async:
-            self._hand_out(plan, work, stream, [tensor for tensor, _ in tensors], group)
+            self._register(plan, work, stream, [tensor for tensor, _ in tensors], group)
         return result
 
     def _call(
@@ -137,9 +137,9 @@ class Distributed:
     ) -> tuple[Any, Any]:
         """Run a collective with gloo, and return its result and its handle."""
         dtype = torch.float64 if averages_integers(plan, args, kwargs) else None
-        is_apart = dtype is not None or (has_handle and plan.base in WRITTEN_AT_WAIT)
-        given, given_by_name = cloned(plan, args, kwargs, dtype=dtype) if is_apart else (args, kwargs)
-        for_gloo, named = for_gloo_of(plan, given, given_by_name, has_handle=has_handle)
+        uses_copies = dtype is not None or (has_handle and plan.base in WRITTEN_ON_WAIT)
+        given, given_by_name = cloned(plan, args, kwargs, dtype=dtype) if uses_copies else (args, kwargs)
+        for_gloo, named = gloo_arguments(plan, given, given_by_name, has_handle=has_handle)
         result = func(*self.groups.for_gpus(for_gloo), **named)
         work = work_in(result)
         self._note_coalesced(work)
@@ -148,7 +148,7 @@ class Distributed:
         if isinstance(result, tuple):
             result = (args[0], *result[1:])  # the program's tensors, not those passed to gloo
         work.wait()  # the values are available immediately
-        if is_apart:
+        if uses_copies:
             tensors = tensors_of(plan, args, kwargs)
             weakref.finalize(work, list, [t for t, taken in tensors if taken.is_write])  # a handle owns its outputs
             copy_results(plan, given, given_by_name, tensors)
@@ -158,35 +158,35 @@ class Distributed:
         if self._coalesced is not None:
             self._coalesced.append(work)
 
-    def can_be_late(self, plan: Plan) -> bool:
+    def can_be_delayed(self, plan: Plan) -> bool:
         """Return whether a schedule may delay a collective. If C++ code started it, its wait cannot be observed."""
-        if self._late is None or self._runtime.is_capturing or not calls.depth:
+        if self._delayed is None or self._runtime.is_capturing or not calls.depth:
             return False
-        return plan.base not in _NEVER_LATE and "premul" not in calls.reduce
+        return plan.base not in _NEVER_DELAYED and "premul" not in calls.reduce
 
-    def settle(self, what: str) -> None:
+    def begin_pending(self, what: str) -> None:
         """Run everything that a schedule has delayed, because the next operation, `what`, may wait for other ranks."""
-        if self._late is not None:
-            self._late.settle(what)
+        if self._delayed is not None:
+            self._delayed.begin_pending(what)
 
-    def about_to_wait(self, work: Any) -> None:
+    def before_wait(self, work: Any) -> None:
         """Prepare for a host wait for a handle. A collective delayed by a schedule needs no other rank for that."""
-        if self._late is not None and work not in self._late.handles:
-            self._late.settle("the wait for a collective")
+        if self._delayed is not None and work not in self._delayed.handles:
+            self._delayed.begin_pending("a wait for a collective")
 
-    def about_to_use(self, tensors: Iterable[torch.Tensor]) -> None:
+    def before_use(self, tensors: Iterable[torch.Tensor]) -> None:
         """Wait for pending results that an operator uses, before it is submitted under a schedule."""
-        if self._late is not None and (self.ddp_pending or self._late.receipts.is_pending):
+        if self._delayed is not None and (self.ddp_pending or self._delayed.receives.is_pending):
             idents = self.idents(tensors)
             self.join_ddp_pending(idents)
-            self._late.receipts.used(idents)
+            self._delayed.receives.memory_used(idents)
 
     def leave(self) -> None:
         """Run everything that a schedule has delayed, before the program leaves its groups."""
-        if self._late is not None:
-            self._late.finish()
+        if self._delayed is not None:
+            self._delayed.finish()
 
-    def _hand_out(self, plan: Plan, work: Any, stream: StreamId, tensors: list[torch.Tensor], group: str) -> None:
+    def _register(self, plan: Plan, work: Any, stream: StreamId, tensors: list[torch.Tensor], group: str) -> None:
         if calls.depth:
             self._gpus.monitor.collective(stream, plan.name, self._gpus.site())
         if plan.base in POINT_TO_POINT:
@@ -216,16 +216,16 @@ class Distributed:
             self._launches.launch(stream, plan.name, accesses)
 
     def _start(self, work: Any, stream: StreamId, tensors: list[torch.Tensor], group: str) -> None:
-        started = self.recorded(work, stream, tensors, group)
+        started = self.record_end(work, stream, tensors, group)
         if calls.depth:
             self._started[id(work)] = started
-            if len(self._started) > _MOST_STARTED:
+            if len(self._started) > _MAX_STARTED:
                 self._started.popitem(last=False)
-            if self._late is not None:
-                self._late.receipts.recorded(id(work), started.event)
+            if self._delayed is not None:
+                self._delayed.receives.attach_event(id(work), started.event)
         elif self._backward.is_running:
-            self._of_reducer = started, self.idents(tensors)
-            self.add_ddp_pending(*self._of_reducer)
+            self._reducer_collective = started, self.idents(tensors)
+            self.add_ddp_pending(*self._reducer_collective)
         else:
             self.join(started)
 
@@ -233,14 +233,16 @@ class Distributed:
         """Return the allocations of the tensors."""
         return self._memory.idents(tensors)
 
-    def add_ddp_pending(self, started: Started, idents: Iterable[AllocationId]) -> None:
+    def add_ddp_pending(self, started: StartedCollective, idents: Iterable[AllocationId]) -> None:
         """During a backward pass, record that C++ code waits for a collective before it uses these allocations."""
         if self._backward.is_running:
             self.ddp_pending |= dict.fromkeys(idents, started)
 
-    def recorded(self, work: Any, stream: StreamId, tensors: list[torch.Tensor], group: str = "") -> Started:
+    def record_end(
+        self, work: Any, stream: StreamId, tensors: list[torch.Tensor], group: str = ""
+    ) -> StartedCollective:
         """Record an event at the end of a newly launched collective."""
-        started = Started(work, self._gpus.next_event(), stream, tensors, group)
+        started = StartedCollective(work, self._gpus.next_event(), stream, tensors, group)
         self._gpus.monitor.event(started.event, UNKNOWN_SITE, timing=False)
         self._gpus.monitor.record(started.event, stream, self._gpus.site())
         return started
@@ -265,7 +267,7 @@ class Distributed:
         if not self.groups.is_for_gpu(func, args, kwargs):
             return result
         current = self._gpus.current_stream(self._gpus.thread.device)
-        if not (calls.depth and asks_for_handle(func, args, kwargs)):
+        if not (calls.depth and returns_handle(func, args, kwargs)):
             self._gpus.monitor.sync_stream(current, self._gpus.site(), explicit=True)
             return result
         stream = self.stream(group_name(args), self._gpus.thread.device)
@@ -278,11 +280,11 @@ class Distributed:
 
     # -- waits
 
-    def join(self, started: Started) -> None:
+    def join(self, started: StartedCollective) -> None:
         """Make the current stream wait for a collective, and release its tensors."""
         self._started.pop(id(started.work), None)
-        if self._late is not None:
-            self._late.receipts.waited(started.event)
+        if self._delayed is not None:
+            self._delayed.receives.event_awaited(started.event)
         current = self._gpus.current_stream(self._gpus.device_of(started.stream))
         self._gpus.monitor.wait(started.event, current, self._gpus.site(), WaitCall.TORCH)
         if started.is_barrier:
@@ -306,25 +308,25 @@ class Distributed:
         """Record that the program got the future of a handle."""
         started = self._started.get(id(work))
         if started is not None:
-            self.futures.made(future, started, self.idents(started.tensors))
+            self.futures.register(future, started, self.idents(started.tensors))
 
-    def future_of_reducer(self, future: Any) -> None:
+    def note_reducer_future(self, future: Any) -> None:
         """Record that the program got the future of the collective that DDP's reducer has just started.
 
         The collective runs after all work of the current stream. For a bucket that no operator has used yet, no
         collective was seen, as it is not known to be on a GPU.
         """
         current = self._gpus.current_stream(self._gpus.thread.device)
-        started, idents = self._of_reducer or (self.recorded(None, current, []), frozenset())
-        self._of_reducer = None
-        self.futures.made(future, started, idents)
+        started, idents = self._reducer_collective or (self.record_end(None, current, []), frozenset())
+        self._reducer_collective = None
+        self.futures.register(future, started, idents)
 
-    def new_end(self, started: Started) -> Started:
-        """Return a `Started` for the end of a callback that runs after a collective, on its own stream."""
+    def new_end(self, started: StartedCollective) -> StartedCollective:
+        """Return a `StartedCollective` for the end of a callback that runs after a collective, on its own stream."""
         device = self._gpus.device_of(started.stream)
         stream = self._gpus.new_stream(device, UNKNOWN_SITE)
         self._gpus.monitor.name(NamedKind.STREAM, stream, "callback")
-        end = Started(None, self._gpus.next_event(), stream, [], started.group)
+        end = StartedCollective(None, self._gpus.next_event(), stream, [], started.group)
         self._gpus.monitor.event(end.event, UNKNOWN_SITE, timing=False)
         return end
 
@@ -344,14 +346,14 @@ class Distributed:
         pending = [work for work in works if id(work) in self._started]
         if not pending:
             return None
-        self._together[id(pending[-1])] = pending[:-1]
+        self._coalesced_with[id(pending[-1])] = pending[:-1]
         return pending[-1]
 
-    def with_its_like(self, work: Any) -> list[Any]:
+    def coalesced_siblings(self, work: Any) -> list[Any]:
         """Return the other handles that a coalesced handle stands for."""
-        return self._together.pop(id(work), [])
+        return self._coalesced_with.pop(id(work), [])
 
-    def waited(self, work: Any, *, is_blocking: bool = False) -> None:
+    def handle_wait(self, work: Any, *, is_blocking: bool = False) -> None:
         """Handle a wait of the program for a handle. If `is_blocking`, the host waits, too."""
         known = self._awaited.get(id(work))
         started = self._started.get(id(work)) if known is None else known[1]
@@ -372,7 +374,7 @@ class Distributed:
         started = self._started.get(id(work))
         return started.group if started is not None else ""
 
-    def unseen(self) -> AbstractContextManager[None]:
+    def unobserved(self) -> AbstractContextManager[None]:
         """Run gloo unobserved."""
         return self._runtime.unmonitored()
 
@@ -381,8 +383,8 @@ class Distributed:
         started = self._started.get(id(work))
         if started is None or not self._gpus.monitor.is_pending(NamedKind.EVENT, started.event):
             return True
-        if not started.was_asked:
-            started.was_asked = True
+        if not started.was_queried:
+            started.was_queried = True
             return False
         self._gpus.monitor.sync_event(started.event, self._gpus.site())
         return True

@@ -16,19 +16,19 @@ class NotSimulatedError(NotImplementedError):
     def __init__(self, what: str, why: str = "") -> None:
         reason = f": {why}" if why else ""
         super().__init__(
-            f"{what} is not simulated{reason}. Leave it out under "
+            f"{what} is not simulated{reason}. Skip it if "
             f"`torch.{simulated().name}.get_device_name() == 'Simulated GPU'`, or check this program on real GPUs."
         )
 
 
-def refuse(name: str) -> Callable[..., Any]:
+def not_simulated(name: str) -> Callable[..., Any]:
     """Return a function that raises NotSimulatedError."""
 
-    def refused(*_: Any, **__: Any) -> Any:
+    def not_simulated_call(*_: Any, **__: Any) -> Any:
         raise NotSimulatedError(name)
 
-    refused.__name__ = name.rpartition(".")[2]
-    return refused
+    not_simulated_call.__name__ = name.rpartition(".")[2]
+    return not_simulated_call
 
 
 def mixed_devices(first: str, second: str) -> RuntimeError:
@@ -63,7 +63,7 @@ def out_of_memory(device: int, n_bytes: int, in_use: int, total: int) -> torch.O
     return torch.OutOfMemoryError(
         f"{simulated().title} out of memory. Tried to allocate {_size(n_bytes)}. GPU {device} has a total capacity of "
         f"{_size(total)} of which {_size(total - in_use)} is free. Of the allocated memory {_size(in_use)} is "
-        "allocated by PyTorch. This GPU is simulated: it has the host's memory, and no more."
+        "allocated by PyTorch. This GPU is simulated and limited to the host's memory."
     )
 
 

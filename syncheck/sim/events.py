@@ -99,9 +99,9 @@ class SimulatedEvent(ProgramObject):
 
     def wait(self, stream: StreamObject | None = None) -> None:
         """Make later work of a stream, by default the current stream, wait for this event. The host does not wait."""
-        self.be_waited_for(stream, WaitCall.EVENT_WAIT)
+        self.make_wait(stream, WaitCall.EVENT_WAIT)
 
-    def be_waited_for(self, stream: StreamObject | None, via: WaitCall) -> None:
+    def make_wait(self, stream: StreamObject | None, via: WaitCall) -> None:
         """Make a stream wait for this event."""
         runtime = self._runtime
         runtime.enter()
@@ -110,7 +110,7 @@ class SimulatedEvent(ProgramObject):
         gpus = runtime.gpus
         is_outside = self._recorded_at is not None and self._captured_in != runtime.n_captures
         if is_outside and not self._is_external and gpus.monitor.capturing(ident):
-            runtime.refuse_uncaptured()
+            runtime.reject_uncaptured()
         gpus.monitor.wait(self._ident, ident, gpus.site(), via, looked_up, gpus.current_stream(index))
 
     def query(self) -> bool:
@@ -123,7 +123,7 @@ class SimulatedEvent(ProgramObject):
         """Make the host wait for the recorded work."""
         runtime = self._runtime
         runtime.enter()
-        runtime.refuse_any_capture("Event.synchronize()")
+        runtime.reject_during_capture("Event.synchronize()")
         runtime.gpus.monitor.sync_event(self._ident, runtime.gpus.site())
 
     def elapsed_time(self, end_event: "SimulatedEvent") -> float:

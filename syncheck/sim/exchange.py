@@ -10,12 +10,12 @@ from syncheck.instrument.c10d import wait_for
 from syncheck.instrument.plan import Plan, tensors_of
 from syncheck.ranks import watchdog
 from syncheck.semantics.collectives import WRITING, collective_name
-from syncheck.sim.collective_arguments import averages_integers, cloned, copy_results, for_gloo_of, work_in
+from syncheck.sim.collective_arguments import averages_integers, cloned, copy_results, gloo_arguments, work_in
 from syncheck.sim.nccl_groups import NcclGroups
 
 
 @dataclass(frozen=True, slots=True)
-class Asked:
+class CollectiveCall:
     """A collective called by the program.
 
     Attributes:
@@ -48,27 +48,27 @@ class Exchange:
     """The two steps of a collective run by gloo. It works on copies, so that gloo keeps no tensor of the program alive.
 
     Attributes:
-        asked: the collective.
+        call: the collective.
         work: gloo's handle; None before `begin`.
     """
 
-    def __init__(self, asked: Asked, groups: NcclGroups) -> None:
-        self.asked = asked
+    def __init__(self, call: CollectiveCall, groups: NcclGroups) -> None:
+        self.call = call
         self._groups = groups
-        self._dtype = torch.float64 if averages_integers(asked.plan, asked.args, asked.kwargs) else None
+        self._dtype = torch.float64 if averages_integers(call.plan, call.args, call.kwargs) else None
         self._given: tuple[tuple[Any, ...], dict[str, Any]] = ((), {})
         self.work: Any = None
 
     def begin(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
         """Read the tensors and start gloo, without waiting for other ranks."""
-        plan = self.asked.plan
+        plan = self.call.plan
         self._given = cloned(plan, args, kwargs, dtype=self._dtype)
-        for_gloo, named = for_gloo_of(plan, *self._given, has_handle=False)
-        self.work = work_in(self.asked.func(*self._groups.for_gpus(for_gloo), **named))
+        for_gloo, named = gloo_arguments(plan, *self._given, has_handle=False)
+        self.work = work_in(self.call.func(*self._groups.for_gpus(for_gloo), **named))
 
     def end(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
         """Wait for the other ranks and write the results."""
-        plan = self.asked.plan
-        with watchdog.waiting(collective_name(plan.name), self.asked.group):
+        plan = self.call.plan
+        with watchdog.waiting(collective_name(plan.name), self.call.group):
             wait_for(self.work)
         copy_results(plan, *self._given, tensors_of(plan, args, kwargs))

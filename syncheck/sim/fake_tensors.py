@@ -15,7 +15,7 @@ from syncheck.instrument.patching import Patches
 from syncheck.instrument.torch_internals import fake_mode
 from syncheck.source.lines import is_user_file
 
-_of_programs: WeakSet[FakeTensorMode] = WeakSet()
+_program_modes: WeakSet[FakeTensorMode] = WeakSet()
 
 
 class Modes:
@@ -31,13 +31,13 @@ def install(patches: Patches) -> None:
     @wraps(original)
     def enter(mode: FakeTensorMode) -> Any:
         if is_user_file(sys._getframe(1).f_code.co_filename):
-            _of_programs.add(mode)
+            _program_modes.add(mode)
             Modes.were_entered = True
         return original(mode)
 
     patches.set(FakeTensorMode, "__enter__", enter)
 
 
-def are_made() -> bool:
+def is_active() -> bool:
     """Return whether tensors created now have no memory because the program entered a fake mode."""
-    return Modes.were_entered and fake_mode() in _of_programs
+    return Modes.were_entered and fake_mode() in _program_modes

@@ -19,7 +19,7 @@ from syncheck.sim.collective_arguments import wait_for_gloo
 from syncheck.sim.launches import Launches
 from syncheck.sim.nccl_groups import NcclGroups
 from syncheck.sim.runtime import Runtime
-from syncheck.sim.started import Started
+from syncheck.sim.started import StartedCollective
 
 
 class _Collectives(Protocol):
@@ -29,9 +29,9 @@ class _Collectives(Protocol):
 
     def stream(self, group: str, device: int) -> StreamId: ...
 
-    def recorded(self, work: Any, stream: StreamId, tensors: list[torch.Tensor]) -> Started: ...
+    def record_end(self, work: Any, stream: StreamId, tensors: list[torch.Tensor]) -> StartedCollective: ...
 
-    def join(self, started: Started) -> None: ...
+    def join(self, started: StartedCollective) -> None: ...
 
     def place(self, site: SiteId) -> Place: ...
 
@@ -44,7 +44,7 @@ class FunctionalCollectives:
         self._memory = runtime.memory
         self._gpus = runtime.gpus
         self._launches = launches
-        self._started: dict[AllocationId, Started] = {}  # allocation -> the collective that writes it
+        self._started: dict[AllocationId, StartedCollective] = {}  # allocation -> the collective that writes it
 
     def run(self, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         """Run an operator."""
@@ -81,7 +81,7 @@ class FunctionalCollectives:
         ]
         self._launches.launch(stream, schema_of(func).name, accesses)
         self._gpus.monitor.collective(stream, schema_of(func).name, self._gpus.site())
-        self._started |= dict.fromkeys(written, self._collectives.recorded(None, stream, inputs))
+        self._started |= dict.fromkeys(written, self._collectives.record_end(None, stream, inputs))
 
     def _wait_tensor(self, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         tag = self._memory.of(args[0])

@@ -18,18 +18,18 @@ from syncheck.hb.ids import AllocationId, StreamId, WaitCall
 from syncheck.instrument.patching import Patches
 from syncheck.instrument.plan import tensors_in
 from syncheck.instrument.torch_internals import C
-from syncheck.sim.started import Started
+from syncheck.sim.started import StartedCollective
 from syncheck.sim.virtual_gpus import VirtualGpus
 
 
 class _Collectives(Protocol):
     """The interface of `syncheck.sim.distributed.Distributed` that futures need."""
 
-    def join(self, started: Started) -> None: ...
+    def join(self, started: StartedCollective) -> None: ...
 
-    def add_ddp_pending(self, started: Started, idents: frozenset[AllocationId]) -> None: ...
+    def add_ddp_pending(self, started: StartedCollective, idents: frozenset[AllocationId]) -> None: ...
 
-    def new_end(self, started: Started) -> Started: ...
+    def new_end(self, started: StartedCollective) -> StartedCollective: ...
 
     def idents(self, tensors: Iterable[torch.Tensor]) -> frozenset[AllocationId]: ...
 
@@ -42,10 +42,10 @@ class Futures:
     def __init__(self, collectives: _Collectives, gpus: VirtualGpus) -> None:
         self._collectives = collectives
         self._gpus = gpus
-        self._known: dict[int, tuple[Any, Started, frozenset[AllocationId]]] = {}
-        self._latest: tuple[Started, frozenset[AllocationId]] | None = None
+        self._known: dict[int, tuple[Any, StartedCollective, frozenset[AllocationId]]] = {}
+        self._latest: tuple[StartedCollective, frozenset[AllocationId]] | None = None
 
-    def made(self, future: Any, started: Started, idents: frozenset[AllocationId]) -> None:
+    def register(self, future: Any, started: StartedCollective, idents: frozenset[AllocationId]) -> None:
         """Register the future of a collective. C++ code that gets it in a backward pass waits for it, unobserved."""
         key = id(future)
         gone = weakref.ref(future, lambda _: self._known.pop(key, None))
@@ -53,12 +53,12 @@ class Futures:
         self._latest = started, idents
         self._collectives.add_ddp_pending(started, idents)
 
-    def by_hook(self, run_hook: Callable[[], Any]) -> Any:
+    def run_comm_hook(self, run_hook: Callable[[], Any]) -> Any:
         """Run a communication hook called by C++ code, and return its future, which C++ passes on as another object."""
         self._latest = None
         future = run_hook()
         if self._latest is not None:
-            self.made(future, *self._latest)
+            self.register(future, *self._latest)
         return future
 
     def install(self, patches: Patches) -> None:
@@ -86,21 +86,21 @@ class Futures:
 
             def on_side(value: Any) -> Any:
                 self._collectives.record(started.tensors, end.stream)
-                with self._on_side(started, end):
+                with self._on_callback_stream(started, end):
                     returned = callback(value)
                 end.tensors += tensors_in(returned)
                 self._collectives.add_ddp_pending(end, self._collectives.idents(end.tensors))
                 return returned
 
             result = original_then(future, on_side)
-            self.made(result, end, idents)
+            self.register(result, end, idents)
             return result
 
         patches.set(kind, "wait", wait)
         patches.set(kind, "then", then)
 
     @contextmanager
-    def _on_side(self, started: Started, end: Started) -> Iterator[None]:
+    def _on_callback_stream(self, started: StartedCollective, end: StartedCollective) -> Iterator[None]:
         """Run a block on the stream of `end`, after making it wait for `started`, and record `end` afterwards."""
         gpus, state = self._gpus, self._gpus.thread
         before, was_explicit = gpus.current_stream(gpus.device_of(end.stream)), state.set_explicitly

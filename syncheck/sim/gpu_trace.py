@@ -63,7 +63,7 @@ class GpuTrace:
         if address:
             _gpu_trace.MemoryDeallocationCallbacks.fire_callbacks(address)
 
-    def event_gone(self, event: EventId) -> None:
+    def event_destroyed(self, event: EventId) -> None:
         """Report the destruction of an event object."""
         if event in self._created:
             self._created.discard(event)
@@ -75,19 +75,19 @@ class GpuTrace:
     def _follow(self, name: str, args: tuple[Any, ...]) -> None:
         """Track a call of the monitor."""
         if name == "record":
-            self._recorded(args[0], args[1])
+            self._fire_record(args[0], args[1])
         elif self._is_active and not self._is_silent:
-            self._call_back(name, args)
+            self._fire(name, args)
 
-    def _call_back(self, name: str, args: tuple[Any, ...]) -> None:
+    def _fire(self, name: str, args: tuple[Any, ...]) -> None:
         match name:
             case "wait" if args[0] in self._created:
-                self._waits(args[0], args[1])
+                self._fire_wait(args[0], args[1])
             case "wait_stream":
                 event = self._gpus.next_event()
-                self._recorded(event, args[1])
-                self._waits(event, args[0])
-                self.event_gone(event)
+                self._fire_record(event, args[1])
+                self._fire_wait(event, args[0])
+                self.event_destroyed(event)
             case "sync_event" if args[0] in self._created:
                 _gpu_trace.EventSynchronizationCallbacks.fire_callbacks(event_handle(args[0]))
             case "sync_stream":
@@ -99,7 +99,7 @@ class GpuTrace:
             case _:
                 pass
 
-    def _recorded(self, event: EventId, stream: StreamId) -> None:
+    def _fire_record(self, event: EventId, stream: StreamId) -> None:
         is_new = event not in self._created
         self._created.add(event)
         if not self._is_active:
@@ -108,5 +108,5 @@ class GpuTrace:
             _gpu_trace.EventCreationCallbacks.fire_callbacks(event_handle(event))
         _gpu_trace.EventRecordCallbacks.fire_callbacks(event_handle(event), self._gpus.handle_of(stream))
 
-    def _waits(self, event: EventId, stream: StreamId) -> None:
+    def _fire_wait(self, event: EventId, stream: StreamId) -> None:
         _gpu_trace.EventWaitCallbacks.fire_callbacks(event_handle(event), self._gpus.handle_of(stream))

@@ -23,16 +23,16 @@ TensorArguments = list[tuple[torch.Tensor, Argument]]
 
 
 @dataclass(frozen=True, slots=True)
-class _Outside:
+class _ExternalTensor:
     """A tensor that the graph accesses but does not own: it depends on the address and does not keep the memory alive.
 
     Attributes:
-        lost: substitutes for freed memory, by the id of its weak reference. All tensors in that memory share one.
+        substitutes: memory in place of freed memory, by the id of its weak reference. All tensors in it share one.
     """
 
     storage: "weakref.ref[torch.UntypedStorage]"
     n_bytes: int
-    lost: dict[int, torch.UntypedStorage]
+    substitutes: dict[int, torch.UntypedStorage]
     dtype: torch.dtype
     offset: int
     size: tuple[int, ...]
@@ -42,9 +42,11 @@ class _Outside:
         """Return the tensor, in substitute memory if its own was freed. A GPU would use whatever is at that address."""
         storage = self.storage()
         if storage is None:
-            storage = self.lost.get(id(self.storage))
+            storage = self.substitutes.get(id(self.storage))
         if storage is None:
-            storage = self.lost[id(self.storage)] = torch.zeros(self.n_bytes, dtype=torch.uint8).untyped_storage()
+            storage = self.substitutes[id(self.storage)] = torch.zeros(
+                self.n_bytes, dtype=torch.uint8
+            ).untyped_storage()
         return torch.empty(0, dtype=self.dtype).set_(storage, self.offset, self.size, self.stride)
 
 
@@ -58,10 +60,10 @@ class Tape:
         before: storage key -> (storage outside the graph, copy of its contents before the capture).
         is_valid: whether the capture can still succeed.
         generators: random number generators that the program has registered with the graph.
-        put_generators_back: restores the state of all generators before the capture.
-        lost: substitutes for freed memory outside the graph.
+        restore_generators: restores the state of all generators before the capture.
+        substitutes: memory in place of freed memory outside the graph.
         n_launches: number of launches on captured streams.
-        outside: the tensors that the graph accesses but does not own.
+        external: the tensors that the graph accesses but does not own.
     """
 
     ident: GraphId
@@ -71,10 +73,10 @@ class Tape:
     before: dict[int, tuple[torch.UntypedStorage, torch.UntypedStorage]] = field(default_factory=dict)
     is_valid: bool = True
     generators: list[DeviceGenerator] = field(default_factory=list)
-    put_generators_back: Callable[[], None] = lambda: None
-    lost: dict[int, torch.UntypedStorage] = field(default_factory=dict)
+    restore_generators: Callable[[], None] = lambda: None
+    substitutes: dict[int, torch.UntypedStorage] = field(default_factory=dict)
     n_launches: int = 0
-    outside: list[_Outside] = field(default_factory=list)
+    external: list[_ExternalTensor] = field(default_factory=list)
 
 
 class GraphRecorder:
@@ -85,14 +87,14 @@ class GraphRecorder:
         self._launches = launches
         self._compute = compute
         self._tape: Tape | None = None
-        runtime.on_refused_capture.append(self._invalidate)
+        runtime.on_rejected_call.append(self._invalidate)
 
     def begin(self, tape: Tape) -> None:
         """Start recording."""
         if self._tape is not None:
             raise cuda_error("operation not permitted when stream is capturing")
         self._tape = tape
-        tape.put_generators_back = self._compute.keep_generators()
+        tape.restore_generators = self._compute.save_generators()
         self._runtime.is_capturing = True
         self._runtime.n_captures += 1
         self._launches.before_launch.append(self._count)
@@ -112,7 +114,7 @@ class GraphRecorder:
                 if storage.nbytes() == saved.nbytes():
                     storage.copy_(saved)
         tape.before.clear()
-        tape.put_generators_back()
+        tape.restore_generators()
         return tape
 
     def _count(self, stream: StreamId, accesses: Accesses) -> None:
@@ -153,7 +155,7 @@ class GraphRecorder:
         if plan.touches:
             targets = [(place, self._slot(tape, t)) for place, t in enumerate(outputs) if any(t is f for f in fresh)]
             slots = tree_map(lambda value: self._slot(tape, value, copies_host=True), (args, kwargs))
-            drawing = self._compute.drawing_as_now(plan, args, kwargs, device)
+            drawing = self._compute.drawing_at_replay(plan, args, kwargs, device)
             tape.steps.append(self._step(func, plan, slots, targets, device, drawing))
         return result
 
@@ -179,8 +181,8 @@ class GraphRecorder:
             if storage_key(storage) in tape.owned:
                 return value.detach()
             place = (value.dtype, int(value.storage_offset()), tuple(value.shape), value.stride())
-            found = _Outside(weakref.ref(storage), storage.nbytes(), tape.lost, *place)
-            tape.outside.append(found)
+            found = _ExternalTensor(weakref.ref(storage), storage.nbytes(), tape.substitutes, *place)
+            tape.external.append(found)
             return found
 
     def _step(
@@ -195,7 +197,7 @@ class GraphRecorder:
         has_grad = torch.is_grad_enabled()  # an LSTM saves state for its backward pass only if grad mode is on
 
         def step() -> None:
-            args, kwargs = tree_map(lambda v: v.tensor() if isinstance(v, _Outside) else v, slots)
+            args, kwargs = tree_map(lambda v: v.tensor() if isinstance(v, _ExternalTensor) else v, slots)
             with torch.set_grad_enabled(has_grad), BelowAutograd(), drawing():
                 results = tensors_in(self._compute.run(func, plan, args, kwargs, device))
             for place, target in targets:
@@ -213,7 +215,7 @@ class GraphRecorder:
         to, origin = self._slot(tape, target), self._slot(tape, source)
 
         def step() -> None:
-            into, out_of = (v.tensor() if isinstance(v, _Outside) else v for v in (to, origin))
+            into, out_of = (v.tensor() if isinstance(v, _ExternalTensor) else v for v in (to, origin))
             into.copy_(out_of)
 
         tape.steps.append(step)
@@ -228,6 +230,6 @@ class GraphRecorder:
         to, origin = self._slot(tape, target), self._slot(tape, source)
 
         def step() -> None:
-            to.copy_(origin.tensor() if isinstance(origin, _Outside) else origin)
+            to.copy_(origin.tensor() if isinstance(origin, _ExternalTensor) else origin)
 
         tape.steps.append(step)

@@ -101,7 +101,7 @@ class CUDAGraph:
         with runtime.unmonitored():
             if runtime.deferral is not None:
                 runtime.deferral.replay(
-                    self._tape.ident, self._tape.steps, [one.tensor() for one in self._tape.outside]
+                    self._tape.ident, self._tape.steps, [one.tensor() for one in self._tape.external]
                 )
             else:
                 for step in self._tape.steps:

@@ -41,7 +41,7 @@ class HostReads:
         for module in (torch, torch.utils.dlpack):
             self._patches.set(module, "to_dlpack", export)
 
-    def _escape(self, tensor: torch.Tensor, call: str) -> None:
+    def _export(self, tensor: torch.Tensor, call: str) -> None:
         tag = self._memory.mark_exported(tensor)
         if tag is not None and tensor.numel():
             self._memory.flush()
@@ -59,7 +59,7 @@ class HostReads:
                 "to host memory first."
             )
         result = original(tensor, force=force) if force else original(tensor)
-        self._escape(tensor, "Tensor.numpy()")
+        self._export(tensor, "Tensor.numpy()")
         return result
 
     def _reduce(self, original: Any, tensor: torch.Tensor, protocol: Any) -> Any:
@@ -87,6 +87,6 @@ class HostReads:
 
     def _dlpack(self, original: Any, tensor: torch.Tensor, *args: Any, **kwargs: Any) -> Any:
         if is_on_gpu(tensor):
-            raise NotSimulatedError("DLPack export of a GPU tensor", "its memory is the CPU's")
-        self._escape(tensor, "Tensor.__dlpack__()")
+            raise NotSimulatedError("DLPack export of a GPU tensor", "its data is in host memory")
+        self._export(tensor, "Tensor.__dlpack__()")
         return original(tensor, *args, **kwargs)

@@ -77,7 +77,7 @@ class KeptStorages:
     recorded: dict[AllocationId, set[StreamId]] = field(default_factory=dict)
 
     def keep(self, tensor: torch.Tensor) -> Operand:
-        """Return an operand for a tensor. `let_go` releases it."""
+        """Return an operand for a tensor. `release` releases it."""
         storage = tensor.untyped_storage()
         key = storage_key(storage)
         kept = self.by_key.get(key)
@@ -113,7 +113,7 @@ class KeptStorages:
         for operand in operands:
             operand.kept.n_watched += 1
 
-    def let_go(self, operand: Operand) -> None:
+    def release(self, operand: Operand) -> None:
         """Release an operand after its work has run."""
         kept = operand.kept
         kept.n_pending -= 1
@@ -132,7 +132,7 @@ class KeptStorages:
             is_pending: takes a stream and returns a function that returns whether the stream's current work is pending.
         """
         for key, kept in list(self.by_key.items()):
-            if not _is_alone(kept):
+            if not _is_sole_owner(kept):
                 continue
             del self.by_key[key]
             block = self.memory.drop(key)
@@ -214,13 +214,13 @@ def whole_of(storage: torch.UntypedStorage) -> torch.Tensor:
     return torch.empty(0, dtype=torch.uint8).set_(storage)
 
 
-def _is_alone(kept: Kept) -> bool:
+def _is_sole_owner(kept: Kept) -> bool:
     storage = kept.storage
-    return (storage_owners(storage), sys.getrefcount(storage)) == _alone()
+    return (storage_owners(storage), sys.getrefcount(storage)) == _sole_owner_counts()
 
 
 @cache
-def _alone() -> tuple[int, int]:
+def _sole_owner_counts() -> tuple[int, int]:
     """Return the owner counts of a storage owned only by a `Kept`. Versions of torch count differently."""
     kept = Kept(torch.empty(1, dtype=torch.uint8), torch.uint8)
     storage: Any = kept.storage

@@ -61,7 +61,7 @@ class Launches:
         gpus.monitor.launch(stream, operator, unique(accesses), site, context)
         self._runtime.name_findings()
 
-    def host_touch(self, operator: str, tensors: TensorArguments) -> None:
+    def host_access(self, operator: str, tensors: TensorArguments) -> None:
         """Report host accesses to tensors that a stream may be using."""
         accesses: list[Access] = []
         for tensor, argument in tensors:
@@ -70,17 +70,17 @@ class Launches:
         if accesses:
             self._memory.flush()
             if self._runtime.deferral is not None:
-                self._runtime.deferral.host_gets([tensor for tensor, argument in tensors if not argument.is_write])
+                self._runtime.deferral.host_reads([tensor for tensor, argument in tensors if not argument.is_write])
             self._gpus.monitor.host_access(operator, accesses, self._gpus.site())
             self._runtime.name_findings()
 
     def host_read(self, operator: str, tensor: torch.Tensor) -> None:
         """Report a host read of a tensor that a stream may be using."""
-        self.host_touch(operator, [(tensor, _READ)])
+        self.host_access(operator, [(tensor, _READ)])
 
     def host_write(self, operator: str, tensor: torch.Tensor) -> None:
         """Report a host write to a tensor that a stream may be using."""
-        self.host_touch(operator, [(tensor, _WRITE)])
+        self.host_access(operator, [(tensor, _WRITE)])
 
 
 _READ = Argument(0, "self", is_list=False, is_write=False, is_read=True)

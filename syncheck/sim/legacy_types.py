@@ -23,7 +23,7 @@ _NAMES = {
 }
 
 
-class _OldType(type):
+class _LegacyType(type):
     """Metaclass of the legacy tensor types."""
 
     dtype: torch.dtype
@@ -54,7 +54,7 @@ class LegacyTypes:
             original = getattr(torch, name)
             for owner, is_cuda in ((torch, False), (module(), True)):
                 members = {"dtype": dtype, "is_cuda": is_cuda, "original": original, "__module__": owner.__name__}
-                self._patches.set(owner, name, _OldType(name, (), members))
+                self._patches.set(owner, name, _LegacyType(name, (), members))
         replace_method(self._patches, "type", lambda original: lambda t, *a, **k: _type(original, t, *a, **k))
         set_default = torch.set_default_tensor_type
 

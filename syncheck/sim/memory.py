@@ -171,8 +171,8 @@ class Memory:
         n_bytes = storage.nbytes()
         with self._gpus.lock:
             self.flush()
-            if device != HOST_DEVICE and not self._gpus.devices[device].has_room(n_bytes):
-                raise self.refused(device, n_bytes)
+            if device != HOST_DEVICE and not self._gpus.devices[device].can_allocate(n_bytes):
+                raise self.fail_allocation(device, n_bytes)
             key = storage_key(storage)
             allocation = Allocation(self._gpus.next_allocation(), device, n_bytes, pinned)
             reference = _StorageRef(storage, self._on_death)
@@ -183,14 +183,14 @@ class Memory:
             allocation.address = self._gpu_trace.allocated(storage)
         return allocation
 
-    def refused(self, device: int, n_bytes: int) -> torch.OutOfMemoryError:
+    def fail_allocation(self, device: int, n_bytes: int) -> torch.OutOfMemoryError:
         """Call the program's out-of-memory observers and return torch's out-of-memory error.
 
         Source:
             c10/cuda/CUDACachingAllocator.cpp, `malloc`.
         """
         virtual = self._gpus.devices[device]
-        virtual.memory.n_refused += 1
+        virtual.memory.n_failed += 1
         in_use = virtual.memory.current
         for observe in self.observers:
             observe(device, n_bytes, in_use, TOTAL_MEMORY - in_use)
@@ -366,4 +366,4 @@ def parts_of_sparse(tensor: torch.Tensor) -> list[torch.Tensor]:
     """
     if parts := sparse_parts(tensor):
         return parts
-    raise NotSimulatedError(f"a tensor of layout {tensor.layout}", "use dense tensors, or run on a real GPU")
+    raise NotSimulatedError(f"a tensor of layout {tensor.layout}", "use dense tensors instead")

@@ -12,7 +12,7 @@ _SMALL = 1 << 20
 _POOLS = ("all", "small_pool", "large_pool")
 _BYTES = ("allocated_bytes", "reserved_bytes", "active_bytes")
 _COUNTS = ("allocation", "segment", "active")
-_MOST_NOTED = 4096
+_MAX_NOTED = 4096
 _NEVER = ("inactive_split", "inactive_split_bytes")
 
 
@@ -79,12 +79,12 @@ class MemoryCounters:
     Attributes:
         current: number of allocated bytes.
         n_emptied: number of calls that empty the cache, which a real GPU has.
-        n_refused: number of failed allocations.
+        n_failed: number of failed allocations.
     """
 
     current: int = 0
     n_emptied: int = 0
-    n_refused: int = 0
+    n_failed: int = 0
     _n_bytes: dict[str, Stat] = field(default_factory=_by_pool)  # bytes of blocks
     _requested: dict[str, Stat] = field(default_factory=_by_pool)  # requested bytes
     _blocks: dict[str, Stat] = field(default_factory=_by_pool)
@@ -102,7 +102,7 @@ class MemoryCounters:
         if requested:
             self.current += -(-requested // _ROUND) * _ROUND
             self._log.append(requested)
-            if len(self._log) > _MOST_NOTED:
+            if len(self._log) > _MAX_NOTED:
                 self._count()
 
     def free(self, requested: int) -> None:
@@ -125,11 +125,11 @@ class MemoryCounters:
 
     def _add(self, requests: list[int], pools: list[str]) -> None:
         sizes = _Changes.of([-(-n // _ROUND) * _ROUND if n > 0 else n // _ROUND * _ROUND for n in requests])
-        asked = _Changes.of(requests)
+        requested = _Changes.of(requests)
         blocks = _Changes.of([1 if requested > 0 else -1 for requested in requests])
         for pool in pools:
             self._n_bytes[pool].add(sizes)
-            self._requested[pool].add(asked)
+            self._requested[pool].add(requested)
             self._blocks[pool].add(blocks)
 
     def reset_peak(self) -> None:
@@ -141,7 +141,7 @@ class MemoryCounters:
         """Reset the accumulated counts."""
         for stat in self._stats():
             stat.allocated = stat.freed = 0
-        self.n_emptied = self.n_refused = 0
+        self.n_emptied = self.n_failed = 0
 
     def _stats(self) -> list[Stat]:
         self._count()
@@ -158,8 +158,8 @@ class MemoryCounters:
         blocks = self._blocks["all"]
         figures |= {name: Stat().as_dict() for name in ("oversize_allocations", "oversize_segments")}
         return figures | {
-            "num_alloc_retries": self.n_refused,
-            "num_ooms": self.n_refused,
+            "num_alloc_retries": self.n_failed,
+            "num_ooms": self.n_failed,
             "num_sync_all_streams": self.n_emptied,
             "num_device_alloc": blocks.allocated,
             "num_device_free": blocks.freed,

@@ -25,9 +25,9 @@ from syncheck.instrument.torch_internals import (
     is_composite,
     is_of_nested,
     is_traced,
+    overrides_dispatch,
     python_kernel,
     run_parts,
-    takes_apart,
 )
 from syncheck.sim import fake_tensors
 from syncheck.sim.device_kind import is_on_gpu, simulated
@@ -75,10 +75,10 @@ class SimulatorMode(TorchDispatchMode):  # type: ignore[no-untyped-call]  # torc
     def _dispatch(self, func: Any, types: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         """Run an operator that the fast path does not handle: see `__torch_dispatch__`."""
         if func.__class__ is not OpOverload and isinstance(func, HigherOrderOperator):
-            return self._take_apart(func, args, kwargs)
-        if fake_tensors.are_made() or any(issubclass(kind, OF_MODES) for kind in types):
+            return self._run_in_parts(func, args, kwargs)
+        if fake_tensors.is_active() or any(issubclass(kind, OF_MODES) for kind in types):
             return func(*args, **kwargs)  # fake tensors have no memory, even on a GPU; others go to the mode below
-        if not self._plain_types.issuperset(types) and any(takes_apart(kind) for kind in types):
+        if not self._plain_types.issuperset(types) and any(overrides_dispatch(kind) for kind in types):
             return NotImplemented
         if is_traced_in_parts(func):
             with self:
@@ -97,7 +97,7 @@ class SimulatorMode(TorchDispatchMode):  # type: ignore[no-untyped-call]  # torc
         With autograd, torch decomposes its own operators before they get here (torch/_ops.py, `OpOverload.decompose`).
         """
         parts: Callable[[tuple[Any, ...], dict[str, Any]], Any] | None = None
-        if self._dispatcher.is_whole(func):
+        if self._dispatcher.runs_undecomposed(func):
             pass
         elif is_composite(func):
             parts = partial(run_parts, func)
@@ -109,7 +109,7 @@ class SimulatorMode(TorchDispatchMode):  # type: ignore[no-untyped-call]  # torc
             self._dispatcher.add_ordinary(func)
         return parts
 
-    def _take_apart(self, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    def _run_in_parts(self, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         """Run a higher-order operator in parts, so that its component operators are intercepted.
 
         Raises:
@@ -117,10 +117,8 @@ class SimulatorMode(TorchDispatchMode):  # type: ignore[no-untyped-call]  # torc
 
         Source:
             torch/_higher_order_ops: each has an implementation in terms of operators. `cond`, `while_loop` and
-            operators
-            that only call a function must not be run inside a mode. torch/_prims/rng_prims.py: operators that draw
-            random
-            numbers choose an implementation by device.
+            operators that only call a function must not be run inside a mode. torch/_prims/rng_prims.py: operators that
+            draw random numbers choose an implementation by device.
         """
         if is_traced():
             return func(*args, **kwargs)  # to the mode below

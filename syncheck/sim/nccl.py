@@ -32,7 +32,7 @@ def _install_other_waits(distributed: Distributed, patches: Patches) -> None:
     """Patch the calls other than collectives that wait for other ranks or leave the group."""
     store = c10d.Store
     for name in ("wait", "get"):
-        patches.set(store, name, _settling(distributed, getattr(store, name), f"a store's `{name}`"))
+        patches.set(store, name, _with_collectives_begun(distributed, getattr(store, name), f"a store's `{name}`"))
     original = c10d.destroy_process_group
 
     @wraps(original)
@@ -43,10 +43,10 @@ def _install_other_waits(distributed: Distributed, patches: Patches) -> None:
     patches.everywhere({original: destroy_process_group})
 
 
-def _settling(distributed: Distributed, original: Any, what: str) -> Any:
+def _with_collectives_begun(distributed: Distributed, original: Any, what: str) -> Any:
     @wraps(original)
     def call(*args: Any, **kwargs: Any) -> Any:
-        distributed.settle(what)
+        distributed.begin_pending(what)
         return original(*args, **kwargs)
 
     return call
@@ -56,16 +56,16 @@ def _install_waits(distributed: Distributed, work_class: Any, patches: Patches) 
     def waiting(original: Any) -> Any:
         @wraps(original)
         def wait(self: Any, *args: Any, **kwargs: Any) -> Any:
-            distributed.about_to_wait(self)
+            distributed.before_wait(self)
             # hide gloo's own copies
-            with distributed.unseen(), watchdog.waiting("the wait for a collective", distributed.group_of(self)):
+            with distributed.unobserved(), watchdog.waiting("the wait for a collective", distributed.group_of(self)):
                 # when repeated, gloo waits for another message, but NCCL for the same event: `WorkNCCL::wait` in
                 # ProcessGroupNCCL.cpp
                 is_again = original is original_wait and distributed.is_awaited(self)
                 result = is_again or original(self, *args, **kwargs)
-            for work in distributed.with_its_like(self):
+            for work in distributed.coalesced_siblings(self):
                 wait(work)
-            distributed.waited(self, is_blocking=makes_host_wait(args, kwargs))
+            distributed.handle_wait(self, is_blocking=makes_host_wait(args, kwargs))
             return result
 
         return wait
@@ -79,7 +79,7 @@ def _install_waits(distributed: Distributed, work_class: Any, patches: Patches) 
 
     @wraps(original_future)
     def get_future(self: Any) -> Any:
-        with distributed.unseen():
+        with distributed.unobserved():
             future = original_future(self)
         distributed.future(self, future)
         return future
@@ -102,7 +102,7 @@ def _install_reducer(distributed: Distributed, patches: Patches) -> None:
     @wraps(original)
     def run(self: Any, bucket: Any) -> Any:
         future = original(self, bucket)
-        distributed.future_of_reducer(future)
+        distributed.note_reducer_future(future)
         return future
 
     patches.set(Reducer, "_run_allreduce_hook", run)
@@ -110,7 +110,7 @@ def _install_reducer(distributed: Distributed, patches: Patches) -> None:
 
     @wraps(original_hook)
     def run_hook(self: Any, bucket: Any) -> Any:
-        return distributed.futures.by_hook(partial(original_hook, self, bucket))
+        return distributed.futures.run_comm_hook(partial(original_hook, self, bucket))
 
     patches.set(Reducer, "_run_comm_hook", run_hook)
 
@@ -134,7 +134,7 @@ def _install_groups(distributed: Distributed, c10d: Any, patches: Patches) -> No
 
     @wraps(original_new)
     def new_group(ranks: Any = None, timeout: Any = None, backend: Any = None, *args: Any, **kwargs: Any) -> Any:
-        distributed.settle("new_group")
+        distributed.begin_pending("new_group")
         wanted = get_backend() if backend is None else backend
         if not _is_nccl(wanted):
             return original_new(ranks, timeout, backend, *args, **kwargs)

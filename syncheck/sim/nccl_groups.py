@@ -54,7 +54,7 @@ class NcclGroups:
         """
         gpus, name = None, simulated().communication
         if is_mixed(backend):
-            gpus, name = _beside(group), str(backend).lower()
+            gpus, name = _gpu_group(group), str(backend).lower()
             c10d._world.pg_backend_config[group] = name
         self._by_name[str(group.group_name)] = _Group(name, gpus, is_bound)
 
@@ -82,7 +82,7 @@ class NcclGroups:
         return str(group.gpus.group_name) if is_name else group.gpus.boxed()
 
 
-def _beside(group: Any) -> Any:
+def _gpu_group(group: Any) -> Any:
     """Return a group of the same ranks with separate connections."""
     name = f"{group.group_name} on GPUs"
     store = c10d.PrefixStore(f"{name}/", c10d._world.pg_map[group][1])

@@ -20,7 +20,7 @@ from syncheck.instrument.torch_internals import (
 
 _AUTOGRAD = C.DispatchKey.AutogradFunctionality
 _LEAF = (1 << 64) - 1  # sequence number of AccumulateGrad nodes
-_MOST_STEPS = 32
+_MAX_STEPS = 32
 """Limit on the nodes visited to find a path between two. Longer paths contain nodes that launch something."""
 
 
@@ -55,14 +55,14 @@ class ThreadLog:
 
 def leads_to(start: Any, node: Any) -> bool:
     """Return whether there is a path from one node to another in the backward graph. Only a few steps are searched."""
-    seen, front = {start}, [start]
-    while front and len(seen) < _MOST_STEPS:
-        for follower, _ in front.pop().next_functions:
+    seen, frontier = {start}, [start]
+    while frontier and len(seen) < _MAX_STEPS:
+        for follower, _ in frontier.pop().next_functions:
             if follower is node:
                 return True
             if follower is not None and follower not in seen and not is_leaf(follower):
                 seen.add(follower)
-                front.append(follower)
+                frontier.append(follower)
     return False
 
 

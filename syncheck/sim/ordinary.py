@@ -14,8 +14,8 @@ from syncheck.instrument.torch_internals import schema_of, storage_key
 from syncheck.semantics.copies import HOST_DEVICE
 from syncheck.semantics.operators import HOST_OUTPUTS, ROWS
 from syncheck.sim.autograd import Backward
-from syncheck.sim.compute import Compute, is_of_cpu
-from syncheck.sim.cuda_kernels import OF_GPUS
+from syncheck.sim.compute import Compute, is_cpu_limitation
+from syncheck.sim.cuda_kernels import GPU_ONLY
 from syncheck.sim.launches import Launches
 from syncheck.sim.memory import parts_of_sparse
 from syncheck.sim.placement import Placement
@@ -70,7 +70,7 @@ class Shortcut:
             or plan.effect is not None
             or plan.base in ROWS
             or plan.base in HOST_OUTPUTS
-            or plan.name in OF_GPUS
+            or plan.name in GPU_ONLY
         )
         aliases = [r.alias_info for r in schema.returns]
         self.is_view = not plan.touches and bool(aliases) and all(a is not None and not a.is_write for a in aliases)
@@ -176,20 +176,20 @@ class OrdinaryOperators:
         try:
             result = shortcut.call(*args, **kwargs)
         except RuntimeError as error:
-            if not is_of_cpu(error):
+            if not is_cpu_limitation(error):
                 raise
-            result = self._compute.instead(error, shortcut.func, shortcut.plan, args, kwargs, device)
+            result = self._compute.retry_in_wider_type(error, shortcut.func, shortcut.plan, args, kwargs, device)
         if not shortcut.is_view:
             self._report(shortcut.plan, result, device, stream, accesses)
         if backward.has_several_threads or backward.local.log is None:
-            backward.note_made(result)
+            backward.note_results(result)
         return result
 
     def _follow(self, shortcut: Shortcut, args: tuple[Any, ...], kwargs: dict[str, Any], device: int) -> None:
         """Update the autograd state before an operator runs."""
         if shortcut.is_addition:
             self._backward.wait_for_other_gradients(device)
-        if self._backward.notes_leaves:
+        if self._backward.records_leaves:
             for tensor, _ in tensors_of(shortcut.plan, args, kwargs):
                 self._backward.note_leaf(tensor)
 

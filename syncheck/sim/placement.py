@@ -55,13 +55,13 @@ class Placement:
         for tensor, _ in tensors:
             device = self._memory.device(tensor)
             if device == HOST_DEVICE:
-                host = host or _counts(plan, tensor)
+                host = host or _restricts_device(plan, tensor)
             elif found == HOST_DEVICE:
                 found = device
             elif device != found:
                 clash = True
         if (clash or (host and found != HOST_DEVICE)) and plan.base not in TAKE_ANY_DEVICE:
-            found = self._settle(plan, tensors, found, clash=clash)
+            found = self._resolve_devices(plan, tensors, found, clash=clash)
         if tensors:
             self.last_device = found
         return found
@@ -75,7 +75,7 @@ class Placement:
 
     # -- tensors created by C++ code
 
-    def note_made(self, plan: Plan, tensors: TensorArguments, kwargs: dict[str, Any], result: Any) -> None:
+    def note_results(self, plan: Plan, tensors: TensorArguments, kwargs: dict[str, Any], result: Any) -> None:
         """After an operator ran on the host, remember results that C++ code created with the options of a tensor.
 
         Python calls always pass `pin_memory`. C++ code that copies the options of a tensor does not.
@@ -125,25 +125,25 @@ class Placement:
         self._memory.place(tensor, device, self._gpus.site())
         return True
 
-    def _settle(self, plan: Plan, tensors: TensorArguments, found: int, *, clash: bool) -> int:
+    def _resolve_devices(self, plan: Plan, tensors: TensorArguments, found: int, *, clash: bool) -> int:
         """Resolve several devices: move tensors created by C++ code to the others' device, or raise torch's error."""
         if not clash and plan.base in TAKE_HOST_TENSORS:
             if plan.base in INDEXING and self._memory.device(tensors[0][0]) == HOST_DEVICE:
                 raise misplaced_index("cpu")
             return found
         made = [tensor for tensor, _ in tensors if self._is_made(tensor)]
-        sure = {self._memory.device(t) for t, _ in tensors if not self._is_made(t) and self._decides(plan, t)}
-        if not made or len(sure) != 1:
-            raise self._mixed(plan, tensors, found)
-        device = sure.pop()
+        certain = {self._memory.device(t) for t, _ in tensors if not self._is_made(t) and self._decides(plan, t)}
+        if not made or len(certain) != 1:
+            raise self._mixed_devices(plan, tensors, found)
+        device = certain.pop()
         for tensor in made:
             self._memory.place(tensor, device, self._gpus.site())
         return device
 
     def _decides(self, plan: Plan, tensor: torch.Tensor) -> bool:
-        return self._memory.device(tensor) != HOST_DEVICE or _counts(plan, tensor)
+        return self._memory.device(tensor) != HOST_DEVICE or _restricts_device(plan, tensor)
 
-    def _mixed(self, plan: Plan, tensors: TensorArguments, found: int) -> RuntimeError:
+    def _mixed_devices(self, plan: Plan, tensors: TensorArguments, found: int) -> RuntimeError:
         devices = [self._memory.device(t) for t, _ in tensors if self._decides(plan, t)]
         other = next(device for device in devices if device != found)
         if plan.base in INDEXING:
@@ -151,6 +151,6 @@ class Placement:
         return mixed_devices(str(gpu(found)), "cpu" if other == HOST_DEVICE else str(gpu(other)))
 
 
-def _counts(plan: Plan, tensor: torch.Tensor) -> bool:
+def _restricts_device(plan: Plan, tensor: torch.Tensor) -> bool:
     """Return whether a host tensor is more than a number. A number can be combined with tensors of any device."""
     return (bool(tensor.dim()) or plan.base in TAKE_NO_NUMBERS) and raw_device(tensor).type == "cpu"

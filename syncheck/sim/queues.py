@@ -103,7 +103,7 @@ class Queues:
         """Record that a launch on a free stream has run immediately."""
         self._submitted[stream] += 1
         self._done[stream] += 1
-        self._has_run(self.next_launch(stream))
+        self._note_launch_ran(self.next_launch(stream))
 
     def mark(self, stream: StreamId) -> Marker:
         """Return a marker for everything submitted to a stream so far."""
@@ -124,9 +124,9 @@ class Queues:
 
     # -- running
 
-    def host_steps(self) -> None:
+    def host_submitted(self) -> None:
         """Advance the policy after the host has submitted something, and run the entries that may run."""
-        self._policy.host_steps()
+        self._policy.host_submitted()
         self.pump()
 
     def pump(self) -> None:
@@ -170,9 +170,9 @@ class Queues:
             finally:
                 self._is_running = was_running
         if entry.is_launch:
-            self._has_run(entry.launch)
+            self._note_launch_ran(entry.launch)
 
-    def _has_run(self, launch: LaunchId) -> None:
+    def _note_launch_ran(self, launch: LaunchId) -> None:
         if launch in self._watched:
             self.executed.append(launch)
-        self._policy.has_run(launch)
+        self._policy.launch_ran(launch)

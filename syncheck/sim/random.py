@@ -122,7 +122,7 @@ class DeviceGenerator(RawGenerator):
         """Seed the generator for an operator that draws about `n_numbers` numbers, and advance it afterwards."""
         with _drawing:
             state = self.state
-            RawGenerator.manual_seed(self, _mixed(state.seed, state.offset))
+            RawGenerator.manual_seed(self, _mix(state.seed, state.offset))
             yield self
             self.skip(n_numbers)
 
@@ -160,7 +160,7 @@ class Random:
                 cpu.set_state(saved)
 
 
-def _mixed(seed: int, offset: int) -> int:
+def _mix(seed: int, offset: int) -> int:
     """Combine a seed and an offset into one number. Similar inputs give dissimilar results.
 
     Source:
@@ -194,16 +194,16 @@ def device_generator(generator: Any) -> DeviceGenerator | None:
     return None if generator is None else _by_address.get(address_of(generator))
 
 
-def keep_generators() -> Callable[[], None]:
+def save_generators() -> Callable[[], None]:
     """Return a function that restores the current state of all generators of virtual devices."""
     states = {generator.state for generator in list(_by_address.values())}
     kept = [(state, state.seed, state.offset) for state in states]
 
-    def put_back() -> None:
+    def restore() -> None:
         for state, seed, offset in kept:
             state.seed, state.offset = seed, offset
 
-    return put_back
+    return restore
 
 
 class _AnyGenerator(type(RawGenerator)):  # type: ignore[misc]  # the metaclass of a C type

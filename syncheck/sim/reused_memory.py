@@ -28,9 +28,9 @@ class ReusedMemory:
         self._kept = kept
         self._queues = queues
 
-    def give_new(self, tensor: torch.Tensor, device: int, stream: StreamId) -> None:
+    def assign_memory(self, tensor: torch.Tensor, device: int, stream: StreamId) -> None:
         """Give a new tensor without values freed memory, or fill its own memory with recognizable values."""
-        if not self.give(tensor, device, stream, is_filled=False):
+        if not self.reuse_freed(tensor, device, stream, is_filled=False):
             self.fill(tensor)
 
     def fill(self, tensor: torch.Tensor) -> None:
@@ -38,7 +38,7 @@ class ReusedMemory:
         with self._runtime.unmonitored():
             overwrite(whole_of(tensor.untyped_storage()), tensor.dtype)
 
-    def give(self, tensor: torch.Tensor, device: int, stream: StreamId, *, is_filled: bool) -> bool:
+    def reuse_freed(self, tensor: torch.Tensor, device: int, stream: StreamId, *, is_filled: bool) -> bool:
         """Give a new tensor freed memory on which work is pending, and return whether there was any.
 
         Other such memory that it could have been given is overwritten on the same stream.
@@ -69,6 +69,6 @@ class ReusedMemory:
         def run() -> None:
             with self._runtime.unmonitored():
                 overwrite(kept.whole, kept.dtype)
-                self._kept.let_go(operand)
+                self._kept.release(operand)
 
         self._queues.put(stream, run, is_launch=False)

@@ -8,9 +8,9 @@ import torch
 
 from syncheck.semantics.operators import ELEMENTWISE, ROWS
 
-_MOST_VALUES = 1 << 14
+_MAX_VALUES = 1 << 14
 """Limit on the size of an index. Longer indices are not analyzed, and any row may be accessed."""
-_MOST_BLOCKS = 64
+_MAX_BLOCKS = 64
 """Limit on the blocks of one access. Beyond it, the closest blocks are merged, including the gaps between them."""
 
 
@@ -22,7 +22,7 @@ class Block(NamedTuple):
     strides: tuple[int, ...]
 
 
-class Picks(NamedTuple):
+class Selection(NamedTuple):
     """An index into some dimensions of a tensor.
 
     Attributes:
@@ -36,21 +36,21 @@ class Picks(NamedTuple):
     sizes: Sequence[int]
 
 
-def blocks_of(tensor: torch.Tensor, picks: Picks) -> list[Block] | None:
+def blocks_of(tensor: torch.Tensor, selection: Selection) -> list[Block] | None:
     """Return the blocks of a tensor that an index selects, or None if there are too many.
 
     Called while torch's operators are not observed.
     """
-    if sum(index.numel() for index in picks.indices) > _MOST_VALUES:
+    if sum(index.numel() for index in selection.indices) > _MAX_VALUES:
         return None
     offsets = torch.zeros((), dtype=torch.int64)
-    for dim, index in zip(picks.dims, picks.indices, strict=True):
+    for dim, index in zip(selection.dims, selection.indices, strict=True):
         positions = index.to(torch.int64)
         offsets = offsets + torch.where(positions < 0, positions + tensor.size(dim), positions) * tensor.stride(dim)
-    rest = [dim for dim in range(tensor.dim()) if dim not in picks.dims]
-    sizes, strides = tuple(picks.sizes[dim] for dim in rest), tuple(tensor.stride(dim) for dim in rest)
-    step = max(1, tensor.stride(picks.dims[-1]))
-    runs = _joined(list(_runs(torch.unique(offsets).tolist(), step)), step)
+    rest = [dim for dim in range(tensor.dim()) if dim not in selection.dims]
+    sizes, strides = tuple(selection.sizes[dim] for dim in rest), tuple(tensor.stride(dim) for dim in rest)
+    step = max(1, tensor.stride(selection.dims[-1]))
+    runs = _merged_runs(list(_runs(torch.unique(offsets).tolist(), step)), step)
     begin = int(tensor.storage_offset())
     return [
         Block(begin + start, (count, *sizes), (step, *strides))
@@ -59,7 +59,7 @@ def blocks_of(tensor: torch.Tensor, picks: Picks) -> list[Block] | None:
     ]
 
 
-def picks_of(base: str, tensor: torch.Tensor, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Picks | None:
+def selection_of(base: str, tensor: torch.Tensor, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Selection | None:
     """Return the part of an operator's first tensor that its index selects, or None if it accesses the whole tensor.
 
     Called while torch's operators are not observed.
@@ -75,17 +75,17 @@ def picks_of(base: str, tensor: torch.Tensor, args: Sequence[Any], kwargs: Mappi
     dim_position, position = ROWS[base]
     index = args[position] if position < len(args) else kwargs.get("index", kwargs.get("indices"))
     if isinstance(index, list | tuple):
-        return _several(tensor, index)
+        return _multi_index(tensor, index)
     if not isinstance(index, torch.Tensor):
         return None
     dim = 0 if dim_position is None else int(args[dim_position] if dim_position < len(args) else kwargs["dim"])
     dim %= tensor.dim()
     is_elementwise = base in ELEMENTWISE and index.dim() == tensor.dim()
     sizes = [min(pair) for pair in zip(tensor.shape, index.shape, strict=True)] if is_elementwise else tensor.shape
-    return Picks([dim], [index], sizes)
+    return Selection([dim], [index], sizes)
 
 
-def _several(tensor: torch.Tensor, given: Sequence[torch.Tensor | None]) -> Picks | None:
+def _multi_index(tensor: torch.Tensor, given: Sequence[torch.Tensor | None]) -> Selection | None:
     """Parse an index like `tensor[i, :, j]`. A mask stands for the positions where it is true."""
     dims: list[int] = []
     indices: list[torch.Tensor] = []
@@ -99,7 +99,7 @@ def _several(tensor: torch.Tensor, given: Sequence[torch.Tensor | None]) -> Pick
         indices += parts
         dims += range(dim, dim + len(parts))
         dim += len(parts)
-    return Picks(dims, indices, tensor.shape) if dims else None
+    return Selection(dims, indices, tensor.shape) if dims else None
 
 
 def _runs(offsets: list[int], step: int) -> Iterator[tuple[int, int]]:
@@ -116,12 +116,12 @@ def _runs(offsets: list[int], step: int) -> Iterator[tuple[int, int]]:
         yield first, count
 
 
-def _joined(runs: list[tuple[int, int]], step: int) -> list[tuple[int, int]]:
-    """Merge the runs with the smallest gaps until there are at most `_MOST_BLOCKS`."""
-    if len(runs) <= _MOST_BLOCKS:
+def _merged_runs(runs: list[tuple[int, int]], step: int) -> list[tuple[int, int]]:
+    """Merge the runs with the smallest gaps until there are at most `_MAX_BLOCKS`."""
+    if len(runs) <= _MAX_BLOCKS:
         return runs
     gaps = [after[0] - before[0] - before[1] * step for before, after in pairwise(runs)]
-    largest = sorted(range(len(gaps)), key=gaps.__getitem__)[1 - _MOST_BLOCKS :]
+    largest = sorted(range(len(gaps)), key=gaps.__getitem__)[1 - _MAX_BLOCKS :]
     joined, begin = [], 0
     for end in [*sorted(largest), len(runs) - 1]:
         first, (last, count) = runs[begin][0], runs[end]

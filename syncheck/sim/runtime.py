@@ -58,7 +58,7 @@ class StreamObject(Protocol):
         ...
 
 
-class Postponing(Protocol):
+class OperatorScheduler(Protocol):
     """Interface of the component that runs operators under a schedule: `syncheck.sim.deferral.Deferral`."""
 
     def replay(self, graph: GraphId, steps: Sequence[Callable[[], None]], used: Sequence[torch.Tensor]) -> None:
@@ -70,7 +70,7 @@ class Postponing(Protocol):
     def before_resize(self, storage: torch.UntypedStorage) -> None:
         """Prepare for a storage whose memory is about to be replaced."""
 
-    def host_gets(self, tensors: Sequence[torch.Tensor]) -> None:
+    def host_reads(self, tensors: Sequence[torch.Tensor]) -> None:
         """Prepare for the host reading the values of tensors."""
 
 
@@ -105,7 +105,7 @@ class Runtime:
         n_captures: number of graph captures begun so far.
         before_call: callbacks that run before a call of the program takes effect. They report pending frees and update
             the stream of the running autograd node.
-        on_refused_capture: callbacks that run when a capture makes a call fail.
+        on_rejected_call: callbacks that run when a capture makes a call fail.
         sync_debug: the action that the program has chosen for operators that make the host wait.
         deferral: runs operators under a schedule; None if each runs immediately.
 
@@ -138,13 +138,13 @@ class Runtime:
         self.is_capturing = False
         self.n_captures = 0
         self.before_call: list[Callable[[], None]] = [self.memory.flush]
-        self.on_refused_capture: list[Callable[[], None]] = []
+        self.on_rejected_call: list[Callable[[], None]] = []
         self.sync_debug = SyncDebug()
-        self.deferral: Postponing | None = None
+        self.deferral: OperatorScheduler | None = None
         self._findings = findings
         self._namer = Namer(lambda: self.gpus.monitor, sites, self, after_finding)
-        self._asked: set[tuple[NamedKind, int]] = set()
-        self.gpus.guarded.followers.append(self._forget_questions)
+        self._queried: set[tuple[NamedKind, int]] = set()
+        self.gpus.guarded.followers.append(self._forget_queries)
 
     def activate(self) -> None:
         """Make this the runtime of the process."""
@@ -254,16 +254,16 @@ class Runtime:
 
     def on_finalize(self, thing: Any, kind: ObjectKind, ident: EventId) -> None:
         """Report the destruction of a stream or event object when it happens."""
-        weakref.finalize(thing, self._gone, kind, ident).atexit = False
+        weakref.finalize(thing, self._object_destroyed, kind, ident).atexit = False
 
-    def _gone(self, kind: ObjectKind, ident: EventId) -> None:
+    def _object_destroyed(self, kind: ObjectKind, ident: EventId) -> None:
         if _Active.runtime is not self:
             return
         monitor = self.gpus.monitor
         if isinstance(monitor, LockedMonitor):  # a forked child reports nothing
             monitor.later("object_destroyed", kind, ident)
             if kind is ObjectKind.TIMING_EVENT:
-                self.gpu_trace.event_gone(ident)
+                self.gpu_trace.event_destroyed(ident)
                 monitor.later("drop_event", ident)
 
     # -- host waits
@@ -275,16 +275,16 @@ class Runtime:
         """
         self.enter()
         gpus = self.gpus
-        self.refuse_any_capture(f"{kind.capitalize()}.query()")
+        self.reject_during_capture(f"{kind.capitalize()}.query()")
         if gpus.monitor.is_pending(kind, ident):
             key = (kind, ident)
-            if key not in self._asked and not (event is not None and event.queried):
+            if key not in self._queried and not (event is not None and event.queried):
                 if event is not None:
                     event.queried = True
                 else:
-                    self._asked.add(key)
+                    self._queried.add(key)
                 return False
-            self._asked.discard(key)
+            self._queried.discard(key)
         site = gpus.site()
         with self.gpu_trace.silent():
             if kind is NamedKind.EVENT:
@@ -293,12 +293,12 @@ class Runtime:
                 gpus.monitor.sync_stream(StreamId(ident), site, explicit=False)
         return True
 
-    def _forget_questions(self, name: str, args: tuple[Any, ...]) -> None:
+    def _forget_queries(self, name: str, args: tuple[Any, ...]) -> None:
         """After a host wait, forget queries about completed work: new work is again first reported as pending."""
         del args
-        if self._asked and name.startswith("sync_"):
+        if self._queried and name.startswith("sync_"):
             pending = self.gpus.monitor.is_pending
-            self._asked = {(kind, ident) for kind, ident in self._asked if pending(kind, ident)}
+            self._queried = {(kind, ident) for kind, ident in self._queried if pending(kind, ident)}
 
     def wait_in_operator(self, stream: StreamId) -> None:
         """Make the host wait for a stream inside an operator.
@@ -314,35 +314,35 @@ class Runtime:
         self.enter()
         index = self.index_of(device)
         self.verify_all_unmodified()
-        self.refuse_any_capture(f"torch.{simulated().name}.synchronize()")
+        self.reject_during_capture(f"torch.{simulated().name}.synchronize()")
         self.gpus.monitor.sync_device(index, self.gpus.site())
 
-    def refuse_in_capture(self, call: str) -> None:
+    def reject_in_capture(self, call: str) -> None:
         """Report a host synchronization during a capture and raise CUDA's error."""
         self.gpus.monitor.sync_in_capture(call, self.gpus.site())
-        for act in self.on_refused_capture:
+        for act in self.on_rejected_call:
             act()
         raise cuda_error("operation not permitted when stream is capturing")
 
-    def refuse_uncaptured(self) -> None:
+    def reject_uncaptured(self) -> None:
         """Invalidate a capture in which a stream would wait for work outside the capture, and raise CUDA's error.
 
         Source:
             CUDA Runtime API, cudaErrorStreamCaptureIsolation (905); CUDA C++ Programming Guide, "Cross-stream
             Dependencies and Events" of stream capture.
         """
-        for act in self.on_refused_capture:
+        for act in self.on_rejected_call:
             act()
         raise cuda_error("dependency created on uncaptured work in another stream")
 
-    def refuse_any_capture(self, call: str) -> None:
+    def reject_during_capture(self, call: str) -> None:
         """Reject a call that is not allowed while any capture is in progress, whatever its stream.
 
         Source:
             CUDA Runtime API, cudaStreamCaptureModeGlobal: potentially unsafe calls are prohibited.
         """
         if self.is_capturing:
-            self.refuse_in_capture(call)
+            self.reject_in_capture(call)
 
     # -- pinned buffers whose address was exported
 

@@ -9,7 +9,7 @@ from syncheck.hb.ids import EventId, StreamId
 
 
 @dataclass(slots=True)
-class Started:
+class StartedCollective:
     """A collective on a communication stream.
 
     Attributes:
@@ -18,7 +18,7 @@ class Started:
         stream: the communication stream.
         tensors: its tensors, kept alive until the program has waited.
         group: the name of its group in the ranks' records.
-        was_asked: whether `is_completed` has already returned False.
+        was_queried: whether `is_completed` has already returned False.
         is_barrier: whether a wait for it makes the host wait.
     """
 
@@ -27,5 +27,5 @@ class Started:
     stream: StreamId
     tensors: list[torch.Tensor]
     group: str
-    was_asked: bool = False
+    was_queried: bool = False
     is_barrier: bool = False

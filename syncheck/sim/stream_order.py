@@ -27,7 +27,7 @@ class StreamOrder:
         self._events: dict[EventId, Marker] = {}
         self._replays: dict[GraphId, Marker] = {}  # the latest replay of each graph
         self._recorded = recorded
-        self._beside: dict[StreamId, list[Marker]] = {}  # work that belongs to a stream but has its own queue
+        self._separate: dict[StreamId, list[Marker]] = {}  # work that belongs to a stream but has its own queue
         self._acts: dict[str, Callable[..., None]] = {
             "launch": self._launch,
             "replay": self._replay,
@@ -65,13 +65,13 @@ class StreamOrder:
             self.queues.pump()
         return bool(markers)
 
-    def add_beside(self, stream: StreamId, marker: Marker) -> None:
+    def add_separate_queue(self, stream: StreamId, marker: Marker) -> None:
         """Associate work in a separate queue with a stream, for host waits for the stream and `record_stream`."""
-        self._beside[stream] = [*self._all_of(stream)[1:], marker]
+        self._separate[stream] = [*self._all_of(stream)[1:], marker]
 
     def _all_of(self, stream: StreamId) -> list[Marker]:
         """Return markers for all work submitted to a stream."""
-        beside = [marker for marker in self._beside.get(stream, ()) if not self.queues.is_done(marker)]
+        beside = [marker for marker in self._separate.get(stream, ()) if not self.queues.is_done(marker)]
         return [self.queues.mark(stream), *beside]
 
     def wait_for_replay(self, graph: GraphId, stream: StreamId) -> None:
@@ -88,7 +88,7 @@ class StreamOrder:
         """Forget an event that has been destroyed."""
         self._events.pop(event, None)
 
-    def remark(self, event: EventId, marker: Marker) -> None:
+    def set_marker(self, event: EventId, marker: Marker) -> None:
         """Make an event stand for other work than everything submitted to its stream so far."""
         self._events[event] = marker
 
@@ -102,12 +102,12 @@ class StreamOrder:
     def _launch(self, stream: StreamId, *_: Any) -> None:
         if not self._gpus.monitor.capturing(stream):
             self.queues.count_launch(stream)
-        self.queues.host_steps()
+        self.queues.host_submitted()
 
     def _replay(self, graph: GraphId, stream: StreamId, *_: Any) -> None:
         self.queues.count_launch(stream)
         self._replays[graph] = self.queues.mark(stream)
-        self.queues.host_steps()
+        self.queues.host_submitted()
 
     def _record(self, event: EventId, stream: StreamId, *_: Any) -> None:
         self.wait_implicitly(stream)

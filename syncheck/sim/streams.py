@@ -8,7 +8,7 @@ from syncheck.hb.ids import LookedUp, NamedKind, ObjectKind, SiteId, StreamId, W
 from syncheck.sim.device_kind import CUDA, gpu, simulated
 from syncheck.sim.events import CudaEvent, SimulatedEvent
 from syncheck.sim.runtime import ProgramObject, Runtime, active
-from syncheck.sim.virtual_gpus import GREATEST_PRIORITY
+from syncheck.sim.virtual_gpus import HIGHEST_PRIORITY
 
 
 class SimulatedStream(ProgramObject):
@@ -110,7 +110,7 @@ class SimulatedStream(ProgramObject):
     @staticmethod
     def priority_range() -> tuple[int, int]:
         """Return the (lowest, highest) priority of the simulated device."""
-        return 0, GREATEST_PRIORITY
+        return 0, HIGHEST_PRIORITY
 
     def is_capturing(self) -> bool:
         """Return whether the stream is being captured into a graph."""
@@ -118,7 +118,7 @@ class SimulatedStream(ProgramObject):
 
     def wait_event(self, event: SimulatedEvent) -> None:
         """Make later work of this stream wait for the event's latest record."""
-        event.be_waited_for(self, WaitCall.STREAM_WAIT_EVENT)
+        event.make_wait(self, WaitCall.STREAM_WAIT_EVENT)
 
     def wait_stream(self, stream: "SimulatedStream") -> None:
         """Make later work of this stream wait for all work already submitted to another stream."""
@@ -128,7 +128,7 @@ class SimulatedStream(ProgramObject):
         # the current stream to compare with: on the waiter's device if the waiter was looked up, else on the other's
         current = gpus.current_stream(self.device_index if self.looked_up else stream.device_index)
         if gpus.monitor.capturing(self._ident) and not gpus.monitor.capturing(stream.ident):
-            self._runtime.refuse_uncaptured()
+            self._runtime.reject_uncaptured()
         gpus.monitor.wait_stream(self._ident, stream.ident, gpus.site(), looked_up, current)
 
     def record_event(self, event: SimulatedEvent | None = None) -> SimulatedEvent:
@@ -147,7 +147,7 @@ class SimulatedStream(ProgramObject):
         gpus = self._runtime.gpus
         self._runtime.enter()
         if gpus.monitor.capturing(self._ident):
-            self._runtime.refuse_in_capture("Stream.synchronize()")
+            self._runtime.reject_in_capture("Stream.synchronize()")
         self._runtime.sync_debug.check()
         gpus.monitor.sync_stream(self._ident, gpus.site(), explicit=True)
 

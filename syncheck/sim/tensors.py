@@ -7,7 +7,7 @@ import torch
 from torch._subclasses.fake_tensor import FakeTensor
 from torch.autograd import forward_ad
 
-from syncheck.instrument.methods import after_asking, overridable, replace_method, replace_property
+from syncheck.instrument.methods import after_overrides, overridable, replace_method, replace_property
 from syncheck.instrument.patching import Patches
 from syncheck.instrument.torch_internals import NUMBERS, SPARSE, C, functorch, nn_module, sparse_parts
 from syncheck.semantics.copies import HOST_DEVICE
@@ -47,7 +47,7 @@ class TensorShim:
         found: Any = raw_device(tensor)
         if not isinstance(found, torch.device) or found.type != "cpu":  # a subclass may return anything
             return found  # type: ignore[no-any-return]  # see above
-        with after_asking(tensor):
+        with after_overrides(tensor):
             return self._simulated_device(tensor, found)
 
     def _simulated_device(self, tensor: torch.Tensor, found: torch.device) -> torch.device:
@@ -116,12 +116,12 @@ class TensorShim:
 
     def move(self, tensor: torch.Tensor, target: int, *, non_blocking: bool, copy: bool, **kwargs: Any) -> torch.Tensor:
         """Return a tensor on another device, with autograd, or the tensor itself if nothing changes."""
-        if isinstance(tensor, FakeTensor) or fake_tensors.are_made():
+        if isinstance(tensor, FakeTensor) or fake_tensors.is_active():
             return self._move_fake(tensor, target, **kwargs)
         here = self.index(tensor)
         dtype = kwargs.get("dtype")
         if here == target:
-            if dtype in {None, tensor.dtype} and not copy and _fits(tensor, kwargs.get("memory_format")):
+            if dtype in {None, tensor.dtype} and not copy and _has_format(tensor, kwargs.get("memory_format")):
                 return tensor
             return self._convert(tensor, copy=copy, **kwargs)
         if tensor.layout in SPARSE:
@@ -188,13 +188,13 @@ class TensorShim:
 
     def copy_(self, original: Any, target: torch.Tensor, src: Any, non_blocking: bool = False) -> torch.Tensor:
         """Simulate `Tensor.copy_`."""
-        return original(target, self._copied(target, src), non_blocking)  # type: ignore[no-any-return]  # torch's own method
+        return original(target, self._copy_value(target, src), non_blocking)  # type: ignore[no-any-return]  # torch's own method
 
     def set_item(self, original: Any, target: torch.Tensor, index: Any, value: Any) -> None:
         """Simulate `target[index] = value`."""
-        original(target, index, self._copied(target, value))
+        original(target, index, self._copy_value(target, value))
 
-    def _copied(self, target: torch.Tensor, source: Any) -> Any:
+    def _copy_value(self, target: torch.Tensor, source: Any) -> Any:
         """Return the value to copy into a tensor. Across devices, wrap it so that its gradient is sent back."""
         if not isinstance(source, torch.Tensor) or not is_differentiated(source):
             return source
@@ -298,7 +298,7 @@ def as_device(device: Any) -> torch.device | None:
     return gpu(device) if isinstance(device, int) else torch.device(device)
 
 
-def _fits(tensor: torch.Tensor, memory_format: Any) -> bool:
+def _has_format(tensor: torch.Tensor, memory_format: Any) -> bool:
     if memory_format in {None, torch.preserve_format}:
         return True
     return tensor.is_contiguous(memory_format=memory_format)

@@ -14,7 +14,7 @@ from syncheck.sim.mode import SimulatorMode
 
 
 @contextmanager
-def below_the_simulator(args: tuple[Any, ...]) -> Iterator[None]:
+def without_simulation(args: tuple[Any, ...]) -> Iterator[None]:
     """Run a branch or loop with these arguments on the CPU alone, without simulation.
 
     Raises:
@@ -22,8 +22,8 @@ def below_the_simulator(args: tuple[Any, ...]) -> Iterator[None]:
     """
     if any(isinstance(leaf, torch.Tensor) and is_on_gpu(leaf) for leaf in tree_leaves(args)):
         raise NotSimulatedError(
-            "torch.cond, or a loop of torch, on a GPU while torch.func transforms it, or it is traced",
-            "transform, or trace, it on the CPU",
+            "torch control flow (torch.cond or a loop) on a GPU inside a torch.func transform or a trace",
+            "transform or trace it on the CPU",
         )
     with without_modes(SimulatorMode):
         yield

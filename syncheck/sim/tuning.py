@@ -12,7 +12,7 @@ import torch.cuda.tunable
 
 from syncheck.instrument.patching import Patches
 from syncheck.instrument.torch_internals import C
-from syncheck.sim.errors import refuse
+from syncheck.sim.errors import not_simulated
 
 WITHOUT_EFFECT: dict[str, Any] = {
     "_cuda_clearCublasWorkspaces": None,
@@ -49,21 +49,21 @@ def install_tuning(patches: Patches) -> None:
     """Accept all tuning settings."""
     for name, answer in _TUNABLE.items():
         if hasattr(torch.cuda.tunable, name):
-            patches.set(torch.cuda.tunable, name, _answering(answer))
+            patches.set(torch.cuda.tunable, name, _returning(answer))
     for name in set(torch.cuda.tunable.__all__) - _TUNABLE.keys():
-        patches.set(torch.cuda.tunable, name, refuse(f"torch.cuda.tunable.{name}()"))
+        patches.set(torch.cuda.tunable, name, not_simulated(f"torch.cuda.tunable.{name}()"))
     for name in ("_accelerator_setAllocatorSettings", "_cuda_cudaCachingAllocator_set_allocator_settings"):
         if hasattr(C, name):
-            patches.set(C, name, _answering(None))
-    patches.set(torch.cuda.memory, "_set_allocator_settings", _answering(None))
-    patches.set(torch.cuda.memory, "_record_memory_history", _answering(None))
+            patches.set(C, name, _returning(None))
+    patches.set(torch.cuda.memory, "_set_allocator_settings", _returning(None))
+    patches.set(torch.cuda.memory, "_record_memory_history", _returning(None))
     patches.set(torch.backends.cuda, "cufft_plan_cache", _PlanCache())
     for library in ("linalg", "blas"):
         _install_choice(library, patches)
     _install_attention(patches)
 
 
-def _answering(answer: Any) -> Callable[..., Any]:
+def _returning(answer: Any) -> Callable[..., Any]:
     return lambda *args, **kwargs: answer
 
 
@@ -82,14 +82,14 @@ def _install_attention(patches: Patches) -> None:
     Source:
         aten/src/ATen/native/transformers/sdp_utils_cpp.cpp, `select_sdp_backend_cpp`: only flash and math.
     """
-    chosen = {name: bool(getattr(C, f"_get_{name}_sdp_enabled")()) for name in ("math", "flash", *_OF_GPUS)}
+    chosen = {name: bool(getattr(C, f"_get_{name}_sdp_enabled")()) for name in ("math", "flash", *_GPU_ONLY)}
     enable_math = C._set_sdp_use_math
 
     def setter(name: str, original: Callable[[bool], None]) -> Callable[[bool], None]:
         def use(enabled: bool) -> None:
             chosen[name] = enabled
             original(enabled)
-            enable_math(chosen["math"] or any(chosen[kernel] for kernel in _OF_GPUS))
+            enable_math(chosen["math"] or any(chosen[kernel] for kernel in _GPU_ONLY))
 
         return use
 
@@ -99,7 +99,7 @@ def _install_attention(patches: Patches) -> None:
     patches.finally_do(lambda: enable_math(chosen["math"]))
 
 
-_OF_GPUS = ("mem_efficient", "cudnn")
+_GPU_ONLY = ("mem_efficient", "cudnn")
 """Kernels of `scaled_dot_product_attention` that do not exist on the CPU."""
 
 

@@ -16,12 +16,12 @@ from syncheck.instrument.methods import overridable
 from syncheck.instrument.patching import Patches
 from syncheck.instrument.torch_internals import C
 from syncheck.sim.device_kind import is_gpu, is_on_gpu, simulated
-from syncheck.sim.errors import NotSimulatedError, refuse
+from syncheck.sim.errors import NotSimulatedError, not_simulated
 from syncheck.sim.tuning import WITHOUT_EFFECT, install_tuning
 
 _CUDA_ONLY = ("_cuda_", "_gds_", "_xpu_")
 """Prefixes of functions that only GPU builds of torch have."""
-EAGER = "torch.compile ran eagerly: the operators were checked, at eager speed"
+EAGER = "torch.compile ran eagerly, at eager speed, so that each operator could be checked"
 
 
 def install_unsupported(note: Callable[[str], None], patches: Patches) -> None:
@@ -107,13 +107,13 @@ def _install_fake_gradients(patches: Patches) -> None:
     export = torch.export.export
 
     @wraps(export)
-    def refuse_or_export(mod: Any, *args: Any, **kwargs: Any) -> Any:
+    def reject_or_export(mod: Any, *args: Any, **kwargs: Any) -> Any:
         for parameter in mod.parameters():  # check here: the compiler would catch a later error as its own
             if is_on_gpu(parameter) and parameter.requires_grad:
                 raise _unsupported_gradient()
         return export(mod, *args, **kwargs)
 
-    patches.set(torch.export, "export", refuse_or_export)
+    patches.set(torch.export, "export", reject_or_export)
     patches.set(FakeTensor, "__new__", staticmethod(new))
     patches.set(FakeTensor, "requires_grad", property(getset.__get__, set_requires_grad))
     patches.set(FakeTensor, "requires_grad_", requires_grad_)
@@ -126,8 +126,8 @@ def _check_fake(tensor: FakeTensor, *, needs_gradient: bool) -> None:
 
 def _unsupported_gradient() -> NotSimulatedError:
     return NotSimulatedError(
-        "a fake tensor of a GPU that needs a gradient (torch.export and AOTAutograd make such)",
-        "export, or trace, the model while it is on the CPU",
+        "a fake GPU tensor that requires a gradient (torch.export and AOTAutograd create them)",
+        "export or trace the model while it is on the CPU",
     )
 
 
@@ -142,7 +142,7 @@ def _missing_function(name: str) -> Any:
     if name in WITHOUT_EFFECT:
         return lambda *args, **kwargs: WITHOUT_EFFECT[name]
     if name.startswith(_CUDA_ONLY):
-        return refuse(f"torch._C.{name}()")
+        return not_simulated(f"torch._C.{name}()")
     raise AttributeError(f"module 'torch._C' has no attribute {name!r}")
 
 

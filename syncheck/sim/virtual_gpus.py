@@ -23,7 +23,7 @@ POOL_SIZE = 32
 
 Source: kStreamsPerPool in c10/cuda/CUDAStream.cpp.
 """
-GREATEST_PRIORITY = -3
+HIGHEST_PRIORITY = -3
 """The highest priority. The lowest is 0.
 
 Source: max_compile_time_stream_priorities in c10/cuda/CUDAStream.h; `getStreamFromPool` clamps smaller numbers to it.
@@ -65,7 +65,7 @@ class VirtualDevice:
     memory: MemoryCounters = field(default_factory=MemoryCounters)
     fraction: float = 1.0
 
-    def has_room(self, n_bytes: int) -> bool:
+    def can_allocate(self, n_bytes: int) -> bool:
         """Return whether this much memory can be allocated."""
         return self.memory.current + n_bytes <= self.fraction * TOTAL_MEMORY
 
@@ -168,7 +168,7 @@ class VirtualGpus:
     def new_stream(self, device: int, site: SiteId, priority: int = 0) -> StreamId:
         """Hand out a stream of the pool, round-robin once the pool is full."""
         virtual = self.devices[device]
-        priority = max(priority, GREATEST_PRIORITY)
+        priority = max(priority, HIGHEST_PRIORITY)
         pool = virtual.pools[priority]
         with self.lock:
             number = virtual.handed_out[priority]

@@ -13,10 +13,10 @@ from torch.utils._pytree import tree_map
 from syncheck.instrument.plan import Plan, tensors_of
 
 _WIDER = {torch.float16: torch.float32, torch.bfloat16: torch.float32, torch.complex32: torch.complex64}
-_WHOLE = {torch.bool: torch.uint8} | dict.fromkeys(
+_WIDER_INTEGER = {torch.bool: torch.uint8} | dict.fromkeys(
     (torch.uint8, torch.int8, torch.int16, torch.int32, torch.int64), torch.float64
 )
-_OF_WHOLE = frozenset({"abs", "histc", "trace"})
+_INTEGER_OPERATORS = frozenset({"abs", "histc", "trace"})
 """Operators that GPUs support for these types. Most others lack support there, too."""
 
 
@@ -36,7 +36,7 @@ def in_wider_type(func: Callable[..., Any], plan: Plan, args: tuple[Any, ...], k
         NotImplementedError: there is no wider type, or no kernel for it.
     """
     tensors = tensors_of(plan, args, kwargs)
-    wider = _WIDER | (_WHOLE if plan.base in _OF_WHOLE else {})
+    wider = _WIDER | (_WIDER_INTEGER if plan.base in _INTEGER_OPERATORS else {})
     narrow = next((tensor.dtype for tensor, _ in tensors if tensor.dtype in wider), None)
     if narrow is None:
         raise NotImplementedError

@@ -13,7 +13,7 @@ import re
 from dataclasses import dataclass
 
 from syncheck.errors import ConfigError
-from syncheck.witness.schedule import LaunchId, Schedule, parts_of, with_check
+from syncheck.witness.schedule import LaunchId, Schedule, split_parts, with_checksum
 
 _FORMAT = "d1"
 _DELAY = re.compile(r"(\d+\.\d+)(?:@(\d+\.\d+))?x(\d+)(\+?)")
@@ -42,7 +42,7 @@ class Delay:
         if self.launch is not None:
             issuer = f"@{self.issuer}" if self.issuer is not None else ""
             body = f"{self.launch}{issuer}x{self.milliseconds}{'+' if self.is_repeated else ''}"
-        return with_check(f"{_FORMAT}-{self.program:06x}-{body}")
+        return with_checksum(f"{_FORMAT}-{self.program:06x}-{body}")
 
     @property
     def in_words(self) -> str:
@@ -57,12 +57,12 @@ class Delay:
         Raises:
             ConfigError: the text is damaged.
         """
-        program, body = parts_of(text)
+        program, body = split_parts(text)
         if body == "0":
             return cls(program)
         match = _DELAY.fullmatch(body)
         if match is None:
-            raise ConfigError(f"the schedule {text!r} is damaged", "copy it as a whole from the report")
+            raise ConfigError(f"the schedule {text!r} is damaged", "copy all of it from the report")
         launch, issuer, milliseconds, more = match.groups()
         return cls(program, LaunchId.of(launch), int(milliseconds), LaunchId.of(issuer) if issuer else None, bool(more))
 

@@ -4,7 +4,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Literal
 
-MOST_SHOWN = 3
+MAX_SHOWN = 3
 """Number of differences shown in a report for people."""
 
 
@@ -63,16 +63,16 @@ class Proof:
     def in_words(self) -> str:
         """The whole proof in one line."""
         reason = f": {self.reason}" if self.reason else ""
-        changed = "; ".join(f"{one.what}: {one.other}, not {one.usual}" for one in self.differences[:MOST_SHOWN])
-        again = f"; to see it: {self.command}" if self.command else ""
+        changed = "; ".join(f"{one.what}: {one.other}, not {one.usual}" for one in self.differences[:MAX_SHOWN])
+        again = f"; reproduce with: {self.command}" if self.command else ""
         return f"Proof: {self.verdict}{reason}" + (f": {changed}" if changed else "") + again
 
 
 _VERDICTS = {
-    ("schedule", ProofOutcome.SHOWN): "shown: with the two accesses in the other order",
-    ("schedule", ProofOutcome.NOT_SHOWN): "not shown: with the two accesses in the other order no value changes",
+    ("schedule", ProofOutcome.SHOWN): "shown by running the two accesses in the other order",
+    ("schedule", ProofOutcome.NOT_SHOWN): "not shown: no value changes with the two accesses in the other order",
     ("schedule", ProofOutcome.NOT_TRIED): "could not try the other order",
-    ("delay", ProofOutcome.SHOWN): "confirmed: with a delay before the earlier access",
-    ("delay", ProofOutcome.NOT_SHOWN): "not reproduced: with a delay before the earlier access no value changes",
+    ("delay", ProofOutcome.SHOWN): "confirmed with a delay before the earlier access",
+    ("delay", ProofOutcome.NOT_SHOWN): "not reproduced: no value changes with a delay before the earlier access",
     ("delay", ProofOutcome.NOT_TRIED): "could not try a delay",
 }

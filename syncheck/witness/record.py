@@ -150,7 +150,7 @@ def read(path: Path) -> Record:
             failed=str(data["failed"]),
         )
     except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
-        raise RecordError(f"the run has recorded nothing that can be read: {error}") from error
+        raise RecordError(f"the run left no readable record: {error}") from error
 
 
 def _by_launch(data: dict[str, Any]) -> dict[str, list[Values]]:

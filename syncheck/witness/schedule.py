@@ -21,7 +21,7 @@ from syncheck.errors import ConfigError
 
 _FORMAT = "s1"
 _HOLD = re.compile(r"(\d+\.\d+)(?:_(\d+\.\d+))?(?:@(\d+))?")
-_ONE_CHANGE_IN = 6
+_MEAN_LAUNCHES_PER_CHANGE = 6
 """Average number of launches after which the priorities are drawn again."""
 
 
@@ -78,11 +78,11 @@ class Policy(Protocol):
         """Return whether a stream may run the entry at the head of its queue, which is, or precedes, this launch."""
         ...
 
-    def has_run(self, launch: LaunchId) -> None:
+    def launch_ran(self, launch: LaunchId) -> None:
         """Record that a launch has run."""
         ...
 
-    def host_steps(self) -> None:
+    def host_submitted(self) -> None:
         """Record that the host has submitted something."""
         ...
 
@@ -103,7 +103,7 @@ class Schedule:
 
     def __str__(self) -> str:
         body = f"r{self.seed}" if self.seed is not None else "+".join(map(str, self.holds)) or "0"
-        return with_check(f"{_FORMAT}-{self.program:06x}-{body}")
+        return with_checksum(f"{_FORMAT}-{self.program:06x}-{body}")
 
     @property
     def in_words(self) -> str:
@@ -119,12 +119,14 @@ class Schedule:
         """
         form, _, _ = text.partition("-")
         if form != _FORMAT and re.fullmatch(r"s\d+", form):
-            raise ConfigError(f"the schedule {text!r} is of another version of syncheck", "make it anew with --witness")
-        program, body = parts_of(text)
+            raise ConfigError(
+                f"the schedule {text!r} was made by another version of syncheck", "make a new one with --witness"
+            )
+        program, body = split_parts(text)
         try:
-            return cls(program, *_body(body))
+            return cls(program, *_parse_body(body))
         except ValueError:
-            raise _damaged(text) from None
+            raise _damaged_error(text) from None
 
     def policy(self, rank: int = 0) -> Policy:
         """Return the policy of this schedule for one run of one rank."""
@@ -133,42 +135,42 @@ class Schedule:
         return Holds(tuple(hold for hold in self.holds if hold.rank in {None, rank}))
 
 
-def with_check(text: str) -> str:
+def with_checksum(text: str) -> str:
     """Return a text with its checksum at the end."""
-    return f"{text}-{_check(text):04x}"
+    return f"{text}-{_checksum(text):04x}"
 
 
-def parts_of(text: str) -> tuple[int, str]:
-    """Return the program's checksum and the encoded choices of a text from `with_check`.
+def split_parts(text: str) -> tuple[int, str]:
+    """Return the program's checksum and the encoded choices of a text from `with_checksum`.
 
     Raises:
         ConfigError: the text is damaged.
     """
     rest, _, check = text.rpartition("-")
     parts = rest.split("-")
-    if len(parts) != 3 or check != f"{_check(rest):04x}":
-        raise _damaged(text)
+    if len(parts) != 3 or check != f"{_checksum(rest):04x}":
+        raise _damaged_error(text)
     try:
         return int(parts[1], 16), parts[2]
     except ValueError:
-        raise _damaged(text) from None
+        raise _damaged_error(text) from None
 
 
-def _damaged(text: str) -> ConfigError:
-    return ConfigError(f"the schedule {text!r} is damaged", "copy it as a whole from the report")
+def _damaged_error(text: str) -> ConfigError:
+    return ConfigError(f"the schedule {text!r} is damaged", "copy all of it from the report")
 
 
-def _check(text: str) -> int:
+def _checksum(text: str) -> int:
     return zlib.crc32(text.encode("utf-8", "replace")) & 0xFFFF
 
 
-def _body(body: str) -> tuple[tuple[Hold, ...], int | None]:
+def _parse_body(body: str) -> tuple[tuple[Hold, ...], int | None]:
     if body.startswith("r"):
         return (), int(body[1:])
-    return tuple(_hold(part) for part in body.split("+")) if body != "0" else (), None
+    return tuple(_parse_hold(part) for part in body.split("+")) if body != "0" else (), None
 
 
-def _hold(text: str) -> Hold:
+def _parse_hold(text: str) -> Hold:
     match = _HOLD.fullmatch(text)
     if match is None:
         raise ValueError(text)
@@ -186,11 +188,11 @@ class Holds:
         """See `Policy`."""
         return all(hold.launch.stream != launch.stream or launch.number < hold.launch.number for hold in self._holds)
 
-    def has_run(self, launch: LaunchId) -> None:
+    def launch_ran(self, launch: LaunchId) -> None:
         """See `Policy`."""
         self._holds = [hold for hold in self._holds if hold.until != launch]
 
-    def host_steps(self) -> None:
+    def host_submitted(self) -> None:
         """See `Policy`."""
 
 
@@ -209,11 +211,11 @@ class RandomPriorities:
             priority = self._streams[launch.stream] = self._random.random()
         return priority >= self._host
 
-    def has_run(self, launch: LaunchId) -> None:
+    def launch_ran(self, launch: LaunchId) -> None:
         """See `Policy`."""
 
-    def host_steps(self) -> None:
+    def host_submitted(self) -> None:
         """See `Policy`."""
-        if not self._random.randrange(_ONE_CHANGE_IN):
+        if not self._random.randrange(_MEAN_LAUNCHES_PER_CHANGE):
             self._streams.clear()
             self._host = self._random.random()

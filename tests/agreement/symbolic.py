@@ -153,10 +153,10 @@ class Scripted:
         self.asked += 1
         return self.asked <= len(self.answers) and self.answers[self.asked - 1]
 
-    def has_run(self, launch: LaunchId) -> None:
+    def launch_ran(self, launch: LaunchId) -> None:
         """Nothing depends on it."""
 
-    def host_steps(self) -> None:
+    def host_submitted(self) -> None:
         """Nothing depends on it."""
 
 

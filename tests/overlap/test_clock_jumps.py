@@ -2,7 +2,7 @@
 
 import pytest
 
-from syncheck.overlap.clock_jumps import jumped
+from syncheck.overlap.clock_jumps import find_jumps
 
 MS = 1_000_000
 DAY = 86_400_000 * MS
@@ -21,4 +21,4 @@ DAY = 86_400_000 * MS
     ],
 )
 def test_the_fewest_moments_are_wrong(moments, wrong):
-    assert jumped(moments) == wrong
+    assert find_jumps(moments) == wrong

@@ -194,7 +194,7 @@ def test_a_pair_with_nothing_free_names_the_edges_that_forbid_it(program):
     program.run(side, 100)
     (pair,) = program.analysis().pairs
     assert pair.free == 0
-    assert [program.graph.edges[edge].site for edge in pair.forbidding] == [fork]
+    assert [program.graph.edges[edge].site for edge in pair.blocking_edges] == [fork]
 
 
 def peer_copy(program, source_stream, target_stream, x, y):

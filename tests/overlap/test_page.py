@@ -7,7 +7,7 @@ import pytest
 
 from syncheck.findings import Finding, Frame, Place
 from syncheck.overlap.report import EdgeLine, LinkLine, OverlapReport
-from syncheck.overlap.timeline import MOST_BOXES, Arrow, Box, Lane, Mark, Timeline
+from syncheck.overlap.timeline import MAX_BOXES, Arrow, Box, Lane, Mark, Timeline
 from syncheck.report import html
 from syncheck.rules import catalogue
 from syncheck.witness.proofs import Difference, Proof, ProofOutcome
@@ -116,8 +116,8 @@ def test_a_finding_has_what_its_race_changes():
     finding = replace(small().marks[0].finding, proof=proof)
     text = html.render(small(marks=(Mark(1, finding),)))
     listed, drawn = text.split('<ol class="findings">')[1].split("</ol>", 1)
-    assert "loss: nan, not 2; to see it: syncheck run a.py" in listed
-    assert "loss: nan, not 2; to see it: syncheck run a.py" in drawn
+    assert "loss: nan, not 2; reproduce with: syncheck run a.py" in listed
+    assert "loss: nan, not 2; reproduce with: syncheck run a.py" in drawn
 
 
 def test_a_page_that_does_not_show_all_says_so():
@@ -126,10 +126,10 @@ def test_a_page_that_does_not_show_all_says_so():
 
 
 def test_the_critical_path_is_a_table_in_order():
-    needless = LinkLine("a wait", place(), 1000, "needed by nothing", is_needed=False, is_edge=True)
+    needless = LinkLine("a wait", place(), 1000, "not needed", is_needed=False, is_edge=True)
     text = html.render(small(report=words(links=(LinkLine("the work", place(), 2000), needless))))
-    table = text[text.index("from its beginning") :]
-    assert table.index("the work") < table.index("a wait") < table.index("needed by nothing")
+    table = text[text.index("from start to end") :]
+    assert table.index("the work") < table.index("a wait") < table.index("not needed")
 
 
 def test_the_command_writes_a_page(trace, tmp_path):
@@ -248,13 +248,13 @@ def test_the_picture_is_drawn(page):
 def test_a_hundred_thousand_operators_are_drawn(page):
     boxes = tuple(
         Box(1 + n % 2, n * 1000, n * 1000 + 900, f"aten::op{n % 50}", n % 500, is_critical=n % 3 == 0)
-        for n in range(MOST_BOXES)
+        for n in range(MAX_BOXES)
     )
     arrows = tuple(Arrow(n, n + 1, "waits", 100, n % 2 == 0) for n in range(0, 40_000, 2))
     places = {number: place(f"file{number}.py") for number in range(500)}
-    opened = page(small(boxes=boxes, arrows=arrows, places=places, operations=10 * MOST_BOXES))
+    opened = page(small(boxes=boxes, arrows=arrows, places=places, operations=10 * MAX_BOXES))
     assert opened.errors() == []
-    assert shown(opened) == [0, pytest.approx(MOST_BOXES, rel=0.001)]
+    assert shown(opened) == [0, pytest.approx(MAX_BOXES, rel=0.001)]
     opened.type("#search", "op7", enter=True)
     assert opened.text("#found") == "2,000 found"
     opened.run("window.syncheck.zoom(50000, 50010)")

@@ -106,7 +106,7 @@ def test_operators_do_not_overlap_in_their_stream(events):
 
 
 def test_of_too_many_operators_the_longest_are_drawn_and_it_says_so(trace, monkeypatch):
-    monkeypatch.setattr(timeline, "MOST_BOXES", 3)
+    monkeypatch.setattr(timeline, "MAX_BOXES", 3)
     made = timeline_of(trace)
     drawn = [box for box in made.boxes if box.lane > 0]
     assert len(drawn) == 3
@@ -121,5 +121,5 @@ def test_the_command_writes_it(trace, tmp_path):
 
 def test_a_timeline_that_cannot_be_written_is_said_and_the_findings_are_shown(trace, tmp_path):
     done = warm.run("syncheck", "replay", "--perfetto", "no/such/out.json", str(trace), folder=tmp_path)
-    assert "cannot write the timeline" in done.stdout
+    assert "cannot write the timeline to" in done.stdout
     assert "SYN101" in done.stdout

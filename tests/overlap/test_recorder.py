@@ -28,18 +28,18 @@ def test_what_comes_after_the_measured_operators_is_counted_and_not_kept(recorde
     launch(recorder, 4)
     recorder.launches_elided(1, 10, 0)
     graph = recorder.graph()
-    assert (len(graph.ops), graph.left_out, graph.is_timed_to_the_end) == (3, 14, False)
+    assert (len(graph.ops), graph.left_out, graph.is_timing_complete) == (3, 14, False)
 
 
 def test_so_many_calls_are_kept_and_the_others_counted(recorder, monkeypatch):
-    monkeypatch.setattr(module, "MOST_CALLS", 8)
+    monkeypatch.setattr(module, "MAX_CALLS", 8)
     few = Recorder(Session(lambda _: True, "a GPU"))
     few.stream(1, 0, 0, 0, legacy=True, blocking=False)
     few.view(0, (4,), (1,), 4, "float32")
     few.allocate(1, 1, 16, 0, 0)
     launch(few, 20)
     graph = few.graph()
-    assert (len(graph.ops), graph.left_out, graph.is_timed_to_the_end) == (5, 15, True)
+    assert (len(graph.ops), graph.left_out, graph.is_timing_complete) == (5, 15, True)
 
 
 def test_the_next_program_is_kept_again_with_the_memory_that_is_there(recorder):

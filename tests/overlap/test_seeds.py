@@ -30,7 +30,7 @@ def test_two_blocks_on_one_stream_run_in_turn(answer):
     one = answer("parallel_blocks_one_stream")
     assert one.words.verdicts[0].startswith("all work is on one stream")
     order = one.edge("stream order")
-    assert "needed by nothing" in order.need
+    assert "not needed" in order.need
     assert order.speed_up > 1.2
     assert [line.source.strip() for line in [order.place.frame]] == ["x2 = self.block2(x)"]
 
@@ -69,7 +69,7 @@ def test_the_edge_that_forbids_the_overlap_is_named(answer, aside, blocking, kin
     line = answer(f"transfer_{aside}_{blocking}").edge(kind)
     assert "moved = a.to" in line.place.frame.source
     assert "the default stream of cuda:1 waits" in line.text
-    assert line.need.startswith("needed because of `moved`")
+    assert line.need.startswith("needed because `moved`")
     assert line.speed_up > 1.1
 
 
@@ -91,13 +91,13 @@ def test_with_both_waits_the_transfer_still_overlaps(answer):
 
 def test_a_pipeline_with_whole_batches_works_in_turn_and_needs_micro_batches(answer):
     one = answer("pipeline_whole_batch")
-    (verdict,) = [verdict for verdict in one.words.verdicts if "in turn" in verdict]
+    (verdict,) = [verdict for verdict in one.words.verdicts if "take turns" in verdict]
     assert "micro-batches" in verdict
 
 
 def test_with_micro_batches_the_stages_overlap(answer):
     whole, parts = answer("pipeline_whole_batch"), answer("pipeline_micro_batches")
-    assert not any("in turn" in verdict for verdict in parts.words.verdicts)
+    assert not any("take turns" in verdict for verdict in parts.words.verdicts)
     (before,), (after,) = whole.analysis.device_pairs, parts.analysis.device_pairs
     assert after.overlapped > 3 * before.overlapped
 

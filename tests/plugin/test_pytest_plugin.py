@@ -478,9 +478,9 @@ def test_a_race_of_a_test_is_made_to_happen(suite, pytester):
     """
     done = suite(source, "--size=3", "--syncheck", "--syncheck-witness", "-k", "3 or right")
     assert "1 failed, 1 passed" in last(done)
-    assert "proof: shown: with the two accesses in the other order" in done.stdout
+    assert "proof: shown by running the two accesses in the other order" in done.stdout
     assert "how the program ends: with status 1, not with status 0" in done.stdout
-    command = re.search(r"to see it: (syncheck run .*)", done.stdout)[1]
+    command = re.search(r"reproduce with: (syncheck run .*)", done.stdout)[1]
     assert "test_suite.py::test_wrong[3/./x]" in command
     assert "incomplete" not in done.stdout
     again = warm.run(*shlex.split(command), folder=pytester.path)

@@ -287,8 +287,8 @@ def test_a_reshape_that_copies_reads_in_inference_mode(check):
 @pytest.mark.parametrize(
     ("call", "what"),
     [
-        (lambda x, index: x.__setitem__(index, 3.0), "the copy of a number"),
-        (lambda x, _: x.copy_(torch.ones(4), non_blocking=True), "a copy from memory that is not pinned"),
+        (lambda x, index: x.__setitem__(index, 3.0), "copying a number"),
+        (lambda x, _: x.copy_(torch.ones(4), non_blocking=True), "a copy from pageable memory"),
     ],
     ids=["a number by an index", "pageable memory"],
 )

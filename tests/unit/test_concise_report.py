@@ -25,8 +25,8 @@ def test_concise_report_has_what_came_of_a_proof():
     )
     finding = Finding(READ, Place(Frame("a.py", 3, 5)), "message", proof=proof)
     assert concise.render(Report((finding,))) == (
-        "a.py:3:5: SYN101 [error] message. Proof: shown: with the two accesses in the other order: line 1: 3, not 2; "
-        "to see it: syncheck run x\n"
+        "a.py:3:5: SYN101 [error] message. Proof: shown by running the two accesses in the other order: "
+        "line 1: 3, not 2; reproduce with: syncheck run x\n"
     )
 
 

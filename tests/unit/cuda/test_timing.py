@@ -147,13 +147,13 @@ def test_after_so_many_operators_none_is_measured_and_the_check_costs_what_it_di
     assert gpu.cuda.reporter.call_buffer.condenses
     graph = measured(gpu)
     assert (len(graph.ops), graph.measured, graph.left_out) == (6, 5, 95)
-    assert not graph.is_timed_to_the_end
+    assert not graph.is_timing_complete
 
 
 def test_the_next_program_is_measured_again(gpu):
     a = limited(gpu, 5, 100)
     gpu.cuda.flush_calls()
-    gpu.cuda.begin_anew()
+    gpu.cuda.start_program()
     gpu.monitor.calls.clear()
     a.neg_()
     assert not gpu.cuda.reporter.call_buffer.condenses

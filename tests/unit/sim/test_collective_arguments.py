@@ -9,7 +9,7 @@ import torch.distributed as dist
 from syncheck.instrument.collectives import plan_of
 from syncheck.instrument.torch_internals import storage_owners
 from syncheck.semantics.collectives import FLAT
-from syncheck.sim.collective_arguments import asks_for_handle, borrowed, for_gloo_of, group_name, work_in
+from syncheck.sim.collective_arguments import borrowed, gloo_arguments, group_name, returns_handle, work_in
 
 pytestmark = pytest.mark.skipif(not dist.is_available(), reason="this torch has no torch.distributed")
 if dist.is_available():
@@ -27,7 +27,7 @@ def group():
 
 
 def taken(func, *args, has_handle=False, **kwargs):
-    return for_gloo_of(plan_of(func), args, kwargs, has_handle=has_handle)
+    return gloo_arguments(plan_of(func), args, kwargs, has_handle=has_handle)
 
 
 # -- shapes
@@ -122,7 +122,7 @@ def test_lists_of_inputs_are_borrowed_too(group):
 def test_inputs_that_are_named_are_borrowed_and_the_programs_own_mapping_stays():
     given = torch.ones(2)
     kwargs = {"input_tensors": [[given]], "other": 1}
-    _, changed = for_gloo_of(plan_of(SCATTER_LISTS), ([torch.zeros(2)],), kwargs, has_handle=True)
+    _, changed = gloo_arguments(plan_of(SCATTER_LISTS), ([torch.zeros(2)],), kwargs, has_handle=True)
     assert changed["input_tensors"][0][0] is not given
     assert kwargs["input_tensors"][0][0] is given
     assert changed["other"] == 1
@@ -137,7 +137,7 @@ def test_what_is_sent_is_copied_and_what_is_received_is_not(group):
 
 
 def test_an_input_that_is_none_stays_none(group):
-    (_, given), _ = for_gloo_of(plan_of(SCATTER_LISTS), ([torch.zeros(2)], None), {}, has_handle=True)
+    (_, given), _ = gloo_arguments(plan_of(SCATTER_LISTS), ([torch.zeros(2)], None), {}, has_handle=True)
     assert given is None
 
 
@@ -148,13 +148,13 @@ def test_an_input_that_is_none_stays_none(group):
 def test_a_handle_is_asked_for_by_a_parameter(group, value, expected):
     names = [argument.name for argument in GATHER._schema.arguments]
     name = next(name for name in names if name in {"async_op", "asyncOp"})
-    assert asks_for_handle(GATHER, (), {name: value}) is expected
+    assert returns_handle(GATHER, (), {name: value}) is expected
     args = tuple(value if other == name else None for other in names)
-    assert asks_for_handle(GATHER, args, {}) is expected
+    assert returns_handle(GATHER, args, {}) is expected
 
 
 def test_sending_always_gives_a_handle():
-    assert asks_for_handle(torch.ops.c10d.send.default, (), {}) is True
+    assert returns_handle(torch.ops.c10d.send.default, (), {}) is True
 
 
 def test_a_group_is_found_among_other_objects_of_cpp_code(group):

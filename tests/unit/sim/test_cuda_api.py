@@ -3,7 +3,7 @@
 import pytest
 import torch
 
-from syncheck.sim.cuda_api import CUDA_VERSION, REFUSED
+from syncheck.sim.cuda_api import CUDA_VERSION, UNSUPPORTED
 from syncheck.sim.errors import NotSimulatedError
 from tests.unit.sim.conftest import watched
 
@@ -49,7 +49,7 @@ def test_the_accelerator_is_cuda(gpus):
     assert torch.accelerator.current_stream() == torch.cuda.current_stream()
 
 
-@pytest.mark.parametrize("name", [name for name in REFUSED if hasattr(torch.cuda, name)])
+@pytest.mark.parametrize("name", [name for name in UNSUPPORTED if hasattr(torch.cuda, name)])
 def test_what_has_no_meaning_without_a_gpu_is_refused(gpu, name):
     with pytest.raises(NotSimulatedError):
         getattr(torch.cuda, name)(None)

@@ -98,8 +98,8 @@ def test_a_handle_owns_its_outputs(job, x):
     work = dist.reduce_scatter_tensor(output, x, async_op=True)
     work.wait()
 
-    def let_go():
+    def release():
         nonlocal output
         del output
 
-    assert not any(call.startswith("free") for call in job.calls_of(let_go))
+    assert not any(call.startswith("free") for call in job.calls_of(release))

@@ -3,18 +3,25 @@
 import pytest
 import torch
 
-from syncheck.sim.errors import NotSimulatedError, cuda_error, misplaced_index, mixed_devices, out_of_memory, refuse
+from syncheck.sim.errors import (
+    NotSimulatedError,
+    cuda_error,
+    misplaced_index,
+    mixed_devices,
+    not_simulated,
+    out_of_memory,
+)
 
 
 def test_what_is_not_simulated_says_so_and_what_to_do():
     error = NotSimulatedError("an interprocess event", "there is one process")
-    assert str(error).startswith("an interprocess event is not simulated: there is one process. Leave it out under")
+    assert str(error).startswith("an interprocess event is not simulated: there is one process. Skip it if")
     assert isinstance(error, NotImplementedError)
-    assert "simulated. Leave" in str(NotSimulatedError("x"))
+    assert "simulated. Skip" in str(NotSimulatedError("x"))
 
 
 def test_a_refused_function_takes_any_arguments_and_keeps_its_name():
-    function = refuse("torch.cuda.nccl.all_reduce()")
+    function = not_simulated("torch.cuda.nccl.all_reduce()")
     assert function.__name__ == "all_reduce()"
     with pytest.raises(NotSimulatedError, match=r"torch.cuda.nccl.all_reduce\(\) is not simulated"):
         function(1, a=2)

@@ -6,7 +6,7 @@ import torch.distributed as dist
 
 from syncheck.hb.ids import StreamId
 from syncheck.instrument.collectives import plan_of
-from syncheck.sim.exchange import Asked, Exchange
+from syncheck.sim.exchange import CollectiveCall, Exchange
 from syncheck.sim.nccl_groups import NcclGroups
 
 pytestmark = pytest.mark.skipif(not dist.is_available(), reason="this torch has no torch.distributed")
@@ -19,26 +19,26 @@ def group():
     dist.destroy_process_group()
 
 
-def asked(func, *args):
-    return Asked(func, plan_of(func), args, {}, StreamId(1), "", is_async=True)
+def call_of(func, *args):
+    return CollectiveCall(func, plan_of(func), args, {}, StreamId(1), "", is_async=True)
 
 
 def test_what_is_only_an_output_is_not_read(group):
     output, given = torch.zeros(2), torch.ones(2)
-    gather = asked(torch.ops.c10d._allgather_base_.default, output, given, group, False, -1)
+    gather = call_of(torch.ops.c10d._allgather_base_.default, output, given, group, False, -1)
     assert [gather.reads(gather.args, {})[0] is given, gather.written[0] is output] == [True, True]
     assert len(gather.reads(gather.args, {})) == 1
 
 
 def test_what_is_reduced_in_place_is_read_and_written(group):
     x = torch.ones(2)
-    broadcast = asked(torch.ops.c10d.broadcast_.default, [x], group, 0, 0, True, -1)
+    broadcast = call_of(torch.ops.c10d.broadcast_.default, [x], group, 0, 0, True, -1)
     assert broadcast.reads(broadcast.args, {})[0] is broadcast.written[0] is x
 
 
 def test_it_reads_when_it_begins_and_writes_when_it_ends(group):
     output, given = torch.zeros(2), torch.ones(2)
-    gather = asked(torch.ops.c10d._allgather_base_.default, output, given, group, False, -1)
+    gather = call_of(torch.ops.c10d._allgather_base_.default, output, given, group, False, -1)
     exchange = Exchange(gather, NcclGroups())
     exchange.begin(gather.args, {})
     given.fill_(5)

@@ -18,16 +18,16 @@ def patches():
 
 
 def test_a_mode_that_the_program_enters_makes_them():
-    assert not fake_tensors.are_made()
+    assert not fake_tensors.is_active()
     with FakeTensorMode():
-        assert fake_tensors.are_made()
-    assert not fake_tensors.are_made()
+        assert fake_tensors.is_active()
+    assert not fake_tensors.is_active()
 
 
 def test_a_mode_that_other_code_enters_does_not():
     with ExitStack() as stack:
         stack.enter_context(FakeTensorMode())
-        assert not fake_tensors.are_made()
+        assert not fake_tensors.is_active()
 
 
 def test_the_mode_of_the_program_is_entered_as_ever():

@@ -84,7 +84,7 @@ def test_memory_is_let_go_of_when_its_work_has_run(memory):
     operand = kept.keep(tensor)
     del tensor
     kept.poll(done)
-    kept.let_go(operand)
+    kept.release(operand)
     assert kept.available(1, 16) == []
     assert not kept.by_key
 

@@ -32,8 +32,8 @@ def test_an_access_that_reads_and_writes_is_one(gpu):
 def test_the_host_touches_what_a_stream_may_be_using(gpu):
     launches, h = gpu.simulator.launches, torch.ones(4).pin_memory()
     assert gpu.calls_of(lambda: launches.host_read("reading", h)) == ["host reading r1"]
-    assert gpu.calls_of(lambda: launches.host_touch("reading", [(torch.ones(4), READ)])) == []
-    assert gpu.calls_of(lambda: launches.host_touch("reading", [(h[:0], READ)])) == []
+    assert gpu.calls_of(lambda: launches.host_access("reading", [(torch.ones(4), READ)])) == []
+    assert gpu.calls_of(lambda: launches.host_access("reading", [(h[:0], READ)])) == []
 
 
 def test_work_in_a_block_of_another_device_has_a_context(gpus):

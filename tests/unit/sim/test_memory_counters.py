@@ -28,7 +28,7 @@ def test_peaks_and_sums_begin_again():
     for size in (100, 100):
         memory.allocate(size)
     memory.free(100)
-    memory.n_emptied = memory.n_refused = 1
+    memory.n_emptied = memory.n_failed = 1
     memory.reset_peak()
     assert (memory.peak, memory.nested()["allocated_bytes"]["all"]["allocated"]) == (512, 1024)
     memory.reset_accumulated()

@@ -18,7 +18,7 @@ def held(*holds):
 def put(queues, stream, done, name):
     queues.put(stream, lambda: done.append(name))
     queues.count_launch(stream)
-    queues.host_steps()
+    queues.host_submitted()
 
 
 def test_what_may_run_runs_at_once(done):

@@ -5,12 +5,12 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from syncheck.sim.rows import blocks_of, picks_of
+from syncheck.sim.rows import blocks_of, selection_of
 
 
 def rows(base, tensor, *arguments):
     """Return the blocks that an operator touches of its first tensor."""
-    return blocks_of(tensor, picks_of(base, tensor, (tensor, *arguments), {}))
+    return blocks_of(tensor, selection_of(base, tensor, (tensor, *arguments), {}))
 
 
 def touched(tensor, blocks):
@@ -63,7 +63,7 @@ def test_an_index_for_each_element_narrows_the_other_dimensions():
     "arguments", [(torch.zeros(()), 0, torch.tensor(0)), (torch.eye(3).to_sparse(), 0, torch.tensor(0))]
 )
 def test_what_has_no_rows_is_touched_as_a_whole(arguments):
-    assert picks_of("index_select", arguments[0], arguments, {}) is None
+    assert selection_of("index_select", arguments[0], arguments, {}) is None
 
 
 def test_an_empty_index_touches_nothing():

@@ -5,12 +5,12 @@ import weakref
 
 import torch
 
-from syncheck.sim.started import Started
+from syncheck.sim.started import StartedCollective
 
 
 def test_its_tensors_live_until_they_are_let_go():
     x = torch.ones(2)
-    started = Started(None, 1, 2, [x], "0")
+    started = StartedCollective(None, 1, 2, [x], "0")
     alive = weakref.ref(x)
     del x
     gc.collect()
@@ -20,5 +20,5 @@ def test_its_tensors_live_until_they_are_let_go():
 
 
 def test_it_begins_unasked_and_is_no_barrier():
-    started = Started(None, 1, 2, [], "")
-    assert (started.was_asked, started.is_barrier) == (False, False)
+    started = StartedCollective(None, 1, 2, [], "")
+    assert (started.was_queried, started.is_barrier) == (False, False)

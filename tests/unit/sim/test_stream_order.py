@@ -81,7 +81,7 @@ def test_a_wait_of_the_default_stream_waits_for_blocking_streams():
 def beside(order, stream, done):
     """Put a launch into a queue of its own that counts as a stream's; return what stands for it."""
     order.queues.put(-1, lambda: done.append("beside"), is_ready=lambda: False)
-    order.add_beside(stream, order.queues.mark(-1))
+    order.add_separate_queue(stream, order.queues.mark(-1))
     return order.queues.mark(-1)
 
 
@@ -102,6 +102,6 @@ def test_an_event_can_stand_for_what_is_beside_a_stream():
     gpus.monitor.record(5, 1, 0)
     gpus.monitor.sync_event(5, 0)
     assert done == []
-    order.remark(5, marker)
+    order.set_marker(5, marker)
     gpus.monitor.sync_event(5, 0)
     assert done == ["beside"]

@@ -7,7 +7,7 @@ from torch._higher_order_ops.while_loop import while_loop
 from torch.fx.experimental.proxy_tensor import make_fx
 
 from syncheck.sim.errors import NotSimulatedError
-from syncheck.sim.transformed import below_the_simulator
+from syncheck.sim.transformed import without_simulation
 
 
 def branch(x):
@@ -76,7 +76,7 @@ def test_a_branch_on_a_gpu_that_is_transformed_is_refused(gpu):
 
 def test_nothing_is_seen_of_what_is_compiled(gpu):
     def double():
-        with below_the_simulator((torch.ones(2),)):
+        with without_simulation((torch.ones(2),)):
             return torch.ones(2) * 2
 
     assert gpu.calls_of(double) == []

@@ -4,7 +4,7 @@ import pytest
 
 from syncheck.errors import ConfigError
 from syncheck.witness.delay import Delay, parse
-from syncheck.witness.schedule import LaunchId, Schedule, with_check
+from syncheck.witness.schedule import LaunchId, Schedule, with_checksum
 
 DELAYS = [
     Delay(7),
@@ -32,7 +32,7 @@ def test_a_damaged_text_is_refused(damaged):
 
 def test_a_text_with_a_right_checksum_and_no_delay_is_refused():
     with pytest.raises(ConfigError, match="damaged"):
-        parse(with_check("d1-000007-what"))
+        parse(with_checksum("d1-000007-what"))
 
 
 def test_a_delay_in_words():

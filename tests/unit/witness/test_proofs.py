@@ -63,8 +63,8 @@ def test_a_changed_value_is_shown_with_the_schedule_that_changes_it():
     assert found.outcome is ProofOutcome.SHOWN
     assert Schedule.parse(found.tried).holds == (Hold(LaunchId(3, 1), LaunchId(1, 4)),)
     assert found.in_words == (
-        "Proof: shown: with the two accesses in the other order: printed line 1: 'loss 0', not 'loss 1'; "
-        f"to see it: syncheck run --schedule {found.tried} train.py"
+        "Proof: shown by running the two accesses in the other order: printed line 1: 'loss 0', not 'loss 1'; "
+        f"reproduce with: syncheck run --schedule {found.tried} train.py"
     )
 
 
@@ -83,7 +83,7 @@ def test_an_error_in_the_other_order_is_shown():
     assert found.differences[0].other == "IndexError: out of range"
 
 
-SAME_ORDER = Record(order=["3.1", "1.4"], forced=["a collective cannot be put off"], has_ended=True)
+SAME_ORDER = Record(order=["3.1", "1.4"], forced=["a collective cannot be deferred"], has_ended=True)
 
 
 @pytest.mark.parametrize(
@@ -96,7 +96,7 @@ SAME_ORDER = Record(order=["3.1", "1.4"], forced=["a collective cannot be put of
         (Reruns(ran(records=(), timed_out=True)), "longer than --proof-limit"),
         (Reruns(ran(status=1, error="no such file", records=())), "did not finish .*: no such file"),
         (Reruns(ran(), ran(timed_out=True, records=())), "longer than --proof-limit"),
-        (Reruns(ran(), ran(records=(SAME_ORDER,))), "a collective cannot be put off"),
+        (Reruns(ran(), ran(records=(SAME_ORDER,))), "a collective cannot be deferred"),
     ],
 )
 def test_why_it_could_not_be_tried(reruns, reason):
@@ -160,9 +160,9 @@ def test_a_value_that_a_delay_changes_is_confirmed_with_the_delay():
     found = proof(reruns)
     assert Delay.parse(found.tried) == Delay(7, LaunchId(3, 1), 1200)  # twice the time between the two accesses
     assert found.in_words == (
-        "Proof: confirmed: with a delay before the earlier access: 1.2 s: printed line 1: 'loss 0', not 'loss 1'; "
+        "Proof: confirmed with a delay before the earlier access: 1.2 s: printed line 1: 'loss 0', not 'loss 1'; "
         "what the host gets at a.py:3: 0, not 1; "
-        f"to see it: syncheck run --schedule {found.tried} train.py"
+        f"reproduce with: syncheck run --schedule {found.tried} train.py"
     )
 
 

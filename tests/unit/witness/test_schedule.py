@@ -50,9 +50,9 @@ def test_a_held_stream_runs_when_the_other_launch_has_run():
     assert policy.may_run(LaunchId(2, 4))
     assert not policy.may_run(LaunchId(2, 5))
     assert policy.may_run(LaunchId(3, 5))
-    policy.has_run(LaunchId(1, 8))
+    policy.launch_ran(LaunchId(1, 8))
     assert not policy.may_run(LaunchId(2, 6))
-    policy.has_run(LaunchId(1, 9))
+    policy.launch_ran(LaunchId(1, 9))
     assert policy.may_run(LaunchId(2, 5))
 
 
@@ -65,7 +65,7 @@ def choices(seed, rank=0):
     policy, made = Schedule(0, seed=seed).policy(rank), []
     for number in range(50):
         made += [policy.may_run(LaunchId(stream, number)) for stream in (1, 2, 3)]
-        policy.host_steps()
+        policy.host_submitted()
     return made
 
 

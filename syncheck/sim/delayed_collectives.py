@@ -20,11 +20,11 @@ from weakref import WeakSet
 from syncheck.instrument.c10d import Work, finished_work, is_finished, wait_for
 from syncheck.instrument.torch_internals import BelowAutograd, schema_of
 from syncheck.semantics.collectives import POINT_TO_POINT, RECEIVING
-from syncheck.sim.collective_arguments import for_gloo_of
+from syncheck.sim.collective_arguments import gloo_arguments
 from syncheck.sim.deferral import Deferral
-from syncheck.sim.exchange import Asked, Exchange
+from syncheck.sim.delayed_receives import DelayedReceives
+from syncheck.sim.exchange import CollectiveCall, Exchange
 from syncheck.sim.kept_storages import filled
-from syncheck.sim.late_receipts import LateReceipts
 from syncheck.sim.nccl_groups import NcclGroups
 from syncheck.sim.queues import Marker
 from syncheck.sim.runtime import Runtime
@@ -32,7 +32,7 @@ from syncheck.witness.schedule import LaunchId
 
 
 @dataclass(slots=True, eq=False)
-class _Late:
+class _Delayed:
     """A collective that has not ended.
 
     Attributes:
@@ -59,11 +59,11 @@ class _Latest(threading.local):
     handle: Any = None
 
 
-class LateCollectives:
+class DelayedCollectives:
     """Runs collectives under a schedule.
 
     Attributes:
-        receipts: messages that this rank receives.
+        receives: messages that this rank receives.
         handles: live handles given to the program. They are complete from the start.
 
     Args:
@@ -76,111 +76,113 @@ class LateCollectives:
         self._runtime = runtime
         self._deferral = deferral
         self._groups = groups
-        self._late: list[_Late] = []  # in program order
+        self._delayed: list[_Delayed] = []  # in program order
         self._sent: list[Any] = []  # handles of messages in transit
-        self.receipts = LateReceipts(runtime, deferral, groups, lambda: partial(self._begin_all, list(self._late)))
+        self.receives = DelayedReceives(
+            runtime, deferral, groups, lambda: partial(self._begin_all, list(self._delayed))
+        )
         self.handles: WeakSet[Any] = WeakSet()
         self._latest = _Latest()
         deferral.at_end.append(self.finish)
 
-    def start(self, asked: Asked) -> tuple[Any, Any]:
+    def start(self, call: CollectiveCall) -> tuple[Any, Any]:
         """Submit a collective, and return its operator's result and a handle, which is complete from the start.
 
         Raises:
             ValueError: NCCL's errors for tensors that it rejects.
         """
-        for_gloo_of(asked.plan, asked.args, asked.kwargs, has_handle=False)
-        idents = self._runtime.memory.idents([*asked.reads(asked.args, asked.kwargs), *asked.written])
-        self.receipts.follow(asked.stream, idents)
+        gloo_arguments(call.plan, call.args, call.kwargs, has_handle=False)
+        idents = self._runtime.memory.idents([*call.reads(call.args, call.kwargs), *call.written])
+        self.receives.follow(call.stream, idents)
         # a handle for the program owns the results; of the others, torch immediately waits for the latest
-        boxed = finished_work(asked.written if asked.is_async else []).boxed()
+        boxed = finished_work(call.written if call.is_async else []).boxed()
         work = Work.unbox(boxed)
-        self._latest.handle = None if asked.is_async else work
+        self._latest.handle = None if call.is_async else work
         self.handles.add(work)
-        if asked.plan.base in RECEIVING:
-            self.receipts.start(asked, idents, id(work))
+        if call.plan.base in RECEIVING:
+            self.receives.start(call, idents, id(work))
         else:
-            self._run_or_put_off(asked)
-        is_alone = len(schema_of(asked.func).returns) == 1
-        return boxed if is_alone else (asked.args[0], boxed), work
+            self._run_or_defer(call)
+        is_alone = len(schema_of(call.func).returns) == 1
+        return boxed if is_alone else (call.args[0], boxed), work
 
-    def _run_or_put_off(self, asked: Asked) -> None:
-        exchange = Exchange(asked, self._groups)
+    def _run_or_defer(self, call: CollectiveCall) -> None:
+        exchange = Exchange(call, self._groups)
         deferral = self._deferral
         with self._runtime.gpus.lock, self._runtime.unmonitored(), BelowAutograd():
-            deferral.submit(asked.stream)
-            is_now = deferral.queues.is_free(asked.stream) and all(late.has_begun for late in self._late)
+            deferral.submit(call.stream)
+            is_now = deferral.queues.is_free(call.stream) and all(delayed.has_begun for delayed in self._delayed)
             if not is_now:
-                self._put_off(asked, exchange)
+                self._defer(call, exchange)
         if is_now:
-            run = partial(self._run, asked, exchange)
-            deferral.run_at_once(asked.stream, run, asked.reads(asked.args, asked.kwargs), asked.written)
+            run = partial(self._run, call, exchange)
+            deferral.run_immediately(call.stream, run, call.reads(call.args, call.kwargs), call.written)
 
-    def settle(self, what: str) -> None:
+    def begin_pending(self, what: str) -> None:
         """Begin all collectives that have not begun, because the next operation, `what`, may wait for other ranks."""
         with self._runtime.gpus.lock:
-            self._begin_all(list(self._late), f"before {what} all earlier collectives begin")
+            self._begin_all(list(self._delayed), f"{what} requires all earlier collectives to begin")
 
     def finish(self) -> None:
         """Complete all collectives and sends before the program leaves its groups."""
         with self._runtime.gpus.lock:
-            for late in list(self._late):
-                self._deferral.queues.finish(Marker(late.before.stream, late.before.position + 1))
+            for delayed in list(self._delayed):
+                self._deferral.queues.finish(Marker(delayed.before.stream, delayed.before.position + 1))
             self._deferral.queues.pump()
         while self._sent:
             wait_for(self._sent.pop())
 
     # -- now
 
-    def _run(self, asked: Asked, exchange: Exchange) -> None:
-        exchange.begin(asked.args, asked.kwargs)
-        self._end(asked, exchange, asked.args, asked.kwargs)
+    def _run(self, call: CollectiveCall, exchange: Exchange) -> None:
+        exchange.begin(call.args, call.kwargs)
+        self._end(call, exchange, call.args, call.kwargs)
 
-    def _end(self, asked: Asked, exchange: Exchange, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
-        if asked.plan.base in POINT_TO_POINT:
+    def _end(self, call: CollectiveCall, exchange: Exchange, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
+        if call.plan.base in POINT_TO_POINT:
             self._sent = [*(sent for sent in self._sent if not is_finished(sent)), exchange.work]
         else:
             exchange.end(args, kwargs)
 
     # -- later
 
-    def _put_off(self, asked: Asked, exchange: Exchange) -> None:
+    def _defer(self, call: CollectiveCall, exchange: Exchange) -> None:
         queues, kept = self._deferral.queues, self._deferral.kept
-        slots, held = kept.slots_of((asked.args, asked.kwargs))
-        late = _Late(exchange, queues.next_launch(asked.stream), queues.mark(asked.stream), slots)
-        self._late.append(late)
+        slots, held = kept.slots_of((call.args, call.kwargs))
+        delayed = _Delayed(exchange, queues.next_launch(call.stream), queues.mark(call.stream), slots)
+        self._delayed.append(delayed)
 
         def is_next() -> bool:
-            return all(other.has_begun for other in self._before(late))
+            return all(other.has_begun for other in self._before(delayed))
 
         def run() -> None:
-            self._begin_all(self._before(late), "a later collective is waited for, which begins after it")
-            self._begin(late)
-            self._end(asked, exchange, *filled(slots))
-            self._late.remove(late)
+            self._begin_all(self._before(delayed), "waiting for a later collective requires this one to begin")
+            self._begin(delayed)
+            self._end(call, exchange, *filled(slots))
+            self._delayed.remove(delayed)
 
-        written = [kept.keep(tensor) for tensor in asked.written]
-        self._deferral.put(asked.stream, run, [], written, held, is_next)
+        written = [kept.keep(tensor) for tensor in call.written]
+        self._deferral.put(call.stream, run, [], written, held, is_next)
 
-    def _before(self, late: _Late) -> list[_Late]:
+    def _before(self, delayed: _Delayed) -> list[_Delayed]:
         """Return the earlier collectives, in program order, that have not ended."""
-        return list(takewhile(lambda other: other is not late, self._late))
+        return list(takewhile(lambda other: other is not delayed, self._delayed))
 
-    def _begin_all(self, some: list[_Late], reason: str) -> None:
+    def _begin_all(self, some: list[_Delayed], reason: str) -> None:
         """Begin collectives held back by the schedule, and record the `reason` why they cannot be held back longer."""
-        for late in some:
-            if self._begin(late):
+        for delayed in some:
+            if self._begin(delayed):
                 self._deferral.observations.record.forced.append(reason)
 
-    def _begin(self, late: _Late) -> bool:
+    def _begin(self, delayed: _Delayed) -> bool:
         """Begin a collective after all earlier work of its stream, and return whether it had not begun yet."""
-        if late.has_begun:
+        if delayed.has_begun:
             return False
-        self._deferral.finish_until(late.before)
-        if late.has_begun:  # it ran as soon as no earlier work was left
+        self._deferral.finish_until(delayed.before)
+        if delayed.has_begun:  # it ran as soon as no earlier work was left
             return True
         with self._runtime.unmonitored(), BelowAutograd():
-            args, kwargs = filled(late.slots)
-            self._deferral.note_reads(late.launch, late.exchange.asked.reads(args, kwargs))
-            late.exchange.begin(args, kwargs)
+            args, kwargs = filled(delayed.slots)
+            self._deferral.note_reads(delayed.launch, delayed.exchange.call.reads(args, kwargs))
+            delayed.exchange.begin(args, kwargs)
         return True

@@ -4,7 +4,7 @@ import pytest
 import torch
 import torch.distributed as dist
 
-from syncheck.sim.late_collectives import LateCollectives
+from syncheck.sim.delayed_collectives import DelayedCollectives
 from syncheck.witness.schedule import Hold, LaunchId
 
 pytestmark = [
@@ -79,7 +79,9 @@ def test_collectives_begin_in_the_order_in_which_they_are_asked_for(job):
     early = output + 0
     work.wait()
     assert (early.tolist(), output.tolist()) == ([0, 0], [6, 6])
-    assert simulator.deferral.observations.record.forced == ["a later collective is waited for, which begins after it"]
+    assert simulator.deferral.observations.record.forced == [
+        "waiting for a later collective requires this one to begin"
+    ]
 
 
 WAITS = {
@@ -129,7 +131,7 @@ def test_a_program_leaves_its_groups_when_all_is_done(job):
 
 def test_a_wait_for_one_that_is_in_order_does_not_let_it_run(job):
     simulator = job(held(MAIN))
-    assert isinstance(simulator.distributed._late, LateCollectives)
+    assert isinstance(simulator.distributed._delayed, DelayedCollectives)
     x = torch.ones(2, device="cuda")
     dist.all_reduce(x)
     assert not simulator.deferral.queues.is_idle()

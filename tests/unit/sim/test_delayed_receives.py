@@ -8,9 +8,9 @@ import torch.distributed as dist
 
 from syncheck.hb.ids import EventId
 from syncheck.instrument.collectives import plan_of
-from syncheck.sim import late_receipts
-from syncheck.sim.exchange import Asked
-from syncheck.sim.late_receipts import LateReceipts
+from syncheck.sim import delayed_receives
+from syncheck.sim.delayed_receives import DelayedReceives
+from syncheck.sim.exchange import CollectiveCall
 from syncheck.witness.schedule import Hold, LaunchId
 
 pytestmark = pytest.mark.skipif(not dist.is_available(), reason="this torch has no torch.distributed")
@@ -20,8 +20,8 @@ MAIN, SIDE, EVENT = 1, 2, EventId(5)
 class Message:
     """A message of ones."""
 
-    def __init__(self, asked, groups):
-        self.asked = asked
+    def __init__(self, call, groups):
+        self.call = call
 
     def begin(self, args, kwargs):
         pass
@@ -33,60 +33,60 @@ class Message:
 @pytest.fixture
 def receiving(scheduled, monkeypatch):
     """Return a function that asks for a message; it returns the receiver, the memory, and why others began."""
-    monkeypatch.setattr(late_receipts, "Exchange", Message)
+    monkeypatch.setattr(delayed_receives, "Exchange", Message)
 
     def start(*holds):
         simulator, begun = scheduled(*holds), []
-        receipts = LateReceipts(simulator.runtime, simulator.deferral, None, lambda: partial(begun.append))
-        simulator.distributed._late.receipts = receipts  # operators come by there
+        receives = DelayedReceives(simulator.runtime, simulator.deferral, None, lambda: partial(begun.append))
+        simulator.distributed._delayed.receives = receives  # operators come by there
         x = torch.zeros(2, device="cuda")
         stream = simulator.runtime.gpus.current_stream(0) + 1
         torch.cuda.Stream()
         func = torch.ops.c10d.recv_.default
-        asked = Asked(func, plan_of(func), ([x], None, 0, 0), {}, stream, "", is_async=True)
-        receipts.start(asked, simulator.runtime.memory.idents([x]), handle=7)
+        call = CollectiveCall(func, plan_of(func), ([x], None, 0, 0), {}, stream, "", is_async=True)
+        receives.start(call, simulator.runtime.memory.idents([x]), handle=7)
         simulator.runtime.gpus.monitor.launch(stream, "c10d::recv_", (), 0)
-        receipts.recorded(7, EVENT)
-        return receipts, x, begun
+        receives.attach_event(7, EVENT)
+        return receives, x, begun
 
     return start
 
 
 def test_a_message_comes_where_its_memory_is_used(receiving):
-    receipts, x, _ = receiving()
-    assert receipts.is_pending
+    receives, x, _ = receiving()
+    assert receives.is_pending
     assert torch.ones(2, device="cuda").tolist() == [1, 1]
-    assert receipts.is_pending
+    assert receives.is_pending
     assert x.tolist() == [1, 1]
-    assert not receipts.is_pending
+    assert not receives.is_pending
 
 
 def test_a_message_comes_where_it_is_waited_for(receiving):
-    receipts, _, _ = receiving()
-    receipts.waited(EventId(6))
-    assert receipts.is_pending
-    receipts.waited(EVENT)
-    assert not receipts.is_pending
+    receives, _, _ = receiving()
+    receives.event_awaited(EventId(6))
+    assert receives.is_pending
+    receives.event_awaited(EVENT)
+    assert not receives.is_pending
 
 
 def test_a_message_that_is_held_back_comes_after_what_uses_its_memory(receiving):
-    receipts, x, _ = receiving(Hold(LaunchId(SIDE, 1)))
+    receives, x, _ = receiving(Hold(LaunchId(SIDE, 1)))
     assert x.tolist() == [0, 0]
-    receipts.waited(EVENT)
-    assert receipts.is_pending
+    receives.event_awaited(EVENT)
+    assert receives.is_pending
     torch.cuda.synchronize()
     assert x.tolist() == [1, 1]
 
 
 def test_what_was_sent_before_a_message_was_due_begins_before_the_host_waits_for_it(receiving):
-    receipts, _, begun = receiving()
-    receipts.waited(EVENT)
+    receives, _, begun = receiving()
+    receives.event_awaited(EVENT)
     assert len(begun) == 1
 
 
 def test_a_collective_of_the_group_comes_after_a_message_that_it_uses(receiving, scheduled):
-    receipts, x, _ = receiving(Hold(LaunchId(SIDE, 1)))
-    queues = receipts._deferral.queues
-    receipts.follow(SIDE, receipts._runtime.memory.idents([x]))
+    receives, x, _ = receiving(Hold(LaunchId(SIDE, 1)))
+    queues = receives._deferral.queues
+    receives.follow(SIDE, receives._runtime.memory.idents([x]))
     queues.finish(queues.mark(SIDE))
     assert x.tolist() == [1, 1]

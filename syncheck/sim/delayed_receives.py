@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from syncheck.hb.ids import NO_EVENT, AllocationId, EventId, StreamId
 from syncheck.instrument.torch_internals import BelowAutograd
 from syncheck.sim.deferral import Deferral
-from syncheck.sim.exchange import Asked, Exchange
+from syncheck.sim.exchange import CollectiveCall, Exchange
 from syncheck.sim.kept_storages import filled
 from syncheck.sim.nccl_groups import NcclGroups
 from syncheck.sim.queues import Marker
@@ -23,11 +23,11 @@ from syncheck.sim.runtime import Runtime
 
 
 @dataclass(slots=True, eq=False)
-class _Receipt:
+class _Receive:
     """A message that has not arrived.
 
     Attributes:
-        asked: the receive that the program called.
+        call: the receive that the program called.
         end: marker for its end.
         idents: the target memory.
         handle: `id` of the program's handle.
@@ -36,7 +36,7 @@ class _Receipt:
             if the message is not due.
     """
 
-    asked: Asked
+    call: CollectiveCall
     end: Marker
     idents: frozenset[AllocationId]
     handle: int = 0
@@ -44,7 +44,7 @@ class _Receipt:
     begin_earlier: Callable[[str], None] | None = None
 
 
-class LateReceipts:
+class DelayedReceives:
     """Receives messages.
 
     Args:
@@ -62,74 +62,74 @@ class LateReceipts:
         self._deferral = deferral
         self._groups = groups
         self._beginning = beginning
-        self._n_asked = 0
-        self._pending: list[_Receipt] = []
+        self._n_receives = 0
+        self._pending: list[_Receive] = []
 
     @property
     def is_pending(self) -> bool:
         """Return whether there are messages that have not arrived."""
         return bool(self._pending)
 
-    def start(self, asked: Asked, idents: frozenset[AllocationId], handle: int) -> None:
+    def start(self, call: CollectiveCall, idents: frozenset[AllocationId], handle: int) -> None:
         """Request a message.
 
         Args:
-            asked: the receive that the program called.
+            call: the receive that the program called.
             idents: the target memory.
             handle: `id` of the program's handle.
         """
         queues, kept = self._deferral.queues, self._deferral.kept
-        exchange = Exchange(asked, self._groups)
+        exchange = Exchange(call, self._groups)
         with self._gpus.lock, self._runtime.unmonitored(), BelowAutograd():
-            self._deferral.submit(asked.stream)
-            exchange.begin(asked.args, asked.kwargs)
-            self._n_asked += 1
-            own = StreamId(-self._n_asked)
-            queues.wait(own, queues.mark(asked.stream))
-            slots, held = kept.slots_of((asked.args, asked.kwargs))
-            written = [kept.keep(tensor) for tensor in asked.written]
+            self._deferral.submit(call.stream)
+            exchange.begin(call.args, call.kwargs)
+            self._n_receives += 1
+            own = StreamId(-self._n_receives)
+            queues.wait(own, queues.mark(call.stream))
+            slots, held = kept.slots_of((call.args, call.kwargs))
+            written = [kept.keep(tensor) for tensor in call.written]
 
             def run() -> None:
-                self._pending.remove(receipt)
-                begin = receipt.begin_earlier or self._beginning()
-                begin("a message was waited for, and what this rank sends before begins first")
+                self._pending.remove(receive)
+                begin = receive.begin_earlier or self._beginning()
+                begin("waiting for a message requires this rank's earlier sends to begin")
                 exchange.end(*filled(slots))
 
-            launch = queues.next_launch(asked.stream)
-            self._deferral.put(own, run, [], written, held, lambda: receipt.begin_earlier is not None, launch)
-            receipt = _Receipt(asked, queues.mark(own), idents, handle)
-            self._deferral.order.add_beside(asked.stream, receipt.end)
-            self._pending.append(receipt)
+            launch = queues.next_launch(call.stream)
+            self._deferral.put(own, run, [], written, held, lambda: receive.begin_earlier is not None, launch)
+            receive = _Receive(call, queues.mark(own), idents, handle)
+            self._deferral.order.add_separate_queue(call.stream, receive.end)
+            self._pending.append(receive)
 
-    def recorded(self, handle: int, event: EventId) -> None:
+    def attach_event(self, handle: int, event: EventId) -> None:
         """Associate the event at the end of a receive with the pending message of its handle."""
-        for receipt in self._pending:
-            if receipt.handle == handle and receipt.event == NO_EVENT:
-                receipt.event = event
-                self._deferral.order.remark(event, receipt.end)
+        for receive in self._pending:
+            if receive.handle == handle and receive.event == NO_EVENT:
+                receive.event = event
+                self._deferral.order.set_marker(event, receive.end)
 
     def follow(self, stream: StreamId, idents: Iterable[AllocationId]) -> None:
         """Order a collective that is about to use memory after the messages of its stream to that memory."""
         used = frozenset(idents)
-        self.used(used)
+        self.memory_used(used)
         with self._gpus.lock:
-            for receipt in self._pending:
-                if receipt.asked.stream == stream and receipt.idents & used:
-                    self._deferral.queues.wait(stream, receipt.end)
+            for receive in self._pending:
+                if receive.call.stream == stream and receive.idents & used:
+                    self._deferral.queues.wait(stream, receive.end)
 
-    def used(self, idents: Iterable[AllocationId]) -> None:
+    def memory_used(self, idents: Iterable[AllocationId]) -> None:
         """Make the messages due whose target memory the program is about to use."""
         used = frozenset(idents)
-        self._make_due([receipt for receipt in self._pending if receipt.idents & used])
+        self._make_due([receive for receive in self._pending if receive.idents & used])
 
-    def waited(self, event: EventId) -> None:
+    def event_awaited(self, event: EventId) -> None:
         """Make the messages due whose event the program waits for."""
-        self._make_due([receipt for receipt in self._pending if receipt.event == event])
+        self._make_due([receive for receive in self._pending if receive.event == event])
 
-    def _make_due(self, receipts: list[_Receipt]) -> None:
+    def _make_due(self, receives: list[_Receive]) -> None:
         """Let messages arrive, unless the schedule holds them back."""
-        if receipts:
+        if receives:
             with self._gpus.lock:
-                for receipt in receipts:
-                    receipt.begin_earlier = receipt.begin_earlier or self._beginning()
+                for receive in receives:
+                    receive.begin_earlier = receive.begin_earlier or self._beginning()
                 self._deferral.queues.pump()
