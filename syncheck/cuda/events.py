@@ -13,11 +13,11 @@ from syncheck.cuda.captures import Captures
 from syncheck.cuda.open_classes import NOT_COMPLETE, WITHOUT_TIMES, elapsed_time, milliseconds_between
 from syncheck.cuda.reporter import Reporter
 from syncheck.cuda.streams import Streams
-from syncheck.hb.ids import NO_EVENT, UNKNOWN_SITE, EventId, LookedUp, NamedKind, ObjectKind, WaitCall
+from syncheck.hb.ids import NO_EVENT, UNKNOWN_SITE, EventId, NamedKind, ObjectKind, StreamOrigin, WaitCall
 from syncheck.instrument.patching import Patches
 from syncheck.sanitizer.monitor import Monitor
 
-LOOKED_UP = "_syncheck_looked_up"
+ORIGIN = "_syncheck_origin"
 """Attribute of a stream object: the function that the program called to obtain it."""
 _IDENT = "_syncheck_event"
 
@@ -170,10 +170,10 @@ class Events:
             target = self._streams.of_object(stream)
             handle = self._handles[ident] = _handle(event)
             self._by_handle[handle] = ident
-            looked_up = getattr(stream, LOOKED_UP, LookedUp.BY_NAME)
+            origin = getattr(stream, ORIGIN, StreamOrigin.BY_NAME)
             with reporter.locked_monitor() as monitor:
                 current = self._streams.current(self._streams.device_of(target))
-                monitor.record(ident, target, reporter.sites.here(), looked_up, current)
+                monitor.record(ident, target, reporter.sites.here(), origin, current)
 
         return record
 
@@ -196,10 +196,10 @@ class Events:
         if not ident:
             return
         target = self._streams.of_object(stream)
-        looked_up = getattr(stream, LOOKED_UP, LookedUp.BY_NAME)
+        origin = getattr(stream, ORIGIN, StreamOrigin.BY_NAME)
         with reporter.locked_monitor() as monitor:
             current = self._streams.current(self._streams.device_of(target))
-            monitor.wait(ident, target, reporter.sites.here(), via, looked_up, current)
+            monitor.wait(ident, target, reporter.sites.here(), via, origin, current)
 
     def _query(self, original: Any) -> Any:
         reporter = self._reporter

@@ -11,7 +11,7 @@ import torch
 
 from syncheck.cuda import devices
 from syncheck.cuda.copies import Copies
-from syncheck.cuda.events import LOOKED_UP, Events, on_finalize
+from syncheck.cuda.events import ORIGIN, Events, on_finalize
 from syncheck.cuda.gpu_trace import GpuTrace
 from syncheck.cuda.host import PLAIN
 from syncheck.cuda.launches import Launches
@@ -20,7 +20,7 @@ from syncheck.cuda.open_classes import install_open_classes
 from syncheck.cuda.reporter import Reporter
 from syncheck.cuda.streams import Streams
 from syncheck.cuda.thread_contexts import ThreadContexts
-from syncheck.hb.ids import EventId, LookedUp, NamedKind, ObjectKind, WaitCall
+from syncheck.hb.ids import EventId, NamedKind, ObjectKind, StreamOrigin, WaitCall
 from syncheck.instrument.patching import Patches
 from syncheck.sanitizer.monitor import Monitor
 
@@ -144,13 +144,13 @@ class Hooks:
                 return
             with reporter.suppressed():
                 original(self, stream)
-            looked_up = (getattr(self, LOOKED_UP, LookedUp.BY_NAME), getattr(stream, LOOKED_UP, LookedUp.BY_NAME))
+            origins = (getattr(self, ORIGIN, StreamOrigin.BY_NAME), getattr(stream, ORIGIN, StreamOrigin.BY_NAME))
             waiter, awaited = streams.of_object(self), streams.of_object(stream)
             # the stream whose wait matters: on the waiter's device if that was looked up, else on the awaited one's
-            device = streams.device_of(waiter if looked_up[0] else awaited)
+            device = streams.device_of(waiter if origins[0] else awaited)
             with reporter.locked_monitor() as monitor:
                 site = reporter.sites.here()
-                monitor.wait_stream(waiter, awaited, site, looked_up, streams.current(device))
+                monitor.wait_stream(waiter, awaited, site, origins, streams.current(device))
 
         return wait_stream
 
@@ -266,8 +266,8 @@ class Hooks:
 
     def _hook_functions(self) -> None:
         replacements: dict[Any, Any] = {
-            torch.cuda.current_stream: self._looked_up(torch.cuda.current_stream, LookedUp.CURRENT),
-            torch.cuda.default_stream: self._looked_up(torch.cuda.default_stream, LookedUp.DEFAULT),
+            torch.cuda.current_stream: self._with_origin(torch.cuda.current_stream, StreamOrigin.CURRENT),
+            torch.cuda.default_stream: self._with_origin(torch.cuda.default_stream, StreamOrigin.DEFAULT),
             torch.accelerator.current_stream: self._accelerator_stream(torch.accelerator.current_stream),
             torch.cuda.set_stream: self._chosen(torch.cuda.set_stream),
             torch.cuda.set_device: self._chosen(torch.cuda.set_device),
@@ -279,14 +279,14 @@ class Hooks:
             replacements[torch.cuda.use_mem_pool] = self._use_mem_pool(torch.cuda.use_mem_pool)
         self._patches.everywhere(replacements)
 
-    def _looked_up(self, original: Any, how: LookedUp) -> Any:
+    def _with_origin(self, original: Any, origin: StreamOrigin) -> Any:
         reporter = self._reporter
 
         @wraps(original)
         def look_up(*args: Any, **kwargs: Any) -> Any:
             stream = original(*args, **kwargs)
             if not reporter.callbacks_suppressed:
-                setattr(stream, LOOKED_UP, how)
+                setattr(stream, ORIGIN, origin)
             return stream
 
         return look_up
@@ -302,7 +302,7 @@ class Hooks:
             stream = torch.Stream(
                 stream_id=stream.stream_id, device_index=stream.device_index, device_type=stream.device_type
             )
-            setattr(stream, LOOKED_UP, LookedUp.CURRENT)
+            setattr(stream, ORIGIN, StreamOrigin.CURRENT)
             return stream
 
         return current_stream

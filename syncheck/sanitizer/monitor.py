@@ -13,12 +13,12 @@ from syncheck.hb.ids import (
     EventId,
     GraphId,
     HostId,
-    LookedUp,
     NamedKind,
     ObjectKind,
     ReadingId,
     SiteId,
     StreamId,
+    StreamOrigin,
     SyncId,
     ViewId,
     WaitCall,
@@ -28,7 +28,7 @@ from syncheck.source.scopes import Scopes
 
 __all__ = ["BY_TORCH", "Monitor", "Sites"]
 
-_BY_NAME = (LookedUp.BY_NAME, LookedUp.BY_NAME)
+_BY_NAME = (StreamOrigin.BY_NAME, StreamOrigin.BY_NAME)
 
 
 class SourceLine(NamedTuple):
@@ -206,10 +206,10 @@ class Monitor(Protocol):
         event: EventId,
         stream: StreamId,
         site: SiteId,
-        looked_up: LookedUp = LookedUp.BY_NAME,
+        origin: StreamOrigin = StreamOrigin.BY_NAME,
         current: StreamId = HOST,
     ) -> None:
-        """An event is recorded on a stream; `looked_up` and `current` as in `wait`."""
+        """An event is recorded on a stream; `origin` and `current` as in `wait`."""
 
     def wait(
         self,
@@ -217,7 +217,7 @@ class Monitor(Protocol):
         stream: StreamId,
         site: SiteId,
         via: WaitCall,
-        looked_up: LookedUp = LookedUp.BY_NAME,
+        origin: StreamOrigin = StreamOrigin.BY_NAME,
         current: StreamId = HOST,
     ) -> None:
         """A stream waits for an event.
@@ -227,7 +227,7 @@ class Monitor(Protocol):
             stream: the stream whose later work waits.
             site: the call.
             via: which call makes it wait.
-            looked_up: how the program got the waiting stream.
+            origin: how the program got the waiting stream.
             current: the stream that is current at the call, on the named stream's device; 0 if that is not known.
         """
 
@@ -236,10 +236,10 @@ class Monitor(Protocol):
         stream: StreamId,
         other: StreamId,
         site: SiteId,
-        looked_up: tuple[LookedUp, LookedUp] = _BY_NAME,
+        origins: tuple[StreamOrigin, StreamOrigin] = _BY_NAME,
         current: StreamId = HOST,
     ) -> None:
-        """A stream waits for another; `looked_up` for both as in `wait`; BY_TORCH where torch makes the call itself."""
+        """A stream waits for another; `origins` has the origin of each, BY_TORCH if torch itself makes the call."""
 
     def sync_event(self, event: EventId, site: SiteId) -> None:
         """The host waits for an event, or a query said that it is complete."""

@@ -65,7 +65,7 @@ def _wanted(part: Part) -> tuple[NamedKind, int, Callable[[Value], bool]] | None
 
 
 def _is_stream(ident: int, value: Value) -> bool:
-    return isinstance(value, Stream) and value.ident == ident and not value.looked_up
+    return isinstance(value, Stream) and value.ident == ident and not value.origin
 
 
 def _is_event(ident: int, value: Value) -> bool:

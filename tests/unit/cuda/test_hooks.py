@@ -27,7 +27,7 @@ def hooks(gpu, monkeypatch):
 
 
 def test_a_wait_for_a_stream_says_how_both_were_got(gpu, hooks):
-    side, current = Stream(7), hooks._looked_up(lambda: Stream(0), "current_stream")()
+    side, current = Stream(7), hooks._with_origin(lambda: Stream(0), "current_stream")()
     hooks._wait_stream(lambda *args: None)(side, current)
     (call,) = gpu.monitor.named("wait_stream")
     assert call[1:3] == (gpu.cuda.streams.of(0, 7), 1)
