@@ -140,7 +140,7 @@ class Cuda:
         parts = Parts(copies, collectives, DescribedOperators(reporter, memory, self.library))
         self.operators = Operators(reporter, streams, threads, memory, host, kept, launches, parts)
         self.gpu_trace = GpuTrace()
-        streams.on_several.append(self.gpu_trace.enable)
+        streams.on_multiple_streams.append(self.gpu_trace.enable)
         self._on_mode: Callable[[Any], None] = lambda _: None
         self.timing = Timing(reporter, streams, captures, timed_by(), most_timed) if timed_by is not None else None
         if self.timing is None and delay is None:  # timing and delays each run the operators in their own mode
@@ -259,7 +259,7 @@ class Cuda:
         install_subclasses(patches)
         install_backward(reporter, streams, self.memory, self.host, self.launches, self.gpu_trace, patches)
         hosts = Hosts(LockedMonitor(reporter.call_buffer.monitor, reporter.lock))
-        hosts.on_several = lambda: reporter.follow_threads(hosts.monitor)
+        hosts.on_first_thread = lambda: reporter.follow_threads(hosts.monitor)
         install_threads(self, hosts, patches)
         install_processes(reporter, patches)
         self.library.install(patches)

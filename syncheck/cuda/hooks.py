@@ -201,7 +201,7 @@ class Hooks:
             return
         with reporter.lock:
             entry = (self._streams.of_object(stream), reporter.sites.here())
-            threads.add_special(1)
+            threads.add_checked_contexts(1)
         threads.state.contexts.append(entry)
         owner.__dict__.setdefault("_syncheck_entered", []).append(entry)
 
@@ -216,7 +216,7 @@ class Hooks:
                 entry = entered.pop()
                 if entry in threads.state.contexts:  # otherwise it was entered before this check began
                     threads.state.contexts.remove(entry)
-                    threads.add_special(-1)
+                    threads.add_checked_contexts(-1)
             return original(owner, *error)
 
         return leave

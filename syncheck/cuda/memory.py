@@ -92,7 +92,7 @@ class Memory:
         self._on_death: Callable[[Any], None] = self.dead.append  # keeps Python code of ours out of the program's frees
 
         reporter.before_flush.append(self.release_dead)
-        streams.on_several.append(self.watch_frees)
+        streams.on_multiple_streams.append(self.watch_frees)
 
     def next_ident(self) -> AllocationId:
         """Return the id of a new allocation."""

@@ -16,7 +16,7 @@ from syncheck.cuda.operators import Operators
 from syncheck.cuda.reporter import Reporter
 from syncheck.cuda.thread_contexts import ThreadContexts
 from syncheck.instrument.inner_operators import as_without_mode, is_traced_in_parts, run_traced_parts
-from syncheck.instrument.torch_internals import OF_MODES, is_of_nested, run_parts, takes_apart, with_tensors
+from syncheck.instrument.torch_internals import MODE_TENSOR_TYPES, decomposes, is_of_nested, run_parts, with_tensors
 from syncheck.source.frames import frame_at
 
 _NOT_HANDLED = object()
@@ -53,9 +53,9 @@ class WatchMode(TorchDispatchMode):  # type: ignore[no-untyped-call]  # torch le
 
         Return _NOT_HANDLED if nothing decomposes it.
         """
-        if any(issubclass(kind, OF_MODES) for kind in types):
+        if any(issubclass(kind, MODE_TENSOR_TYPES) for kind in types):
             return dispatch.func(*args, **kwargs)  # dispatched to the mode below
-        if any(takes_apart(kind) for kind in types):
+        if any(decomposes(kind) for kind in types):
             return NotImplemented
         self._takes.update(types)
         run: Callable[..., Any] | None = None

@@ -207,7 +207,7 @@ class Operators:
         if not accesses:
             return
         sole = streams.sole_stream
-        if (stream == sole or (sole >= 0 and streams.used(stream))) and not self._threads.n_special:
+        if (stream == sole or (sole >= 0 and streams.used(stream))) and not self._threads.n_checked_contexts:
             if reporter.call_buffer.launch(stream, plan.name, accesses, site):  # nothing to race with
                 reporter.flush_calls()
             return
@@ -215,7 +215,9 @@ class Operators:
             if reporter.backward_site:
                 self._launches.protect_gradients(stream, accesses)
             memory.used(stream, accesses)
-            context = self._context(dispatch, kwargs, stream, device, site) if self._threads.n_special else None
+            context = (
+                self._context(dispatch, kwargs, stream, device, site) if self._threads.n_checked_contexts else None
+            )
             reporter.monitor.launch(stream, plan.name, accesses, site, context)
             if not memory.shares_all:
                 memory.owners.add(reporter.call_buffer.monitor, stream, accesses, memory.homes)

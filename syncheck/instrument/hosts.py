@@ -61,8 +61,8 @@ class Hosts:
     """Reports to the monitor which thread acts, and what orders threads.
 
     Attributes:
-        are_several: whether the program has started a thread.
-        on_several: called before the program starts its first thread.
+        has_threads: whether the program has started a thread.
+        on_first_thread: called before the program starts its first thread.
         monitor: the monitor that the threads call.
 
     Args:
@@ -70,8 +70,8 @@ class Hosts:
     """
 
     def __init__(self, monitor: LockedMonitor) -> None:
-        self.are_several = False
-        self.on_several: Callable[[], None] = lambda: None
+        self.has_threads = False
+        self.on_first_thread: Callable[[], None] = lambda: None
         self.monitor = monitor
         self._monitor = monitor.direct
         self._local = _Local()
@@ -128,9 +128,9 @@ class Hosts:
 
     def start(self, thread: threading.Thread) -> None:
         """Order the calling thread's work so far before a thread that it is about to start."""
-        if not self.are_several:
-            self.on_several()
-            self.are_several = True
+        if not self.has_threads:
+            self.on_first_thread()
+            self.has_threads = True
             self.monitor.before_call = self.enter
         self.release(self.sync_of(thread))
 
@@ -155,7 +155,7 @@ class Hosts:
 
     def joined(self, thread: threading.Thread) -> None:
         """Order the calling thread after another whose end it has waited for."""
-        if self.are_several:
+        if self.has_threads:
             self.acquire(self.sync_of(thread))
 
     def release(self, sync: SyncId) -> None:

@@ -225,7 +225,7 @@ def is_transformed(values: list[Any]) -> bool:
     """Return whether operators on these values are traced or transformed by `torch.func`, rather than only run."""
     if is_traced() or functorch.maybe_current_level() is not None:
         return True
-    return any(isinstance(value, OF_MODES) for value in values)
+    return any(isinstance(value, MODE_TENSOR_TYPES) for value in values)
 
 
 _BY_ROWS, _BY_COLUMNS = ("crow_indices", "col_indices", "values"), ("ccol_indices", "row_indices", "values")
@@ -249,7 +249,7 @@ def is_zero_tensor(tensor: torch.Tensor) -> bool:
     return bool(tensor._is_zerotensor())
 
 
-OF_MODES = (FakeTensor, FunctionalTensor)
+MODE_TENSOR_TYPES = (FakeTensor, FunctionalTensor)
 """Tensor classes whose operators run in one of torch's own modes, below all modes of programs; they have no memory.
 
 Source:
@@ -258,7 +258,7 @@ Source:
 """
 
 
-def takes_apart(kind: type[torch.Tensor]) -> bool:
+def decomposes(kind: type[torch.Tensor]) -> bool:
     """Return whether a tensor class handles operators itself, by running others on the tensors that it holds."""
     return kind.__torch_dispatch__ is not _PLAIN
 

@@ -261,7 +261,7 @@ class Monitor(Protocol):
         """Return whether memory was freed that a stream other than its own may still be using."""
         ...
 
-    def follows_others(self, stream: StreamId, allocation: AllocationId) -> bool:
+    def is_ordered_after_all(self, stream: StreamId, allocation: AllocationId) -> bool:
         """Return whether what a stream does next comes after all that other streams have done with memory."""
         ...
 

@@ -180,9 +180,9 @@ class Session:
         if lives.unnamed and label in lives.unnamed and self._is_run:
             lives.used_again(accesses, label)
 
-    def follows_others(self, stream: StreamId, allocation: AllocationId) -> bool:
+    def is_ordered_after_all(self, stream: StreamId, allocation: AllocationId) -> bool:
         """See `Monitor`; not while a finding waits for its operator to run again, which is to be seen at its moment."""
-        return not self._lives.unnamed and self._engine.follows_others(stream, allocation)
+        return not self._lives.unnamed and self._engine.is_ordered_after_all(stream, allocation)
 
     def launches_elided(self, stream: StreamId, count: int, site: SiteId) -> None:
         """See `Monitor`."""

@@ -10,7 +10,7 @@ from syncheck.hb.ids import BY_TORCH, Access, NamedKind, StreamId
 from syncheck.instrument.naming import name_of_tensor
 from syncheck.instrument.plan import Plan
 from syncheck.instrument.tensor_facts import is_staged_copy
-from syncheck.instrument.torch_internals import SPARSE, takes_apart, tensor_of
+from syncheck.instrument.torch_internals import SPARSE, decomposes, tensor_of
 from syncheck.semantics.copies import HOST_DEVICE, CopyEnd, CopyPlan, copy_plan
 from syncheck.sim.autograd import Backward
 from syncheck.sim.deferral import Deferral
@@ -196,7 +196,7 @@ class Copies:
         Source:
             aten/src/ATen/native/TensorConversions.cpp, `_to_copy`: pin_out.
         """
-        if takes_apart(type(source)):
+        if decomposes(type(source)):
             return self._transfer_parts(source, target, non_blocking=non_blocking, **kwargs)
         here = self._memory.device(source)
         # a real conversion runs on the source device, or after a copy to the host: the values are the same

@@ -17,17 +17,17 @@ from syncheck.instrument.inner_operators import (
     run_traced_parts,
 )
 from syncheck.instrument.torch_internals import (
-    OF_MODES,
+    MODE_TENSOR_TYPES,
     C,
     DisableTorchFunctionSubclass,
     HigherOrderOperator,
     OpOverload,
+    decomposes,
     is_composite,
     is_of_nested,
     is_traced,
     python_kernel,
     run_parts,
-    takes_apart,
 )
 from syncheck.sim import fake_tensors
 from syncheck.sim.device_kind import is_on_gpu, simulated
@@ -76,9 +76,9 @@ class SimulatorMode(TorchDispatchMode):  # type: ignore[no-untyped-call]  # torc
         """Run an operator that the fast path does not handle: see `__torch_dispatch__`."""
         if func.__class__ is not OpOverload and isinstance(func, HigherOrderOperator):
             return self._take_apart(func, args, kwargs)
-        if fake_tensors.are_made() or any(issubclass(kind, OF_MODES) for kind in types):
+        if fake_tensors.are_made() or any(issubclass(kind, MODE_TENSOR_TYPES) for kind in types):
             return func(*args, **kwargs)  # fake tensors have no memory, even on a GPU; others go to the mode below
-        if not self._plain_types.issuperset(types) and any(takes_apart(kind) for kind in types):
+        if not self._plain_types.issuperset(types) and any(decomposes(kind) for kind in types):
             return NotImplemented
         if is_traced_in_parts(func):
             with self:

@@ -18,7 +18,7 @@ from syncheck.sanitizer.session import Session
 from syncheck.version import __version__
 
 _QUESTIONS = frozenset(
-    "holds_used_memory follows_others is_pending capturing report collector n_operators warm_operators".split()
+    "holds_used_memory is_ordered_after_all is_pending capturing report collector n_operators warm_operators".split()
 )  # what changes nothing
 _FIRST_OF_SEVERAL = frozenset("launch launches_elided allocate free event record host_access sync_stream".split())
 """Calls that no call before them needs behind it in the same file; every program that goes on makes some of them."""

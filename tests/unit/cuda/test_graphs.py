@@ -93,6 +93,6 @@ def test_a_replay_may_use_any_memory(graphs):
     graphs.begin(graph)
     graphs.end(graph)
     owners.on_change = lambda allocation, stream: lost.append((allocation, stream))
-    owners.add(SimpleNamespace(follows_others=lambda stream, allocation: True), 1, [(9, 0, True)], {})
+    owners.add(SimpleNamespace(is_ordered_after_all=lambda stream, allocation: True), 1, [(9, 0, True)], {})
     graphs.replay(graph)
     assert lost == [(9, 1), (9, NOT_SOLE)]

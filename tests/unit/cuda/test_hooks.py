@@ -55,9 +55,9 @@ def test_on_several_gpus_entered_streams_are_remembered(gpu, hooks):
     threads.n_devices = 2
     assert enter(context) == "entered"
     assert [stream for stream, _ in threads.state.contexts] == [gpu.cuda.streams.of(0, 7)]
-    assert threads.n_special == 1
+    assert threads.n_checked_contexts == 1
     leave(context, None, None, None)
-    assert (threads.state.contexts, threads.n_special) == ([], 0)
+    assert (threads.state.contexts, threads.n_checked_contexts) == ([], 0)
 
 
 def test_choices_and_questions_of_the_program_are_noted(gpu, hooks):

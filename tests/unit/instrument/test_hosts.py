@@ -83,16 +83,16 @@ def test_before_the_first_start_nothing_is_said(world):
     world.launch()
     world.launch()
     assert world.calls == [("launch",), ("launch",)]
-    assert not world.hosts.are_several
+    assert not world.hosts.has_threads
 
 
 def test_the_first_start_is_announced_once(world):
     seen = []
-    world.hosts.on_several = lambda: seen.append(world.hosts.are_several)
+    world.hosts.on_first_thread = lambda: seen.append(world.hosts.has_threads)
     for _ in range(2):
         world.start_one()
     assert seen == [False]
-    assert world.hosts.are_several
+    assert world.hosts.has_threads
 
 
 def test_one_thread_alone_is_not_mentioned_after_a_start(world):
