@@ -42,7 +42,7 @@ def _install_programs(patches: Patches, incomplete: Callable[[str], None]) -> No
         if _LAUNCHERS.fullmatch(name) and not _checks_itself(args):
             checked = _checked(args, kwargs.get("env"))
             if checked is None:
-                incomplete(f"a program that was started with `{name}` was not checked")
+                incomplete(f"a program started with `{name}` was not checked")
             else:
                 args, kwargs["env"] = checked
         start(self, args, *more, **kwargs)
@@ -54,7 +54,7 @@ def note_replaced(path: Any, arguments: Any, incomplete: Callable[[str], None]) 
     """Report a program that replaces this one through `os.execv` as unchecked, if it may use GPUs."""
     name = "" if isinstance(path, int) else os.path.basename(os.fsdecode(path))  # it may be a file descriptor
     if _LAUNCHERS.fullmatch(name) and not _checks_itself(list(arguments)):
-        incomplete(f"`{name}`, which the program became by os.exec, was not checked")
+        incomplete(f"`{name}`, which replaced the program through os.exec, was not checked")
 
 
 def _program(args: Any) -> str:

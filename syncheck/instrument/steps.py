@@ -77,7 +77,7 @@ class Window:
             self._end()
             if self._done < self._first:
                 self._notes.incomplete(NO_STEPS)
-                self._notes.note(f"only {self._done} of {self._first} steps were made")
+                self._notes.note(f"only {self._done} of {self._first} steps ran")
 
     def _stepped(self, optimizer: Any, args: Any, kwargs: Any) -> None:
         del args, kwargs

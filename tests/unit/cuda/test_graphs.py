@@ -41,7 +41,7 @@ def test_a_graph_from_before_the_check_is_named(graphs):
     graphs.replay(graph)
     graphs.end(graph)
     gpu = graphs.gpu
-    assert gpu.report().incomplete == ("a CUDA graph was replayed that was captured before the check began",)
+    assert gpu.report().incomplete == ("a CUDA graph captured before the check began was replayed",)
     assert gpu.monitor.named("capture_end") == []
     gpu.monitor.session._incomplete.clear()
 

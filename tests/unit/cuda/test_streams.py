@@ -102,5 +102,5 @@ def test_streams_beyond_what_can_be_told_apart_are_the_last_of_their_device(stre
     assert streams.of(0, 0) == default
     assert streams.monitor.calls[3] == (
         "incomplete",
-        "there are more than 4,095 streams: races between the others are not found",
+        "more than 4,095 streams: races between the remaining ones are not found",
     )
