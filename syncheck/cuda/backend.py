@@ -164,7 +164,7 @@ class Cuda:
         recorder.attach(WatchMode, callbacks, self.gpu_trace, self.host, device_type)
         self._on_mode = recorder.watch
         self.operators.on_plan = partial(recorder.plan, copies=self.copies)
-        self.operators.on_parts = recorder.give_up
+        self.operators.on_composite_tensors = recorder.give_up
 
     def _captures_changed(self) -> None:
         self.memory.shares_all = bool(self.captures)
@@ -253,7 +253,7 @@ class Cuda:
         reporter, streams, captures = self.reporter, self.streams, self.captures
         hooks = Hooks(reporter, streams, self.threads, self.memory, self.events, self.copies, self.launches, patches)
         hooks.install(self.gpu_trace)
-        self.threads.on_first_thread.append(hooks.watch_defaults)
+        self.threads.on_first_thread.append(hooks.watch_default_device)
         Graphs(reporter, streams, self.memory.owners, captures).install(patches)
         self.host.install(patches)
         install_subclasses(patches)

@@ -86,7 +86,7 @@ class Delays:
         self._uses: list[_Use] = []
         self._freed: deque[_Use] = deque()
         self._n_running = 0
-        parts.host.on_read = self._host_reads
+        parts.host.on_read = self._on_host_read
         atexit.register(self.finish)
 
     # -- around an operator
@@ -113,7 +113,7 @@ class Delays:
             self._seen.failed(error)
 
     def _begin(self, call: Call) -> Running | None:
-        self._read_by_host(call)
+        self._check_host_reads(call)
         if call.device < 0:
             return None
         self._reporter.flush_calls()
@@ -145,7 +145,7 @@ class Delays:
             self._seen.launched(launch, running, list(written.values()), site)
         if running.is_late:
             self._watch_memory(running, [*(tensor for tensor, _ in call.tensors), *made])
-        self._note_host(call, result)
+        self._record_host_results(call, result)
 
     def _is_late(self, call: Call, upcoming: LaunchId) -> bool:
         """Return whether an operator is to be delayed, whose stream has a launch of this number next."""
@@ -249,33 +249,33 @@ class Delays:
 
     # -- the host
 
-    def _read_by_host(self, call: Call) -> None:
+    def _check_host_reads(self, call: Call) -> None:
         """The host is about to read pinned memory by an operator."""
         if self._host.buffers:
             for tensor in call.read:
                 if tensor.is_cpu:
-                    self._host_reads(tensor)
+                    self._on_host_read(tensor)
 
-    def _host_reads(self, tensor: torch.Tensor) -> None:
+    def _on_host_read(self, tensor: torch.Tensor) -> None:
         with self._guard():
             if self._host.of(tensor) is not None:
-                self._host_gets(tensor)
+                self._record_host_read(tensor)
 
-    def _host_gets(self, tensor: torch.Tensor) -> None:
+    def _record_host_read(self, tensor: torch.Tensor) -> None:
         site = self._reporter.site()
-        with self._work.unseen():
-            self._seen.host_gets(tensor, site)
+        with self._work.hidden():
+            self._seen.record_host_read(tensor, site)
 
-    def _note_host(self, call: Call, result: Any) -> None:
+    def _record_host_results(self, call: Call, result: Any) -> None:
         """An operator may have given values to the host."""
         if call.name == "aten::_local_scalar_dense":
-            with self._work.unseen():
+            with self._work.hidden():
                 number = torch.tensor(result, device="cpu")
-            self._host_gets(number)
+            self._record_host_read(number)
         elif call.name in {"aten::_to_copy", "aten::copy_"} and isinstance(result, torch.Tensor):
             is_complete = result.is_cpu and self._host.of(result) is None
             if is_complete and any(tensor.is_cuda for tensor, _ in call.tensors):
-                self._host_gets(result)
+                self._record_host_read(result)
 
     def finish(self) -> None:
         """The program has ended: see what came of it, while its variables are there."""

@@ -47,8 +47,8 @@ class Hooks:
         self._copies = copies
         self._launches = launches
         self._patches = patches
-        self._streams_gone: deque[EventId] = deque()  # destroyed stream objects, reported with the next call
-        reporter.before_call.append(self._report_gone)
+        self._destroyed_streams: deque[EventId] = deque()  # destroyed stream objects, reported with the next call
+        reporter.before_call.append(self._report_destroyed)
 
     def install(self, gpu_trace: GpuTrace) -> None:
         """Install all hooks."""
@@ -100,13 +100,13 @@ class Hooks:
             with reporter.suppressed():
                 stream = original(cls, *args, **kwargs)
             if not {"stream_id", "stream_ptr"} & kwargs.keys():
-                self._stream_made(stream)
+                self._stream_created(stream)
                 self._threads.state.implicit_device |= not args and kwargs.get("device") is None
             return stream
 
         return staticmethod(new)
 
-    def _stream_made(self, stream: Any) -> None:
+    def _stream_created(self, stream: Any) -> None:
         reporter = self._reporter
         with reporter.locked_monitor() as monitor:
             site = reporter.sites.here()
@@ -115,15 +115,15 @@ class Hooks:
             ident = reporter.next_event()
             monitor.object_created(ObjectKind.STREAM, ident, site)
             monitor.stream_object(ident, known, site)
-        on_finalize(stream, weakref.WeakMethod(self._stream_gone), ident)
+        on_finalize(stream, weakref.WeakMethod(self._stream_destroyed), ident)
 
-    def _stream_gone(self, ident: EventId) -> None:
+    def _stream_destroyed(self, ident: EventId) -> None:
         if self._reporter.is_checking:
-            self._streams_gone.append(ident)
+            self._destroyed_streams.append(ident)
 
-    def _report_gone(self, monitor: Monitor) -> None:
-        while self._streams_gone:
-            monitor.object_destroyed(ObjectKind.STREAM, self._streams_gone.popleft())
+    def _report_destroyed(self, monitor: Monitor) -> None:
+        while self._destroyed_streams:
+            monitor.object_destroyed(ObjectKind.STREAM, self._destroyed_streams.popleft())
 
     def _wait_event(self, original: Any) -> Any:
         events = self._events
@@ -269,10 +269,10 @@ class Hooks:
             torch.cuda.current_stream: self._with_origin(torch.cuda.current_stream, StreamOrigin.CURRENT),
             torch.cuda.default_stream: self._with_origin(torch.cuda.default_stream, StreamOrigin.DEFAULT),
             torch.accelerator.current_stream: self._accelerator_stream(torch.accelerator.current_stream),
-            torch.cuda.set_stream: self._chosen(torch.cuda.set_stream),
-            torch.cuda.set_device: self._chosen(torch.cuda.set_device),
-            torch.cuda._exchange_device: self._chosen(torch.cuda._exchange_device),
-            torch.cuda.current_device: self._asked(torch.cuda.current_device),
+            torch.cuda.set_stream: self._set_explicitly(torch.cuda.set_stream),
+            torch.cuda.set_device: self._set_explicitly(torch.cuda.set_device),
+            torch.cuda._exchange_device: self._set_explicitly(torch.cuda._exchange_device),
+            torch.cuda.current_device: self._current_device(torch.cuda.current_device),
             torch.cuda._sleep: self._sleep(torch.cuda._sleep),
         }
         if hasattr(torch.cuda, "use_mem_pool"):
@@ -307,28 +307,28 @@ class Hooks:
 
         return current_stream
 
-    def _chosen(self, original: Any) -> Any:
+    def _set_explicitly(self, original: Any) -> Any:
         @wraps(original)
-        def choose(*args: Any, **kwargs: Any) -> Any:
+        def set_current(*args: Any, **kwargs: Any) -> Any:
             self._threads.state.set_explicitly = True
             return original(*args, **kwargs)
 
-        return choose
+        return set_current
 
-    def _asked(self, original: Any) -> Any:
+    def _current_device(self, original: Any) -> Any:
         @wraps(original)
-        def ask() -> Any:
+        def current_device() -> Any:
             self._threads.state.implicit_device = True
             return original()
 
-        return ask
+        return current_device
 
-    def watch_defaults(self) -> None:
+    def watch_default_device(self) -> None:
         """Start noting tensors that move to the current device because no index was given."""
         for name in ("to", "cuda"):
-            self._patches.set(torch.Tensor, name, self._to_default(getattr(torch.Tensor, name), name))
+            self._patches.set(torch.Tensor, name, self._move(getattr(torch.Tensor, name), name))
 
-    def _to_default(self, original: Any, name: str) -> Any:
+    def _move(self, original: Any, name: str) -> Any:
         @wraps(original)
         def move(tensor: torch.Tensor, *args: Any, **kwargs: Any) -> Any:
             wanted = kwargs.get("device", args[0] if args else None)

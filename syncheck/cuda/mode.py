@@ -16,7 +16,13 @@ from syncheck.cuda.operators import Operators
 from syncheck.cuda.reporter import Reporter
 from syncheck.cuda.thread_contexts import ThreadContexts
 from syncheck.instrument.inner_operators import as_without_mode, is_traced_in_parts, run_traced_parts
-from syncheck.instrument.torch_internals import MODE_TENSOR_TYPES, decomposes, is_of_nested, run_parts, with_tensors
+from syncheck.instrument.torch_internals import (
+    MODE_TENSOR_TYPES,
+    decomposes,
+    has_nested_tensor,
+    run_parts,
+    with_tensors,
+)
 from syncheck.source.frames import frame_at
 
 _NOT_HANDLED = object()
@@ -59,7 +65,7 @@ class WatchMode(TorchDispatchMode):  # type: ignore[no-untyped-call]  # torch le
             return NotImplemented
         self._takes.update(types)
         run: Callable[..., Any] | None = None
-        if dispatch.is_composite and not is_of_nested(args):
+        if dispatch.is_composite and not has_nested_tensor(args):
             run = partial(as_without_mode, dispatch.func, run_parts)
         elif dispatch.may_have_parts and is_traced_in_parts(dispatch.func):
             run = run_traced_parts

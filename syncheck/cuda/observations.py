@@ -130,7 +130,7 @@ class Observations(Observed):
 
     def _values(self, kept: list[Kept]) -> Iterator[Values]:
         for one in kept:
-            with self._work.unseen():
+            with self._work.hidden():
                 tensor = one.tensor()
             if tensor is not None:
                 yield values_of(self._work.on_host(tensor))

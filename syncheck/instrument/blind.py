@@ -50,7 +50,7 @@ FOLLOWED: dict[type, frozenset[str]] = {
 """Types that order threads, with their methods that are tracked."""
 
 
-def is_blind(frame: FrameType, start: int | None, end: int | None, *, is_once: bool = False) -> bool:
+def observes_no_threads(frame: FrameType, start: int | None, end: int | None, *, is_once: bool = False) -> bool:
     """Return whether a frame's code between two of its instructions observes nothing of other threads.
 
     Args:
@@ -74,7 +74,7 @@ def is_blind(frame: FrameType, start: int | None, end: int | None, *, is_once: b
     values = _Values(frame, file)
     try:
         look = _Look(values, known)
-        return all(look.is_blind(node) for node in nodes)
+        return all(look.observes_no_threads(node) for node in nodes)
     finally:
         values.forget()
 
@@ -179,15 +179,15 @@ class _Look:
         self._values = values
         self._known = known
 
-    def is_blind(self, node: ast.AST) -> bool:
+    def observes_no_threads(self, node: ast.AST) -> bool:
         """Return whether a statement or an expression observes nothing of other threads."""
         if isinstance(node, ast.Call):
-            return self._is_known_call(node) and all(map(self.is_blind, _arguments(node)))
+            return self._is_known_call(node) and all(map(self.observes_no_threads, _arguments(node)))
         if isinstance(node, ast.Name):
             return not isinstance(node.ctx, ast.Load) or self._is_plain(node)
         if isinstance(node, ast.Attribute | ast.Subscript):
-            return self._is_known_place(node) and all(map(self.is_blind, ast.iter_child_nodes(node)))
-        return isinstance(node, _TRANSPARENT) and all(map(self.is_blind, ast.iter_child_nodes(node)))
+            return self._is_known_place(node) and all(map(self.observes_no_threads, ast.iter_child_nodes(node)))
+        return isinstance(node, _TRANSPARENT) and all(map(self.observes_no_threads, ast.iter_child_nodes(node)))
 
     def _is_known_place(self, node: ast.Attribute | ast.Subscript) -> bool:
         """Return whether an attribute or item is only assigned, or belongs to a tensor or a module."""

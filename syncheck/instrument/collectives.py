@@ -51,7 +51,7 @@ def argument(func: Any, name: str, args: tuple[Any, ...], kwargs: dict[str, Any]
     return None
 
 
-def is_handed_out(operator: str) -> bool:
+def returns_handle(operator: str) -> bool:
     """Return whether the program gets a handle, or a tensor that is one, of the operator that runs in this thread."""
     return operator.startswith("_c10d_functional::") or (calls.depth > 0 and operator.startswith("c10d::"))
 
@@ -74,19 +74,19 @@ class Calls(threading.local):
 calls = Calls()
 
 
-def install_calls(patches: Patches, handed_out: Callable[[Any, EventId], None] = lambda *_: None) -> None:
+def hook_group_methods(patches: Patches, on_handle: Callable[[Any, EventId], None] = lambda *_: None) -> None:
     """Follow the methods of process groups: by them Python gets a handle.
 
     Args:
         patches: what to replace.
-        handed_out: called with each handle and the event at the end of its collective.
+        on_handle: called with each handle and the event at the end of its collective.
     """
     for name in GROUP_METHODS:
         if hasattr(ProcessGroup, name):
-            patches.set(ProcessGroup, name, _followed(getattr(ProcessGroup, name), handed_out))
+            patches.set(ProcessGroup, name, _wrap(getattr(ProcessGroup, name), on_handle))
 
 
-def _followed(function: Callable[..., Any], handed_out: Callable[[Any, EventId], None]) -> Callable[..., Any]:
+def _wrap(function: Callable[..., Any], on_handle: Callable[[Any, EventId], None]) -> Callable[..., Any]:
     @wraps(function)
     def call(*args: Any, **kwargs: Any) -> Any:
         before = calls.reduce
@@ -99,7 +99,7 @@ def _followed(function: Callable[..., Any], handed_out: Callable[[Any, EventId],
             calls.depth -= 1
             calls.reduce = before
         if work is not None and calls.event:
-            handed_out(work, calls.event)
+            on_handle(work, calls.event)
         return work
 
     return call
@@ -113,27 +113,27 @@ def _reduce_name(value: Any) -> str:
     return text.rpartition(".")[2].lower()
 
 
-def joined() -> None:
+def join_job() -> None:
     """A process group has just been made: find the records of the other ranks."""
     member = rendezvous.active
-    if member is not None and c10d.get_backend() not in _NO_PROCESSES:
+    if member is not None and c10d.get_backend() not in _IN_PROCESS_BACKENDS:
         member.join(c10d._get_default_store(), c10d.get_rank(), c10d.get_world_size())
 
 
-def install_joining(patches: Patches) -> None:
-    """Call `joined` whenever a process group has been made."""
+def hook_init_process_group(patches: Patches) -> None:
+    """Call `join_job` whenever a process group has been made."""
     original = c10d.init_process_group
 
     @wraps(original)
     def init_process_group(*args: Any, **kwargs: Any) -> None:
         with watchdog.waiting("init_process_group"):
             original(*args, **kwargs)
-        joined()
+        join_job()
 
     patches.everywhere({original: init_process_group})
 
 
-_NO_PROCESSES = frozenset({"fake", "threaded"})
+_IN_PROCESS_BACKENDS = frozenset({"fake", "threaded"})
 """Backends whose ranks are no processes of their own."""
 
 
@@ -159,7 +159,7 @@ def issue(
         The name of its group in the records; "" if it is not recorded.
     """
     recorder = writer.current()
-    found = _described(func, args, kwargs) if recorder is not None else None
+    found = _describe(func, args, kwargs) if recorder is not None else None
     if recorder is None or found is None:
         return ""
     recorder.issue(*found, site, place)
@@ -172,19 +172,19 @@ def group_name(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> str:
     return group.name if group is not None else ""
 
 
-def _described(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[Group, Signature] | None:
+def _describe(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[Group, Signature] | None:
     base = schema_of(func).name.partition("::")[2]
     group, me = _group(func, args, kwargs)
     if group is None or len(group.ranks) < 2 or base in {"monitored_barrier_", "check_for_nan", "recv_any_source_"}:
         return None
     if base in {"send", "recv_"}:
-        return _message(func, base, group, me, args, kwargs)
+        return _describe_message(func, base, group, me, args, kwargs)
     name = collective_name(schema_of(func).name)
     if base in {"alltoall_base_", "alltoall_", "all_to_all_single"}:
-        return group, _exchange(func, base, name, len(group.ranks), me, args, kwargs)
+        return group, _describe_exchange(func, base, name, len(group.ranks), me, args, kwargs)
     is_functional = func.namespace == "_c10d_functional"
     tensors = list(
-        _flat(args[0] if is_functional else argument(func, EQUAL_ARGUMENTS.get(base, "tensors"), args, kwargs))
+        _flatten(args[0] if is_functional else argument(func, EQUAL_ARGUMENTS.get(base, "tensors"), args, kwargs))
     )
     root = argument(func, "root_rank", args, kwargs)
     root = argument(func, "src", args, kwargs) if root is None and base.startswith("broadcast") else root
@@ -193,7 +193,7 @@ def _described(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tupl
     key = (name, group, _shapes(tensors), root, reduce)
     known = _known.get(key)
     if known is None:
-        signature = Signature(name, _text(tensors), reduce, -1 if root is None else int(root))
+        signature = Signature(name, _describe_tensors(tensors), reduce, -1 if root is None else int(root))
         known = _known[key] = group, signature
     return known
 
@@ -202,7 +202,7 @@ def _shapes(tensors: list[torch.Tensor]) -> tuple[Any, ...]:
     return tuple((tensor.shape, tensor.dtype) for tensor in tensors)
 
 
-def _message(
+def _describe_message(
     func: Any, base: str, group: Group, me: int, args: tuple[Any, ...], kwargs: dict[str, Any]
 ) -> tuple[Group, Signature]:
     """Return both ends of a message as one and the same: messages from one rank to another are matched by order."""
@@ -215,12 +215,12 @@ def _message(
     return Group(f"{group.name}: from rank {ends[0]} to rank {ends[1]}", ends), Signature("send or receive", numbers)
 
 
-def _exchange(
+def _describe_exchange(
     func: Any, base: str, name: str, size: int, me: int, args: tuple[Any, ...], kwargs: dict[str, Any]
 ) -> Signature:
     """Return what all ranks exchange with all others: each sends as much as the other makes room for."""
     if base == "alltoall_":
-        sent, got = (list(_flat(argument(func, key, args, kwargs))) for key in ("input_tensors", "output_tensors"))
+        sent, got = (list(_flatten(argument(func, key, args, kwargs))) for key in ("input_tensors", "output_tensors"))
         sizes = [t.numel() for t in sent], [t.numel() for t in got]
         kinds = sorted({dtype_name(t.dtype) for t in (*sent, *got)})
         return Signature(name, ", ".join(kinds), pairs=_pairs(me, *sizes))
@@ -228,7 +228,7 @@ def _exchange(
     target = argument(func, "output", args, kwargs)
     splits = [list(argument(func, f"{key}_split_sizes", args, kwargs) or ()) for key in ("input", "output")]
     if not any(splits):
-        return Signature(name, _text([source]))
+        return Signature(name, _describe_tensors([source]))
     target = source if target is None else target
     even = [source.shape[0] // size] * size, [target.shape[0] // size] * size
     row = prod(source.shape[1:])
@@ -261,7 +261,7 @@ def _group(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[Gr
     members = c10d._world.pg_group_ranks.get(found)
     if members is None:
         return None, -1
-    key = str(found.group_name), _is_for_host(found, args)
+    key = str(found.group_name), _is_on_cpu_backend(found, args)
     known = _groups.get(key)
     if known is None or known[0] is not members:
         ranks = tuple(sorted(members, key=members.__getitem__))
@@ -270,7 +270,7 @@ def _group(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[Gr
     return known[1], found.rank()
 
 
-def _is_for_host(group: Any, args: tuple[Any, ...]) -> bool:
+def _is_on_cpu_backend(group: Any, args: tuple[Any, ...]) -> bool:
     """Return whether a collective is one of host tensors in a group that has another backend for those of GPUs.
 
     Collectives of two backends of a group are in no order, so that ranks need not agree on one.
@@ -278,19 +278,19 @@ def _is_for_host(group: Any, args: tuple[Any, ...]) -> bool:
     backends = {pair.partition(":")[2] for pair in str(c10d._world.pg_backend_config.get(group)).split(",")}
     if len(backends) < 2:
         return False
-    first = next((tensor for value in args for tensor in _flat(value)), None)
+    first = next((tensor for value in args for tensor in _flatten(value)), None)
     return first is not None and first.device.type == "cpu"
 
 
-def _flat(value: Any) -> Iterator[torch.Tensor]:
+def _flatten(value: Any) -> Iterator[torch.Tensor]:
     if isinstance(value, torch.Tensor):
         yield value
     elif isinstance(value, list | tuple):
         for entry in value:
-            yield from _flat(entry)
+            yield from _flatten(entry)
 
 
-def _text(tensors: list[torch.Tensor]) -> str:
+def _describe_tensors(tensors: list[torch.Tensor]) -> str:
     """Return types and shapes in words."""
     shown = [f"{dtype_name(t.dtype)} {list(t.shape)}" for t in tensors]
     if len(shown) <= _SHOWN:
@@ -298,9 +298,9 @@ def _text(tensors: list[torch.Tensor]) -> str:
     if len(set(shown)) == 1:
         return f"{len(shown)} tensors {shown[0]}"
     total = sum(tensor.numel() for tensor in tensors)
-    return f"{len(shown)} tensors of {total} elements: {', '.join(shown[:_SHOWN])}, ... {_mark(shown)}"
+    return f"{len(shown)} tensors of {total} elements: {', '.join(shown[:_SHOWN])}, ... {_fingerprint(shown)}"
 
 
-def _mark(texts: list[str]) -> str:
+def _fingerprint(texts: list[str]) -> str:
     """Return some letters that stand for all of a long list."""
     return f"#{Signature('', '|'.join(texts)).digest & 0xFFFF:04x}"

@@ -11,7 +11,7 @@ from types import CodeType, FrameType
 from typing import Any, NamedTuple
 
 from syncheck.hb.ids import EVERY_THREAD, MAIN_THREAD, HostId, SyncId
-from syncheck.instrument.blind import is_blind, is_in_loop
+from syncheck.instrument.blind import is_in_loop, observes_no_threads
 from syncheck.instrument.locked_monitor import LockedMonitor
 from syncheck.instrument.sites import is_outside
 from syncheck.source.frames import frame_at
@@ -117,7 +117,9 @@ class Hosts:
         is_same = call is not None and call.f_trace is local.call is not None
         stack = None if len(frames) > _MOST_FRAMES else _stack(frames)
         if not is_same and local.has_news:
-            local.has_news = stack is not None and local.stack is not None and _is_blind(local.stack, stack, frames)
+            local.has_news = (
+                stack is not None and local.stack is not None and _observed_no_threads(local.stack, stack, frames)
+            )
             if not local.has_news:
                 self._monitor.acquire_all()
         if not is_same:
@@ -226,7 +228,7 @@ def _ignore(*_: Any) -> None:
     return None
 
 
-def _is_blind(old: list[_At], new: list[_At], frames: list[FrameType]) -> bool:
+def _observed_no_threads(old: list[_At], new: list[_At], frames: list[FrameType]) -> bool:
     """Return whether a thread has observed nothing of other threads between an earlier position and its current one."""
     running = frames[::-1]
     common = 0
@@ -242,7 +244,9 @@ def _is_blind(old: list[_At], new: list[_At], frames: list[FrameType]) -> bool:
         return False  # functions have returned in between
     # an outer loop may have called the function again
     is_once = not any(is_in_loop(at.code, at.lasti) or not at.is_direct for at in new[:common])
-    here = is_blind(running[common], old[common].lasti, new[common].lasti, is_once=is_once and new[common].is_direct)
+    here = observes_no_threads(
+        running[common], old[common].lasti, new[common].lasti, is_once=is_once and new[common].is_direct
+    )
     return here and _are_entered(new, running, common + 1)
 
 
@@ -254,6 +258,6 @@ def _is_begun_by(caller: FrameType | None) -> bool:
 def _are_entered(stack: list[_At], running: list[FrameType], first: int) -> bool:
     """Return whether functions were called directly by each other and have observed nothing of other threads so far."""
     return all(
-        at.is_direct and is_blind(frame, None, at.lasti)
+        at.is_direct and observes_no_threads(frame, None, at.lasti)
         for at, frame in zip(stack[first:], running[first:], strict=True)
     )

@@ -27,8 +27,8 @@ def replace_method(patches: Patches, name: str, make: Callable[[Any], Any]) -> N
     @wraps(original)
     def method(tensor: torch.Tensor, *args: Any, **kwargs: Any) -> Any:
         if has_torch_function_unary(tensor):
-            return ask_overrides(method, original, (tensor,), (tensor, *args), kwargs)
-        with after_asking(tensor):
+            return call_overrides(method, original, (tensor,), (tensor, *args), kwargs)
+        with without_overrides(tensor):
             return function(tensor, *args, **kwargs)
 
     patches.set(torch.Tensor, name, method)
@@ -44,7 +44,7 @@ def replace_property(patches: Patches, name: str, compute: Callable[[torch.Tenso
     def get(tensor: torch.Tensor) -> Any:
         if has_torch_function_unary(tensor):
             return handle_torch_function(made.__get__, (tensor,), tensor)
-        with after_asking(tensor):
+        with without_overrides(tensor):
             return compute(tensor)
 
     get.__name__ = name
@@ -52,7 +52,7 @@ def replace_property(patches: Patches, name: str, compute: Callable[[torch.Tenso
     patches.set(torch.Tensor, name, made)
 
 
-def after_asking(tensor: Any) -> AbstractContextManager[None]:
+def without_overrides(tensor: Any) -> AbstractContextManager[None]:
     """Return a context for torch's own method, in which the tensor's class is not called again."""
     return _NOTHING if type(tensor) in _PLAIN else DisableTorchFunctionSubclass()
 
@@ -69,13 +69,13 @@ def overridable(original: Any, function: Callable[..., Any]) -> Callable[..., An
     def replacement(*args: Any, **kwargs: Any) -> Any:
         given = (*args, *kwargs.values())
         if has_torch_function(given):
-            return ask_overrides(replacement, original, given, args, kwargs)
+            return call_overrides(replacement, original, given, args, kwargs)
         return function(*args, **kwargs)
 
     return replacement
 
 
-def ask_overrides(
+def call_overrides(
     replacement: Any, original: Any, given: tuple[Any, ...], args: tuple[Any, ...], kwargs: dict[str, Any]
 ) -> Any:
     """Call the `__torch_function__` overrides, by tensor classes or modes, of a replaced function.

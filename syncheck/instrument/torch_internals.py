@@ -114,7 +114,7 @@ def run_parts(func: OpOverload, args: tuple[Any, ...], kwargs: dict[str, Any]) -
     return func._op_dk(C.DispatchKey.CompositeImplicitAutograd, *args, **kwargs)
 
 
-def is_of_nested(args: tuple[Any, ...]) -> bool:
+def has_nested_tensor(args: tuple[Any, ...]) -> bool:
     """Return whether an operator is called with a nested tensor of the strided layout, which has a kernel of its own.
 
     Source:

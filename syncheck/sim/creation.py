@@ -8,7 +8,7 @@ import torch
 from torch.overrides import _get_current_function_mode_stack, has_torch_function_unary
 from torch.utils._device import DeviceContext, _device_constructors
 
-from syncheck.instrument.methods import after_asking, ask_overrides
+from syncheck.instrument.methods import call_overrides, without_overrides
 from syncheck.instrument.patching import Patches
 from syncheck.instrument.torch_internals import SPARSE, nested_functions
 from syncheck.sim.copies import Copies
@@ -161,8 +161,8 @@ class Creation:
         def like(*args: Any, **kwargs: Any) -> Any:
             given = args[0] if args else kwargs.get("input")
             if has_torch_function_unary(given):
-                return ask_overrides(like, original, (given,), args, kwargs)
-            with after_asking(given):
+                return call_overrides(like, original, (given,), args, kwargs)
+            with without_overrides(given):
                 device = as_device(kwargs.get("device"))
                 if device is None:
                     return original(*args, **kwargs)
@@ -216,7 +216,7 @@ def _asking_modes(original: Any, function: Any) -> Any:
             isinstance(mode, DeviceContext)
             for mode in _get_current_function_mode_stack()  # type: ignore[no-untyped-call]  # torch leaves it untyped
         ):
-            return ask_overrides(replacement, original, (), args, kwargs)
+            return call_overrides(replacement, original, (), args, kwargs)
         return function(*args, **kwargs)
 
     return replacement

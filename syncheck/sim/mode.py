@@ -23,8 +23,8 @@ from syncheck.instrument.torch_internals import (
     HigherOrderOperator,
     OpOverload,
     decomposes,
+    has_nested_tensor,
     is_composite,
-    is_of_nested,
     is_traced,
     python_kernel,
     run_parts,
@@ -84,7 +84,7 @@ class SimulatorMode(TorchDispatchMode):  # type: ignore[no-untyped-call]  # torc
             with self:
                 return run_traced_parts(func, args, kwargs)
         parts = self._parts[func] if func in self._parts else self._find_parts(func)
-        if parts is None or is_of_nested(args):
+        if parts is None or has_nested_tensor(args):
             run = self._dispatcher.run
             with DisableTorchFunctionSubclass():
                 return as_without_mode(func, run, func, args, kwargs) if calls_others(func) else run(func, args, kwargs)
@@ -128,7 +128,7 @@ class SimulatorMode(TorchDispatchMode):  # type: ignore[no-untyped-call]  # torc
             decide, *others = (self._entering(value) if callable(value) else value for value in args)
             return func(self._decided(decide), *others, **kwargs)
         parts = next((func.py_kernels[key] for key in _KEYS if key in func.py_kernels), None)
-        if parts is None or is_of_nested(args):
+        if parts is None or has_nested_tensor(args):
             raise NotSimulatedError(f"the higher-order operator {func.name()}")
         if isinstance(func, BaseHOP) or func.name() in {"invoke_subgraph", "strict_mode"}:
             return parts(*(self._entering(value) if callable(value) else value for value in args), **kwargs)

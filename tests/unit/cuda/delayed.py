@@ -53,7 +53,7 @@ class Work:
         self.made_current = []
 
     @contextmanager
-    def unseen(self):
+    def hidden(self):
         with disable_dispatch_modes():
             yield
 
@@ -78,7 +78,7 @@ class Work:
         self.n_settled += 1
 
     def on_host(self, tensor):
-        with self.unseen():
+        with self.hidden():
             return tensor.detach().clone()
 
 

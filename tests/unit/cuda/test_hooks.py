@@ -62,9 +62,9 @@ def test_on_several_gpus_entered_streams_are_remembered(gpu, hooks):
 
 def test_choices_and_questions_of_the_program_are_noted(gpu, hooks):
     state = gpu.cuda.threads.state
-    assert hooks._chosen(lambda index: index)(3) == 3
+    assert hooks._set_explicitly(lambda index: index)(3) == 3
     assert state.set_explicitly
-    assert hooks._asked(lambda: 1)() == 1
+    assert hooks._current_device(lambda: 1)() == 1
     assert state.implicit_device
     state.implicit_device = state.set_explicitly = False
 
@@ -82,7 +82,7 @@ def test_choices_and_questions_of_the_program_are_noted(gpu, hooks):
 def test_a_device_without_an_index_is_noted(gpu, hooks, name, args, implicit):
     state = gpu.cuda.threads.state
     state.implicit_device = False
-    hooks._to_default(lambda tensor, *_, **__: tensor, name)(torch.ones(1), *args)
+    hooks._move(lambda tensor, *_, **__: tensor, name)(torch.ones(1), *args)
     assert state.implicit_device is implicit
     state.implicit_device = False
 

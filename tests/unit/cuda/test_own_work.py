@@ -9,7 +9,7 @@ from syncheck.cuda.own_work import OwnWork
 def test_the_check_does_not_see_it(gpu):
     work = OwnWork(gpu.cuda.reporter, None)
     before = len(gpu.monitor.named("launch"))
-    with work.unseen():
+    with work.hidden():
         torch.ones(3).add_(1)
     assert len(gpu.monitor.named("launch")) == before
     assert gpu.cuda.is_checking
