@@ -32,7 +32,7 @@ class OwnWork:
         self._reporter = reporter
         self.events = events
         self._rates: dict[int, float] = {}
-        self._aside: dict[int, Any] = {}
+        self._own_streams: dict[int, Any] = {}
 
     @contextmanager
     def hidden(self) -> Iterator[None]:
@@ -91,9 +91,9 @@ class OwnWork:
 
     def _own_stream(self, device: int) -> Any:
         """Return a stream from the pool with the highest priority, which programs rarely use."""
-        if device not in self._aside:
-            self._aside[device] = devices.cuda.Stream(device, priority=-3)
-        return self._aside[device]
+        if device not in self._own_streams:
+            self._own_streams[device] = devices.cuda.Stream(device, priority=-3)
+        return self._own_streams[device]
 
     def fork(self, device: int) -> int:
         """Make a separate stream wait for a device's current stream, and return its handle."""
