@@ -60,7 +60,7 @@ from syncheck.instrument.patching import Patches
 from syncheck.instrument.sites import SiteTable
 from syncheck.instrument.subclasses import install_subclasses
 from syncheck.instrument.threads import install_threads
-from syncheck.instrument.values import begin_alike
+from syncheck.instrument.values import seed_generators
 from syncheck.sanitizer.monitor import Monitor
 from syncheck.semantics.threads import ThreadState
 from syncheck.witness.delay import Delay
@@ -171,7 +171,7 @@ class Cuda:
         self.memory.owners.clear()
 
     def _make_delays(self, delay: Delay, counts: LaunchCounts) -> Delays:
-        begin_alike()
+        seed_generators()
         torch.cuda.manual_seed_all(0)
         reporter, streams = self.reporter, self.streams
         reporter.call_buffer.condenses = False
@@ -280,10 +280,10 @@ class Cuda:
             self.timing.read()
         self.reporter.flush_calls()
 
-    def begin_anew(self) -> None:
+    def reset(self) -> None:
         """Prepare for another program."""
         if self.timing is not None:
-            self.timing.begin_anew()
+            self.timing.reset()
 
     def finish(self) -> None:
         """Report what is left at the end of the program, and stop checking."""

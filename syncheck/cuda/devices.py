@@ -21,7 +21,7 @@ current_device: Callable[[], int] = getattr(_c, "_cuda_getDevice", lambda: 0)
 raw_stream: Callable[[int], int] = getattr(_c, "_cuda_getCurrentRawStream", lambda device: 0)  # noqa: ARG005
 
 _NON_BLOCKING = 1
-_ASK_NVML = "PYTORCH_NVML_BASED_CUDA_CHECK"
+_NVML_VARIABLE = "PYTORCH_NVML_BASED_CUDA_CHECK"
 REGISTRIES = (
     "EventCreation",
     "EventDeletion",
@@ -87,15 +87,15 @@ def is_available() -> bool:
     Source:
         torch/cuda/__init__.py, `_nvml_based_avail`.
     """
-    before = os.environ.get(_ASK_NVML)
-    os.environ[_ASK_NVML] = "1"
+    before = os.environ.get(_NVML_VARIABLE)
+    os.environ[_NVML_VARIABLE] = "1"
     try:
         return torch.cuda.is_available()
     finally:
         if before is None:
-            del os.environ[_ASK_NVML]
+            del os.environ[_NVML_VARIABLE]
         else:
-            os.environ[_ASK_NVML] = before
+            os.environ[_NVML_VARIABLE] = before
 
 
 def missing() -> list[str]:

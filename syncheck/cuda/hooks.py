@@ -348,7 +348,7 @@ class Hooks:
             if not reporter.callbacks_suppressed:
                 device = devices.current_device()
                 self._threads.state.implicit_device = True
-                self._launches.launch_nothing("torch.cuda._sleep", self._streams.current(device), device)
+                self._launches.launch_empty("torch.cuda._sleep", self._streams.current(device), device)
 
         return sleep
 

@@ -77,7 +77,7 @@ class Launches:
             context = self._threads.context(stream, device, other, site) if self._threads.n_checked_contexts else None
             monitor.launch(stream, operator, unique(accesses), site, context)
 
-    def launch_nothing(self, operator: str, stream: StreamId, device: int) -> None:
+    def launch_empty(self, operator: str, stream: StreamId, device: int) -> None:
         """Report a launch that touches no memory of the program."""
         reporter = self._reporter
         with reporter.locked_monitor() as monitor:

@@ -52,7 +52,7 @@ class WatchMode(TorchDispatchMode):  # type: ignore[no-untyped-call]  # torch le
         self._errors = errors
         self._takes: set[Any] = {torch.Tensor, torch.nn.Parameter}
 
-    def _hand_on(
+    def _pass_on(
         self, dispatch: DispatchPlan | HigherOrder, types: Any, args: tuple[Any, ...], kwargs: dict[str, Any]
     ) -> Any:
         """Delegate an operator to whatever decomposes it; its parts are dispatched here again.
@@ -77,7 +77,7 @@ class WatchMode(TorchDispatchMode):  # type: ignore[no-untyped-call]  # torch le
                 super().__exit__(None, None, None)  # type: ignore[no-untyped-call]  # torch leaves it untyped
         return _NOT_HANDLED
 
-    def late(
+    def log_late(
         self, operator: str, given: list[tuple[torch.Tensor, bool]], made: list[torch.Tensor], *, fills: bool
     ) -> None:
         """Log an operator that the native recorder ran but can no longer record; see `Operators.log_late`."""
@@ -103,7 +103,7 @@ class WatchMode(TorchDispatchMode):  # type: ignore[no-untyped-call]  # torch le
         """Run one operator."""
         dispatch = self._plans.get(id(func)) or self._operators.plan(func)
         if dispatch.may_have_parts or (types and not self._takes.issuperset(types)):
-            handled = self._hand_on(dispatch, types, args, kwargs or {})
+            handled = self._pass_on(dispatch, types, args, kwargs or {})
             if handled is not _NOT_HANDLED:
                 return handled
         is_number = dispatch.is_item and not self._host.buffers and getattr(args[0], "is_cpu", False)

@@ -133,7 +133,7 @@ class OwnWork:
                     return True
         return False
 
-    def settle(self) -> None:
+    def synchronize(self) -> None:
         """Wait for all GPUs that have been used."""
         if not devices.cuda.is_initialized():
             return

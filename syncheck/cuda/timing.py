@@ -89,14 +89,14 @@ class Timing:
         self._began = 0
         self._n_timed = 0
         self.most = most
-        self.begin_anew()
+        self.reset()
 
     @property
     def devices(self) -> list[int]:
         """The devices on which operators were measured."""
         return list(self._bases)
 
-    def begin_anew(self) -> None:
+    def reset(self) -> None:
         """Prepare for another program."""
         self.is_over = False
         self._n_timed = 0

@@ -125,7 +125,7 @@ class Block:
             self.index = Intervals()
             for cell in self.cells.values():
                 self.index.add(cell.footprint.start, cell.footprint.stop, cell)
-        return self.index.meeting(footprint.start, footprint.stop)
+        return self.index.overlapping(footprint.start, footprint.stop)
 
     def log_other_view(self, view: ViewId, stamp: Stamp, *, is_write: bool) -> None:
         """Log an access through a view other than the first."""

@@ -73,8 +73,8 @@ def observes_no_threads(frame: FrameType, start: int | None, end: int | None, *,
     known = {position(code, offset) for offset in (start, end) if offset is not None}
     values = _Values(frame, file)
     try:
-        look = _Look(values, known)
-        return all(look.observes_no_threads(node) for node in nodes)
+        analysis = _Analysis(values, known)
+        return all(analysis.observes_no_threads(node) for node in nodes)
     finally:
         values.forget()
 
@@ -167,12 +167,12 @@ class _Values:
         return self._globals[name] if name in self._globals else vars(builtins)[name]
 
 
-class _Look:
+class _Analysis:
     """Searches expressions for parts that may observe other threads.
 
     Args:
         values: the values of names.
-        known: positions of calls that are known to be blind or are analyzed separately.
+        known: positions of calls that observe no threads or are analyzed separately.
     """
 
     def __init__(self, values: _Values, known: set[Any]) -> None:

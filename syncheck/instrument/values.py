@@ -63,7 +63,7 @@ def _text(value: object) -> str:
     return f"{value:.6g}" if isinstance(value, float) else str(value)
 
 
-def begin_alike() -> None:
+def seed_generators() -> None:
     """Seed the random number generators, so that each run starts with the same random numbers."""
     torch.default_generator.manual_seed(0)
     random.seed(0)

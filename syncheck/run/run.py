@@ -60,7 +60,7 @@ class Backend(Protocol):
         """Tell the monitor all that happened so far."""
         ...
 
-    def begin_anew(self) -> None:
+    def reset(self) -> None:
         """What comes is another program."""
         ...
 
@@ -215,7 +215,7 @@ class Run:
             self.session.reset()
             if self.recorder is not None:
                 self.recorder.forget()
-                self.backend.begin_anew()
+                self.backend.reset()
 
     def end(self, status: int) -> int:
         """Deliver the report of a program that ends with a status; return the status to end with."""

@@ -21,7 +21,7 @@ from syncheck.instrument.patching import Patches
 from syncheck.instrument.subclasses import install_subclasses
 from syncheck.instrument.threads import install_threads
 from syncheck.instrument.torch_internals import engine
-from syncheck.instrument.values import begin_alike
+from syncheck.instrument.values import seed_generators
 from syncheck.sanitizer.monitor import Monitor
 from syncheck.semantics.threads import ThreadState
 from syncheck.sim import device_kind
@@ -92,7 +92,7 @@ class Simulator:
         if device_type != device_kind.CUDA.name:
             monitor.device_type(device_type)
         if schedule is not None:
-            begin_alike()
+            seed_generators()
         self.runtime = runtime = Runtime(n_devices, monitor, sites, note, findings, after_finding)
         self.backward = backward = Backward(runtime)
         self.launches = launches = Launches(runtime, backward)
@@ -226,7 +226,7 @@ class Simulator:
         """Report everything that has happened so far."""
         self.runtime.memory.flush()
 
-    def begin_anew(self) -> None:
+    def reset(self) -> None:
         """Start over with another program: a no-op here."""
 
     def finish(self) -> None:

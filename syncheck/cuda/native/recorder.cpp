@@ -788,7 +788,7 @@ class Kernel : public c10::OperatorKernel {
       });
     }
     py::object mode = py::reinterpret_borrow<py::object>(top_mode());
-    mode.attr("late")(py::reinterpret_borrow<py::object>(plan.name), given, made, py::arg("fills") = plan.touches);
+    mode.attr("log_late")(py::reinterpret_borrow<py::object>(plan.name), given, made, py::arg("fills") = plan.touches);
   }
 
   c10::SafeKernelFunction original_;

@@ -74,7 +74,7 @@ class Work:
     def overwrite(self, address, n_bytes, device, handle, byte):
         self.overwritten.append((n_bytes, handle, byte))
 
-    def settle(self):
+    def synchronize(self):
         self.n_settled += 1
 
     def on_host(self, tensor):

@@ -14,13 +14,13 @@ from syncheck.errors import BackendError
 
 def test_to_ask_for_gpus_leaves_the_environment_as_it_was(monkeypatch):
     seen = []
-    monkeypatch.setattr(torch.cuda, "is_available", lambda: bool(seen.append(os.environ[devices._ASK_NVML])))
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: bool(seen.append(os.environ[devices._NVML_VARIABLE])))
     for before in (None, "0"):
-        monkeypatch.delenv(devices._ASK_NVML, raising=False)
+        monkeypatch.delenv(devices._NVML_VARIABLE, raising=False)
         if before is not None:
-            monkeypatch.setenv(devices._ASK_NVML, before)
+            monkeypatch.setenv(devices._NVML_VARIABLE, before)
         assert devices.is_available() is False
-        assert os.environ.get(devices._ASK_NVML) == before
+        assert os.environ.get(devices._NVML_VARIABLE) == before
     assert seen == ["1", "1"]
 
 

@@ -24,4 +24,4 @@ def test_values_can_be_had_on_the_host(gpu):
 def test_gpus_that_are_not_in_use_are_not_waited_for(gpu, monkeypatch):
     monkeypatch.setattr(devices.cuda, "is_initialized", lambda: False)
     monkeypatch.setattr(torch.cuda, "synchronize", lambda device: 1 / 0)
-    OwnWork(gpu.cuda.reporter, None).settle()
+    OwnWork(gpu.cuda.reporter, None).synchronize()

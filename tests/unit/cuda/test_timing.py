@@ -153,7 +153,7 @@ def test_after_so_many_operators_none_is_measured_and_the_check_costs_what_it_di
 def test_the_next_program_is_measured_again(gpu):
     a = limited(gpu, 5, 100)
     gpu.cuda.flush_calls()
-    gpu.cuda.begin_anew()
+    gpu.cuda.reset()
     gpu.monitor.calls.clear()
     a.neg_()
     assert not gpu.cuda.reporter.call_buffer.condenses

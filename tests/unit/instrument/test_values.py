@@ -4,7 +4,7 @@ import random
 
 import torch
 
-from syncheck.instrument.values import begin_alike, values_of
+from syncheck.instrument.values import seed_generators, values_of
 
 
 def test_equal_tensors_have_equal_values_however_they_lie():
@@ -27,6 +27,6 @@ def test_there_may_be_no_values():
 def test_random_numbers_begin_alike():
     drawn = []
     for _ in range(2):
-        begin_alike()
+        seed_generators()
         drawn.append((torch.rand(3).tolist(), random.random()))
     assert drawn[0] == drawn[1]
