@@ -6,7 +6,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING
 
 from syncheck.findings import Frame, Place
-from syncheck.instrument.naming import handed_over_in, target_in
+from syncheck.instrument.naming import passed_on_in, target_in
 from syncheck.lint import deferred
 from syncheck.lint.files import lines_of
 from syncheck.lint.nodes import statements, walk
@@ -47,9 +47,9 @@ class Bindings:
             self._by_line[line] = [node for part in _at(self._tree, line) for node in walk(part) if _binds(node)]
         return target_in(self._by_line[line], line, column)
 
-    def is_handed_over(self, line: int, column: int) -> bool:
+    def is_passed_on(self, line: int, column: int) -> bool:
         """Return whether the value created at a position is passed to a call, or created in a lambda."""
-        return handed_over_in((node for part in _at(self._tree, line) for node in walk(part)), line, column)
+        return passed_on_in((node for part in _at(self._tree, line) for node in walk(part)), line, column)
 
 
 class SourceFile:

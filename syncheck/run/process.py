@@ -141,7 +141,7 @@ def conclude(
     if member is None or writer.current() is None:
         if member is not None and member.has_children and not report.summary.operators and not report.findings:
             return 0  # a launcher of ranks on several machines, which report themselves
-        alone = (member.alone,) if member is not None and member.alone else ()
+        alone = (member.unmerged_reason,) if member is not None and member.unmerged_reason else ()
         report = replace(report, incomplete=(*report.incomplete, *alone))
         return deliver(policy.finalize(report, lines))
     try:

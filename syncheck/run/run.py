@@ -61,7 +61,7 @@ class Backend(Protocol):
         ...
 
     def start_program(self) -> None:
-        """What comes is another program."""
+        """Start over for another program."""
         ...
 
     def finish(self) -> None:

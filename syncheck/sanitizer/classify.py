@@ -199,14 +199,14 @@ def _stale_in(wait: Wait, context: RaceContext) -> tuple[SiteId, StreamId, Strea
     is current at the call, or if a stream waits for itself.
     """
     reader, writer = context.race.current.actor, context.race.prior.actor
-    recorded_on, record_site, record_looked_up, record_current = wait.recorded
+    recorded_on, record_site, record_origin, record_current = wait.recorded
     if wait.waiter == reader:
-        if wait.target not in {0, writer} and wait.looked_up[1] and (wait.current == writer or wait.target == reader):
+        if wait.target not in {0, writer} and wait.origins[1] and (wait.current == writer or wait.target == reader):
             return wait.site, wait.target, writer
-        if recorded_on not in {0, writer} and record_looked_up and record_current == writer:
+        if recorded_on not in {0, writer} and record_origin and record_current == writer:
             return record_site, recorded_on, writer
     elif (
-        wait.looked_up[0]
+        wait.origins[0]
         and wait.covers(context.race.prior.epoch)
         and (wait.current == reader or wait.waiter == wait.target)
     ):

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from syncheck.findings import EditKind, Frame
 from syncheck.hb.clock import ACTOR_MASK, HOST, TICK, VectorClock, covers
 from syncheck.hb.engine import Engine
-from syncheck.hb.ids import NO_EVENT, UNKNOWN_SITE, EventId, LookedUp, NamedKind, SiteId, StreamId, WaitCall
+from syncheck.hb.ids import NO_EVENT, UNKNOWN_SITE, EventId, NamedKind, SiteId, StreamId, StreamOrigin, WaitCall
 from syncheck.hb.order import WaitResult
 from syncheck.rules import (
     elapsed_time_before_sync,
@@ -32,7 +32,7 @@ class Record:
     Attributes:
         submitted: each stream's last op at the time of the record.
         snapshot: the clock that it represents; owned by the engine, immutable.
-        looked_up: how the program obtained the stream, as in `Monitor.wait`.
+        origin: how the program obtained the stream, as in `Monitor.wait`.
         current: the stream that was current at the call.
         used: whether it has been waited for, synchronized or queried since.
         host_synced: whether the program made the host wait for it.
@@ -42,7 +42,7 @@ class Record:
     site: SiteId
     submitted: VectorClock
     snapshot: VectorClock
-    looked_up: LookedUp
+    origin: StreamOrigin
     current: StreamId
     used: bool = False
     host_synced: bool = False
@@ -92,7 +92,7 @@ class Events:
         self._collector.names.drop(NamedKind.EVENT, event)
         self._engine.forget_event(event)
 
-    def record(self, event: EventId, stream: StreamId, site: SiteId, looked_up: LookedUp, current: StreamId) -> None:
+    def record(self, event: EventId, stream: StreamId, site: SiteId, origin: StreamOrigin, current: StreamId) -> None:
         """Take a snapshot; an earlier unused one is lost."""
         state = self._states[event]
         last = state.last
@@ -102,10 +102,10 @@ class Events:
         if last is not None and not last.used and last.stream != stream:
             self._sync_history.add_lost(LostRecord(event, last.stream, last.site, site, last.snapshot))
         state.is_returned = state.is_returned or (last is None and site == state.site)
-        state.last = Record(stream, site, self._engine.submitted(), snapshot, looked_up, current)
+        state.last = Record(stream, site, self._engine.submitted(), snapshot, origin, current)
 
     def wait(
-        self, event: EventId, stream: StreamId, site: SiteId, via: WaitCall, looked_up: LookedUp, current: StreamId
+        self, event: EventId, stream: StreamId, site: SiteId, via: WaitCall, origin: StreamOrigin, current: StreamId
     ) -> None:
         """Make a stream wait for an event's latest record."""
         state = self._states[event]
@@ -117,7 +117,7 @@ class Events:
             return
         last = state.last
         acquired = last.snapshot if last is not None else None
-        recorded = (last.stream, last.site, last.looked_up, last.current) if last is not None else NOT_RECORDED
+        recorded = (last.stream, last.site, last.origin, last.current) if last is not None else NOT_RECORDED
         submitted = self._engine.submitted()
         wait = Wait(
             site,
@@ -127,7 +127,7 @@ class Events:
             submitted,
             acquired,
             via == WaitCall.EVENT_WAIT,
-            (looked_up, LookedUp.BY_NAME),
+            (origin, StreamOrigin.BY_NAME),
             current,
             recorded,
         )
@@ -187,7 +187,7 @@ class Events:
                     submitted,
                     None,
                     by_event=False,
-                    looked_up=(LookedUp.BY_NAME, LookedUp.BY_NAME),
+                    origins=(StreamOrigin.BY_NAME, StreamOrigin.BY_NAME),
                 )
             )
             self._report_unrecorded(event, site, ("the host",))

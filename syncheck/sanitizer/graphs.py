@@ -8,7 +8,7 @@ from syncheck.hb.ids import UNKNOWN_SITE, Access, Accesses, AllocationId, EventI
 from syncheck.rules import capture_without_warmup, graph_uses_freed_memory, sync_in_capture
 from syncheck.sanitizer.collector import Collector, PendingFinding
 from syncheck.sanitizer.messages import TensorCode, TensorRef, Text
-from syncheck.semantics.operators import is_lazy, spoken
+from syncheck.semantics.operators import display_name, is_lazy
 
 GRAPH_POOLS = -2
 """Pool ids of graphs count down from here; their memory stays with the graph, so reuse is not a hazard."""
@@ -173,7 +173,7 @@ class Graphs:
 
     def sync_in_capture(self, call: str, site: SiteId) -> None:
         """Report a host synchronization during a capture."""
-        facts: dict[str, Text] = {"call": (spoken(call),)}
+        facts: dict[str, Text] = {"call": (display_name(call),)}
         related: list[tuple[SiteId, Text]] = []
         if self.capture is not None:
             related.append((self.capture.graph.site, ("the capture began here",)))

@@ -13,12 +13,12 @@ from syncheck.hb.ids import (
     EventId,
     GraphId,
     HostId,
-    LookedUp,
     NamedKind,
     ObjectKind,
     ReadingId,
     SiteId,
     StreamId,
+    StreamOrigin,
     SyncId,
     ViewId,
     WaitCall,
@@ -28,7 +28,7 @@ from syncheck.source.scopes import Scopes
 
 __all__ = ["BY_TORCH", "Monitor", "Sites"]
 
-_BY_NAME = (LookedUp.BY_NAME, LookedUp.BY_NAME)
+_BY_NAME = (StreamOrigin.BY_NAME, StreamOrigin.BY_NAME)
 
 
 class SourceLine(NamedTuple):
@@ -206,10 +206,10 @@ class Monitor(Protocol):
         event: EventId,
         stream: StreamId,
         site: SiteId,
-        looked_up: LookedUp = LookedUp.BY_NAME,
+        origin: StreamOrigin = StreamOrigin.BY_NAME,
         current: StreamId = HOST,
     ) -> None:
-        """Report that an event is recorded on a stream; `looked_up` and `current` are as in `wait`."""
+        """Report that an event is recorded on a stream; `origin` and `current` are as in `wait`."""
 
     def wait(
         self,
@@ -217,7 +217,7 @@ class Monitor(Protocol):
         stream: StreamId,
         site: SiteId,
         via: WaitCall,
-        looked_up: LookedUp = LookedUp.BY_NAME,
+        origin: StreamOrigin = StreamOrigin.BY_NAME,
         current: StreamId = HOST,
     ) -> None:
         """Report that a stream waits for an event.
@@ -227,7 +227,7 @@ class Monitor(Protocol):
             stream: the stream whose later work waits.
             site: the call.
             via: the kind of call that makes it wait.
-            looked_up: how the program obtained the waiting stream.
+            origin: how the program obtained the waiting stream.
             current: the stream that is current at the call, on the named stream's device; 0 if unknown.
         """
 
@@ -236,10 +236,10 @@ class Monitor(Protocol):
         stream: StreamId,
         other: StreamId,
         site: SiteId,
-        looked_up: tuple[LookedUp, LookedUp] = _BY_NAME,
+        origins: tuple[StreamOrigin, StreamOrigin] = _BY_NAME,
         current: StreamId = HOST,
     ) -> None:
-        """Report that a stream waits for another; `looked_up` is for both, BY_TORCH if torch itself makes the call."""
+        """Report that a stream waits for another; `origins` are those of both, BY_TORCH if torch itself makes the call."""
 
     def sync_event(self, event: EventId, site: SiteId) -> None:
         """Report that the host waits for an event, or that a query found it complete."""
@@ -261,7 +261,7 @@ class Monitor(Protocol):
         """Return whether there is freed memory that a stream other than its own may still be using."""
         ...
 
-    def follows_others(self, stream: StreamId, allocation: AllocationId) -> bool:
+    def is_ordered_after_all(self, stream: StreamId, allocation: AllocationId) -> bool:
         """Return whether a stream's next work is ordered after all accesses to an allocation by other streams."""
         ...
 

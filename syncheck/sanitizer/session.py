@@ -16,12 +16,12 @@ from syncheck.hb.ids import (
     EventId,
     GraphId,
     HostId,
-    LookedUp,
     NamedKind,
     ObjectKind,
     ReadingId,
     SiteId,
     StreamId,
+    StreamOrigin,
     ViewId,
     WaitCall,
 )
@@ -45,7 +45,7 @@ from syncheck.sanitizer.monitor import Sites
 from syncheck.sanitizer.sync_history import HostSync, SyncHistory, Wait
 from syncheck.sanitizer.views import Views
 
-_BY_NAME = (LookedUp.BY_NAME, LookedUp.BY_NAME)
+_BY_NAME = (StreamOrigin.BY_NAME, StreamOrigin.BY_NAME)
 _NAMED_THREADS = 1024
 """Maximum number of program threads that are distinguished in findings; others have no name."""
 
@@ -180,9 +180,9 @@ class Session:
         if lives.unnamed and label in lives.unnamed and self._is_run:
             lives.used_again(accesses, label)
 
-    def follows_others(self, stream: StreamId, allocation: AllocationId) -> bool:
+    def is_ordered_after_all(self, stream: StreamId, allocation: AllocationId) -> bool:
         """See `Monitor`; False while a finding waits for its operator to run again, which must not be elided."""
-        return not self._lives.unnamed and self._engine.follows_others(stream, allocation)
+        return not self._lives.unnamed and self._engine.is_ordered_after_all(stream, allocation)
 
     def launches_elided(self, stream: StreamId, count: int, site: SiteId) -> None:
         """See `Monitor`."""
@@ -219,7 +219,7 @@ class Session:
         event: EventId,
         stream: StreamId,
         site: SiteId,
-        looked_up: LookedUp = LookedUp.BY_NAME,
+        origin: StreamOrigin = StreamOrigin.BY_NAME,
         current: StreamId = HOST,
     ) -> None:
         """See `Monitor`."""
@@ -231,7 +231,7 @@ class Session:
             capture.engine.record(event, stream)
             capture.events.add(event)
             return
-        self._events.record(event, stream, site, looked_up, current)
+        self._events.record(event, stream, site, origin, current)
 
     def wait(
         self,
@@ -239,7 +239,7 @@ class Session:
         stream: StreamId,
         site: SiteId,
         via: WaitCall,
-        looked_up: LookedUp = LookedUp.BY_NAME,
+        origin: StreamOrigin = StreamOrigin.BY_NAME,
         current: StreamId = HOST,
     ) -> None:
         """See `Monitor`."""
@@ -248,26 +248,26 @@ class Session:
             is_external = self._events.is_external(event)
             if self._graphs.wait(event, stream, is_recorded=is_recorded, is_external=is_external):
                 return
-        self._events.wait(event, stream, site, via, looked_up, current)
+        self._events.wait(event, stream, site, via, origin, current)
 
     def wait_stream(
         self,
         stream: StreamId,
         other: StreamId,
         site: SiteId,
-        looked_up: tuple[LookedUp, LookedUp] = _BY_NAME,
+        origins: tuple[StreamOrigin, StreamOrigin] = _BY_NAME,
         current: StreamId = HOST,
     ) -> None:
         """See `Monitor`."""
         if self._graphs.wait_stream(stream, other):
             return
         result = self._engine.wait_stream(stream, other)
-        if looked_up[0] == LookedUp.BY_TORCH:
+        if origins[0] == StreamOrigin.BY_TORCH:
             self._advice.torch_waits(stream, other, site)
             return
         acquired, submitted = self._engine.clock(other), self._engine.submitted()
         wait = Wait(
-            site, stream, other, NO_EVENT, submitted, acquired, by_event=False, looked_up=looked_up, current=current
+            site, stream, other, NO_EVENT, submitted, acquired, by_event=False, origins=origins, current=current
         )
         self._sync_history.add_wait(wait)
         self._events.count_redundant(site, stream, acquired, redundant=result is WaitResult.REDUNDANT)
@@ -347,7 +347,7 @@ class Session:
         self._last_site[stream] = site
         waits, records = self._graphs.external_events(graph)
         for event in waits:
-            self._events.wait(event, stream, site, WaitCall.TORCH, LookedUp.BY_NAME, HOST)
+            self._events.wait(event, stream, site, WaitCall.TORCH, StreamOrigin.BY_NAME, HOST)
         self._graphs.order_replay(graph, stream, self._engine)
         self._advice.launching(stream, "graph replay", (), site)
         label = self._labels.number(site, "graph replay", is_replay=True)
@@ -356,7 +356,7 @@ class Session:
         self._races.explain(found, ())
         self._graphs.note_replay(graph, stream, self._engine)
         for event in records:
-            self._events.record(event, stream, site, LookedUp.BY_NAME, HOST)
+            self._events.record(event, stream, site, StreamOrigin.BY_NAME, HOST)
 
     @property
     def warm_operators(self) -> frozenset[str]:

@@ -5,12 +5,12 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 
 from syncheck.hb.clock import ACTOR_MASK, HOST, Epoch, VectorClock
-from syncheck.hb.ids import MAIN_THREAD, NO_EVENT, UNKNOWN_SITE, EventId, HostId, LookedUp, SiteId, StreamId
+from syncheck.hb.ids import MAIN_THREAD, NO_EVENT, UNKNOWN_SITE, EventId, HostId, SiteId, StreamId, StreamOrigin
 
 _KEPT = 512
 
 
-NOT_RECORDED = (HOST, UNKNOWN_SITE, LookedUp.BY_NAME, HOST)
+NOT_RECORDED = (HOST, UNKNOWN_SITE, StreamOrigin.BY_NAME, HOST)
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,9 +24,9 @@ class Wait:
         submitted: each actor's last op at the call, that is, everything before it in host order.
         acquired: the clock that it acquired; None for a wait that did nothing.
         by_event: whether it was `Event.wait`, which is sometimes mistaken for a host wait.
-        looked_up: how waiter and target were obtained: by "current_stream", "default_stream" or "".
+        origins: how waiter and target were obtained: by "current_stream", "default_stream" or "".
         current: the stream that was current at the call.
-        recorded: (stream, call site, looked up, current) of the event's record, for an event wait.
+        recorded: (stream, call site, origin, current) of the event's record, for an event wait.
     """
 
     site: SiteId
@@ -36,9 +36,9 @@ class Wait:
     submitted: VectorClock
     acquired: VectorClock | None
     by_event: bool
-    looked_up: tuple[LookedUp, LookedUp]
+    origins: tuple[StreamOrigin, StreamOrigin]
     current: StreamId = HOST
-    recorded: tuple[StreamId, SiteId, LookedUp, StreamId] = NOT_RECORDED
+    recorded: tuple[StreamId, SiteId, StreamOrigin, StreamId] = NOT_RECORDED
 
     def follows(self, epoch: Epoch) -> bool:
         """Return whether it was called after `epoch` was submitted."""

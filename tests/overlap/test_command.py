@@ -59,7 +59,7 @@ def test_steps_that_are_never_made_are_an_error(overlap):
     done = overlap(RIGHT, "--steps", "3:4")
     assert done.returncode == 3
     assert "the program ended before the steps of --steps" in done.stderr
-    assert "only 0 of 3 steps were made" in done.stderr
+    assert "only 0 of 3 steps ran" in done.stderr
 
 
 def test_the_critical_path_is_shown_in_order(overlap):

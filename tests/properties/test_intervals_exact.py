@@ -20,8 +20,8 @@ def test_exactly_the_ranges_that_meet_are_found_in_order(ranges, wanted):
         index.add(start, start + length, number)
     for begin, length in [wanted, *((start, max(length, 1)) for start, length in ranges)]:
         end = begin + length
-        meeting = [n for n, (start, size) in enumerate(ranges) if start < end and begin < start + size]
-        assert index.meeting(begin, end) == meeting
+        overlapping = [n for n, (start, size) in enumerate(ranges) if start < end and begin < start + size]
+        assert index.overlapping(begin, end) == overlapping
 
 
 def test_rows_of_one_buffer_are_compared_with_their_neighbours_only(monkeypatch):

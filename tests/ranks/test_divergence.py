@@ -26,11 +26,11 @@ CASES = {
     "reduce": f"rank 1 issues all_reduce({FLOAT}, max) where {ALL_REDUCE} is expected",
     "root": f"rank 1 issues broadcast({FLOAT}, root 1) where broadcast({FLOAT}, root 0) is expected",
     "splits": "rank 0 issues all_to_all_single with 3 elements for rank 1 where 4 is expected",
-    "fewer": f"rank 1 issues nothing more where {ALL_REDUCE} is expected",
+    "fewer": f"rank 1 issues no further collective where {ALL_REDUCE} is expected",
     "groups": f"rank 1 issues all_reduce in group 1 where {ALL_REDUCE} in group 0 is expected",
     "message": "rank 1 issues send or receive(8 float32) where send or receive(4 float32) is expected",
-    "python": f"rank 1 issues nothing, being stuck here, where {ALL_REDUCE} is expected",
-    "native": f"rank 1 issues nothing, being stuck here, where {ALL_REDUCE} is expected",
+    "python": f"rank 1 issues no collective (it is stuck here) where {ALL_REDUCE} is expected",
+    "native": f"rank 1 issues no collective (it is stuck here) where {ALL_REDUCE} is expected",
 }
 
 

@@ -48,7 +48,7 @@ def test_the_first_rank_makes_the_folder_and_the_others_find_it(tmp_path, monkey
     second = Membership(None)
     second.join(store, 1, 2)
     assert (writer.current().folder, writer.current().process.rank) == (folder, 1)
-    assert (first.alone, second.alone) == ("", "")
+    assert (first.unmerged_reason, second.unmerged_reason) == ("", "")
 
 
 def elsewhere(monkeypatch, folder):
@@ -71,9 +71,9 @@ def test_ranks_that_do_not_see_the_folder_keep_their_records_on_their_machine(mo
         assert writer.current().folder == tmp_path / ".syncheck" / "job-1"
         writer.current().end(0, Report(), ["train.py"], [])
     merged = members[-1].end(Report(), 0, ["train.py"], [])
-    assert "which other-machine has made: this report has the ranks of" in merged.report.incomplete[0]
+    assert "created on other-machine, is not visible on " in merged.report.incomplete[0]
     assert "syncheck merge FOLDER FOLDER" in merged.report.incomplete[0]
-    assert "rank 0 of 3 left nothing" in merged.report.incomplete[1]
+    assert "rank 0 of 3 left no record" in merged.report.incomplete[1]
     assert merged.report.notes[-1].endswith("syncheck merge .syncheck/job-1")
 
 
@@ -84,13 +84,13 @@ def test_a_rank_that_can_write_nowhere_says_so(monkeypatch, tmp_path):
     member = Membership(None)
     member.join(store, 1, 2)
     assert writer.current() is None
-    assert "cannot write one of its own: name a shared folder with --ranks-dir" in member.alone
+    assert "cannot create its own: specify a shared folder with --ranks-dir" in member.unmerged_reason
 
 
 def test_a_store_that_cannot_be_used_leaves_the_rank_alone(tmp_path):
     member = Membership(tmp_path)
     member.join(object(), 0, 2)
-    assert member.alone.startswith("the ranks could not agree on a folder: AttributeError")
+    assert member.unmerged_reason.startswith("the ranks could not agree on a folder: AttributeError")
 
 
 def test_a_folder_that_cannot_be_written_leaves_all_ranks_alone_at_once(tmp_path):
@@ -99,7 +99,10 @@ def test_a_folder_that_cannot_be_written_leaves_all_ranks_alone_at_once(tmp_path
     for rank in range(3):
         member = Membership(tmp_path / "file")
         member.join(store, rank, 3)
-        assert member.alone == f"cannot write into {tmp_path / 'file'}: Not a directory; name a folder with --ranks-dir"
+        assert (
+            member.unmerged_reason
+            == f"cannot write to {tmp_path / 'file'}: Not a directory; specify a folder with --ranks-dir"
+        )
         assert writer.current() is None
 
 
@@ -113,7 +116,7 @@ def test_ranks_in_a_read_only_folder_write_where_all_can(tmp_path, monkeypatch):
         monkeypatch.setattr(writer, "active", None)
         member = Membership(None)
         member.join(store, rank, 2)
-        assert member.alone == ""
+        assert member.unmerged_reason == ""
         assert writer.current().folder.parent == tmp_path / "temporary"
     assert [path.name[:4] for path in (tmp_path / "temporary").iterdir()] == ["job-"]
 
@@ -121,4 +124,4 @@ def test_ranks_in_a_read_only_folder_write_where_all_can(tmp_path, monkeypatch):
 def test_one_process_is_no_job(tmp_path):
     member = Membership(tmp_path)
     member.join(Store(), 0, 1)
-    assert (writer.current(), member.alone) == (None, "")
+    assert (writer.current(), member.unmerged_reason) == (None, "")

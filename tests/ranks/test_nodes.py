@@ -83,8 +83,8 @@ def test_machines_with_a_folder_each_say_what_is_missing_and_how_to_merge(job, t
     outcomes = job(PROGRAMS / "race.py", "--output-format", "concise", is_shared=False)
     assert [status for status, _ in outcomes] == [0, 0]
     both = " ".join("".join(text for _, text in outcomes).split())
-    assert "rank 0 of 2 left nothing" in both
-    assert "rank 1 of 2 left nothing" in both
+    assert "rank 0 of 2 left no record" in both
+    assert "rank 1 of 2 left no record" in both
     assert "merge them with `syncheck merge FOLDER FOLDER`" in both
     folders = [str(folder) for node in (0, 1) for folder in (tmp_path / f"saved{node}").glob("job-*")]
     command = [warm.PYTHON, "-m", "syncheck", "merge", "--output-format", "concise", *folders]
@@ -101,4 +101,4 @@ def test_a_machine_that_dies_in_the_middle_hides_no_other(job, tmp_path):
     assert all(status for status, _ in outcomes)
     reported = outcomes[0][1]
     assert reported.count("SYN601") == 1
-    assert "rank 1: no end is there" in " ".join(reported.split())
+    assert "rank 1: the record has no end" in " ".join(reported.split())

@@ -89,7 +89,7 @@ def test_a_rank_that_is_not_checked_is_told(by_hand, tmp_path):
 
     by_hand(command, 2)
     report, _ = findings(tmp_path)
-    assert "rank 1 of 2 left nothing: not checked, or ended too early" in report["incomplete"]
+    assert "rank 1 of 2 left no record: not checked, or ended too early" in report["incomplete"]
 
 
 def test_ranks_that_are_started_by_hand_keep_their_records_where_the_user_wants(by_hand, in_folder, tmp_path):

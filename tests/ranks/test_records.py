@@ -50,7 +50,7 @@ def mismatches(folder):
 def test_equal_ranks_have_no_finding(tmp_path):
     write(tmp_path, [[(REDUCE, 1), (GATHER, 2)] * 2000] * 3)
     merged = merging.merge([tmp_path])
-    assert (merged.report.findings, merged.report.incomplete, merged.is_whole) == ((), (), True)
+    assert (merged.report.findings, merged.report.incomplete, merged.is_complete) == ((), (), True)
     assert merged.report.summary == Summary("sim", 3, 1, 1, 0.5, ranks=3)
 
 
@@ -90,14 +90,14 @@ def test_in_a_large_job_every_rank_that_differs_is_named(tmp_path, monkeypatch, 
 def test_a_rank_that_issues_fewer_and_ends_well(tmp_path, more):
     write(tmp_path, [[(REDUCE, 1)] * 3, [(REDUCE, 1)] * (3 + more), [(REDUCE, 1)] * (3 + more)])
     (finding,) = mismatches(tmp_path)
-    assert finding.message == "rank 0 issues nothing more where all_reduce(float32 [4], sum) is expected"
+    assert finding.message == "rank 0 issues no further collective where all_reduce(float32 [4], sum) is expected"
     assert finding.ranks == (0,)
 
 
 def test_a_rank_that_issues_one_more_is_the_odd_one(tmp_path):
     write(tmp_path, [[(REDUCE, 1), (GATHER, 5)], [(REDUCE, 1)], [(REDUCE, 1)]])
     (finding,) = mismatches(tmp_path)
-    assert finding.message == "rank 0 issues all_gather(float32 [4]) where nothing more is expected"
+    assert finding.message == "rank 0 issues all_gather(float32 [4]) where no further collective is expected"
     assert (finding.place.frame.line, finding.ranks) == (5, (0,))
 
 
@@ -109,7 +109,7 @@ def test_a_rank_that_failed_by_itself_is_no_mismatch(tmp_path, status):
 
 def test_a_rank_that_never_used_a_group_is_compared_too(tmp_path):
     write(tmp_path, [[(REDUCE, 1)], [], []])
-    assert mismatches(tmp_path)[0].message.endswith("where nothing more is expected")
+    assert mismatches(tmp_path)[0].message.endswith("where no further collective is expected")
 
 
 def test_ranks_outside_of_a_group_are_not_expected_in_it(tmp_path):
@@ -189,7 +189,7 @@ def test_a_part_that_is_cut_in_the_middle_is_read_up_to_there(tmp_path):
     assert [f.message for f in report.findings] == [
         "rank 1 issues all_reduce(float32 [4], sum) where all_gather(float32 [4]) is expected"
     ]
-    assert "no end is there" in report.incomplete[0]
+    assert "the record has no end" in report.incomplete[0]
 
 
 def test_a_part_that_lost_what_its_numbers_stand_for_is_still_read(tmp_path):
@@ -206,7 +206,7 @@ def test_a_part_that_lost_what_its_numbers_stand_for_is_still_read(tmp_path):
         (lambda lines: ["{}\n"], "damaged"),
         (
             lambda lines: [lines[0].replace('"format":1', '"format":99'), *lines[1:]],
-            "whose format this one cannot read",
+            "whose format this version cannot read",
         ),
         (lambda lines: [*lines[:2], "garbage\n", *lines[2:]], "damaged"),
         (lambda lines: [*lines[:2], '["unheard of"]\n', *lines[2:]], "damaged"),
@@ -219,18 +219,18 @@ def test_a_damaged_part_is_told_and_the_others_count(tmp_path, change, words):
     path.write_text("".join(change(path.read_text().splitlines(keepends=True))))
     merged = merging.merge([tmp_path])
     assert any(words in reason for reason in merged.report.incomplete), merged.report.incomplete
-    assert any("rank 2 of 3 left nothing" in reason for reason in merged.report.incomplete)
+    assert any("rank 2 of 3 left no record" in reason for reason in merged.report.incomplete)
     assert len(merged.report.findings) == 1  # that of ranks 0 and 1
-    assert not merged.is_whole
+    assert not merged.is_complete
 
 
 def test_two_jobs_in_one_folder_are_not_mixed(tmp_path):
     for job in ("job-1", "job-2"):
         (tmp_path / job).mkdir()
         write(tmp_path / job, [[(REDUCE, 1)]] * 3)
-    with pytest.raises(RecordError, match="holds 2 jobs: job-1, job-2"):
+    with pytest.raises(RecordError, match="contains 2 jobs: job-1, job-2"):
         merging.merge([tmp_path])
-    assert merging.merge([tmp_path / "job-2"]).is_whole
+    assert merging.merge([tmp_path / "job-2"]).is_complete
 
 
 def test_folders_without_a_shared_file_system_can_be_merged_together(tmp_path):
@@ -243,7 +243,7 @@ def test_folders_without_a_shared_file_system_can_be_merged_together(tmp_path):
     assert len(merging.merge([tmp_path / "one", tmp_path / "two"]).report.findings) == 1
 
 
-@pytest.mark.parametrize(("name", "words"), [("missing", "there is no folder"), ("", "there are no records of ranks")])
+@pytest.mark.parametrize(("name", "words"), [("missing", "no such folder"), ("", "no rank records")])
 def test_a_folder_without_parts_is_an_error(tmp_path, name, words):
     with pytest.raises(RecordError, match=words):
         merging.merge([tmp_path / name])
@@ -295,13 +295,13 @@ def test_a_process_that_cannot_write_says_so_at_the_end(tmp_path):
 def test_who_is_over(tmp_path):
     recorder = Recorder(tmp_path, Process(0, 2))
     (path,) = paths(tmp_path)
-    assert not writer.is_over(path)
+    assert not writer.has_ended(path)
     gone = path.with_name(path.name.replace(str(writer.local_pid(path)), "4194399"))
-    assert writer.is_over(gone)
+    assert writer.has_ended(gone)
     elsewhere = Path(str(path).replace(writer._host(), "another-machine"))
-    assert (writer.local_pid(elsewhere), writer.is_over(elsewhere)) == (0, False)
+    assert (writer.local_pid(elsewhere), writer.has_ended(elsewhere)) == (0, False)
     recorder.end(0, Report(), [], [])
-    assert writer.is_over(path)
+    assert writer.has_ended(path)
     part, _ = read(path)
     assert (part.is_done, part.process) == (True, Process(0, 2))
 

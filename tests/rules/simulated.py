@@ -123,7 +123,7 @@ def problems(expected: markers.Expected, outcome: Outcome) -> list[str]:
 
 def _is_hang(reason: str) -> bool:
     """Return whether a report says no more than that ranks waited for each other, or died of that."""
-    return "the job hangs" in reason or "no end is there" in reason
+    return "the job hangs" in reason or "the record has no end" in reason
 
 
 def _differences(findings: Counter[tuple[str, int]], what: str) -> list[str]:

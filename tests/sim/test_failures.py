@@ -27,7 +27,7 @@ def test_an_error_in_the_check_leaves_the_program_alone(monkeypatch, owner, meth
         assert y.tolist() == [0, 2, 4, 6]
         monkeypatch.undo()
     (reason,) = report.incomplete
-    assert reason.startswith("syncheck itself failed, and stopped checking: KeyError: 'lost' at test_failures.py:")
+    assert reason.startswith("syncheck itself failed and stopped checking: KeyError: 'lost' at test_failures.py:")
 
 
 def test_graphs_are_recorded_and_replayed_after_an_error(monkeypatch):

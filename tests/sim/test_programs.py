@@ -9,7 +9,7 @@ from tests.sim.conftest import run_program
 
 PROGRAMS = sorted((Path(__file__).parent / "programs").glob("*.py"))
 INCOMPLETE = {
-    "processes": [f"a program that was started with `{Path(sys.executable).name}` was not checked"],
+    "processes": [f"a program started with `{Path(sys.executable).name}` was not checked"],
 }
 
 

@@ -23,7 +23,7 @@ class Recorder(NullMonitor):
     def launch(self, stream, operator, accesses, site, context=None):
         self.calls.append(("launch", stream, operator))
 
-    def wait_stream(self, stream, other, site, looked_up=("", "")):
+    def wait_stream(self, stream, other, site, origins=("", "")):
         self.calls.append(("wait", stream, other))
 
     def free(self, allocation, site):

@@ -67,8 +67,8 @@ class Recording:
                 return f"record {self._event(event)} on {self.stream_name(stream)}"
             case "wait", (event, stream, _, via, *_):
                 return f"wait {self.stream_name(stream)} for {self._event(event)} ({via or 'torch'})"
-            case "wait_stream", (stream, other, _, looked_up, *_):
-                by = ", ".join(how for how in looked_up if how)
+            case "wait_stream", (stream, other, _, origins, *_):
+                by = ", ".join(how for how in origins if how)
                 return f"wait {self.stream_name(stream)} for {self.stream_name(other)}" + (f" ({by})" if by else "")
             case "sync_event", (event, _):
                 return f"sync {self._event(event)}"

@@ -284,7 +284,7 @@ def test_without_a_command_there_is_the_help_and_no_error():
 def test_a_folder_without_records_says_how_ranks_record(tmp_path):
     done = syncheck("merge", tmp_path)
     assert done.returncode == 3
-    assert f"there are no records of ranks in '{tmp_path}'" in done.stderr
+    assert f"no rank records in '{tmp_path}'" in done.stderr
     assert "--ranks-dir" in done.stderr
 
 

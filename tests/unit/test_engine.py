@@ -1085,23 +1085,23 @@ def test_a_stream_is_unordered_with_those_whose_last_work_it_does_not_follow():
 
 def test_who_follows_all_others() -> None:
     engine, (a, b) = streams(0, 0)
-    assert engine.follows_others(a, X)
-    assert not engine.follows_others(b, X)  # as long as one stream has used it, another is not its owner
+    assert engine.is_ordered_after_all(a, X)
+    assert not engine.is_ordered_after_all(b, X)  # as long as one stream has used it, another is not its owner
     engine.launch(a, [(X, LEFT, True)], 1)
     engine.launch(a, [(X, RIGHT, True)], 2)
     engine.record(EVENT, a)
     engine.launch(a, [(X, BACK, False)], 3)
     engine.wait(EVENT, b)
     engine.launch(b, [(X, FRONT, False)], 4)
-    assert not engine.follows_others(b, X)  # the read of BACK came after the event
-    assert not engine.follows_others(a, X)
+    assert not engine.is_ordered_after_all(b, X)  # the read of BACK came after the event
+    assert not engine.is_ordered_after_all(a, X)
     engine.record(EVENT, a)
     engine.wait(EVENT, b)
-    assert engine.follows_others(b, X)
+    assert engine.is_ordered_after_all(b, X)
     engine.record(EVENT, b)
     engine.wait(EVENT, a)
-    assert engine.follows_others(a, X)
+    assert engine.is_ordered_after_all(a, X)
     engine.launch(b, [(X, FRONT, False)], 5)
-    assert not engine.follows_others(a, X)
-    assert not engine.follows_others(a, PINNED)
-    assert not engine.follows_others(a, 99)
+    assert not engine.is_ordered_after_all(a, X)
+    assert not engine.is_ordered_after_all(a, PINNED)
+    assert not engine.is_ordered_after_all(a, 99)

@@ -18,7 +18,7 @@ from syncheck.sanitizer.session import Session
 from syncheck.version import __version__
 
 _QUESTIONS = frozenset(
-    "holds_used_memory follows_others is_pending capturing report collector n_operators warm_operators".split()
+    "holds_used_memory is_ordered_after_all is_pending capturing report collector n_operators warm_operators".split()
 )  # attributes that change nothing
 _FIRST_OF_SEVERAL = frozenset("launch launches_elided allocate free event record host_access sync_stream".split())
 """Calls before which a new file may begin, as no earlier call needs them in its own file; all programs make some."""

@@ -53,7 +53,7 @@ class Work:
         self.made_current = []
 
     @contextmanager
-    def unseen(self):
+    def hidden(self):
         with disable_dispatch_modes():
             yield
 
@@ -74,11 +74,11 @@ class Work:
     def overwrite(self, address, n_bytes, device, handle, byte):
         self.overwritten.append((n_bytes, handle, byte))
 
-    def settle(self):
+    def synchronize(self):
         self.n_settled += 1
 
     def on_host(self, tensor):
-        with self.unseen():
+        with self.hidden():
             return tensor.detach().clone()
 
 

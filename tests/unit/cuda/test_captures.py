@@ -25,8 +25,8 @@ def test_a_capture_belongs_to_the_thread_that_began_it(captures):
     assert not captures
     captures.begin()
     assert captures
-    assert captures.is_mine()
-    assert not elsewhere(captures.is_mine)
+    assert captures.is_own()
+    assert not elsewhere(captures.is_own)
     captures.end()
     assert not captures
 
@@ -35,7 +35,7 @@ def test_another_thread_may_end_it(captures):
     elsewhere(captures.begin)
     captures.begin()
     captures.end()
-    assert not captures.is_mine()
+    assert not captures.is_own()
     captures.end()
     assert not captures
 

@@ -67,8 +67,8 @@ def test_a_handle_that_is_complete_lets_the_host_know(gpu):
     gpu.monitor.event(event, 0, timing=False)
     gpu.monitor.record(event, 1, 0)
     handles.add(work, event)
-    handles._host_knows(work)
-    handles._host_knows(Work())
+    handles._report_complete(work)
+    handles._report_complete(Work())
     assert [call[1] for call in gpu.monitor.named("sync_event")] == [event]
     del work
     assert handles._events == {}

@@ -188,7 +188,7 @@ def test_a_functional_collective_is_late_on_the_programs_own_stream(late):
     with late(LaunchId(2, 1), issuer=LaunchId(1, 2)) as gpu:
         x = torch.ones(2)
         running = gpu.cuda.delays.begin(Call("_c10d_functional::all_reduce", True, 0, [(x, False)], is_collective=True))
-        assert (running.is_late, running.aside) == (True, 0)
+        assert (running.is_late, running.forked) == (True, 0)
         gpu.cuda.delays.end(running, None)
 
 

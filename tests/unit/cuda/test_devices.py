@@ -14,13 +14,13 @@ from syncheck.errors import BackendError
 
 def test_to_ask_for_gpus_leaves_the_environment_as_it_was(monkeypatch):
     seen = []
-    monkeypatch.setattr(torch.cuda, "is_available", lambda: bool(seen.append(os.environ[devices._ASK_NVML])))
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: bool(seen.append(os.environ[devices._NVML_VARIABLE])))
     for before in (None, "0"):
-        monkeypatch.delenv(devices._ASK_NVML, raising=False)
+        monkeypatch.delenv(devices._NVML_VARIABLE, raising=False)
         if before is not None:
-            monkeypatch.setenv(devices._ASK_NVML, before)
+            monkeypatch.setenv(devices._NVML_VARIABLE, before)
         assert devices.is_available() is False
-        assert os.environ.get(devices._ASK_NVML) == before
+        assert os.environ.get(devices._NVML_VARIABLE) == before
     assert seen == ["1", "1"]
 
 
@@ -46,7 +46,7 @@ def test_torchs_own_sanitizer_excludes_ours(monkeypatch, enabled):
     module = SimpleNamespace(cuda_sanitizer=SimpleNamespace(enabled=enabled))
     monkeypatch.setitem(sys.modules, "torch.cuda._sanitizer", module)
     if enabled:
-        with pytest.raises(BackendError, match="both cannot check one program"):
+        with pytest.raises(BackendError, match="both cannot check the same program"):
             devices.check_sanitizer()
     else:
         devices.check_sanitizer()
@@ -59,7 +59,7 @@ def test_what_a_torch_lacks_is_listed(monkeypatch):
     lacks = " ".join(devices.missing())
     assert "_cuda_getCurrentRawStream" in lacks
     assert "EventWaitCallbacks" in lacks
-    assert "every stream from outside counts as non-blocking" in lacks
+    assert "all external streams count as non-blocking" in lacks
 
 
 def test_without_a_driver_nothing_is_blocking_and_there_are_no_times(monkeypatch):

@@ -70,9 +70,9 @@ def events(driver):
 
 def test_without_a_driver_nothing_is_measured(monkeypatch):
     monkeypatch.setattr(devices, "driver", lambda: None)
-    with pytest.raises(BackendError, match="the CUDA driver's library is not found") as error:
+    with pytest.raises(BackendError, match="the CUDA driver library was not found") as error:
         DriverEvents()
-    assert error.value.hint == "leave out --times"
+    assert error.value.hint == "omit --times"
 
 
 def test_an_event_is_made_with_times_in_the_context_of_its_device(driver, events):

@@ -238,13 +238,13 @@ def test_a_second_stream_wakes_who_dozes(gpu):
 
 @pytest.fixture
 def quietened(monkeypatch):
-    """What a trace was given for `quieten`, by its number."""
+    """What a trace was given for `set_muted`, by its number."""
     calls = []
 
     def installed(switch):
         monkeypatch.setattr(devices, "start_trace", lambda: switch)
         trace, patches = GpuTrace(), Patches()
-        trace.quieten = calls.append
+        trace.set_muted = calls.append
         trace.install(patches)
         patches.undo()
         return calls

@@ -41,7 +41,7 @@ def test_a_graph_from_before_the_check_is_named(graphs):
     graphs.replay(graph)
     graphs.end(graph)
     gpu = graphs.gpu
-    assert gpu.report().incomplete == ("a CUDA graph was replayed that was captured before the check began",)
+    assert gpu.report().incomplete == ("a CUDA graph captured before the check began was replayed",)
     assert gpu.monitor.named("capture_end") == []
     gpu.monitor.session._incomplete.clear()
 
@@ -93,6 +93,6 @@ def test_a_replay_may_use_any_memory(graphs):
     graphs.begin(graph)
     graphs.end(graph)
     owners.on_change = lambda allocation, stream: lost.append((allocation, stream))
-    owners.add(SimpleNamespace(follows_others=lambda stream, allocation: True), 1, [(9, 0, True)], {})
+    owners.add(SimpleNamespace(is_ordered_after_all=lambda stream, allocation: True), 1, [(9, 0, True)], {})
     graphs.replay(graph)
     assert lost == [(9, 1), (9, NOT_SOLE)]

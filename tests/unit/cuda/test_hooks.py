@@ -27,7 +27,7 @@ def hooks(gpu, monkeypatch):
 
 
 def test_a_wait_for_a_stream_says_how_both_were_got(gpu, hooks):
-    side, current = Stream(7), hooks._looked_up(lambda: Stream(0), "current_stream")()
+    side, current = Stream(7), hooks._with_origin(lambda: Stream(0), "current_stream")()
     hooks._wait_stream(lambda *args: None)(side, current)
     (call,) = gpu.monitor.named("wait_stream")
     assert call[1:3] == (gpu.cuda.streams.of(0, 7), 1)
@@ -55,16 +55,16 @@ def test_on_several_gpus_entered_streams_are_remembered(gpu, hooks):
     threads.n_devices = 2
     assert enter(context) == "entered"
     assert [stream for stream, _ in threads.state.contexts] == [gpu.cuda.streams.of(0, 7)]
-    assert threads.n_special == 1
+    assert threads.n_checked_contexts == 1
     leave(context, None, None, None)
-    assert (threads.state.contexts, threads.n_special) == ([], 0)
+    assert (threads.state.contexts, threads.n_checked_contexts) == ([], 0)
 
 
 def test_choices_and_questions_of_the_program_are_noted(gpu, hooks):
     state = gpu.cuda.threads.state
-    assert hooks._chosen(lambda index: index)(3) == 3
+    assert hooks._set_explicitly(lambda index: index)(3) == 3
     assert state.set_explicitly
-    assert hooks._asked(lambda: 1)() == 1
+    assert hooks._current_device(lambda: 1)() == 1
     assert state.implicit_device
     state.implicit_device = state.set_explicitly = False
 
@@ -82,7 +82,7 @@ def test_choices_and_questions_of_the_program_are_noted(gpu, hooks):
 def test_a_device_without_an_index_is_noted(gpu, hooks, name, args, implicit):
     state = gpu.cuda.threads.state
     state.implicit_device = False
-    hooks._to_default(lambda tensor, *_, **__: tensor, name)(torch.ones(1), *args)
+    hooks._move(lambda tensor, *_, **__: tensor, name)(torch.ones(1), *args)
     assert state.implicit_device is implicit
     state.implicit_device = False
 

@@ -21,7 +21,7 @@ def test_a_launch_is_reported_with_each_access_once(gpu, launches):
 def test_without_an_access_only_what_touches_nothing_is_reported(gpu, launches):
     launches.launch("mine::op", 1, 0, [], [])
     assert gpu.monitor.named("launch") == []
-    launches.launch_nothing("torch.cuda._sleep", 1, 0)
+    launches.launch_empty("torch.cuda._sleep", 1, 0)
     assert gpu.monitor.named("launch")[-1][1:4] == (1, "torch.cuda._sleep", ())
 
 

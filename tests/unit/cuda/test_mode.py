@@ -303,7 +303,7 @@ def test_a_call_site_is_that_of_the_program_and_not_of_the_library(gpu):
 def test_the_sanitizer_of_torch_is_refused(monkeypatch):
     module = SimpleNamespace(cuda_sanitizer=SimpleNamespace(enabled=True))
     monkeypatch.setitem(sys.modules, "torch.cuda._sanitizer", module)
-    with pytest.raises(BackendError, match="both cannot check one program"):
+    with pytest.raises(BackendError, match="both cannot check the same program"):
         devices.check_sanitizer()
 
 

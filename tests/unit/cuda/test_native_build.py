@@ -50,7 +50,7 @@ def test_without_a_compiler_one_line_says_what_is_used(monkeypatch):
     monkeypatch.setattr(native_build.shutil, "which", lambda name: None)
     text = reason(monkeypatch)
     assert "compiler" in text
-    assert text.endswith("; the recorder in Python is used")
+    assert text.endswith("; the Python recorder is used")
 
 
 def test_an_older_torch_has_none(monkeypatch):
@@ -76,18 +76,18 @@ def test_a_compiler_that_fails_leaves_a_log(monkeypatch, tmp_path, tools):
 
 def test_a_cache_that_cannot_be_written_is_said(monkeypatch, tmp_path, tools):
     (tmp_path / "syncheck").write_text("a file in the way")
-    assert "the recorder in Python is used" in reason(monkeypatch)
+    assert "the Python recorder is used" in reason(monkeypatch)
 
 
 def test_the_recorder_that_was_asked_for_must_be_there(monkeypatch):
     monkeypatch.setattr(native_build.shutil, "which", lambda name: None)
-    with pytest.raises(BackendError, match="there is no native recorder"):
+    with pytest.raises(BackendError, match="the native recorder is unavailable"):
         native_build.extension("native", lambda text: None)
 
 
 def test_a_file_that_is_no_extension_is_said(monkeypatch, tools):
     built_by(monkeypatch, lambda folder: (folder / "syncheck_recorder.so").write_bytes(b"nothing"))
-    assert "there is no native recorder" in reason(monkeypatch)
+    assert "the native recorder is unavailable" in reason(monkeypatch)
 
 
 def test_it_is_built_once(monkeypatch, tmp_path, tools):
@@ -114,7 +114,7 @@ def test_doctor_says_whether_it_is_there(monkeypatch, tools):
 
 def test_doctor_says_what_is_missing(monkeypatch):
     monkeypatch.setattr(native_build.shutil, "which", lambda name: None)
-    assert native_build.state().endswith("was not found; the recorder in Python is used")
+    assert native_build.state().endswith("was not found; the Python recorder is used")
 
 
 def test_another_torch_is_another_file(monkeypatch):

@@ -639,7 +639,7 @@ def test_the_mode_sees_what_hooks_of_saved_tensors_do(native, monkeypatch):
 def test_an_operator_that_ends_after_a_second_stream_came_up_is_logged(native):
     a, b = torch.ones(4), torch.ones(4)
     native.cuda.streams.of(0, 7)
-    native.mode.late("aten::add", [(a, False)], [b], fills=True)
+    native.mode.log_late("aten::add", [(a, False)], [b], fills=True)
     operator, writes = native.monitor.launches()[-1]
     assert (operator, writes[0]) == ("aten::add", False)
 

@@ -47,7 +47,7 @@ def test_of_the_views_of_a_tensor_the_largest_is_recorded(on_cpu, monkeypatch, t
 
 def test_nothing_is_recorded_unless_it_is_asked_for(tmp_path):
     seen = Observations(None, None, None, None)
-    seen.host_reads(torch.ones(1), 0)
+    seen.record_host_read(torch.ones(1), 0)
     seen.finish(None, None, None)
     assert seen.record.host == []
 

@@ -9,7 +9,7 @@ from syncheck.cuda.own_work import OwnWork
 def test_the_check_does_not_see_it(gpu):
     work = OwnWork(gpu.cuda.reporter, None)
     before = len(gpu.monitor.named("launch"))
-    with work.unseen():
+    with work.hidden():
         torch.ones(3).add_(1)
     assert len(gpu.monitor.named("launch")) == before
     assert gpu.cuda.is_checking
@@ -24,4 +24,4 @@ def test_values_can_be_had_on_the_host(gpu):
 def test_gpus_that_are_not_in_use_are_not_waited_for(gpu, monkeypatch):
     monkeypatch.setattr(devices.cuda, "is_initialized", lambda: False)
     monkeypatch.setattr(torch.cuda, "synchronize", lambda device: 1 / 0)
-    OwnWork(gpu.cuda.reporter, None).settle()
+    OwnWork(gpu.cuda.reporter, None).synchronize()

@@ -12,7 +12,7 @@ class Follows:
     def __init__(self, *pairs):
         self.pairs = pairs
 
-    def follows_others(self, stream, allocation):
+    def is_ordered_after_all(self, stream, allocation):
         return (stream, allocation) in self.pairs
 
 

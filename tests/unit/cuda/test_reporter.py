@@ -75,7 +75,7 @@ def test_a_failure_of_syncheck_ends_the_check_and_not_the_program(reporter, moni
     with reporter.guard():
         raise KeyError("ours")
     assert not reporter.is_checking
-    assert "syncheck itself failed, and stopped checking: KeyError: 'ours' at test_reporter.py" in monitor.reasons[0]
+    assert "syncheck itself failed and stopped checking: KeyError: 'ours' at test_reporter.py" in monitor.reasons[0]
 
 
 def test_some_operators_may_fail_before_it_ends(reporter, monitor, monkeypatch):

@@ -20,7 +20,7 @@ def memory(monkeypatch):
 def test_memory_of_others_is_named(memory):
     memory.update({0: (60 * GIB, 80 * GIB, 18 * GIB), 1: (30 * GIB, 80 * GIB, 10 * GIB)})
     (text,) = shared([0, 1])
-    assert text.startswith("something else holds 40 GiB of cuda:1")
+    assert text.startswith("another program may be using cuda:1, as 40 GiB of it")
 
 
 def test_what_the_program_has_itself_is_no_sharing(memory):

@@ -54,7 +54,7 @@ def test_the_per_thread_stream_is_another_in_each_thread(streams):
 
 def test_all_is_on_one_stream_until_another_comes(streams):
     several = []
-    streams.on_several.append(lambda: several.append(1))
+    streams.on_multiple_streams.append(lambda: several.append(1))
     default = streams.of(0, 0)
     assert streams.used(default)
     assert streams.sole_stream == default
@@ -102,5 +102,5 @@ def test_streams_beyond_what_can_be_told_apart_are_the_last_of_their_device(stre
     assert streams.of(0, 0) == default
     assert streams.monitor.calls[3] == (
         "incomplete",
-        "there are more than 4,095 streams: races between the others are not found",
+        "more than 4,095 streams: races between the remaining ones are not found",
     )

@@ -18,7 +18,7 @@ def test_one_thread_is_not_mentioned(gpu):
 def test_a_started_thread_is_a_host_of_its_own(gpu):
     reporter = gpu.cuda.reporter
     hosts = Hosts(LockedMonitor(reporter.call_buffer.monitor, reporter.lock))
-    hosts.on_several = lambda: reporter.follow_threads(hosts.monitor)
+    hosts.on_first_thread = lambda: reporter.follow_threads(hosts.monitor)
     patches = Patches()
     install_threads(gpu.cuda, hosts, patches)
     try:

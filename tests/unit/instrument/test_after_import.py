@@ -41,8 +41,8 @@ def test_the_module_looks_as_it_does_without(module):
 
 def test_it_can_be_called_off(module):
     seen = []
-    call_off = after_import(module, lambda: seen.append(1))
-    call_off()
+    cancel = after_import(module, lambda: seen.append(1))
+    cancel()
     importlib.import_module(module)
-    call_off()
+    cancel()
     assert seen == []

@@ -64,7 +64,7 @@ def job(monkeypatch):
         _get_default_store=lambda: store,
     )  # fmt: skip
     monkeypatch.setattr(agreement, "c10d", c10d)
-    monkeypatch.setattr(agreement, "_PATIENCE", timedelta(seconds=60))
+    monkeypatch.setattr(agreement, "_TIMEOUT", timedelta(seconds=60))
 
     def job(*steps):
         ranks = [Rank(number, 0.01 * (1 + number)) for number in range(N_RANKS)]
@@ -87,11 +87,11 @@ def test_all_ranks_open_their_windows_at_the_same_steps(job):
 
 
 def test_a_rank_that_rank_0_has_left_opens_no_more_and_says_why(job):
-    job.monkeypatch.setattr(agreement, "_PATIENCE", timedelta(seconds=1))
+    job.monkeypatch.setattr(agreement, "_TIMEOUT", timedelta(seconds=1))
     ranks = job(300, 3000)
     assert ranks[1].opened[: len(ranks[0].opened)] == ranks[0].opened
     assert ranks[1].opened[len(ranks[0].opened) :] == []
-    assert "where rank 0 made no decision" in ranks[1].reasons[0]
+    assert "because rank 0 decided on none there" in ranks[1].reasons[0]
 
 
 def test_without_a_process_group_no_rank_opens_a_window(job):

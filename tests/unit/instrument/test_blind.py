@@ -8,7 +8,7 @@ import pytest
 import torch
 
 from syncheck.instrument import blind
-from syncheck.instrument.blind import is_blind, is_in_loop
+from syncheck.instrument.blind import is_in_loop, observes_no_threads
 from tests.unit.instrument.program import run
 
 MODULE = """
@@ -85,7 +85,7 @@ class Marks:
         if self.first is None:
             self.first = frame.f_lasti
         else:
-            self.found.append(is_blind(frame, self.first, frame.f_lasti, is_once=self.is_once))
+            self.found.append(observes_no_threads(frame, self.first, frame.f_lasti, is_once=self.is_once))
         return 1
 
 
@@ -217,9 +217,9 @@ def test_what_is_around_the_calls_themselves_is_looked_at(call):
     assert found(f"mark()\n{call}")
 
 
-@pytest.mark.parametrize(("between", "is_blind"), [("x + 1", True), ("helper()", False)])
-def test_two_calls_in_one_statement_have_its_other_parts_between_them(between, is_blind):
-    assert found(f"a = mark(), {between}, mark()") is is_blind
+@pytest.mark.parametrize(("between", "observes_no_threads"), [("x + 1", True), ("helper()", False)])
+def test_two_calls_in_one_statement_have_its_other_parts_between_them(between, observes_no_threads):
+    assert found(f"a = mark(), {between}, mark()") is observes_no_threads
 
 
 @pytest.mark.parametrize("call", ["helper(mark())", "a = items, mark()", "a = [mark() for _ in range(1)]"])
@@ -256,7 +256,7 @@ def asked(source, start=None, end=None):
     frames = []
     run(source, mark=lambda: frames.append((sys._getframe(1), sys._getframe(1).f_lasti)))
     ((frame, offset),) = frames
-    return is_blind(frame, start and offset, end and offset)
+    return observes_no_threads(frame, start and offset, end and offset)
 
 
 FUNCTION = """

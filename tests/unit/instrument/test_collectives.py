@@ -5,7 +5,7 @@ import torch
 import torch.distributed as dist
 
 from syncheck.instrument import collectives
-from syncheck.instrument.collectives import argument, calls, install_calls, is_handed_out, plan_of
+from syncheck.instrument.collectives import argument, calls, hook_group_methods, plan_of, returns_handle
 from syncheck.instrument.patching import Patches
 
 pytestmark = pytest.mark.skipif(not dist.is_available(), reason="this torch has no torch.distributed")
@@ -35,7 +35,7 @@ def test_arguments_are_found_by_name():
 )  # fmt: skip
 def test_handles_are_given_to_calls_of_python(monkeypatch, depth, operator, expected):
     monkeypatch.setattr(calls, "depth", depth)
-    assert is_handed_out(operator) is expected
+    assert returns_handle(operator) is expected
 
 
 @pytest.fixture
@@ -47,7 +47,7 @@ def group():
 
 def test_the_calls_of_a_group_are_followed(group):
     patches, handed, seen = Patches(), [], []
-    install_calls(patches, lambda work, event: handed.append(event))
+    hook_group_methods(patches, lambda work, event: handed.append(event))
     describe = collectives._reduce_name
     try:
         options = dist.AllreduceOptions()
@@ -69,7 +69,7 @@ def test_a_group_is_known_by_its_ranks(group):
     found, me = collectives._group(func, ([torch.ones(1)], boxed), {})
     assert (found.ranks, me) == ((0,), 0)
     assert collectives.group_name(func, ([torch.ones(1)], boxed), {}) == found.name
-    assert collectives._described(func, ([torch.ones(1)], boxed), {}) is None  # alone, a rank agrees with itself
+    assert collectives._describe(func, ([torch.ones(1)], boxed), {}) is None  # alone, a rank agrees with itself
 
 
 def test_each_backend_of_a_group_has_an_order_of_its_own(group, monkeypatch):
@@ -81,11 +81,11 @@ def test_each_backend_of_a_group_has_an_order_of_its_own(group, monkeypatch):
 
 
 def test_types_and_shapes_are_words():
-    assert collectives._text([torch.ones(2, 3)]) == "float32 [2, 3]"
-    assert collectives._text([torch.ones(2)] * 9) == "9 tensors float32 [2]"
-    long = collectives._text([torch.ones(n) for n in range(9)])
+    assert collectives._describe_tensors([torch.ones(2, 3)]) == "float32 [2, 3]"
+    assert collectives._describe_tensors([torch.ones(2)] * 9) == "9 tensors float32 [2]"
+    long = collectives._describe_tensors([torch.ones(n) for n in range(9)])
     assert long.startswith("9 tensors of 36 elements: float32 [0], ")
-    assert long != collectives._text([torch.ones(n) for n in (*range(8), 9)])
+    assert long != collectives._describe_tensors([torch.ones(n) for n in (*range(8), 9)])
 
 
 def test_what_a_rank_exchanges_with_others():

@@ -83,16 +83,16 @@ def test_before_the_first_start_nothing_is_said(world):
     world.launch()
     world.launch()
     assert world.calls == [("launch",), ("launch",)]
-    assert not world.hosts.are_several
+    assert not world.hosts.has_threads
 
 
 def test_the_first_start_is_announced_once(world):
     seen = []
-    world.hosts.on_several = lambda: seen.append(world.hosts.are_several)
+    world.hosts.on_first_thread = lambda: seen.append(world.hosts.has_threads)
     for _ in range(2):
         world.start_one()
     assert seen == [False]
-    assert world.hosts.are_several
+    assert world.hosts.has_threads
 
 
 def test_one_thread_alone_is_not_mentioned_after_a_start(world):
@@ -206,7 +206,7 @@ class Go:
         self.event.wait = lambda: world.elsewhere(world.launch)
 
 
-def has_news(body):
+def has_unobserved(body):
     """Return whether the thread of a program is ordered after the others at its last call.
 
     It is a thread of the test's own: what has started the tests may be a program, too.
@@ -254,12 +254,12 @@ SEEING = {
 
 @pytest.mark.parametrize("body", BLIND.values(), ids=BLIND)
 def test_blind_code_keeps_a_thread_from_news(body):
-    assert not has_news(body)
+    assert not has_unobserved(body)
 
 
 @pytest.mark.parametrize("body", SEEING.values(), ids=SEEING)
 def test_code_that_may_have_looked_orders_a_thread_after_all_others(body):
-    assert has_news(body)
+    assert has_unobserved(body)
 
 
 def test_two_calls_of_the_monitor_by_one_call_of_the_program_are_one_look(world):
@@ -271,11 +271,13 @@ def test_two_calls_of_the_monitor_by_one_call_of_the_program_are_one_look(world)
     assert world.names()[-3:] == ["launch", "host", "launch"]
 
 
-@pytest.mark.parametrize(("before", "has_news"), [("a = 1", False), ("print(*items, end='')", True)])
-def test_a_new_thread_knows_nothing_but_what_was_before_its_start(world, before, has_news):
+@pytest.mark.parametrize(("before", "has_unobserved"), [("a = 1", False), ("print(*items, end='')", True)])
+def test_a_new_thread_knows_nothing_but_what_was_before_its_start(world, before, has_unobserved):
     work = run(f"{HEAD}\ndef work():\n    {before}\n    launch()\n", launch=world.launch)["work"]
     world.thread(work)
-    assert world.names()[1:5] == ["host", "acquire", *(["acquire_all"] if has_news else []), "launch", "release"][:4]
+    assert (
+        world.names()[1:5] == ["host", "acquire", *(["acquire_all"] if has_unobserved else []), "launch", "release"][:4]
+    )
 
 
 def test_a_task_knows_what_was_done_before_it_was_submitted(world):

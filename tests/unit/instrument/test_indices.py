@@ -4,7 +4,7 @@ import sys
 
 import torch
 
-from syncheck.instrument.indices import as_spoken, name_of_item
+from syncheck.instrument.indices import name_of_item, with_source_index
 
 
 class Ring:
@@ -15,31 +15,31 @@ class Ring:
 def test_the_index_that_the_function_uses_is_taken():
     slots, turn = ["a", "b"], 3
     assert slots[turn % 2] == "b"
-    assert as_spoken("slots[1]", sys._getframe()) == "slots[turn % 2]"
+    assert with_source_index("slots[1]", sys._getframe()) == "slots[turn % 2]"
 
 
 def test_attributes_are_read_without_running_code():
     ring = Ring(["a", "b", "c"], 5)
     assert ring.slots[ring.n // 2 - 1] == "b"
-    assert as_spoken("ring.slots[1]", sys._getframe()) == "ring.slots[ring.n // 2 - 1]"
+    assert with_source_index("ring.slots[1]", sys._getframe()) == "ring.slots[ring.n // 2 - 1]"
 
 
 def test_an_index_that_picks_another_item_is_not_taken():
     slots, turn = ["a", "b"], 0
     assert slots[turn] == "a"
-    assert as_spoken("slots[1]", sys._getframe()) == "slots[1]"
+    assert with_source_index("slots[1]", sys._getframe()) == "slots[1]"
 
 
 def test_where_two_pick_the_same_item_none_is_taken():
     slots, i, j = ["a", "b"], 1, 1
     assert slots[i] == slots[j]
-    assert as_spoken("slots[1]", sys._getframe()) == "slots[1]"
+    assert with_source_index("slots[1]", sys._getframe()) == "slots[1]"
 
 
 def test_a_key_is_an_index_too():
     ring, name = Ring([], 0), "left"
     ring.by_name[name] = 1
-    assert as_spoken("ring.by_name['left']", sys._getframe()) == "ring.by_name[name]"
+    assert with_source_index("ring.by_name['left']", sys._getframe()) == "ring.by_name[name]"
 
 
 def test_an_index_of_another_function_or_of_calls_is_not_taken():
@@ -51,20 +51,20 @@ def test_an_index_of_another_function_or_of_calls_is_not_taken():
     assert other(1) == slots[len(slots) - n]
     assert slots[int(1 / n)] == "b"
     assert slots[n % 2 if n else 0] == "b"
-    assert as_spoken("slots[1]", sys._getframe()) == "slots[1]"
+    assert with_source_index("slots[1]", sys._getframe()) == "slots[1]"
 
 
 def test_what_cannot_be_calculated_is_not_taken():
     slots, turn, none = ["a"], 0, 0
     if turn:
         assert slots[turn % none] == slots["x" + slots]
-    assert as_spoken("slots[0]", sys._getframe()) == "slots[0]"
+    assert with_source_index("slots[0]", sys._getframe()) == "slots[0]"
 
 
 def test_other_names_stay():
-    assert as_spoken("side", sys._getframe()) == "side"
-    assert as_spoken("", sys._getframe()) == ""
-    assert as_spoken("slots[turn]", sys._getframe()) == "slots[turn]"
+    assert with_source_index("side", sys._getframe()) == "side"
+    assert with_source_index("", sys._getframe()) == ""
+    assert with_source_index("slots[turn]", sys._getframe()) == "slots[turn]"
 
 
 def test_an_item_of_a_dict_has_the_variable_that_picks_it():

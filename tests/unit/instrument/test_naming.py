@@ -10,7 +10,7 @@ import torch
 from syncheck.instrument.naming import (
     bound_name,
     counted_name,
-    is_handed_over,
+    is_passed_on,
     name_in_frame,
     name_of_tensor,
     stored_name,
@@ -207,10 +207,10 @@ def test_what_goes_into_a_call_or_comes_from_a_lambda_has_not_the_name_of_the_re
     makers = [lambda: repeated(0) or made_here()]
     later = makers[0]()
     (counted,) = tuple(made_here() for _ in range(1))
-    assert [is_handed_over(found) for found in (direct, wrapped[0], given, later, counted)] == [
+    assert [is_passed_on(found) for found in (direct, wrapped[0], given, later, counted)] == [
         False, False, True, True, False,
     ]  # fmt: skip
-    assert not is_handed_over(None)
+    assert not is_passed_on(None)
 
 
 class Pair(NamedTuple):

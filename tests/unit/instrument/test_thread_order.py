@@ -20,7 +20,7 @@ class Hosts:
 
     def __init__(self):
         self._strangers = frames_of_threads().keys() - {threading.get_ident()}
-        self.are_several = True
+        self.has_threads = True
         self.is_checking = True
         self.calls = []
         self.thing = None
@@ -148,9 +148,9 @@ def test_a_call_that_fails_acquires_nothing(hosts):
     assert hosts.calls == ["release", "release"]
 
 
-@pytest.mark.parametrize(("are_several", "is_checking"), [(False, True), (True, False)])
-def test_one_thread_alone_and_what_is_not_checked_is_not_followed(hosts, are_several, is_checking):
-    hosts.are_several, hosts.is_checking = are_several, is_checking
+@pytest.mark.parametrize(("has_threads", "is_checking"), [(False, True), (True, False)])
+def test_one_thread_alone_and_what_is_not_checked_is_not_followed(hosts, has_threads, is_checking):
+    hosts.has_threads, hosts.is_checking = has_threads, is_checking
     a_set_event().is_set()
     assert a_queue().get() == 0
     assert hosts.calls == []

@@ -5,7 +5,7 @@ import pytest
 from syncheck.findings import EditKind, Severity
 from syncheck.hb.clock import HOST
 from syncheck.hb.footprint import dense
-from syncheck.hb.ids import LookedUp, NamedKind
+from syncheck.hb.ids import NamedKind, StreamOrigin
 from syncheck.sanitizer import classify
 from syncheck.sanitizer.classify import explain
 from syncheck.sanitizer.labels import Label
@@ -14,7 +14,7 @@ from syncheck.sanitizer.race_context import UNSEEN_WRITE, RaceContext
 from syncheck.sanitizer.sync_history import NOT_RECORDED, HostSync, LostRecord, SyncHistory, Wait
 from tests.unit.sanitizer.program import Text, new_collector, new_engine
 
-BY_NAME = (LookedUp.BY_NAME, LookedUp.BY_NAME)
+BY_NAME = (StreamOrigin.BY_NAME, StreamOrigin.BY_NAME)
 EARLY, LATE = 10, 20
 """The lines of the two accesses."""
 
@@ -39,7 +39,7 @@ class Raced:
 
     def wait(self, site, waiter, **kwargs):
         defaults = {
-            "target": 0, "event": 0, "acquired": self.engine.clock(self.early), "by_event": False, "looked_up": BY_NAME,
+            "target": 0, "event": 0, "acquired": self.engine.clock(self.early), "by_event": False, "origins": BY_NAME,
             "current": HOST, "recorded": NOT_RECORDED,
         }  # fmt: skip
         values = {**defaults, **kwargs}
@@ -225,24 +225,24 @@ def test_the_host_may_have_waited_for_the_lost_record_too():
     assert raced.blamed() == ("SYN405", 12)
 
 
-CURRENT = LookedUp.CURRENT
+CURRENT = StreamOrigin.CURRENT
 
 
 @pytest.mark.parametrize(
     ("waiter", "wait", "blamed"),
     [
         # late.wait_stream(current_stream()) where the stream that had been looked up is no longer the one at work
-        (3, {"target": 1, "looked_up": ("", CURRENT), "current": 2}, ("SYN406", 15)),
-        (3, {"target": 3, "looked_up": ("", CURRENT)}, ("SYN406", 15)),
-        (3, {"target": 1, "looked_up": ("", ""), "current": 2}, ("SYN101", LATE)),  # named by the program
-        (3, {"target": 1, "looked_up": ("", CURRENT), "current": 1}, ("SYN101", LATE)),
+        (3, {"target": 1, "origins": ("", CURRENT), "current": 2}, ("SYN406", 15)),
+        (3, {"target": 3, "origins": ("", CURRENT)}, ("SYN406", 15)),
+        (3, {"target": 1, "origins": ("", ""), "current": 2}, ("SYN101", LATE)),  # named by the program
+        (3, {"target": 1, "origins": ("", CURRENT), "current": 1}, ("SYN101", LATE)),
         # the event was recorded on a stream that was looked up
         (3, {"recorded": (1, 14, CURRENT, 2)}, ("SYN406", 14)),
         (3, {"recorded": (1, 14, "", 2)}, ("SYN101", LATE)),
         # another stream waits than the one that is current
-        (1, {"target": 2, "looked_up": (CURRENT, ""), "current": 3}, ("SYN406", 15)),
-        (1, {"target": 2, "looked_up": (CURRENT, ""), "current": 1}, ("SYN101", LATE)),
-        (1, {"target": 2, "looked_up": (CURRENT, ""), "current": 3, "acquired": None}, ("SYN101", LATE)),
+        (1, {"target": 2, "origins": (CURRENT, ""), "current": 3}, ("SYN406", 15)),
+        (1, {"target": 2, "origins": (CURRENT, ""), "current": 1}, ("SYN101", LATE)),
+        (1, {"target": 2, "origins": (CURRENT, ""), "current": 3, "acquired": None}, ("SYN101", LATE)),
     ],
 )
 def test_a_stream_that_was_looked_up_elsewhere_is_named_by_mistake(waiter, wait, blamed):

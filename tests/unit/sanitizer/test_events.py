@@ -3,13 +3,13 @@
 import pytest
 
 from syncheck.findings import Frame
-from syncheck.hb.ids import LookedUp, NamedKind, WaitCall
+from syncheck.hb.ids import NamedKind, StreamOrigin, WaitCall
 from syncheck.sanitizer.events import Events
 from syncheck.sanitizer.sync_history import SyncHistory
 from tests.unit.sanitizer.program import Text, found, new_collector, new_engine
 
 EVENT, STREAM_WAIT = WaitCall.EVENT_WAIT, WaitCall.STREAM_WAIT_EVENT
-BY_NAME = LookedUp.BY_NAME
+BY_NAME = StreamOrigin.BY_NAME
 
 
 class Watched:

@@ -1,12 +1,12 @@
 """Calls that are taken for a wait of the host, or for one for the right device."""
 
-from syncheck.hb.ids import LookedUp, NamedKind
+from syncheck.hb.ids import NamedKind, StreamOrigin
 from syncheck.sanitizer.messages import StreamInfo
 from syncheck.sanitizer.mistaken_sync import believed_wait, wait_instead_of_sync, wrong_device
 from syncheck.sanitizer.sync_history import HostSync, SyncHistory, Wait
 from tests.unit.sanitizer.program import Text, new_collector, new_engine
 
-BY_NAME = (LookedUp.BY_NAME, LookedUp.BY_NAME)
+BY_NAME = (StreamOrigin.BY_NAME, StreamOrigin.BY_NAME)
 
 
 class Ordered:

@@ -3,11 +3,11 @@
 import pytest
 
 from syncheck.hb.clock import TICK
-from syncheck.hb.ids import LookedUp
+from syncheck.hb.ids import StreamOrigin
 from syncheck.sanitizer import sync_history
 from syncheck.sanitizer.sync_history import HostSync, LostRecord, SyncHistory, UnorderedWait, Wait
 
-BY_NAME = (LookedUp.BY_NAME, LookedUp.BY_NAME)
+BY_NAME = (StreamOrigin.BY_NAME, StreamOrigin.BY_NAME)
 
 
 def epoch(stream, time):
@@ -20,7 +20,7 @@ def clock(*times):
 
 
 def wait(site, waiter, submitted, acquired, **kwargs):
-    return Wait(site, waiter, 0, 5, submitted, acquired, by_event=True, looked_up=BY_NAME, **kwargs)
+    return Wait(site, waiter, 0, 5, submitted, acquired, by_event=True, origins=BY_NAME, **kwargs)
 
 
 def test_a_wait_follows_what_was_submitted_before_it_and_covers_what_it_waited_for():

@@ -2,13 +2,13 @@
 
 import pytest
 
-from syncheck.hb.ids import LookedUp, NamedKind
+from syncheck.hb.ids import NamedKind, StreamOrigin
 from syncheck.sanitizer import timing
 from syncheck.sanitizer.sync_history import HostSync, SyncHistory, Wait
 from syncheck.sanitizer.timing import Timing
 from tests.unit.sanitizer.program import Text, found, new_collector, new_engine
 
-BY_NAME = (LookedUp.BY_NAME, LookedUp.BY_NAME)
+BY_NAME = (StreamOrigin.BY_NAME, StreamOrigin.BY_NAME)
 
 
 class Clocked:
@@ -95,7 +95,7 @@ def test_a_loop_that_never_waits_is_not_steady(clocked):
 def test_an_event_wait_that_was_taken_for_a_host_wait_is_blamed(clocked):
     clocked.read(1, 10)
     clocked.work(2, 11)
-    wait = Wait(15, 1, 0, 7, clocked.engine.submitted(), clocked.engine.clock(2), by_event=True, looked_up=BY_NAME)
+    wait = Wait(15, 1, 0, 7, clocked.engine.submitted(), clocked.engine.clock(2), by_event=True, origins=BY_NAME)
     clocked.history.add_wait(wait)
     clocked.collector.names.given[NamedKind.EVENT, 7] = "done"
     clocked.read(2, 12)

@@ -27,8 +27,8 @@ def test_streams_are_looked_up_and_set(gpus):
     torch.cuda.set_stream(s)
     assert torch.cuda.current_stream() == s
     assert torch.cuda.current_device() == 1
-    assert str(torch.cuda.current_stream().looked_up) == "current_stream"
-    assert str(torch.cuda.default_stream(1).looked_up) == "default_stream"
+    assert str(torch.cuda.current_stream().origin) == "current_stream"
+    assert str(torch.cuda.default_stream(1).origin) == "default_stream"
     assert torch._C._cuda_getCurrentRawStream(1) == s.cuda_stream
 
 

@@ -62,7 +62,7 @@ def test_an_error_ends_the_check_and_not_the_program(monitor, checks):
     assert checks.calls == [("launch", 1)]
     (problem,) = checks.problems
     assert problem.startswith(
-        "syncheck itself failed, and stopped checking: KeyError: 'a mistake of ours' at test_guarded"
+        "syncheck itself failed and stopped checking: KeyError: 'a mistake of ours' at test_guarded"
     )
     assert problem.rpartition(":")[2] == str(Checks.launch.__code__.co_firstlineno + 2)
 
@@ -90,7 +90,7 @@ def test_a_block_that_ends_well_changes_nothing(monitor, checks):
 def test_only_the_first_error_is_reported(monitor, checks):
     monitor.fail(ValueError("one"))
     monitor.fail(ValueError("two"))
-    assert checks.problems == ["syncheck itself failed, and stopped checking: ValueError: one"]
+    assert checks.problems == ["syncheck itself failed and stopped checking: ValueError: one"]
 
 
 @pytest.mark.parametrize("error", [KeyboardInterrupt, SystemExit])

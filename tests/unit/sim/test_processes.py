@@ -40,5 +40,5 @@ def test_what_runs_is_watched(gpu):
 def test_a_program_that_is_started_is_named(gpu):
     subprocess.run([sys.executable, "-c", ""], check=True)
     assert gpu.session.report(gpu.sites).incomplete == (
-        f"a program that was started with `{os.path.basename(sys.executable)}` was not checked",
+        f"a program started with `{os.path.basename(sys.executable)}` was not checked",
     )

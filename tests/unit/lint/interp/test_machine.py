@@ -4,7 +4,7 @@ import ast
 
 import pytest
 
-from syncheck.hb.ids import LookedUp, WaitCall
+from syncheck.hb.ids import StreamOrigin, WaitCall
 from syncheck.lint.interp.collectives import follow_on_host
 from syncheck.lint.interp.machine import UNKNOWN_POOL
 from syncheck.lint.interp.values import UNKNOWN_STREAM, WHOLE, Stream, Tensor
@@ -47,7 +47,7 @@ def test_a_new_stream_has_a_device_a_handle_and_in_a_loop_a_life(machine):
 
 def test_waits_say_how_streams_were_named(machine, program):
     side = machine.new_stream(0, NODE)
-    machine.wait_stream(side, Stream(machine.current(0), 0, LookedUp.CURRENT), NODE)
+    machine.wait_stream(side, Stream(machine.current(0), 0, StreamOrigin.CURRENT), NODE)
     machine.join(side.ident, machine.current(0))
     machine.join(side.ident, side.ident)
     assert program.calls == ["wait s1 for cuda:0 (current_stream)", "wait s1 for cuda:0 (torch)"]

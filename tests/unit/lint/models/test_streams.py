@@ -38,7 +38,7 @@ def test_streams_are_made_and_looked_up():
     program = follow(S + "c = torch.cuda.current_stream()\nd = torch.cuda.default_stream(1)")
     names = program.scope.names
     assert [names[name].device for name in "stcd"] == [0, 1, 0, 1]
-    assert [str(names[name].looked_up) for name in "stcd"] == ["", "", "current_stream", "default_stream"]
+    assert [str(names[name].origin) for name in "stcd"] == ["", "", "current_stream", "default_stream"]
 
 
 def test_streams_wait_for_streams_and_events():
