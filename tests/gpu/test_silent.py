@@ -1,4 +1,4 @@
-"""When torch's GPU trace says nothing: during operators that fire no callback on torch's own samples, and of memory."""
+"""When torch's GPU trace can be disabled: for operators that fire no callback on torch's samples, and for memory."""
 
 import threading
 from collections import Counter
@@ -43,7 +43,7 @@ class Listening(TorchDispatchMode):
             self.running.func = None
 
 
-def test_silent_operators_have_nothing_to_tell(monkeypatch):
+def test_operators_outside_the_trace_fire_no_callback(monkeypatch):
     mode = Listening()
     table = operator_table(monkeypatch)
     for kind in KINDS:
@@ -55,17 +55,17 @@ def test_silent_operators_have_nothing_to_tell(monkeypatch):
                 with mode:
                     run_sample(entry, sample)
             except (RuntimeError, NotImplementedError, TypeError, ValueError):
-                continue  # what it needs is not installed
+                continue  # an optional dependency is missing
     watched = [func for func in mode.ran if not DispatchPlan(func, plan_of(func), None).listens]
-    watched.remove(torch.ops.aten._to_copy.default)  # between devices it is run by other code
+    watched.remove(torch.ops.aten._to_copy.default)  # copies between devices take another code path
     assert len(watched) > 200
     assert [str(func) for func in watched if mode.fired[func]] == []
-    assert sum(mode.fired.values()) > 20  # others have
+    assert sum(mode.fired.values()) > 20  # other operators do fire callbacks
 
 
 @pytest.mark.parametrize("recorder", ["python", "native"])
-def test_memory_that_comes_and_goes_in_a_backward_pass_costs_no_call(recorder, monkeypatch):
-    """With the native recorder torch says nothing of memory, and still says what is recorded and waited for."""
+def test_memory_events_in_a_backward_pass_are_traced_only_by_the_python_recorder(recorder, monkeypatch):
+    """With the native recorder, torch reports no memory events, but still reports records and waits of events."""
     said = Counter()
     with checking(Options(backend="cuda", recorder=recorder)):
         for kind in ("MemoryAllocation", "MemoryDeallocation", "EventRecord"):
