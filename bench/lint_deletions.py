@@ -1,14 +1,15 @@
 """How many synchronizations the linter misses when they are deleted from public code, one at a time.
 
-Run it as `python -m bench.lint_deletions FOLDER`. FOLDER has checkouts, each in `<owner>+<name>`. Nothing is fetched.
+Run it as `python -m bench.lint_deletions FOLDER`. FOLDER has checkouts named `<owner>+<name>`. Nothing is downloaded.
 
-Deleted are statements that only wait or record, of files that use streams, events, pinned copies or asynchronous
-collectives. A deletion counts as reported if the linter then has an error or a warning that it has not of the file as
-it is. Many deletions do no harm: the sync was for a clock, made twice, or other code orders the same. So the share that
-is reported says little by itself; it is for comparing two versions of the linter, and for drawing samples to read.
+It deletes statements that only wait or record, in files that use streams, events, pinned copies or asynchronous
+collectives. A deletion counts as reported if the linter then has an error or warning that it does not have for the
+original file. Many deletions are harmless: the synchronization was for a clock or redundant, or other code orders the
+same work. So the share reported says little by itself. It serves to compare two versions of the linter and to draw
+samples for review.
 
-Repositories are split in two halves by their names, so that what was mended for one can be measured on the other.
-Functions that are equal, as in copies of a library, count once.
+Repositories are split into two halves by name, so that fixes made for one half can be measured on the other. Identical
+functions, as in copies of a library, count once.
 """
 
 import argparse
@@ -36,7 +37,7 @@ _NOT_OF_GPUS = frozenset(
     "proc process processes popen p thread threads cond condition cv barrier barriers lock future futures fut manager "
     "threading asyncio ray stop shutdown cpu mps pool".split()
 )
-"""Last words of what is waited for that has nothing to do with a GPU."""
+"""Last words of receivers that have nothing to do with GPUs."""
 _PARTS = re.compile(r"[A-Za-z]+")
 New = list[tuple[str, int, str]]
 """Rule, line and message of findings."""
@@ -48,7 +49,7 @@ class Case:
 
     Attributes:
         repo: "owner+name".
-        path: of the file, in its repository.
+        path: path of the file in its repository.
     """
 
     repo: str
@@ -57,17 +58,17 @@ class Case:
 
     @property
     def half(self) -> str:
-        """Which half its repository is in."""
+        """The half that its repository belongs to."""
         return "AB"[hashlib.sha256(self.repo.encode()).digest()[0] & 1]
 
     @property
     def key(self) -> bytes:
-        """Where it comes in the order in which cases are chosen."""
+        """The sort key that determines the order in which cases are chosen."""
         return hashlib.sha256(f"{self.repo} {self.path} {self.deletion.line}".encode()).digest()
 
 
 def cases_of(folder: Path, repo: str) -> list[tuple[Case, str]]:
-    """Return the deletions of a repository, each with what is equal for copies of it."""
+    """Return the deletions of a repository, each with a hash that is equal for copies of the function."""
     found: list[tuple[Case, str]] = []
     for path in sorted((folder / repo).rglob("*.py")):
         if path.is_file() and not path.is_symlink():
@@ -102,7 +103,7 @@ def _is_of_gpus(deletion: Deletion) -> bool:
 
 
 def chosen(folder: Path, of_file: int, of_repo: int) -> list[Case]:
-    """Return the cases that are tried: of each call, at most some of a file and of a repository, by hash."""
+    """Return the cases to try: for each call at most some per file and per repository, chosen by hash."""
     repos = sorted(path.name for path in folder.iterdir() if "+" in path.name)
     with ProcessPoolExecutor() as pool:
         found = [each for every in pool.map(partial(cases_of, folder), repos) for each in every]
@@ -120,7 +121,7 @@ def chosen(folder: Path, of_file: int, of_repo: int) -> list[Case]:
 
 
 def tried(folder: Path, cases: list[Case]) -> list[New]:
-    """Return what each of some deletions in one file makes the linter say."""
+    """Return the new findings that each deletion in one file causes."""
     path = folder / cases[0].repo / cases[0].path
     source = path.read_text(encoding="utf-8")
     before = Counter((code, line) for code, line, _ in _said(path, source))
@@ -144,13 +145,13 @@ def _said(path: Path, source: str) -> New:
 
 
 def main() -> None:
-    """Print what was reported."""
+    """Print how many deletions were reported."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("folder", type=Path)
-    parser.add_argument("--of-file", type=int, default=2, help="deletions of one call in a file, at most")
-    parser.add_argument("--of-repo", type=int, default=6, help="deletions of one call in a repository, at most")
-    parser.add_argument("--half", choices="AB", help="only repositories of this half")
-    parser.add_argument("--list", type=Path, help="write what was tried into this file, one JSON object a line")
+    parser.add_argument("--of-file", type=int, default=2, help="maximum deletions of one call per file")
+    parser.add_argument("--of-repo", type=int, default=6, help="maximum deletions of one call per repository")
+    parser.add_argument("--half", choices="AB", help="use only repositories of this half")
+    parser.add_argument("--list", type=Path, help="write the cases to this file, one JSON object per line")
     args = parser.parse_args()
     cases = [case for case in chosen(args.folder, args.of_file, args.of_repo) if args.half in {None, case.half}]
     by_file: dict[tuple[str, str], list[Case]] = defaultdict(list)

@@ -1,4 +1,4 @@
-"""What is expected of PyTorch's tests (`expected.toml`), and how that differs from what they did."""
+"""The expected outcomes of PyTorch's tests (`expected.toml`) and their differences from the actual ones."""
 
 import json
 import tomllib
@@ -9,7 +9,7 @@ from pathlib import Path
 
 @dataclass
 class Outcome:
-    """How a test ended: by itself, and which rules were reported, at a level that fails a test."""
+    """The outcome of a test itself, and the codes reported at a level that fails a test."""
 
     passed: bool = False
     skipped: bool = False
@@ -20,16 +20,16 @@ class Outcome:
 
 @dataclass
 class Expected:
-    """What `expected.toml` says.
+    """The contents of `expected.toml`.
 
     Attributes:
-        suite: file -> which of its tests, as for `pytest -k`.
-        not_run: tests that are left out.
+        suite: file -> expression that selects its tests, as for `pytest -k`.
+        not_run: tests that are skipped.
         failing: tests that fail.
-        unsteady: tests that pass or fail.
-        found: test -> codes of the rules that it is reported for.
-        unchanged: file -> which of its tests, on the CPU, are to end with a check as they do without one.
-        changed: those that do not.
+        unsteady: tests that may pass or fail.
+        found: test -> codes of the rules reported for it.
+        unchanged: file -> expression that selects its CPU tests, which should have the same outcome under a check.
+        changed: CPU tests whose outcome differs under a check.
     """
 
     suite: dict[str, str]
@@ -42,7 +42,7 @@ class Expected:
 
 
 def read_expected(path: Path) -> Expected:
-    """Read the list; each test stands there with a reason."""
+    """Read the list, in which each test must have a reason."""
     data = tomllib.loads(path.read_text(encoding="utf-8"))
     groups = {"not_run": set(), "fails": set(), "unsteady": set(), "changed": set()}
     found = defaultdict(set)
@@ -66,7 +66,7 @@ def read_expected(path: Path) -> Expected:
 
 
 def read_outcomes(path: Path) -> tuple[list[str], dict[str, Outcome]]:
-    """Return the tests that were collected, and how each ended."""
+    """Return the collected tests and their outcomes."""
     collected, outcomes = [], defaultdict(Outcome)
     for line in path.read_text(encoding="utf-8").splitlines() if path.exists() else ():
         entry = json.loads(line)
@@ -83,7 +83,7 @@ def read_outcomes(path: Path) -> tuple[list[str], dict[str, Outcome]]:
 
 
 def differences(expected: Expected, collected: list[str], outcomes: dict[str, Outcome]) -> list[str]:
-    """Return what is not as expected, one line each."""
+    """Return the differences from the expected outcomes, one line each."""
     lines = [f"{test}: did not end" for test in collected if test not in outcomes]
     for test, outcome in outcomes.items():
         should_fail = test in expected.failing
@@ -98,7 +98,7 @@ def differences(expected: Expected, collected: list[str], outcomes: dict[str, Ou
 
 
 def changes(expected: Expected, plain: dict[str, Outcome], checked: dict[str, Outcome]) -> list[str]:
-    """Return the tests that pass without a check and not with one, or are listed as such and pass, one line each."""
+    """Return the tests that pass only without a check, or are listed as such but pass, one line each."""
     lines = []
     for test, outcome in plain.items():
         with_check = checked.get(test, Outcome())
@@ -109,6 +109,6 @@ def changes(expected: Expected, plain: dict[str, Outcome], checked: dict[str, Ou
 
 
 def unknown(expected: Expected, collected: list[str]) -> list[str]:
-    """Return what the list says of tests that there are not."""
+    """Return the listed tests that do not exist, one line each."""
     named = expected.failing | expected.unsteady | expected.changed | set(expected.found)
     return [f"{test}: there is no such test" for test in sorted(named - set(collected))]

@@ -1,4 +1,4 @@
-"""A pytest plugin that writes down how each test ended and which rules it was reported for: a line of JSON a report."""
+"""A pytest plugin that writes each test's outcome and reported rules to a file, one line of JSON per report."""
 
 import json
 import os
@@ -19,7 +19,7 @@ def pytest_collection_finish(session):
 def pytest_runtest_logreport(report):
     shown = str(report.longrepr) if report.failed else ""
     findings = "\n".join(text for name, text in report.sections if name == "syncheck")
-    is_finding = _ANY_FINDING.match(shown) is not None  # syncheck's report stands in the place of a traceback
+    is_finding = _ANY_FINDING.match(shown) is not None  # syncheck's report replaces the traceback
     _write(
         {
             "test": report.nodeid,

@@ -1,7 +1,7 @@
-"""PyTorch's own tests on simulated GPUs, checked, against the list of what is expected (`make peer`).
+"""Runs PyTorch's own tests under a check on simulated GPUs and compares the outcomes with a list (`make peer`).
 
-Each file runs in a process of its own. What passes, fails or is reported, and is not in `expected.toml`, is shown, and
-the exit status is 1. Other files run on the CPU, without a check and with one: what passes without must pass with it.
+Each file runs in a separate process. Outcomes and reported rules that differ from `expected.toml` are printed, and the
+exit status is then 1. Other files run on the CPU without and with a check: tests that pass without must pass with it.
 """
 
 import os
@@ -15,9 +15,9 @@ from source import unpacked
 HERE = Path(__file__).resolve().parent
 FOLDER = HERE.parent / ".peer"
 PACKAGES = ("expecttest==0.3.0", "psutil==7.2.2")
-"""What PyTorch's tests need, and syncheck's do not."""
+"""Packages that PyTorch's tests need and syncheck's do not."""
 LIMIT = 300
-"""Seconds for one test."""
+"""Timeout of one test in seconds."""
 CHECKED = ("--syncheck", "--syncheck-backend=sim", "--syncheck-devices=2")
 
 
@@ -56,7 +56,7 @@ def _packages() -> Path:
 
 
 def _run_twice(file: str, chosen: str, tests: Path, packages: Path, expected: Expected) -> tuple[list[str], list[str]]:
-    """Run one file on the CPU, without a check and with one; return its tests, and what differs."""
+    """Run one file on the CPU, without and with a check. Return its tests and the differences."""
     on_cpu = {"PYTORCH_TESTING_DEVICE_ONLY_FOR": "cpu"}
     collected, plain = _run(file, ["-p", "no:syncheck", "-k", chosen], tests, packages, on_cpu)
     _, checked = _run(file, [*CHECKED, "-k", chosen], tests, packages, on_cpu)
@@ -69,7 +69,7 @@ def _run_twice(file: str, chosen: str, tests: Path, packages: Path, expected: Ex
 def _run(
     file: str, options: list[str], tests: Path, packages: Path, variables: dict[str, str] | None = None
 ) -> tuple[list[str], dict[str, Outcome]]:
-    """Run one file, and return its tests and how they ended; its output goes to a file of its own."""
+    """Run one file with its output in a log file. Return its tests and their outcomes."""
     outcomes = FOLDER / f"{file}.jsonl"
     outcomes.parent.mkdir(parents=True, exist_ok=True)
     outcomes.unlink(missing_ok=True)
@@ -84,7 +84,7 @@ def _run(
     with outcomes.with_suffix(".log").open("w", encoding="utf-8") as log:
         subprocess.run(
             [sys.executable, "-m", "pytest", *always, *options, file],
-            check=False,  # what the outcomes say counts
+            check=False,  # only the outcomes count
             cwd=tests,
             env=environment,
             stdout=log,

@@ -1,4 +1,4 @@
-"""PyTorch's own tests, out of the package that Debian has of its source: nothing of it is kept in this repository."""
+"""PyTorch's own tests, extracted from Debian's source package. This repository contains no copy of them."""
 
 import hashlib
 import shutil
@@ -17,7 +17,7 @@ WANTED = ("test/test_", "test/autograd/", "test/nn/")
 
 
 def unpacked(folder: Path, wanted: tuple[str, ...] = WANTED) -> Path:
-    """Return the folder with the tests, downloaded and unpacked below `folder` if they are not there."""
+    """Return the folder with the tests, downloading and unpacking them below `folder` if necessary."""
     tests = folder / f"pytorch-{VERSION}"
     if not all((tests / path).exists() for path in wanted if path.endswith("/")):
         archive = folder / ARCHIVE
@@ -30,18 +30,18 @@ def unpacked(folder: Path, wanted: tuple[str, ...] = WANTED) -> Path:
         shutil.rmtree(partial, ignore_errors=True)
         with tarfile.open(archive) as tar:
             for member in tar:
-                path = member.name.partition("/")[2]  # without the first folder
+                path = member.name.partition("/")[2]  # without the top folder
                 content = tar.extractfile(member) if path.startswith(wanted) and ".." not in path else None
                 if content is not None:
                     (partial / path).parent.mkdir(parents=True, exist_ok=True)
                     (partial / path).write_bytes(content.read())
-        shutil.rmtree(tests, ignore_errors=True)  # of an earlier version of this script, which wanted less
+        shutil.rmtree(tests, ignore_errors=True)  # left by an earlier version of this script, which unpacked less
         partial.rename(tests)
     return tests / "test"
 
 
 def _download(folder: Path) -> None:
-    """Download the archive: with apt, where there is one, with sources, lists and cache of its own."""
+    """Download the archive, with apt and its own sources, lists and cache if apt is available."""
     folder.mkdir(parents=True, exist_ok=True)
     if shutil.which("apt-get") and Path(KEYRING).exists():
         _download_with_apt(folder)
