@@ -33,7 +33,7 @@ from syncheck.rules.model import Severity
 _WORDS = re.compile(
     rb"\.(?:Stream|Event|stream|current_stream|synchronize)\(|async_op|isend|irecv|non_blocking|wait_stream|record_stream"
 )
-_NOT_OF_GPUS = frozenset(
+_NOT_FOR_GPUS = frozenset(
     "proc process processes popen p thread threads cond condition cv barrier barriers lock future futures fut manager "
     "threading asyncio ray stop shutdown cpu mps pool".split()
 )
@@ -89,20 +89,20 @@ def _in_file(path: Path) -> Iterator[tuple[Deletion, str]]:
         return
     functions = [node for node in ast.walk(tree) if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)]
     for deletion in deletions(source):
-        if _is_of_gpus(deletion):
+        if _is_for_gpus(deletion):
             around = [node for node in functions if node.lineno <= deletion.line <= (node.end_lineno or 0)]
             body: ast.AST = max(around, key=lambda node: node.lineno, default=tree)
             where = deletion.line - body.lineno if isinstance(body, ast.stmt) else deletion.line
             yield deletion, hashlib.sha256(f"{ast.dump(body)} {where}".encode()).hexdigest()
 
 
-def _is_of_gpus(deletion: Deletion) -> bool:
+def _is_for_gpus(deletion: Deletion) -> bool:
     receiver = deletion.text.partition("(")[0].rpartition(".")[0]
     words = [word.lower() for word in _PARTS.findall(receiver)]
-    return not words or words[-1] not in _NOT_OF_GPUS
+    return not words or words[-1] not in _NOT_FOR_GPUS
 
 
-def chosen(folder: Path, of_file: int, of_repo: int) -> list[Case]:
+def choose_cases(folder: Path, of_file: int, of_repo: int) -> list[Case]:
     """Return the cases to try: for each call at most some per file and per repository, chosen by hash."""
     repos = sorted(path.name for path in folder.iterdir() if "+" in path.name)
     with ProcessPoolExecutor() as pool:
@@ -120,16 +120,16 @@ def chosen(folder: Path, of_file: int, of_repo: int) -> list[Case]:
     return kept
 
 
-def tried(folder: Path, cases: list[Case]) -> list[New]:
+def new_findings(folder: Path, cases: list[Case]) -> list[New]:
     """Return the new findings that each deletion in one file causes."""
     path = folder / cases[0].repo / cases[0].path
     source = path.read_text(encoding="utf-8")
-    before = Counter((code, line) for code, line, _ in _said(path, source))
+    before = Counter((code, line) for code, line, _ in _serious_findings(path, source))
     found: list[New] = []
     for case in cases:
         left = before.copy()
         new: New = []
-        for code, line, message in _said(path, without(source, case.deletion)):
+        for code, line, message in _serious_findings(path, without(source, case.deletion)):
             if left[code, line]:
                 left[code, line] -= 1
             else:
@@ -138,7 +138,7 @@ def tried(folder: Path, cases: list[Case]) -> list[New]:
     return found
 
 
-def _said(path: Path, source: str) -> New:
+def _serious_findings(path: Path, source: str) -> New:
     findings = lint_data(os.fspath(path), source.encode()).findings
     heavy = [finding for finding in findings if finding.level is not Severity.ADVICE]
     return [(finding.rule.code, finding.place.frame.line, finding.message) for finding in heavy]
@@ -153,12 +153,12 @@ def main() -> None:
     parser.add_argument("--half", choices="AB", help="use only repositories of this half")
     parser.add_argument("--list", type=Path, help="write the cases to this file, one JSON object per line")
     args = parser.parse_args()
-    cases = [case for case in chosen(args.folder, args.of_file, args.of_repo) if args.half in {None, case.half}]
+    cases = [case for case in choose_cases(args.folder, args.of_file, args.of_repo) if args.half in {None, case.half}]
     by_file: dict[tuple[str, str], list[Case]] = defaultdict(list)
     for case in cases:
         by_file[case.repo, case.path].append(case)
     with ProcessPoolExecutor() as pool:
-        results = [new for each in pool.map(partial(tried, args.folder), by_file.values()) for new in each]
+        results = [new for each in pool.map(partial(new_findings, args.folder), by_file.values()) for new in each]
     table: dict[str, dict[str, list[int]]] = defaultdict(lambda: {"A": [0, 0], "B": [0, 0]})
     lines: list[str] = []
     for case, new in zip((case for each in by_file.values() for case in each), results, strict=True):

@@ -64,7 +64,7 @@ class Site:
         versioned = folder / f"{name}@{self.commit.rpartition(' ')[2]}"
         return (versioned if versioned.is_dir() else folder / name) / self.path
 
-    def is_said_by(self, finding: Finding) -> bool:
+    def is_reported_by(self, finding: Finding) -> bool:
         """Return whether a finding is about this site. For a bug, the finding's rule must also match the pattern."""
         places = (finding.place, *finding.related)
         near = any(place.frame.line - NEAR <= self.line <= place.frame.end_line + NEAR for place in places)
@@ -103,12 +103,12 @@ def main() -> None:
         found = dict(zip(present, pool.map(findings_of, present), strict=True))
     table: dict[str, dict[str, list[int]]] = defaultdict(lambda: {"A": [0, 0], "B": [0, 0]})
     for site in sites:
-        said = [finding for finding in found.get(site.file(args.folder), ()) if site.is_said_by(finding)]
+        reports = [finding for finding in found.get(site.file(args.folder), ()) if site.is_reported_by(finding)]
         counts = table[site.kind][site.half]
-        counts[0] += bool(said)
+        counts[0] += bool(reports)
         counts[1] += 1
         if args.show and args.half in {None, site.half}:
-            codes = ", ".join(f"{finding.rule.code}:{finding.place.frame.line}" for finding in said)
+            codes = ", ".join(f"{finding.rule.code}:{finding.place.frame.line}" for finding in reports)
             print(f"{site.half} {site.kind:28} {codes or '-':24} {site.repo} {site.path}:{site.line} {site.pattern}")
     print("| label | half A | half B | both |\n| --- | --- | --- | --- |")
     for kind, halves in sorted(table.items()):

@@ -192,8 +192,8 @@ def check(target: Target, n_schedules: int) -> Iterator[Outcome]:
             verdict, example = NOT_RUN, ""
             if (path, index) in ran:
                 verdict, example = _judged(target, n_schedules, known)
-            said = tuple(finding for finding in _linted(path, mutant) if not keys((finding,)) <= linted)
-            yield Outcome(f"{path.relative_to(target.root)}:{deletion.line}", deletion, verdict, example, codes(said))
+            caused = tuple(finding for finding in _linted(path, mutant) if not keys((finding,)) <= linted)
+            yield Outcome(f"{path.relative_to(target.root)}:{deletion.line}", deletion, verdict, example, codes(caused))
         _write(path, source)
 
 

@@ -75,7 +75,7 @@ def test_a_different_environment_gets_a_real_interpreter(folder, more):
     assert result_of(warm.PYTHON, folder, ("-c", "import sys; print('torch' in sys.modules)"), **more)[1] == "False\n"
 
 
-def started(code):
+def start(code):
     process = subprocess.Popen([warm.PYTHON, "-c", code], stdout=subprocess.PIPE, text=True)
     assert process.stdout is not None
     return process, process.stdout.readline()
@@ -83,14 +83,14 @@ def started(code):
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGUSR1, signal.SIGKILL])
 def test_a_signal_terminates_it(number):
-    process, _ = started(READY)
+    process, _ = start(READY)
     with process:
         process.send_signal(number)
         assert process.wait(timeout=60) == -number
 
 
 def test_its_signal_handlers_are_called():
-    process, _ = started("import signal; signal.signal(signal.SIGTERM, lambda *_: exit(7))\n" + READY)
+    process, _ = start("import signal; signal.signal(signal.SIGTERM, lambda *_: exit(7))\n" + READY)
     with process:
         process.terminate()
         assert process.wait(timeout=60) == 7
@@ -98,7 +98,7 @@ def test_its_signal_handlers_are_called():
 
 def test_killing_it_kills_its_child_processes():
     code = "import os, subprocess, sys\nsubprocess.Popen([sys.executable, '-c', 'import time; time.sleep(100)'])\n"
-    process, line = started(code + "print(os.getpgid(0), flush=True)\n" + READY)
+    process, line = start(code + "print(os.getpgid(0), flush=True)\n" + READY)
     with process:
         process.kill()
     deadline = time.monotonic() + 60

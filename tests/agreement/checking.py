@@ -39,7 +39,7 @@ def check(program: p.Program) -> Counter[str]:
     if not reference.races:
         check_one_result(program, reference, usual)
         return Counter()
-    before = free_part(program, reference.races)
+    before = race_free_part(program, reference.races)
     if before.steps:
         check_one_result(before, Reference(before), run(before))
     return Counter(shown_by_schedules(program, reference, usual))
@@ -60,7 +60,7 @@ def check_verdict(reference: Reference, certain: Reference, usual: Run) -> None:
         assert any(race.lines <= lines for race in first for lines in named), f"none of {first} was reported"
 
 
-def free_part(program: p.Program, races: list[Race]) -> p.Program:
+def race_free_part(program: p.Program, races: list[Race]) -> p.Program:
     """Return the steps before the one that completes the first race."""
     first = min(race.later for race in races)
     ends = {step: line.number for line in program.lines for step in [id(line.step)]}
@@ -80,10 +80,10 @@ def other_runs(program: p.Program, n_launches: int) -> Iterator[Run]:
     for seed in SEEDS:
         yield run(program, Schedule(0, seed=seed))
     if n_launches - len(program.of_devices(p.TENSORS)) <= FEW_LAUNCHES:
-        yield from every_choice(lambda policy: run(program, Chosen(policy)), MOST_CHOICES)
+        yield from every_choice(lambda policy: run(program, FixedPolicy(policy)), MOST_CHOICES)
 
 
-class Chosen:
+class FixedPolicy:
     """A schedule that uses a given policy."""
 
     def __init__(self, policy):

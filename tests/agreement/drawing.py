@@ -21,7 +21,7 @@ class _Writer:
         self.n_threads = 0
         self.running: set[int] = set()  # threads not joined yet
         self.graphs: dict[int, p.Capture] = {}
-        self.raw: set[int] = set()  # tensors that have no values yet
+        self.raw: set[int] = set()  # tensors without values yet
         self.kept: set[int] = set()  # tensors used by a graph, which must not be reallocated
         self.count = 20  # above the program's initial values
 
@@ -190,7 +190,7 @@ class _Writer:
         name = self.random.choice(["all_gather_into_tensor", "reduce_scatter_tensor", "all_reduce"])
         if target is None or source is None or (name == "all_reduce") != (target == source):
             return None
-        self.kept.add(target)  # the handle holds it
+        self.kept.add(target)  # the handle keeps it alive
         self.n_works += 1
         self.open.append(self.n_works - 1)
         return p.Collective(self.n_works - 1, self.stream(0), name, target, source)

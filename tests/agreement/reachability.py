@@ -178,7 +178,7 @@ class Reference:
                     self.take(line.step)
         tensors = [None if tensor in program.without_values else block for tensor, block in self.tensors.items()]
         final = [*tensors, *self.buffers]
-        self.output += [None if block is None else listed(block.values) for block in final]
+        self.output += [None if block is None else expanded(block.values) for block in final]
 
     # -- order
 
@@ -257,7 +257,7 @@ class Reference:
         late = [one for one in self.ran[:number] if (one.node | one.before) & earlier]
         assert not any(one.node & self.ran[number].before for one in late)
         soon = [one for one in self.ran[: number + 1] if one not in late]
-        return evaluated(self.ran) != evaluated([*soon, *late, *self.ran[number + 1 :]])
+        return evaluate(self.ran) != evaluate([*soon, *late, *self.ran[number + 1 :]])
 
     # -- memory
 
@@ -316,7 +316,7 @@ class Reference:
     def _(self, step: p.Compute) -> None:
         source = self.block(step.source)
         block = self.allocate(step.stream)
-        multiply = partial(multiplied, block, source, step.factor)
+        multiply = partial(scale, block, source, step.factor)
         self.submit(step.stream, [(source, ALL, False), (block, ALL, True)], multiply)
         self.bind(step.target, block)
 
@@ -347,7 +347,7 @@ class Reference:
     def _(self, step: p.Backward) -> None:
         source = self.block(step.tensor)
         block, middle = self.allocate(step.stream), Block(None, 0, self.line, [0.0, 0.0])
-        self.submit(step.stream, [(source, ALL, False)], partial(multiplied, middle, source, 3))
+        self.submit(step.stream, [(source, ALL, False)], partial(scale, middle, source, 3))
         self.submit(step.stream, [(block, ALL, True)], lambda: block.put(middle.values))
         self.bind(step.tensor, block)
 
@@ -398,7 +398,7 @@ class Reference:
         target, source = self.block(step.target), self.block(step.source)
         read = [] if step.is_in_place else [(source, ALL, False)]
         self.tails[COLLECTIVES] = self.tails.get(COLLECTIVES, 0) | self.tails[step.stream]
-        act = partial(multiplied, target, target if step.is_in_place else source, 1)
+        act = partial(scale, target, target if step.is_in_place else source, 1)
         self.submit(COLLECTIVES, [*read, (target, ALL, True)], act)
         self.works[step.number] = self.tails[COLLECTIVES], source
         self.held.append(source)
@@ -424,7 +424,7 @@ class Reference:
     @take.register
     def _(self, step: p.Read) -> None:
         self.host_use(self.buffers[step.buffer], is_write=False)
-        self.output.append(listed(self.buffers[step.buffer].values))
+        self.output.append(expanded(self.buffers[step.buffer].values))
 
     @take.register
     def _(self, step: p.Write) -> None:
@@ -437,7 +437,7 @@ class Reference:
         total = self.allocate(step.stream)
         self.submit(step.stream, [(block, ALL, False), (total, ALL, True)])
         self.host |= self.tails[step.stream]
-        self.output.append(sum(listed(block.values)))
+        self.output.append(sum(expanded(block.values)))
         self.release(total)
 
     @take.register
@@ -476,7 +476,7 @@ class Reference:
                 graph.effects.append((self.block(part.target), source, part))
 
 
-def multiplied(target: Block, source: Block, factor: int) -> None:
+def scale(target: Block, source: Block, factor: int) -> None:
     target.put([value * factor for value in source.values])
 
 
@@ -489,7 +489,7 @@ def apply(step: p.Simple, target: Block, source: Block) -> None:
             target.values[step.half] *= step.factor
 
 
-def evaluated(nodes: Sequence[Node]) -> list[object]:
+def evaluate(nodes: Sequence[Node]) -> list[object]:
     """Return the values that each node reads and leaves, and the final values, if the nodes run in this order."""
     accesses = [access for node in nodes for access in node.accesses]
     for block, _, _ in accesses:
@@ -502,5 +502,5 @@ def evaluated(nodes: Sequence[Node]) -> list[object]:
     return [sorted(seen.items()), sorted((id(block), *block.values) for block, _, _ in accesses)]
 
 
-def listed(values: Sequence[float]) -> list[float]:
+def expanded(values: Sequence[float]) -> list[float]:
     return [value for value in values for _ in range(p.HALF)]

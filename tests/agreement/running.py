@@ -49,7 +49,7 @@ class Run:
         return frozenset(named | {self.lines[launch] for launch in finding.pair or () if launch in self.lines})
 
 
-class Watched(Session):
+class LineRecorder(Session):
     """A session that records the line of each launch."""
 
     def __init__(self, on_finding):
@@ -88,7 +88,7 @@ def execute(program: Program) -> list[object]:
 def run(program: Program, schedule: Schedule | None = None, pairs: tuple[Pair, ...] = ()) -> Run:
     """Run a program on simulated GPUs, optionally under a schedule and recording some pairs of launches."""
     found, sites = NewFindings(), SiteTable()
-    session = Watched(found.add)
+    session = LineRecorder(found.add)
     if schedule is not None:
         os.environ[REQUEST] = Request(os.devnull, pairs).as_variable()
     simulator = Simulator(program.n_devices, session, sites, session.note, found, lambda: None, schedule=schedule)

@@ -21,7 +21,7 @@ ORDERING = {
 """op -> its name in the engine and the monitor, and its fields in order."""
 
 
-class Gpus:
+class Streams:
     """The streams of a program, with the interface that the queues need."""
 
     def __init__(self):
@@ -48,7 +48,7 @@ class Run:
     """
 
     def __init__(self, ops, policy: Policy):
-        self.gpus = Gpus()
+        self.gpus = Streams()
         self.order = StreamOrder(self.gpus, policy, {})
         self.queues = self.order.queues
         self.seen, self.memory, self.executed = {}, {}, []
@@ -138,7 +138,7 @@ class Verdict:
         return []
 
 
-class Scripted:
+class ScriptedPolicy:
     """A policy that returns scripted answers, then False once they are used up.
 
     Attributes:
@@ -165,7 +165,7 @@ def every_choice(run, limit):
     pending = [[]]
     while pending and limit:
         answers = pending.pop()
-        policy = Scripted(answers)
+        policy = ScriptedPolicy(answers)
         yield run(policy)
         limit -= 1
         pending += [[*answers, *[False] * more, True] for more in range(policy.asked - len(answers))]

@@ -135,8 +135,8 @@ def test_blocks_that_are_not_run_give_a_known_reason():
     reasons = {block.reason for page in PAGES for block in blocks_of(page)} - {None}
     assert reasons <= REASONS
     for page in PAGES:
-        said = page.read_text().count("<!-- not run")
-        assert said == sum(block.reason is not None for block in blocks_of(page)), page.name
+        marked = page.read_text().count("<!-- not run")
+        assert marked == sum(block.reason is not None for block in blocks_of(page)), page.name
 
 
 def test_the_pages_contain_blocks_of_all_kinds():

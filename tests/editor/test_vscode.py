@@ -58,10 +58,10 @@ def test_the_extension_has_the_version_of_the_package():
 
 
 @pytest.mark.network
-@pytest.mark.skipif(shutil.which("npm") is None, reason="there is no npm")
+@pytest.mark.skipif(shutil.which("npm") is None, reason="npm is not installed")
 def test_the_extension_builds_and_loads(tmp_path):
     if not network.has_npm_registry():
-        pytest.skip("the registry of npm cannot be reached")
+        pytest.skip("the npm registry cannot be reached")
     folder = tmp_path / "vscode"
     shutil.copytree(FOLDER, folder, ignore=shutil.ignore_patterns("node_modules", "dist"))
     npm(folder, "ci", "--no-audit", "--no-fund")

@@ -77,7 +77,7 @@ def result_of(action: Callable[[], Any], error: type[SyncheckError], name: str =
     return None
 
 
-def replays(path: Path) -> None:
+def check_replay(path: Path) -> None:
     report = result_of(lambda: replay([path], _session), TraceError, path.name)
     assert report is None or rendered(report)
 
@@ -103,7 +103,7 @@ def recorded(data: st.DataObject) -> list[object]:
 @given(data=st.data())
 def test_traces_with_damaged_bytes(folder, data):
     (folder / "bytes.trace").write_bytes(data.draw(damaged_bytes(data.draw(st.sampled_from(TRACES)).read_bytes())))
-    replays(folder / "bytes.trace")
+    check_replay(folder / "bytes.trace")
 
 
 @fuzzed
@@ -114,7 +114,7 @@ def test_traces_with_damaged_values(folder, data):
         at = data.draw(st.integers(0, len(records) - 1))
         records[at] = data.draw(damaged_json(records[at]))
     (folder / "values.trace").write_bytes(gzip.compress("\n".join(map(json.dumps, records)).encode()))
-    replays(folder / "values.trace")
+    check_replay(folder / "values.trace")
 
 
 @fuzzed
@@ -123,7 +123,7 @@ def test_traces_with_shuffled_records(folder, data):
     head, *records = recorded(data)
     records = data.draw(st.permutations(records[: data.draw(st.integers(1, 60))]))
     (folder / "order.trace").write_bytes(gzip.compress("\n".join(map(json.dumps, [head, *records])).encode()))
-    replays(folder / "order.trace")
+    check_replay(folder / "order.trace")
 
 
 @fuzzed

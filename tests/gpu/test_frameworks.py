@@ -24,7 +24,7 @@ def test_a_correct_program_has_no_findings(name: str, n_devices: int, tmp_path: 
     import torch  # imported only if there are GPUs
 
     if n_devices > torch.cuda.device_count():
-        pytest.skip("it needs two GPUs")
+        pytest.skip("needs two GPUs")
     wrong = []
     report = run(name, n_devices, tmp_path)
     wrong += [f"incomplete: {reason}" for reason in report["incomplete"]]

@@ -27,7 +27,7 @@ def two_gpus():
     import torch  # imported only if there are GPUs
 
     if torch.cuda.device_count() < 2:
-        pytest.skip("it needs two GPUs")
+        pytest.skip("needs two GPUs")
 
 
 def run(folder, program, *arguments, options=(), variables=None):

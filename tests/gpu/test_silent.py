@@ -21,7 +21,7 @@ KINDS = ("EventRecord", "EventWait", "DeviceSynchronization", "StreamSynchroniza
 MOST_SAMPLES = 1
 
 
-class Listening(TorchDispatchMode):
+class CallbackRecorder(TorchDispatchMode):
     """Records which operators fire a callback."""
 
     def __init__(self):
@@ -44,7 +44,7 @@ class Listening(TorchDispatchMode):
 
 
 def test_operators_outside_the_trace_fire_no_callback(monkeypatch):
-    mode = Listening()
+    mode = CallbackRecorder()
     table = operator_table(monkeypatch)
     for kind in KINDS:
         monkeypatch.setattr(getattr(gpu_trace, f"{kind}Callbacks"), "callback_list", [mode.listen])
@@ -66,25 +66,25 @@ def test_operators_outside_the_trace_fire_no_callback(monkeypatch):
 @pytest.mark.parametrize("recorder", ["python", "native"])
 def test_memory_events_in_a_backward_pass_are_traced_only_by_the_python_recorder(recorder, monkeypatch):
     """With the native recorder, torch reports no memory events, but still reports records and waits of events."""
-    said = Counter()
+    calls = Counter()
     with checking(Options(backend="cuda", recorder=recorder)):
         for kind in ("MemoryAllocation", "MemoryDeallocation", "EventRecord"):
             registry = getattr(gpu_trace, f"{kind}Callbacks")
             handler = registry.fire_callbacks
-            monkeypatch.setattr(registry, "fire_callbacks", partial(_count, said, kind, handler))
+            monkeypatch.setattr(registry, "fire_callbacks", partial(_count, calls, kind, handler))
         side = torch.cuda.Stream()
         x = torch.ones(64, 64, device="cuda", requires_grad=True)
         side.wait_stream(torch.cuda.current_stream())
         with torch.cuda.stream(side):
             y = x @ x
         torch.cuda.current_stream().wait_stream(side)
-        said.clear()
+        calls.clear()
         (y @ x).sum().backward()
         torch.cuda.synchronize()
         monkeypatch.undo()
-    assert said["EventRecord"] > 0
-    assert bool(said["MemoryAllocation"]) is (recorder == "python")
-    assert bool(said["MemoryDeallocation"]) is (recorder == "python")
+    assert calls["EventRecord"] > 0
+    assert bool(calls["MemoryAllocation"]) is (recorder == "python")
+    assert bool(calls["MemoryDeallocation"]) is (recorder == "python")
 
 
 @pytest.mark.parametrize("recorder", ["python", "native"])
@@ -98,6 +98,6 @@ def test_torchs_own_sanitizer_can_be_enabled_after_a_check(recorder, monkeypatch
     assert len(records) == 1
 
 
-def _count(said, kind, handler, *args):
-    said[kind] += 1
+def _count(calls, kind, handler, *args):
+    calls[kind] += 1
     return handler(*args)

@@ -347,7 +347,7 @@ def children(pid):
         return []
 
 
-def until(condition):
+def wait_until(condition):
     deadline = time.monotonic() + 60
     while not condition():
         assert time.monotonic() < deadline
@@ -363,8 +363,8 @@ def test_workers_exit_when_the_linter_is_killed(folder):
     command = [sys.executable, "-m", "syncheck", "lint", "--no-cache"]
     environment = os.environ | {"PYTHONPATH": str(Path(__file__).parents[2])}
     with subprocess.Popen(command, cwd=folder, env=environment) as process:
-        until(lambda: children(process.pid) or process.poll() is not None)
+        wait_until(lambda: children(process.pid) or process.poll() is not None)
         workers = children(process.pid)
         assert workers
         process.kill()
-    until(lambda: not any(Path("/proc", worker).exists() for worker in workers))
+    wait_until(lambda: not any(Path("/proc", worker).exists() for worker in workers))

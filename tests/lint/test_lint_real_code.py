@@ -838,7 +838,7 @@ def fetch(x, stream):
 
 
 @pytest.mark.parametrize("wait", ["done.wait()", "torch.cuda.current_stream().wait_event(done)"])
-def test_waiting_for_an_event_on_its_own_stream_is_useless(wait):
+def test_waiting_for_an_event_on_its_own_stream_is_reported(wait):
     assert found(SELF.format(wait)) == [("SYN407", 10)]
 
 
@@ -875,7 +875,7 @@ def test_a_helper_may_receive_the_same_stream_twice():
     )
 
 
-def test_an_event_after_a_copy_to_the_gpu_is_not_an_intended_host_wait():
+def test_waiting_for_an_event_after_a_copy_to_the_gpu_is_not_reported():
     assert "SYN407" not in [
         code for code, _ in found(SELF.replace("host.copy_(x", "x.copy_(host").format("done.wait()"))
     ]
@@ -901,7 +901,7 @@ with torch.cuda.graph(graph):
 
 
 @pytest.mark.parametrize(("test", "level"), [("pass", "error"), ("if dense:\n        return x", "warning")])
-def test_a_capture_may_not_reach_a_conditional_host_wait(test, level):
+def test_a_conditional_host_wait_in_a_capture_is_only_a_warning(test, level):
     result = lint_source("m.py", Text(CAPTURE.format(test)))
     assert [(f.rule.code, f.level) for f in result.findings] == [("SYN902", level)]
 

@@ -110,14 +110,14 @@ def test_a_truncated_trace_is_analyzed_as_far_as_possible(overlap, tmp_path):
 def test_a_trace_truncated_before_the_first_operator_is_an_error(overlap, tmp_path):
     overlap(RIGHT, "--trace", str(tmp_path / "run.trace"))
     lines = gzip.decompress((tmp_path / "run.trace").read_bytes()).splitlines(keepends=True)
-    for data, said in [
+    for data, message in [
         (gzip.compress(lines[0]), "hint: the trace ends early"),
         (gzip.compress(lines[0])[:20], "the trace is cut off before its first line"),
     ]:
         (tmp_path / "cut.trace").write_bytes(data)
         again = warm.run("syncheck", "overlap", str(tmp_path / "cut.trace"), folder=tmp_path)
         assert again.returncode == 3
-        assert said in again.stderr
+        assert message in again.stderr
 
 
 def test_a_file_name_that_looks_like_markup_is_escaped(tmp_path):

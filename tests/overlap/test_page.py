@@ -47,7 +47,7 @@ def small(name="aten::mm", **changes):
 @pytest.fixture(scope="module")
 def chromium():
     if browser.DRIVER is None or browser.CHROMIUM is None:
-        pytest.skip("there is no chromium with chromedriver")
+        pytest.skip("chromium or chromedriver is not installed")
     one = browser.Browser()
     yield one
     one.close()

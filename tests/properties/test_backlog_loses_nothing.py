@@ -13,7 +13,7 @@ from tests.properties.programs import programs
 from tests.properties.reference import View
 
 
-class Numbered:
+class LineSites:
     """Call sites whose numbers are their line numbers."""
 
     def place(self, site: int) -> Place:
@@ -73,13 +73,13 @@ class Delivery:
                 self.launch(op, site)
             case p.Allocate():
                 (self.streams if op.home else self.pinned).add(op.home or op.allocation)
-                self.soon("allocate", op.allocation, op.home, op.n_bytes, op.pool, site)
+                self.deliver("allocate", op.allocation, op.home, op.n_bytes, op.pool, site)
             case p.Free():
-                self.soon("free", op.allocation, site)
+                self.deliver("free", op.allocation, site)
             case _:
                 self.order(op, site)
 
-    def soon(self, name: str, *args: int) -> None:
+    def deliver(self, name: str, *args: int) -> None:
         if self.is_late:
             self.backlog.add((name, *args))
         else:
@@ -128,7 +128,7 @@ class Delivery:
                 session.drop_event(op.event)
 
     def report(self) -> Report:
-        return self.now.report(Numbered())
+        return self.now.report(LineSites())
 
 
 def first_on_one_stream(program: p.Program, count: int) -> list[p.Op]:

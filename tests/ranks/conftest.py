@@ -28,7 +28,7 @@ def forked(command):
 
 
 @pytest.fixture
-def in_folder(tmp_path):
+def run_in_folder(tmp_path):
     """Return a function that runs a command in a temporary folder and returns the completed process."""
 
     def run(*command, timeout=120, **more):
@@ -41,7 +41,7 @@ def in_folder(tmp_path):
 
 
 @pytest.fixture
-def by_hand(tmp_path):
+def start_ranks(tmp_path):
     """Return a function that starts ranks through environment variables, as `srun` does, and returns their results."""
 
     def run(command, size, timeout=120, **more):

@@ -39,9 +39,9 @@ HERE = ["groups", "message"]
 
 
 @pytest.mark.parametrize("case", HERE)
-def test_the_first_divergence_is_the_only_finding(case, in_folder, tmp_path):
+def test_the_first_divergence_is_the_only_finding(case, run_in_folder, tmp_path):
     run = [*RUN, "--nproc", "2", "--hang-timeout", "4", "--output-format", "json", "--output", "report.json"]
-    done = in_folder(*run, PROGRAM, case)
+    done = run_in_folder(*run, PROGRAM, case)
     report = json.loads((tmp_path / "report.json").read_text())
     found = [(f["rule"], f["line"], f["message"]) for f in report["findings"]]
     assert found == [("SYN604", LINE[case], CASES[case])], done.stderr
@@ -57,24 +57,24 @@ def test_a_hanging_job_that_is_interrupted_is_reported(tmp_path):
     )
     while len(list(tmp_path.glob("ready-*"))) < 2:
         time.sleep(0.1)
-    time.sleep(2)  # until they are stuck
+    time.sleep(2)  # until they hang
     process.send_signal(signal.SIGTERM)
     process.communicate(timeout=60)
     report = json.loads((tmp_path / "report.json").read_text())
     assert [f["rule"] for f in report["findings"]] == ["SYN604"]
 
 
-def test_ranks_of_a_hanging_job_started_elsewhere_exit_by_themselves(by_hand, tmp_path):
+def test_ranks_of_a_hanging_job_started_elsewhere_exit_by_themselves(start_ranks, tmp_path):
     run = [*RUN, "--hang-timeout", "3", "--output-format", "json", "--output", "report.json", PROGRAM, "native"]
-    ends = by_hand(run, 2, timeout=60)
+    ends = start_ranks(run, 2, timeout=60)
     assert sorted(status for status, _ in ends) == [-signal.SIGKILL, 1]  # a rank in native code is killed by the other
     report = json.loads((tmp_path / "report.json").read_text())
     assert [(f["rule"], f["line"]) for f in report["findings"]] == [("SYN604", LINE["native"])]
 
 
-def test_missing_ranks_are_reported_instead_of_waited_for(by_hand, tmp_path):
+def test_missing_ranks_are_reported_instead_of_waited_for(start_ranks, tmp_path):
     environment = {"WORLD_SIZE": "3"}  # but only two are started
-    ends = by_hand([*RUN, "--hang-timeout", "4", PROGRAM, "reduce"], 2, timeout=60, **environment)
+    ends = start_ranks([*RUN, "--hang-timeout", "4", PROGRAM, "reduce"], 2, timeout=60, **environment)
     assert all(status for status, _ in ends)
     words = "incomplete: the job hangs: init_process_group took more than 4 seconds"
     assert any(words in " ".join(text.split()) for _, text in ends)  # the other rank may see the store disappear

@@ -32,7 +32,7 @@ class Store:
 
 
 @pytest.fixture(autouse=True)
-def no_other(monkeypatch):
+def no_active_writer(monkeypatch):
     monkeypatch.setattr(writer, "active", None)
     monkeypatch.delenv(rendezvous.PARTS, raising=False)
 
@@ -51,7 +51,7 @@ def test_the_first_rank_creates_the_folder_and_the_others_find_it(tmp_path, monk
     assert (first.alone, second.alone) == ("", "")
 
 
-def elsewhere(monkeypatch, folder):
+def store_of_other_machine(monkeypatch, folder):
     """Return the store of a job whose folder is on another machine."""
     monkeypatch.setattr(rendezvous, "_VISIBILITY_TIMEOUT", 0.2)
     store = Store(json.dumps(["a job", "other-machine"]).encode())
@@ -62,7 +62,7 @@ def elsewhere(monkeypatch, folder):
 def test_ranks_that_cannot_see_the_folder_keep_their_records_locally(monkeypatch, tmp_path):
     monkeypatch.chdir(tmp_path)
     (tmp_path / "file").touch()
-    store = elsewhere(monkeypatch, tmp_path / "file" / "job-1")
+    store = store_of_other_machine(monkeypatch, tmp_path / "file" / "job-1")
     members = []
     for rank in (1, 2):
         monkeypatch.setattr(writer, "active", None)
@@ -79,7 +79,7 @@ def test_ranks_that_cannot_see_the_folder_keep_their_records_locally(monkeypatch
 
 def test_a_rank_that_cannot_write_anywhere_says_so(monkeypatch, tmp_path):
     (tmp_path / "file").touch()
-    store = elsewhere(monkeypatch, tmp_path / "file" / "job-1")
+    store = store_of_other_machine(monkeypatch, tmp_path / "file" / "job-1")
     monkeypatch.setattr(Path, "mkdir", lambda *_, **__: (tmp_path / "file" / "x").write_text(""))
     member = Membership(None)
     member.join(store, 1, 2)

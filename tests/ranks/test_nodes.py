@@ -1,4 +1,4 @@
-"""Jobs on several machines, each played by an agent of torchrun, some with a file system of its own."""
+"""Jobs on several machines, each simulated by a torchrun agent, optionally with its own file system."""
 
 import shutil
 import subprocess
@@ -78,7 +78,7 @@ def test_machines_with_a_shared_folder_write_one_report(job):
     assert "(rank" not in both  # both ranks have it
 
 
-@pytest.mark.skipif(not can_mount(), reason="this process may not mount a file system of its own")
+@pytest.mark.skipif(not can_mount(), reason="this process may not mount file systems")
 def test_machines_without_a_shared_folder_name_missing_ranks_and_how_to_merge(job, tmp_path):
     outcomes = job(PROGRAMS / "race.py", "--output-format", "concise", is_shared=False)
     assert [status for status, _ in outcomes] == [0, 0]

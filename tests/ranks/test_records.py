@@ -220,7 +220,7 @@ def test_a_damaged_part_is_reported_and_the_others_count(tmp_path, change, words
     merged = merging.merge([tmp_path])
     assert any(words in reason for reason in merged.report.incomplete), merged.report.incomplete
     assert any("rank 2 of 3 left nothing" in reason for reason in merged.report.incomplete)
-    assert len(merged.report.findings) == 1  # that of ranks 0 and 1
+    assert len(merged.report.findings) == 1  # the one between ranks 0 and 1
     assert not merged.is_whole
 
 

@@ -28,8 +28,8 @@ def table(path):
     return rows
 
 
-def test_the_simulator_and_nccl_agree(in_folder, tmp_path):
-    done = in_folder(*RUN, "--nproc", "2", "--trace", "t.gz", str(PROGRAMS / "collectives.py"))
+def test_the_simulator_and_nccl_agree(run_in_folder, tmp_path):
+    done = run_in_folder(*RUN, "--nproc", "2", "--trace", "t.gz", str(PROGRAMS / "collectives.py"))
     assert (done.returncode, "no findings" in done.stderr) == (0, True), done.stderr
     simulated, real = table(tmp_path / "t.rank0.gz"), table(RECORDED)
     assert len({operator for operator, *_ in simulated}) >= 14

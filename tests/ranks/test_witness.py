@@ -88,13 +88,13 @@ work.wait()
 
 
 @pytest.fixture
-def run(in_folder, tmp_path):
+def run(run_in_folder, tmp_path):
     """Return a function that runs a program on two ranks and returns the report and the sorted output lines."""
 
     def check(source, *options):
         (tmp_path / "train.py").write_text(source)
         own = ("--isolated", "--nproc", "2", "--devices", "2", "--output-format", "json", "--output", "report.json")
-        done = in_folder(*RUN, *own, *options, "train.py", timeout=280)
+        done = run_in_folder(*RUN, *own, *options, "train.py", timeout=280)
         assert "Traceback" not in done.stderr, done.stderr[-3000:]
         return json.loads((tmp_path / "report.json").read_text()), sorted(done.stdout.splitlines())
 
@@ -127,13 +127,13 @@ def test_a_race_around_a_collective_is_reproduced_and_replayed(run, body, access
 
 
 @pytest.fixture
-def explored(in_folder, tmp_path):
+def explored(run_in_folder, tmp_path):
     """Return a function that runs a program under three random schedules and returns its findings and notes."""
 
     def explore(n_ranks, program, *arguments, seed=0):
         own = ("--isolated", "--nproc", str(n_ranks), "--devices", str(n_ranks), "--output-format", "json")
         schedules = ("--output", "report.json", "--schedules", "3", "--seed", str(seed))
-        in_folder(*RUN, *own, *schedules, str(PROGRAMS / f"{program}.py"), *arguments, timeout=280)
+        run_in_folder(*RUN, *own, *schedules, str(PROGRAMS / f"{program}.py"), *arguments, timeout=280)
         report = json.loads((tmp_path / "report.json").read_text())
         return report["findings"], report["notes"]
 

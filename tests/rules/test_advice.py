@@ -16,15 +16,15 @@ IN_PROSE = frozenset(
 """Rules whose advice is not a line of code."""
 WITHOUT_A_LINE = {
     "bugs/4_03_input_buffer_refilled_bad.py",  # the line where the host wrote is unknown
-    "bugs/5_15_embedding_batch_reused_bad.py",  # the program has no object for the stream of the group
-    "host-read-in-flight/bad_reused_by_thread.py",  # threads have to wait for each other
+    "bugs/5_15_embedding_batch_reused_bad.py",  # the program has no object for the group's stream
+    "host-read-in-flight/bad_reused_by_thread.py",  # threads must wait for each other
     "unordered-read/bad_recorded_after_put.py",  # a line has to be moved
     "wait-before-record/bad_ring.py",  # the event has no name where its record belongs
 }
 """Programs with findings of other rules whose advice is not a line of code either."""
 COMPLETED_BY_THE_READER = {
-    "unordered-write/bad_threads.py",  # a lock has to be held around the line
-    "unsynchronized-timing/bad_timeit.py",  # a statement has to be split
+    "unordered-write/bad_threads.py",  # a lock must be held around the line
+    "unsynchronized-timing/bad_timeit.py",  # a statement must be split
 }
 """Programs whose advice is code that the reader has to complete."""
 WITH_MISTAKES = [path for path in markers.fixtures() if markers.read(path).run]
@@ -42,7 +42,7 @@ def serious(outcome: Outcome) -> Counter[str]:
     return Counter(finding["rule"] for finding in outcome.report["findings"] if finding["level"] != "advice")
 
 
-class Pastes:
+class PastedAdvice:
     """Runs a program and copies of it with one finding's advice applied."""
 
     def __init__(self, path: Path, simulator: Runner, folder: Path) -> None:
@@ -74,7 +74,7 @@ def assert_fixed(before: Outcome, after: Outcome, code: str, advice: str) -> Non
 @pytest.mark.slow
 @pytest.mark.parametrize("path", [*WITH_MISTAKES, *sorted(PROGRAMS.glob("*.py"))], ids=name_of)
 def test_each_pasted_advice_removes_its_finding(path: Path, simulator: Runner, tmp_path: Path) -> None:
-    pastes = Pastes(path, simulator, tmp_path)
+    pastes = PastedAdvice(path, simulator, tmp_path)
     assert not problems(markers.read(path), pastes.outcome)
     for finding in pastes.outcome.report["findings"]:
         advice = finding["help"]
@@ -91,7 +91,7 @@ def test_each_pasted_advice_removes_its_finding(path: Path, simulator: Runner, t
 @pytest.mark.slow
 @pytest.mark.parametrize("path", sorted(PROGRAMS.glob("*.py")), ids=name_of)
 def test_pasting_all_advice_leaves_a_clean_program(path: Path, simulator: Runner, tmp_path: Path) -> None:
-    pastes = Pastes(path, simulator, tmp_path)
+    pastes = PastedAdvice(path, simulator, tmp_path)
     for _ in range(MOST_ROUNDS):
         advised = (pastes.after(finding["help"]) for finding in pastes.outcome.report["findings"])
         after = next((changed for changed in advised if changed is not None), None)

@@ -22,6 +22,6 @@ def test_real_gpus_find_what_the_markers_expect(path: Path, gpus: Runner) -> Non
 
     expected = markers.read(path)
     if expected.devices > torch.cuda.device_count():
-        pytest.skip(f"it needs {expected.devices} GPUs")
+        pytest.skip(f"needs {expected.devices} GPUs")
     wrong = simulated.problems(expected, gpus.outcome(path))
     assert not wrong, "\n".join([str(path), *wrong])
