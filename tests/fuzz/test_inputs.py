@@ -101,14 +101,14 @@ def recorded(data: st.DataObject) -> list[object]:
 
 @fuzzed
 @given(data=st.data())
-def test_traces_with_damaged_bytes(folder, data):
+def test_traces_with_damaged_bytes_are_read_or_rejected(folder, data):
     (folder / "bytes.trace").write_bytes(data.draw(damaged_bytes(data.draw(st.sampled_from(TRACES)).read_bytes())))
     check_replay(folder / "bytes.trace")
 
 
 @fuzzed
 @given(data=st.data())
-def test_traces_with_damaged_values(folder, data):
+def test_traces_with_damaged_values_are_read_or_rejected(folder, data):
     records = recorded(data)
     for _ in range(data.draw(st.integers(1, 3))):
         at = data.draw(st.integers(0, len(records) - 1))
@@ -119,7 +119,7 @@ def test_traces_with_damaged_values(folder, data):
 
 @fuzzed
 @given(data=st.data())
-def test_traces_with_shuffled_records(folder, data):
+def test_traces_with_shuffled_records_are_read_or_rejected(folder, data):
     head, *records = recorded(data)
     records = data.draw(st.permutations(records[: data.draw(st.integers(1, 60))]))
     (folder / "order.trace").write_bytes(gzip.compress("\n".join(map(json.dumps, [head, *records])).encode()))
@@ -128,7 +128,7 @@ def test_traces_with_shuffled_records(folder, data):
 
 @fuzzed
 @given(data=st.data())
-def test_damaged_records_of_ranks(tmp_path_factory, job, data):  # noqa: F811  the fixture
+def test_damaged_records_of_ranks_are_merged_or_rejected(tmp_path_factory, job, data):  # noqa: F811  the fixture
     place = tmp_path_factory.mktemp("ranks")
     for name, content in job.items():
         (place / name).write_bytes(content)
@@ -140,7 +140,7 @@ def test_damaged_records_of_ranks(tmp_path_factory, job, data):  # noqa: F811  t
 
 @fuzzed
 @given(data=st.data())
-def test_damaged_baselines(folder, data):
+def test_damaged_baselines_are_read_or_rejected(folder, data):
     finding = lint_data("a.py", SOURCE).findings
     path = folder / "known.json"
     path.unlink(missing_ok=True)
@@ -170,7 +170,7 @@ def cached(tmp_path_factory):
 
 @fuzzed
 @given(data=st.data())
-def test_damaged_lint_caches(cached, data):
+def test_damaged_lint_caches_are_ignored(cached, data):
     source, file, whole = cached
     damaged = data.draw(damaged_bytes(whole))
     file.write_bytes(damaged)
@@ -180,7 +180,7 @@ def test_damaged_lint_caches(cached, data):
 
 @fuzzed
 @given(data=st.data())
-def test_damaged_settings(tmp_path_factory, data):
+def test_damaged_settings_are_read_or_rejected(tmp_path_factory, data):
     place = tmp_path_factory.mktemp("settings")
     (place / "pyproject.toml").write_bytes(data.draw(damaged_bytes(SETTINGS.encode())))
     result_of(lambda: options_in(str(place), command="").selected(), ConfigError)
@@ -188,7 +188,7 @@ def test_damaged_settings(tmp_path_factory, data):
 
 @fuzzed
 @given(data=st.data())
-def test_sources_with_damaged_bytes(data):
+def test_sources_with_damaged_bytes_do_not_crash_the_linter(data):
     whole = data.draw(st.sampled_from(SOURCES)).read_bytes()
     result = lint_data("a.py", data.draw(damaged_bytes(whole)))
     assert "itself failed" not in result.problem
@@ -197,7 +197,7 @@ def test_sources_with_damaged_bytes(data):
 
 @fuzzed
 @given(data=st.data())
-def test_mutated_programs(data):
+def test_mutated_programs_do_not_crash_the_linter_and_fixes_parse(data):
     """The linter does not crash, and its fixes leave a program that parses."""
     source = data.draw(damaged_source(data.draw(st.sampled_from(SOURCES)).read_text()))
     result = lint_data("a.py", source.encode())

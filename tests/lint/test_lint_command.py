@@ -298,7 +298,7 @@ def test_a_watch_lints_again_when_a_file_changes(folder):
         process.terminate()
 
 
-def test_json_github_gitlab_and_junit_reports(folder):
+def test_reports_can_be_json_github_gitlab_or_junit(folder):
     found = json.loads(lint("--output-format", "json", cwd=folder).stdout)
     (finding,) = found["findings"]
     assert (finding["half"], finding["rule"], finding["path"], finding["line"]) == ("lint", "SYN101", "train.py", 5)

@@ -958,7 +958,7 @@ def pool():
          "error"),
     ],
 )  # fmt: skip
-def test_a_clock_over_a_loop_that_waits_is_nearly_right(step, after, expected):
+def test_a_clock_over_a_loop_that_waits_is_only_a_warning(step, after, expected):
     source = f"""
 import time
 import torch
@@ -985,7 +985,7 @@ def main(batches, total):
         ("n = x.sum().item()\n    y = x @ x", "error"),
     ],
 )  # fmt: skip
-def test_a_clock_that_misses_one_collective_after_a_wait_is_nearly_right(work, expected):
+def test_a_clock_that_misses_one_collective_after_a_wait_is_only_a_warning(work, expected):
     source = f"""
 import time
 import torch

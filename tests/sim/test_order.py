@@ -186,7 +186,7 @@ def test_the_rows_of_a_captured_index_are_uncertain():
     assert finding.level == "warning"
 
 
-def test_callbacks_at_the_end_of_a_backward_pass_run_after_the_leaf_streams_are_joined(check):
+def test_queued_backward_callbacks_run_after_the_leaf_streams_are_joined(check):
     def program(*, is_queued):
         side, seen = torch.cuda.Stream(), []
         with torch.cuda.stream(side):
