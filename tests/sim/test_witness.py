@@ -80,7 +80,7 @@ print(y.sum().item(), layer.weight_ih_l0.grad.sum().item())
 UNSTEADY = "import torch, time\n" + RACE.replace("torch.ones(4", "(time.time_ns() % 1000 + torch.ones(4").replace(
     '="cuda")', '="cuda"))', 1
 )
-ONCE = "open('once', 'x').close()  # like a port that the first run still holds\n" + RACE
+ONCE = "open('once', 'x').close()  # as a port that the first run still has\n" + RACE
 FAILS = RACE.replace("print(", "if (y + 1).isnan().any():\n    raise ValueError('no number')\nprint(")
 
 
