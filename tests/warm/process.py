@@ -28,7 +28,7 @@ _FIRST_FREE = 400
 def read_at_start(environment: dict[str, str]) -> dict[str, str]:
     """Return the variables that require a different interpreter.
 
-    A PYTHONHASHSEED of 0 is no such variable: the witness sets it so that processes hash alike, and forked ones do.
+    PYTHONHASHSEED=0 is ignored: the witness sets it so that processes hash alike, which forked processes do anyway.
     """
     found = {k: v for k, v in environment.items() if v and k.startswith(_AT_START) and k not in _LATER}
     return {k: v for k, v in found.items() if (k, v) != ("PYTHONHASHSEED", "0")}
