@@ -55,9 +55,9 @@ class WatchMode(TorchDispatchMode):  # type: ignore[no-untyped-call]  # torch le
     def _pass_on(
         self, dispatch: DispatchPlan | HigherOrder, types: Any, args: tuple[Any, ...], kwargs: dict[str, Any]
     ) -> Any:
-        """Delegate an operator to whatever overrides_dispatch it; its parts are dispatched here again.
+        """Delegate an operator to whatever decomposes it; its parts are dispatched here again.
 
-        Return _NOT_HANDLED if nothing overrides_dispatch it.
+        Return _NOT_HANDLED if nothing decomposes it.
         """
         if any(issubclass(kind, MODE_TENSOR_TYPES) for kind in types):
             return dispatch.func(*args, **kwargs)  # dispatched to the mode below

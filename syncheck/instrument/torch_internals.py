@@ -90,7 +90,7 @@ def schema_of(func: Any) -> Any:
 
 
 def is_composite(func: Any) -> bool:
-    """Return whether an operator consists of others that a mode sees only if it overrides_dispatch it, as in inference mode.
+    """Return whether an operator consists of others that a mode sees only if it decomposes them, as in inference mode.
 
     Python kernels, which torch has for tracing, do not count, because no program runs them. Neither do operators that
     have a kernel for a device, such as `silu_backward`: that kernel is run.

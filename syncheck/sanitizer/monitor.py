@@ -239,7 +239,7 @@ class Monitor(Protocol):
         origins: tuple[StreamOrigin, StreamOrigin] = _BY_NAME,
         current: StreamId = HOST,
     ) -> None:
-        """Report that a stream waits for another; `origins` are those of both, BY_TORCH if torch itself makes the call."""
+        """Report that a stream waits for another; `origins` are those of both, BY_TORCH if torch makes the call."""
 
     def sync_event(self, event: EventId, site: SiteId) -> None:
         """Report that the host waits for an event, or that a query found it complete."""

@@ -94,7 +94,7 @@ class SimulatorMode(TorchDispatchMode):  # type: ignore[no-untyped-call]  # torc
     def _find_parts(self, func: Any) -> Callable[[tuple[Any, ...], dict[str, Any]], Any] | None:
         """Return the function that runs the component operators of an operator, or None if it is run as a whole.
 
-        With autograd, torch overrides_dispatch its own operators before they get here (torch/_ops.py, `OpOverload.decompose`).
+        With autograd, torch decomposes its own operators before they get here (torch/_ops.py, `OpOverload.decompose`).
         """
         parts: Callable[[tuple[Any, ...], dict[str, Any]], Any] | None = None
         if self._dispatcher.runs_undecomposed(func):

@@ -1,4 +1,4 @@
-"""Ordinary programs run unmodified on virtual GPUs, with the right values and without a finding."""
+"""Ordinary programs run unmodified on virtual GPUs, with the right values and without findings."""
 
 import sys
 from pathlib import Path
@@ -14,7 +14,7 @@ INCOMPLETE = {
 
 
 @pytest.mark.parametrize("program", PROGRAMS, ids=lambda path: path.stem)
-def test_program_runs_unmodified_and_is_clean(program, tmp_path):
+def test_a_program_runs_unmodified_without_findings(program, tmp_path):
     status, report, log = run_program(program, tmp_path)
     assert status == 0, log
     assert [f for f in report["findings"] if f["level"] in {"error", "warning"}] == []
