@@ -1,4 +1,4 @@
-"""torch's callbacks for GPU calls (`torch.cuda._gpu_trace`)."""
+"""Torch's callbacks for GPU calls (`torch.cuda._gpu_trace`)."""
 
 import gc
 
@@ -11,7 +11,7 @@ from syncheck.sim.gpu_trace import event_handle
 
 @pytest.fixture
 def heard(monkeypatch):
-    """What the callbacks are given, by kind; they are gone afterwards."""
+    """Return the arguments of all callbacks by kind; the callbacks are removed after the test."""
     kinds = {}
     for kind in (
         "EventCreation EventDeletion EventRecord EventWait MemoryAllocation MemoryDeallocation StreamCreation "
@@ -22,7 +22,7 @@ def heard(monkeypatch):
     return kinds
 
 
-def test_nothing_is_called_before_the_trace_is_activated(gpu, heard):
+def test_callbacks_start_with_the_activation_of_the_trace(gpu, heard):
     e = torch.cuda.Event()
     e.record()
     e.synchronize()
@@ -48,7 +48,7 @@ def test_an_event_is_created_at_its_first_record(gpu, heard):
     assert heard["EventDeletion"] == [(handle,)]
 
 
-def test_an_event_that_was_made_before_the_trace_is_deleted_in_it(gpu, heard):
+def test_deleting_an_event_from_before_the_activation_is_reported(gpu, heard):
     e = torch.cuda.Event()
     e.record()
     handle = e.cuda_event
@@ -61,7 +61,7 @@ def test_an_event_that_was_made_before_the_trace_is_deleted_in_it(gpu, heard):
     assert heard["EventDeletion"] == []
 
 
-def test_a_stream_waits_for_another_by_an_event_of_its_own(gpu, heard):
+def test_wait_stream_uses_a_temporary_event(gpu, heard):
     torch._C._activate_gpu_trace()
     s = torch.cuda.Stream()
     assert heard["StreamCreation"] == [(s.cuda_stream,)]
@@ -71,7 +71,7 @@ def test_a_stream_waits_for_another_by_an_event_of_its_own(gpu, heard):
     assert heard["EventDeletion"] == [(handle,)]
 
 
-def test_memory_is_named_by_its_address(gpu, heard):
+def test_memory_is_identified_by_its_address(gpu, heard):
     torch._C._activate_gpu_trace()
     x = torch.ones(3, device="cuda")
     y = x[1:]
@@ -82,7 +82,7 @@ def test_memory_is_named_by_its_address(gpu, heard):
     assert heard["MemoryDeallocation"] == [(address,)]
 
 
-def test_memory_of_another_size_is_other_memory(gpu, heard):
+def test_resized_memory_is_a_new_allocation(gpu, heard):
     torch._C._activate_gpu_trace()
     x = torch.ones(3, device="cuda")
     before = x.data_ptr()
@@ -91,7 +91,7 @@ def test_memory_of_another_size_is_other_memory(gpu, heard):
     assert heard["MemoryDeallocation"] == [(before,)]
 
 
-def test_synchronizations_are_told_apart_from_questions(gpu, heard):
+def test_queries_are_not_reported_as_synchronizations(gpu, heard):
     torch._C._activate_gpu_trace()
     s, e = torch.cuda.Stream(), torch.cuda.Event()
     e.record(s)
