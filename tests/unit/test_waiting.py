@@ -1,4 +1,4 @@
-"""When the host waits in an operator."""
+"""Operators in which the host waits."""
 
 import pytest
 import torch
@@ -69,5 +69,5 @@ def test_the_host_waits_after_the_kernel_for_its_values(func):
         (aten.histc.default, (X, 100), {"min": 0, "max": 1}),
     ],
 )
-def test_the_host_does_not_wait_for_what_it_knows(func, args, kwargs):
+def test_the_host_does_not_wait_for_known_values(func, args, kwargs):
     assert wait(func, *args, **kwargs) is HostWait.NEVER
