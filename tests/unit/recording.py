@@ -9,7 +9,7 @@ UNSHOWN = frozenset(
     """view describe_allocation name name_at name_view object_created object_destroyed event stream host release acquire
     acquire_all""".split()
 )
-"""Calls that only announce things, or order threads."""
+"""Calls that only announce objects or order threads."""
 
 
 class Recording:

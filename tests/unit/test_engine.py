@@ -495,7 +495,7 @@ def test_a_blocking_stream_is_unordered_with_another_devices_default_stream():
 # -- hazard: missing record_stream
 
 
-def lent(n_bytes: int = 128, pool: int = 0) -> tuple[Engine, int, int]:
+def used_elsewhere(n_bytes: int = 128, pool: int = 0) -> tuple[Engine, int, int]:
     """Return an engine in which `Y`, allocated on the first stream, was used on the second and is not freed yet."""
     engine, (home, user) = streams(0, 0)
     engine.allocate(Y, home, n_bytes, pool, 11)
@@ -510,7 +510,7 @@ def hazards(engine: Engine, home: int, n_bytes: int = 128, pool: int = 0, alloca
 
 
 def test_freed_memory_in_use_on_another_stream_is_a_hazard_at_the_next_allocation():
-    engine, home, user = lent()
+    engine, home, user = used_elsewhere()
     engine.free(Y, 13)
     (freed,) = engine.allocate(9, home, 128, 0, 14)
     assert (freed.allocation, freed.home, freed.use.actor) == (Y, home, user)
@@ -518,7 +518,7 @@ def test_freed_memory_in_use_on_another_stream_is_a_hazard_at_the_next_allocatio
 
 
 def test_a_hazard_is_reported_once():
-    engine, home, _ = lent()
+    engine, home, _ = used_elsewhere()
     engine.free(Y, 0)
     assert hazards(engine, home)
     assert not hazards(engine, home, allocation=10)
@@ -532,14 +532,14 @@ def test_memory_used_only_on_its_own_stream_is_not_a_hazard():
 
 
 def test_record_stream_removes_the_hazard():
-    engine, home, user = lent()
+    engine, home, user = used_elsewhere()
     assert not engine.record_stream(Y, user)
     assert engine.free(Y, 0).useless_records == ()
     assert not hazards(engine, home)
 
 
 def test_record_stream_protects_work_up_to_the_free():
-    engine, home, user = lent()
+    engine, home, user = used_elsewhere()
     engine.record_stream(Y, user)
     read(engine, user, Y)
     engine.free(Y, 0)
@@ -547,7 +547,7 @@ def test_record_stream_protects_work_up_to_the_free():
 
 
 def test_record_stream_of_one_user_does_not_protect_another():
-    engine, home, user = lent()
+    engine, home, user = used_elsewhere()
     third = engine.add_stream(0)
     engine.wait_stream(third, home)
     read(engine, third, X)
@@ -559,7 +559,7 @@ def test_record_stream_of_one_user_does_not_protect_another():
 
 
 def test_record_stream_protects_uses_that_the_stream_had_waited_for():
-    engine, home, user = lent()
+    engine, home, user = used_elsewhere()
     read(engine, user, Y, FRONT)
     third = engine.add_stream(0)
     engine.wait_stream(third, user)
@@ -570,42 +570,42 @@ def test_record_stream_protects_uses_that_the_stream_had_waited_for():
 
 
 def test_record_stream_of_the_home_stream_is_detected():
-    engine, home, _ = lent()
+    engine, home, _ = used_elsewhere()
     assert engine.record_stream(Y, home)
     engine.free(Y, 0)
     assert hazards(engine, home)
 
 
 def test_the_first_note_of_a_recorded_stream_is_kept():
-    engine, _, user = lent()
+    engine, _, user = used_elsewhere()
     engine.record_stream(Y, user, (1, 2))
     engine.record_stream(Y, user, (3, 4))
     assert engine.records(Y) == {user: (1, 2)}
 
 
 def test_joining_before_the_free_is_safe():
-    engine, home, user = lent()
+    engine, home, user = used_elsewhere()
     engine.wait_stream(home, user)
     engine.free(Y, 0)
     assert not hazards(engine, home)
 
 
 def test_joining_before_the_next_allocation_is_safe():
-    engine, home, user = lent()
+    engine, home, user = used_elsewhere()
     engine.free(Y, 0)
     engine.wait_stream(home, user)
     assert not hazards(engine, home)
 
 
 def test_synchronizing_before_the_next_allocation_is_safe():
-    engine, home, user = lent()
+    engine, home, user = used_elsewhere()
     engine.free(Y, 0)
     engine.sync_stream(user)
     assert not hazards(engine, home)
 
 
 def test_joining_the_user_before_its_use_is_not_enough():
-    engine, home, user = lent()
+    engine, home, user = used_elsewhere()
     engine.wait_stream(home, user)
     read(engine, user, Y)
     engine.free(Y, 0)
@@ -613,14 +613,14 @@ def test_joining_the_user_before_its_use_is_not_enough():
 
 
 def test_an_unneeded_record_is_useless():
-    engine, home, user = lent()
+    engine, home, user = used_elsewhere()
     engine.record_stream(Y, user)
     engine.wait_stream(home, user)
     assert engine.free(Y, 0).useless_records == (user,)
 
 
 def test_a_record_that_protects_one_of_two_uses_is_not_useless():
-    engine, home, user = lent()
+    engine, home, user = used_elsewhere()
     engine.wait_stream(home, user)
     read(engine, user, Y, FRONT)
     engine.record_stream(Y, user)
@@ -628,7 +628,7 @@ def test_a_record_that_protects_one_of_two_uses_is_not_useless():
 
 
 def test_a_record_that_protects_what_its_stream_waited_for_is_not_useless():
-    engine, home, user = lent()
+    engine, home, user = used_elsewhere()
     engine.wait_stream(home, user)
     third = engine.add_stream(0)
     engine.wait_stream(third, user)
@@ -640,7 +640,7 @@ def test_a_record_that_protects_what_its_stream_waited_for_is_not_useless():
 
 
 def test_a_record_made_unnecessary_only_by_the_host_counts_as_useful():
-    engine, _, user = lent()
+    engine, _, user = used_elsewhere()
     engine.record_stream(Y, user)
     engine.sync_stream(user)
     freed = engine.free(Y, 0)
@@ -648,7 +648,7 @@ def test_a_record_made_unnecessary_only_by_the_host_counts_as_useful():
 
 
 def test_the_latest_use_is_reported():
-    engine, home, user = lent()
+    engine, home, user = used_elsewhere()
     read(engine, user, Y, FRONT, label=21)
     read(engine, user, Y, BACK, label=22)
     read(engine, user, Y, FRONT, label=23)
@@ -666,7 +666,7 @@ def test_a_blocking_user_is_not_a_hazard_to_the_default_stream():
 
 
 def test_each_user_is_a_separate_hazard():
-    engine, home, user = lent()
+    engine, home, user = used_elsewhere()
     third = engine.add_stream(0)
     engine.wait_stream(third, home)
     read(engine, third, Y, BACK)
@@ -675,28 +675,28 @@ def test_each_user_is_a_separate_hazard():
 
 
 def test_an_allocation_on_another_stream_never_gets_the_memory():
-    engine, _, user = lent()
+    engine, _, user = used_elsewhere()
     engine.free(Y, 0)
     assert not hazards(engine, user)
 
 
 @pytest.mark.parametrize(("old", "new"), [(SMALL_BYTES, SMALL_BYTES + 1), (SMALL_BYTES + 1, SMALL_BYTES)])
 def test_small_and_large_blocks_are_never_exchanged(old, new):
-    engine, home, user = lent(n_bytes=old)
+    engine, home, user = used_elsewhere(n_bytes=old)
     engine.free(Y, 0)
     assert not hazards(engine, home, new)
     assert hazards(engine, home, old, allocation=10) == [(Y, user)]
 
 
 def test_private_pools_never_share_memory_with_the_default_pool():
-    engine, home, user = lent(pool=PRIVATE_POOL)
+    engine, home, user = used_elsewhere(pool=PRIVATE_POOL)
     engine.free(Y, 0)
     assert not hazards(engine, home)
     assert hazards(engine, home, pool=PRIVATE_POOL, allocation=10) == [(Y, user)]
 
 
 def test_the_memory_of_a_graph_stays_with_it():
-    engine, home, _ = lent(pool=GRAPH_POOL)
+    engine, home, _ = used_elsewhere(pool=GRAPH_POOL)
     engine.free(Y, 0)
     assert not hazards(engine, home, pool=GRAPH_POOL)
 
@@ -733,7 +733,7 @@ def test_a_large_block_does_not_hide_a_small_one_with_the_same_cause():
 # -- hazard: unordered first use
 
 
-def fresh() -> tuple[Engine, int, int]:
+def just_allocated() -> tuple[Engine, int, int]:
     """Return an engine in which `Y` was just allocated on the busy first stream, unordered with the second."""
     engine, (home, user) = streams(0, 0)
     write(engine, home)
@@ -743,19 +743,19 @@ def fresh() -> tuple[Engine, int, int]:
 
 @pytest.mark.parametrize("access", [read, write])
 def test_first_use_on_another_stream_is_a_hazard(access):
-    engine, home, user = fresh()
+    engine, home, user = just_allocated()
     (race,) = access(engine, user, Y)
     assert race.is_first_use
     assert (race.prior.actor, race.prior.label, race.prior.epoch) == (home, 11, engine.now(home))
 
 
 def test_first_use_on_the_home_stream_is_safe():
-    engine, home, _ = fresh()
+    engine, home, _ = just_allocated()
     assert not write(engine, home, Y)
 
 
 def test_first_use_after_waiting_for_the_home_stream_is_safe():
-    engine, home, user = fresh()
+    engine, home, user = just_allocated()
     engine.wait_stream(user, home)
     assert not write(engine, user, Y)
 
@@ -769,13 +769,13 @@ def test_first_use_after_a_wait_before_the_allocation_is_safe_if_home_stayed_idl
 
 
 def test_first_use_after_the_host_waited_for_the_home_stream_is_safe():
-    engine, home, user = fresh()
+    engine, home, user = just_allocated()
     engine.sync_stream(home)
     assert not write(engine, user, Y)
 
 
 def test_an_early_first_use_is_reported_once():
-    engine, _, user = fresh()
+    engine, _, user = just_allocated()
     third = engine.add_stream(0)
     assert write(engine, user, Y, FRONT)
     assert not write(engine, third, Y, BACK)
@@ -783,14 +783,14 @@ def test_an_early_first_use_is_reported_once():
 
 
 def test_each_part_of_the_block_has_a_first_use():
-    engine, home, user = fresh()
+    engine, home, user = just_allocated()
     write(engine, home, Y, FRONT)
     (race,) = write(engine, user, Y, BACK)
     assert race.is_first_use
 
 
 def test_a_race_with_a_real_access_takes_precedence_over_the_first_use():
-    engine, home, user = fresh()
+    engine, home, user = just_allocated()
     read(engine, home, Y, label=7)
     (race,) = write(engine, user, Y)
     assert not race.is_first_use
@@ -910,7 +910,7 @@ def test_a_race_with_the_host_is_healed_by_ordering_the_host():
 
 
 def test_a_first_use_is_healed_like_a_race():
-    engine, home, user = fresh()
+    engine, home, user = just_allocated()
     (race,) = write(engine, user, Y)
     engine.assume_ordered(race)
     assert engine.stream_covers(user, engine.now(home))

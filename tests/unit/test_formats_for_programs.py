@@ -14,14 +14,14 @@ from syncheck.witness.proofs import Difference, Proof, ProofOutcome
 from tests.unit.report_samples import TRAIN, WAIT, lost_record, missing_record, rich_report, unordered_read
 
 
-def strange() -> Report:
+def special_characters() -> Report:
     """Return a report with paths and texts that the formats have to escape."""
     finding = unordered_read()
     place = Place(Frame("a b/ü%,:\n<x>&\x1b.py", 3, source="x = '<&\"\x07'"), "said & <done>")
     return Report((replace(finding, place=place, related=(place,), message="100% of `x`\n::error::", help="a\r\nb"),))
 
 
-REPORTS = {"empty": Report(incomplete=("one\x1b[1m",)), "rich": rich_report(), "strange": strange()}
+REPORTS = {"empty": Report(incomplete=("one\x1b[1m",)), "rich": rich_report(), "strange": special_characters()}
 every_report = pytest.mark.parametrize("report", REPORTS.values(), ids=REPORTS)
 
 

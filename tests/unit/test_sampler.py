@@ -280,7 +280,7 @@ def usual_steps(program, n=2000):
         program.step()
 
 
-def until_open(program, shapes, most=5000):
+def steps_until_open(program, shapes, most=5000):
     """Return the number of steps with these shapes before a window is open when they begin."""
     for number in range(most):
         program.sampler.arrives(shapes)
@@ -292,13 +292,13 @@ def until_open(program, shapes, most=5000):
 
 def test_a_new_shape_takes_precedence(program):
     usual_steps(program)
-    until_open(program, "usual")
+    steps_until_open(program, "usual")
     while program.windows.is_open:
         program.step()
-    new = until_open(program, "new")
+    new = steps_until_open(program, "new")
     while program.windows.is_open:
         program.step()
-    assert new < until_open(program, "new")  # by now it is known
+    assert new < steps_until_open(program, "new")  # by now it is known
 
 
 def test_a_rare_shape_is_checked_at_its_first_step_if_the_budget_allows(program):

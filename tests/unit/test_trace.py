@@ -14,7 +14,7 @@ from syncheck.sanitizer.session import Session
 from tests.unit.test_cli import RACE, started
 
 
-def everything(backend):
+def new_session(backend):
     return Session(lambda _: True, backend)
 
 
@@ -56,7 +56,7 @@ def test_a_trace_cut_off_between_calls_is_replayed_as_incomplete(recorded, tmp_p
     lines = gzip.decompress(recorded[0].read_bytes()).splitlines(keepends=True)
     path = tmp_path / "cut.trace"
     path.write_bytes(gzip.compress(b"".join(lines[:-1])))
-    report = replay([path], everything)
+    report = replay([path], new_session)
     assert report.findings
     assert "ends early" in report.incomplete[0]
 
@@ -64,7 +64,7 @@ def test_a_trace_cut_off_between_calls_is_replayed_as_incomplete(recorded, tmp_p
 def test_a_trace_cut_off_inside_the_compression_is_replayed_as_incomplete(recorded, tmp_path):
     path = tmp_path / "cut.trace"
     path.write_bytes(recorded[0].read_bytes()[:-20])
-    assert "ends early" in replay([path], everything).incomplete[0]
+    assert "ends early" in replay([path], new_session).incomplete[0]
 
 
 @pytest.mark.parametrize(
@@ -90,20 +90,20 @@ def test_a_file_that_is_not_a_trace_is_rejected_with_its_name(tmp_path, content)
     path = tmp_path / "bad.trace"
     path.write_bytes(content)
     with pytest.raises(TraceError, match=r"bad\.trace"):
-        replay([path], everything)
+        replay([path], new_session)
 
 
 def test_a_newer_format_names_the_version_that_wrote_it(tmp_path):
     path = tmp_path / "newer.trace"
     path.write_bytes(gzip.compress(b'{"syncheck-trace": 99, "version": "7.0"}\n'))
     with pytest.raises(TraceError, match=r"99.*syncheck 7\.0"):
-        replay([path], everything)
+        replay([path], new_session)
 
 
 def is_replayed_or_rejected(path):
     """Return whether a file is replayed, or rejected with its name; anything else is a crash."""
     try:
-        return replay([path], everything) is not None
+        return replay([path], new_session) is not None
     except TraceError as error:
         return path.name in str(error)
 
@@ -150,7 +150,7 @@ def test_a_trace_cut_anywhere_is_replayed_as_far_as_possible(recorded, tmp_path)
     found = []
     for end in range(ends[0], ends[-1], 7):
         path.write_bytes((tmp_path / "whole.trace").read_bytes()[:end])
-        report = replay([path], everything)
+        report = replay([path], new_session)
         assert "ends early" in report.incomplete[-1]
         found.append(len(report.findings))
     trace.close()

@@ -34,7 +34,7 @@ def new_session(backend):
     return Session(lambda _: True, backend)
 
 
-def recorded_again(path, folder, limit):
+def rerecorded(path, folder, limit):
     """Replay a trace into new files of at least a given size; return the first one and the report."""
     sites, writers = StoredSites(), []
 
@@ -47,7 +47,7 @@ def recorded_again(path, folder, limit):
     return folder / "run.trace", report
 
 
-def says(report):
+def summaries(report):
     return [(f.rule.code, f.place.frame.path, f.place.frame.line, f.message, f.help, f.count) for f in report.findings]
 
 
@@ -78,20 +78,20 @@ def copied(in_parts, folder):
 @pytest.mark.parametrize("path", RECORDINGS, ids=lambda path: path.name.removesuffix(".trace.gz"))
 @pytest.mark.parametrize("limit", [1, 2000])
 def test_the_files_of_a_real_run_together_report_what_one_file_reports(path, limit, tmp_path):
-    first, report = recorded_again(path, tmp_path, limit)
+    first, report = rerecorded(path, tmp_path, limit)
     joined = replaying.replay([first], new_session)
-    assert says(joined) == says(report)
+    assert summaries(joined) == summaries(report)
     assert joined.incomplete == report.incomplete == ()
     assert joined.summary.operators == report.summary.operators
 
 
 @pytest.mark.parametrize("path", RECORDINGS, ids=lambda path: path.name.removesuffix(".trace.gz"))
 def test_no_file_alone_reports_more_than_the_run(path, tmp_path):
-    first, report = recorded_again(path, tmp_path, 1)
-    whole = {finding[:3] for finding in says(report)}
+    first, report = rerecorded(path, tmp_path, 1)
+    whole = {finding[:3] for finding in summaries(report)}
     for part in parts.named([first])[1:]:
         alone = replaying.replay([part.path], new_session)
-        assert {finding[:3] for finding in says(alone)} <= whole
+        assert {finding[:3] for finding in summaries(alone)} <= whole
         assert any(MIDDLE in reason for reason in alone.incomplete)
 
 
@@ -115,7 +115,7 @@ def test_files_can_be_named_in_several_ways(in_parts, named, tmp_path):
 
 def test_files_of_different_runs_are_rejected(in_parts, tmp_path):
     paths = copied(in_parts, tmp_path)
-    other, _ = recorded_again(RECORDINGS[0], tmp_path / "..", 1 << 20)
+    other, _ = rerecorded(RECORDINGS[0], tmp_path / "..", 1 << 20)
     with pytest.raises(TraceError, match="different runs"):
         replay([paths[0], other], Options())
 
@@ -219,14 +219,14 @@ def test_a_stream_used_before_the_file_is_not_reported_as_idle_while_timed(calls
     calls.writer.record(1, 1, 0)
     calls.launch(1, is_write=True)
     second = calls.boundary()
-    calls.launch(2, calls_other(calls))
+    calls.launch(2, allocate_on_second_stream(calls))
     calls.writer.record(2, 1, 0)
     calls.writer.sync_event(2, 0)
     calls.writer.elapsed(1, 2, 0)
     assert codes(calls.alone(second)) == codes(replaying.replay([calls.path], new_session)) == []
 
 
-def calls_other(calls):
+def allocate_on_second_stream(calls):
     """Return an allocation of the second stream."""
     calls.writer.allocate(2, 2, 64, 0, 0)
     return 2
@@ -417,7 +417,7 @@ def test_an_overwritten_trace_leaves_no_file_of_the_old_one(tmp_path):
 
 
 def test_a_timeline_can_be_drawn_from_consecutive_files(tmp_path):
-    first, _ = recorded_again(RECORDINGS[0], tmp_path, 1)
+    first, _ = rerecorded(RECORDINGS[0], tmp_path, 1)
     files = [part.path for part in parts.named([first])]
     whole = recorded([RECORDINGS[0]], Options())
     assert len(recorded([first], Options()).recorder.graph().ops) == len(whole.recorder.graph().ops)

@@ -14,7 +14,7 @@ SIDE = 7
 
 
 @pytest.fixture(autouse=True)
-def no_others(monkeypatch):
+def no_descriptions(monkeypatch):
     """Start without descriptions."""
     monkeypatch.setattr(descriptions, "_described", {})
     monkeypatch.setattr(devices, "current_device", lambda: 0)

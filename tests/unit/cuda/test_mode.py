@@ -313,7 +313,7 @@ def test_a_torch_build_without_cuda_raises_an_error():
             devices.describe()
 
 
-def in_another_thread(function):
+def in_other_thread(function):
     thread = threading.Thread(target=function)
     thread.start()
     thread.join()
@@ -326,7 +326,7 @@ def test_rejected_waits_of_other_threads_during_a_capture_are_reported(gpu, is_o
             raise RuntimeError("operation not permitted when stream is capturing")
 
     captures = gpu.cuda.captures
-    captures.begin() if is_ours else in_another_thread(captures.begin)
+    captures.begin() if is_ours else in_other_thread(captures.begin)
     synchronize = gpu.cuda.events._synchronize(wait)
     with pytest.raises(RuntimeError) if is_refused else nullcontext():
         synchronize(SimpleNamespace(cuda_event=0))

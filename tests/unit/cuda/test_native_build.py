@@ -11,7 +11,7 @@ from syncheck.errors import BackendError
 
 
 @pytest.fixture(autouse=True)
-def not_known(monkeypatch, tmp_path):
+def clear_known_extension(monkeypatch, tmp_path):
     monkeypatch.setattr(native_build, "_known", [])
     monkeypatch.setenv("SYNCHECK_CACHE_DIR", str(tmp_path))
 

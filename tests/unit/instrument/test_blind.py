@@ -251,7 +251,7 @@ def test_a_loop_in_a_function_that_may_run_again_is_not_blind():
 # -- the whole path into a function or out of it
 
 
-def asked(source, start=None, end=None):
+def is_path_blind(source, start=None, end=None):
     """Return the result for the path from the start of a function to a call, or from the call to the end."""
     frames = []
     run(source, mark=lambda: frames.append((sys._getframe(1), sys._getframe(1).f_lasti)))
@@ -269,13 +269,13 @@ around()
 
 
 def test_the_start_of_a_function_is_checked_up_to_a_call():
-    assert asked(FUNCTION.format(before="a = 1", after="print(print.__name__)"), end=True)
-    assert not asked(FUNCTION.format(before="print(print.__name__)", after="a = 1"), end=True)
+    assert is_path_blind(FUNCTION.format(before="a = 1", after="print(print.__name__)"), end=True)
+    assert not is_path_blind(FUNCTION.format(before="print(print.__name__)", after="a = 1"), end=True)
 
 
 def test_the_end_of_a_function_is_checked_from_a_call_on():
-    assert asked(FUNCTION.format(before="a = [print()]", after="a = 1"), start=True)
-    assert not asked(FUNCTION.format(before="a = 1", after="print(print.__name__)"), start=True)
+    assert is_path_blind(FUNCTION.format(before="a = [print()]", after="a = 1"), start=True)
+    assert not is_path_blind(FUNCTION.format(before="a = 1", after="print(print.__name__)"), start=True)
 
 
 @pytest.mark.parametrize(
@@ -285,13 +285,13 @@ def test_the_end_of_a_function_is_checked_from_a_call_on():
 )
 def test_code_of_unknown_shape_is_not_blind(source):
     is_a_module_in_3_12 = source.startswith("[") and sys.version_info >= (3, 12)
-    assert is_a_module_in_3_12 or not asked(source, end=True)
+    assert is_a_module_in_3_12 or not is_path_blind(source, end=True)
 
 
 def test_the_right_one_of_functions_with_equal_names_is_checked():
     twins = "def f():\n    print(print.__name__)\n    mark()\nother = f\n\n@(lambda f: f)\ndef f():\n    mark()\nf()"
-    assert asked(twins, end=True)
-    assert not asked(twins.removesuffix("f()") + "other()", end=True)
+    assert is_path_blind(twins, end=True)
+    assert not is_path_blind(twins.removesuffix("f()") + "other()", end=True)
 
 
 def test_a_traced_thread_is_not_blind(monkeypatch):

@@ -64,7 +64,7 @@ class World:
         self.hosts.joined(thread)
         return thread
 
-    def elsewhere(self, work):
+    def in_untracked_thread(self, work):
         """Run a function in an untracked thread."""
         thread = threading.Thread(target=work)
         thread.start()
@@ -135,7 +135,7 @@ def test_a_join_before_any_start_orders_nothing(world):
 def test_an_unknown_thread_stands_for_every_thread(world):
     world.start_one()
     world.calls.clear()
-    world.elsewhere(world.launch)
+    world.in_untracked_thread(world.launch)
     assert world.calls == [("host", EVERY_THREAD, ""), ("launch",)]
 
 
@@ -203,22 +203,22 @@ class Go:
 
     def __init__(self, world):
         self.event = threading.Event()
-        self.event.wait = lambda: world.elsewhere(world.launch)
+        self.event.wait = lambda: world.in_untracked_thread(world.launch)
 
 
-def has_news(body):
+def is_ordered_after_others(body):
     """Return whether a program's thread is ordered after the others at its last call.
 
     The program runs in a separate thread, because the caller of the tests may be a program, too.
     """
     with ThreadPoolExecutor(1) as pool:
-        return pool.submit(_has_news, body).result()
+        return pool.submit(_is_ordered_after_others, body).result()
 
 
-def _has_news(body):
+def _is_ordered_after_others(body):
     world = World()
     world.start_one()
-    world.elsewhere(world.launch)
+    world.in_untracked_thread(world.launch)
     lines = "\n".join(f"    {line}" for line in body.splitlines())
     go = Go(world).event
     calling = as_library("def f(one, other):\n    one()\n    go.wait()\n    other()", go=go)
@@ -254,28 +254,28 @@ SEEING = {
 
 @pytest.mark.parametrize("body", BLIND.values(), ids=BLIND)
 def test_blind_code_does_not_order_a_thread_after_others(body):
-    assert not has_news(body)
+    assert not is_ordered_after_others(body)
 
 
 @pytest.mark.parametrize("body", SEEING.values(), ids=SEEING)
 def test_code_that_may_have_looked_orders_a_thread_after_all_others(body):
-    assert has_news(body)
+    assert is_ordered_after_others(body)
 
 
 def test_two_monitor_calls_from_one_program_call_count_as_one_observation(world):
     source = "def f():\n    launch()\n    go.wait()\n    launch()\n"
     both = as_library(source, launch=world.launch, go=Go(world).event)
     world.start_one()
-    world.elsewhere(world.launch)
+    world.in_untracked_thread(world.launch)
     run("def program(both):\n    both()\nprogram(both)", both=both)
     assert world.names()[-3:] == ["launch", "host", "launch"]
 
 
-@pytest.mark.parametrize(("before", "has_news"), [("a = 1", False), ("print(*items, end='')", True)])
-def test_a_new_thread_is_ordered_only_after_what_preceded_its_start(world, before, has_news):
+@pytest.mark.parametrize(("before", "is_ordered"), [("a = 1", False), ("print(*items, end='')", True)])
+def test_a_new_thread_is_ordered_only_after_what_preceded_its_start(world, before, is_ordered):
     work = run(f"{HEAD}\ndef work():\n    {before}\n    launch()\n", launch=world.launch)["work"]
     world.thread(work)
-    assert world.names()[1:5] == ["host", "acquire", *(["acquire_all"] if has_news else []), "launch", "release"][:4]
+    assert world.names()[1:5] == ["host", "acquire", *(["acquire_all"] if is_ordered else []), "launch", "release"][:4]
 
 
 def test_a_task_is_ordered_after_its_submission(world):

@@ -14,7 +14,7 @@ from syncheck.instrument.main_thread import call_in_main_thread, is_between_call
 from syncheck.source.frames import frame_at
 
 
-def asked_for(act, work):
+def request_while_working(act, work):
     """Request a call from another thread while this one works; return the thread in which it ran."""
     ran = []
 
@@ -36,7 +36,7 @@ def test_the_call_runs_in_the_busy_main_thread():
         for _ in range(100):
             pass
 
-    thread = asked_for(lambda frame: names.append(frame.f_globals["__name__"]), work)
+    thread = request_while_working(lambda frame: names.append(frame.f_globals["__name__"]), work)
     assert thread is threading.main_thread()
     assert names[0] in {__name__, "threading"}  # the starting of the requesting thread waits in `threading`
 

@@ -51,26 +51,26 @@ def hosts():
     patches.undo()
 
 
-def a_set_event():
+def new_set_event():
     event = threading.Event()
     EVENT_METHODS["set"](event)
     return event
 
 
-def a_queue(size=0, items=1):
+def new_queue(size=0, items=1):
     made = Queue(size)
     made.queue.extend(range(items))
     made.unfinished_tasks = items
     return made
 
 
-def a_used_permit():
+def exhausted_semaphore():
     made = threading.BoundedSemaphore(1)
     made._value = 0
     return made
 
 
-def a_result():
+def finished_future():
     made = Future()
     made._result, made._state = 5, "FINISHED"
     return made
@@ -80,26 +80,26 @@ def a_result():
     ("make", "use", "expected"),
     [
         (threading.Event, lambda e: e.set(), ["release"]),
-        (a_set_event, lambda e: e.wait(), ["acquire"]),
+        (new_set_event, lambda e: e.wait(), ["acquire"]),
         (threading.Event, lambda e: e.wait(0), []),
-        (a_set_event, lambda e: e.is_set(), ["acquire"]),
+        (new_set_event, lambda e: e.is_set(), ["acquire"]),
         (threading.Event, lambda e: e.is_set(), []),
         (threading.Event, lambda e: e.clear(), []),
-        (a_queue, lambda q: q.put(1), ["release"]),
-        (lambda: a_queue(2), lambda q: q.put(1, timeout=1), ["release", "acquire"]),
-        (a_queue, lambda q: q.get(), ["release", "acquire"]),
-        (a_queue, lambda q: q.get_nowait(), ["release", "acquire"]),
-        (a_queue, lambda q: q.put_nowait(1), ["release"]),
+        (new_queue, lambda q: q.put(1), ["release"]),
+        (lambda: new_queue(2), lambda q: q.put(1, timeout=1), ["release", "acquire"]),
+        (new_queue, lambda q: q.get(), ["release", "acquire"]),
+        (new_queue, lambda q: q.get_nowait(), ["release", "acquire"]),
+        (new_queue, lambda q: q.put_nowait(1), ["release"]),
         (threading.Semaphore, lambda s: s.release(), ["release"]),
         (threading.Semaphore, lambda s: s.acquire(), ["acquire"]),
         (lambda: threading.Semaphore(0), lambda s: s.acquire(timeout=0.01), []),
-        (a_used_permit, lambda s: s.release(), ["release"]),
+        (exhausted_semaphore, lambda s: s.release(), ["release"]),
         (lambda: threading.Barrier(1), lambda b: b.wait(), ["release", "acquire"]),
         (Future, lambda f: f.set_result(1), ["release"]),
         (Future, lambda f: f.set_exception(ValueError()), ["release"]),
-        (a_result, lambda f: f.result(), ["acquire"]),
-        (a_result, lambda f: f.exception(), ["acquire"]),
-        (a_result, lambda f: f.done(), ["acquire"]),
+        (finished_future, lambda f: f.result(), ["acquire"]),
+        (finished_future, lambda f: f.exception(), ["acquire"]),
+        (finished_future, lambda f: f.done(), ["acquire"]),
         (Future, lambda f: f.done(), []),
     ],
 )
@@ -111,8 +111,8 @@ def test_each_call_releases_and_acquires_as_expected(hosts, make, use, expected)
 
 
 def test_methods_return_their_usual_results(hosts):
-    assert a_queue().get() == 0
-    assert a_set_event().wait(timeout=1) is True
+    assert new_queue().get() == 0
+    assert new_set_event().wait(timeout=1) is True
     assert threading.Event().wait(0) is False
 
 
@@ -144,15 +144,15 @@ def test_a_failed_call_acquires_nothing(hosts):
     with contextlib.suppress(queue.Empty):
         Queue().get(timeout=0)
     with contextlib.suppress(queue.Full):
-        a_queue(1, items=1).put(2, timeout=0)
+        new_queue(1, items=1).put(2, timeout=0)
     assert hosts.calls == ["release", "release"]
 
 
 @pytest.mark.parametrize(("are_several", "is_checking"), [(False, True), (True, False)])
 def test_calls_are_not_tracked_with_a_single_thread_or_while_not_checking(hosts, are_several, is_checking):
     hosts.are_several, hosts.is_checking = are_several, is_checking
-    a_set_event().is_set()
-    assert a_queue().get() == 0
+    new_set_event().is_set()
+    assert new_queue().get() == 0
     assert hosts.calls == []
 
 

@@ -15,7 +15,7 @@ OF_SYNCHECK = {"SYN605", "SYN801", "SYN806", "SYN807"}
 
 
 @pytest.fixture(autouse=True)
-def no_others(monkeypatch):
+def no_project_rules(monkeypatch):
     """Start without rules of projects."""
     monkeypatch.setattr(rule_registry, "_of_projects", {})
     monkeypatch.setattr(catalogue, "_of_projects", {})

@@ -121,7 +121,7 @@ def test_syntax_unknown_to_libcst_is_skipped(monkeypatch):
     assert lines(SOURCE, Calls) == []
 
 
-class Asking(LintRule):
+class StateCollector(LintRule):
     rule = rule("ACME3")
     states: ClassVar[list[object]] = []
 
@@ -130,10 +130,10 @@ class Asking(LintRule):
             self.states.append(self.gpu_state(node.args[0].value))
 
 
-def asked(source):
-    Asking.states.clear()
-    assert lines(source, Asking) == []
-    return Asking.states
+def states_collected(source):
+    StateCollector.states.clear()
+    assert lines(source, StateCollector) == []
+    return StateCollector.states
 
 
 def test_a_file_is_followed_once_and_only_for_rules_that_need_states(monkeypatch):
@@ -143,10 +143,10 @@ def test_a_file_is_followed_once_and_only_for_rules_that_need_states(monkeypatch
     lines(SOURCE, Calls)
     assert followed == []
     source = "import torch\nprobe(torch.cuda.Stream())\ndef f(): probe(1)\n"
-    assert [state is not None for state in asked(source)] == [True, True]
+    assert [state is not None for state in states_collected(source)] == [True, True]
     assert followed == [1]
 
 
 def test_a_state_is_available_even_in_otherwise_irrelevant_code():
-    (state,) = asked("import torch\n\n\ndef f(x):\n    probe(x)\n")
+    (state,) = states_collected("import torch\n\n\ndef f(x):\n    probe(x)\n")
     assert state.current_stream.is_default

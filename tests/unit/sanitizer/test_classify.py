@@ -199,13 +199,13 @@ def test_a_collective_on_a_stream_of_the_program_is_ordinary_work():
     assert Raced(operators=("c10d::allreduce_", "aten::mul_")).blamed() == ("SYN101", LATE)
 
 
-def lose(raced):
+def lose_record(raced):
     raced.history.add_lost(LostRecord(7, 2, 11, 12, raced.engine.clock(2)))
 
 
 def test_a_lost_record_is_blamed_if_its_event_was_waited_for():
     raced = Raced()
-    lose(raced)
+    lose_record(raced)
     assert raced.blamed() == ("SYN101", LATE)
     for waiter, acquired, expected in (
         (3, [0], ("SYN405", 12)),
@@ -213,14 +213,14 @@ def test_a_lost_record_is_blamed_if_its_event_was_waited_for():
         (3, None, ("SYN101", LATE)),
     ):
         raced = Raced()
-        lose(raced)
+        lose_record(raced)
         raced.wait(13, waiter, event=7, acquired=acquired)
         assert raced.blamed() == expected
 
 
 def test_a_lost_record_is_blamed_if_the_host_waited_for_its_event():
     raced = Raced(late=HOST)
-    lose(raced)
+    lose_record(raced)
     raced.history.add_sync(HostSync(13, 0, raced.engine.submitted(), event=7))
     assert raced.blamed() == ("SYN405", 12)
 

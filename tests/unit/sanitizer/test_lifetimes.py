@@ -16,7 +16,7 @@ def program():
     return Program()
 
 
-def used_on_the_side(program, line=5):
+def used_on_side_stream(program, line=5):
     """Return memory of stream 1 that stream 2, ordered after it, is reading."""
     x = program.allocate(HOME, line)
     program.write(HOME, x, line + 1)
@@ -30,7 +30,7 @@ def codes(program, *left_out):
 
 
 def test_reuse_of_memory_in_use_is_reported_with_all_places(program):
-    x = used_on_the_side(program)
+    x = used_on_side_stream(program)
     program.session.free(x, 10)
     assert codes(program) == []
     program.allocate(HOME, 12)
@@ -45,19 +45,19 @@ def test_a_repeated_reuse_reports_the_next_tensor_for_naming_once(program):
     seen = []
     collector._on_finding = lambda pending: seen.append((pending.rule.code, pending.again))
     for _ in range(2):
-        x = used_on_the_side(program)
+        x = used_on_side_stream(program)
         program.session.launch(SIDE, "aten::sum", [(program.allocate(SIDE), program.view, False)], 8)
         program.session.free(x, 10)
         program.write(HOME, program.allocate(HOME, 12), 13)
     assert seen == [("SYN201", 0), ("SYN201", x)]
-    used_on_the_side(program)
+    used_on_side_stream(program)
     assert seen == [("SYN201", 0), ("SYN201", x)]  # once is enough
 
 
 def test_a_tensor_of_another_stream_is_not_taken_for_the_freed_one(program):
     seen = []
     program.session.collector.names.streams[SIDE] = StreamInfo(0, 1, 3)
-    program.session.free(used_on_the_side(program), 10)
+    program.session.free(used_on_side_stream(program), 10)
     program.write(HOME, program.allocate(HOME, 12), 13)
     program.session.collector._on_finding = seen.append
     program.read(SIDE, program.allocate(SIDE, 14), 8)
@@ -66,7 +66,7 @@ def test_a_tensor_of_another_stream_is_not_taken_for_the_freed_one(program):
 
 @pytest.mark.parametrize("user", [HOME, SIDE])
 def test_only_the_first_use_of_reused_memory_counts(program, user):
-    program.session.free(used_on_the_side(program), 10)
+    program.session.free(used_on_side_stream(program), 10)
     y = program.allocate(HOME, 12)
     if user == HOME:
         program.session.wait_stream(HOME, SIDE, 13)
@@ -76,7 +76,7 @@ def test_only_the_first_use_of_reused_memory_counts(program, user):
 
 
 def test_the_pair_of_a_reuse_is_the_old_use_and_the_first_use(program):
-    program.session.free(used_on_the_side(program), 10)
+    program.session.free(used_on_side_stream(program), 10)
     y = program.allocate(HOME, 12)
     program.session.stream(3, 0, 99, 0, legacy=False, blocking=False)
     program.session.wait_stream(3, HOME, 13)
@@ -87,14 +87,14 @@ def test_the_pair_of_a_reuse_is_the_old_use_and_the_first_use(program):
 
 
 def test_memory_freed_again_without_an_observed_use_may_have_been_reused(program):
-    program.session.free(used_on_the_side(program), 10)
+    program.session.free(used_on_side_stream(program), 10)
     program.session.free(program.allocate(HOME, 12), 13)
     assert codes(program) == [("SYN201", 8)]
 
 
 @pytest.mark.parametrize("end", ["waited", "synchronized", "recorded"])
 def test_protected_memory_may_be_reused(program, end):
-    x = used_on_the_side(program)
+    x = used_on_side_stream(program)
     if end == "recorded":
         program.session.record_stream(x, program.view, SIDE, 9)
     elif end == "waited":
@@ -107,7 +107,7 @@ def test_protected_memory_may_be_reused(program, end):
 
 
 def test_other_streams_and_size_classes_get_other_memory(program):
-    program.session.free(used_on_the_side(program), 10)
+    program.session.free(used_on_side_stream(program), 10)
     program.allocate(SIDE, 12)
     program.session.allocate(program.new_id(), HOME, 2 << 20, 0, 13)
     assert codes(program) == []
@@ -138,7 +138,7 @@ def test_memory_of_a_graph_stays_with_the_graph(program):
 
 
 def test_record_stream_before_a_wait_only_delays_the_free(program):
-    x = used_on_the_side(program)
+    x = used_on_side_stream(program)
     program.session.record_stream(x, program.view, SIDE, 9)
     program.session.wait_stream(HOME, SIDE, 10)
     program.session.free(x, 11)
@@ -147,7 +147,7 @@ def test_record_stream_before_a_wait_only_delays_the_free(program):
 
 def test_a_record_stream_that_protects_once_is_not_useless(program):
     for waits in (True, False):
-        x = used_on_the_side(program)
+        x = used_on_side_stream(program)
         program.session.record_stream(x, program.view, SIDE, 9)
         if waits:
             program.session.wait_stream(HOME, SIDE, 10)
@@ -158,7 +158,7 @@ def test_a_record_stream_that_protects_once_is_not_useless(program):
 def test_a_record_stream_that_protects_for_another_caller_is_not_useless(program, monkeypatch):
     monkeypatch.setattr(program, "lines_of", lambda site: (SourceLine("program.py", 9 if site == 19 else site),))
     for waits, site in ((True, 9), (False, 19)):
-        x = used_on_the_side(program)
+        x = used_on_side_stream(program)
         program.session.record_stream(x, program.view, SIDE, site)
         if waits:
             program.session.wait_stream(HOME, SIDE, 10)
@@ -173,7 +173,7 @@ def test_recording_the_tensors_own_stream_is_useless(program):
 
 
 def test_recording_the_wrong_stream_is_reported_as_the_reuse_it_allows(program):
-    x = used_on_the_side(program)
+    x = used_on_side_stream(program)
     program.session.record_stream(x, program.view, HOME, 9)
     program.session.free(x, 10)
     program.allocate(HOME, 12)
@@ -181,7 +181,7 @@ def test_recording_the_wrong_stream_is_reported_as_the_reuse_it_allows(program):
 
 
 def test_record_stream_calls_by_torch_are_not_judged(program):
-    x = used_on_the_side(program)
+    x = used_on_side_stream(program)
     program.session.record_stream(x, program.view, SIDE, 0)
     program.session.record_stream(x, program.view, HOME, 0)
     program.session.wait_stream(HOME, SIDE, 10)
@@ -199,7 +199,7 @@ def test_record_stream_during_capture_is_not_judged(program):
 
 def test_only_the_latest_useless_records_are_remembered(program, monkeypatch):
     monkeypatch.setattr(lifetimes, "_KEPT_RECORDS", 2)
-    tensors = [used_on_the_side(program) for _ in range(4)]
+    tensors = [used_on_side_stream(program) for _ in range(4)]
     for x in tensors:
         program.session.record_stream(x, program.view, HOME, 9)
     for x in tensors:

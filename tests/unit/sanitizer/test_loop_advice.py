@@ -88,7 +88,7 @@ def test_a_device_wide_wait_that_the_host_needs_is_not_reported(program, asks):
     assert "SYN806" not in codes(program)
 
 
-def in_turn(program, *, is_late):
+def run_alternately(program, *, is_late):
     x, y = program.allocate(1), program.allocate(1)
     for _ in range(HOT + 2):
         program.write(1, x, 10)
@@ -103,13 +103,13 @@ def in_turn(program, *, is_late):
 def test_a_stream_that_always_waits_immediately_overlaps_with_nothing():
     program = Program(streams=2)
     program.session.collector.names.streams[2] = program.session.collector.names.streams[2]._replace(site=3)
-    assert in_turn(program, is_late=False) == [("SYN803", 12)]
+    assert run_alternately(program, is_late=False) == [("SYN803", 12)]
 
 
 def test_work_between_the_waits_overlaps():
     program = Program(streams=2)
     program.session.collector.names.streams[2] = program.session.collector.names.streams[2]._replace(site=3)
-    assert in_turn(program, is_late=True) == []
+    assert run_alternately(program, is_late=True) == []
 
 
 def related(program):
@@ -120,7 +120,7 @@ def related(program):
 def test_waits_that_prevent_the_overlap_are_listed():
     program = Program(streams=2)
     program.session.collector.names.streams[2] = program.session.collector.names.streams[2]._replace(site=3)
-    in_turn(program, is_late=False)
+    run_alternately(program, is_late=False)
     assert sorted(related(program)) == [
         (11, "the stream made at program.py:3 (cuda:0) waits here for the default stream of cuda:0"),
         (14, "the default stream of cuda:0 waits here for the stream made at program.py:3 (cuda:0)"),
@@ -179,7 +179,7 @@ def test_a_stream_may_be_reused_once_its_object_is_gone(program):
 # -- emptying the cache
 
 
-def emptied(program, times, every=1):
+def empty_cache_repeatedly(program, times, every=1):
     x = program.allocate(1)
     for number in range(times):
         step(program, x)
@@ -189,12 +189,12 @@ def emptied(program, times, every=1):
 
 
 def test_emptying_the_cache_on_each_iteration_is_advised_against(program):
-    assert emptied(program, HOT + 2) == [("SYN807", 50)]
+    assert empty_cache_repeatedly(program, HOT + 2) == [("SYN807", 50)]
 
 
 @pytest.mark.parametrize(("times", "every"), [(HOT - 5, 1), (10 * HOT, 8)])
 def test_emptying_the_cache_in_a_warm_up_or_occasionally_is_not_reported(program, times, every):
-    assert emptied(program, times, every) == []
+    assert empty_cache_repeatedly(program, times, every) == []
 
 
 # -- intended waits

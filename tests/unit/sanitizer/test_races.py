@@ -6,7 +6,7 @@ from syncheck.hb.ids import Context
 from tests.unit.sanitizer.program import Program
 
 FAR = 2
-"""A stream of another device."""
+"""A stream on another device."""
 
 
 def related(program, code):

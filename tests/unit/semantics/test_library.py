@@ -8,7 +8,7 @@ from syncheck.semantics.library import CURRENT, HOST, NEW, Effect, describe, des
 
 
 @pytest.fixture(autouse=True)
-def no_others(monkeypatch):
+def no_descriptions(monkeypatch):
     """Start without descriptions."""
     monkeypatch.setattr(library, "_described", {})
 

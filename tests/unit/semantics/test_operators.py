@@ -20,7 +20,7 @@ ALMOST_ALL = {
     "INDEXING": 1,
     "TAKE_HOST_TENSORS": 0.9,
 }
-"""Sets of operators, and how much of each this torch has: some are of other versions, some are methods."""
+"""Sets of operators, and the share of each that exists in torch: some belong to other versions, some are methods."""
 
 
 @pytest.mark.parametrize(("names", "share"), ALMOST_ALL.items())

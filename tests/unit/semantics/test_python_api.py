@@ -19,7 +19,7 @@ NOT_BY_NAME = {
     "norm": "only the nuclear norm takes an SVD",
     "nn.functional.one_hot": "only where the number of classes is left out",
 }
-"""Functions whose name does not decide whether the host waits."""
+"""Functions whose name does not determine whether the host waits."""
 
 OF_OLDER_TORCH = {"names", "has_names", "rename", "refine_names"}
 

@@ -9,7 +9,7 @@ from syncheck.semantics.waits import HostWait, host_wait
 
 NEVER, BEFORE, AFTER = HostWait
 GPU = torch.ones(4)
-"""Stands for a tensor on a GPU, as every tensor of float32 here."""
+"""Stands for a tensor on a GPU, as does every float32 tensor here."""
 MASK, POSITIONS = torch.ones(4, dtype=torch.bool), torch.arange(4)
 HOST_MASK, HOST_POSITIONS, NUMBER, HOST_NUMBER = MASK.clone(), POSITIONS.clone(), torch.ones(1), torch.ones(1)
 HOST_TENSORS = (HOST_MASK, HOST_POSITIONS, HOST_NUMBER)

@@ -7,7 +7,7 @@ from syncheck.sim import device_kind
 
 
 @pytest.fixture(autouse=True)
-def as_before():
+def restore_kind():
     name = device_kind.simulated().name
     yield
     device_kind.choose(name)

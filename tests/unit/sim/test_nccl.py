@@ -11,7 +11,7 @@ pytestmark = pytest.mark.skipif(not dist.is_available(), reason="this torch has 
 
 
 @pytest.fixture(autouse=True)
-def of_cuda():
+def simulate_cuda():
     name = device_kind.simulated().name
     device_kind.choose("cuda")
     yield

@@ -17,7 +17,7 @@ x, out = torch.ones(4, device='cuda'), torch.ones(4, device='cuda')
 
 
 @pytest.fixture(autouse=True)
-def no_others(monkeypatch):
+def no_descriptions(monkeypatch):
     """Start without descriptions, and remove registered ones afterwards."""
     models.load()
     monkeypatch.setattr(library, "_described", {})
