@@ -115,7 +115,7 @@ class Text:
 
 
 def new_engine(n_streams, collector=None, devices=1):
-    """Return an engine with streams, the first of each device being its default stream, and tell the collector."""
+    """Return an engine with streams, the default ones first, which the collector gets as well."""
     engine = Engine()
     for index in range(n_streams):
         is_default = index < devices
