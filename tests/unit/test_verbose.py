@@ -1,4 +1,4 @@
-"""`--verbose` says, on standard error, what is read, skipped and chosen, and why."""
+"""`--verbose` reports on standard error what is read, skipped and chosen, and why."""
 
 import re
 
@@ -35,7 +35,7 @@ def lines(done):
     return [line.removeprefix("syncheck: ") for line in done.stderr.splitlines() if line.startswith("syncheck: ")]
 
 
-def test_lint_says_what_became_of_each_file_and_where_settings_come_from(folder):
+def test_lint_reports_what_became_of_each_file_and_the_origin_of_settings(folder):
     said = lines(warm.run("syncheck", "lint", "-v", folder=folder))
     assert "checked train.py" in said
     assert "nothing to check in plain.py" in said
@@ -49,12 +49,12 @@ def test_lint_says_what_became_of_each_file_and_where_settings_come_from(folder)
     assert "took from the cache train.py" in again
 
 
-def test_a_file_that_is_named_and_left_out_is_said_too(folder):
+def test_an_excluded_file_named_explicitly_is_reported(folder):
     said = lines(warm.run("syncheck", "lint", "-v", "--force-exclude", "old.py", folder=folder))
     assert "skipped old.py: the setting `exclude`" in said
 
 
-def test_the_report_of_lint_is_the_same(folder):
+def test_verbose_does_not_change_the_report_of_lint(folder):
     loud, quiet = (
         warm.run("syncheck", "lint", *more, "--no-cache", "plain.py", folder=folder) for more in (["-v"], [])
     )
@@ -62,7 +62,7 @@ def test_the_report_of_lint_is_the_same(folder):
     assert not quiet.stderr
 
 
-def test_run_says_the_backend_and_why_and_where_settings_come_from(folder):
+def test_run_reports_the_backend_with_its_reason_and_the_origin_of_settings(folder):
     done = warm.run("syncheck", "run", "--verbose", "train.py", folder=folder)
     said = lines(done)
     assert done.returncode == 0, done.stderr

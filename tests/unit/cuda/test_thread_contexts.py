@@ -1,4 +1,4 @@
-"""What is current in the calling thread."""
+"""The current device, stream and pool of the calling thread."""
 
 import pytest
 
@@ -10,7 +10,7 @@ def threads(gpu):
     return gpu.cuda.threads
 
 
-def test_a_thread_with_something_to_lose_is_special(threads):
+def test_a_thread_that_inherits_a_stream_is_special(threads):
     seen = []
     threads.on_first_thread.append(lambda: seen.append(1))
     threads.state.inherited = (0, {})
@@ -37,7 +37,7 @@ def test_a_thread_that_lost_its_stream_is_reported_once(gpu, threads):
     assert threads.n_checked_contexts == 0
 
 
-def test_a_thread_that_lost_nothing_is_special_no_more(gpu, threads):
+def test_a_thread_that_lost_nothing_is_no_longer_special(gpu, threads):
     side = gpu.cuda.streams.of(0, 7)
     threads.state.inherited = (0, {0: side})
     threads.entered()

@@ -1,4 +1,4 @@
-"""A program as plain calls, and call sites in a text, for tests of the sanitizer."""
+"""A program as plain calls, and call sites within a text, for tests of the sanitizer."""
 
 from syncheck.findings import Frame, Place
 from syncheck.hb.engine import Engine
@@ -67,10 +67,10 @@ class Program:
 
 
 class Text:
-    """Call sites in a text: their numbers are its lines, from 1, but for those in `at_line`; `columns` are theirs, and
-    `spans` their first and last columns in places.
+    """Call sites in a text: a site number is a line, counted from 1, unless `at_line` maps it to another.
 
-    `callers` has the lines that call a line.
+    `columns` has the columns of lines, `spans` the first and last columns of places, `callers` the lines that
+    call a line.
     """
 
     path = "program.py"
@@ -115,7 +115,7 @@ class Text:
 
 
 def new_engine(n_streams, collector=None, devices=1):
-    """Return an engine with streams; the first of each device are default streams. The collector knows them, too."""
+    """Return an engine with streams, the default ones first, which the collector gets as well."""
     engine = Engine()
     for index in range(n_streams):
         is_default = index < devices
@@ -131,6 +131,6 @@ def new_collector():
 
 
 def found(collector, sites=None):
-    """Return (code, line, count) of all findings."""
+    """Return (code, line, count) of each finding."""
     findings = collector.findings(sites or Text())
     return [(finding.rule.code, finding.place.frame.line, finding.count) for finding in findings]
