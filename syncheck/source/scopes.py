@@ -11,11 +11,13 @@ from functools import cached_property, lru_cache
 from typing import TypeAlias
 
 from syncheck.source.bindings import Function, Scope, binding_scope, collect
-from syncheck.source.expressions import has_index, items_in, kind_of_display, names_in, normal
+from syncheck.source.expressions import has_index, items_in, kind_of_display, last_name, names_in, normal
 
 Loop: TypeAlias = ast.For | ast.AsyncFor | ast.While
 _FETCHING = frozenset({"result", "get", "join"})
 """Methods that wait for a thread or an executor and give what it has made."""
+_TAKING = frozenset({"pop", "popitem", "popleft", "clear"})
+"""Methods that take items from a container."""
 _Statement: TypeAlias = tuple[ast.stmt, Scope, tuple[Loop, ...]]
 _Found: TypeAlias = tuple[ast.stmt | None, Scope, tuple[Loop, ...]]
 
@@ -155,15 +157,57 @@ class Scopes:
     def is_right(self, expression: str, line: int) -> bool:
         """Return whether an expression that was right at a line once is right there each time.
 
-        Not one that picks an item by its number in a loop or in a function: the next time may need another.
+        In a loop or a function, an item picked by its number is not right, because the next time may need another.
+        Neither is an item of a container whose items come and go.
         """
         if not self.is_visible(expression, line):
             return False
         _, scope, loops = self._find(line)
         is_once = not loops and scope is self.module
-        if is_once or not has_index(expression) or self.is_spoken(expression, line):
+        if is_once or self.is_spoken(expression, line):
             return True
-        return self._picks_by_number(expression, loops[-1] if loops else scope.node)
+        if any(self._changes_items(item, loops) for item in items_in(expression)):
+            return False
+        return not has_index(expression) or self._picks_by_number(expression, loops[-1] if loops else scope.node)
+
+    def _changes_items(self, item: ast.Subscript, loops: tuple[Loop, ...]) -> bool:
+        """Return whether the container of an item loses items, or gets them in a function or in one of some loops.
+
+        What `__init__` puts into it is there from the beginning, and so is an item that the file picks by its key.
+        """
+        name = last_name(item.value)
+        if any(last_name(node.value) == name and ast.dump(node.slice) == ast.dump(item.slice) for node in self._picks):
+            return False
+        return name in self._emptied or any(
+            scope is not self.module or any(loop.lineno <= number <= (loop.end_lineno or 0) for loop in loops)
+            for number, scope in self._filled.get(name, ())
+            if getattr(scope.node, "name", "") != "__init__"
+        )
+
+    @cached_property
+    def _picks(self) -> list[ast.Subscript]:
+        """All places where the file picks an item by a constant."""
+        nodes = [node for node in ast.walk(self._tree) if isinstance(node, ast.Subscript)]
+        return [node for node in nodes if isinstance(node.slice, ast.Constant)]
+
+    @cached_property
+    def _emptied(self) -> frozenset[str]:
+        """The names of containers from which the file takes items."""
+        calls = [node.func for node in ast.walk(self._tree) if isinstance(node, ast.Call)]
+        taken = [call.value for call in calls if isinstance(call, ast.Attribute) and call.attr in _TAKING]
+        items = [node for node in ast.walk(self._tree) if isinstance(node, ast.Subscript)]
+        taken += [item.value for item in items if isinstance(item.ctx, ast.Del)]
+        return frozenset(map(last_name, taken)) - {""}
+
+    @cached_property
+    def _filled(self) -> dict[str, list[tuple[int, Scope]]]:
+        """The names of containers that get items whose keys are variables -> lines and scopes of these statements."""
+        found: dict[str, list[tuple[int, Scope]]] = {}
+        for statement, scope, _ in self._statements:
+            for target in getattr(statement, "targets", ()):
+                if isinstance(target, ast.Subscript) and not isinstance(target.slice, ast.Constant):
+                    found.setdefault(last_name(target.value), []).append((statement.lineno, scope))
+        return found
 
     def _picks_by_number(self, expression: str, around: ast.AST) -> bool:
         """Return whether a loop or a function has the items of an expression, and picks all of their containers so."""
@@ -223,7 +267,7 @@ class Scopes:
 
         The object of a method is taken to be the same in all methods of its class.
         """
-        if line == other or has_index(expression):
+        if line == other or items_in(expression):
             return self.is_right(expression, other) and (line == other or self._is_same(expression, line, other))
         return self._is_same(expression, line, other)
 

@@ -189,6 +189,30 @@ def test_items_that_a_loop_picks_only_by_number_stay_the_same():
 
 
 @pytest.mark.parametrize(
+    ("text", "is_right"),
+    [
+        ("", True),
+        ("streams['b'] = make()", True),
+        ("for key in keys: streams[key] = make()", True),
+        ("class A:\n    def __init__(self): self.streams[key] = make()", True),
+        ("def fill(key): streams[key] = make()", False),
+        ("streams.pop(key)", False),
+        ("del self.streams[key]", False),
+        ("del streams[key]\nuse(streams['a'])", True),
+    ],
+)
+def test_an_item_is_right_only_where_its_container_keeps_it(text, is_right):
+    source = f"streams = make()\nfor x in xs:\n    use(x)\n{text}\n"
+    assert scopes_in(source).is_right("streams['a']", 3) is is_right
+
+
+def test_a_loop_that_fills_a_container_does_not_have_its_items_from_the_beginning():
+    assert not scopes_in("streams = {}\nfor x in xs:\n    use(x)\n    streams[x] = make()\n").is_right(
+        "streams['a']", 3
+    )
+
+
+@pytest.mark.parametrize(
     ("text", "kind"),
     [
         ("self.works = {}", "dict"), ("self.works: dict = defaultdict(list)", "dict"),
