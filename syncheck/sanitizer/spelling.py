@@ -47,7 +47,7 @@ class Spelled:
         code: the code, with "<stream>" where there is no name.
         missing: what stands for something without a name -> what that is, in words.
         is_usable: every name is bound at the line.
-        may_be_none: a name that a handle was bound to, which is None at times; "" if there is none.
+        may_be_none: the name of a handle or an event, which is None at times; "" if there is none.
     """
 
     code: str = ""
@@ -57,7 +57,7 @@ class Spelled:
 
     @property
     def statement(self) -> str:
-        """Return the code, run only where a handle is not None if it may be None."""
+        """Return the code, run only where what it waits for is not None if that may be None."""
         return f"if {self.may_be_none} is not None: {self.code}" if self.may_be_none else self.code
 
 
@@ -221,6 +221,8 @@ class Spelling:
             name = ""  # what has this name there may be another tensor, or none
         if name:
             spelled.code += name
+            if kind is NamedKind.EVENT and line.scopes is not None and line.scopes.may_be_none(name):
+                spelled.may_be_none = name
             return
         given = self._names.given.get((kind, ident))
         word = {NamedKind.EVENT: "event", NamedKind.ALLOCATION: "tensor"}.get(kind, "group")

@@ -226,6 +226,16 @@ class Scopes:
         found = (node for node in self._expressions(line) if ast.unparse(node) == wanted)
         return any(is_bound or not isinstance(getattr(node, "ctx", None), ast.Store | ast.Del) for node in found)
 
+    def may_be_none(self, expression: str) -> bool:
+        """Return whether the file sets a variable or an attribute of that name, or an item of it, to None."""
+        items = items_in(expression)
+        name = last_name(items[0].value) if items else expression.rpartition(".")[2]
+        return any(
+            last_name(target) == name and (_holds_none(value) if items else _is_none(value))
+            for statement, _, _ in self._statements
+            for target, value in _assigned(statement)
+        )
+
     def is_bound_once(self, name: str, line: int) -> bool:
         """Return whether a variable of a line is bound by one statement only."""
         return (owner := binding_scope(name, self._find(line)[1])) is not None and len(owner.bindings[name]) == 1
@@ -329,6 +339,37 @@ def scopes_of(source: str) -> Scopes | None:
 
 def _targets(loop: ast.For | ast.AsyncFor) -> frozenset[str]:
     return frozenset(node.id for node in ast.walk(loop.target) if isinstance(node, ast.Name))
+
+
+def _assigned(statement: ast.stmt) -> Iterator[tuple[ast.expr, ast.expr]]:
+    """Yield the targets of a statement, each with what it is set to; parameters with their defaults."""
+    match statement:
+        case ast.Assign(targets=targets, value=value):
+            yield from ((target, value) for target in targets)
+        case ast.AnnAssign(target=target, value=ast.expr() as value):
+            yield target, value
+        case ast.FunctionDef(args=args) | ast.AsyncFunctionDef(args=args):
+            by_position = [*args.posonlyargs, *args.args]
+            given = [*zip(reversed(by_position), reversed(args.defaults), strict=False)]
+            given += [(name, value) for name, value in zip(args.kwonlyargs, args.kw_defaults, strict=True) if value]
+            yield from ((ast.Name(parameter.arg), value) for parameter, value in given)
+
+
+def _is_none(value: ast.expr) -> bool:
+    return isinstance(value, ast.Constant) and value.value is None
+
+
+def _holds_none(value: ast.expr) -> bool:
+    """Return whether an expression makes a container of which an item is None: `[None] * 2`."""
+    match value:
+        case ast.BinOp(left=ast.List() as items, op=ast.Mult()):
+            return _holds_none(items)
+        case ast.List(elts=items) | ast.Tuple(elts=items) | ast.Dict(values=items):
+            return any(map(_is_none, items))
+        case ast.ListComp(elt=item) | ast.DictComp(value=item):
+            return _is_none(item)
+        case _:
+            return False
 
 
 def _bodies(statement: ast.stmt) -> Iterator[list[ast.stmt]]:

@@ -81,6 +81,12 @@ def test_a_name_that_is_not_bound_yet_is_missing(spelling):
     assert found.missing == {"<stream>": "stream `side` (cuda:0)", "<event>": "`done`"}
 
 
+def test_an_event_that_may_be_none_is_waited_for_only_if_there_is_one(names):
+    spelling = Spelling(names, Text("done = None\nside = make()\ndone = record()\nuse(done)\n"))
+    found = spelling.spell((StreamCode(2), ".wait_event(", EventCode(3), ")"), spelling._sites.line(4))
+    assert found.statement == "if done is not None: side.wait_event(done)"
+
+
 def test_two_that_are_missing_are_told_apart(spelling, names):
     names.streams |= {4: StreamInfo(0, 8, 0), 5: StreamInfo(1, 9, 0)}
     found = spelling.spell((StreamCode(4), " ", StreamCode(5), " ", StreamCode(4)), spelling._sites.line(10))
