@@ -203,7 +203,8 @@ def _word(pending: PendingFix, spelling: Spelling, path: str) -> WordedFix:
         if made in edits:
             continue  # two tensors that have one name there, one after the other
         edits.append(made)
-        where = f"line {line.number}" if line.path == path else f"{line.path}:{line.number}"
+        number = target.shown_line(edit.kind)
+        where = f"line {number}" if line.path == path else f"{line.path}:{number}"
         if target.is_split:
             sentences.append(_inside(spelling.author(edit.site), where, code))
         elif target.may_be_none:

@@ -38,6 +38,19 @@ class Target:
     is_split: bool = False
     may_be_none: bool = False
 
+    def shown_line(self, kind: EditKind) -> int:
+        """Return the line to name in words: of a statement that has several, the first or the last for an insertion."""
+        statement = self.line.scopes.statement(self.line.number) if self.line.scopes is not None else None
+        if statement is None or self.is_split:
+            return self.line.number
+        match kind:
+            case EditKind.INSERT_BEFORE:
+                return statement.lineno
+            case EditKind.INSERT_AFTER:
+                return statement.end_lineno or statement.lineno
+            case _:
+                return self.line.number
+
 
 @dataclass(slots=True)
 class Spelled:
@@ -105,11 +118,16 @@ class Spelling:
         earlier = self._sites.lines_of(after) if after else ()
         for depth, line in enumerate(lines):
             is_next_iteration = site == after  # of a loop, whose statement comes round again
+            if _is_called_elsewhere(line, lines[depth + 1 :]):
+                continue
             if (depth and is_next_iteration) or not _can_insert(line, () if is_next_iteration else earlier):
                 continue
             if self.spell(_for_caller(code) if depth else code, line).is_usable:
                 return Target(line, is_usable=True)
-        return Target(lines[0], is_usable=False, is_split=site != after and _launches(lines[0], earlier))
+        callers = (line for depth, line in enumerate(lines) if not _is_called_elsewhere(line, lines[depth + 1 :]))
+        line = next(callers, lines[0])
+        is_split = site != after and line is lines[0] and _launches(line, earlier)
+        return Target(line, is_usable=False, is_split=is_split)
 
     def _target_behind(self, site: SiteId, code: Text, before: SiteId) -> Target:
         """Return where a statement can be put after a call: at its own line, or at that of a caller."""
@@ -118,6 +136,8 @@ class Spelling:
         for depth, line in enumerate(lines):
             if line.scopes is None or (depth and (line.path, line.number) in passed):
                 break  # what has to come later is in the call
+            if _is_called_elsewhere(line, lines[depth + 1 :]):
+                continue
             if not line.scopes.can_insert_after(line.number) or not self._is_stable(code, line, passed):
                 continue
             if not depth or self.spell(_for_caller(code), line).is_usable:
@@ -307,6 +327,15 @@ def _is_same(expression: str, known_at: SourceLine, line: SourceLine) -> bool:
     if line.scopes is None:
         return known_at.function == line.function
     return line.scopes.means_the_same(expression, known_at.number, line.number)
+
+
+def _is_called_elsewhere(line: SourceLine, callers: tuple[SourceLine, ...]) -> bool:
+    """Return whether a line is in a lambda that another statement calls than the one that makes it."""
+    if not line.function.endswith("<lambda>") or line.scopes is None:
+        return False
+    made = line.scopes.statement(line.number)
+    calling = (caller for caller in callers if caller.path == line.path and caller.function != line.function)
+    return not any(line.scopes.statement(caller.number) is made for caller in calling)
 
 
 def _can_insert(line: SourceLine, earlier: tuple[SourceLine, ...]) -> bool:

@@ -230,3 +230,36 @@ def test_at_a_line_of_the_library_its_own_stream_is_the_current_one(names, sites
     names.given.clear()
     line = SourceLine.of_library(Frame("library.py", 9, is_user=False))
     assert spelling.spell((StreamCode(2, is_current=True),), line).code == "torch.cuda.current_stream()"
+
+
+SEVERAL_LINES = textwrap.dedent("""\
+    import torch
+    hooks = [
+        lambda x: x.sum(),
+        start(),
+    ]
+    for hook in hooks:
+        hook(x)
+""")
+
+
+def test_words_name_the_first_or_the_last_line_of_a_statement(names):
+    spelling = Spelling(names, Text(SEVERAL_LINES))
+    assert spelling.target(EditKind.INSERT_BEFORE, 4, (), 0).shown_line(EditKind.INSERT_BEFORE) == 2
+    assert spelling.target(EditKind.INSERT_AFTER, 4, (), 0).shown_line(EditKind.INSERT_AFTER) == 5
+    assert spelling.target(EditKind.ADD_ARGUMENT, 4, (), 0).shown_line(EditKind.ADD_ARGUMENT) == 4
+
+
+@pytest.mark.parametrize("kind", [EditKind.INSERT_BEFORE, EditKind.INSERT_AFTER])
+def test_what_belongs_beside_a_lambda_goes_to_the_line_that_calls_it(names, kind):
+    sites = Text(SEVERAL_LINES, callers={3: (7,)})
+    sites.functions[3] = "<lambda>"
+    assert target(Spelling(names, sites), kind, 3, StreamCode(1)) == (7, True)
+    sites.callers[3] = ()  # another thread calls it
+    assert target(Spelling(names, sites), kind, 3, StreamCode(1)) == (3, False)
+
+
+def test_what_belongs_beside_a_lambda_that_its_own_statement_calls_stays_there(names):
+    sites = Text("import torch\nmeasure(lambda: x.sum())\n", callers={5: (2,)})
+    sites.at_line[5], sites.functions[5] = 2, "<lambda>"
+    assert target(Spelling(names, sites), EditKind.INSERT_BEFORE, 5, StreamCode(1)) == (2, True)
