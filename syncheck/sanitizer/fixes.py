@@ -194,7 +194,7 @@ def _word(pending: PendingFix, spelling: Spelling, path: str) -> WordedFix:
         missing |= {name: what for name, what in spelled.missing.items() if what}
         is_late = pending.is_between_threads and edit.kind is EditKind.INSERT_AFTER and spelling.gives_away(line)
         is_example |= is_late or not (spelled.is_usable and target.is_usable)
-        code = spelled.statement
+        code = spelled.code if edit.kind is EditKind.REPLACE_CALL else spelled.statement
         if edit.kind is EditKind.REPLACE_CALL and line.scopes is not None:
             owner = line.scopes.owner_of_call(line.number, line.column, edit.old)
             is_example |= not owner
@@ -203,7 +203,8 @@ def _word(pending: PendingFix, spelling: Spelling, path: str) -> WordedFix:
         if made in edits:
             continue  # two tensors successively have the same name there
         edits.append(made)
-        where = f"line {line.number}" if line.path == path else f"{line.path}:{line.number}"
+        number = target.shown_line(edit.kind)
+        where = f"line {number}" if line.path == path else f"{line.path}:{number}"
         if target.is_split:
             sentences.append(_inside(spelling.author(edit.site), where, code))
         elif target.may_be_none:

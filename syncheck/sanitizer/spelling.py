@@ -39,6 +39,19 @@ class Target:
     is_split: bool = False
     may_be_none: bool = False
 
+    def shown_line(self, kind: EditKind) -> int:
+        """Return the line to show: for an insertion before or after a statement of several lines, its first or last one."""
+        statement = self.line.scopes.statement(self.line.number) if self.line.scopes is not None else None
+        if statement is None or self.is_split:
+            return self.line.number
+        match kind:
+            case EditKind.INSERT_BEFORE:
+                return statement.lineno
+            case EditKind.INSERT_AFTER:
+                return statement.end_lineno or statement.lineno
+            case _:
+                return self.line.number
+
 
 @dataclass(slots=True)
 class Spelled:
@@ -48,7 +61,7 @@ class Spelled:
         code: the code, with placeholders such as "<stream>" where there is no name.
         missing: placeholder -> description of the object.
         is_usable: whether every name is bound on the line.
-        may_be_none: the name of a handle that may be None; "" if there is none.
+        may_be_none: the name of a handle or an event that may be None; "" if there is none.
     """
 
     code: str = ""
@@ -58,7 +71,7 @@ class Spelled:
 
     @property
     def statement(self) -> str:
-        """Return the code, guarded by a None check if the handle may be None."""
+        """Return the code, guarded by a None check if the handle or event may be None."""
         return f"if {self.may_be_none} is not None: {self.code}" if self.may_be_none else self.code
 
 
@@ -106,11 +119,16 @@ class Spelling:
         earlier = self._sites.lines_of(after) if after else ()
         for depth, line in enumerate(lines):
             is_next_iteration = site == after  # the same statement in the next iteration of a loop
+            if _is_called_elsewhere(line, lines[depth + 1 :]):
+                continue
             if (depth and is_next_iteration) or not _can_insert(line, () if is_next_iteration else earlier):
                 continue
             if self.spell(_for_caller(code) if depth else code, line).is_usable:
                 return Target(line, is_usable=True)
-        return Target(lines[0], is_usable=False, is_split=site != after and _launches(lines[0], earlier))
+        callers = (line for depth, line in enumerate(lines) if not _is_called_elsewhere(line, lines[depth + 1 :]))
+        line = next(callers, lines[0])
+        is_split = site != after and line is lines[0] and _launches(line, earlier)
+        return Target(line, is_usable=False, is_split=is_split)
 
     def _target_behind(self, site: SiteId, code: Text, before: SiteId) -> Target:
         """Return where a statement can be inserted after a call: at its own line, or at that of a caller."""
@@ -119,6 +137,8 @@ class Spelling:
         for depth, line in enumerate(lines):
             if line.scopes is None or (depth and (line.path, line.number) in passed):
                 break  # the call that must come later is inside this one
+            if _is_called_elsewhere(line, lines[depth + 1 :]):
+                continue
             if not line.scopes.can_insert_after(line.number) or not self._is_stable(code, line, passed):
                 continue
             if not depth or self.spell(_for_caller(code), line).is_usable:
@@ -222,6 +242,8 @@ class Spelling:
             name = ""  # the name may stand for something else there
         if name:
             spelled.code += name
+            if kind is NamedKind.EVENT and line.scopes is not None and line.scopes.may_be_none(name):
+                spelled.may_be_none = name
             return
         given = self._names.given.get((kind, ident))
         word = {NamedKind.EVENT: "event", NamedKind.ALLOCATION: "tensor"}.get(kind, "group")
@@ -306,6 +328,15 @@ def _is_same(expression: str, known_at: SourceLine, line: SourceLine) -> bool:
     if line.scopes is None:
         return known_at.function == line.function
     return line.scopes.means_the_same(expression, known_at.number, line.number)
+
+
+def _is_called_elsewhere(line: SourceLine, callers: tuple[SourceLine, ...]) -> bool:
+    """Return whether a line is in a lambda that is called by a statement other than the one that creates it."""
+    if not line.function.endswith("<lambda>") or line.scopes is None:
+        return False
+    made = line.scopes.statement(line.number)
+    calling = (caller for caller in callers if caller.path == line.path and caller.function != line.function)
+    return not any(line.scopes.statement(caller.number) is made for caller in calling)
 
 
 def _can_insert(line: SourceLine, earlier: tuple[SourceLine, ...]) -> bool:

@@ -41,6 +41,15 @@ def items_in(expression: str) -> list[ast.Subscript]:
     return [] if tree is None else [node for node in ast.walk(tree) if isinstance(node, ast.Subscript)]
 
 
+def last_name(expression: ast.expr) -> str:
+    """Return the name of a variable or an attribute: of `self.slots`, "slots"; "" for anything else."""
+    match expression:
+        case ast.Name(id=name) | ast.Attribute(attr=name):
+            return name
+        case _:
+            return ""
+
+
 _DICTS = frozenset({"dict", "defaultdict", "OrderedDict"})
 _LISTS = frozenset({"list", "deque", "set"})
 

@@ -11,11 +11,13 @@ from functools import cached_property, lru_cache
 from typing import TypeAlias
 
 from syncheck.source.bindings import Function, Scope, binding_scope, collect
-from syncheck.source.expressions import has_index, items_in, kind_of_display, names_in, normal
+from syncheck.source.expressions import has_index, items_in, kind_of_display, last_name, names_in, normal
 
 Loop: TypeAlias = ast.For | ast.AsyncFor | ast.While
 _FETCHING = frozenset({"result", "get", "join"})
 """Methods that wait for a thread or an executor and return its result."""
+_REMOVING = frozenset({"pop", "popitem", "popleft", "clear"})
+"""Methods that remove items from a container."""
 _Statement: TypeAlias = tuple[ast.stmt, Scope, tuple[Loop, ...]]
 _Found: TypeAlias = tuple[ast.stmt | None, Scope, tuple[Loop, ...]]
 
@@ -156,14 +158,56 @@ class Scopes:
         """Return whether an expression that was once valid on a line is valid there every time.
 
         An expression with a numeric index in a loop or function usually is not: the next time may need another item.
+        Neither is an item of a container whose items are added and removed.
         """
         if not self.is_visible(expression, line):
             return False
         _, scope, loops = self._find(line)
         is_once = not loops and scope is self.module
-        if is_once or not has_index(expression) or self.is_spoken(expression, line):
+        if is_once or self.is_spoken(expression, line):
             return True
-        return self._picks_by_number(expression, loops[-1] if loops else scope.node)
+        if any(self._changes_items(item, loops) for item in items_in(expression)):
+            return False
+        return not has_index(expression) or self._picks_by_number(expression, loops[-1] if loops else scope.node)
+
+    def _changes_items(self, item: ast.Subscript, loops: tuple[Loop, ...]) -> bool:
+        """Return whether the container of an item loses items, or gains them in a function or in one of the loops.
+
+        Items that `__init__` adds exist from the start. So do items that the file itself looks up by their key.
+        """
+        name = last_name(item.value)
+        if any(last_name(node.value) == name and ast.dump(node.slice) == ast.dump(item.slice) for node in self._picks):
+            return False
+        return name in self._emptied or any(
+            scope is not self.module or any(loop.lineno <= number <= (loop.end_lineno or 0) for loop in loops)
+            for number, scope in self._filled.get(name, ())
+            if getattr(scope.node, "name", "") != "__init__"
+        )
+
+    @cached_property
+    def _picks(self) -> list[ast.Subscript]:
+        """All subscripts of the file with a constant index or key."""
+        nodes = [node for node in ast.walk(self._tree) if isinstance(node, ast.Subscript)]
+        return [node for node in nodes if isinstance(node.slice, ast.Constant)]
+
+    @cached_property
+    def _emptied(self) -> frozenset[str]:
+        """The names of containers from which the file removes items."""
+        calls = [node.func for node in ast.walk(self._tree) if isinstance(node, ast.Call)]
+        taken = [call.value for call in calls if isinstance(call, ast.Attribute) and call.attr in _REMOVING]
+        items = [node for node in ast.walk(self._tree) if isinstance(node, ast.Subscript)]
+        taken += [item.value for item in items if isinstance(item.ctx, ast.Del)]
+        return frozenset(map(last_name, taken)) - {""}
+
+    @cached_property
+    def _filled(self) -> dict[str, list[tuple[int, Scope]]]:
+        """Name of a container -> lines and scopes of the statements that set an item of it by a variable key."""
+        found: dict[str, list[tuple[int, Scope]]] = {}
+        for statement, scope, _ in self._statements:
+            for target in getattr(statement, "targets", ()):
+                if isinstance(target, ast.Subscript) and not isinstance(target.slice, ast.Constant):
+                    found.setdefault(last_name(target.value), []).append((statement.lineno, scope))
+        return found
 
     def _picks_by_number(self, expression: str, around: ast.AST) -> bool:
         """Return whether a loop or function uses an expression's items, indexing their containers only by constants."""
@@ -181,6 +225,16 @@ class Scopes:
         wanted = normal(expression)
         found = (node for node in self._expressions(line) if ast.unparse(node) == wanted)
         return any(is_bound or not isinstance(getattr(node, "ctx", None), ast.Store | ast.Del) for node in found)
+
+    def may_be_none(self, expression: str) -> bool:
+        """Return whether the file sets a variable or an attribute of that name, or an item of it, to None."""
+        items = items_in(expression)
+        name = last_name(items[0].value) if items else expression.rpartition(".")[2]
+        return any(
+            last_name(target) == name and (_holds_none(value) if items else _is_none(value))
+            for statement, _, _ in self._statements
+            for target, value in _assigned(statement)
+        )
 
     def is_bound_once(self, name: str, line: int) -> bool:
         """Return whether a variable visible on a line is bound exactly once."""
@@ -223,7 +277,7 @@ class Scopes:
 
         `self` is assumed to be the same object in all methods of a class.
         """
-        if line == other or has_index(expression):
+        if line == other or items_in(expression):
             return self.is_right(expression, other) and (line == other or self._is_same(expression, line, other))
         return self._is_same(expression, line, other)
 
@@ -285,6 +339,37 @@ def scopes_of(source: str) -> Scopes | None:
 
 def _targets(loop: ast.For | ast.AsyncFor) -> frozenset[str]:
     return frozenset(node.id for node in ast.walk(loop.target) if isinstance(node, ast.Name))
+
+
+def _assigned(statement: ast.stmt) -> Iterator[tuple[ast.expr, ast.expr]]:
+    """Yield the targets of a statement, each with what it is set to; parameters with their defaults."""
+    match statement:
+        case ast.Assign(targets=targets, value=value):
+            yield from ((target, value) for target in targets)
+        case ast.AnnAssign(target=target, value=ast.expr() as value):
+            yield target, value
+        case ast.FunctionDef(args=args) | ast.AsyncFunctionDef(args=args):
+            by_position = [*args.posonlyargs, *args.args]
+            given = [*zip(reversed(by_position), reversed(args.defaults), strict=False)]
+            given += [(name, value) for name, value in zip(args.kwonlyargs, args.kw_defaults, strict=True) if value]
+            yield from ((ast.Name(parameter.arg), value) for parameter, value in given)
+
+
+def _is_none(value: ast.expr) -> bool:
+    return isinstance(value, ast.Constant) and value.value is None
+
+
+def _holds_none(value: ast.expr) -> bool:
+    """Return whether an expression makes a container of which an item is None: `[None] * 2`."""
+    match value:
+        case ast.BinOp(left=ast.List() as items, op=ast.Mult()):
+            return _holds_none(items)
+        case ast.List(elts=items) | ast.Tuple(elts=items) | ast.Dict(values=items):
+            return any(map(_is_none, items))
+        case ast.ListComp(elt=item) | ast.DictComp(value=item):
+            return _is_none(item)
+        case _:
+            return False
 
 
 def _bodies(statement: ast.stmt) -> Iterator[list[ast.stmt]]:

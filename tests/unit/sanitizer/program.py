@@ -70,7 +70,7 @@ class Text:
     """Call sites in a text: a site number is a line, counted from 1, unless `at_line` maps it to another.
 
     `columns` has the columns of lines, `spans` the first and last columns of places, `callers` the lines that
-    call a line.
+    call a line, and `functions` the functions of sites that are in another function.
     """
 
     path = "program.py"
@@ -83,6 +83,7 @@ class Text:
         self.ignored_sites = {}
         self.stacks = stacks or {}
         self.at_line = {}
+        self.functions = {}
         self.columns = {}
         self.spans = {}
 
@@ -96,7 +97,9 @@ class Text:
         return SourceLine(self.path, number, self.columns.get(number, 0), function or "<module>", self.scopes)
 
     def lines_of(self, site):
-        return tuple(self.line(number) for number in (self.at_line.get(site, site), *self.callers.get(site, ())))
+        own = self.line(self.at_line.get(site, site))
+        own = own._replace(function=self.functions.get(site, own.function))
+        return (own, *map(self.line, self.callers.get(site, ())))
 
     def place(self, site):
         source = self.lines[site - 1] if 0 < site <= len(self.lines) else ""

@@ -81,6 +81,12 @@ def test_a_name_that_is_not_bound_yet_is_missing(spelling):
     assert found.missing == {"<stream>": "stream `side` (cuda:0)", "<event>": "`done`"}
 
 
+def test_a_wait_for_an_event_that_may_be_none_is_guarded(names):
+    spelling = Spelling(names, Text("done = None\nside = make()\ndone = record()\nuse(done)\n"))
+    found = spelling.spell((StreamCode(2), ".wait_event(", EventCode(3), ")"), spelling._sites.line(4))
+    assert found.statement == "if done is not None: side.wait_event(done)"
+
+
 def test_missing_names_are_distinguished(spelling, names):
     names.streams |= {4: StreamInfo(0, 8, 0), 5: StreamInfo(1, 9, 0)}
     found = spelling.spell((StreamCode(4), " ", StreamCode(5), " ", StreamCode(4)), spelling._sites.line(10))
@@ -224,3 +230,36 @@ def test_a_librarys_own_stream_is_current_at_its_line(names, sites, spelling):
     names.given.clear()
     line = SourceLine.of_library(Frame("library.py", 9, is_user=False))
     assert spelling.spell((StreamCode(2, is_current=True),), line).code == "torch.cuda.current_stream()"
+
+
+SEVERAL_LINES = textwrap.dedent("""\
+    import torch
+    hooks = [
+        lambda x: x.sum(),
+        start(),
+    ]
+    for hook in hooks:
+        hook(x)
+""")
+
+
+def test_words_name_the_first_or_the_last_line_of_a_statement(names):
+    spelling = Spelling(names, Text(SEVERAL_LINES))
+    assert spelling.target(EditKind.INSERT_BEFORE, 4, (), 0).shown_line(EditKind.INSERT_BEFORE) == 2
+    assert spelling.target(EditKind.INSERT_AFTER, 4, (), 0).shown_line(EditKind.INSERT_AFTER) == 5
+    assert spelling.target(EditKind.ADD_ARGUMENT, 4, (), 0).shown_line(EditKind.ADD_ARGUMENT) == 4
+
+
+@pytest.mark.parametrize("kind", [EditKind.INSERT_BEFORE, EditKind.INSERT_AFTER])
+def test_what_belongs_beside_a_lambda_goes_to_the_line_that_calls_it(names, kind):
+    sites = Text(SEVERAL_LINES, callers={3: (7,)})
+    sites.functions[3] = "<lambda>"
+    assert target(Spelling(names, sites), kind, 3, StreamCode(1)) == (7, True)
+    sites.callers[3] = ()  # another thread calls it
+    assert target(Spelling(names, sites), kind, 3, StreamCode(1)) == (3, False)
+
+
+def test_what_belongs_beside_a_lambda_that_its_own_statement_calls_stays_there(names):
+    sites = Text("import torch\nmeasure(lambda: x.sum())\n", callers={5: (2,)})
+    sites.at_line[5], sites.functions[5] = 2, "<lambda>"
+    assert target(Spelling(names, sites), EditKind.INSERT_BEFORE, 5, StreamCode(1)) == (2, True)

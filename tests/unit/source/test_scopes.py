@@ -189,6 +189,50 @@ def test_items_that_a_loop_selects_by_constant_index_stay_the_same():
 
 
 @pytest.mark.parametrize(
+    ("text", "is_right"),
+    [
+        ("", True),
+        ("streams['b'] = make()", True),
+        ("for key in keys: streams[key] = make()", True),
+        ("class A:\n    def __init__(self): self.streams[key] = make()", True),
+        ("def fill(key): streams[key] = make()", False),
+        ("streams.pop(key)", False),
+        ("del self.streams[key]", False),
+        ("del streams[key]\nuse(streams['a'])", True),
+    ],
+)
+def test_an_item_is_right_only_where_its_container_keeps_it(text, is_right):
+    source = f"streams = make()\nfor x in xs:\n    use(x)\n{text}\n"
+    assert scopes_in(source).is_right("streams['a']", 3) is is_right
+
+
+def test_a_loop_that_fills_a_container_does_not_have_its_items_from_the_beginning():
+    assert not scopes_in("streams = {}\nfor x in xs:\n    use(x)\n    streams[x] = make()\n").is_right(
+        "streams['a']", 3
+    )
+
+
+@pytest.mark.parametrize(
+    ("text", "expression", "may_be_none"),
+    [
+        ("done = None", "done", True),
+        ("done = start()", "done", False),
+        ("self.done: Event | None = None", "slot.done", True),
+        ("self.other = None", "slot.done", False),
+        ("events = [None] * 2", "events[0]", True),
+        ("self.events = {key: None for key in keys}", "self.events[key]", True),
+        ("events = None", "events[0]", False),
+        ("events = [make(), make()]", "events[0]", False),
+        ("def use(x, done=None): x()", "done", True),
+        ("def use(x, *, done=None): x()", "done", True),
+        ("def use(done, x=None): x()", "done", False),
+    ],
+)
+def test_what_is_set_to_none_somewhere_may_be_none(text, expression, may_be_none):
+    assert scopes_in(text).may_be_none(expression) is may_be_none
+
+
+@pytest.mark.parametrize(
     ("text", "kind"),
     [
         ("self.works = {}", "dict"), ("self.works: dict = defaultdict(list)", "dict"),
