@@ -34,7 +34,7 @@ class Bindings:
     def __init__(self, tree: ast.Module, source: str) -> None:
         self._tree = tree
         self._source = source
-        self._by_line: dict[int, list[ast.AST]] = {}  # what binds names in the statements that are at a line
+        self._of_part: dict[ast.AST, tuple[list[ast.AST], list[ast.AST]]] = {}  # see `_at`, of one statement
 
     @cached_property
     def scopes(self) -> Scopes:
@@ -43,13 +43,26 @@ class Bindings:
 
     def target(self, line: int, column: int) -> str:
         """Return the target of what is made at a position; "" where nothing is bound."""
-        if line not in self._by_line:
-            self._by_line[line] = [node for part in _at(self._tree, line) for node in walk(part) if _binds(node)]
-        return target_in(self._by_line[line], line, column)
+        binding, _ = self._at(line)
+        return target_in(binding, line, column)
 
     def is_handed_over(self, line: int, column: int) -> bool:
         """Return whether what is made at a position goes into a call, or is made by a lambda."""
-        return handed_over_in((node for part in _at(self._tree, line) for node in walk(part)), line, column)
+        _, calls = self._at(line)
+        return handed_over_in(calls, line, column)
+
+    def _at(self, line: int) -> tuple[list[ast.AST], list[ast.AST]]:
+        """Return the nodes that bind names, and the calls and lambdas, of the statements at a line."""
+        binding: list[ast.AST] = []
+        calls: list[ast.AST] = []
+        for part in _at(self._tree, line):
+            if part not in self._of_part:
+                nodes = walk(part)
+                of_calls: list[ast.AST] = [node for node in nodes if isinstance(node, ast.Call | ast.Lambda)]
+                self._of_part[part] = list(filter(_binds, nodes)), of_calls
+            binding += self._of_part[part][0]
+            calls += self._of_part[part][1]
+        return binding, calls
 
 
 class SourceFile:
