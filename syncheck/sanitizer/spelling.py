@@ -40,7 +40,7 @@ class Target:
     may_be_none: bool = False
 
     def shown_line(self, kind: EditKind) -> int:
-        """Return the line to show: for an insertion before or after a statement of several lines, its first or last one."""
+        """Return the line to show: the first or last one of the statement for an insertion before or after it."""
         statement = self.line.scopes.statement(self.line.number) if self.line.scopes is not None else None
         if statement is None or self.is_split:
             return self.line.number

@@ -342,7 +342,7 @@ def _targets(loop: ast.For | ast.AsyncFor) -> frozenset[str]:
 
 
 def _assigned(statement: ast.stmt) -> Iterator[tuple[ast.expr, ast.expr]]:
-    """Yield the targets of a statement, each with what it is set to; parameters with their defaults."""
+    """Yield the targets of a statement with their values, and parameters with their defaults."""
     match statement:
         case ast.Assign(targets=targets, value=value):
             yield from ((target, value) for target in targets)
@@ -353,6 +353,8 @@ def _assigned(statement: ast.stmt) -> Iterator[tuple[ast.expr, ast.expr]]:
             given = [*zip(reversed(by_position), reversed(args.defaults), strict=False)]
             given += [(name, value) for name, value in zip(args.kwonlyargs, args.kw_defaults, strict=True) if value]
             yield from ((ast.Name(parameter.arg), value) for parameter, value in given)
+        case _:
+            pass
 
 
 def _is_none(value: ast.expr) -> bool:
@@ -360,7 +362,7 @@ def _is_none(value: ast.expr) -> bool:
 
 
 def _holds_none(value: ast.expr) -> bool:
-    """Return whether an expression makes a container of which an item is None: `[None] * 2`."""
+    """Return whether an expression creates a container with an item that is None, such as `[None] * 2`."""
     match value:
         case ast.BinOp(left=ast.List() as items, op=ast.Mult()):
             return _holds_none(items)
