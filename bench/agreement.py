@@ -1,6 +1,6 @@
-"""Counts what random programs show: how many have a race, and how many races a schedule shows.
+"""Counts how many random programs have races, and how many of the races a schedule demonstrates.
 
-Run it as `python bench/agreement.py --programs 2000`: the programs are those of `make agree`, by their seeds.
+Run it as `python bench/agreement.py --programs 2000`. The programs are those of `make agree` with the same seeds.
 """
 
 import argparse
@@ -22,17 +22,17 @@ KINDS = {"graphs": p.Capture, "threads": p.Thread, "collectives": p.Collective}
 
 
 def count(seed: int) -> Counter[str]:
-    """Check one program; return what it adds to the table."""
+    """Check one program and return its contribution to the table."""
     warnings.simplefilter("ignore", FutureWarning)
     program = draw(random.Random(seed))
-    counts = Counter({"programs": 1, f"programs of {program.n_devices} device(s)": 1})
+    counts = Counter({"programs": 1, f"programs with {program.n_devices} device(s)": 1})
     counts.update(f"programs with {name}" for name, kind in KINDS.items() if _has(program, kind))
     try:
         outcomes = check(program)
     except AssertionError as error:
-        print(f"seed {seed} does not agree: {error}")
-        return counts + Counter({"programs that do not agree": 1})
-    counts["programs with findings" if outcomes else "programs without a finding"] += 1
+        print(f"seed {seed} disagrees: {error}")
+        return counts + Counter({"programs that disagree": 1})
+    counts["programs with findings" if outcomes else "programs without findings"] += 1
     counts["findings"] += outcomes.total()
     return counts + Counter({f"findings: {outcome}": number for outcome, number in outcomes.items()})
 

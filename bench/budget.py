@@ -1,7 +1,7 @@
-"""What a budget costs and finds: steps bare, checked, and within a budget, by turns in one process; prints JSON.
+"""Cost and benefit of a budget: alternates bare, checked and budgeted steps in one process and prints JSON.
 
-Run it as `python bench/budget.py` on a GPU: it takes about 75 seconds. `--backend sim --small --seconds 1` tries it
-without one; its ratios then say nothing, as simulated GPUs are compared with the CPU.
+Run it as `python bench/budget.py` on a GPU; it takes about 75 seconds. `--backend sim --small --seconds 1` tests it
+without a GPU. Its ratios are then meaningless because simulated GPUs are compared with the CPU.
 """
 
 import argparse
@@ -23,7 +23,7 @@ Request = Callable[[], AbstractContextManager[None]]
 
 
 def inference(device: str, *, is_small: bool) -> Step:
-    """Return a request to a transformer of 12 layers, batch 1, length 128."""
+    """Return a function that sends one request of batch 1 and length 128 to a 12-layer transformer."""
     width, layers = (64, 2) if is_small else (768, 12)
     model = nn.Sequential(*[Block(width, width // 64) for _ in range(layers)]).to(device).eval()
     x = torch.randn(1, 128, width).to(device)
@@ -36,7 +36,7 @@ def inference(device: str, *, is_small: bool) -> Step:
 
 
 def training(name: str, device: str, *, is_small: bool) -> Step:
-    """Return a training step."""
+    """Return a training step of a workload."""
     if name == "mlp":
         return mlp(device)
     return transformer(64, 2, 16, 2, device) if is_small else transformer(768, 8, 512, 12, device)
@@ -49,8 +49,8 @@ class Bench:
     """Measures one workload.
 
     Args:
-        name: of the workload.
-        options: of the command line.
+        name: name of the workload.
+        options: parsed command line.
     """
 
     def __init__(self, name: str, options: argparse.Namespace) -> None:
@@ -64,7 +64,7 @@ class Bench:
 
     @contextmanager
     def variant(self, name: str) -> Iterator[tuple[str, Request, Watch | None]]:
-        """Enter a variant; yield the device of its tensors, what marks a request, and what watches."""
+        """Enter a variant. Yield the device of its tensors, the context of a request, and the watch, if any."""
         backend = self.options.backend
         if name == "checked":
             with syncheck.check(backend=backend):
@@ -76,7 +76,7 @@ class Bench:
             yield "cuda" if backend == "cuda" else "cpu", nullcontext, None
 
     def measure(self, name: str, seconds: float) -> dict[str, float]:
-        """Return milliseconds of a step in a variant, and what it says of itself."""
+        """Return the milliseconds per step of a variant, and the watch's own statistics."""
         torch.manual_seed(0)
         with self.variant(name) as (device, request, watch):
             step = self.make(device)
@@ -90,7 +90,7 @@ class Bench:
                     with request():
                         step()
                 steps += 5
-                synchronize(device)  # the GPU is not to be behind at the end: as often in each variant
+                synchronize(device)  # drain the GPU, equally often in each variant
             spent = time.perf_counter() - began
             found = {"ms": spent / steps * 1000, "steps": steps}
             if watch is not None:
@@ -99,12 +99,12 @@ class Bench:
                     "windows": share.windows,
                     "checked steps": share.checked / max(1, share.units),
                     "checked time": share.checked_seconds / max(1e-9, share.seconds),
-                    "said cost": share.cost / max(1e-9, share.seconds - share.cost),
+                    "reported cost": share.cost / max(1e-9, share.seconds - share.cost),
                 }
             return found
 
     def steps_until_found(self, most: int) -> int | None:
-        """Return after how many steps a race is found that is in each; None if it is not found."""
+        """Return how many steps it takes to find a race that occurs in each step, or None if it is not found."""
         with self.variant("budget") as (device, request, watch):
             step, side = self.make(device), torch.cuda.Stream()
             for number in range(1, most + 1):
@@ -119,7 +119,7 @@ class Bench:
         return None
 
     def run(self) -> dict[str, object]:
-        """Return what was measured: bare before and after the others, as a GPU's clock changes."""
+        """Return the measurements. The bare steps run before and after the others, because GPU clocks drift."""
         seconds = self.options.seconds
         before = self.measure("bare", seconds / 4)
         checked = self.measure("checked", seconds / 8)
@@ -145,8 +145,8 @@ def main() -> None:
     parser = argparse.ArgumentParser()
     parser.add_argument("--backend", choices=("cuda", "sim"), default="cuda")
     parser.add_argument("--budget", type=float, default=0.05)
-    parser.add_argument("--seconds", type=float, default=20.0, help="of each workload")
-    parser.add_argument("--small", action="store_true", help="small models, to try it without a GPU")
+    parser.add_argument("--seconds", type=float, default=20.0, help="seconds per workload")
+    parser.add_argument("--small", action="store_true", help="use small models, to test without a GPU")
     parser.add_argument("workloads", nargs="*", default=WORKLOADS)
     options = parser.parse_args()
     gpu = torch.cuda.get_device_name(0) if options.backend == "cuda" else "simulated"

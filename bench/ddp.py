@@ -1,7 +1,7 @@
-"""What checking costs a training step of DistributedDataParallel, against the same step unchecked.
+"""Cost of checking a DistributedDataParallel training step, compared with the same step unchecked.
 
-Run it as `python bench/ddp.py`: two ranks with NCCL where there are two GPUs, one rank where there is one, and else two
-ranks on the CPU with gloo against simulated GPUs. All variants take turns.
+Run it as `python bench/ddp.py`. It uses two ranks with NCCL on two GPUs, or one rank on one GPU. Without a GPU, it
+compares two ranks on simulated GPUs with two on the CPU with gloo. All variants take turns.
 """
 
 import argparse
@@ -23,7 +23,7 @@ SYNCHECK = [sys.executable, "-m", "syncheck", "run", "--output-format", "json"]
 
 
 def worker(output: Path) -> None:
-    """Train, and write the median seconds of a step."""
+    """Train, and write the median time of a step in seconds."""
     has_gpu = torch.cuda.is_available()
     dist.init_process_group("nccl" if has_gpu else "gloo")
     rank = dist.get_rank()

@@ -1,4 +1,4 @@
-"""Statements that order work, and sources without one of them."""
+"""Finds statements that order work, and deletes them from sources one at a time."""
 
 import ast
 from collections.abc import Iterator
@@ -10,11 +10,11 @@ CALLS = frozenset("wait_stream wait_event wait synchronize record_stream record"
 
 @dataclass(frozen=True)
 class Deletion:
-    """A statement that is deleted.
+    """A statement to delete.
 
     Attributes:
-        columns: where it begins in its first line, and ends in its last one, in bytes, as `ast` counts.
-        call: the last name of what it calls.
+        columns: its start in its first line and its end in its last line, in bytes, as counted by `ast`.
+        call: the last component of the called name.
     """
 
     line: int
@@ -25,7 +25,7 @@ class Deletion:
 
 
 def deletions(source: str) -> list[Deletion]:
-    """Return the statements that are nothing but a call that orders something, of a method or of a function."""
+    """Return the statements that consist only of a call of an ordering method or function."""
     return sorted(_calls(ast.parse(source), source), key=lambda each: (each.line, each.columns))
 
 
@@ -47,7 +47,7 @@ def _last_name(called: ast.expr) -> str:
 
 
 def without(source: str, deletion: Deletion) -> str:
-    """Return a source in which `pass` stands for a statement, and all lines keep their numbers."""
+    """Return a source with a statement replaced by `pass`. All lines keep their numbers."""
     lines = source.split("\n")
     before = lines[deletion.line - 1].encode()[: deletion.columns[0]].decode()
     after = lines[deletion.end - 1].encode()[deletion.columns[1] :].decode()
@@ -56,7 +56,7 @@ def without(source: str, deletion: Deletion) -> str:
 
 
 def marked(source: str, found: list[Deletion], folder: Path) -> str:
-    """Return a source in which each statement that is run leaves an empty file in a folder: its index in `found`."""
+    """Return a source in which each statement, when run, creates an empty file named by its index in `found`."""
     lines = source.split("\n")
     for index, deletion in reversed([*enumerate(found)]):
         line = lines[deletion.line - 1].encode()

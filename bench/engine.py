@@ -1,4 +1,4 @@
-"""Speed and memory of the happens-before engine: launches a second, cost by streams, growth over a long run."""
+"""Speed and memory of the happens-before engine: launches per second by number of streams, growth over a long run."""
 
 import resource
 import sys
@@ -11,7 +11,7 @@ TENSORS = 256
 
 
 def build(streams: int) -> tuple[Engine, list[int], list[list[tuple[int, int, bool]]]]:
-    """Make an engine with tensors for each stream and the launches that go round over them."""
+    """Return an engine with tensors for each stream, its streams, and the accesses of the launches to repeat."""
     engine = Engine()
     ids = [engine.add_stream(0, is_legacy=index == 0) for index in range(streams)]
     whole = engine.add_view(dense(0, 4096))
@@ -27,7 +27,7 @@ def build(streams: int) -> tuple[Engine, list[int], list[list[tuple[int, int, bo
 
 
 def measure(streams: int, launches: int, *, exchange: int = 32) -> float:
-    """Return launches a second: three accesses each; every `exchange` launches two streams are joined."""
+    """Return launches per second with three accesses each. Every `exchange` launches, two streams are joined."""
     engine, ids, rounds = build(streams)
     launch, record, wait = engine.launch, engine.record, engine.wait
     start = time.perf_counter()
@@ -47,10 +47,12 @@ def peak_kib() -> int:
 def main() -> None:
     launches = int(sys.argv[1]) if len(sys.argv) > 1 else 5_000_000
     for streams in (2, 4, 8, 16, 32, 64):
-        print(f"{streams:3} streams: {max(measure(streams, 200_000) for _ in range(3)):>10,.0f} launches a second")
+        print(f"{streams:3} streams: {max(measure(streams, 200_000) for _ in range(3)):>10,.0f} launches per second")
     before = peak_kib()
     rate = measure(4, launches)
-    print(f"{launches:,} launches on {TENSORS} tensors: {rate:,.0f} a second, memory grew {peak_kib() - before} KiB")
+    print(
+        f"{launches:,} launches on {TENSORS} tensors: {rate:,.0f} per second, memory grew by {peak_kib() - before} KiB"
+    )
 
 
 if __name__ == "__main__":

@@ -14,7 +14,7 @@ import torch
 import torch._dynamo  # every dispatch mode imports it
 
 import syncheck.run.backends
-import syncheck.sim.backend  # noqa: F401  imported here, once, and not in every child
+import syncheck.sim.backend  # noqa: F401  imported once here instead of in every child
 from syncheck.commands import run as commands
 from syncheck.commands.reruns import Reruns
 from syncheck.config.options import Options
@@ -29,18 +29,18 @@ from syncheck.witness.schedule import Pair, Schedule
 
 @dataclass(slots=True)
 class ForkedReruns(Reruns):
-    """Runs a program again, each time in a forked process.
+    """Runs a program repeatedly, each time in a forked process.
 
     Attributes:
-        findings: those of the latest run.
+        findings: the findings of the latest run.
     """
 
     findings: tuple[Finding, ...] = ()
 
     def run(self, schedule: Schedule | None, pairs: tuple[Pair, ...] = ()) -> Rerun:
-        """Run the program, by a schedule if there is one."""
+        """Run the program, optionally under a schedule."""
         sys.stdout.flush()
-        folder = Path(tempfile.mkdtemp(prefix="syncheck-"))  # no object that a child would delete with the folder
+        folder = Path(tempfile.mkdtemp(prefix="syncheck-"))  # a child would delete a TemporaryDirectory
         try:
             child = os.fork()
             if child == 0:
@@ -77,7 +77,7 @@ class ForkedReruns(Reruns):
                 return 0
 
             status = commands.run(self.prepared.program, options, keep)
-        except BaseException:  # noqa: BLE001  whatever it is, the child must not return
+        except BaseException:  # noqa: BLE001  the child must never return
             sys.excepthook(*sys.exc_info())
         finally:
             for stream in (sys.stdout, sys.stderr):
@@ -98,7 +98,7 @@ def _wait(child: int, deadline: float) -> int | None:
 
 
 def reruns_of(path: Path, devices: int = 2, limit: float = 60.0) -> ForkedReruns:
-    """Return what runs a script again."""
+    """Return an object that runs a script repeatedly."""
     torch.set_num_threads(1)
     program = launcher.Program(str(path), (), False)
     return ForkedReruns(launcher.load(program), Options(backend="sim", devices=devices, proof_limit=limit))

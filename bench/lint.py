@@ -1,7 +1,7 @@
-"""What linting costs beside other linters, in one run: ruff, TorchFix, Fixit, syncheck cold and warm.
+"""Time and memory of linting, compared with other linters: ruff, TorchFix, Fixit, syncheck cold and warm.
 
-Run it as `python bench/lint.py [FOLDER...]`; the default is the installed torch package, and torch.distributed for the
-slow ones. A linter that is not installed is left out: `pip install ruff torchfix fixit`.
+Run it as `python bench/lint.py [FOLDER...]`. By default it lints the installed torch package, and for the slow linters
+torch.distributed. Linters that are not installed are skipped: `pip install ruff torchfix fixit`.
 """
 
 import importlib.util
@@ -13,7 +13,7 @@ import tempfile
 import time
 from pathlib import Path
 
-SYNCHECK = str(Path(sys.executable).with_name("syncheck"))  # not -m: the folder may hold a types.py
+SYNCHECK = str(Path(sys.executable).with_name("syncheck"))  # not -m: the folder may contain a types.py
 LINTERS = {
     "ruff": ["ruff", "check", "--isolated", "--no-cache", "--quiet", "--exit-zero", "."],
     "syncheck, cold": [SYNCHECK, "lint", "--no-cache", "--statistics", "."],
@@ -25,7 +25,7 @@ SLOW = {"TorchFix", "Fixit"}
 
 
 def measure(command: list[str], folder: Path) -> tuple[float, float]:
-    """Return the seconds that a command takes in a folder, and its greatest size in MiB."""
+    """Return the time in seconds and the peak memory in MiB of a command run in a folder."""
     began = time.perf_counter()
     process = subprocess.Popen(command, cwd=folder, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
     _, _, usage = os.wait4(process.pid, 0)
@@ -33,7 +33,7 @@ def measure(command: list[str], folder: Path) -> tuple[float, float]:
 
 
 def bench(folder: Path, *, with_slow: bool) -> None:
-    """Print the table for one folder, copied to a place of its own so that no settings apply."""
+    """Print the table for one folder, copied to a temporary one so that no settings apply."""
     with tempfile.TemporaryDirectory() as temporary:
         copy = Path(temporary) / folder.name
         shutil.copytree(folder, copy, ignore=shutil.ignore_patterns("*.so*", "*.a", "include", "bin", "__pycache__"))
@@ -41,7 +41,7 @@ def bench(folder: Path, *, with_slow: bool) -> None:
         lines = sum(path.read_bytes().count(b"\n") for path in files)
         print(f"\n{folder.name}: {len(files):,} files, {lines:,} lines")
         print(
-            "| linter | time, in times ruff's | lines a second, in times ruff's | MiB at most |\n"
+            "| linter | time relative to ruff | lines per second relative to ruff | peak MiB |\n"
             "| --- | --- | --- | --- |"
         )
         base = 0.0
@@ -49,7 +49,7 @@ def bench(folder: Path, *, with_slow: bool) -> None:
             if shutil.which(command[0]) is None or (name in SLOW and not with_slow):
                 continue
             runs = [measure(command, copy) for _ in range(1 if name in SLOW else 4)]
-            seconds, size = min(runs[1:] or runs)  # the first one warms the disk, and syncheck's cache
+            seconds, size = min(runs[1:] or runs)  # the first run warms the disk cache and syncheck's cache
             base = base or seconds
             print(f"| {name} | {seconds / base:.1f} | {base / seconds:.3f} | {size:.0f} |", flush=True)
 

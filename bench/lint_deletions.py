@@ -1,14 +1,15 @@
 """How many synchronizations the linter misses when they are deleted from public code, one at a time.
 
-Run it as `python -m bench.lint_deletions FOLDER`. FOLDER has checkouts, each in `<owner>+<name>`. Nothing is fetched.
+Run it as `python -m bench.lint_deletions FOLDER`. FOLDER has checkouts named `<owner>+<name>`. Nothing is downloaded.
 
-Deleted are statements that only wait or record, of files that use streams, events, pinned copies or asynchronous
-collectives. A deletion counts as reported if the linter then has an error or a warning that it has not of the file as
-it is. Many deletions do no harm: the sync was for a clock, made twice, or other code orders the same. So the share that
-is reported says little by itself; it is for comparing two versions of the linter, and for drawing samples to read.
+It deletes statements that only wait or record, in files that use streams, events, pinned copies or asynchronous
+collectives. A deletion counts as reported if the linter then has an error or warning that it does not have for the
+original file. Many deletions are harmless: the synchronization was for a clock or redundant, or other code orders the
+same work. So the share reported says little by itself. It serves to compare two versions of the linter and to draw
+samples for review.
 
-Repositories are split in two halves by their names, so that what was mended for one can be measured on the other.
-Functions that are equal, as in copies of a library, count once.
+Repositories are split into two halves by name, so that fixes made for one half can be measured on the other. Identical
+functions, as in copies of a library, count once.
 """
 
 import argparse
@@ -32,11 +33,11 @@ from syncheck.rules.model import Severity
 _WORDS = re.compile(
     rb"\.(?:Stream|Event|stream|current_stream|synchronize)\(|async_op|isend|irecv|non_blocking|wait_stream|record_stream"
 )
-_NOT_OF_GPUS = frozenset(
+_NOT_FOR_GPUS = frozenset(
     "proc process processes popen p thread threads cond condition cv barrier barriers lock future futures fut manager "
     "threading asyncio ray stop shutdown cpu mps pool".split()
 )
-"""Last words of what is waited for that has nothing to do with a GPU."""
+"""Last words of receivers that have nothing to do with GPUs."""
 _PARTS = re.compile(r"[A-Za-z]+")
 New = list[tuple[str, int, str]]
 """Rule, line and message of findings."""
@@ -48,7 +49,7 @@ class Case:
 
     Attributes:
         repo: "owner+name".
-        path: of the file, in its repository.
+        path: path of the file in its repository.
     """
 
     repo: str
@@ -57,17 +58,17 @@ class Case:
 
     @property
     def half(self) -> str:
-        """Which half its repository is in."""
+        """The half that its repository belongs to."""
         return "AB"[hashlib.sha256(self.repo.encode()).digest()[0] & 1]
 
     @property
     def key(self) -> bytes:
-        """Where it comes in the order in which cases are chosen."""
+        """The sort key that determines the order in which cases are chosen."""
         return hashlib.sha256(f"{self.repo} {self.path} {self.deletion.line}".encode()).digest()
 
 
 def cases_of(folder: Path, repo: str) -> list[tuple[Case, str]]:
-    """Return the deletions of a repository, each with what is equal for copies of it."""
+    """Return the deletions of a repository, each with a hash that is equal for copies of the function."""
     found: list[tuple[Case, str]] = []
     for path in sorted((folder / repo).rglob("*.py")):
         if path.is_file() and not path.is_symlink():
@@ -88,21 +89,21 @@ def _in_file(path: Path) -> Iterator[tuple[Deletion, str]]:
         return
     functions = [node for node in ast.walk(tree) if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)]
     for deletion in deletions(source):
-        if _is_of_gpus(deletion):
+        if _is_for_gpus(deletion):
             around = [node for node in functions if node.lineno <= deletion.line <= (node.end_lineno or 0)]
             body: ast.AST = max(around, key=lambda node: node.lineno, default=tree)
             where = deletion.line - body.lineno if isinstance(body, ast.stmt) else deletion.line
             yield deletion, hashlib.sha256(f"{ast.dump(body)} {where}".encode()).hexdigest()
 
 
-def _is_of_gpus(deletion: Deletion) -> bool:
+def _is_for_gpus(deletion: Deletion) -> bool:
     receiver = deletion.text.partition("(")[0].rpartition(".")[0]
     words = [word.lower() for word in _PARTS.findall(receiver)]
-    return not words or words[-1] not in _NOT_OF_GPUS
+    return not words or words[-1] not in _NOT_FOR_GPUS
 
 
-def chosen(folder: Path, of_file: int, of_repo: int) -> list[Case]:
-    """Return the cases that are tried: of each call, at most some of a file and of a repository, by hash."""
+def choose_cases(folder: Path, of_file: int, of_repo: int) -> list[Case]:
+    """Return the cases to try: for each call at most some per file and per repository, chosen by hash."""
     repos = sorted(path.name for path in folder.iterdir() if "+" in path.name)
     with ProcessPoolExecutor() as pool:
         found = [each for every in pool.map(partial(cases_of, folder), repos) for each in every]
@@ -119,16 +120,16 @@ def chosen(folder: Path, of_file: int, of_repo: int) -> list[Case]:
     return kept
 
 
-def tried(folder: Path, cases: list[Case]) -> list[New]:
-    """Return what each of some deletions in one file makes the linter say."""
+def new_findings(folder: Path, cases: list[Case]) -> list[New]:
+    """Return the new findings that each deletion in one file causes."""
     path = folder / cases[0].repo / cases[0].path
     source = path.read_text(encoding="utf-8")
-    before = Counter((code, line) for code, line, _ in _said(path, source))
+    before = Counter((code, line) for code, line, _ in _serious_findings(path, source))
     found: list[New] = []
     for case in cases:
         left = before.copy()
         new: New = []
-        for code, line, message in _said(path, without(source, case.deletion)):
+        for code, line, message in _serious_findings(path, without(source, case.deletion)):
             if left[code, line]:
                 left[code, line] -= 1
             else:
@@ -137,27 +138,27 @@ def tried(folder: Path, cases: list[Case]) -> list[New]:
     return found
 
 
-def _said(path: Path, source: str) -> New:
+def _serious_findings(path: Path, source: str) -> New:
     findings = lint_data(os.fspath(path), source.encode()).findings
     heavy = [finding for finding in findings if finding.level is not Severity.ADVICE]
     return [(finding.rule.code, finding.place.frame.line, finding.message) for finding in heavy]
 
 
 def main() -> None:
-    """Print what was reported."""
+    """Print how many deletions were reported."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("folder", type=Path)
-    parser.add_argument("--of-file", type=int, default=2, help="deletions of one call in a file, at most")
-    parser.add_argument("--of-repo", type=int, default=6, help="deletions of one call in a repository, at most")
-    parser.add_argument("--half", choices="AB", help="only repositories of this half")
-    parser.add_argument("--list", type=Path, help="write what was tried into this file, one JSON object a line")
+    parser.add_argument("--of-file", type=int, default=2, help="maximum deletions of one call per file")
+    parser.add_argument("--of-repo", type=int, default=6, help="maximum deletions of one call per repository")
+    parser.add_argument("--half", choices="AB", help="use only repositories of this half")
+    parser.add_argument("--list", type=Path, help="write the cases to this file, one JSON object per line")
     args = parser.parse_args()
-    cases = [case for case in chosen(args.folder, args.of_file, args.of_repo) if args.half in {None, case.half}]
+    cases = [case for case in choose_cases(args.folder, args.of_file, args.of_repo) if args.half in {None, case.half}]
     by_file: dict[tuple[str, str], list[Case]] = defaultdict(list)
     for case in cases:
         by_file[case.repo, case.path].append(case)
     with ProcessPoolExecutor() as pool:
-        results = [new for each in pool.map(partial(tried, args.folder), by_file.values()) for new in each]
+        results = [new for each in pool.map(partial(new_findings, args.folder), by_file.values()) for new in each]
     table: dict[str, dict[str, list[int]]] = defaultdict(lambda: {"A": [0, 0], "B": [0, 0]})
     lines: list[str] = []
     for case, new in zip((case for each in by_file.values() for case in each), results, strict=True):

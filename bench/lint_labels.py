@@ -1,11 +1,11 @@
-"""How much of what was judged by hand in public repositories the linter finds, and what it says of correct code.
+"""How much of the hand-labeled code of public repositories the linter reports, both bugs and correct code.
 
-Run it as `python bench/lint_labels.py LABELS FOLDER`. LABELS is a file with one JSON object a line: `repo`, `commit`,
-`path`, `line`, `pattern`, `label` (`true_bug`, `likely_true`, `style`, `cannot_tell`, `correct`) and, of bugs, `reach`
-(`function`, `class_or_file`, `cross_file`: how much of the program shows the bug). FOLDER has the checkouts, each in
-`<owner>+<name>`, or in `<owner>+<name>@<version>` where the commit names one. Nothing is fetched.
+Run it as `python bench/lint_labels.py LABELS FOLDER`. LABELS is a file with one JSON object per line: `repo`, `commit`,
+`path`, `line`, `pattern`, `label` (`true_bug`, `likely_true`, `style`, `cannot_tell`, `correct`) and for bugs `reach`
+(`function`, `class_or_file`, `cross_file`: how much of the program shows the bug). FOLDER has the checkouts, each named
+`<owner>+<name>`, or `<owner>+<name>@<version>` if the commit names a version. Nothing is downloaded.
 
-Labels are split in two halves by their files, so that what was done to find one half can be measured on the other.
+Labels are split into two halves by file, so that improvements made for one half can be measured on the other.
 """
 
 import argparse
@@ -21,7 +21,7 @@ from syncheck.lint.engine import lint_data
 from syncheck.rules.model import Severity
 
 NEAR = 6
-"""Lines between a label and a finding about it, at most."""
+"""Maximum distance in lines between a label and a finding about it."""
 FAMILIES = {
     "missing-wait-stream": ("SYN1", "SYN2", "SYN406"),
     "missing-record-stream": ("SYN1", "SYN2"),
@@ -32,12 +32,12 @@ FAMILIES = {
     "event-timing": ("SYN702", "SYN603"),
     "elapsed-time": ("SYN40",),
 }
-"""Pattern of a label, or its beginning -> the rules that say it."""
+"""Pattern of a label, or a prefix of it -> codes, or prefixes of codes, of the rules that report it."""
 
 
 @dataclass(frozen=True)
 class Site:
-    """A place that was judged."""
+    """A labeled location."""
 
     repo: str
     commit: str
@@ -49,23 +49,23 @@ class Site:
 
     @property
     def half(self) -> str:
-        """Which half it is in."""
+        """The half that it belongs to."""
         digest = hashlib.sha256(f"{self.repo} {self.path}".encode()).digest()
         return "AB"[digest[0] & 1]
 
     @property
     def kind(self) -> str:
-        """Its row in the table."""
+        """The row in the table that it belongs to."""
         return f"{self.label} ({self.reach})" if self.reach else self.label
 
     def file(self, folder: Path) -> Path:
-        """Return where its file lies."""
+        """Return the path of its file."""
         name = self.repo.replace("/", "+")
         versioned = folder / f"{name}@{self.commit.rpartition(' ')[2]}"
         return (versioned if versioned.is_dir() else folder / name) / self.path
 
-    def is_said_by(self, finding: Finding) -> bool:
-        """Return whether a finding is about it: for a bug, also of a rule that says this bug."""
+    def is_reported_by(self, finding: Finding) -> bool:
+        """Return whether a finding is about this site. For a bug, the finding's rule must also match the pattern."""
         places = (finding.place, *finding.related)
         near = any(place.frame.line - NEAR <= self.line <= place.frame.end_line + NEAR for place in places)
         if not near or finding.level is Severity.ADVICE:
@@ -76,7 +76,7 @@ class Site:
 
 
 def read(path: Path) -> list[Site]:
-    """Return the judged sites of a file."""
+    """Return the labeled sites in a file."""
     rows = [json.loads(line) for line in path.read_text().splitlines() if line.strip()]
     names = ("repo", "commit", "path", "line", "pattern", "label")
     return [Site(*(row[name] for name in names), reach=row.get("reach", "")) for row in rows]
@@ -88,11 +88,11 @@ def findings_of(path: Path) -> tuple[Finding, ...]:
 
 
 def main() -> None:
-    """Print what was found."""
+    """Print how many sites were reported."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("labels", type=Path)
     parser.add_argument("folder", type=Path)
-    parser.add_argument("--show", action="store_true", help="one line for each site")
+    parser.add_argument("--show", action="store_true", help="print one line per site")
     parser.add_argument("--half", choices="AB", help="show only the sites of this half")
     args = parser.parse_args()
     sites = read(args.labels)
@@ -103,12 +103,12 @@ def main() -> None:
         found = dict(zip(present, pool.map(findings_of, present), strict=True))
     table: dict[str, dict[str, list[int]]] = defaultdict(lambda: {"A": [0, 0], "B": [0, 0]})
     for site in sites:
-        said = [finding for finding in found.get(site.file(args.folder), ()) if site.is_said_by(finding)]
+        reports = [finding for finding in found.get(site.file(args.folder), ()) if site.is_reported_by(finding)]
         counts = table[site.kind][site.half]
-        counts[0] += bool(said)
+        counts[0] += bool(reports)
         counts[1] += 1
         if args.show and args.half in {None, site.half}:
-            codes = ", ".join(f"{finding.rule.code}:{finding.place.frame.line}" for finding in said)
+            codes = ", ".join(f"{finding.rule.code}:{finding.place.frame.line}" for finding in reports)
             print(f"{site.half} {site.kind:28} {codes or '-':24} {site.repo} {site.path}:{site.line} {site.pattern}")
     print("| label | half A | half B | both |\n| --- | --- | --- | --- |")
     for kind, halves in sorted(table.items()):

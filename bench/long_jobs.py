@@ -1,7 +1,7 @@
-"""What a long job costs in memory: programs that run for long under the simulator print their size as they go.
+"""Memory use of long jobs: programs that run for long under the simulator print their size as they go.
 
-Run it as `python bench/long_jobs.py [--scale 0.1]`: operators of changing shapes on two streams, distinct call sites,
-and graphs that are captured and forgotten. Sizes are in MiB, after each fifth of the program.
+Run it as `python bench/long_jobs.py [--scale 0.1]`. The programs run operators with changing shapes on two streams,
+operators at distinct call sites, and graphs that are captured and dropped. Sizes are in MiB, after each fifth.
 """
 
 import argparse
@@ -54,7 +54,7 @@ PROGRAMS = {
 
 
 def sizes(program: str) -> list[int]:
-    """Return what a program prints under the simulator."""
+    """Return the sizes that a program prints under the simulator."""
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "program.py"
         path.write_text(HEAD + program)
@@ -77,9 +77,9 @@ def sizes(program: str) -> list[int]:
 def main() -> None:
     """Print the table."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--scale", type=float, default=1.0, help="part of the numbers that is run")
+    parser.add_argument("--scale", type=float, default=1.0, help="fraction of the iterations to run")
     scale = parser.parse_args().scale
-    print("| program | how many | MiB after each fifth |\n| --- | --- | --- |")
+    print("| program | iterations | MiB after each fifth |\n| --- | --- | --- |")
     for name, (program, number) in PROGRAMS.items():
         n = int(number * scale)
         print(f"| {name} | {n:,} | {', '.join(map(str, sizes(program.format(n=n))))} |", flush=True)

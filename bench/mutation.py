@@ -1,15 +1,15 @@
-"""Deletes one synchronization at a time from correct code: is it reported, does it matter, does the linter see it?
+"""Deletes one synchronization at a time from correct code: is the deletion reported, does it matter, does lint see it?
 
-A deletion matters if a schedule changes a value: something printed, given to the host, or left in memory. The schedules
-are those of the reported races, with their accesses in the other order, and random ones. It is reported if there is a
-finding that there is not without it. Run it as one of
+A deletion matters if a schedule changes a value that is printed, passed to the host, or left in memory. The schedules
+are random ones and those that reorder the accesses of the reported races. A deletion is reported if it causes a finding
+that does not exist without it. Run it as one of
 
     python bench/mutation.py [--schedules 4] [--verbose] [--devices N] [FILE...]
     python bench/mutation.py [--schedules 4] [--verbose] --checkouts FOLDER [DRIVER...]
 
-The first one is about programs of one file: by default all correct fixtures of one process. The second one deletes from
-libraries, which the programs in `bench/drivers` use; FOLDER has their checkouts, each in `<owner>+<name>`. They are
-copied, and nothing is fetched; what a library imports has to be installed.
+The first form tests programs of one file, by default all correct fixtures with one process. The second one deletes from
+libraries used by the programs in `bench/drivers`. FOLDER has their checkouts, each named `<owner>+<name>`. They are
+copied, and nothing is downloaded. The dependencies of a library must be installed.
 """
 
 import argparse
@@ -50,16 +50,16 @@ VERDICTS = (
     MATTERS_REPORTED, MATTERS_MISSED, HARMLESS_QUIET, HARMLESS_WARNED, HARMLESS_ERROR, NOT_RUN, FAILS, UNSTEADY,
 )  # fmt: skip
 TO_READ = frozenset({MATTERS_MISSED, HARMLESS_ERROR})
-"""Verdicts that someone has to look into."""
+"""Verdicts that require a manual review."""
 Key = tuple[str, str, int]
 
 
 @dataclass(frozen=True)
 class Target:
-    """A program, and the files in which something is deleted.
+    """A program and the files in which statements are deleted.
 
     Attributes:
-        root: what the names of the files are shown without.
+        root: folder relative to which file names are shown.
     """
 
     script: Path
@@ -68,17 +68,17 @@ class Target:
     root: Path
 
     def reruns(self) -> ForkedReruns:
-        """Return what runs it."""
+        """Return an object that runs the program."""
         return reruns_of(self.script, self.devices, limit=300.0)
 
 
 @dataclass(frozen=True)
 class Outcome:
-    """What becomes of one deletion.
+    """The result of one deletion.
 
     Attributes:
         example: the rules that report it, or a schedule, or an error.
-        linted: the rules that the linter reports it with, other than as advice.
+        linted: the rules with which the linter reports it, other than as advice.
     """
 
     place: str
@@ -89,27 +89,27 @@ class Outcome:
 
 
 def keys(findings: tuple[Finding, ...]) -> set[Key]:
-    """Return what findings are known by."""
+    """Return the keys that identify findings."""
     return {(each.rule.code, each.place.frame.path, each.place.frame.line) for each in findings}
 
 
 def codes(findings: tuple[Finding, ...]) -> str:
-    """Return the rules of findings."""
+    """Return the codes of findings."""
     return ", ".join(sorted({finding.rule.code for finding in findings}))
 
 
 def judge(reruns: ForkedReruns, n_schedules: int, known: set[Key]) -> tuple[str, str]:
-    """Return what becomes of a program in which something was deleted, and an example.
+    """Return the verdict on a program with a deletion, and an example.
 
     Args:
-        reruns: runs it.
-        n_schedules: random schedules; 0 if they change the program as it is.
+        reruns: runs the program.
+        n_schedules: number of random schedules; 0 if they change the original program.
         known: findings that are not due to the deletion.
     """
     plain = reruns.run(None)
     findings = tuple(finding for finding in reruns.findings if keys((finding,)).isdisjoint(known))
     if plain.status or plain.timed_out:
-        return FAILS, plain.error or "it takes too long"
+        return FAILS, plain.error or "it took too long"
     usual, same = reruns.run(Schedule(reruns.program)), reruns.run(Schedule(reruns.program))
     unsteady = unsteady_lines(usual, same)
     found = codes(findings)
@@ -129,7 +129,7 @@ def judge(reruns: ForkedReruns, n_schedules: int, known: set[Key]) -> tuple[str,
 def _changed(
     reruns: ForkedReruns, usual: Rerun, unsteady: frozenset[int], findings: tuple[Finding, ...], n_schedules: int
 ) -> str:
-    """Return a schedule that changes a value; "" if none does."""
+    """Return a schedule that changes a value, or ""."""
     pairs = [finding.pair for finding in findings if finding.pair is not None]
     for pair in pairs:
         watched = reruns.run(Schedule(reruns.program), (pair,))
@@ -144,16 +144,16 @@ def _changed(
 
 
 def _changed_as_it_is(reruns: ForkedReruns, n_schedules: int) -> bool:
-    """Return whether random schedules change a program in which nothing was deleted, as luck among its threads does."""
+    """Return whether random schedules change the original program, for example because of its threads' timing."""
     usual = reruns.run(Schedule(reruns.program))
     others = (reruns.run(Schedule(reruns.program, seed=seed)) for seed in range(n_schedules))
     return any(differences(usual, other, None, frozenset()) for other in others)
 
 
 def executed(target: Target, reruns: ForkedReruns, found: dict[Path, list[Deletion]]) -> set[tuple[Path, int]]:
-    """Return the deletions, each by its file and index, whose statements a program runs."""
+    """Return the deletions, by file and index, whose statements a program executes."""
     seen = set()
-    folder = Path(tempfile.mkdtemp(prefix="syncheck-executed-"))  # no object that a child would delete with the folder
+    folder = Path(tempfile.mkdtemp(prefix="syncheck-executed-"))  # a child would delete a TemporaryDirectory
     marks = {path: folder / str(number) for number, path in enumerate(target.files)}
     sources = {path: path.read_text() for path in target.files}
     for path, mark in marks.items():
@@ -168,7 +168,7 @@ def executed(target: Target, reruns: ForkedReruns, found: dict[Path, list[Deleti
 
 
 def check(target: Target, n_schedules: int) -> Iterator[Outcome]:
-    """Yield what becomes of each deletion."""
+    """Yield the outcome of each deletion."""
     reruns = target.reruns()
     plain = reruns.run(None)
     known = keys(reruns.findings)
@@ -177,9 +177,9 @@ def check(target: Target, n_schedules: int) -> Iterator[Outcome]:
         print(f"{where}: it does not run: {plain.error}", flush=True)
         return
     if any(finding.pair is not None for finding in reruns.findings):
-        print(f"{where}: races as it is: {codes(reruns.findings)}", flush=True)
+        print(f"{where}: the original has races: {codes(reruns.findings)}", flush=True)
     if _changed_as_it_is(reruns, n_schedules):
-        print(f"{where}: random schedules change it as it is", flush=True)
+        print(f"{where}: random schedules change the original", flush=True)
         n_schedules = 0
     found = {path: deletions(path.read_text()) for path in target.files}
     ran = executed(target, reruns, found)
@@ -192,8 +192,8 @@ def check(target: Target, n_schedules: int) -> Iterator[Outcome]:
             verdict, example = NOT_RUN, ""
             if (path, index) in ran:
                 verdict, example = _judged(target, n_schedules, known)
-            said = tuple(finding for finding in _linted(path, mutant) if not keys((finding,)) <= linted)
-            yield Outcome(f"{path.relative_to(target.root)}:{deletion.line}", deletion, verdict, example, codes(said))
+            caused = tuple(finding for finding in _linted(path, mutant) if not keys((finding,)) <= linted)
+            yield Outcome(f"{path.relative_to(target.root)}:{deletion.line}", deletion, verdict, example, codes(caused))
         _write(path, source)
 
 
@@ -210,7 +210,7 @@ def _linted(path: Path, source: str) -> tuple[Finding, ...]:
 
 
 def programs(files: list[Path], folder: Path, devices: int) -> Iterator[Target]:
-    """Yield programs of one file, each copied into a folder; `devices`: 0 for those that a program asks for."""
+    """Yield programs of one file, each copied into a folder; 0 `devices` means as many as a program's header says."""
     for path in files:
         n_devices, ranks = (devices, 1) if devices else _sizes(path)
         if ranks > 1 or not deletions(path.read_text()):
@@ -228,19 +228,19 @@ def _sizes(fixture: Path) -> tuple[int, int]:
 
 
 def libraries(drivers: list[Path], checkouts: Path, folder: Path) -> Iterator[Target]:
-    """Yield programs that use a library, each with a copy of it."""
+    """Yield programs that use a library, each with its own copy of it."""
     for driver in drivers:
         suite = suites.read(driver)
         tree = folder / driver.stem
         suite.copy(checkouts, tree)
         sys.path.insert(0, str(tree))
-        sys.dont_write_bytecode = False  # a large library is compiled once
+        sys.dont_write_bytecode = False  # compile a large library only once
         yield Target(driver, suite.devices, tuple(tree / name for name in suite.files), tree)
         sys.path.remove(str(tree))
 
 
 def _write(path: Path, source: str) -> None:
-    """Write a module, and forget its bytecode: that of another source of the same size and second would be taken."""
+    """Write a module and delete its bytecode, which Python would reuse for a source of the same size and second."""
     path.write_text(source)
     Path(cache_from_source(str(path))).unlink(missing_ok=True)
 
@@ -253,7 +253,7 @@ def main() -> None:
     parser.add_argument("--checkouts", type=Path)
     parser.add_argument("files", nargs="*", type=Path)
     given = parser.parse_args()
-    folder = Path(tempfile.mkdtemp(prefix="syncheck-mutation-"))  # no object that a child would delete with the folder
+    folder = Path(tempfile.mkdtemp(prefix="syncheck-mutation-"))  # a child would delete a TemporaryDirectory
     outcomes: list[Outcome] = []
     try:
         if given.checkouts:
@@ -273,13 +273,13 @@ def main() -> None:
 
 
 def show(outcomes: list[Outcome]) -> None:
-    """Print the counts by deleted call, and of how many the linter reports an error or a warning."""
+    """Print the counts by deleted call, and how many deletions the linter reports as an error or a warning."""
     table: dict[str, Counter[str]] = {verdict: Counter() for verdict in VERDICTS}
     for outcome in outcomes:
         table[outcome.verdict][outcome.deletion.call] += 1
         table[outcome.verdict]["lint"] += bool(outcome.linted)
     calls = sorted({outcome.deletion.call for outcome in outcomes})
-    print("| deletion | " + " | ".join(calls) + " | all | of them by the linter |")
+    print("| deletion | " + " | ".join(calls) + " | all | reported by the linter |")
     print("| --- |" + " --- |" * (len(calls) + 2))
     for verdict, counts in table.items():
         of_calls = [counts[call] for call in calls]

@@ -1,7 +1,7 @@
-"""What checking costs on a real GPU: training steps bare, under an empty dispatch mode, under syncheck with either
-recorder, and under torch's own sanitizer; prints one table. All but the last take turns in one process.
+"""Cost of checking on a real GPU: compares bare training steps with steps under an empty dispatch mode, under syncheck
+with either recorder, and under torch's own sanitizer. Prints one table. All but the last take turns in one process.
 
-Run it as `python bench/overhead.py`; `--memory` trains 10,000 checked steps and prints how the process grows.
+Run it as `python bench/overhead.py`. `--memory` runs 10,000 checked training steps and prints the process's peak size.
 """
 
 import argparse
@@ -17,12 +17,12 @@ import torch
 from torch import nn
 from torch.utils._python_dispatch import TorchDispatchMode
 
-PEER = "torch's sanitizer"  # it cannot be switched off again
+PEER = "torch's sanitizer"  # it cannot be disabled again
 VARIANTS = ("bare", "empty mode", "Python recorder", "native recorder", PEER)
 
 
 class EmptyMode(TorchDispatchMode):
-    """The least that any dispatch mode costs."""
+    """The minimum cost of any dispatch mode."""
 
     def __torch_dispatch__(self, func, types, args=(), kwargs=None):
         return func(*args, **(kwargs or {}))
@@ -48,7 +48,7 @@ class Block(nn.Module):
 
 
 def mlp(device: str = "cuda") -> Callable[[], None]:
-    """Return a training step of an 8-layer MLP of width 256, batch 64."""
+    """Return a training step of an 8-layer MLP of width 256 with batch 64."""
     layers = [layer for _ in range(8) for layer in (nn.Linear(256, 256), nn.ReLU())]
     model = nn.Sequential(*layers, nn.Linear(256, 10)).to(device)
     x, y = torch.randn(64, 256).to(device), torch.randint(10, (64,)).to(device)
@@ -63,7 +63,7 @@ def transformer(width: int, batch: int, length: int, layers: int = 12, device: s
 
 
 def prefetching(width: int = 768, batch: int = 8, length: int = 512) -> Callable[[], None]:
-    """Return a training step of the transformer whose batch comes from pinned memory, on a stream of its own."""
+    """Return a training step of the transformer whose batches are copied from pinned memory on a side stream."""
     model = nn.Sequential(*[Block(width, width // 64) for _ in range(12)]).cuda().bfloat16()
     optimizer = torch.optim.AdamW(model.parameters())
     side = torch.cuda.Stream()
@@ -88,7 +88,7 @@ def prefetching(width: int = 768, batch: int = 8, length: int = 512) -> Callable
 
 
 def inference(width: int = 768) -> Callable[[], None]:
-    """Return a request to a transformer of 12 layers, batch 1, length 128, whose answer the host reads."""
+    """Return a request of batch 1 and length 128 to a 12-layer transformer, whose result the host reads."""
     model = nn.Sequential(*[Block(width, width // 64) for _ in range(12)]).cuda().eval()
     x = torch.randn(1, 128, width, device="cuda")
 
@@ -120,7 +120,7 @@ WORKLOADS: dict[str, tuple[Callable[[], Callable[[], None]], int]] = {
 
 
 def enter(variant: str, stack: ExitStack) -> None:
-    """Start what a variant measures."""
+    """Enter the mode that a variant measures."""
     if variant == "empty mode":
         stack.enter_context(EmptyMode())
     elif variant.endswith("recorder"):
@@ -135,7 +135,7 @@ def enter(variant: str, stack: ExitStack) -> None:
 
 
 def measure(variants: list[str], workload: str, *, profile: bool) -> list[float]:
-    """Return the milliseconds of a step in each variant: the medians of 15 blocks of steps, taken by turns."""
+    """Return the milliseconds per step of each variant: medians of alternating blocks, 15 each (5 for one variant)."""
     make, steps = WORKLOADS[workload]
     torch.manual_seed(0)
     step = make()
@@ -168,7 +168,7 @@ def _profile(step: Callable[[], None], steps: int) -> None:
 
 
 def memory() -> None:
-    """Train 10,000 checked steps; print the process's size on the way."""
+    """Run 10,000 checked training steps and print the process's peak size along the way."""
     with ExitStack() as stack:
         enter("native recorder", stack)
         step = mlp()
@@ -177,7 +177,7 @@ def memory() -> None:
             if number % 1000 == 0:
                 torch.cuda.synchronize()
                 size = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
-                print(f"{number:6} steps: {size:.1f} MiB at most, {torch.cuda.memory_allocated() >> 10} KiB on the GPU")
+                print(f"{number:6} steps: {size:.1f} MiB peak, {torch.cuda.memory_allocated() >> 10} KiB on the GPU")
 
 
 def main() -> None:
@@ -186,7 +186,7 @@ def main() -> None:
     parser.add_argument("--profile", action="store_true")
     parser.add_argument("--memory", action="store_true")
     parser.add_argument("--only", nargs="+", choices=VARIANTS, default=list(VARIANTS), help="variants to compare")
-    parser.add_argument("--small", action="store_true", help="leave out the GPU-bound step")
+    parser.add_argument("--small", action="store_true", help="skip the GPU-bound step")
     options = parser.parse_args()
     if options.memory:
         memory()

@@ -1,11 +1,11 @@
-"""What times cost: training steps bare, checked, and checked with times, by turns in one process; prints one table.
+"""Cost of measuring times: alternates bare, checked, and checked and timed training steps in one process.
 
-Run it as `python bench/overlap.py` (simulated GPUs, in processor time; there "bare" is the CPU) or with
-`--backend cuda` (real ones, by the clock). Two things are measured. A step: the median of blocks of steps in which each
-operator is measured and kept. A whole run: some hundred steps, of which the first operators are measured
-(`--timed-operators`, by default as many as `syncheck run` does), and all are checked. In the simulator nothing is
-measured, and all operators are kept. What the analysis takes when the program has ended, and the page, is printed by
-itself.
+Run it as `python bench/overlap.py` for simulated GPUs, measured in processor time with the CPU as "bare", or with
+`--backend cuda` for real ones, measured in wall-clock time. It measures two things. A step: the median over blocks of
+steps in which every operator is timed and kept. A whole run: some hundred steps, of which the first operators are timed
+(`--timed-operators`, by default as many as `syncheck run` times) and all are checked. In the simulator, operators are
+not timed, and all are kept. The time of the analysis after the program has ended, and of the page, is printed
+separately.
 """
 
 import argparse
@@ -39,12 +39,12 @@ WORKLOADS: dict[str, dict[str, tuple[Make, int, int]]] = {
         "2-layer transformer 128, bf16, 2x64, AdamW": (lambda d: transformer(128, 2, 64, 2, d), 4, 200),
     },
 }
-"""Backend -> name -> (what makes a step on a device, steps of a block, steps of a whole run)."""
+"""Backend -> name -> (function that makes a step for a device, steps per block, steps per whole run)."""
 
 
 @contextmanager
 def entered(variant: str, options: Options) -> Iterator[None]:
-    """Check a block as a variant does."""
+    """Enter the check of a variant, if it has one."""
     if variant == "bare":
         yield
         return
@@ -68,7 +68,7 @@ def _seconds(step: Callable[[], None], steps: int, options: Options, variant: st
 
 
 def _new_step(make: Make, options: Options, variant: str) -> Callable[[], None]:
-    """Return a step that has run a few times, on a device of the variant."""
+    """Return a warmed-up step on the variant's device."""
     torch.manual_seed(0)
     step = make("cpu" if variant == "bare" and options.backend == "sim" else "cuda")
     for _ in range(3):
@@ -77,7 +77,7 @@ def _new_step(make: Make, options: Options, variant: str) -> Callable[[], None]:
 
 
 def step_times(make: Make, steps: int, turns: int, options: Options) -> dict[str, float]:
-    """Return the seconds of a step in each variant: medians of blocks taken by turns; every operator is measured."""
+    """Return the seconds per step of each variant: medians of alternating blocks in which every operator is timed."""
     options = replace(options, timed_operators=EVERY)
     blocks: dict[str, list[float]] = {variant: [] for variant in VARIANTS}
     for _ in range(turns):
@@ -86,12 +86,12 @@ def step_times(make: Make, steps: int, turns: int, options: Options) -> dict[str
                 step = _new_step(make, options, variant)
                 blocks[variant].append(_seconds(step, steps, options, variant) / steps)
                 del step
-            gc.collect()  # what one variant leaves is not for the next one to free
+            gc.collect()  # so that the next variant does not have to free this one's garbage
     return {variant: sorted(times)[turns // 2] for variant, times in blocks.items()}
 
 
 def run_times(make: Make, steps: int, turns: int, options: Options) -> dict[str, float]:
-    """Return the seconds of a whole run in each variant, and those of what comes after its end."""
+    """Return the seconds of a whole run for each variant, and of the analysis and page after its end."""
     found: dict[str, list[float]] = {variant: [] for variant in (*VARIANTS, "analysis and page")}
     for _ in range(turns):
         for variant in VARIANTS:
@@ -106,7 +106,7 @@ def run_times(make: Make, steps: int, turns: int, options: Options) -> dict[str,
 
 
 def _page() -> float:
-    """Return how long the page takes that the run would write when it ends."""
+    """Return the seconds needed to create the page that a run would write at its end."""
     job = run.active()
     assert job is not None
     assert job.recorder is not None
@@ -130,14 +130,14 @@ def main() -> None:
     for workload, (make, steps, whole) in WORKLOADS[given.backend].items():
         one = step_times(make, steps, given.turns, options)
         print(
-            f"{workload}: a step {1e3 * one['bare']:.2f} ms bare; checking {one['checking'] / one['bare']:.2f}x; "
-            f"every operator measured {one['with times'] / one['checking']:.2f} of checking",
+            f"{workload}: bare step {1e3 * one['bare']:.2f} ms; checking {one['checking'] / one['bare']:.2f}x; "
+            f"timing every operator {one['with times'] / one['checking']:.2f}x of checking",
             flush=True,
         )
         all_of = run_times(make, whole, max(1, given.turns // 2), options)
         print(
-            f"  {whole} steps, the first {given.timed_operators:,} operators measured: {all_of['with times']:.1f} s, "
-            f"{all_of['with times'] / all_of['checking']:.3f} of checking; analysis and page "
+            f"  {whole} steps, the first {given.timed_operators:,} operators timed: {all_of['with times']:.1f} s, "
+            f"{all_of['with times'] / all_of['checking']:.3f}x of checking; analysis and page "
             f"{all_of['analysis and page']:.1f} s",
             flush=True,
         )

@@ -1,4 +1,4 @@
-"""What the pytest plugin costs a session that does not use it: sessions with and without it, by turns."""
+"""Cost of the pytest plugin in a session that does not use it: alternates sessions with and without it."""
 
 import statistics
 import subprocess
@@ -10,7 +10,7 @@ from pathlib import Path
 TURNS = 30
 N_TESTS = 200
 GOAL = 0.005
-"""Seconds that an unused plugin may add."""
+"""Maximum number of seconds that the unused plugin may add."""
 
 
 def seconds(folder, *options):
@@ -28,8 +28,8 @@ def main():
         seconds(folder)
         pairs = [(seconds(folder, "-p", "no:syncheck"), seconds(folder)) for _ in range(TURNS)]
     without, added = statistics.median(w for w, _ in pairs), statistics.median(b - a for a, b in pairs)
-    print(f"{N_TESTS} empty tests, {TURNS} sessions each, by turns; medians")
-    print(f"with the unused plugin: {1 + added / without:.4f} of the session without it")
+    print(f"{N_TESTS} empty tests, {TURNS} alternating sessions each; medians")
+    print(f"with the unused plugin: {1 + added / without:.4f}x of the session without it")
     print(f"added less than {GOAL * 1000:.0f} ms: {'yes' if added < GOAL else 'no'}")
 
 

@@ -1,6 +1,6 @@
-"""What it costs to compare the ranks of a job: generated records, merged with the time and the peak memory printed.
+"""Cost of comparing the ranks of a job: merges generated records and prints the time and the peak memory.
 
-Run it as `python bench/ranks.py`; each size is merged in a process of its own, alike and with one rank that differs.
+Run it as `python bench/ranks.py`. Each size is merged in a separate process, with equal ranks and with one odd rank.
 """
 
 import argparse
@@ -21,9 +21,9 @@ SIZES = ((16, 20_000), (128, 20_000), (1024, 20_000), (8192, 20_000), (16, 1_000
 
 
 def generate(folder: Path, ranks: int, length: int, odd: int) -> float:
-    """Write the records of a training job: a step reduces 40 buckets, each of its own shape, and gathers twice.
+    """Write the records of a training job whose steps reduce 40 buckets of different shapes and gather twice.
 
-    Ranks that do the same have copies of one record. Returns the seconds that it takes to note a collective.
+    Ranks that do the same have copies of one record. Return the seconds needed to record one collective.
     """
     world = Group("0", tuple(range(ranks)))
     signatures = [Signature("all_reduce", f"float32 [{1024 * (i + 1)}]", "sum") for i in range(40)]
@@ -45,7 +45,7 @@ def generate(folder: Path, ranks: int, length: int, odd: int) -> float:
 
 
 def _copy(folder: Path, rank: int) -> None:
-    """Write the record of a rank that does what rank 0 does."""
+    """Write the record of a rank that does the same as rank 0."""
     for path in list(folder.glob("rank-00000-*")):
         other = folder / path.name.replace("rank-00000-", f"rank-{rank:05}-")
         data = path.read_bytes()
@@ -59,7 +59,7 @@ def place(site: int) -> Place:
 
 
 def merge(folder: Path) -> None:
-    """Merge in this process, and print what it took."""
+    """Merge the records in this process and print the time and memory used."""
     began = time.perf_counter()
     report = merging.merge([folder]).report
     seconds = time.perf_counter() - began
@@ -69,7 +69,7 @@ def merge(folder: Path) -> None:
 
 def main() -> None:
     print(
-        "| ranks x collectives | records | writing, each collective | merge, alike | merge, one differs | peak memory |"
+        "| ranks x collectives | records | writing per collective | merge, equal | merge, one differs | peak memory |"
     )
     print("| --- | --- | --- | --- | --- | --- |")
     for ranks, length in SIZES:

@@ -1,7 +1,7 @@
-"""What the simulator costs: two training loops on the CPU, plain and on a virtual GPU; prints both and the ratio.
+"""Cost of the simulator: runs two training loops on the CPU and on a virtual GPU, and prints both times and the ratio.
 
-The first is so small that the calls cost more than the numbers, the second as large as one computes on a CPU. Both
-take turns, and the least of their processor times counts. Run it as `python bench/simulator.py`.
+The first loop is so small that call overhead dominates; the second is about as large as is practical on a CPU. Both
+take turns, and the minimum of their processor times counts. Run it as `python bench/simulator.py`.
 """
 
 import time
@@ -20,13 +20,13 @@ TURNS = 5
 
 
 def small(device: str) -> tuple[nn.Module, torch.Tensor, torch.Tensor]:
-    """Return a three-layer network, its input and what is expected of it."""
+    """Return a three-layer network, its input and its targets."""
     layers = [nn.Linear(64, 128), nn.ReLU(), nn.Linear(128, 128), nn.ReLU(), nn.Linear(128, 10)]
     return nn.Sequential(*layers).to(device), torch.randn(64, 64).to(device), torch.randint(10, (64,)).to(device)
 
 
 class Block(nn.Module):
-    """A block of a transformer, as that of nanoGPT."""
+    """A transformer block like that of nanoGPT."""
 
     def __init__(self, width: int, n_heads: int) -> None:
         super().__init__()
@@ -36,7 +36,7 @@ class Block(nn.Module):
         self.mlp = nn.Sequential(nn.Linear(width, 4 * width), nn.GELU(), nn.Linear(4 * width, width))
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
-        """Return what goes to the next block."""
+        """Return the input of the next block."""
         n_rows, length, width = x.shape
         parts = self.attention(self.before(x)).view(n_rows, length, 3, self.n_heads, -1).permute(2, 0, 3, 1, 4)
         made = nn.functional.scaled_dot_product_attention(*parts, is_causal=True)
@@ -45,14 +45,14 @@ class Block(nn.Module):
 
 
 def transformer(device: str) -> tuple[nn.Module, torch.Tensor, torch.Tensor]:
-    """Return a transformer of six layers and 10.7 million parameters, its input and what is expected of it."""
+    """Return a transformer with six layers and 10.7 million parameters, its input and its targets."""
     blocks = [Block(384, 6) for _ in range(6)]
     model = nn.Sequential(nn.Embedding(65, 384), *blocks, nn.LayerNorm(384), nn.Linear(384, 65), nn.Flatten(0, 1))
     return model.to(device), torch.randint(65, (4, 128)).to(device), torch.randint(65, (512,)).to(device)
 
 
 def train(device: str, make: Callable[[str], tuple[nn.Module, torch.Tensor, torch.Tensor]] = small) -> float:
-    """Return the seconds of CPU time that some steps take."""
+    """Return the processor time in seconds of some training steps."""
     torch.manual_seed(0)
     model, x, y = make(device)
     optimizer = torch.optim.Adam(model.parameters())
@@ -62,7 +62,7 @@ def train(device: str, make: Callable[[str], tuple[nn.Module, torch.Tensor, torc
         nn.functional.cross_entropy(model(x), y).backward()
         optimizer.step()
 
-    step()  # the first one imports what it needs
+    step()  # the first step does lazy imports
     began = time.process_time()
     for _ in range(STEPS if make is small else STEPS // 50):
         step()
@@ -70,7 +70,7 @@ def train(device: str, make: Callable[[str], tuple[nn.Module, torch.Tensor, torc
 
 
 def simulated(make: Callable[[str], tuple[nn.Module, torch.Tensor, torch.Tensor]] = small) -> float:
-    """Return the same on a virtual GPU, fully checked."""
+    """Return the processor time of the same steps on a virtual GPU, fully checked."""
     findings = NewFindings()
     session = Session(lambda _: True, "2 simulated GPUs", findings.add)
     simulator = Simulator(2, session, SiteTable(), session.note, findings, lambda: None)

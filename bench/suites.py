@@ -1,4 +1,4 @@
-"""Programs that drive a library, in which the library's own synchronizations are deleted."""
+"""Programs that drive a library whose own synchronizations are deleted."""
 
 import ast
 import shutil
@@ -10,12 +10,12 @@ DRIVERS = Path(__file__).with_name("drivers")
 
 @dataclass(frozen=True)
 class Suite:
-    """A program of ours, and a library.
+    """A driver program and its library.
 
     Attributes:
         repository: `owner/name`.
         package: the library's folder in its repository.
-        files: of the library: those in which synchronizations are deleted.
+        files: the library's files in which synchronizations are deleted.
     """
 
     driver: Path
@@ -37,7 +37,7 @@ class Suite:
 
 
 def read(driver: Path) -> Suite:
-    """Return what the docstring of a program says: lines `name: value` after its first one."""
+    """Return the settings in a program's docstring: lines `name: value` after the first line."""
     text = ast.get_docstring(ast.parse(driver.read_text())) or ""
     values = dict(line.split(": ", 1) for line in text.splitlines()[1:] if ": " in line)
     files = tuple(values["files"].split())

@@ -1,7 +1,7 @@
-"""Makes the races of the wrong fixtures happen: for each rule, a program, and what the other order changes.
+"""Reproduces the races of the bad fixtures and prints for each rule a program and the effect of the other order.
 
-Run it as `python bench/witness.py`. For each rule that has races it takes the first program whose race is shown, or
-says why none is. The table is that of `docs/proof.md`.
+Run it as `python bench/witness.py`. For each rule with races, it takes the first program whose race is reproduced, or
+gives the reason why none is. The table is the one in `docs/proof.md`.
 """
 
 import sys
@@ -22,7 +22,7 @@ from syncheck.witness.proofs import Proof, ProofOutcome  # noqa: E402
 
 
 def proofs_of(path: Path) -> list[tuple[Finding, Proof]]:
-    """Return the races of a program, each with what came of the attempt to make it happen."""
+    """Return the races of a program with the results of the attempts to reproduce them."""
     reruns = reruns_of(path, markers.read(path).devices)
     reruns.options = replace(reruns.options, witness=True)
     reruns.run(None)
@@ -48,7 +48,7 @@ def main() -> None:
             path, proof = best[rule.code]
             print(f"| {rule.code} | `{path.relative_to(markers.ROOT)}` | {proof.outcome.value} | {_change(proof)} |")
     without = [r.code for r in CATALOGUE if r.code not in best and r.severity is Severity.ERROR]
-    print(f"\nErrors that are no order of two accesses: {', '.join(without)}.")
+    print(f"\nErrors that are not about the order of two accesses: {', '.join(without)}.")
 
 
 def _is_shown(proof: Proof) -> bool:

@@ -1,4 +1,4 @@
-"""syncheck: is this PyTorch program's GPU synchronization correct?"""
+"""syncheck: a GPU synchronization checker for PyTorch programs."""
 
 from syncheck.version import __version__
 
@@ -16,7 +16,7 @@ __all__ = [
     "watch",
 ]
 
-TYPE_CHECKING = False  # type checkers know better; importing typing would cost more than all the rest
+TYPE_CHECKING = False  # type checkers assume True; importing typing would cost more than everything else here
 if TYPE_CHECKING:
     from syncheck.api import check
     from syncheck.errors import BackendError, ConfigError, RecordError, ScriptError, SyncheckError, TraceError
@@ -39,7 +39,7 @@ _MODULES = {
 
 
 def __getattr__(name: str) -> object:
-    """Import the interface for programs at its first use: importing syncheck alone costs nothing."""
+    """Import the public API lazily, so that `import syncheck` costs nothing."""
     if name in _MODULES:
         from importlib import import_module  # noqa: PLC0415
 
@@ -48,5 +48,5 @@ def __getattr__(name: str) -> object:
 
 
 def __dir__() -> list[str]:
-    """List what programs use, which is what an editor or a notebook completes."""
+    """List the public names, for completion in editors and notebooks."""
     return sorted(__all__)

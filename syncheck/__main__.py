@@ -1,4 +1,4 @@
-"""`python -m syncheck`."""
+"""Entry point of `python -m syncheck`."""
 
 from syncheck.cli.app import main
 

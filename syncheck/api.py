@@ -17,14 +17,14 @@ from syncheck.run.process import new_session
 
 
 class BlockReport:
-    """What was found in a block: complete when the block has ended, empty before."""
+    """Report of a checked block: empty until the block ends."""
 
     def __init__(self, options: Options) -> None:
         self._options = options
         self._report = Report()
 
     def complete(self, report: Report) -> None:
-        """The block has ended."""
+        """Store the report of the block, which has ended."""
         self._report = report.completed()
 
     @property
@@ -39,12 +39,12 @@ class BlockReport:
 
     @property
     def incomplete(self) -> tuple[str, ...]:
-        """Reasons why something may have been missed."""
+        """Reasons why findings may have been missed."""
         return self._report.incomplete
 
     @property
     def summary(self) -> Summary:
-        """What was checked."""
+        """Statistics on what was checked."""
         return self._report.summary
 
     @property
@@ -62,11 +62,11 @@ class BlockReport:
         return f"<syncheck report: {verdict(self._report)}>"
 
     def _repr_pretty_(self, printer: Any, cycle: bool) -> None:  # noqa: FBT001, ARG002  IPython's signature
-        """Write what IPython shows on a terminal."""
+        """Write the report for IPython on a terminal."""
         printer.text(str(self))
 
     def _repr_html_(self) -> str:
-        """Return what notebooks show."""
+        """Return the report as HTML, for notebooks."""
         return as_html(render(self._report, self._options, color=True))
 
 
@@ -81,27 +81,27 @@ def check(
     max_findings: int = 0,
     stacks: bool = False,
 ) -> Iterator[BlockReport]:
-    """Check what a block of the program does on its GPUs.
+    """Check the GPU work of a block.
 
-    Work from before the block, and memory from before it, counts as unknown: it takes part in no finding. Threads that
-    run when the block begins are not watched. Under `syncheck run`, and inside another `check`, the findings of the
-    block are also findings of the outer report.
+    Work and memory from before the block are unknown and take part in no finding. Threads that are already running when
+    the block begins are not watched. Under `syncheck run`, and inside another `check`, the findings of the block also
+    appear in the outer report.
 
     Args:
-        backend: "auto", "cuda" or "sim"; on simulated GPUs the program must make its tensors inside the block.
+        backend: "auto", "cuda" or "sim"; on simulated GPUs the program must create its tensors inside the block.
         devices: number of simulated GPUs.
-        device_type: "cuda" or "xpu": the module of torch whose GPUs are simulated.
+        device_type: "cuda" or "xpu": the torch module whose GPUs are simulated.
         select: rule codes, prefixes or names to report; empty for all.
         ignore: rule codes, prefixes or names not to report; wins over `select`.
-        max_findings: findings to keep, 0 for all.
-        stacks: show whole call stacks when the report is printed.
+        max_findings: maximum number of findings to keep; 0 for all.
+        stacks: whether to show whole call stacks when the report is printed.
 
     Yields:
-        The report of the block; its findings are there when the block has ended. Print it, or look at `findings`.
+        The report of the block; its findings are available once the block has ended. Print it, or use `findings`.
 
     Raises:
-        ConfigError: a rule name or a backend that does not exist.
-        BackendError: the GPUs that were asked for cannot be used.
+        ConfigError: a rule name or the backend does not exist.
+        BackendError: the requested GPUs cannot be used.
     """
     if backend not in {"auto", "cuda", "sim"}:
         raise ConfigError(f"unknown backend {backend!r}", "choose auto, cuda or sim")
@@ -117,19 +117,19 @@ def check(
 
 
 def names(given: tuple[str, ...] | list[str] | str) -> tuple[str, ...]:
-    """Return names of rules; a string is one of them."""
+    """Return rule names as a tuple; a string is a single name."""
     return (given,) if isinstance(given, str) else tuple(given)
 
 
 @contextmanager
 def checking(options: Options) -> Iterator[BlockReport]:
-    """Check a block, as `check` does, with any settings of a run.
+    """Check a block like `check`, with arbitrary run options.
 
     Raises:
-        ConfigError: a rule name that does not exist.
-        BackendError: the GPUs that were asked for cannot be used.
+        ConfigError: a rule name does not exist.
+        BackendError: the requested GPUs cannot be used.
     """
-    options = replace(options, fail_fast=False)  # the block ends by itself
+    options = replace(options, fail_fast=False)  # a finding must not stop the process inside the block
     codes = options.selected()
     block = BlockReport(options)
     outer = run.active()
@@ -140,9 +140,14 @@ def checking(options: Options) -> Iterator[BlockReport]:
         finally:
             report = outer.report(since=mark if outer.session is session else {})
             if outer.is_sampled:
-                report = replace(report, incomplete=(*report.incomplete, "a budget has windows of the block checked"))
+                report = replace(
+                    report,
+                    incomplete=(*report.incomplete, "because of the budget, only windows of the block were checked"),
+                )
             elif not outer.backend.is_checking:
-                report = replace(report, incomplete=(*report.incomplete, "the block lies outside of what is checked"))
+                report = replace(
+                    report, incomplete=(*report.incomplete, "the block is outside the checked part of the program")
+                )
             findings = tuple(finding for finding in report.findings if finding.rule.code in codes)
             block.complete(truncate(replace(report, findings=findings), options.max_findings))
         return

@@ -1,28 +1,28 @@
-"""Every exception that syncheck raises on purpose. A finding is data and never one of these."""
+"""All exceptions that syncheck raises deliberately. Findings are data, never exceptions."""
 
 import difflib
 from collections.abc import Iterable
 
 REINSTALL = "reinstall it: pip install --force-reinstall syncheck"
-"""What to do where a part of syncheck is missing."""
+"""Hint for an installation with missing files."""
 
 
 class SyncheckError(Exception):
-    """Something the user can put right.
+    """Error that the user can fix.
 
     Attributes:
-        hint: what to do next, one sentence, or "" where the message says it.
+        hint: what to do next, in one sentence; "" if the message already says it.
     """
 
     def __init__(self, message: str, hint: str = "") -> None:
         super().__init__(message)
         self.hint = hint
         if hint:
-            self.add_note(f"hint: {hint}")  # which a traceback ends with, in a program or a notebook
+            self.add_note(f"hint: {hint}")  # shown at the end of a traceback, in a program or a notebook
 
 
 class ConfigError(SyncheckError):
-    """A setting, an option or a rule name that does not exist or does not fit."""
+    """A setting, an option or a rule name does not exist or is invalid."""
 
 
 class ScriptError(SyncheckError):
@@ -30,18 +30,18 @@ class ScriptError(SyncheckError):
 
 
 class TraceError(SyncheckError):
-    """A trace that is damaged, newer than this version, or not a trace."""
+    """A file is not a trace, is damaged, or was written by a newer version."""
 
 
 class RecordError(SyncheckError):
-    """What a process of a job has written is damaged, or of another version, or not there."""
+    """The record of a process of a job is missing, damaged, or of another version."""
 
 
 class BackendError(SyncheckError):
-    """No backend can check this program here: torch is missing or too old, or no GPU answers."""
+    """No backend can check this program here: torch is missing or too old, or no GPU is usable."""
 
 
 def nearest(word: str, known: Iterable[str]) -> str:
-    """Return the hint "did you mean ...?" for a word that is like a known one; "" if none is."""
+    """Return the hint "did you mean ...?" for a word that resembles a known one; "" if none does."""
     close = difflib.get_close_matches(word, list(known), n=1)
     return f"did you mean {close[0]}?" if close else ""

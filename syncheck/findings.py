@@ -1,4 +1,4 @@
-"""Findings and reports: plain frozen data between the producers and the renderers."""
+"""Findings and reports: plain frozen data passed from the detectors to the renderers."""
 
 import hashlib
 import sys
@@ -17,13 +17,13 @@ class Frame:
     """One frame of a call stack.
 
     Attributes:
-        path: as shown to the user: relative to the working directory where possible, with "/".
+        path: as shown to the user: relative to the working directory if possible, with "/".
         line: first line of the expression, from 1.
-        column: first column of the expression, from 1; 0 where unknown.
+        column: first column of the expression, from 1; 0 if unknown.
         end_line: last line of the expression.
-        end_column: column after the expression's last character, from 1; 0 where unknown.
+        end_column: column after the expression's last character, from 1; 0 if unknown.
         function: qualified name of the function.
-        source: the source line `line`, without its line end; "" where it cannot be read.
+        source: the source line `line`, without its line ending; "" if it cannot be read.
         is_user: False for the standard library, torch and installed packages.
     """
 
@@ -38,7 +38,7 @@ class Frame:
 
     @property
     def package(self) -> str:
-        """The installed package that the file belongs to; "" for the user's own and for the standard library."""
+        """The installed package that the file belongs to; "" for user code and the standard library."""
         top = self.path.partition("/")[0].removesuffix(".py")
         return "" if self.is_user or top in sys.stdlib_module_names or top.startswith("<") else top
 
@@ -48,12 +48,12 @@ _TRANSPARENT = frozenset({"", "torch", "triton"})
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """A place in the user's program, with what happened there.
+    """A place in the user's program and a description of what happened there.
 
     Attributes:
         frame: the innermost user frame.
-        message: what happened there, in a few words; "" for a primary place.
-        excerpt: source lines around it as (line number, text), in order; empty where unreadable.
+        message: a short description of what happened there; "" for a primary place.
+        excerpt: surrounding source lines as (line number, text), in order; empty if unreadable.
         stack: all frames, innermost first; `frame` is one of them.
     """
 
@@ -64,23 +64,23 @@ class Place:
 
     @property
     def author(self) -> Frame | None:
-        """The frame of the code that did it: the innermost that is neither torch's nor the standard library's."""
+        """The frame of the responsible code: the innermost outside torch, Triton and the standard library."""
         return next((frame for frame in self.stack if frame.is_user or frame.package not in _TRANSPARENT), None)
 
 
 class Applicability(StrEnum):
-    """Whether a fix may be made without a person looking at it."""
+    """Whether a fix may be applied without review."""
 
     SAFE = "safe"
-    """It adds an order and changes nothing else."""
+    """Adds ordering and changes nothing else."""
     UNSAFE = "unsafe"
-    """It makes the host wait, or guesses where."""
+    """Makes the host wait, or guesses the place."""
     EXAMPLE = "example"
-    """It shows what is meant: its code cannot be used as it is."""
+    """Illustration only: its code cannot be used as is."""
 
 
 class EditKind(StrEnum):
-    """What an edit does."""
+    """Kind of an edit."""
 
     INSERT_BEFORE = "insert-before"
     """Insert a statement before the statement at a line."""
@@ -89,22 +89,22 @@ class EditKind(StrEnum):
     REPLACE_CALL = "replace-call"
     """Replace a call: `done.wait()` becomes `done.synchronize()`."""
     APPEND_CALL = "append-call"
-    """Call a method of the result of a call that is a statement: `start()` becomes `start().wait()`."""
+    """Call a method on the result of a call statement: `start()` becomes `start().wait()`."""
     ADD_ARGUMENT = "add-argument"
-    """Give a call a keyword argument, in place of one of that name."""
+    """Pass a keyword argument to a call, replacing one of that name."""
 
 
 @dataclass(frozen=True, slots=True)
 class Edit:
-    """One change of a source file.
+    """One change to a source file.
 
     Attributes:
-        kind: what it does.
+        kind: the kind of change.
         path: the file, as in `Frame.path`.
-        line: of the statement or the call, from 1.
-        column: of the call, from 1; 0 where that is not known, or where a statement is meant.
-        code: a statement, "done.synchronize()", ".wait()" or "enable_timing=True", by kind.
-        old: of REPLACE_CALL, the name of the method that is called.
+        line: line of the statement or the call, from 1.
+        column: column of the call, from 1; 0 if unknown, or if the edit concerns a statement.
+        code: a statement, "done.synchronize()", ".wait()" or "enable_timing=True", depending on the kind.
+        old: for REPLACE_CALL, the name of the method currently called.
     """
 
     kind: EditKind
@@ -117,7 +117,7 @@ class Edit:
 
 @dataclass(frozen=True, slots=True)
 class Fix:
-    """A repair: all of its edits, or none."""
+    """A fix: its edits are applied together or not at all."""
 
     edits: tuple[Edit, ...]
     applicability: Applicability
@@ -127,28 +127,28 @@ NOTHING_SEEN = "nothing to check: the program launched no GPU work"
 NO_FILES = "nothing to check: there is no Python file"
 NO_STEPS = "nothing to check: the program ended before the steps of --steps"
 NOTHING_CHECKED = frozenset({NOTHING_SEEN, NO_FILES, NO_STEPS})
-"""Why a report is incomplete, where nothing at all was checked."""
+"""Reasons for an incomplete report that mean that nothing was checked."""
 
 UNKNOWN = Place(Frame("<unknown>", 0))
-"""The place of something that happened at an unknown place."""
+"""Placeholder for an unknown place."""
 
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """One report of a rule at a place.
+    """A violation of a rule at a place.
 
     Attributes:
-        help: what to do, in words that are made from the fix; "" where there is nothing to say.
-        fix: the repair as data; None where there is none.
+        help: suggested action, worded from the fix; "" if there is none.
+        fix: the fix as data; None if there is none.
         related: the other places, most important first.
-        count: how often it was seen; repeated findings are one finding.
-        source: what found it.
-        rank: the process's rank in a distributed job, 0 in a single process; the lowest of several.
+        count: number of occurrences; repeated findings are merged into one.
+        source: the part of syncheck that found it.
+        rank: the process's rank in a distributed job, 0 in a single process; the lowest if several ranks found it.
         ranks: all ranks that found it, in order, once the ranks of a job are merged; else empty.
-        pair: the accesses of a race where it was seen first; None for anything else.
+        pair: the accesses of the first occurrence of a race; None for other findings.
         pairs: the same for each of several ranks, by rank.
-        proof: what came of the attempt to make it happen; None if there was none.
-        assumptions: what the linter takes to be so, in words: "what line 9 copies lies on a GPU".
+        proof: result of the attempt to reproduce the race; None if there was none.
+        assumptions: assumptions of the linter, in words: "what line 9 copies lies on a GPU".
     """
 
     rule: Rule
@@ -169,10 +169,10 @@ class Finding:
 
     @classmethod
     def of(cls, rule: Rule, place: Place, **facts: str) -> "Finding":
-        """Word a finding from the facts that the rule's message asks for.
+        """Create a finding by filling the facts into the rule's message.
 
         Raises:
-            ValueError: a fact is missing or is not in the rule's message.
+            ValueError: a fact is missing, or is not a placeholder of the message.
         """
         if facts.keys() != rule.facts:
             wrong = sorted(facts.keys() ^ rule.facts)
@@ -181,14 +181,14 @@ class Finding:
 
     @property
     def fingerprint(self) -> str:
-        """16 hex digits from rule, path, function and the stripped source line: stable when lines move."""
+        """16 hex digits of a hash of rule, path, function and stripped source line: stable when lines move."""
         frame = self.place.frame
         text = "\0".join((self.rule.code, frame.path, frame.function, frame.source.strip()))
         return hashlib.sha256(text.encode("utf-8", "backslashreplace")).hexdigest()[:16]
 
     @property
     def package(self) -> str:
-        """The installed package that did it, if all its places lie in installed packages; else ""."""
+        """The responsible installed package, if all places are in installed packages; else ""."""
         authors = [place.author for place in (self.place, *self.related)]
         if any(author is None or author.is_user for author in authors):
             return ""
@@ -196,11 +196,11 @@ class Finding:
 
     @property
     def proof_in_words(self) -> str:
-        """What came of the attempt to make it happen, in one line; "" if there was none."""
+        """Result of the attempt to reproduce the race, in one line; "" if there was none."""
         return self.proof.in_words if self.proof is not None else ""
 
     def with_example(self) -> "Finding":
-        """Return this finding with its fix as an example: it cannot be made as it is."""
+        """Return this finding with its fix marked as an example, because it cannot be applied as is."""
         return self if self.fix is None else replace(self, fix=replace(self.fix, applicability=Applicability.EXAMPLE))
 
     def __repr__(self) -> str:
@@ -212,7 +212,7 @@ class Finding:
 
     @property
     def title(self) -> str:
-        """The rule's name and the message; the message alone where it begins with the name."""
+        """The rule's name and the message; the message alone if it starts with the name."""
         if self.message.startswith(f"{self.rule.name.replace('-', ' ')}:"):
             return self.message
         return f"{self.rule.name}: {self.message}"
@@ -229,16 +229,16 @@ class Finding:
 
 @dataclass(frozen=True, slots=True)
 class Summary:
-    """What was checked.
+    """Statistics of a check.
 
     Attributes:
-        backend: how the GPUs were provided, in words ("2 simulated GPUs").
-        operators: GPU operators seen.
-        streams: streams that ran at least one operator.
-        devices: devices that ran at least one operator.
+        backend: description of the GPUs ("2 simulated GPUs").
+        operators: number of GPU operators seen.
+        streams: number of streams that ran at least one operator.
+        devices: number of devices that ran at least one operator.
         seconds: wall time of the checked program, or of the lint.
-        files: files that were linted.
-        ranks: ranks of a job whose reports are merged; 0 for a single process.
+        files: number of linted files.
+        ranks: number of ranks whose reports were merged; 0 for a single process.
     """
 
     backend: str = ""
@@ -252,16 +252,16 @@ class Summary:
 
 @dataclass(frozen=True, slots=True)
 class Report:
-    """The result of a run, a replay or a lint: findings in the order of path, line, column and code.
+    """Result of a run, a replay or a lint: findings sorted by path, line, column and code.
 
     Attributes:
-        incomplete: reasons why something may have been missed; empty when all was seen.
-        notes: what the user should know about the run, such as "torch.compile ran eagerly".
-        hidden: findings left out because of a limit on their number.
-        known: findings left out because the baseline has them.
-        worst_hidden: the worst level of those that a limit left out; None if there are none.
-        fixed: findings that `lint --fix` has repaired.
-        is_unsafe_wanted: fixes that make the host wait count as those that can be made.
+        incomplete: reasons why findings may have been missed; empty if the check was complete.
+        notes: remarks on the run for the user, such as "torch.compile ran eagerly".
+        hidden: number of findings omitted because of the limit on findings.
+        known: number of findings omitted because they are in the baseline.
+        worst_hidden: worst level among the findings omitted because of the limit; None if there are none.
+        fixed: findings fixed by `lint --fix`.
+        is_unsafe_wanted: whether unsafe fixes count as applicable.
     """
 
     findings: tuple[Finding, ...] = ()
@@ -275,16 +275,16 @@ class Report:
     is_unsafe_wanted: bool = False
 
     def is_fixable(self, finding: Finding) -> bool:
-        """Return whether `lint --fix` would make the fix of a finding."""
+        """Return whether `lint --fix` would apply the fix of a finding."""
         wanted = {Applicability.SAFE, Applicability.UNSAFE} if self.is_unsafe_wanted else {Applicability.SAFE}
         return finding.source == "lint" and finding.fix is not None and finding.fix.applicability in wanted
 
     def noted(self, *notes: str) -> "Report":
-        """Return this report with more notes."""
+        """Return this report with additional notes."""
         return replace(self, notes=(*self.notes, *notes))
 
     def completed(self) -> "Report":
-        """Return this report with the reason added why it may say too little: no operator was seen."""
+        """Return this report, marked as incomplete if no operator was seen."""
         if self.summary.operators or not self.summary.backend or NO_STEPS in self.incomplete:
             return self
         return replace(self, incomplete=(*self.incomplete, NOTHING_SEEN))
@@ -296,12 +296,12 @@ class Report:
 
 
 def counted(number: int, noun: str) -> str:
-    """Return a number and its noun, in the plural where that is right."""
+    """Return a number and its noun, in the plural if needed."""
     return f"{number:,} {noun}" + ("" if number == 1 else "s")
 
 
 def merge_equal(findings: Iterable[Finding]) -> tuple[Finding, ...]:
-    """Make one finding of those with the same rule and places, counts added, ranks listed; sort by place and code."""
+    """Merge findings with the same rule and places, adding counts and listing ranks; sort by place and code."""
     merged: dict[tuple[object, ...], Finding] = {}
     for finding in findings:
         places = (finding.place, *finding.related)
@@ -312,7 +312,7 @@ def merge_equal(findings: Iterable[Finding]) -> tuple[Finding, ...]:
 
 
 def joined(one: Report, other: Report) -> Report:
-    """Return the report of two parts of a run, such as windows, which were checked each by itself."""
+    """Combine the reports of two separately checked parts of a run, such as windows."""
     a, b = one.summary, other.summary
     streams, devices = max(a.streams, b.streams), max(a.devices, b.devices)
     summary = Summary(b.backend or a.backend, a.operators + b.operators, streams, devices)
@@ -325,14 +325,14 @@ def joined(one: Report, other: Report) -> Report:
 
 
 def in_order(finding: Finding) -> tuple[str, int, int, str]:
-    """Return what findings are sorted by: path, line, column, code."""
+    """Return the sort key of a finding: path, line, column, code."""
     frame = finding.place.frame
     return frame.path, frame.line, frame.column, finding.rule.code
 
 
 def _joined(one: Finding, other: Finding) -> Finding:
     ranks = tuple(sorted({*one.ranks, *other.ranks}))
-    fewest = min(one.assumptions, other.assumptions, key=len)  # it is found without the others, too
+    fewest = min(one.assumptions, other.assumptions, key=len)  # the finding does not need the other assumptions
     rank = ranks[0] if ranks else one.rank
     pairs = tuple(sorted((dict(other.pairs) | dict(one.pairs)).items()))
     return replace(one, count=one.count + other.count, ranks=ranks, rank=rank, pairs=pairs, assumptions=fewest)

@@ -1,4 +1,4 @@
-"""A magic for notebooks: `%load_ext syncheck`, then `%%syncheck` above a cell checks what it does on the GPUs.
+"""Notebook magic: after `%load_ext syncheck`, `%%syncheck` above a cell checks its GPU work.
 
 Source:
     IPython, "Writing IPython extensions" and "Defining custom magics".
@@ -16,10 +16,10 @@ from syncheck.paths import name_files
 
 
 class _Line(argparse.ArgumentParser):
-    """The options behind `%%syncheck`; a wrong one is an error and no exit."""
+    """Parser for the options of `%%syncheck`; raises an error instead of exiting."""
 
     def error(self, message: str) -> NoReturn:
-        """Refuse the line.
+        """Reject the line.
 
         Raises:
             ConfigError: always.
@@ -30,13 +30,13 @@ class _Line(argparse.ArgumentParser):
 
 
 def load_ipython_extension(shell: Any) -> None:
-    """Add the magic; `%load_ext syncheck` calls this with IPython's shell."""
+    """Register the magic; `%load_ext syncheck` calls this function with IPython's shell."""
     shell.register_magic_function(partial(_check_cell, shell), "cell", "syncheck")
     name_files(partial(_cell_name, shell))
 
 
 def _cell_name(shell: Any, path: str) -> str:
-    """Return what IPython calls the cell that a file stands for: "cell In[3]"; "" for a file that is none."""
+    """Return IPython's name for the cell that a file represents: "cell In[3]"; "" if the file is not a cell."""
     label_and_name = getattr(shell.compile, "format_code_name", lambda _: None)(path)
     if label_and_name is None:
         return ""
@@ -45,21 +45,21 @@ def _cell_name(shell: Any, path: str) -> str:
 
 
 def _check_cell(shell: Any, line: str, cell: str) -> BlockReport | None:
-    """Run a cell and return what was found, for IPython to show; an error of the cell is shown by IPython itself."""
+    """Run a cell and return its report for IPython to display; IPython itself shows exceptions from the cell."""
     try:
         with check(**_options(line)) as report:
             shell.run_cell(cell)
-    except SyncheckError as error:  # in short: IPython would show every frame of syncheck
+    except SyncheckError as error:  # keep it short: IPython would show every frame of syncheck
         sys.stderr.write(f"syncheck: error: {error}\n" + (f"  hint: {error.hint}\n" if error.hint else ""))
         return None
     return report
 
 
 def _options(line: str) -> dict[str, Any]:
-    """Return the arguments of `syncheck.check` that the line of the magic gives.
+    """Parse the line of the magic into arguments of `syncheck.check`.
 
     Raises:
-        ConfigError: it cannot be read.
+        ConfigError: the line cannot be parsed.
     """
     try:
         words = shlex.split(line)

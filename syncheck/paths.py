@@ -1,4 +1,4 @@
-"""Paths as the user knows them."""
+"""Paths as shown to the user."""
 
 import os
 from collections.abc import Callable
@@ -8,37 +8,37 @@ _names: list[Callable[[str], str]] = []
 
 
 def start_here() -> None:
-    """A check begins: paths are shown relative to this working directory, also when the program leaves it."""
+    """Show paths relative to the current working directory from now on, even if the program changes it."""
     _start[:] = [os.getcwd()]
 
 
 def start() -> str:
-    """Return the folder that shown paths are relative to."""
+    """Return the folder to which shown paths are relative."""
     return _start[0] if _start else os.getcwd()
 
 
 def name_files(name: Callable[[str], str]) -> None:
-    """Show some files by a name that they have for the user: `name` returns it, or "" for other files."""
+    """Show some files under a user-visible name: `name` returns it, or "" for other files."""
     _names[:] = [name]
 
 
 def given_name(path: str) -> str:
-    """Return the name that a file has for the user, other than its path; "" if it has none."""
+    """Return the user-visible name of a file that differs from its path; "" if it has none."""
     return next(filter(None, (name(path) for name in _names)), "")
 
 
 def shown(path: str | os.PathLike[str]) -> str:
-    """Return a path relative to the folder of `start` where it lies in it, with "/"; or the name of a cell."""
+    """Return a path as shown: relative to the folder of `start` if it is inside, with "/"; or the name of a cell."""
     path = os.fspath(path)
     if called := given_name(path):
         return called
     try:
         relative = os.path.relpath(path, start())
-    except (ValueError, OSError):  # another drive; a working directory that is gone
+    except (ValueError, OSError):  # another drive, or a working directory that was deleted
         return path.replace(os.sep, "/")
     return (path if relative.startswith("..") else relative).replace(os.sep, "/")
 
 
 def real(path: str | os.PathLike[str]) -> str:
-    """Return the absolute path, without links, of one that was shown."""
+    """Return the absolute path, with symbolic links resolved, of a shown path."""
     return os.path.realpath(os.path.join(start(), path))

@@ -1,4 +1,4 @@
-"""Findings as plain data and back: for traces, the linter's cache, and what one process sends to another."""
+"""Conversion of findings to plain data and back, for traces, the linter's cache and other processes."""
 
 from dataclasses import asdict
 from typing import Any, Literal
@@ -11,12 +11,12 @@ from syncheck.witness.schedule import LaunchId, Pair
 
 
 def of_place(place: Place) -> dict[str, Any]:
-    """Return a place as data that JSON takes."""
+    """Return a place as JSON-compatible data."""
     return asdict(place)
 
 
 def to_place(data: dict[str, Any]) -> Place:
-    """Return the place that `of_place` gave as data.
+    """Return the place from the data of `of_place`.
 
     Raises:
         KeyError, TypeError, ValueError: the data is damaged.
@@ -34,7 +34,7 @@ def _to_frame(data: dict[str, Any]) -> Frame:
 
 
 def of_finding(finding: Finding) -> dict[str, Any]:
-    """Return a finding as data that JSON takes."""
+    """Return a finding as JSON-compatible data."""
     return {
         "rule": finding.rule.code, "place": of_place(finding.place), "message": finding.message, "help": finding.help,
         "related": [of_place(place) for place in finding.related], "level": finding.level.value,
@@ -47,7 +47,7 @@ def of_finding(finding: Finding) -> dict[str, Any]:
 
 
 def to_finding(data: dict[str, Any]) -> Finding:
-    """Return the finding that `of_finding` gave as data.
+    """Return the finding from the data of `of_finding`.
 
     Raises:
         KeyError, TypeError, ValueError, ConfigError: the data is damaged.
@@ -77,12 +77,12 @@ def _half(word: Any) -> Literal["run", "lint"]:
 
 
 def of_proof(proof: Proof) -> dict[str, Any]:
-    """Return what came of the attempt to make a race happen as data that JSON takes."""
+    """Return a proof as JSON-compatible data."""
     return asdict(proof) | {"outcome": proof.outcome.value, "differences": [asdict(one) for one in proof.differences]}
 
 
 def to_proof(data: dict[str, Any]) -> Proof:
-    """Return the proof that `of_proof` gave as data.
+    """Return the proof from the data of `of_proof`.
 
     Raises:
         KeyError, TypeError, ValueError: the data is damaged.
@@ -95,7 +95,7 @@ def to_proof(data: dict[str, Any]) -> Proof:
 
 
 def of_fix(fix: Fix) -> dict[str, Any]:
-    """Return a fix as data that JSON takes."""
+    """Return a fix as JSON-compatible data."""
     return {
         "applicability": fix.applicability.value,
         "edits": [asdict(edit) | {"kind": edit.kind.value} for edit in fix.edits],
@@ -103,7 +103,7 @@ def of_fix(fix: Fix) -> dict[str, Any]:
 
 
 def to_fix(data: dict[str, Any]) -> Fix:
-    """Return the fix that `of_fix` gave as data.
+    """Return the fix from the data of `of_fix`.
 
     Raises:
         KeyError, TypeError, ValueError: the data is damaged.
@@ -117,12 +117,12 @@ def _to_edit(data: dict[str, Any]) -> Edit:
 
 
 def of_summary(summary: Summary) -> dict[str, Any]:
-    """Return a summary as data that JSON takes."""
+    """Return a summary as JSON-compatible data."""
     return asdict(summary)
 
 
 def to_summary(data: dict[str, Any]) -> Summary:
-    """Return the summary that `of_summary` gave as data.
+    """Return the summary from the data of `of_summary`.
 
     Raises:
         KeyError, TypeError, ValueError: the data is damaged.

@@ -1,3 +1,3 @@
-"""The version of syncheck, which the build reads from here."""
+"""The version of syncheck, read by the build."""
 
 __version__ = "0.1.0"

@@ -1,4 +1,4 @@
-"""What the command line takes."""
+"""The commands and options that the command line accepts."""
 
 import shlex
 
@@ -7,8 +7,8 @@ from typer.main import get_command
 from syncheck.cli.app import cli
 
 
-def refuses(command):
-    """Return what the command line would not know in a command that begins with `syncheck`; None if it takes it."""
+def unknown_word(command):
+    """Return the first unknown word in a command that begins with `syncheck`, or None if the command is accepted."""
     name, *words = shlex.split(command)[1:]
     known = get_command(cli).commands.get(name)
     if known is None:

@@ -1,4 +1,4 @@
-"""Each module has tests of its own logic, where they are looked for: `tests/unit` mirrors the package."""
+"""`tests/unit` mirrors the package: each module has a test file of its own at the corresponding path."""
 
 import ast
 from pathlib import Path, PurePath
@@ -20,24 +20,23 @@ THROUGH_A_WHOLE = frozenset(
     sim/parallel.py sim/placement.py sim/storages.py sim/streams.py sim/unchecked.py
     """.split()
 )
-"""Modules that their tests reach through a backend or a followed program, without a name of theirs: nothing is to be
-added here."""
+"""Modules tested through a backend or an analyzed program, whose tests do not import them. Add no modules here."""
 
 
 def modules():
-    """Return the modules, as paths in the package; `__init__.py` only says what a package is for."""
+    """Return the modules as paths relative to the package, except `__init__.py`, which has no code."""
     found = (path for package in PACKAGES for path in (ROOT / "syncheck" / package).rglob("*.py"))
     return sorted(path.relative_to(ROOT / "syncheck").as_posix() for path in found if path.name != "__init__.py")
 
 
 def mirrored(module):
-    """Return where the tests of a module are."""
+    """Return the path of a module's tests."""
     path = ROOT / "tests" / "unit" / module
     return path.with_name(f"test_{path.name}")
 
 
 def is_imported(module):
-    """Return whether the tests of a module import it, or a name from it."""
+    """Return whether the tests of a module import it or a name from it."""
     name = ".".join(("syncheck", *PurePath(module).with_suffix("").parts))
     imported = set()
     for node in ast.walk(ast.parse(mirrored(module).read_text())):
@@ -49,7 +48,7 @@ def is_imported(module):
 
 
 @pytest.mark.parametrize("module", modules())
-def test_a_module_has_mirrored_its_own(module):
+def test_each_module_has_a_test_file(module):
     assert mirrored(module).exists(), f"write {mirrored(module).relative_to(ROOT)}"
     assert "def test_" in mirrored(module).read_text()
 
@@ -60,5 +59,5 @@ def test_mirrored_tests_import_their_module(module):
 
 
 @pytest.mark.parametrize("module", sorted(THROUGH_A_WHOLE))
-def test_a_module_that_its_tests_import_is_not_listed_as_one_that_they_reach_otherwise(module):
+def test_a_module_that_its_tests_import_is_not_listed_as_an_exception(module):
     assert not is_imported(module)

@@ -1,4 +1,4 @@
-"""What `make peer` makes of the outcomes of PyTorch's tests, and the list that it compares them with."""
+"""How `make peer` interprets the outcomes of PyTorch's tests and its list of expected outcomes."""
 
 import hashlib
 import io
@@ -15,7 +15,7 @@ PEER = Path(__file__).parents[1] / "peer"
 
 @pytest.fixture
 def peer(monkeypatch):
-    """The modules of the folder, which is no package."""
+    """The modules of the folder, which is not a package."""
     monkeypatch.syspath_prepend(PEER)
     import expected
     import source
@@ -27,7 +27,7 @@ def peer(monkeypatch):
 
 @pytest.fixture
 def listed(peer, tmp_path):
-    """A list that expects one test of each kind."""
+    """A list of expected outcomes with one test of each kind."""
     path = tmp_path / "expected.toml"
     groups = [("fails", "t.py::fails"), ("unsteady", "t.py::unsteady"), ("not_run", "t.py::large")]
     groups += [("changed", "t.py::changes")]
@@ -66,7 +66,7 @@ PASSED, FAILED = {"passed": True}, {"failed": True, "why": "AssertionError: 1 !=
         ("races", PASSED, ["t.py::races: is expected to be reported for SYN101"]),
     ],
 )
-def test_what_is_not_as_expected_is_shown(peer, listed, tmp_path, test, outcome, difference):
+def test_unexpected_outcomes_are_shown(peer, listed, tmp_path, test, outcome, difference):
     assert peer[0].differences(listed, *outcomes(peer, tmp_path, **{test: outcome})) == difference
 
 
@@ -83,25 +83,25 @@ def test_what_is_not_as_expected_is_shown(peer, listed, tmp_path, test, outcome,
         ("changes", PASSED, PASSED, ["t.py::changes: passes"]),
     ],
 )
-def test_what_changes_with_a_check_is_shown(peer, listed, tmp_path, test, plain, checked, change):
+def test_outcomes_that_change_under_a_check_are_shown(peer, listed, tmp_path, test, plain, checked, change):
     ended = [outcomes(peer, tmp_path, **{test: how})[1] for how in (plain, checked)]
     assert peer[0].changes(listed, *ended) == change
 
 
-def test_tests_that_are_gone_are_shown(peer, listed):
+def test_listed_tests_that_no_longer_exist_are_shown(peer, listed):
     assert peer[0].unknown(listed, ["t.py::fails", "t.py::races", "t.py::changes"]) == [
         "t.py::unsteady: there is no such test"
     ]
 
 
-def test_each_test_of_the_list_has_one_outcome_and_a_reason(peer):
+def test_each_listed_test_has_one_outcome_and_a_known_file(peer):
     expected = peer[0].read_expected(PEER / "expected.toml")
     times = Counter([*expected.not_run, *expected.failing, *expected.unsteady, *expected.changed])
     assert [test for test, count in times.items() if count > 1] == []
     assert {test.partition("::")[0] for test in (*times, *expected.found)} <= {*expected.suite, *expected.unchanged}
 
 
-def test_only_what_is_needed_is_unpacked_of_the_right_archive(peer, tmp_path, monkeypatch):
+def test_only_the_needed_files_of_the_right_archive_are_unpacked(peer, tmp_path, monkeypatch):
     source = peer[1]
     with tarfile.open(tmp_path / source.ARCHIVE, "w:xz") as archive:
         for name in ("test/test_cuda.py", "test/autograd/a.py", "torch/x.py", "test/autograd/../../../outside.py"):

@@ -1,4 +1,4 @@
-"""The project is complete: what is declared once is found where it is derived."""
+"""The project is consistent: everything declared in one place is found in the places derived from it."""
 
 import re
 import subprocess
@@ -14,11 +14,11 @@ SYN501 SYN502 SYN503 SYN601 SYN602 SYN603 SYN604 SYN701 SYN702 SYN801 SYN802 SYN
 SYN808 SYN901 SYN902 SYN903 SYN904""".split()
 
 
-def test_the_sanitizer_reports_the_rules_that_it_promises():
+def test_the_sanitizer_reports_its_documented_rules():
     assert [rule.code for rule in CATALOGUE if "run" in sources(rule)] == RUN_RULES
 
 
-def test_importing_the_package_changes_and_loads_nothing():
+def test_importing_the_package_loads_only_its_version():
     code = "import sys; before = set(sys.modules); import syncheck; print(sorted(set(sys.modules) - before))"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "['syncheck', 'syncheck.version']"
@@ -36,7 +36,7 @@ def test_the_readme_names_every_command_and_option():
         assert f"`syncheck {command}" in readme
 
 
-def test_no_file_of_the_package_is_too_long():
+def test_no_module_of_the_package_is_too_long():
     long = {str(path.relative_to(ROOT)): n for path in ROOT.glob("syncheck/**/*.py") if (n := _lines(path)) > 400}
     assert long == {}
 

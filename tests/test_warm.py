@@ -1,4 +1,4 @@
-"""The `python` of the tests does what the real one does."""
+"""The forked `python` of the tests behaves like the real one."""
 
 import os
 import signal
@@ -31,8 +31,8 @@ def folder(tmp_path):
     return tmp_path
 
 
-def ended(python, folder, words, **more):
-    """Return how a command ends."""
+def result_of(python, folder, words, **more):
+    """Return the exit status and the output of a command."""
     environment = os.environ | more
     done = subprocess.run(
         [python, *words], cwd=folder, env=environment, input="input", capture_output=True, text=True, check=False
@@ -58,47 +58,47 @@ def ended(python, folder, words, **more):
         ("-X", "utf8=1", "-c", "import sys; print(sys.flags.utf8_mode)"),
     ],
 )
-def test_it_ends_as_the_real_one(folder, words):
-    assert ended(warm.PYTHON, folder, words, MORE="x") == ended(sys.executable, folder, words, MORE="x")
+def test_it_behaves_like_the_real_interpreter(folder, words):
+    assert result_of(warm.PYTHON, folder, words, MORE="x") == result_of(sys.executable, folder, words, MORE="x")
 
 
-def test_torch_is_there_already_and_in_what_it_starts_too(folder):
+def test_torch_is_preloaded_in_it_and_in_its_child_processes(folder):
     code = "import sys; print('torch' in sys.modules)"
     both = f"{code}\nimport subprocess; subprocess.run([sys.executable, '-c', {code!r}])"
-    assert ended(warm.PYTHON, folder, ("-u", "-c", both))[1] == "True\nTrue\n"
+    assert result_of(warm.PYTHON, folder, ("-u", "-c", both))[1] == "True\nTrue\n"
 
 
 @pytest.mark.parametrize("more", [{"PYTHONHASHSEED": "1"}, {"LC_ALL": "C"}, {"PYTHONPATH": "hiding"}])
-def test_another_interpreter_is_a_real_one(folder, more):
+def test_a_different_environment_gets_a_real_interpreter(folder, more):
     (folder / "hiding").mkdir()
     (folder / "hiding" / "torch.py").touch()
-    assert ended(warm.PYTHON, folder, ("-c", "import sys; print('torch' in sys.modules)"), **more)[1] == "False\n"
+    assert result_of(warm.PYTHON, folder, ("-c", "import sys; print('torch' in sys.modules)"), **more)[1] == "False\n"
 
 
-def started(code):
+def start(code):
     process = subprocess.Popen([warm.PYTHON, "-c", code], stdout=subprocess.PIPE, text=True)
     assert process.stdout is not None
     return process, process.stdout.readline()
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGUSR1, signal.SIGKILL])
-def test_a_signal_ends_it(number):
-    process, _ = started(READY)
+def test_a_signal_terminates_it(number):
+    process, _ = start(READY)
     with process:
         process.send_signal(number)
         assert process.wait(timeout=60) == -number
 
 
-def test_its_handlers_are_called():
-    process, _ = started("import signal; signal.signal(signal.SIGTERM, lambda *_: exit(7))\n" + READY)
+def test_its_signal_handlers_are_called():
+    process, _ = start("import signal; signal.signal(signal.SIGTERM, lambda *_: exit(7))\n" + READY)
     with process:
         process.terminate()
         assert process.wait(timeout=60) == 7
 
 
-def test_what_it_has_started_ends_with_it_when_it_is_killed():
+def test_killing_it_kills_its_child_processes():
     code = "import os, subprocess, sys\nsubprocess.Popen([sys.executable, '-c', 'import time; time.sleep(100)'])\n"
-    process, line = started(code + "print(os.getpgid(0), flush=True)\n" + READY)
+    process, line = start(code + "print(os.getpgid(0), flush=True)\n" + READY)
     with process:
         process.kill()
     deadline = time.monotonic() + 60

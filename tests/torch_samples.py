@@ -1,4 +1,4 @@
-"""Torch's own samples of its operators."""
+"""Torch's own operator samples."""
 
 import sys
 import unittest
@@ -12,7 +12,7 @@ from torch.utils._pytree import tree_leaves, tree_map
 
 
 def operator_table(monkeypatch: pytest.MonkeyPatch) -> Any:
-    """Return torch's table of operators, which needs a module for its own tests that users do not have."""
+    """Return torch's operator table, which imports a test dependency that users do not have installed."""
     stand_in: Any = ModuleType("expecttest")
     stand_in.TestCase, stand_in.assert_expected_inline = unittest.TestCase, None
     monkeypatch.setitem(sys.modules, "expecttest", sys.modules.get("expecttest", stand_in))
@@ -20,7 +20,7 @@ def operator_table(monkeypatch: pytest.MonkeyPatch) -> Any:
 
 
 def samples_of(entry: Any, device: str, count: int) -> Iterator[Any]:
-    """Yield samples of an entry of the table, with gradients where the operator has them."""
+    """Yield samples of a table entry, with gradients if the operator supports them."""
     dtype = next((d for d in (torch.float32, torch.int64) if d in entry.supported_dtypes(device)), None)
     needs_grad = dtype is torch.float32 and entry.supports_autograd
     samples = entry.sample_inputs_func(entry, device, dtype, needs_grad) if dtype else ()
@@ -29,7 +29,7 @@ def samples_of(entry: Any, device: str, count: int) -> Iterator[Any]:
 
 
 def run_sample(entry: Any, sample: Any) -> None:
-    """Run an operator on a sample, and a backward pass where there is a gradient."""
+    """Run an operator on a sample, and a backward pass if the result requires gradients."""
     result = entry.op(sample.input, *sample.args, **sample.kwargs)
     if isinstance(result, torch.Tensor) and result.requires_grad:
         result.sum().backward()
@@ -37,12 +37,12 @@ def run_sample(entry: Any, sample: Any) -> None:
 
 _LEFT_OUT = (
     *("rand", "normal", "bernoulli", "multinomial", "cauchy", "exponential", "geometric", "jiterator"),
-    *("pinverse", "nn.functional.bilinear"),  # autocast treats them, of the CPU or of GPUs; a mode gets only the inside
+    *("pinverse", "nn.functional.bilinear"),  # autocast wraps them, on CPUs or GPUs: a mode sees only inner operators
 )
 
 
 def comparable_samples(table: Any, device: str, count: int) -> Iterator[tuple[Any, Any]]:
-    """Yield operators, real and complex, with samples; not those whose results are random or not set."""
+    """Yield operators with real and complex samples, except those with random or uninitialized results."""
     for entry in table:
         if entry.name.startswith(_LEFT_OUT) or "random" in entry.name or "empty" in entry.name:
             continue
@@ -53,7 +53,7 @@ def comparable_samples(table: Any, device: str, count: int) -> Iterator[tuple[An
 
 
 def result_of(entry: Any, sample: Any) -> list[Any]:
-    """Return copies of the tensors that an operator returns for a sample, or its error."""
+    """Return copies of the tensors that an operator returns for a sample, or its error message."""
     torch.manual_seed(0)
     given, args, kwargs = tree_map(_copied, (sample.input, sample.args, sample.kwargs))
     try:
@@ -68,7 +68,7 @@ def _copied(value: Any) -> Any:
 
 
 def are_alike(ours: list[Any], theirs: list[Any]) -> bool:
-    """Return whether two results have the same types and, as far as they are dense tensors, values that are close."""
+    """Return whether two results have the same types and, for dense tensors, close values."""
     return len(ours) == len(theirs) and all(_is_alike(a, b) for a, b in zip(ours, theirs, strict=True))
 
 

@@ -1,4 +1,4 @@
-"""The command line: its commands, and how it ends."""
+"""Entry point of the command line: its commands, and the handling of errors."""
 
 import errno
 import io
@@ -17,13 +17,13 @@ from syncheck.version import __version__
 
 
 class _Commands(Group):
-    """The commands; says what was meant where one does not exist."""
+    """The command group; suggests a command if the given one does not exist."""
 
     def resolve_command(self, ctx: Any, args: list[str]) -> Any:
-        """Return the command that is named first.
+        """Return the command named by the first argument.
 
         Raises:
-            ConfigError: there is none of this name.
+            ConfigError: no such command exists.
         """
         name = args[0]
         if self.get_command(ctx, name) is None and not name.startswith("-"):
@@ -67,7 +67,7 @@ def common(
 
 
 def main() -> None:
-    """Run the command line; the exit statuses are those of the README."""
+    """Run the command line; the README documents the exit statuses."""
     if not sys.argv[1:] or {"-h", "--help"} & set(sys.argv[1:3]):
         _allow_any_sign()
     try:
@@ -80,9 +80,9 @@ def main() -> None:
         if type(error).__name__ == "NoArgsIsHelpError":  # the help was printed
             sys.exit(2)
         _fail(*_words_of(error), 2)
-    except Exception as error:  # noqa: BLE001  the outer border: whatever is left is our own fault
+    except Exception as error:  # noqa: BLE001  the outermost handler: anything else is a bug in syncheck
         if isinstance(error, OSError) and error.errno in _NO_OUTPUT and not error.filename:
-            os.dup2(os.open(os.devnull, os.O_WRONLY), 1)  # what Python writes to it at the end is lost, too
+            os.dup2(os.open(os.devnull, os.O_WRONLY), 1)  # so that Python's final flush cannot fail again
             _fail(f"cannot write to standard output: {error.strerror}", "", 3)
         traceback.print_exc()
         _fail("this is a bug in syncheck", "please report it with the traceback above", 3)
@@ -90,24 +90,24 @@ def main() -> None:
 
 _NO_OUTPUT = frozenset({errno.ENOSPC, errno.EIO, errno.EBADF})
 _UsageError: Any = typer.BadParameter.__mro__[1]
-"""What typer raises for a wrong command line; it exports no name for it."""
+"""The exception that typer raises for an invalid command line; typer does not export it."""
 
 
 def _allow_any_sign() -> None:
-    """Let help, which has signs of its own ("…"), be written in any encoding; no program is run after it."""
+    """Let the help text, which contains special characters ("…"), be written in any encoding; no program runs later."""
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(errors="replace")
 
 
 def _fail(message: str, hint: str, status: int) -> None:
-    if sys.stderr is not None:  # it is where it was closed: `2>&-`
+    if sys.stderr is not None:  # None if it was closed: `2>&-`
         sys.stderr.write(error_text(message, hint))
     sys.exit(status)
 
 
 def _words_of(error: Any) -> tuple[str, str]:
-    """Return what is wrong with a command line, and what to do."""
+    """Return the message and the hint for an invalid command line."""
     context, kind = error.ctx, type(error).__name__
     where = context.command_path if context is not None else "syncheck"
     hint = f"`{where} --help` lists the options"
@@ -125,12 +125,12 @@ def _words_of(error: Any) -> tuple[str, str]:
 
 
 def _without_kind(message: str) -> str:
-    """Return what typer says of a wrong value, without the name of the error that pydantic puts before it."""
+    """Return typer's message for an invalid value, without the error name that pydantic prepends."""
     return message.removeprefix("Value error, ").rstrip(".")
 
 
 def _status_of(error: SyncheckError) -> int:
-    """Return 2 for a wrong command line, 3 where nothing could be checked."""
+    """Return 2 for an invalid command line, 3 if nothing could be checked."""
     if isinstance(error, ScriptError):
         return 3 if isinstance(error.__cause__, SyntaxError) else 2
     return 2 if isinstance(error, ConfigError) else 3

@@ -1,4 +1,4 @@
-"""The help of a command, alike in all versions of typer."""
+"""Help texts of commands, identical across versions of typer."""
 
 from typing import Any
 
@@ -6,10 +6,10 @@ from typer.core import TyperCommand, TyperGroup
 
 
 class _WithoutTypes:
-    """Shows no types: a flag takes no value, and the help of an argument says what it is."""
+    """Mixin that hides types: flags take no value, and the help of an argument describes it."""
 
     def get_params(self, ctx: Any) -> list[Any]:
-        """Return the parameters."""
+        """Return the parameters, without types."""
         params: list[Any] = super().get_params(ctx)  # type: ignore[misc]  # of the command
         for param in params:
             if param.param_type_name == "argument":
@@ -19,7 +19,7 @@ class _WithoutTypes:
         return params
 
     def collect_usage_pieces(self, ctx: Any) -> list[str]:
-        """Return the words of the usage line: arguments as they are declared."""
+        """Return the words of the usage line, with arguments as declared."""
         arguments = [p for p in self.get_params(ctx) if p.param_type_name == "argument"]
         return ["[OPTIONS]", *(argument.metavar or argument.name.upper() for argument in arguments)]
 
@@ -30,11 +30,11 @@ def _no_type(ctx: object) -> str:
 
 
 class Command(_WithoutTypes, TyperCommand):
-    """A command."""
+    """A single command."""
 
 
 class Group(_WithoutTypes, TyperGroup):
-    """A command that has others."""
+    """A command with subcommands."""
 
     def collect_usage_pieces(self, ctx: Any) -> list[str]:
         """Return the words of the usage line."""

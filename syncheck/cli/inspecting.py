@@ -1,4 +1,4 @@
-"""Commands that say what there is: rules, explain, config, doctor, lsp."""
+"""Informational commands: rules, explain, config, doctor, lsp."""
 
 import json
 import sys
@@ -15,7 +15,7 @@ _Format = Annotated[_FORMATS, typer.Option("--output-format", help="Format.")]
 
 
 def add_to(cli: typer.Typer) -> None:
-    """Add the commands."""
+    """Register the commands."""
     cli.command(cls=Command, epilog="Examples: `syncheck rules`, `syncheck rules --output-format json`")(rules)
     cli.command(cls=Command, epilog="Examples: `syncheck explain SYN101`, `syncheck explain SYN2`")(explain)
     cli.command(cls=Command, epilog="Examples: `syncheck config`, `syncheck config src/loader.py`")(config)
@@ -88,7 +88,7 @@ def config(
 
 
 def lsp() -> None:
-    """Serve an editor: findings as you type, rule pages on hover, quick fixes."""
+    """Run the language server: findings as you type, rule pages on hover, quick fixes."""
     try:
         from syncheck.cli.lsp import serve
     except ModuleNotFoundError as error:

@@ -1,4 +1,4 @@
-"""The command that checks source: lint."""
+"""The command that checks source code: lint."""
 
 import contextlib
 import sys
@@ -27,7 +27,7 @@ _FIX, _OUTPUT, _FILES = "Fixes", "Report", "Files"
 
 
 def add_to(cli: typer.Typer) -> None:
-    """Add the command."""
+    """Register the command."""
     cli.command(cls=Command, epilog=_EXAMPLES)(lint)
 
 
@@ -43,7 +43,7 @@ def lint(
     unsafe_fixes: Annotated[
         bool | None,
         typer.Option(
-            "--unsafe-fixes", help="Also apply fixes that make the host wait, or guess where.", rich_help_panel=_FIX
+            "--unsafe-fixes", help="Also apply fixes that make the host wait or guess the place.", rich_help_panel=_FIX
         ),
     ] = None,
     diff: Annotated[
@@ -75,7 +75,7 @@ def lint(
     *,
     layer: Layer,
 ) -> None:
-    """Find the same mistakes in source code, without running it."""
+    """Check source code without running it."""
     from syncheck.commands.lint import LintRequest, lint_files
 
     request = LintRequest(
@@ -98,10 +98,10 @@ def lint(
 
 
 def _change(*, fix: bool | None, diff: bool | None, ignore: bool | None, remove: bool | None) -> str:
-    """Return what is to be done to the files.
+    """Return the kind of change to make to the files; "" for none.
 
     Raises:
-        ConfigError: two things that exclude each other.
+        ConfigError: the options contradict each other.
     """
     names = {"--fix": fix or diff, "--add-ignores": ignore, "--remove-unused-ignores": remove}
     wanted = [name for name, is_wanted in names.items() if is_wanted]
@@ -148,7 +148,7 @@ def _watch(request: "LintRequest", options: Options) -> None:
                 seen = now
                 forget()
                 if sys.stdout.isatty():
-                    typer.echo("\x1b[2J\x1b[H", nl=False)  # which flushes, unlike `write`
+                    typer.echo("\x1b[2J\x1b[H", nl=False)  # flushes, unlike `write`
                 _lint_once(request, options, statistics=False)
                 sys.stdout.flush()
             time.sleep(0.5)

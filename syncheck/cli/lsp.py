@@ -1,4 +1,4 @@
-"""A language server: findings as you type, a rule's page on hover, quick fixes.
+"""Language server: findings as you type, rule pages on hover, quick fixes.
 
 Source:
     Language Server Protocol 3.17; pygls.
@@ -28,7 +28,7 @@ from syncheck.rules.model import Severity
 from syncheck.version import __version__
 
 _PAUSE = 0.2
-"""Seconds without a key until a text is linted."""
+"""Seconds without an edit before a document is linted."""
 _LEVELS = {
     Severity.ERROR: lsp.DiagnosticSeverity.Error,
     Severity.WARNING: lsp.DiagnosticSeverity.Warning,
@@ -38,17 +38,17 @@ _KINDS = (lsp.CodeActionKind.QuickFix, lsp.CodeActionKind.SourceFixAll)
 
 
 class _Found(NamedTuple):
-    """A finding, in the text that was linted, and as the editor shows it."""
+    """A finding in the linted text, and the same finding in the editor's document."""
 
     finding: Finding
     shown: Finding
 
 
 class Server(LanguageServer):
-    """Lints the open documents.
+    """Language server that lints the open documents.
 
     Attributes:
-        findings: uri of a file or a notebook -> (version of it, what was found in it).
+        findings: URI of a file or notebook -> (its version, its findings).
     """
 
     def __init__(self) -> None:
@@ -59,23 +59,23 @@ class Server(LanguageServer):
         self._told = ""
 
     def opened(self, uri: str) -> OpenDocument:
-        """Return the file or the notebook that a uri, which may be that of a cell, stands for."""
+        """Return the file or notebook for a URI, which may be that of a cell."""
         return opened(self.workspace, uri)
 
     async def lint_soon(self, uri: str) -> None:
-        """Lint a document, unless it is changed again at once."""
+        """Lint a document after a pause, unless it has changed again by then."""
         version = self.opened(uri).version
         await asyncio.sleep(_PAUSE)
         if self._is_open(uri) and self.opened(uri).version == version:
             await self.lint(uri)
 
     def _is_open(self, uri: str) -> bool:
-        """Return whether a file or a notebook is open; pygls knows a file by its unquoted uri."""
+        """Return whether a file or notebook is open; pygls stores files under their unquoted URI."""
         workspace = self.workspace
         return unquote(uri) in workspace.text_documents or workspace.get_notebook_document(notebook_uri=uri) is not None
 
     async def lint(self, uri: str) -> None:
-        """Lint a document and publish what was found; a text that is no Python keeps what it had."""
+        """Lint a document and publish its findings; if it does not parse, its previous findings stay."""
         document = self.opened(uri)
         try:
             forget()
@@ -97,13 +97,13 @@ class Server(LanguageServer):
         self.text_document_publish_diagnostics(lsp.PublishDiagnosticsParams(uri, shown, version))
 
     def forget(self, uri: str, *cells: str) -> None:
-        """A file was closed, or a notebook with these cells, or only cells of it."""
+        """Clear the findings of a closed file, of a closed notebook with these cells, or of removed cells."""
         self.findings.pop(uri, None)
         for closed in cells or (uri,):
             self._publish(closed, [])
 
     def hover(self, uri: str, position: lsp.Position) -> lsp.Hover | None:
-        """Return the pages of the rules that found something at a place, or that its line names."""
+        """Return the pages of the rules that have findings at a position or that its line names."""
         lines = self.workspace.get_text_document(uri).lines
         line = lines[position.line] if position.line < len(lines) else ""
         found = self._found_at(self.opened(uri), uri, lsp.Range(position, position))
@@ -115,7 +115,7 @@ class Server(LanguageServer):
     def code_actions(
         self, uri: str, wanted: lsp.Range, kinds: Sequence[lsp.CodeActionKind | str]
     ) -> Iterator[lsp.CodeAction]:
-        """Yield what can be done about the findings in a range, and about all."""
+        """Yield the code actions for the findings in a range and for the whole document."""
         document = self.opened(uri)
         if lsp.CodeActionKind.QuickFix in kinds:
             for found in self._found_at(document, uri, wanted):
@@ -126,14 +126,14 @@ class Server(LanguageServer):
                 yield repaired
 
     def _found_in(self, document: OpenDocument, part: TextDocument) -> Iterator[_Found]:
-        """Yield the findings of a document's present text that are in one of its parts."""
+        """Yield the findings in one part of a document's current text."""
         version, found = self.findings.get(document.uri, (None, ()))
         for each in found if version == document.version else ():
             if document.part_of(each.shown.place.frame).uri == part.uri:
                 yield each
 
     def _found_at(self, document: OpenDocument, uri: str, wanted: lsp.Range) -> Iterator[_Found]:
-        """Yield those that touch a range of the part with a uri."""
+        """Yield the findings that touch a range of the part with the given URI."""
         for part in document.parts():
             for each in self._found_in(document, part) if part.uri == uri else ():
                 where = self._range(part, each.shown.place)
@@ -141,7 +141,7 @@ class Server(LanguageServer):
                     yield each
 
     def _actions(self, document: OpenDocument, found: _Found) -> Iterator[lsp.CodeAction]:
-        """Yield what can be done about a finding: a repair, if there is one, and a comment."""
+        """Yield the code actions for a finding: its fix, if there is one, and an ignore comment."""
         finding, code = found.finding, found.finding.rule.code
         diagnostic = self._diagnostic(document, found)
         fix = finding.fix
@@ -156,7 +156,7 @@ class Server(LanguageServer):
         yield self._action(document, f"{code}: ignore it here", silenced, diagnostic, is_preferred=False)
 
     def _all_repaired(self, document: OpenDocument) -> lsp.CodeAction | None:
-        """Return what makes all safe repairs at once; None if there is none."""
+        """Return the code action that applies all safe fixes; None if there are none."""
         try:
             codes = options_for(document.path).codes_for(document.path)
         except ConfigError:  # reported when the text was linted
@@ -199,7 +199,7 @@ class Server(LanguageServer):
         return lsp.Range(start, end)
 
     def _position(self, part: TextDocument, line: int, column: int) -> lsp.Position:
-        """Turn a line and a column in characters, from 1, into a position in the client's units."""
+        """Convert a line and a column in characters, both from 1, to a position in the client's units."""
         text = part.lines[line - 1] if line <= len(part.lines) else ""
         return lsp.Position(max(line - 1, 0), self.workspace.position_codec.client_num_units(text[: column - 1]))
 
@@ -216,7 +216,7 @@ def _lint(document: OpenDocument, *, is_strict: bool) -> Result:
 
 
 def make_server() -> Server:
-    """Return a server that knows what it can be asked."""
+    """Return a server with all its features registered."""
     server = Server()
 
     @server.feature(lsp.TEXT_DOCUMENT_DID_OPEN)
@@ -265,5 +265,5 @@ def _add_notebooks(server: Server) -> None:
 
 
 def serve() -> None:
-    """Serve an editor on standard input and output, until it says goodbye."""
+    """Serve an editor on standard input and output until it disconnects."""
     make_server().start_io()

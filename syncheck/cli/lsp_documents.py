@@ -1,4 +1,4 @@
-"""What an editor has open, as the linter takes it: a Python file, or the code cells of a notebook as one text."""
+"""Open editor documents in the form that the linter takes: a Python file, or a notebook's code cells as one text."""
 
 import difflib
 import json
@@ -15,17 +15,17 @@ from syncheck.lint import files, places
 from syncheck.lint.fixes.documents import Notebook
 
 _PYTHON = frozenset({"python", "", None})
-"""Languages of the cells that are checked; an old client may name none."""
+"""Languages of the cells that are checked; old clients may not name one."""
 
 
 class OpenDocument(Protocol):
-    """Something that is open in an editor and can be linted.
+    """An open document that can be linted.
 
     Attributes:
-        uri: what it is known by.
-        path: of its file.
-        text: as Python.
-        version: changes with the text.
+        uri: its URI.
+        path: path of its file.
+        text: its text as Python.
+        version: a value that changes with the text.
     """
 
     uri: str
@@ -38,19 +38,19 @@ class OpenDocument(Protocol):
         ...
 
     def parts(self) -> list[TextDocument]:
-        """Return the texts that the editor shows: the file itself, or the code cells of a notebook."""
+        """Return the documents that the editor shows: the file itself, or the code cells of a notebook."""
         ...
 
     def placed(self, finding: Finding) -> Finding:
-        """Return a finding in `text` as one in the parts."""
+        """Convert a finding in `text` to one in the parts."""
         ...
 
     def part_of(self, frame: Frame) -> TextDocument:
-        """Return the part that a place of a finding, as `placed` returns it, is in."""
+        """Return the part that contains a frame of a finding returned by `placed`."""
         ...
 
     def edits(self, text: str) -> dict[str, list[lsp.TextEdit]]:
-        """Return what makes the parts those of another text, by the uris of the parts."""
+        """Return the edits that change the parts to match another text, by URI of the part."""
         ...
 
 
@@ -88,7 +88,7 @@ class OpenFile:
 
 @dataclass(slots=True)
 class _Cells:
-    """The cells of a notebook: their numbers from 1, and the code among them."""
+    """The cells of a notebook: their content as a file, and the code cells by number, from 1."""
 
     content: str
     code: dict[int, TextDocument] = field(default_factory=dict)
@@ -131,7 +131,7 @@ class OpenNotebook:
 
 
 def _cells(notebook: lsp.NotebookDocument, document_of: Callable[[str], TextDocument]) -> _Cells:
-    """Return the cells of a notebook, with its content as a file has it."""
+    """Return the cells of a notebook, with its content in file format."""
     found = _Cells("")
     written: list[dict[str, str]] = []
     for number, cell in enumerate(notebook.cells, 1):
@@ -145,7 +145,7 @@ def _cells(notebook: lsp.NotebookDocument, document_of: Callable[[str], TextDocu
 
 
 def opened(workspace: Workspace, uri: str) -> OpenDocument:
-    """Return the file with a uri, or the notebook that has it, or has it as a cell."""
+    """Return the document for a URI: a file, a notebook, or the notebook that contains the cell."""
     notebook = workspace.get_notebook_document(notebook_uri=uri) or workspace.get_notebook_document(cell_uri=uri)
     if notebook is not None:
         return OpenNotebook(notebook, workspace.get_text_document)
@@ -153,7 +153,7 @@ def opened(workspace: Workspace, uri: str) -> OpenDocument:
 
 
 def line_edits(before: str, after: str) -> list[lsp.TextEdit]:
-    """Return the lines that make one text another."""
+    """Return the line edits that turn one text into another."""
     old, new = files.lines_of(before), files.lines_of(after)
     return [
         lsp.TextEdit(lsp.Range(lsp.Position(start, 0), lsp.Position(stop, 0)), "".join(new[first:last]))

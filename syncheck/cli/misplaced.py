@@ -1,4 +1,4 @@
-"""Options of syncheck that stand behind the script, where they are the program's."""
+"""Detection of syncheck options after the script, where they are passed to the program."""
 
 from collections.abc import Sequence
 
@@ -7,9 +7,9 @@ from syncheck.system import files
 
 
 def misplaced(script: str, arguments: Sequence[str]) -> tuple[str, ...]:
-    """Return a note on the program's arguments that look as if they were meant for syncheck.
+    """Return a note on program arguments that look like options of syncheck.
 
-    An option that the script's own text mentions is the program's.
+    An option that the script's own text mentions belongs to the program.
     """
     own = {name for setting in settings_of("run") for option in setting.options for name in option.split("/")}
     given = dict.fromkeys(argument.partition("=")[0] for argument in arguments)

@@ -1,4 +1,4 @@
-"""Options of commands, derived from the settings."""
+"""Command-line options derived from the settings."""
 
 import inspect
 from collections.abc import Callable
@@ -15,10 +15,10 @@ from syncheck.config.settings import given, value_of
 
 
 def with_settings(command: str) -> Callable[[Callable[..., None]], Callable[..., None]]:
-    """Return a decorator that gives a function the options of a command's settings.
+    """Return a decorator that adds the options of a command's settings to a function.
 
-    The function gets their values as `layer`, as `syncheck.config.settings` takes them; what is left out on the command
-    line is not in it, so that a settings file can say it.
+    The function receives their values as `layer`, in the form that `syncheck.config.settings` takes. Options omitted on
+    the command line are not in it, so that a settings file can provide them.
     """
     settings = tuple(setting for setting in settings_of(command) if setting.kind.is_word)
 
@@ -30,7 +30,7 @@ def with_settings(command: str) -> Callable[[Callable[..., None]], Callable[...,
 
         own = [p for p in inspect.signature(function).parameters.values() if p.name != "layer"]
         parameters = [p.replace(kind=inspect.Parameter.KEYWORD_ONLY) for p in (*own, *map(_parameter, settings))]
-        call.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]  # what typer reads
+        call.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]  # read by typer
         call.__annotations__ = {parameter.name: parameter.annotation for parameter in parameters}
         return call
 
@@ -38,7 +38,7 @@ def with_settings(command: str) -> Callable[[Callable[..., None]], Callable[...,
 
 
 def choices(name: str, values: tuple[str, ...]) -> Any:
-    """Return the type of an option that takes one of a few words: a shell can complete them."""
+    """Return the type of an option that takes one of a few words, which shells can complete."""
     return Enum(name, {value: value for value in values})
 
 
@@ -74,5 +74,5 @@ def _default_in_words(setting: Setting) -> str:
 
 
 def as_default(value: object) -> str:
-    """Return a default as a help text has it: rich would take what is in brackets for a style, and leave it out."""
+    """Return a default for a help text, escaped because rich would drop text in brackets as a style tag."""
     return f"\\[default: {value}]"

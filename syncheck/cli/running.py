@@ -1,4 +1,4 @@
-"""Commands that check what a program does: run, replay, merge."""
+"""Commands that check programs and recordings: run, replay, overlap, merge."""
 
 from dataclasses import replace
 from importlib import import_module
@@ -30,7 +30,7 @@ _REPLAY_EXAMPLES = """Examples:
 
 `syncheck replay run.trace --output-format json` checks it again.
 
-`syncheck replay run.0007.trace run.0008.trace` checks two files of a long one."""
+`syncheck replay run.0007.trace run.0008.trace` checks two files of a long recording."""
 _MERGE_EXAMPLES = """Examples:
 
 `syncheck merge .syncheck/job-20260101-120000-1a2b3c4d` merges one job.
@@ -40,13 +40,13 @@ _MERGE_EXAMPLES = """Examples:
 
 _OVERLAP_EXAMPLES = """Examples:
 
-`syncheck overlap train.py` runs a script and says what keeps its work from overlapping.
+`syncheck overlap train.py` runs a script and shows what keeps its work from overlapping.
 
-`syncheck overlap run.trace` says it of a run that `syncheck run --trace run.trace --times train.py` recorded."""
+`syncheck overlap run.trace` analyzes a run that `syncheck run --trace run.trace --times train.py` recorded."""
 
 
 def add_to(cli: typer.Typer) -> None:
-    """Add the commands."""
+    """Register the commands."""
     cli.command(cls=Command, context_settings={"allow_interspersed_args": False}, epilog=_RUN_EXAMPLES)(run)
     cli.command(cls=Command, epilog=_REPLAY_EXAMPLES)(replay)
     cli.command(cls=Command, context_settings={"allow_interspersed_args": False}, epilog=_OVERLAP_EXAMPLES)(overlap)
@@ -59,7 +59,7 @@ _OF_EACH_RANK = frozenset({"trace", "perfetto", "html"})
 @with_settings("run")
 def run(
     script: Annotated[
-        str, typer.Argument(metavar="SCRIPT", help="The script, or with -m the module.", show_default=False)
+        str, typer.Argument(metavar="SCRIPT", help="The script, or the module with -m.", show_default=False)
     ],
     args: Annotated[
         list[str] | None,
@@ -73,7 +73,7 @@ def run(
 
     Options of syncheck go before SCRIPT; what follows it is passed to the program.
     """
-    import_module("syncheck.report.render")  # at the end, the program may have left nothing to import it with
+    import_module("syncheck.report.render")  # the program may make imports impossible by the time it ends
     from syncheck.commands import run as commands
     from syncheck.run.launcher import Program
 
@@ -90,12 +90,12 @@ def run(
 
 
 def _for_rank(options: Options, report: Report) -> Options:
-    """Return the settings for a report: ranks that are not merged write files of their own."""
+    """Return the settings for a report: unmerged ranks write separate files."""
     return replace(options, output=_own(options.output)) if options.output and not report.summary.ranks else options
 
 
 def _own(path: Path) -> Path:
-    """Return the name of this rank's own file, of one for all ranks."""
+    """Return this rank's own variant of a file name that is given for all ranks."""
     return path.with_name(f"{path.stem}.rank{rank()}{path.suffix}") if is_distributed() else path
 
 
@@ -105,7 +105,7 @@ def replay(
         list[Path],
         typer.Argument(
             metavar="TRACE...",
-            help="Files that `syncheck run --trace` wrote; the first alone, or the folder, stands for all.",
+            help="Files written by `syncheck run --trace`; the first one, or the folder, is enough.",
             show_default=False,
         ),
     ],
@@ -124,7 +124,7 @@ def replay(
 def overlap(
     script: Annotated[
         str,
-        typer.Argument(metavar="SCRIPT", help="The script, with -m the module, or a trace.", show_default=False),
+        typer.Argument(metavar="SCRIPT", help="The script, a trace, or the module with -m.", show_default=False),
     ],
     args: Annotated[
         list[str] | None,

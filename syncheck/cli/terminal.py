@@ -1,4 +1,4 @@
-"""What the user sees of a command: where reports go, how errors read, and progress."""
+"""Terminal output of commands: destinations of reports, error texts, and progress."""
 
 import contextlib
 import os
@@ -19,14 +19,14 @@ if TYPE_CHECKING:
     from syncheck.overlap.report import OverlapReport
 
 _PROGRESS_TIMEOUT = 2.0
-"""Seconds until a progress bar is shown."""
+"""Seconds before a progress bar is shown."""
 
 
 class OutputStreams:
-    """Where reports go: the standard streams that this process was started with, whatever the program makes of them.
+    """The standard streams that this process was started with, even if the program replaces them.
 
     Args:
-        is_for_data: reports for people go where those for programs do: to standard output. Else they go to stderr.
+        is_for_data: write human-readable reports to standard output too, like machine-readable ones; else to stderr.
     """
 
     def __init__(self, *, is_for_data: bool) -> None:
@@ -34,7 +34,7 @@ class OutputStreams:
         self._is_for_data = is_for_data
 
     def write(self, text: str, *, is_data: bool) -> None:
-        """Write a report; a reader that is gone is no error.
+        """Write a report; a closed pipe is not an error.
 
         Raises:
             OSError: it cannot be written.
@@ -43,7 +43,7 @@ class OutputStreams:
             self._pick(is_data=is_data).write(_encoded(text))
 
     def write_anywhere(self, text: str) -> None:
-        """Write a report that could not be written where it belongs."""
+        """Write a report that could not be written to its destination to any stream that works."""
         streams: tuple[Callable[[], Descriptor], ...] = (
             lambda: self._stderr, lambda: Descriptor.of_stream(2), lambda: self._stdout,
         )  # fmt: skip
@@ -53,11 +53,11 @@ class OutputStreams:
                 return
 
     def is_colored(self, wanted: str, *, is_data: bool) -> bool:
-        """Return whether a report may use colours.
+        """Return whether a report may use colors.
 
         Args:
             wanted: "always", "never", or "auto": on a terminal, unless the environment says otherwise.
-            is_data: the report is one that programs read.
+            is_data: whether the report is machine-readable.
 
         Source:
             https://no-color.org; https://force-color.org.
@@ -70,7 +70,7 @@ class OutputStreams:
         return is_terminal or bool(os.environ.get("FORCE_COLOR"))
 
     def width(self, *, is_data: bool, default: int) -> int:
-        """Return the cells of a line: the terminal's, or what COLUMNS says; `default` where there is no terminal."""
+        """Return the line width in cells: the terminal's or COLUMNS; `default` without a terminal."""
         columns = os.environ.get("COLUMNS", "")
         stream = self._pick(is_data=is_data)
         if not stream.is_terminal:
@@ -78,7 +78,7 @@ class OutputStreams:
         return int(columns) if columns.isdecimal() and int(columns) else stream.columns or default
 
     def has_links(self, *, is_data: bool) -> bool:
-        """Return whether a report can have links: terminals that do not know them show none."""
+        """Return whether a report may contain links: terminals without support ignore them."""
         return self._pick(is_data=is_data).is_terminal and os.environ.get("TERM", "dumb") != "dumb"
 
     def _pick(self, *, is_data: bool) -> Descriptor:
@@ -97,9 +97,9 @@ def _encoded(text: str) -> bytes:
 
 
 def deliver(report: Report, options: Options, streams: OutputStreams) -> int:
-    """Print a report where the user wants it; return the exit status that it calls for.
+    """Write a report to its destination; return the exit status that it calls for.
 
-    A report that cannot be written there is printed all the same, so that no finding is lost.
+    If it cannot be written there, it is printed instead, so that no finding is lost.
     """
     from syncheck.report.render import WIDTH, render, status_of
 
@@ -116,14 +116,14 @@ def deliver(report: Report, options: Options, streams: OutputStreams) -> int:
             streams.write(render(report, options, color=color, width=width, links=links), is_data=is_data)
     except OSError as error:
         reason = error.strerror or str(error)
-        streams.write_anywhere(error_text(f"cannot write the report to {where}: {reason}", "it follows here"))
+        streams.write_anywhere(error_text(f"cannot write the report to {where}: {reason}", "the report follows"))
         streams.write_anywhere(render(report, options, color=False))
         return 3
     return status_of(report, options)
 
 
 def deliver_overlap(words: "OverlapReport", report: Report, options: Options, streams: OutputStreams) -> None:
-    """Print why work does not overlap, and how many findings there are beside.
+    """Print why work does not overlap, and the number of findings.
 
     Raises:
         BackendError: the file cannot be written.
@@ -150,12 +150,12 @@ def deliver_overlap(words: "OverlapReport", report: Report, options: Options, st
 
 
 def error_text(message: str, hint: str = "") -> str:
-    """Return an error, and what to do about it, for people."""
+    """Return the human-readable text of an error and its hint."""
     return f"syncheck: error: {message}\n" + (f"  hint: {hint}\n" if hint else "")
 
 
 def progress() -> Callable[[int, int], None]:
-    """Return what shows a bar on a terminal once linting has taken two seconds."""
+    """Return a callback that shows a progress bar on a terminal once linting has taken two seconds."""
     began = time.monotonic()
     bar: Progress | None = None
 

@@ -1,1 +1,1 @@
-"""What each command does, given its settings: data in, a report or rows out; nothing is printed."""
+"""Implementations of the commands: they take settings and return a report or rows, and print nothing."""

@@ -1,4 +1,4 @@
-"""What `--verbose` says of every run: the settings, the program, and how long it took."""
+"""Output of `--verbose` for every run: the settings, the program, and timings."""
 
 from collections.abc import Callable
 from typing import TYPE_CHECKING
@@ -14,11 +14,11 @@ if TYPE_CHECKING:
     from syncheck.run.run import Run
 
 AtEnd = Callable[["Run", Report], Report]
-NO_SOURCE = "none but the defaults and the command line"
+NO_SOURCE = "only the defaults and the command line"
 
 
 def of_run(options: Options) -> Details:
-    """Return what says the details of a run, and say where its settings come from."""
+    """Return the details writer of a run, after printing where its settings come from."""
     details = Details(is_wanted=options.verbose, sender=f"syncheck: rank {rank()}" if is_distributed() else "syncheck")
     if details.is_wanted:
         details.say(f"settings: {', '.join(sources('', options, 'run')) or NO_SOURCE}")
@@ -28,11 +28,11 @@ def of_run(options: Options) -> Details:
 
 
 def of_program(details: Details, prepared: PreparedProgram, at_end: AtEnd) -> AtEnd:
-    """Say which program is run; return what says how long it took, and then does as `at_end`."""
+    """Print which program is run; return a callback that prints how long it took and then calls `at_end`."""
     details.say(f"program: {prepared.path or prepared.program.target}")
 
     def ended(run: "Run", report: Report) -> Report:
-        details.say_time("program, with its check")
+        details.say_time("program, including the check")
         with details.timed("reruns and timelines"):
             return at_end(run, report)
 

@@ -1,4 +1,4 @@
-"""What this machine and its settings offer."""
+"""Information on this machine and its settings."""
 
 import importlib.util
 import json
@@ -12,11 +12,11 @@ from syncheck.version import __version__
 
 
 def doctor() -> list[tuple[str, str]]:
-    """Return what this machine offers: (what, finding) pairs."""
+    """Return (item, value) pairs that describe what can be checked on this machine."""
     rows = [("syncheck", __version__), ("python", sys.version.split()[0])]
     try:
         if importlib.util.find_spec("torch") is None:
-            missing = "missing: pip install 'torch>=2.8'; without it nothing can be run"
+            missing = "missing: pip install 'torch>=2.8'; without it no program can be run"
             return [*rows, ("torch", missing)]
         from syncheck.run import backends
 
@@ -28,7 +28,7 @@ def doctor() -> list[tuple[str, str]]:
 
 
 def torch_in_short() -> str:
-    """Return torch's version, its CUDA, and the backend that `auto` chooses, without importing torch if it can."""
+    """Return torch's version, its CUDA version and the backend of `auto`, importing torch only if necessary."""
     spec = importlib.util.find_spec("torch")
     if spec is None or spec.origin is None:
         return "no torch; lint, replay and rules work without it"
@@ -44,13 +44,13 @@ def torch_in_short() -> str:
 
 
 def settings_in_force(path: str) -> list[tuple[str, str, str]]:
-    """Return each setting, its value for a file or a folder as TOML would have it, and where that comes from.
+    """Return each setting with its value for a file or folder, in TOML syntax, and the origin of the value.
 
     Raises:
-        ConfigError: there is no such path, or its settings are wrong.
+        ConfigError: the path does not exist, or its settings are invalid.
     """
     if not os.path.exists(path):
-        raise ConfigError(f"no such file or folder: {path!r}", "name one whose settings are wanted")
+        raise ConfigError(f"no such file or folder: {path!r}", "name a file or folder that exists")
     folder = path if os.path.isdir(path) else os.path.dirname(path)
     return [(setting.key, _as_toml(value), origin) for setting, value, origin in origins(folder)]
 

@@ -1,4 +1,4 @@
-"""Lint files: which ones, what is changed in them, and the report."""
+"""The lint command: which files to lint, changes to them, and the report."""
 
 import os
 from collections import Counter
@@ -26,18 +26,18 @@ def _unseen(done: int, of: int) -> None:
 
 @dataclass(frozen=True, slots=True)
 class LintRequest:
-    """What to lint, and what to do with it.
+    """What to lint and how.
 
     Attributes:
         paths: files and folders; "-" for standard input.
-        given: the settings of the command line; those of the files' own pyproject.toml count besides.
+        given: settings from the command line; those of the files' own pyproject.toml apply as well.
         stdin: the text of standard input, and its name.
-        change: "" to report; "fix", "ignore" or "remove" to repair files, or to add or remove comments; "diff" to show
-            what `fix` would do.
-        unsafe: repairs that make the host wait are wanted, too.
-        cache: folder of the cache; None for none.
-        progress: called with (done, all) now and then.
-        tries_fixes: find out whether each fix cures its finding, which a report shows.
+        change: "" to only report; "fix", "ignore" or "remove" to fix files, or to add or remove comments; "diff" to
+            show what "fix" would do.
+        unsafe: also apply unsafe fixes.
+        cache: folder of the cache; None for no cache.
+        progress: called with (done, total) from time to time.
+        tries_fixes: try whether each fix resolves its finding, for the report.
     """
 
     paths: tuple[str, ...]
@@ -51,10 +51,10 @@ class LintRequest:
 
 
 def lint_files(request: LintRequest) -> list[str]:
-    """Return the files that a request is about.
+    """Return the files that a request selects.
 
     Raises:
-        ConfigError: a path does not exist, or the settings are wrong.
+        ConfigError: a path does not exist, or the settings are invalid.
     """
     return _found(request, NO_DETAILS)
 
@@ -67,10 +67,10 @@ def _found(request: LintRequest, details: Details) -> list[str]:
 
 
 def lint(request: LintRequest) -> tuple[Report, changes.Changes]:
-    """Lint files; return the report, and what was changed.
+    """Lint files; return the report and the changes made.
 
     Raises:
-        ConfigError: a path does not exist, a rule does not, or the settings are wrong.
+        ConfigError: a path or a rule does not exist, or the settings are invalid.
     """
 
     @cache
@@ -84,7 +84,7 @@ def lint(request: LintRequest) -> tuple[Report, changes.Changes]:
     details = Details(is_wanted=options.verbose)
     extensions = Extensions.of(options)
     key = extensions.load()
-    options.selected()  # wrong names are reported before anything is done
+    options.selected()  # report invalid names before doing anything
     baseline = baseline_of(options)
     changed = changes.Changes()
     if request.paths == ("-",):
@@ -125,7 +125,7 @@ def _is_strict(options_of: Callable[[str], Options], path: str) -> bool:
 
 
 def _name_settings(paths: list[str], options: Options, details: Details) -> None:
-    """Say which settings hold for which files."""
+    """Print which settings apply to how many files."""
     if not details.is_wanted:
         return
     of_folder = Counter(os.path.dirname(path) for path in paths)
@@ -142,7 +142,7 @@ def _by_file(outcome: engine.Outcome) -> dict[str, tuple[Finding, ...]]:
 
 
 def _accounted(report: Report, change: str, changed: changes.Changes) -> Report:
-    """Return the report with what was changed."""
+    """Return the report with the changes that were made."""
     if change in {"", "fix"}:
         given_up = changed.given_up
         findings = tuple(f.with_example() if changes.spot_of(f) in given_up else f for f in report.findings)
@@ -155,10 +155,10 @@ def _accounted(report: Report, change: str, changed: changes.Changes) -> Report:
 
 
 def _not_loaded(paths: list[str], options: Options, options_of: Callable[[str], Options]) -> list[str]:
-    """Return a note on each settings file that names rules or models which are not loaded: it is not that of here."""
+    """Return a note on each settings file of another folder whose rules or models are not loaded."""
     loaded = {*options.rules, *options.models}
     folders = {found.root for path in paths if not {*(found := options_of(path)).rules, *found.models} <= loaded}
-    text = "names rules or models, which are loaded only for the working directory's own settings"
+    text = "names rules or models, but these are loaded only from the working directory's settings"
     return [f"{shown(os.path.join(folder, 'pyproject.toml'))} {text}" for folder in sorted(folders)]
 
 
@@ -169,11 +169,11 @@ def _problem_of(outcome: engine.Outcome, path: str) -> str:
 
 
 def statistics(report: Report) -> list[str]:
-    """Return one line a rule that found anything: number, code, name."""
+    """Return one line per rule that has findings: number, code, name."""
     counts = Counter(finding.rule for finding in report.findings)
     return [f"{number:>6}  {rule.code}  {rule.name}" for rule, number in counts.most_common()]
 
 
 def stamps(request: LintRequest) -> dict[str, int]:
-    """Return when each file of a request was changed last."""
+    """Return the modification time of each file of a request, in nanoseconds."""
     return {path: os.stat(path).st_mtime_ns for path in lint_files(request) if os.path.exists(path)}

@@ -1,4 +1,4 @@
-"""How the other order of two accesses is made: by a schedule of simulated GPUs, or by a delay on real ones."""
+"""Means of reversing the order of two accesses: schedules of simulated GPUs, and delays on real ones."""
 
 import math
 from collections.abc import Sequence
@@ -11,13 +11,13 @@ from syncheck.witness.record import Record
 from syncheck.witness.schedule import Hold, LaunchId, Pair, Schedule
 
 _SHORTEST, _LONGEST = 0.5, 20.0
-"""Of a delay, in seconds."""
+"""Bounds of a delay, in seconds."""
 _OF_EACH = 0.2
-"""The longest delay of several, in seconds."""
+"""Longest delay if it is repeated, in seconds."""
 
 
 class Means(Protocol):
-    """How the other order is made."""
+    """A way to reverse the order of two accesses."""
 
     @property
     def name(self) -> Literal["schedule", "delay"]:
@@ -25,11 +25,11 @@ class Means(Protocol):
         ...
 
     def schedules(self, pair: Pair, rank: int | None) -> Sequence[Schedule | Delay]:
-        """Return what may bring two accesses into the other order, the most promising first; none: it is hopeless.
+        """Return the schedules that may reverse the order of two accesses, most promising first; empty if none can.
 
         Args:
             pair: the accesses.
-            rank: the rank of the job whose launches they are; None where there is but one process.
+            rank: the rank whose launches they are; None in a single process.
         """
         ...
 
@@ -51,9 +51,9 @@ class Schedules:
         self._program = program
 
     def schedules(self, pair: Pair, rank: int | None) -> list[Schedule]:
-        """Hold the earlier access back until the later one has run, or as long as can be.
+        """Hold the earlier access until the later one has run, or for as long as possible.
 
-        The latter is for a loop, in which only a later iteration has other values.
+        The latter is for loops in which only a later iteration has different values.
         """
         holds = [Hold(pair.earlier, later, rank) for later in (pair.later, None) if later is None or later.stream]
         return [Schedule(self._program, (hold,)) for hold in holds]
@@ -68,7 +68,7 @@ class Delays:
 
     Args:
         program: the program's checksum.
-        usual: a run without one.
+        usual: a run without a delay.
     """
 
     name: Literal["delay"] = "delay"
@@ -78,8 +78,8 @@ class Delays:
         self._usual = usual
 
     def schedules(self, pair: Pair, rank: int | None) -> list[Delay]:
-        """Delay the earlier access beyond the later one; then also each later call at its line, as in a loop."""
-        del rank  # each rank has the delay
+        """Delay the earlier access beyond the later one; as a second choice, also each later call at its line."""
+        del rank  # the delay applies to every rank
         record = self._record(pair.earlier)
         if record is None:
             return []
@@ -106,17 +106,17 @@ class Delays:
 
 
 def _milliseconds(seconds: float) -> int:
-    return math.ceil(round(seconds * 10, 3)) * 100  # in tenths of a second
+    return math.ceil(round(seconds * 10, 3)) * 100  # rounded up to tenths of a second
 
 
 def refused(schedule: Schedule | Delay, other: Rerun, pair: Pair) -> str:
-    """Return why two accesses did not come in the other order in a run by a schedule; "" if they did, or may have."""
+    """Return why a run did not reverse the order of two accesses; "" if it did, or may have."""
     if isinstance(schedule, Delay):
         if other.failure:
             return f"syncheck failed in the run with the delay: {other.failure}"
         if other.records and not any(record.delayed for record in other.records):
-            return "the earlier access did not come again in the run with the delay"
-        if schedule.is_repeated:  # it is about later accesses, too
+            return "the earlier access did not recur in the run with the delay"
+        if schedule.is_repeated:  # it concerns later accesses too
             return ""
     reasons = [_kept_order(record, pair) for record in other.records]
     return reasons[0] if reasons and all(reasons) else ""
@@ -127,7 +127,7 @@ def _kept_order(record: Record, pair: Pair) -> str:
         return ""
     order = [record.order.index(str(launch)) if str(launch) in record.order else None for launch in pair]
     if order[1] is None:
-        return ""  # the program took another way
+        return ""  # the program took a different path
     if order[0] is not None and order[1] < order[0]:
         return ""
     return record.forced[0] if record.forced else "the host waits for the earlier access first"

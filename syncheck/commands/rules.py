@@ -1,4 +1,4 @@
-"""The rules: what each means, and which part of syncheck reports it."""
+"""The rules and explain commands: the meaning of each rule, and the parts of syncheck that report it."""
 
 from syncheck.config.settings import options_in
 from syncheck.lint.engine import all_rules
@@ -10,13 +10,13 @@ from syncheck.sanitizer.reported import RULES as RUN_RULES
 
 
 def sources(rule: Rule) -> frozenset[str]:
-    """Return which parts of syncheck report a rule: "run", "lint"."""
+    """Return the parts of syncheck that report a rule: "run", "lint"."""
     by_run = {"run"} if rule in (*RUN_RULES, *RANK_RULES) else set()
     return frozenset(by_run | ({"lint"} if rule in all_rules() else set()))
 
 
 def load_extensions() -> None:
-    """Load the rules that the settings for the working directory name.
+    """Load the project rules named in the settings of the working directory.
 
     Raises:
         ConfigError: they cannot be loaded.
@@ -25,10 +25,10 @@ def load_extensions() -> None:
 
 
 def rule_table(names: str = "ALL") -> list[dict[str, object]]:
-    """Return one entry a rule: code, name, level, halves (which parts report it), summary.
+    """Return one entry per rule: code, name, level, halves (the parts that report it), summary.
 
     Args:
-        names: which rules: a code, the start of one, a name, or "ALL".
+        names: the rules to list: a code, a code prefix, a name, or "ALL".
 
     Raises:
         ConfigError: the project's own rules cannot be loaded, or no rule matches.
@@ -47,7 +47,7 @@ def rule_table(names: str = "ALL") -> list[dict[str, object]]:
 
 
 def is_prefix(name: str) -> bool:
-    """Return whether a text is the start of codes, and neither a code nor a name.
+    """Return whether a text is a prefix of codes, and neither a code nor a name.
 
     Raises:
         ConfigError: the project's own rules cannot be loaded.
@@ -64,7 +64,7 @@ def rule_page(name: str) -> str:
     """Return a rule's page as Markdown.
 
     Raises:
-        ConfigError: no rule has this code or name; the hint names the nearest.
+        ConfigError: no rule has this code or name; the hint names the nearest one.
     """
     load_extensions()
     rule = catalogue.find(name)

@@ -1,4 +1,4 @@
-"""Run a program, replay a trace, merge what the ranks of a job have written."""
+"""The run, replay and merge commands."""
 
 import os
 from collections.abc import Callable, Sequence
@@ -27,18 +27,18 @@ def run(
     """Run a program under the sanitizer.
 
     Args:
-        program: what to run.
-        options: how.
+        program: the program to run.
+        options: the settings.
         deliver: prints a report and returns the exit status that it calls for.
-        arguments: the settings of the command line as they are written there, for ranks that the program starts.
+        arguments: the settings as command-line arguments, for ranks that the program starts.
 
     Returns:
         The exit status: the program's own if it failed, else that of the report.
 
     Raises:
         ScriptError: the program cannot be read or compiled.
-        ConfigError: a rule name that does not exist, or settings that exclude each other.
-        BackendError: there is no torch, or no backend for it.
+        ConfigError: a rule name does not exist, or settings contradict each other.
+        BackendError: torch or a backend is missing.
     """
     details = of_run(options)
     policy = Policy(options, _silences_lint)
@@ -55,7 +55,7 @@ def run(
     is_rank = rendezvous.PARTS in os.environ
 
     def at_end(run: "Run", report: Report) -> Report:
-        report = report if is_rank else _proved(report, reruns)  # the parent runs all ranks again
+        report = report if is_rank else _proved(report, reruns)  # the parent reruns all ranks
         if not options.is_drawn:
             return report
         from syncheck.commands.timeline import draw_run
@@ -64,25 +64,25 @@ def run(
 
     checked = make_run(options, deliver, policy, of_program(details, prepared, at_end), details)
     if options.hang_timeout and is_distributed():
-        member.on_join()  # already the first call, which makes the process group, may hang
+        member.on_join()  # even the first call, which creates the process group, may hang
     return checked.run(prepared)
 
 
 def _proved(report: Report, reruns: Reruns) -> Report:
-    """Return a report with what came of running the program again, where that is wanted."""
+    """Return a report with the results of rerunning the program, if requested."""
     options = reruns.options
     wanted = next((name for name in ("confirm", "witness", "schedules") if getattr(options, name)), "")
     if not wanted:
         return report
     if is_distributed():
-        return report.noted(f"--{wanted}: ranks are run again only where --nproc has started them")
+        return report.noted(f"--{wanted}: ranks are rerun only if --nproc started them")
     from syncheck.commands.witness import prove
 
     return prove(report, reruns)
 
 
 def _silences_lint(path: str, line: int) -> bool:
-    """Return whether the comment at a line of a file silences what the linter finds."""
+    """Return whether the comment at a line of a file suppresses a finding of the linter."""
     from syncheck.lint import engine
     from syncheck.lint.prefilter import can_matter
 
@@ -94,11 +94,11 @@ def _silences_lint(path: str, line: int) -> bool:
 
 
 def merge(folders: tuple[Path, ...], options: Options) -> Report:
-    """Merge what the ranks of a job have written into folders.
+    """Merge the records that the ranks of a job wrote to folders.
 
     Raises:
-        RecordError: there is nothing that can be merged.
-        ConfigError: a rule name that does not exist.
+        RecordError: there is nothing to merge.
+        ConfigError: a rule name does not exist.
     """
     from syncheck.ranks import merging
 
@@ -109,12 +109,12 @@ def replay(paths: Sequence[Path], options: Options) -> Report:
     """Replay a trace and return its findings.
 
     Args:
-        paths: its files, the first of them for all, or their folder.
-        options: how.
+        paths: its files, just the first of them, or their folder.
+        options: the settings.
 
     Raises:
         TraceError: the trace cannot be used.
-        ConfigError: a rule name that does not exist.
+        ConfigError: a rule name does not exist.
     """
     policy = Policy(options)
     if not options.is_drawn:

@@ -1,4 +1,4 @@
-"""Tries to make the races of a report happen, and says what changes."""
+"""Attempt to reproduce the races of a report, and describe what changes."""
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
@@ -19,20 +19,20 @@ from syncheck.witness.proofs import Difference, Proof, ProofOutcome
 from syncheck.witness.schedule import Pair, Schedule
 
 _MOST_TRIED = 20
-"""Races that are tried; of more, the first of each rule come first."""
+"""Maximum number of races to try; the first one of each rule takes precedence."""
 _MOST_RANKS = 3
-"""Ranks in which a race is tried, those with the lowest numbers: to one of them, as to the root, it may not matter."""
+"""Number of ranks in which a race is tried, lowest first: a single rank, such as the root, may not be affected."""
 _MEMORY = "out of memory"
-_GONE = "the accesses did not come when the program was run again"
+_GONE = "the accesses did not recur when the program was rerun"
 _FIXED = {
-    "schedule": "simulated GPUs run the earlier access at once, as functional collectives and those of C++ code",
-    "delay": "the earlier access is not that of an operator",
+    "schedule": "simulated GPUs run the earlier access immediately, like functional collectives and those of C++ code",
+    "delay": "the earlier access is not made by an operator",
 }
-_LATE = "it takes longer than --proof-limit"
+_LATE = "the rerun takes longer than --proof-limit"
 
 
 def prove(report: Report, reruns: Reruns) -> Report:
-    """Return a report with what came of the attempt to make each of its races happen."""
+    """Return a report with the result of the attempt to reproduce each of its races."""
     tried = _chosen(report.findings)
     is_real = reruns.options.confirm
     pairs = tuple(pair for finding in tried for _, pair in _places(finding, is_real=is_real))
@@ -64,14 +64,14 @@ def _with_proof(finding: Finding, proofs: dict[int, Proof], means: Means) -> Fin
 
 @dataclass(frozen=True, slots=True)
 class _Baseline:
-    """Two runs in the order of the program.
+    """Two runs in program order.
 
     Attributes:
-        usual: the first one.
-        same: the second one.
+        usual: the first run.
+        same: the second run.
         unsteady: numbers of the printed lines in which they differ.
-        failure: why they cannot be compared with others; "" if they can.
-        unsteadiness: what else they differ in, in words; "" for nothing.
+        failure: why they cannot be compared with other runs; "" if they can.
+        unsteadiness: description of other differences between them; "" if there are none.
     """
 
     usual: Rerun
@@ -82,7 +82,7 @@ class _Baseline:
 
     @property
     def reason(self) -> str:
-        """Why nothing that another run prints or leaves behind says anything; "" if it does."""
+        """Why the output and results of other runs prove nothing; "" if they can be compared."""
         return self.failure or self.unsteadiness
 
 
@@ -96,9 +96,9 @@ def _failure(usual: Rerun, same: Rerun) -> str:
     if usual.timed_out or same.timed_out:
         return "the program takes longer than --proof-limit"
     if not usual.records or not same.records:
-        return f"the program did not get to its end when it was run again{_because(usual)}"
+        return f"the program did not finish when it was rerun{_because(usual)}"
     failure = usual.failure or same.failure
-    return f"syncheck failed when the program was run again: {failure}" if failure else ""
+    return f"syncheck failed when the program was rerun: {failure}" if failure else ""
 
 
 def _unsteadiness(usual: Rerun, same: Rerun, unsteady: frozenset[int]) -> str:
@@ -118,20 +118,20 @@ def _because(run: Rerun) -> str:
 
 
 def _came(usual: Rerun, pair: Pair) -> bool:
-    """Return whether the accesses of a race came again in a run; a later one may be missing where it ended well."""
+    """Return whether the accesses of a race recurred in a run; the later one may be missing if the run succeeded."""
     seen = {launch for record in usual.records for launch in (*record.order, *record.starts)}
     return str(pair.earlier) in seen and (not usual.status or not pair.later.stream or str(pair.later) in seen)
 
 
 def _places(finding: Finding, *, is_real: bool) -> Sequence[tuple[int | None, Pair]]:
-    """Return the ranks in which a race is tried, with its accesses; None for all: a delay is that of each rank."""
+    """Return the ranks in which a race is tried, with its accesses; None for all ranks, to which a delay applies."""
     if finding.pairs and not is_real:
         return finding.pairs[:_MOST_RANKS]
     return [(None, finding.pair)] if finding.pair is not None else []
 
 
 def _proof(means: Means, reruns: Reruns, baseline: _Baseline, finding: Finding) -> Proof:
-    """Return what came of the attempt in the first rank in which the race is shown, else in the first one."""
+    """Return the result of the first rank in which the race is shown, else that of the first rank."""
     proofs = []
     for rank, pair in _places(finding, is_real=means.name == "delay"):
         proofs.append(_Attempt(means, reruns, baseline, rank, pair).proof())
@@ -141,14 +141,14 @@ def _proof(means: Means, reruns: Reruns, baseline: _Baseline, finding: Finding) 
 
 
 class _Attempt:
-    """The attempt to make one race happen, in one rank."""
+    """An attempt to reproduce one race in one rank."""
 
     def __init__(self, means: Means, reruns: Reruns, baseline: _Baseline, rank: int | None, pair: Pair) -> None:
         self._means, self._reruns, self._baseline = means, reruns, baseline
         self._rank, self._pair = rank, pair
 
     def proof(self) -> Proof:
-        """Return what came of it: the first change, or that of the first schedule."""
+        """Return the first proof that shows the race, else that of the first schedule."""
         reason = self._hopeless()
         first = Proof(ProofOutcome.NOT_TRIED, self._means.name, reason=reason or _FIXED[self._means.name])
         for number, schedule in enumerate(() if reason else self._means.schedules(self._pair, self._rank)):
@@ -159,10 +159,10 @@ class _Attempt:
         return first
 
     def _hopeless(self) -> str:
-        """Return why nothing can be tried, or no run be compared with the usual one; "" if there is no reason."""
+        """Return why the race cannot be tried or its rerun not be compared; "" if it can."""
         baseline = self._baseline
         if baseline.failure or not self._pair.earlier.stream:
-            return baseline.failure or "the earlier access is one of the host"
+            return baseline.failure or "the earlier access is made by the host"
         if not _came(baseline.usual.of_rank(self._rank), self._pair):
             failed = f"{_GONE}{_because(baseline.usual)}" if baseline.usual.status else ""
             return failed or _FIXED[self._means.name]
@@ -203,32 +203,32 @@ class _Attempt:
         if other.timed_out:
             return _LATE
         if _MEMORY in other.error:
-            return f"there is not enough memory for it: {other.error}"
+            return f"there is not enough memory for the rerun: {other.error}"
         return refused(schedule, other.of_rank(self._rank), self._pair)
 
     def _differences(self, other: Rerun) -> tuple[Difference, ...]:
         baseline = self._baseline
-        if baseline.unsteadiness:  # of real GPUs: only what both accesses see is compared
+        if baseline.unsteadiness:  # on real GPUs: compare only the values that both accesses see
             ends = ends_differently(baseline.usual, baseline.same, other)
             return (*ends, *differences_at(baseline.usual, other, self._pair))
         found = differences(baseline.usual, other, self._pair, baseline.unsteady, self._rank)
         return () if self._means.name == "delay" and is_only_printed(found) else found
 
     def _unknown(self, other: Rerun) -> str:
-        """Return why it says nothing that no value has changed in a run; "" if it does."""
+        """Return why a run without changed values proves nothing; "" if it does."""
         if not other.records:
-            return f"the program did not get to its end{_because(other)}"
+            return f"the program did not finish{_because(other)}"
         names = [str(launch) for launch in self._pair if launch.stream]
         for record in other.of_rank(self._rank).records:
             if record.forced:
                 return record.forced[0]
             if all(name in record.starts for name in names) and not set(names) <= set(record.order):
-                return "the accesses are on two GPUs, and no clock tells which was complete first"
+                return "the accesses are on two GPUs, and no clock shows which completed first"
         return ""
 
 
 def _explored(reruns: Reruns, baseline: _Baseline) -> Iterator[str]:
-    """Run by random schedules, and yield what came of it."""
+    """Run the program under random schedules, and yield the result."""
     number, seed = reruns.options.schedules, reruns.options.seed
     if not number:
         return
@@ -245,10 +245,10 @@ def _explored(reruns: Reruns, baseline: _Baseline) -> Iterator[str]:
         changed += [(schedule, found[0])] if found else []
     late = f"; {n_late} took longer than --proof-limit" if n_late else ""
     if not changed:
-        yield f"{counted(number, 'random schedule')}: all results are those of the program's order{late}"
+        yield f"{counted(number, 'random schedule')}: all results match the program's order{late}"
         return
     schedule, first = changed[0]
     yield (
-        f"{len(changed)} of {counted(number, 'random schedule')} give other results{late}; with --schedule {schedule}, "
-        f"{first.what}: {first.other}, not {first.usual}"
+        f"{len(changed)} of {counted(number, 'random schedule')} give different results{late}; "
+        f"with --schedule {schedule}, {first.what}: {first.other}, not {first.usual}"
     )

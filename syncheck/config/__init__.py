@@ -1,1 +1,1 @@
-"""Settings: what they are, and where they come from."""
+"""Settings: their declarations and their sources."""

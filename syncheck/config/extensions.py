@@ -1,7 +1,7 @@
-"""Imports the modules that a project extends syncheck with: rules of its own, and descriptions of libraries.
+"""Import of the modules with which a project extends syncheck: its own rules, and descriptions of libraries.
 
-Only what the settings for the working directory name is imported, never what those of a linted file name: loading code
-is the user's decision.
+Only modules named in the working directory's settings are imported, never those named in the settings of a linted file:
+loading code is the user's decision.
 """
 
 import hashlib
@@ -20,8 +20,8 @@ def import_all(names: Iterable[str], folder: str, what: str) -> list[ModuleType]
 
     Args:
         names: their names.
-        folder: the project's, which is looked in first; "" for the working directory.
-        what: what they are to have, for the error.
+        folder: the project's folder, which is searched first; "" for the working directory.
+        what: what they should provide, for the error message.
 
     Raises:
         ConfigError: one of them cannot be imported.
@@ -42,7 +42,7 @@ def import_all(names: Iterable[str], folder: str, what: str) -> list[ModuleType]
 
 @contextmanager
 def _on_path(folder: str) -> Iterator[None]:
-    """Let imports look in a folder first."""
+    """Put a folder first on the import path."""
     sys.path.insert(0, folder)
     try:
         yield
@@ -51,7 +51,7 @@ def _on_path(folder: str) -> Iterator[None]:
 
 
 def digest_of(modules: Iterable[ModuleType]) -> str:
-    """Return what changes whenever the source of a module changes; "" for no modules."""
+    """Return a digest that changes whenever the source of a module changes; "" for no modules."""
     texts = []
     for module in modules:
         try:

@@ -1,6 +1,6 @@
-"""Kinds of values that a setting can have: how each is read from TOML, and from a word.
+"""Kinds of values that a setting can have, and how each is read from TOML and from a word.
 
-A word comes from the command line, from pytest's own file or from the environment.
+A word comes from the command line, from pytest's configuration file or from the environment.
 """
 
 import math
@@ -20,12 +20,12 @@ class Kind:
 
     Attributes:
         annotation: the type of one word, for the command line.
-        from_toml: converts a value of a TOML file to that of the setting; raises TypeError if it does not fit.
-        from_word: converts a word to the value of the setting; raises ConfigError if it does not fit.
-        choices: the values that it can have, if there are few.
-        is_list: there can be several words.
-        metavar: stands for a word in the help.
-        is_word: it can be written as words, so that a command line can have it.
+        from_toml: converts a TOML value to the setting's value; raises TypeError if it is invalid.
+        from_word: converts a word to the setting's value; raises ConfigError if it is invalid.
+        choices: the allowed values, if there are few.
+        is_list: whether several words are allowed.
+        metavar: placeholder for a word in the help.
+        is_word: whether the value can be written as words, and thus on the command line.
     """
 
     annotation: Any
@@ -38,7 +38,7 @@ class Kind:
 
 
 def choice(*choices: str) -> Kind:
-    """Return the kind of values that are one of a few words."""
+    """Return a kind whose values are one of a few words."""
 
     def from_toml(value: object) -> str:
         if value not in choices:
@@ -54,7 +54,7 @@ def choice(*choices: str) -> Kind:
 
 
 def integer(least: int, most: int) -> Kind:
-    """Return the kind of whole numbers between two, both included."""
+    """Return a kind whose values are the integers between two bounds, inclusive."""
 
     def from_toml(value: object) -> int:
         if isinstance(value, bool) or not isinstance(value, int) or not least <= value <= most:
@@ -105,7 +105,7 @@ def _path(value: object) -> Path:
 
 
 def _path_of_word(word: str) -> Path:
-    """Return the absolute path: the program may change its working directory."""
+    """Return the absolute path, because the program may change its working directory."""
     if not word or "\0" in word:
         raise ConfigError(f"invalid value {word!r}", "expected a path")
     return Path(word).absolute()
@@ -122,7 +122,7 @@ def _rules(value: object) -> tuple[str, ...]:
 
     names = _words(value)
     for name in names:
-        if not catalogue.is_project_code(name):  # which are known once the project's rules are loaded
+        if not catalogue.is_project_code(name):  # checked once the project's rules are loaded
             catalogue.matching(name)
     return names
 
@@ -142,7 +142,7 @@ def _no_word(word: str) -> object:
 
 
 def _steps(word: str) -> tuple[int, int | None]:
-    """Read "100:120" or "100:"."""
+    """Parse "100:120" or "100:"."""
     first, colon, last = word.partition(":")
     if not (colon and first.isdecimal() and (not last or last.isdecimal())):
         raise ConfigError(f"invalid value {word!r} (expected FIRST:LAST)", "as in 100:120, or 100: to the end")
@@ -157,12 +157,12 @@ _BUDGET = "write a share of the run's time: 5% or 0.05"
 def _budget(share: float, written: object) -> float:
     if math.isfinite(share) and 0 < share <= 1:
         return share
-    hint = "leave the budget out to check everything" if share > 1 else _BUDGET
+    hint = "omit the budget to check everything" if share > 1 else _BUDGET
     raise ConfigError(f"invalid value {written!r} (expected more than 0 and at most 100%)", hint)
 
 
 def _budget_of_word(word: str) -> float:
-    """Read "5%" or "0.05"; "5" may mean either."""
+    """Parse "5%" or "0.05"; "5" is ambiguous."""
     number = word.strip().removesuffix("%").strip()
     if not re.fullmatch(r"-?(\d+(\.\d*)?|\.\d+)(e-?\d+)?", number, re.IGNORECASE):
         raise ConfigError(f"invalid value {word!r}", _BUDGET)
@@ -180,7 +180,7 @@ def _budget_of_toml(value: object) -> float:
 
 
 class Size(int):
-    """A number of bytes, written with a unit."""
+    """A number of bytes, formatted with a unit."""
 
     def __str__(self) -> str:
         unit = next((unit for unit in ("GiB", "MiB", "KiB") if self and self % _UNITS[unit] == 0), "")
@@ -191,7 +191,7 @@ _UNITS = {"B": 1, "KiB": 1 << 10, "MiB": 1 << 20, "GiB": 1 << 30}
 
 
 def _size_of_word(word: str) -> Size:
-    """Read "64MiB"."""
+    """Parse "64MiB"."""
     found = re.fullmatch(r"(\d{1,9})\s*([KMG]iB|B)", word.strip())
     if not found or not int(found[1]):
         raise ConfigError(f"invalid value {word!r}", "write a number with B, KiB, MiB or GiB: 64MiB")

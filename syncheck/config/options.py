@@ -1,4 +1,4 @@
-"""Every setting, declared once: name, kind, default, meaning, and the commands that it is for.
+"""All settings, each declared once: name, kind, default, help, and the commands that use it.
 
 The command line, `[tool.syncheck]`, the options and settings of the pytest plugin, the environment variables, `syncheck
 config` and the documentation are derived from the fields of `Options`.
@@ -24,18 +24,18 @@ _DRAWING = ("run", "replay", "overlap")
 
 @dataclass(frozen=True)
 class Setting:
-    """How a field of `Options` can be set.
+    """Declaration of how a field of `Options` can be set.
 
     Attributes:
-        name: of the field.
-        kind: of its values.
-        help: what it does, for the help and the documentation.
-        commands: the commands that it is for; "pytest" is the plugin.
-        example: a right value as TOML; "" for what only the command line can say.
-        is_added: the values of all sources count, not only that of the strongest.
-        panel: the heading that it stands under in the help.
-        flags: as the command line has it, where that is not derived from the name.
-        default: the value where no source says anything.
+        name: name of the field.
+        kind: kind of its values.
+        help: its description, for the help and the documentation.
+        commands: the commands that use it; "pytest" is the plugin.
+        example: a valid value in TOML; "" if only the command line can set it.
+        is_added: whether the values of all sources are combined, instead of one source overriding the others.
+        panel: its heading in the help.
+        flags: its command-line options, if they are not derived from the name.
+        default: the value if no source sets it.
     """
 
     name: str
@@ -50,22 +50,22 @@ class Setting:
 
     @cached_property
     def key(self) -> str:
-        """As it is written in `[tool.syncheck]`."""
+        """Its key in `[tool.syncheck]`."""
         return self.name.replace("_", "-")
 
     @property
     def is_in_file(self) -> bool:
-        """Return whether `[tool.syncheck]` can say it."""
+        """Return whether `[tool.syncheck]` can set it."""
         return bool(self.example)
 
     @cached_property
     def variable(self) -> str:
-        """The environment variable."""
+        """Its environment variable."""
         return f"SYNCHECK_{self.name.upper()}"
 
     @cached_property
     def options(self) -> tuple[str, ...]:
-        """As the command line has it."""
+        """Its command-line options."""
         if self.flags:
             return self.flags
         return (f"--{self.key}/--no-{self.key}",) if self.kind is kinds.FLAG else (f"--{self.key}",)
@@ -92,14 +92,14 @@ MAX_DEVICES = 64
 
 @dataclass(frozen=True, slots=True)
 class Options:
-    """The value of every setting; a command reads those that are for it."""
+    """The value of every setting; each command reads the settings that concern it."""
 
     select: tuple[str, ...] = _setting(
         (), kinds.RULES, "Rules to report: codes, prefixes (SYN1) or names; all by default.",
         example='["SYN1", "SYN201"]', panel="Rules",
     )  # fmt: skip
     extend_select: tuple[str, ...] = _setting(
-        (), kinds.RULES, "Rules to report in addition.", example='["unordered-read"]', is_added=True, panel="Rules"
+        (), kinds.RULES, "Additional rules to report.", example='["unordered-read"]', is_added=True, panel="Rules"
     )
     ignore: tuple[str, ...] = _setting(
         (), kinds.RULES, "Rules not to report.", example='["SYN303"]', is_added=True, panel="Rules"
@@ -109,7 +109,7 @@ class Options:
         example='{ "tests/*" = ["SYN7"] }', is_added=True, panel="Rules",
     )  # fmt: skip
     rules: tuple[str, ...] = _setting(
-        (), kinds.WORDS, "Modules with rules of your own.", commands=("lint",), example='["acme.rules"]',
+        (), kinds.WORDS, "Modules that define your own rules.", commands=("lint",), example='["acme.rules"]',
         is_added=True, panel="Extensions",
     )  # fmt: skip
     models: tuple[str, ...] = _setting(
@@ -117,7 +117,7 @@ class Options:
         example='["acme.gpu_models"]', is_added=True, panel="Extensions",
     )  # fmt: skip
     third_party: str = _setting(
-        "short", kinds.choice("short", "full", "off"), "How to show findings that concern installed packages only.",
+        "short", kinds.choice("short", "full", "off"), "How to show findings that concern only installed packages.",
         commands=("run", "replay", "merge", "pytest"), example='"off"',
     )  # fmt: skip
     fail_on: Severity = _setting(
@@ -131,14 +131,14 @@ class Options:
         None, kinds.PATH, "Write the report to this file.", commands=(*_REPORTING, "overlap")
     )
     color: str = _setting(
-        "auto", kinds.choice("auto", "always", "never"), "Colours in the report; auto: on a terminal.",
+        "auto", kinds.choice("auto", "always", "never"), "Color the report; auto: on a terminal.",
         commands=(*_REPORTING, "overlap"),
     )  # fmt: skip
     quiet: bool = _setting(
         False, kinds.FLAG, "Print findings and errors only.", commands=_REPORTING, flags=("--quiet", "-q")
     )
     verbose: bool = _setting(
-        False, kinds.FLAG, "Say what is read, skipped and chosen, and why, with timings.",
+        False, kinds.FLAG, "Print what is read, skipped and chosen, and why, with timings.",
         commands=("run", "lint", "overlap"), flags=("--verbose", "-v"),
     )  # fmt: skip
     exit_zero: bool = _setting(
@@ -153,7 +153,7 @@ class Options:
         False, kinds.FLAG, "List the fixes that were applied.", commands=("lint",), example="true", panel="Fixes"
     )
     stacks: bool = _setting(
-        False, kinds.FLAG, "Show whole call stacks.", commands=("run", "replay", "merge"), example="true"
+        False, kinds.FLAG, "Show full call stacks.", commands=("run", "replay", "merge"), example="true"
     )
     baseline: Path | None = _setting(
         None, kinds.PATH, "Ignore the findings listed in this file.", example='"syncheck-baseline.json"',
@@ -164,19 +164,19 @@ class Options:
         flags=("--write-baseline",),
     )  # fmt: skip
     backend: str = _setting(
-        "auto", kinds.choice("auto", "cuda", "sim"), "Real or simulated GPUs; auto takes real ones if there are any.",
+        "auto", kinds.choice("auto", "cuda", "sim"), "Real or simulated GPUs; auto uses real ones if there are any.",
         commands=_RUNNING, example='"sim"', panel="GPUs",
     )  # fmt: skip
     recorder: str = _setting(
         "auto", kinds.choice("auto", "native", "python"),
-        "How operators on real GPUs are recorded; auto: in C++, if that can be built.",
+        "How operators on real GPUs are recorded; auto: in C++, if the extension can be built.",
         commands=_RUNNING, example='"python"', panel="GPUs",
     )  # fmt: skip
     devices: int = _setting(
         2, kinds.integer(1, MAX_DEVICES), "Number of simulated GPUs.", commands=_RUNNING, example="4", panel="GPUs"
     )
     device_type: str = _setting(
-        "cuda", kinds.choice("cuda", "xpu"), "Module of torch whose GPUs are simulated.", commands=_RUNNING,
+        "cuda", kinds.choice("cuda", "xpu"), "The torch module whose GPUs are simulated.", commands=_RUNNING,
         example='"xpu"', panel="GPUs",
     )  # fmt: skip
     fail_fast: bool = _setting(
@@ -189,11 +189,11 @@ class Options:
         panel="Run",
     )  # fmt: skip
     trace_size: kinds.Size = _setting(
-        kinds.Size(64 << 20), kinds.SIZE, "Start another trace file at this size.",
+        kinds.Size(64 << 20), kinds.SIZE, "Start a new trace file at this size.",
         commands=("run", "overlap"), example='"16MiB"', panel="Run",
     )  # fmt: skip
     times: bool = _setting(
-        False, kinds.FLAG, "Measure how long each operator takes, for `syncheck overlap` of the trace.",
+        False, kinds.FLAG, "Measure how long each operator takes, so that `syncheck overlap` can analyze the trace.",
         commands=("run",), example="true", panel="Run",
     )  # fmt: skip
     timed_operators: int = _setting(
@@ -215,11 +215,11 @@ class Options:
         panel="Run",
     )  # fmt: skip
     budget: float | None = _setting(
-        None, kinds.BUDGET, "Check windows of steps that together cost at most this share of the run's time.",
+        None, kinds.BUDGET, "Check only windows of steps that cost at most this share of the run's time in total.",
         commands=("run",), example='"5%"', panel="Run",
     )  # fmt: skip
     witness: bool = _setting(
-        False, kinds.FLAG, "Rerun each race with its two accesses in the other order, and show what changes.",
+        False, kinds.FLAG, "Rerun each race with its two accesses in the opposite order, and show what changes.",
         commands=("run", "pytest"), example="true", panel="Proof",
     )  # fmt: skip
     confirm: bool = _setting(
@@ -272,37 +272,37 @@ class Options:
         panel="Settings",
     )  # fmt: skip
     root: str = ""
-    """The folder of the pyproject.toml that the settings come from; "" if there is none."""
+    """Folder of the pyproject.toml that the settings come from; "" if there is none."""
 
     @property
     def wants_times(self) -> bool:
-        """Return whether operators and their times are kept for a timeline."""
+        """Return whether operators and their times are recorded for a timeline."""
         return self.times or self.is_drawn
 
     @property
     def is_drawn(self) -> bool:
-        """Return whether a timeline is to be written."""
+        """Return whether to write a timeline."""
         return self.perfetto is not None or self.html is not None
 
     def check_budget(self) -> None:
-        """Make sure that nothing else is wanted where a budget is: all else needs the whole run, or one window.
+        """Check that a budget is not combined with options that need the whole run, or one window.
 
         Raises:
-            ConfigError: something is.
+            ConfigError: it is.
         """
         wanted = (name for name in _WHOLE_RUN if getattr(self, name))
         other = next(wanted, None) if self.budget is not None else None
         if other is not None:
             raise ConfigError(
-                f"--budget and {BY_NAME[other].options[0].partition('/')[0]} exclude each other",
-                "leave one of them out; --isolated ignores a budget of pyproject.toml",
+                f"--budget and {BY_NAME[other].options[0].partition('/')[0]} cannot be combined",
+                "omit one of them; --isolated ignores a budget in pyproject.toml",
             )
 
     def selected(self) -> frozenset[str]:
         """Return the codes of the rules to report.
 
         Raises:
-            ConfigError: a name that no rule has.
+            ConfigError: a rule name does not exist.
         """
         return _selected(self, ())
 
@@ -310,7 +310,7 @@ class Options:
         """Return the codes of the rules to report in a file.
 
         Raises:
-            ConfigError: a name that no rule has.
+            ConfigError: a rule name does not exist.
         """
         return _selected(self, tuple(names for pattern, names in self.per_file_ignores if self._matches(path, pattern)))
 
@@ -331,7 +331,7 @@ BY_NAME = {setting.name: setting for setting in SETTINGS}
 
 
 def settings_of(command: str) -> tuple[Setting, ...]:
-    """Return the settings that a command has."""
+    """Return the settings of a command."""
     return tuple(setting for setting in SETTINGS if command in setting.commands)
 
 

@@ -1,4 +1,4 @@
-"""Where the values of settings come from: defaults, `[tool.syncheck]`, the environment, the command line."""
+"""Sources of setting values: defaults, `[tool.syncheck]`, environment variables, the command line."""
 
 import os
 from functools import lru_cache
@@ -11,7 +11,7 @@ from syncheck.errors import ConfigError, nearest
 from syncheck.system import files
 
 Layer: TypeAlias = tuple[tuple[str, Any], ...]
-"""Settings of one source: (field of `Options`, value)."""
+"""The settings from one source: (field of `Options`, value) pairs."""
 
 _BY_KEY = {setting.key: setting for setting in SETTINGS if setting.is_in_file}
 
@@ -22,7 +22,7 @@ class _Table(NamedTuple):
     Attributes:
         root: the folder of the file.
         path: the file.
-        values: as TOML has them.
+        values: the raw TOML values.
     """
 
     root: str
@@ -31,20 +31,20 @@ class _Table(NamedTuple):
 
 
 def given(**values: Any) -> Layer:
-    """Return the settings that a source has: those that are not None and not empty."""
+    """Return the settings that a source provides: those that are neither None nor empty."""
     return tuple((name, value) for name, value in values.items() if value is not None and value != ())
 
 
 def value_of(setting: Setting, words: Any, source: str = "") -> Any:
-    """Return the value of a setting from words as a command line has them; None for None.
+    """Return the value of a setting from command-line words; None for None.
 
     Args:
-        setting: what is set.
-        words: one word, several for a list, or a value that is no text.
-        source: what the user wrote it as; "" for the option of the command line.
+        setting: the setting.
+        words: one word, several for a list, or a value that is not text.
+        source: the name under which the user set it; "" for the command-line option.
 
     Raises:
-        ConfigError: the words do not fit; the message names the source.
+        ConfigError: the words are invalid; the message names the source.
     """
     if words is None or isinstance(words, bool):
         return words
@@ -63,9 +63,9 @@ def _parts(kind: Kind, word: str) -> tuple[str, ...]:
 
 
 def as_arguments(layer: Layer) -> tuple[str, ...]:
-    """Return settings as a command line has them, except those that say where the report goes and what it leaves out.
+    """Return settings as command-line arguments, except those about the destination and filtering of the report.
 
-    So a rank is started that checks as this process does, and leaves the report to it.
+    A rank started with these arguments checks like this process, and leaves the report to it.
     """
     found: list[str] = []
     for name, value in layer:
@@ -83,24 +83,24 @@ _OF_THE_REPORT = frozenset("output output_format baseline write_baseline max_fin
 
 
 def options_for(path: str, layer: Layer = ()) -> Options:
-    """Return what `lint` takes for a file: the nearest pyproject.toml's settings, under those of the command line.
+    """Return the settings of `lint` for a file: the nearest pyproject.toml, overridden by the command line.
 
     Raises:
-        ConfigError: the settings cannot be read, or name what does not exist.
+        ConfigError: the settings cannot be read, or name something that does not exist.
     """
     return options_in(os.path.dirname(path), layer, command="lint")
 
 
 def options_in(folder: str = "", layer: Layer = (), *, command: str) -> Options:
-    """Return the settings for a folder, "" for the working directory: as `options_for` does for a file in it.
+    """Return the settings for a folder, as `options_for` does for a file in it.
 
     Args:
-        folder: where to begin to look for a pyproject.toml.
-        layer: the settings of the command line.
-        command: "run", "replay", "merge", "lint" or "pytest"; what the file says for others is left out. "" takes all.
+        folder: where to start looking for a pyproject.toml; "" for the working directory.
+        layer: the settings from the command line.
+        command: "run", "replay", "merge", "lint" or "pytest"; settings of other commands are ignored. "" for all.
 
     Raises:
-        ConfigError: the settings cannot be read, or name what does not exist.
+        ConfigError: the settings cannot be read, or name something that does not exist.
     """
     return _merged(os.path.abspath(folder), layer, command, _environment())
 
@@ -110,7 +110,7 @@ def _environment() -> tuple[tuple[str, str], ...]:
 
 
 def forget() -> None:
-    """Read the files again when they are asked for next: they may have changed."""
+    """Drop the cached settings, because the files may have changed."""
     _merged.cache_clear()
     _table_of.cache_clear()
 
@@ -140,10 +140,10 @@ def _of_environment(variables: dict[str, str], allowed: set[str]) -> Layer:
 
 
 def origins(folder: str = "") -> list[tuple[Setting, Any, str]]:
-    """Return each setting that a file can have, its value in a folder ("" for the working directory), and its source.
+    """Return each setting that a file can set, its value in a folder ("" for the working directory), and its source.
 
     Raises:
-        ConfigError: as `options_in`.
+        ConfigError: see `options_in`.
     """
     found = _table_of(os.path.abspath(folder))
     options = options_in(folder, command="")
@@ -158,15 +158,15 @@ def origins(folder: str = "") -> list[tuple[Setting, Any, str]]:
 
 
 def sources(folder: str, options: Options, command: str) -> list[str]:
-    """Return where the settings for a folder come from beside the command line: a file and environment variables.
+    """Return the sources of the settings for a folder besides the command line: a file and environment variables.
 
     Args:
-        folder: as for `options_in`.
-        options: what the command line says of files counts.
-        command: as for `options_in`.
+        folder: see `options_in`.
+        options: the options, of which `config` and `isolated` are used.
+        command: see `options_in`.
 
     Raises:
-        ConfigError: as `options_in`.
+        ConfigError: see `options_in`.
     """
     found = _table_for(os.path.abspath(folder), {"config": options.config, "isolated": options.isolated})
     own = {setting.variable for setting in settings_of(command)}
@@ -175,7 +175,7 @@ def sources(folder: str, options: Options, command: str) -> list[str]:
 
 
 def _table_for(folder: str, layer: dict[str, Any]) -> _Table | None:
-    """Return the table that the command line asks for: of the file that it names, of the nearest one, or none."""
+    """Return the table selected by the command line: that of the file it names, that of the nearest file, or None."""
     if layer.get("isolated"):
         return None
     if layer.get("config") is None:
@@ -200,15 +200,15 @@ def _document(path: str) -> dict[str, Any]:
 
 
 def _hint_for(error: str) -> str:
-    """Return what to do about an error of tomllib, by the words that it has for what is there twice."""
+    """Return the hint for an error of tomllib, based on its wording for duplicate definitions."""
     if "overwrite" in error:
-        return "a key is there twice: remove one of the two"
-    return "a table is there twice: make it one" if "twice" in error else "fix the TOML syntax error"
+        return "a key is defined twice: remove one of the two"
+    return "a table is defined twice: merge the two" if "twice" in error else "fix the TOML syntax error"
 
 
 @lru_cache(maxsize=4096)
 def _table_of(folder: str) -> _Table | None:
-    """Return the table of the nearest pyproject.toml, in a folder or above, that has [tool.syncheck]."""
+    """Return the [tool.syncheck] table of the nearest pyproject.toml that has one, in a folder or above it."""
     path = os.path.join(folder, "pyproject.toml")
     if os.path.isfile(path):
         tools = _document(path).get("tool", {})

@@ -140,7 +140,7 @@ class Cuda:
         parts = Parts(copies, collectives, DescribedOperators(reporter, memory, self.library))
         self.operators = Operators(reporter, streams, threads, memory, host, kept, launches, parts)
         self.gpu_trace = GpuTrace()
-        streams.on_several.append(self.gpu_trace.enable)
+        streams.on_multiple_streams.append(self.gpu_trace.enable)
         self._on_mode: Callable[[Any], None] = lambda _: None
         self.timing = Timing(reporter, streams, captures, timed_by(), most_timed) if timed_by is not None else None
         if self.timing is None and delay is None:  # timing and delays each run the operators in their own mode
@@ -164,7 +164,7 @@ class Cuda:
         recorder.attach(WatchMode, callbacks, self.gpu_trace, self.host, device_type)
         self._on_mode = recorder.watch
         self.operators.on_plan = partial(recorder.plan, copies=self.copies)
-        self.operators.on_parts = recorder.give_up
+        self.operators.on_composite_tensors = recorder.give_up
 
     def _captures_changed(self) -> None:
         self.memory.shares_all = bool(self.captures)
@@ -253,13 +253,13 @@ class Cuda:
         reporter, streams, captures = self.reporter, self.streams, self.captures
         hooks = Hooks(reporter, streams, self.threads, self.memory, self.events, self.copies, self.launches, patches)
         hooks.install(self.gpu_trace)
-        self.threads.on_first_thread.append(hooks.watch_defaults)
+        self.threads.on_first_thread.append(hooks.watch_default_device)
         Graphs(reporter, streams, self.memory.owners, captures).install(patches)
         self.host.install(patches)
         install_subclasses(patches)
         install_backward(reporter, streams, self.memory, self.host, self.launches, self.gpu_trace, patches)
         hosts = Hosts(LockedMonitor(reporter.call_buffer.monitor, reporter.lock))
-        hosts.on_several = lambda: reporter.follow_threads(hosts.monitor)
+        hosts.on_first_thread = lambda: reporter.follow_threads(hosts.monitor)
         install_threads(self, hosts, patches)
         install_processes(reporter, patches)
         self.library.install(patches)

@@ -30,7 +30,7 @@ class Captures:
 
     def end(self) -> None:
         """Note the end of a capture: the calling thread's if it began one, else the latest."""
-        self._threads.remove(get_ident()) if self.is_mine() else self._threads.pop()
+        self._threads.remove(get_ident()) if self.is_own() else self._threads.pop()
         self._notify()
 
     def hold_garbage(self) -> None:
@@ -63,7 +63,7 @@ class Captures:
         for act in self.on_change:
             act()
 
-    def is_mine(self) -> bool:
+    def is_own(self) -> bool:
         """Return whether the calling thread began a capture."""
         return get_ident() in self._threads
 

@@ -16,7 +16,7 @@ from syncheck.cuda.streams import Streams
 from syncheck.hb.ids import NO_EVENT, UNKNOWN_SITE, Access, EventId, NamedKind, StreamId
 from syncheck.instrument import collectives
 from syncheck.instrument.c10d import Work
-from syncheck.instrument.collectives import calls, install_calls, install_joining
+from syncheck.instrument.collectives import calls, hook_group_methods, hook_init_process_group
 from syncheck.instrument.patching import Patches
 from syncheck.instrument.torch_internals import new_plain_event
 from syncheck.ranks import watchdog
@@ -69,7 +69,7 @@ class Collectives:
             if is_own and dispatch.plan.base in POINT_TO_POINT:
                 for allocation, view, _ in accesses:
                     monitor.record_stream(allocation, view, stream, UNKNOWN_SITE)
-            if is_own and collectives.is_handed_out(name):
+            if is_own and collectives.returns_handle(name):
                 monitor.collective(stream, name, reporter.site())
         calls.event = next((e.event for e in inner if e.kind is Kind.RECORD and e.stream == stream), NO_EVENT)
         if watchdog.wants(group) and not self._captures:
@@ -100,27 +100,27 @@ class Handles:
 
     def install(self, patches: Patches) -> None:
         """Hook `Work.is_completed`, which orders the host if it returns True, and waits that block the host."""
-        install_calls(patches, self.add)
-        install_joining(patches)
+        hook_group_methods(patches, self.add)
+        hook_init_process_group(patches)
         original_completed, original_wait = Work.is_completed, Work.wait
 
         @wraps(original_completed)
         def is_completed(work: Any) -> bool:
             done = bool(original_completed(work))
             if done:
-                self._host_knows(work)
+                self._report_complete(work)
             return done
 
         def wait(work: Any, *args: Any, **kwargs: Any) -> Any:
             result = original_wait(work, *args, **kwargs)
             if makes_host_wait(args, kwargs):
-                self._host_knows(work)
+                self._report_complete(work)
             return result
 
         patches.set(Work, "is_completed", is_completed)
         patches.set(Work, "wait", wraps(original_wait)(wait))
 
-    def _host_knows(self, work: Any) -> None:
+    def _report_complete(self, work: Any) -> None:
         """Report that a collective is complete for the host."""
         reporter, known = self._reporter, self._events.get(id(work))
         if known is not None and not reporter.callbacks_suppressed:

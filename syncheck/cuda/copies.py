@@ -57,7 +57,7 @@ class Copies:
             self._errors.note(dispatch.plan, error, frame_at())
             raise
 
-    def _run_aside(
+    def _run_suppressed(
         self, dispatch: DispatchPlan, args: tuple[Any, ...], kwargs: dict[str, Any], *, non_blocking: bool
     ) -> Any:
         """Run a copy and ignore its callbacks, because it is reported here."""
@@ -68,21 +68,21 @@ class Copies:
 
     def _to_copy(self, dispatch: DispatchPlan, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         non_blocking = bool(kwargs.get("non_blocking"))
-        result = self._run_aside(dispatch, args, kwargs, non_blocking=non_blocking)
+        result = self._run_suppressed(dispatch, args, kwargs, non_blocking=non_blocking)
         with self._reporter.guard():
             self._log(result, args[0], non_blocking=non_blocking, is_new=True)
         return result
 
     def _copy(self, dispatch: DispatchPlan, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         non_blocking = _non_blocking(args, kwargs)
-        result = self._run_aside(dispatch, args, kwargs, non_blocking=non_blocking)
+        result = self._run_suppressed(dispatch, args, kwargs, non_blocking=non_blocking)
         with self._reporter.guard():
             self._log(args[0], tensor_of(args[1]), non_blocking=non_blocking)
         return result
 
     def _foreach_copy(self, dispatch: DispatchPlan, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         non_blocking = _non_blocking(args, kwargs)
-        result = self._run_aside(dispatch, args, kwargs, non_blocking=non_blocking)
+        result = self._run_suppressed(dispatch, args, kwargs, non_blocking=non_blocking)
         with self._reporter.guard():
             for target, source in zip(args[0], args[1], strict=True):
                 self._log(target, source, non_blocking=non_blocking)
@@ -122,7 +122,7 @@ class Copies:
         plan = self._plan(target, source, non_blocking=non_blocking)
         stream = self._streams.current(plan.device)
         if not source.is_cuda:
-            self._look_at_source(source, plan, stream)
+            self._check_source(source, plan, stream)
         accesses = self._accesses(source, plan, is_write=False) + self._accesses(target, plan, is_write=True)
         if plan.is_peer:
             self._launch_between(plan, stream, accesses, [target, source])
@@ -153,7 +153,7 @@ class Copies:
         buffer = self._host.tag(tensor) if look_up else self._host.of(tensor)
         return CopyEnd(HOST_DEVICE, buffer is not None)
 
-    def _look_at_source(self, source: torch.Tensor, plan: CopyPlan, stream: StreamId) -> None:
+    def _check_source(self, source: torch.Tensor, plan: CopyPlan, stream: StreamId) -> None:
         """Check host memory that is about to be copied."""
         buffer = self._host.of(source)
         if buffer is not None:

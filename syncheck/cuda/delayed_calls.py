@@ -1,4 +1,4 @@
-"""Operators and other launches around which a run with a delay acts."""
+"""Operators and other launches that a run with a delay intercepts."""
 
 from collections import Counter
 from collections.abc import Sequence
@@ -11,15 +11,15 @@ from syncheck.witness.schedule import LaunchId
 
 
 class Call(NamedTuple):
-    """An operator, a Triton kernel or the replay of a graph that is about to run.
+    """An operator, a Triton kernel or a graph replay that is about to run.
 
     Attributes:
-        name: what it is: "aten::add_".
-        touches: it uses memory, and is no mere view.
-        device: the device that it runs on.
+        name: its name, such as "aten::add_".
+        touches: whether it accesses memory, unlike a view.
+        device: the device that it runs on; negative if that is not a GPU.
         tensors: its tensors, and whether each is written.
-        is_collective: it may work on a stream of its own.
-        group: the process group of a collective; None if it is not known.
+        is_collective: whether it may run on a stream of its own.
+        group: the process group of a collective; None if it is unknown.
     """
 
     name: str
@@ -31,22 +31,22 @@ class Call(NamedTuple):
 
     @property
     def read(self) -> list[torch.Tensor]:
-        """The tensors whose values it reads: what `out=` names is only written, what a kernel writes it may read."""
+        """The tensors that it may read: excludes those of `out=`, includes those that a kernel writes."""
         changes = self.name.endswith("_") or not self.name.startswith("aten::")
         return [tensor for tensor, is_write in self.tensors if (changes or not is_write) and is_plain(tensor)]
 
 
 class Running(NamedTuple):
-    """An operator that runs.
+    """An operator that is running.
 
     Attributes:
-        call: what it is.
+        call: the operator.
         stream: the current stream of its device.
-        before: the launches of each stream before it.
-        submitted: when it was submitted, in seconds.
-        reads: copies of what it reads.
-        is_late: it is delayed.
-        aside: the handle of the stream that is current in place of the program's; 0 for none.
+        before: number of launches of each stream before it.
+        submitted: when it was submitted, in seconds since the start.
+        reads: copies of the tensors that it reads.
+        is_late: whether it is delayed.
+        forked: handle of the stream that replaces the program's current stream; 0 for none.
     """
 
     call: Call
@@ -55,14 +55,14 @@ class Running(NamedTuple):
     submitted: float
     reads: list[torch.Tensor]
     is_late: bool
-    aside: int
+    forked: int
 
     def may_have_made(self, launch: LaunchId) -> bool:
-        """Return whether a launch that has been made since may be the operator's, and not another thread's."""
+        """Return whether a launch made in the meantime may come from this operator rather than from another thread."""
         is_own = launch.stream == self.stream or self.call.is_collective
         return is_own and self.before[StreamId(launch.stream)] < launch.number
 
 
 def is_plain(tensor: torch.Tensor) -> bool:
-    """Return whether a tensor lies in memory of its own kind, so that its values can be copied as they are."""
+    """Return whether a tensor is strided and not nested, so that its values can be copied directly."""
     return tensor.layout is torch.strided and not tensor.is_nested

@@ -1,4 +1,4 @@
-"""The dispatch mode of a run in which one launch is late."""
+"""The dispatch mode of a run that delays one launch."""
 
 from typing import Any
 
@@ -13,17 +13,22 @@ from syncheck.semantics.collectives import NAMESPACES
 
 
 class DelayedMode(WatchMode):  # type: ignore[no-untyped-call]  # torch leaves it untyped
-    """Runs operators, has them logged, and lets the one that is to be late wait."""
+    """Runs and logs operators, and delays the one that the schedule names.
+
+    Attributes:
+        delays: delays and records operators.
+    """
 
     delays: Delays
 
     def __torch_dispatch__(
         self, func: Any, types: Any, args: tuple[Any, ...] = (), kwargs: dict[str, Any] | None = None
     ) -> Any:
-        """Run one operator."""
+        """Run one operator, delayed if necessary."""
         dispatch = self._plans.get(id(func)) or self._operators.plan(func)
         if not isinstance(dispatch, DispatchPlan) or not dispatch.is_seen or not self._takes.issuperset(types):
-            return super().__torch_dispatch__(func, types, args, kwargs)  # its parts come here again
+            # the parts of a composite operator are dispatched here, too
+            return super().__torch_dispatch__(func, types, args, kwargs)
         running = self.delays.begin(_call(dispatch, args, kwargs or {}))
         if running is None:
             return super().__torch_dispatch__(func, types, args, kwargs)

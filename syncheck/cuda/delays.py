@@ -1,14 +1,14 @@
-"""Makes one launch of a program late, and records what the program computes: a run of `--confirm`.
+"""Delays one launch of a program and records the values that the program computes, for a run of `--confirm`.
 
-Before the operator that makes the launch, a delay is put on its stream. An operator that works on a stream of its own,
-as a collective does, makes that stream wait for the current one: it is called with another stream as the current one,
-which has waited for the program's and then sleeps.
+The delay is enqueued on the launch's stream before the operator that makes the launch. An operator that works on a
+stream of its own, such as a collective, makes that stream wait for the current one. It is therefore called with another
+current stream, which has waited for the program's stream and then sleeps.
 
-Memory that the late operator uses, and that the program frees meanwhile, is overwritten as soon as the allocator hands
-it out: whoever allocates next may do the same.
+If the program frees memory that the delayed operator still uses, that memory is overwritten as soon as the allocator
+would hand it out, as any later allocation might do.
 
 Source:
-    torch/csrc/distributed/c10d/ProcessGroupNCCL.cpp, `collective`: `syncStream` lets the stream of NCCL wait for the
+    torch/csrc/distributed/c10d/ProcessGroupNCCL.cpp, `collective`: `syncStream` makes the NCCL stream wait for the
     current one; c10/cuda/CUDACachingAllocator.cpp, `free`: a block is free for its own stream at once.
 """
 
@@ -42,11 +42,21 @@ from syncheck.witness.delay import Delay
 from syncheck.witness.schedule import LaunchId
 
 _NAN, _ZERO = 0xFF, 0
-"""Bytes that memory is overwritten with: a float of the former only is no number; a zero is a valid index."""
+"""Fill bytes for overwritten memory: floats become NaN, and integers become 0, which is a valid index."""
 
 
 class _Use(NamedTuple):
-    """Memory that a late operator uses."""
+    """Memory that a delayed operator uses.
+
+    Attributes:
+        address: start address.
+        n_bytes: size in bytes.
+        device: its device.
+        home: the stream that it was allocated on.
+        byte: the fill value.
+        end: the event at the operator's end.
+        storage: weak reference to the storage; kept alive for its callback.
+    """
 
     address: int
     n_bytes: int
@@ -58,14 +68,14 @@ class _Use(NamedTuple):
 
 
 class Delays:
-    """Delays what a schedule names, and has everything recorded.
+    """Delays the launch that a schedule names, and records the observations.
 
     Args:
-        delay: what is late.
-        parts: of the backend.
-        counts: the launches of each stream.
-        work: what is done on the GPUs for it.
-        observations: what is recorded.
+        delay: the launch to delay, and for how long.
+        parts: parts of the backend.
+        counts: number of launches of each stream.
+        work: submits the delays, copies and events.
+        observations: collects the record of this run.
     """
 
     def __init__(
@@ -81,59 +91,60 @@ class Delays:
         self._host, self._captures = parts.host, parts.captures
         self._counts = counts
         self._work = work
-        self._seen = observations
-        self._place: tuple[str, int] | None = None  # operator and call site of the first late call
+        self._observations = observations
+        self._place: tuple[str, int] | None = None  # operator and call site of the first delayed call
         self._uses: list[_Use] = []
         self._freed: deque[_Use] = deque()
         self._n_running = 0
-        parts.host.on_read = self._host_reads
+        parts.host.on_read = self._on_host_read
         atexit.register(self.finish)
 
     # -- around an operator
 
     def begin(self, call: Call) -> Running | None:
-        """An operator is about to run: delay it, if it is the one; None where it is of no interest."""
-        if self._seen.record.failed or not self._reporter.is_checking or self._captures:
+        """Delay the operator that is about to run if the schedule names it; return None if it is irrelevant."""
+        if self._observations.record.failed or not self._reporter.is_checking or self._captures:
             return None
         with self._guard():
             return self._begin(call)
         return None
 
     def end(self, running: Running, result: Any) -> None:
-        """An operator that has begun has run, and is reported."""
+        """Record an operator that has run and has been reported; `running` comes from `begin`."""
         with self._guard():
             self._end(running, result)
 
     @contextmanager
     def _guard(self) -> Iterator[None]:
-        """Record that a block fails, and let the program run on."""
+        """Record any exception of a block, and let the program continue."""
         try:
             yield
-        except Exception as error:  # noqa: BLE001  the border to the user's program
-            self._seen.failed(error)
+        except Exception as error:  # noqa: BLE001  must not reach the user's program
+            self._observations.failed(error)
 
     def _begin(self, call: Call) -> Running | None:
-        self._read_by_host(call)
+        self._check_host_reads(call)
         if call.device < 0:
             return None
         self._reporter.flush_calls()
         self._reuse_freed()
-        if not self._n_running:  # else it may be that of an operator of another thread
-            self._seen.skip(self._counts)
+        if not self._n_running:  # otherwise an operator in another thread may be making it
+            self._observations.skip(self._counts)
         stream = self._streams.current(call.device)
         handle = self._streams.handle_of(stream)
         upcoming = self._counts.next(stream)
         is_late = self._is_late(call, upcoming)
-        aside = 0
+        forked = 0
         if is_late:
             if call.group is not None:
-                communicators.connect(call.name, call.group, call.device)  # else the host waits for it after the delay
-            aside = self._work.fork(call.device) if self._works_aside(call) else 0
-            self._work.sleep(call.device, aside or handle, self._delay.milliseconds / 1000)
-            self._seen.record.delayed += 1
-        wanted = call.is_collective or self._seen.is_watched(upcoming)
-        reads = self._work.copies(call.read, call.device, aside or handle) if wanted else []
-        return Running(call, stream, self._counts.snapshot(), self._seen.now(), reads, is_late, aside)
+                # otherwise the host would wait, behind the delay, for the communicator
+                communicators.connect(call.name, call.group, call.device)
+            forked = self._work.fork(call.device) if self._runs_on_own_stream(call) else 0
+            self._work.sleep(call.device, forked or handle, self._delay.milliseconds / 1000)
+            self._observations.record.delayed += 1
+        is_recorded = call.is_collective or self._observations.is_watched(upcoming)
+        reads = self._work.copies(call.read, call.device, forked or handle) if is_recorded else []
+        return Running(call, stream, self._counts.snapshot(), self._observations.now(), reads, is_late, forked)
 
     def _end(self, running: Running, result: Any) -> None:
         call = running.call
@@ -141,14 +152,14 @@ class Delays:
         made = tensors_in(result)
         written = {id(t): t for t in (*(t for t, is_write in call.tensors if is_write), *made) if is_plain(t)}
         site = self._reporter.site()
-        for launch in filter(running.may_have_made, self._seen.arrived(self._counts)):
-            self._seen.launched(launch, running, list(written.values()), site)
+        for launch in filter(running.may_have_made, self._observations.arrived(self._counts)):
+            self._observations.launched(launch, running, list(written.values()), site)
         if running.is_late:
             self._watch_memory(running, [*(tensor for tensor, _ in call.tensors), *made])
-        self._note_host(call, result)
+        self._record_host_results(call, result)
 
     def _is_late(self, call: Call, upcoming: LaunchId) -> bool:
-        """Return whether an operator is to be delayed, whose stream has a launch of this number next."""
+        """Return whether an operator is to be delayed; `upcoming` is the next launch of its stream."""
         delay = self._delay
         if delay.launch is None:
             return False
@@ -163,7 +174,7 @@ class Delays:
             return True
         return delay.is_repeated and self._place == here
 
-    def _works_aside(self, call: Call) -> bool:
+    def _runs_on_own_stream(self, call: Call) -> bool:
         delay = self._delay
         if not call.is_collective or delay.issuer is None or delay.launch is None:
             return False
@@ -173,12 +184,12 @@ class Delays:
 
     @contextmanager
     def around(self, running: Running) -> Iterator[None]:
-        """Run an operator with the stream current that it needs; the check takes it for the program's."""
-        device, handle = running.call.device, running.aside
+        """Make the forked stream, if any, current while an operator runs; the check sees the program's stream."""
+        device, handle = running.call.device, running.forked
         ids = self._streams.by_handle[device]
         with ExitStack() as stack:
             self._n_running += 1
-            stack.callback(self._has_run)
+            stack.callback(self._ended_running)
             if handle:
                 with self._guard():
                     stack.enter_context(self._work.on(device, handle))
@@ -186,13 +197,13 @@ class Delays:
                     stack.callback(ids.pop, handle)
             yield
 
-    def _has_run(self) -> None:
+    def _ended_running(self) -> None:
         self._n_running -= 1
 
-    # -- what no dispatch mode sees
+    # -- launches that bypass the dispatch mode
 
     def install(self, patches: Patches) -> None:
-        """Hook replays of graphs, and launches of Triton's kernels; to be called when the check has done so."""
+        """Hook graph replays and launches of Triton kernels. Must be called after the check has installed its hooks."""
         patches.set(torch.cuda.CUDAGraph, "replay", self._around(torch.cuda.CUDAGraph.replay, _replay))
         kind = kernel_class()
         if kind is not None:
@@ -213,13 +224,13 @@ class Delays:
 
         return run
 
-    # -- memory that a late operator uses
+    # -- memory that a delayed operator uses
 
     def _watch_memory(self, running: Running, tensors: list[torch.Tensor]) -> None:
-        """Note which memory a late operator uses, until it is complete."""
+        """Watch the memory that a delayed operator uses, so that it can be overwritten if it is freed too early."""
         device = running.call.device
         end = self._work.events.make(device)
-        self._work.events.record(end, device, running.aside or self._streams.handle_of(running.stream))
+        self._work.events.record(end, device, running.forked or self._streams.handle_of(running.stream))
         for tensor in tensors:
             entry = self._memory.live.get(tensor.untyped_storage().data_ptr()) if is_plain(tensor) else None
             made = self._counts.allocated.get(entry.ident) if entry is not None else None
@@ -237,7 +248,7 @@ class Delays:
         self._uses.append(_Use(address, n_bytes, device, home, byte, end, weakref.ref(storage, freed)))
 
     def _reuse_freed(self) -> None:
-        """Overwrite what the program has freed while the late operator may use it."""
+        """Overwrite memory that the program has freed while the delayed operator may still use it."""
         while self._freed:
             try:
                 use = self._freed.popleft()
@@ -249,40 +260,40 @@ class Delays:
 
     # -- the host
 
-    def _read_by_host(self, call: Call) -> None:
-        """The host is about to read pinned memory by an operator."""
+    def _check_host_reads(self, call: Call) -> None:
+        """Record the values of pinned memory that an operator is about to read on the host."""
         if self._host.buffers:
             for tensor in call.read:
                 if tensor.is_cpu:
-                    self._host_reads(tensor)
+                    self._on_host_read(tensor)
 
-    def _host_reads(self, tensor: torch.Tensor) -> None:
+    def _on_host_read(self, tensor: torch.Tensor) -> None:
         with self._guard():
             if self._host.of(tensor) is not None:
-                self._host_gets(tensor)
+                self._record_host_read(tensor)
 
-    def _host_gets(self, tensor: torch.Tensor) -> None:
+    def _record_host_read(self, tensor: torch.Tensor) -> None:
         site = self._reporter.site()
-        with self._work.unseen():
-            self._seen.host_reads(tensor, site)
+        with self._work.hidden():
+            self._observations.record_host_read(tensor, site)
 
-    def _note_host(self, call: Call, result: Any) -> None:
-        """An operator may have given values to the host."""
+    def _record_host_results(self, call: Call, result: Any) -> None:
+        """Record the values that an operator has returned to the host, if any."""
         if call.name == "aten::_local_scalar_dense":
-            with self._work.unseen():
+            with self._work.hidden():
                 number = torch.tensor(result, device="cpu")
-            self._host_gets(number)
+            self._record_host_read(number)
         elif call.name in {"aten::_to_copy", "aten::copy_"} and isinstance(result, torch.Tensor):
             is_complete = result.is_cpu and self._host.of(result) is None
             if is_complete and any(tensor.is_cuda for tensor, _ in call.tensors):
-                self._host_gets(result)
+                self._record_host_read(result)
 
     def finish(self) -> None:
-        """The program has ended: see what came of it, while its variables are there."""
-        if os.getpid() != self._reporter.pid:  # a child that was forked, which has no GPU
+        """Record the final state when the program ends, while its variables still exist."""
+        if os.getpid() != self._reporter.pid:  # a forked child, which cannot use the GPU
             return
         self._reporter.flush_calls()
-        self._seen.finish(self._memory, self._counts, self._reporter.lock)
+        self._observations.finish(self._memory, self._counts, self._reporter.lock)
 
 
 def _replay(graph: Any) -> Call:

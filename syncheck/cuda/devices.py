@@ -21,7 +21,7 @@ current_device: Callable[[], int] = getattr(_c, "_cuda_getDevice", lambda: 0)
 raw_stream: Callable[[int], int] = getattr(_c, "_cuda_getCurrentRawStream", lambda device: 0)  # noqa: ARG005
 
 _NON_BLOCKING = 1
-_ASK_NVML = "PYTORCH_NVML_BASED_CUDA_CHECK"
+_NVML_VARIABLE = "PYTORCH_NVML_BASED_CUDA_CHECK"
 REGISTRIES = (
     "EventCreation",
     "EventDeletion",
@@ -46,7 +46,7 @@ def check_sanitizer() -> None:
     module = sys.modules.get("torch.cuda._sanitizer")
     if module is not None and module.cuda_sanitizer.enabled:
         raise BackendError(
-            "torch's own CUDA sanitizer is active, and both cannot check one program",
+            "torch's own CUDA sanitizer is active, and both cannot check the same program",
             "unset TORCH_CUDA_SANITIZER, or do not call enable_cuda_sanitizer()",
         )
 
@@ -59,14 +59,14 @@ def describe() -> str:
     """
     if torch.version.cuda is None and rocm() is None:
         raise BackendError(
-            "this torch is built without CUDA",
-            "install a CUDA build of torch, or check on simulated GPUs: --backend sim",
+            "this version of torch was built without CUDA",
+            "install a CUDA build of torch, or use simulated GPUs: --backend sim",
         )
     if not is_available():
         smi, variable = ("rocm-smi", "HIP") if rocm() else ("nvidia-smi", "CUDA")
         raise BackendError(
-            f"torch finds no {'ROCm' if rocm() else 'CUDA'} device: no driver, or no GPU is visible",
-            f"see what {smi} and {variable}_VISIBLE_DEVICES say, or check on simulated GPUs: --backend sim",
+            f"torch finds no {'ROCm' if rocm() else 'CUDA'} device: there is no driver, or no GPU is visible",
+            f"check {smi} and {variable}_VISIBLE_DEVICES, or use simulated GPUs: --backend sim",
         )
     count = torch.cuda.device_count()
     return f"{count} GPU{'s' if count != 1 else ''}" + (f" (ROCm {rocm()})" if rocm() else "")
@@ -87,35 +87,33 @@ def is_available() -> bool:
     Source:
         torch/cuda/__init__.py, `_nvml_based_avail`.
     """
-    before = os.environ.get(_ASK_NVML)
-    os.environ[_ASK_NVML] = "1"
+    before = os.environ.get(_NVML_VARIABLE)
+    os.environ[_NVML_VARIABLE] = "1"
     try:
         return torch.cuda.is_available()
     finally:
         if before is None:
-            del os.environ[_ASK_NVML]
+            del os.environ[_NVML_VARIABLE]
         else:
-            os.environ[_ASK_NVML] = before
+            os.environ[_NVML_VARIABLE] = before
 
 
 def missing() -> list[str]:
     """Return the features of torch that syncheck uses and this torch lacks, each with the consequence."""
     lacks = []
     if not hasattr(_c, "_cuda_getCurrentRawStream"):
-        lacks.append("torch._C._cuda_getCurrentRawStream: no operator can be given its stream")
+        lacks.append("torch._C._cuda_getCurrentRawStream: the streams of operators cannot be determined")
     lacks += [
-        f"torch.cuda._gpu_trace.{name}Callbacks: such calls are seen only where Python makes them"
+        f"torch.cuda._gpu_trace.{name}Callbacks: such calls are seen only if they come from Python"
         for name in REGISTRIES
         if not hasattr(gpu_trace, f"{name}Callbacks")
     ]
     if _trace_switch() is None:
-        lacks.append(
-            "the switch of the GPU trace: an error that passes a GPU tensor without a name becomes a SystemError"
-        )
+        lacks.append("the GPU trace switch: an exception that passes an unnamed GPU tensor becomes a SystemError")
     if driver() is None:
         lacks.append(
-            "the CUDA driver's library: every stream from outside counts as non-blocking, and --times, --html and "
-            "overlap measure nothing"
+            "the CUDA driver library: all external streams count as non-blocking, and --times, --html and overlap "
+            "measure nothing"
         )
     return lacks
 

@@ -9,7 +9,7 @@ from syncheck.instrument.inner_operators import as_without_mode, calls_others, m
 from syncheck.instrument.plan import Plan
 from syncheck.instrument.torch_internals import is_composite, schema_of
 from syncheck.semantics.operators import ALLOCATING, ROWS, SILENT
-from syncheck.semantics.waits import WANTS_NUMBER
+from syncheck.semantics.waits import READS_NUMBER
 
 
 class DispatchPlan:
@@ -65,6 +65,6 @@ def is_silent(func: Any) -> bool:
     """Return whether an operator never records, waits or synchronizes, so that its callbacks can stay disabled."""
     schema = schema_of(func)
     base = schema.name.partition("::")[2]
-    if func.namespace != "aten" or f"{base}.{schema.overload_name}" in WANTS_NUMBER:
+    if func.namespace != "aten" or f"{base}.{schema.overload_name}" in READS_NUMBER:
         return False
     return torch.Tag.pointwise in func.tags or base in SILENT or base.startswith("_foreach_")

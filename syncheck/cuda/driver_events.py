@@ -25,7 +25,7 @@ class DriverEvents:
     def __init__(self) -> None:
         driver = devices.driver()
         if driver is None:
-            raise BackendError("the CUDA driver's library is not found: nothing can be measured", "leave out --times")
+            raise BackendError("the CUDA driver library was not found: no times can be measured", "omit --times")
         self._driver: Any = driver
         self._contexts: dict[int, ctypes.c_void_p] = {}
 

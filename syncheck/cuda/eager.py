@@ -15,8 +15,8 @@ from syncheck.instrument.control_flow import install_control_flow
 from syncheck.instrument.modes import without_modes
 from syncheck.instrument.patching import Patches
 
-_NOTE = "torch.compile runs eagerly while it is checked: the operators were checked, at eager speed"
-_UNSEEN = "torch.cond, or a loop of torch, ran inside of a transformation of torch.func: what it ran was not checked"
+_NOTE = "torch.compile is disabled during a check: the operators ran eagerly, at eager speed"
+_UNCHECKED = "torch.cond or a torch loop ran inside a torch.func transformation: its operators were not checked"
 """A mode prevents compiling them, and a condition with one value per row would then run a single branch."""
 
 
@@ -34,16 +34,16 @@ def install_eager(note: Callable[[str], None], patches: Patches) -> None:
 
     @contextmanager
     def unseen(_: tuple[Any, ...]) -> Iterator[None]:
-        note(_UNSEEN)
+        note(_UNCHECKED)
         with without_modes(WatchMode), _compiling():
             yield
 
     patches.everywhere({original: compiled})
     install_control_flow(original, unseen, patches)
-    patches.finally_do(after_import("torch._dynamo", lambda: _be_eager(patches)))
+    patches.finally_do(after_import("torch._dynamo", lambda: _run_eagerly(patches)))
 
 
-def _be_eager(patches: Patches) -> None:
+def _run_eagerly(patches: Patches) -> None:
     """Force the compiler's stance to eager; a stance that the program sets meanwhile takes effect after the check.
 
     Source:

@@ -13,16 +13,16 @@ from syncheck.cuda.captures import Captures
 from syncheck.cuda.open_classes import NOT_COMPLETE, WITHOUT_TIMES, elapsed_time, milliseconds_between
 from syncheck.cuda.reporter import Reporter
 from syncheck.cuda.streams import Streams
-from syncheck.hb.ids import NO_EVENT, UNKNOWN_SITE, EventId, LookedUp, NamedKind, ObjectKind, WaitCall
+from syncheck.hb.ids import NO_EVENT, UNKNOWN_SITE, EventId, NamedKind, ObjectKind, StreamOrigin, WaitCall
 from syncheck.instrument.patching import Patches
 from syncheck.sanitizer.monitor import Monitor
 
-LOOKED_UP = "_syncheck_looked_up"
+ORIGIN = "_syncheck_origin"
 """Attribute of a stream object: the function that the program called to obtain it."""
 _IDENT = "_syncheck_event"
 
 
-class _Life:
+class _Finalizer:
     """Detects the end of an object from its `__dict__`: torch's streams and events never call back weak references.
 
     Source:
@@ -42,7 +42,7 @@ class _Life:
 
 def on_finalize(thing: Any, action: "weakref.WeakMethod[Callable[..., None]]", *args: Any) -> None:
     """Call a method, if its owner still exists, when a stream or event object is destroyed."""
-    thing.__dict__["_syncheck_life"] = _Life(action, args)
+    thing.__dict__["_syncheck_life"] = _Finalizer(action, args)
 
 
 class Events:
@@ -55,7 +55,7 @@ class Events:
         self._captures = captures
         self._by_handle: dict[int, EventId] = {}
         self._handles: dict[EventId, int] = {}  # events of Python objects -> handle, once recorded
-        self._gone: deque[tuple[EventId, bool]] = deque()  # destroyed events, and whether they have timing
+        self._destroyed: deque[tuple[EventId, bool]] = deque()  # destroyed events, and whether they have timing
         self._alive: set[EventId] = set()  # events of existing Python objects
         self._timing: dict[EventId, bool] = {}
         reporter.before_call.append(self._flush)
@@ -79,14 +79,14 @@ class Events:
         """Drop a handle, which may be reused for another event. Called at any time."""
         ident = self._by_handle.pop(handle, None)
         if ident is not None and ident not in self._alive:
-            self._gone.append((ident, False))
+            self._destroyed.append((ident, False))
 
     def _flush(self, monitor: Monitor) -> None:
         """Report destroyed events, unless kept callbacks may still refer to them."""
         if self._kept.count:
             return
-        while self._gone:
-            ident, timing = self._gone.popleft()
+        while self._destroyed:
+            ident, timing = self._destroyed.popleft()
             if timing:
                 monitor.object_destroyed(ObjectKind.TIMING_EVENT, ident)
             monitor.drop_event(ident)
@@ -114,7 +114,7 @@ class Events:
         handle = self._handles.pop(ident, 0)
         if self._by_handle.get(handle) == ident:
             del self._by_handle[handle]
-        self._gone.append((ident, timing))
+        self._destroyed.append((ident, timing))
 
     def of(self, event: Any) -> EventId:
         """Return the event of an object; 0 if it was recorded before the check began."""
@@ -170,10 +170,10 @@ class Events:
             target = self._streams.of_object(stream)
             handle = self._handles[ident] = _handle(event)
             self._by_handle[handle] = ident
-            looked_up = getattr(stream, LOOKED_UP, LookedUp.BY_NAME)
+            origin = getattr(stream, ORIGIN, StreamOrigin.BY_NAME)
             with reporter.locked_monitor() as monitor:
                 current = self._streams.current(self._streams.device_of(target))
-                monitor.record(ident, target, reporter.sites.here(), looked_up, current)
+                monitor.record(ident, target, reporter.sites.here(), origin, current)
 
         return record
 
@@ -196,10 +196,10 @@ class Events:
         if not ident:
             return
         target = self._streams.of_object(stream)
-        looked_up = getattr(stream, LOOKED_UP, LookedUp.BY_NAME)
+        origin = getattr(stream, ORIGIN, StreamOrigin.BY_NAME)
         with reporter.locked_monitor() as monitor:
             current = self._streams.current(self._streams.device_of(target))
-            monitor.wait(ident, target, reporter.sites.here(), via, looked_up, current)
+            monitor.wait(ident, target, reporter.sites.here(), via, origin, current)
 
     def _query(self, original: Any) -> Any:
         reporter = self._reporter
@@ -225,14 +225,14 @@ class Events:
                 original(event)
                 return
             ident = self.of(event)
-            is_mine = self._captures.is_mine()
-            if is_mine:
+            is_own = self._captures.is_own()
+            if is_own:
                 self._captures.refuse("Event.synchronize()")
             try:
                 with reporter.suppressed():
                     original(event)
             except RuntimeError as error:  # the capture mode decides whether other threads may wait
-                if self._captures and not is_mine and "captur" in str(error):
+                if self._captures and not is_own and "captur" in str(error):
                     self._captures.refuse("Event.synchronize()")
                 raise
             if ident:

@@ -37,7 +37,7 @@ class GpuTrace:
         inside: one entry per call that is being listened to, over all threads.
         switch: its `value` enables and disables the callbacks. No other thread can run between the check of `inside`
             and the assignment: the interpreter switches threads only at calls and at backward jumps.
-        quieten: called with True to suppress torch's callbacks for memory and for new events and streams, with False
+        set_muted: called with True to suppress torch's callbacks for memory and for new events and streams, with False
             to restore them.
 
     Source:
@@ -47,7 +47,7 @@ class GpuTrace:
     def __init__(self) -> None:
         self.inside: list[None] = []
         self.switch: Any = devices.NoSwitch()
-        self.quieten: Callable[[bool], None] = lambda _: None
+        self.set_muted: Callable[[bool], None] = lambda _: None
         self._deferred: list[object] = []  # one entry per running call that is not listened to yet
         self._is_enabled = False
         self._enabling = threading.RLock()  # reentrant: a finalizer may create the second stream at any time
@@ -66,7 +66,7 @@ class GpuTrace:
                     patches.everywhere({original: self.around(original)})
         self.switch = devices.start_trace()
         if not isinstance(self.switch, devices.NoSwitch):  # otherwise other listeners may need the callbacks
-            self.quieten(True)
+            self.set_muted(True)
             patches.set(torch._C, "_activate_gpu_trace", self._share)
         patches.finally_do(self._stop)
 
@@ -74,13 +74,13 @@ class GpuTrace:
         """Leave the callbacks enabled from now on: the program listens, too, as torch's own sanitizer does."""
         self.switch.value = True
         self.switch = devices.NoSwitch()
-        self.quieten(False)
+        self.set_muted(False)
 
     def _stop(self) -> None:
         """Stop listening; threads that are still inside a call get a switch without effect."""
         switch, self.switch = self.switch, devices.NoSwitch()
         switch.value = False
-        self.quieten(False)
+        self.set_muted(False)
 
     def enable(self) -> None:
         """Listen to deferred calls from now on, including those that are already running."""

@@ -101,7 +101,7 @@ class Graphs:
             if reporter.callbacks_suppressed:
                 return result
             if not ident:
-                reporter.monitor.incomplete("a CUDA graph was replayed that was captured before the check began")
+                reporter.monitor.incomplete("a CUDA graph captured before the check began was replayed")
                 return result
             self._owners.clear()
             with reporter.locked_monitor() as monitor:

@@ -11,7 +11,7 @@ import torch
 
 from syncheck.cuda import devices
 from syncheck.cuda.copies import Copies
-from syncheck.cuda.events import LOOKED_UP, Events, on_finalize
+from syncheck.cuda.events import ORIGIN, Events, on_finalize
 from syncheck.cuda.gpu_trace import GpuTrace
 from syncheck.cuda.host import PLAIN
 from syncheck.cuda.launches import Launches
@@ -20,7 +20,7 @@ from syncheck.cuda.open_classes import install_open_classes
 from syncheck.cuda.reporter import Reporter
 from syncheck.cuda.streams import Streams
 from syncheck.cuda.thread_contexts import ThreadContexts
-from syncheck.hb.ids import EventId, LookedUp, NamedKind, ObjectKind, WaitCall
+from syncheck.hb.ids import EventId, NamedKind, ObjectKind, StreamOrigin, WaitCall
 from syncheck.instrument.patching import Patches
 from syncheck.sanitizer.monitor import Monitor
 
@@ -47,8 +47,8 @@ class Hooks:
         self._copies = copies
         self._launches = launches
         self._patches = patches
-        self._streams_gone: deque[EventId] = deque()  # destroyed stream objects, reported with the next call
-        reporter.before_call.append(self._report_gone)
+        self._destroyed_streams: deque[EventId] = deque()  # destroyed stream objects, reported with the next call
+        reporter.before_call.append(self._report_destroyed)
 
     def install(self, gpu_trace: GpuTrace) -> None:
         """Install all hooks."""
@@ -100,13 +100,13 @@ class Hooks:
             with reporter.suppressed():
                 stream = original(cls, *args, **kwargs)
             if not {"stream_id", "stream_ptr"} & kwargs.keys():
-                self._stream_made(stream)
+                self._stream_created(stream)
                 self._threads.state.implicit_device |= not args and kwargs.get("device") is None
             return stream
 
         return staticmethod(new)
 
-    def _stream_made(self, stream: Any) -> None:
+    def _stream_created(self, stream: Any) -> None:
         reporter = self._reporter
         with reporter.locked_monitor() as monitor:
             site = reporter.sites.here()
@@ -115,15 +115,15 @@ class Hooks:
             ident = reporter.next_event()
             monitor.object_created(ObjectKind.STREAM, ident, site)
             monitor.stream_object(ident, known, site)
-        on_finalize(stream, weakref.WeakMethod(self._stream_gone), ident)
+        on_finalize(stream, weakref.WeakMethod(self._stream_destroyed), ident)
 
-    def _stream_gone(self, ident: EventId) -> None:
+    def _stream_destroyed(self, ident: EventId) -> None:
         if self._reporter.is_checking:
-            self._streams_gone.append(ident)
+            self._destroyed_streams.append(ident)
 
-    def _report_gone(self, monitor: Monitor) -> None:
-        while self._streams_gone:
-            monitor.object_destroyed(ObjectKind.STREAM, self._streams_gone.popleft())
+    def _report_destroyed(self, monitor: Monitor) -> None:
+        while self._destroyed_streams:
+            monitor.object_destroyed(ObjectKind.STREAM, self._destroyed_streams.popleft())
 
     def _wait_event(self, original: Any) -> Any:
         events = self._events
@@ -144,13 +144,13 @@ class Hooks:
                 return
             with reporter.suppressed():
                 original(self, stream)
-            looked_up = (getattr(self, LOOKED_UP, LookedUp.BY_NAME), getattr(stream, LOOKED_UP, LookedUp.BY_NAME))
+            origins = (getattr(self, ORIGIN, StreamOrigin.BY_NAME), getattr(stream, ORIGIN, StreamOrigin.BY_NAME))
             waiter, awaited = streams.of_object(self), streams.of_object(stream)
             # the stream whose wait matters: on the waiter's device if that was looked up, else on the awaited one's
-            device = streams.device_of(waiter if looked_up[0] else awaited)
+            device = streams.device_of(waiter if origins[0] else awaited)
             with reporter.locked_monitor() as monitor:
                 site = reporter.sites.here()
-                monitor.wait_stream(waiter, awaited, site, looked_up, streams.current(device))
+                monitor.wait_stream(waiter, awaited, site, origins, streams.current(device))
 
         return wait_stream
 
@@ -201,7 +201,7 @@ class Hooks:
             return
         with reporter.lock:
             entry = (self._streams.of_object(stream), reporter.sites.here())
-            threads.add_special(1)
+            threads.add_checked_contexts(1)
         threads.state.contexts.append(entry)
         owner.__dict__.setdefault("_syncheck_entered", []).append(entry)
 
@@ -216,7 +216,7 @@ class Hooks:
                 entry = entered.pop()
                 if entry in threads.state.contexts:  # otherwise it was entered before this check began
                     threads.state.contexts.remove(entry)
-                    threads.add_special(-1)
+                    threads.add_checked_contexts(-1)
             return original(owner, *error)
 
         return leave
@@ -266,27 +266,27 @@ class Hooks:
 
     def _hook_functions(self) -> None:
         replacements: dict[Any, Any] = {
-            torch.cuda.current_stream: self._looked_up(torch.cuda.current_stream, LookedUp.CURRENT),
-            torch.cuda.default_stream: self._looked_up(torch.cuda.default_stream, LookedUp.DEFAULT),
+            torch.cuda.current_stream: self._with_origin(torch.cuda.current_stream, StreamOrigin.CURRENT),
+            torch.cuda.default_stream: self._with_origin(torch.cuda.default_stream, StreamOrigin.DEFAULT),
             torch.accelerator.current_stream: self._accelerator_stream(torch.accelerator.current_stream),
-            torch.cuda.set_stream: self._chosen(torch.cuda.set_stream),
-            torch.cuda.set_device: self._chosen(torch.cuda.set_device),
-            torch.cuda._exchange_device: self._chosen(torch.cuda._exchange_device),
-            torch.cuda.current_device: self._asked(torch.cuda.current_device),
+            torch.cuda.set_stream: self._set_explicitly(torch.cuda.set_stream),
+            torch.cuda.set_device: self._set_explicitly(torch.cuda.set_device),
+            torch.cuda._exchange_device: self._set_explicitly(torch.cuda._exchange_device),
+            torch.cuda.current_device: self._current_device(torch.cuda.current_device),
             torch.cuda._sleep: self._sleep(torch.cuda._sleep),
         }
         if hasattr(torch.cuda, "use_mem_pool"):
             replacements[torch.cuda.use_mem_pool] = self._use_mem_pool(torch.cuda.use_mem_pool)
         self._patches.everywhere(replacements)
 
-    def _looked_up(self, original: Any, how: LookedUp) -> Any:
+    def _with_origin(self, original: Any, origin: StreamOrigin) -> Any:
         reporter = self._reporter
 
         @wraps(original)
         def look_up(*args: Any, **kwargs: Any) -> Any:
             stream = original(*args, **kwargs)
             if not reporter.callbacks_suppressed:
-                setattr(stream, LOOKED_UP, how)
+                setattr(stream, ORIGIN, origin)
             return stream
 
         return look_up
@@ -302,33 +302,33 @@ class Hooks:
             stream = torch.Stream(
                 stream_id=stream.stream_id, device_index=stream.device_index, device_type=stream.device_type
             )
-            setattr(stream, LOOKED_UP, LookedUp.CURRENT)
+            setattr(stream, ORIGIN, StreamOrigin.CURRENT)
             return stream
 
         return current_stream
 
-    def _chosen(self, original: Any) -> Any:
+    def _set_explicitly(self, original: Any) -> Any:
         @wraps(original)
-        def choose(*args: Any, **kwargs: Any) -> Any:
+        def set_current(*args: Any, **kwargs: Any) -> Any:
             self._threads.state.set_explicitly = True
             return original(*args, **kwargs)
 
-        return choose
+        return set_current
 
-    def _asked(self, original: Any) -> Any:
+    def _current_device(self, original: Any) -> Any:
         @wraps(original)
-        def ask() -> Any:
+        def current_device() -> Any:
             self._threads.state.implicit_device = True
             return original()
 
-        return ask
+        return current_device
 
-    def watch_defaults(self) -> None:
+    def watch_default_device(self) -> None:
         """Start noting tensors that move to the current device because no index was given."""
         for name in ("to", "cuda"):
-            self._patches.set(torch.Tensor, name, self._to_default(getattr(torch.Tensor, name), name))
+            self._patches.set(torch.Tensor, name, self._move(getattr(torch.Tensor, name), name))
 
-    def _to_default(self, original: Any, name: str) -> Any:
+    def _move(self, original: Any, name: str) -> Any:
         @wraps(original)
         def move(tensor: torch.Tensor, *args: Any, **kwargs: Any) -> Any:
             wanted = kwargs.get("device", args[0] if args else None)
@@ -348,7 +348,7 @@ class Hooks:
             if not reporter.callbacks_suppressed:
                 device = devices.current_device()
                 self._threads.state.implicit_device = True
-                self._launches.launch_nothing("torch.cuda._sleep", self._streams.current(device), device)
+                self._launches.launch_empty("torch.cuda._sleep", self._streams.current(device), device)
 
         return sleep
 

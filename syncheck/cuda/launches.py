@@ -74,15 +74,15 @@ class Launches:
                 self.protect_gradients(stream, accesses)
             site = reporter.site()
             self._memory.used(stream, accesses)
-            context = self._threads.context(stream, device, other, site) if self._threads.n_special else None
+            context = self._threads.context(stream, device, other, site) if self._threads.n_checked_contexts else None
             monitor.launch(stream, operator, unique(accesses), site, context)
 
-    def launch_nothing(self, operator: str, stream: StreamId, device: int) -> None:
+    def launch_empty(self, operator: str, stream: StreamId, device: int) -> None:
         """Report a launch that touches no memory of the program."""
         reporter = self._reporter
         with reporter.locked_monitor() as monitor:
             site = reporter.site()
-            context = self._threads.context(stream, device, -1, site) if self._threads.n_special else None
+            context = self._threads.context(stream, device, -1, site) if self._threads.n_checked_contexts else None
             monitor.launch(stream, operator, (), site, context)
 
     def protect_gradients(self, stream: StreamId, accesses: Accesses) -> None:

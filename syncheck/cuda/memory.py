@@ -92,7 +92,7 @@ class Memory:
         self._on_death: Callable[[Any], None] = self.dead.append  # keeps Python code of ours out of the program's frees
 
         reporter.before_flush.append(self.release_dead)
-        streams.on_several.append(self.watch_frees)
+        streams.on_multiple_streams.append(self.watch_frees)
 
     def next_ident(self) -> AllocationId:
         """Return the id of a new allocation."""
@@ -216,7 +216,7 @@ class Memory:
             if there is entry:
                 if address in in_lists or address in inside:
                     self._forget(address)
-                self._ended(entry.ident, SiteId(0))  # the call site of such a free is never shown
+                self._report_free(entry.ident, SiteId(0))  # the call site of such a free is never shown
             elif there is not None:  # another thread has received the address since then
                 live.setdefault(address, there)
 
@@ -242,11 +242,11 @@ class Memory:
             return
         self._forget(address)
         reporter = self._reporter
-        self._ended(
+        self._report_free(
             entry.ident, reporter.site() if reporter.is_checking and self._streams.saw_side_stream else SiteId(0)
         )
 
-    def _ended(self, ident: AllocationId, site: SiteId) -> None:
+    def _report_free(self, ident: AllocationId, site: SiteId) -> None:
         """Report the end of an allocation's lifetime."""
         is_shared = self.homes.pop(ident, None) is None
         self.owners.forget(ident)

@@ -16,7 +16,13 @@ from syncheck.cuda.operators import Operators
 from syncheck.cuda.reporter import Reporter
 from syncheck.cuda.thread_contexts import ThreadContexts
 from syncheck.instrument.inner_operators import as_without_mode, is_traced_in_parts, run_traced_parts
-from syncheck.instrument.torch_internals import OF_MODES, is_of_nested, overrides_dispatch, run_parts, with_tensors
+from syncheck.instrument.torch_internals import (
+    MODE_TENSOR_TYPES,
+    has_nested_tensor,
+    overrides_dispatch,
+    run_parts,
+    with_tensors,
+)
 from syncheck.source.frames import frame_at
 
 _NOT_HANDLED = object()
@@ -46,20 +52,20 @@ class WatchMode(TorchDispatchMode):  # type: ignore[no-untyped-call]  # torch le
         self._errors = errors
         self._takes: set[Any] = {torch.Tensor, torch.nn.Parameter}
 
-    def _hand_on(
+    def _pass_on(
         self, dispatch: DispatchPlan | HigherOrder, types: Any, args: tuple[Any, ...], kwargs: dict[str, Any]
     ) -> Any:
         """Delegate an operator to whatever decomposes it; its parts are dispatched here again.
 
         Return _NOT_HANDLED if nothing decomposes it.
         """
-        if any(issubclass(kind, OF_MODES) for kind in types):
+        if any(issubclass(kind, MODE_TENSOR_TYPES) for kind in types):
             return dispatch.func(*args, **kwargs)  # dispatched to the mode below
         if any(overrides_dispatch(kind) for kind in types):
             return NotImplemented
         self._takes.update(types)
         run: Callable[..., Any] | None = None
-        if dispatch.is_composite and not is_of_nested(args):
+        if dispatch.is_composite and not has_nested_tensor(args):
             run = partial(as_without_mode, dispatch.func, run_parts)
         elif dispatch.may_have_parts and is_traced_in_parts(dispatch.func):
             run = run_traced_parts
@@ -71,7 +77,7 @@ class WatchMode(TorchDispatchMode):  # type: ignore[no-untyped-call]  # torch le
                 super().__exit__(None, None, None)  # type: ignore[no-untyped-call]  # torch leaves it untyped
         return _NOT_HANDLED
 
-    def late(
+    def log_late(
         self, operator: str, given: list[tuple[torch.Tensor, bool]], made: list[torch.Tensor], *, fills: bool
     ) -> None:
         """Log an operator that the native recorder ran but can no longer record; see `Operators.log_late`."""
@@ -97,7 +103,7 @@ class WatchMode(TorchDispatchMode):  # type: ignore[no-untyped-call]  # torch le
         """Run one operator."""
         dispatch = self._plans.get(id(func)) or self._operators.plan(func)
         if dispatch.may_have_parts or (types and not self._takes.issuperset(types)):
-            handled = self._hand_on(dispatch, types, args, kwargs or {})
+            handled = self._pass_on(dispatch, types, args, kwargs or {})
             if handled is not _NOT_HANDLED:
                 return handled
         is_number = dispatch.is_item and not self._host.buffers and getattr(args[0], "is_cpu", False)

@@ -26,7 +26,7 @@ _SOURCES = sorted((Path(__file__).parent / "native").glob("*.cpp"))
 _BUILDER = "torch.utils.cpp_extension"  # slow to import
 _OLDEST = (2, 10)
 """In older versions, a storage's Python object lives as long as a weak reference in C++ (PyTorch PR 167564)."""
-_AS_ELSE = "the recorder in Python is used"
+_FALLBACK = "the Python recorder is used"
 
 
 def extension(choice: str, note: Callable[[str], None]) -> Any:
@@ -41,21 +41,21 @@ def extension(choice: str, note: Callable[[str], None]) -> Any:
     """
     if choice == "python" or (choice == "auto" and not torch.cuda.is_available()):
         return None
-    found, reason = _found(note)
+    found, reason = _find(note)
     if reason and choice == "native":
-        raise BackendError(f"there is no native recorder: {reason}", "leave out --recorder native")
+        raise BackendError(f"the native recorder is unavailable: {reason}", "omit --recorder native")
     return found
 
 
 def state() -> str:
     """Describe, for users, whether the extension exists or can be built."""
-    built = _built()
+    built = _built_path()
     if built.exists():
         return f"built: {built}"
     try:
         _check_tools()
     except RuntimeError as error:
-        return f"missing: {error}; {_AS_ELSE}"
+        return f"missing: {error}; {_FALLBACK}"
     return "not built yet; the first run on a GPU builds it"
 
 
@@ -63,27 +63,27 @@ _known: list[tuple[Any, str]] = []
 """(the extension, "") or (None, the reason), once it has been looked up in this process."""
 
 
-def _found(note: Callable[[str], None]) -> tuple[Any, str]:
+def _find(note: Callable[[str], None]) -> tuple[Any, str]:
     if not _known:
         try:
             _known.append((_load(note), ""))
         except (OSError, RuntimeError, ImportError) as error:
             reason = str(error).strip().partition("\n")[0]
-            note(f"there is no native recorder: {reason}; {_AS_ELSE}")
+            note(f"the native recorder is unavailable: {reason}; {_FALLBACK}")
             _known.append((None, reason))
     return _known[0]
 
 
 def _load(note: Callable[[str], None]) -> Any:
-    built = _built()
+    built = _built_path()
     if not built.exists():
         _check_tools()
-        note("the native recorder is built now, once for this torch: it takes a minute")
+        note("building the native recorder, once for this version of torch: this takes a minute")
         _build(built)
     return _import(built)
 
 
-def _built() -> Path:
+def _built_path() -> Path:
     return cache_folder() / f"{_NAME}-{_key()}.so"
 
 
@@ -105,7 +105,7 @@ def _check_tools() -> None:
     if sys.platform != "linux":
         raise RuntimeError(f"it cannot be built on {sys.platform}")
     if torch_version() < _OLDEST:
-        raise RuntimeError(f"it needs torch {_OLDEST[0]}.{_OLDEST[1]}")
+        raise RuntimeError(f"it needs torch {_OLDEST[0]}.{_OLDEST[1]} or newer")
     compiler = import_module(_BUILDER).get_cxx_compiler()
     if shutil.which(compiler) is None:
         raise RuntimeError(f"the compiler {compiler} was not found")

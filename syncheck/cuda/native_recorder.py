@@ -177,14 +177,14 @@ class NativeRecorder:
             device_type,
         )
         self._memory.count_by(self._extension.next_allocation)
-        gpu_trace.quieten = self._extension.quieten_trace
+        gpu_trace.set_muted = self._extension.mute_trace
         reporter.call_buffer.add = self._add
         reporter.before_flush.insert(0, self._before_flush)
         reporter.before_wait.append(self.complete)
         reporter.on_checking.append(self.update)
         streams.on_sole.append(self.update)
-        streams.on_several.insert(0, self.update)
-        self._threads.on_special.append(self.update)
+        streams.on_multiple_streams.insert(0, self.update)
+        self._threads.on_context_change.append(self.update)
         self._memory.adopt = self.adopt
         self._follow_memory()
 
@@ -218,14 +218,14 @@ class NativeRecorder:
         reporter, threads, sole = self._reporter, self._threads, self._streams.sole_stream
         is_for_good = not (self._is_simple and reporter.is_checking and (sole >= 0 or not reporter.follows))
         is_captured = self._memory.shares_all
-        if is_for_good or sole == 0 or threads.n_special or threads.pools_in_use or is_captured:
+        if is_for_good or sole == 0 or threads.n_checked_contexts or threads.pools_in_use or is_captured:
             self._extension.stop()
             self.take_calls()
         elif sole > 0:
             self._extension.start(sole, self._streams.device_of(sole))
         else:
             reporter.call_buffer.condenses = False  # the extension condenses its own calls
-            self._extension.start_several()
+            self._extension.start_multiple()
         if is_for_good and reporter.is_checking:
             self._adopt_all()
 

@@ -124,13 +124,13 @@ class Observations(Observed):
         """Record the memory contents of both accesses of a race, once both were made, if the memory still exists."""
         for pair in self._pairs:
             if launch in pair and all(one in self._wrote for one in pair):
-                self._work.settle()
+                self._work.synchronize()
                 for one in pair:
                     self.record.left[str(one)] = list(self._values(self._wrote.get(one, [])))
 
     def _values(self, kept: list[Kept]) -> Iterator[Values]:
         for one in kept:
-            with self._work.unseen():
+            with self._work.hidden():
                 tensor = one.tensor()
             if tensor is not None:
                 yield values_of(self._work.on_host(tensor))
@@ -143,7 +143,7 @@ class Observations(Observed):
             return
         self._has_finished = True
         with lock:
-            self._work.settle()
+            self._work.synchronize()
             self._order()
             for launch, copies in self._reads.items():
                 self.record.read[str(launch)] = [values_of(self._work.on_host(copy)) for copy in copies]

@@ -57,7 +57,7 @@ class Operators:
     Attributes:
         plans: id of an operator -> its plan for the hot path.
         on_plan: called with each new plan.
-        on_parts: called once tensors are seen that consist of several parts, such as sparse ones.
+        on_composite_tensors: called once tensors are seen that consist of several parts, such as sparse ones.
     """
 
     def __init__(
@@ -84,7 +84,7 @@ class Operators:
         self.plans: dict[int, DispatchPlan | HigherOrder] = {}
         self._listens_always = False
         self.on_plan: Callable[[DispatchPlan], None] = lambda _: None
-        self.on_parts: Callable[[], None] = lambda: None
+        self.on_composite_tensors: Callable[[], None] = lambda: None
 
     def plan(self, func: Any) -> DispatchPlan | HigherOrder:
         """Derive an operator's plan and cache it."""
@@ -107,7 +107,7 @@ class Operators:
     def _listen_always(self) -> None:
         """Listen to all operators: with composite tensors, operators that are silent on others may wait for sizes."""
         self._listens_always = True
-        self.on_parts()
+        self.on_composite_tensors()
         for dispatch in list(self.plans.values()):
             dispatch.listens = True
 
@@ -187,7 +187,7 @@ class Operators:
             try:
                 address = data_ptr(tensor)
             except RuntimeError:  # sparse
-                accesses += self._begin_made(plan, [tensor])
+                accesses += self._register_results(plan, [tensor])
                 continue
             if not address or not tensor.is_cuda:
                 continue
@@ -207,7 +207,7 @@ class Operators:
         if not accesses:
             return
         sole = streams.sole_stream
-        if (stream == sole or (sole >= 0 and streams.used(stream))) and not self._threads.n_special:
+        if (stream == sole or (sole >= 0 and streams.used(stream))) and not self._threads.n_checked_contexts:
             if reporter.call_buffer.launch(stream, plan.name, accesses, site):  # nothing to race with
                 reporter.flush_calls()
             return
@@ -215,7 +215,9 @@ class Operators:
             if reporter.backward_site:
                 self._launches.protect_gradients(stream, accesses)
             memory.used(stream, accesses)
-            context = self._context(dispatch, kwargs, stream, device, site) if self._threads.n_special else None
+            context = (
+                self._context(dispatch, kwargs, stream, device, site) if self._threads.n_checked_contexts else None
+            )
             reporter.monitor.launch(stream, plan.name, accesses, site, context)
             if not memory.shares_all:
                 memory.owners.add(reporter.call_buffer.monitor, stream, accesses, memory.homes)
@@ -279,7 +281,7 @@ class Operators:
         accesses = [a for t, is_write in parts if (a := self._memory.access(t, is_write=is_write))]
         if dispatch.has_rows and accesses and parts[0][0] is tensors[0][0]:  # a sparse tensor is touched as a whole
             accesses[0] = self._memory.rows_of(tensors[0][0], accesses[0])
-        made_accesses = self._begin_made(plan, made)
+        made_accesses = self._register_results(plan, made)
         wait = host_wait(plan.base, args, kwargs, _FACTS)
         self._submit(plan, wait, stream, device, accesses, made_accesses, callbacks, [t for t, _ in tensors] + made)
         if dispatch.func.namespace in NAMESPACES:
@@ -318,7 +320,7 @@ class Operators:
             if accesses:
                 host.touched(plan.name, accesses)
 
-    def _begin_made(self, plan: Plan, made: list[torch.Tensor]) -> list[Access]:
+    def _register_results(self, plan: Plan, made: list[torch.Tensor]) -> list[Access]:
         """Announce new results; return the writes that fill them."""
         writes = self._memory.begin_results(made)
         return writes if plan.touches else []

@@ -32,10 +32,10 @@ class OwnWork:
         self._reporter = reporter
         self.events = events
         self._rates: dict[int, float] = {}
-        self._aside: dict[int, Any] = {}
+        self._own_streams: dict[int, Any] = {}
 
     @contextmanager
-    def unseen(self) -> Iterator[None]:
+    def hidden(self) -> Iterator[None]:
         """Hide the work of a block from the check."""
         with self._reporter.suppressed(), disable_dispatch_modes(), BelowAutograd(), DisableTorchFunction():
             yield
@@ -68,7 +68,7 @@ class OwnWork:
         Source:
             aten/src/ATen/cuda/Sleep.cu: a kernel of one thread that counts the cycles of its multiprocessor.
         """
-        with self.unseen():
+        with self.hidden():
             rate = self._rates.get(device) or self._calibrate(device)
             with self.on(device, handle):
                 C._cuda_sleep(int(seconds * rate))
@@ -91,20 +91,20 @@ class OwnWork:
 
     def _own_stream(self, device: int) -> Any:
         """Return a stream from the pool with the highest priority, which programs rarely use."""
-        if device not in self._aside:
-            self._aside[device] = devices.cuda.Stream(device, priority=-3)
-        return self._aside[device]
+        if device not in self._own_streams:
+            self._own_streams[device] = devices.cuda.Stream(device, priority=-3)
+        return self._own_streams[device]
 
     def fork(self, device: int) -> int:
         """Make a separate stream wait for a device's current stream, and return its handle."""
-        with self.unseen():
+        with self.hidden():
             stream = self._own_stream(device)
             stream.wait_stream(torch.cuda.current_stream(device))
             return int(stream.cuda_stream)
 
     def copies(self, tensors: list[torch.Tensor], device: int, handle: int) -> list[torch.Tensor]:
         """Return copies of tensors, made on a stream."""
-        with self.unseen(), self.on(device, handle):
+        with self.hidden(), self.on(device, handle):
             return [tensor.detach().clone() for tensor in tensors]
 
     def overwrite(self, address: int, n_bytes: int, device: int, handle: int, byte: int) -> bool:
@@ -119,7 +119,7 @@ class OwnWork:
         """
         blocks: list[torch.Tensor] = []
         reserved = torch.cuda.memory_reserved(device)
-        with self.unseen(), self.on(device, handle):
+        with self.hidden(), self.on(device, handle):
             for _ in range(_MOST_BLOCKS):
                 try:
                     block = torch.empty(n_bytes, dtype=torch.uint8, device=f"cuda:{device}")
@@ -133,18 +133,18 @@ class OwnWork:
                     return True
         return False
 
-    def settle(self) -> None:
+    def synchronize(self) -> None:
         """Wait for all GPUs that have been used."""
         if not devices.cuda.is_initialized():
             return
-        with self.unseen():
+        with self.hidden():
             for device in range(torch.cuda.device_count()):
                 if C._cuda_hasPrimaryContext(device):
                     torch.cuda.synchronize(device)
 
     def on_host(self, tensor: torch.Tensor) -> torch.Tensor:
         """Return a copy of a tensor in pageable host memory, after waiting for its values."""
-        with self.unseen():
+        with self.hidden():
             return tensor.detach().cpu()
 
 

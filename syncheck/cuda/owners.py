@@ -34,7 +34,7 @@ class Owners:
             return
         for allocation, _, _ in accesses:
             is_known = allocation in private or allocation in self._owners
-            if not is_known and monitor.follows_others(stream, allocation):
+            if not is_known and monitor.is_ordered_after_all(stream, allocation):
                 self._owners[allocation] = stream
                 self.on_change(allocation, stream)
 

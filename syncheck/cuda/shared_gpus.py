@@ -23,6 +23,6 @@ def shared(devices: Iterable[int]) -> Iterator[str]:
         others = total - free - torch.cuda.memory_reserved(device)
         if others > _OWN_BYTES:
             yield (
-                f"something else holds {others / _GIB:.0f} GiB of cuda:{device}: if another program uses it, too, "
-                "measured times are too long"
+                f"another program may be using cuda:{device}, as {others / _GIB:.0f} GiB of it are taken: the measured "
+                "times may be too long"
             )

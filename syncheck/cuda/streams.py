@@ -25,7 +25,7 @@ class Streams:
         by_handle: device -> handle -> id, for the hot path.
         on_side_stream: called when the first non-default stream appears.
         on_sole: called when the first stream gets work or memory.
-        on_several: called when there may be work on several streams for the first time.
+        on_multiple_streams: called when there may be work on several streams for the first time.
     """
 
     def __init__(self, reporter: Reporter) -> None:
@@ -37,7 +37,7 @@ class Streams:
         self.by_handle: dict[int, dict[int, StreamId]] = {}
         self.on_side_stream: list[Callable[[], None]] = []
         self.on_sole: list[Callable[[], None]] = []
-        self.on_several: list[Callable[[], None]] = []
+        self.on_multiple_streams: list[Callable[[], None]] = []
 
     def of(self, device: int, handle: int, *, is_torchs: bool = False) -> StreamId:
         """Return the id of a stream.
@@ -93,7 +93,7 @@ class Streams:
         if self.sole_stream < 0:
             return
         self.sole_stream = stream
-        for act in self.on_several if stream < 0 else self.on_sole:
+        for act in self.on_multiple_streams if stream < 0 else self.on_sole:
             act()
 
     def before_wait(self) -> None:

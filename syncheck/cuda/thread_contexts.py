@@ -22,9 +22,9 @@ class ThreadContexts:
     """Tracks the state of each thread.
 
     Attributes:
-        n_special: number of stream contexts and threads that operators must be checked against; 0 in most programs.
+        n_checked_contexts: number of stream contexts and threads to check operators against; 0 in most programs.
         pools_in_use: number of entered memory pools over all threads.
-        on_special: called when `n_special` or `pools_in_use` has changed.
+        on_context_change: called when `n_checked_contexts` or `pools_in_use` has changed.
         n_devices: number of GPUs visible to this process.
         on_first_thread: called when a thread may fail to inherit its starter's device for the first time.
     """
@@ -33,16 +33,16 @@ class ThreadContexts:
         self._reporter = reporter
         self._streams = streams
         self._local = _Local()
-        self.n_special = 0
+        self.n_checked_contexts = 0
         self.pools_in_use = 0
-        self.on_special: list[Callable[[], None]] = []
+        self.on_context_change: list[Callable[[], None]] = []
         self.n_devices = n_devices
         self.on_first_thread: list[Callable[[], None]] = []
 
-    def add_special(self, number: int) -> None:
-        """Add to `n_special`."""
+    def add_checked_contexts(self, number: int) -> None:
+        """Add to `n_checked_contexts`."""
         if number:
-            self.n_special += number
+            self.n_checked_contexts += number
             self._notify()
 
     def add_pool(self, number: int) -> None:
@@ -51,7 +51,7 @@ class ThreadContexts:
         self._notify()
 
     def _notify(self) -> None:
-        for act in self.on_special:
+        for act in self.on_context_change:
             act()
 
     @property
@@ -74,7 +74,7 @@ class ThreadContexts:
         if state.inherited == (0, {}):
             state.inherited = None  # nothing that could be lost
         if state.inherited is not None:
-            self.add_special(1)
+            self.add_checked_contexts(1)
             actions, self.on_first_thread = self.on_first_thread, []
             for act in actions:
                 act()
@@ -82,7 +82,7 @@ class ThreadContexts:
     def left(self) -> None:
         """Stop checking the calling thread, which ends."""
         state = self._local.state
-        self.add_special(-bool(state.inherited is not None or state.expected_stream))
+        self.add_checked_contexts(-bool(state.inherited is not None or state.expected_stream))
         state.inherited, state.expected_stream = None, StreamId(0)
 
     def context(self, stream: StreamId, device: int, other: int, site: SiteId) -> Context | None:
@@ -99,7 +99,7 @@ class ThreadContexts:
             expected = take_lost_stream(state, stream, self._streams)
             if expected:
                 self._reporter.monitor.lost_context(stream, expected, site)
-            self.add_special(-(not expected))
+            self.add_checked_contexts(-(not expected))
         return context_of(state, device, device if other < 0 else other, self._streams)
 
     def pool(self, home: StreamId) -> int:

@@ -21,6 +21,6 @@ class TimedMode(WatchMode):  # type: ignore[no-untyped-call]  # torch leaves it 
         interval = self.timing.begin(dispatch, args, kwargs or {})
         result = super().__torch_dispatch__(func, types, args, kwargs)
         if interval is not None:
-            assert dispatch.plan is not None, "what has no plan is not measured"
+            assert dispatch.plan is not None, "only operators with a plan are measured"
             self.timing.end(interval, dispatch.plan.name)
         return result

@@ -100,7 +100,9 @@ class Triton:
                     return frozenset(write.name for write in found.read_writes.writes)
                 return frozenset(module.identify_mutated_tensors(function, dict(given), {}))
         except Exception:  # noqa: BLE001  another signature, or code that cannot be analyzed
-            text = "what a Triton kernel writes could not be read from its code: all its tensors count as written"
+            text = (
+                "the tensors that a Triton kernel writes could not be determined: all of its tensors count as written"
+            )
             self._reporter.note(text)
             return None
 

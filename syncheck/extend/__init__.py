@@ -1,4 +1,4 @@
-"""What a project extends syncheck with: rules of its own, and descriptions of its libraries.
+"""Public API for extending syncheck: custom rules, and descriptions of libraries.
 
 See "Write a rule" and "Describe a library" in the documentation.
 """
@@ -26,7 +26,7 @@ _MODULES = {
 
 
 def __getattr__(name: str) -> object:
-    """Import a name at its first use: a run that only needs `describe` does not load the linter."""
+    """Import a name at its first use, so that a run that only needs `describe` does not load the linter."""
     if name in _MODULES:
         return getattr(import_module(_MODULES[name]), name)
     raise AttributeError(f"module 'syncheck.extend' has no attribute {name!r}")

@@ -1,1 +1,1 @@
-"""What is left out of a report: settings, comments, `syncheck.ignore` blocks and the baseline."""
+"""Filters of a report: settings, comments, `syncheck.ignore` blocks and the baseline."""

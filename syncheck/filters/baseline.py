@@ -1,4 +1,4 @@
-"""The file of the findings that are known: they fail no build, and only what is new is shown."""
+"""The baseline: a file of known findings, which are not shown and do not fail a build."""
 
 import hashlib
 import json
@@ -19,10 +19,10 @@ _VERSION = 1
 
 @dataclass(frozen=True, slots=True, order=True)
 class Entry:
-    """A known finding, as far as it stays the same when lines move.
+    """The properties of a known finding that do not change when lines move.
 
     Attributes:
-        path: relative to the folder of the baseline, with "/".
+        path: path relative to the folder of the baseline, with "/".
         source: the source line, stripped.
     """
 
@@ -34,7 +34,7 @@ class Entry:
 
     @property
     def fingerprint(self) -> str:
-        """16 hex digits from all of it."""
+        """16 hex digits of a hash of all fields."""
         return hashlib.sha256("\0".join(asdict(self).values()).encode("utf-8", "backslashreplace")).hexdigest()[:16]
 
 
@@ -44,7 +44,7 @@ class Baseline:
 
     Attributes:
         path: the file.
-        known: how often each is known.
+        known: number of occurrences of each known finding.
     """
 
     path: Path
@@ -55,7 +55,7 @@ class Baseline:
         """Read a baseline.
 
         Raises:
-            ConfigError: there is no such file, or it is none.
+            ConfigError: the file does not exist or is not a baseline.
         """
         again = "write it with --write-baseline"
         try:
@@ -76,7 +76,7 @@ class Baseline:
             raise ConfigError(f"{path} is not a baseline: {type(error).__name__}: {error}", again) from error
 
     def new(self, findings: Iterable[Finding]) -> tuple[Finding, ...]:
-        """Return the findings that are not known: of equal ones, those that are more than were known."""
+        """Return the findings that are not known: of equal findings, those in excess of the known number."""
         left = self.known.copy()
         found: list[Finding] = []
         for finding in findings:
@@ -88,15 +88,15 @@ class Baseline:
         return tuple(found)
 
     def gone(self, findings: Iterable[Finding]) -> Counter[Entry]:
-        """Return what is known and was not found, with its numbers."""
+        """Return the known findings that were not found, with their numbers."""
         return self.known - Counter(map(self.entry_of, findings))
 
     def knows(self, finding: Finding) -> bool:
-        """Return whether a finding is known, however often."""
+        """Return whether a finding is known, regardless of how often it occurs."""
         return self.known[self.entry_of(finding)] > 0
 
     def replace(self, findings: Iterable[Finding], is_looked_at: Callable[[Entry], bool]) -> None:
-        """Let these findings be what is known of what was looked at."""
+        """Replace the known findings within the checked part by these findings."""
         self.known = Counter({entry: n for entry, n in self.known.items() if not is_looked_at(entry)})
         self.known += Counter(map(self.entry_of, findings))
 
@@ -117,17 +117,17 @@ class Baseline:
             raise ConfigError(f"cannot write the baseline {self.path}: {error.strerror or error}") from error
 
     def entry_of(self, finding: Finding) -> Entry:
-        """Return what is kept of a finding."""
+        """Return the entry for a finding."""
         frame = finding.place.frame
         path = self.relative(frame.path) if frame.is_user else frame.path
         return Entry(path, finding.rule.code, frame.function, frame.source.strip(), finding.source)
 
     def file_of(self, entry: Entry) -> str:
-        """Return the file of an entry; of a cell of a notebook, the notebook."""
+        """Return the file of an entry; for a notebook cell, the notebook."""
         return os.path.join(self.path.parent, entry.path.partition(":cell ")[0])
 
     def relative(self, path: str) -> str:
-        """Return a shown path as entries have it."""
+        """Convert a shown path to the form used in entries."""
         try:
             return os.path.relpath(real(path), real(self.path.parent)).replace(os.sep, "/")
         except ValueError:  # another drive

@@ -1,6 +1,6 @@
-"""Comments that silence findings: `# syncheck: ignore[SYN101] reason`, and `ignore-file` for a whole file.
+"""Comments that suppress findings: `# syncheck: ignore[SYN101] reason`, and `ignore-file` for a whole file.
 
-`ignore` is for what a run and the linter find, `ignore-run` and `ignore-lint` for one of them.
+`ignore` applies to findings of runs and of the linter, `ignore-run` and `ignore-lint` to one of them.
 """
 
 import io
@@ -19,22 +19,22 @@ _COMMENT = re.compile(
 )
 _MARK = "syncheck:"
 Statements = Mapping[Finding, tuple[int, int]]
-"""The first and the last line of the statement that each finding is in."""
+"""The first and last line of the statement that contains each finding."""
 
 
 @dataclass(slots=True)
 class Suppression:
-    """One comment.
+    """One suppression comment.
 
     Attributes:
-        line: where it stands, from 1.
-        text: how it reads, without its reason.
-        codes: codes of the rules that it silences.
-        is_file: it is for the whole file.
-        source: what finds that which it silences, "run" or "lint"; "" for both.
-        problem: why it silences nothing; "" if it does.
-        names: what is in its brackets, with the codes that each stands for.
-        used: codes of what it has silenced.
+        line: its line, from 1.
+        text: its text, without the reason.
+        codes: codes of the rules that it suppresses.
+        is_file: whether it applies to the whole file.
+        source: whose findings it suppresses, "run" or "lint"; "" for both.
+        problem: why it is invalid; "" if it is valid.
+        names: the names in its brackets, with the codes that each stands for.
+        used: codes of the findings that it has suppressed.
     """
 
     line: int
@@ -48,29 +48,29 @@ class Suppression:
 
     @property
     def is_used(self) -> bool:
-        """Return whether it has silenced something."""
+        """Return whether it has suppressed a finding."""
         return bool(self.used)
 
     def idle_names(self, codes: frozenset[str] | set[str]) -> list[str]:
-        """Return the names that have silenced nothing, in a comment that has; `codes`: those that could have been."""
+        """Return the unused names of a comment that is otherwise used, among those that stand for one of `codes`."""
         return [name for name, own in self.names if self.used and own & codes and not own & self.used]
 
     def idle(self, name: str) -> str:
-        """Return in words that one of its names silences nothing."""
+        """Return the message for an unused name in the comment."""
         return f"unused `{name}` in `{self.text}`"
 
     @property
     def is_for_run(self) -> bool:
-        """Return whether it can silence what a run finds: projects' rules are the linter's."""
+        """Return whether it can suppress findings of a run, which has no project rules."""
         is_projects = bool(self.codes) and all(map(catalogue.is_project_code, self.codes))
         return self.source != "lint" and not is_projects
 
     def covers(self, finding: Finding, statement: tuple[int, int]) -> bool:
-        """Return whether it silences a finding.
+        """Return whether it suppresses a finding.
 
         Args:
-            finding: what was found.
-            statement: the first and the last line of its statement, as far as these are known.
+            finding: the finding.
+            statement: the first and last line of its statement, or its own line if these are unknown.
         """
         frame = finding.place.frame
         if self.source not in {"", finding.source} or finding.rule.code not in self.codes:
@@ -83,7 +83,7 @@ class Suppression:
 
 
 def read(source: str) -> list[Suppression]:
-    """Return the suppressions in a file's text; none where it cannot be read as Python."""
+    """Return the suppressions in a source text, up to the first token that is not valid Python."""
     if _MARK not in source.lower():
         return []
     found: list[Suppression] = []
@@ -125,7 +125,7 @@ def _codes_of(name: str) -> frozenset[str]:
 def apply(
     findings: tuple[Finding, ...], suppressions: list[Suppression], statements: Statements | None = None
 ) -> tuple[Finding, ...]:
-    """Return the findings that no comment silences; mark the comments that do."""
+    """Return the findings that no comment suppresses, and mark the comments that suppress others as used."""
     kept: list[Finding] = []
     for finding in findings:
         line = finding.place.frame.line
@@ -139,17 +139,17 @@ def apply(
 
 
 class Comments:
-    """The suppressions in the files of a run's findings, read when they are asked for."""
+    """The suppressions in the files of a run's findings, read on demand."""
 
     def __init__(self) -> None:
         self._files: dict[str, list[Suppression]] = {}
 
     def silence(self, finding: Finding) -> bool:
-        """Return whether a comment silences a finding, and mark it as used."""
+        """Return whether a comment suppresses a finding, and mark that comment as used."""
         return not apply((finding,), self._near(finding.place))
 
     def unused(self, path: str, lines: set[int]) -> list[Suppression]:
-        """Return the comments for a run, in some lines of a file or for the whole, that have silenced nothing."""
+        """Return the unused comments for runs on the given lines of a file or for the whole file."""
         comments = self.in_file(path)
         return [c for c in comments if not c.is_used and c.is_for_run and (c.is_file or c.line in lines)]
 
@@ -160,7 +160,7 @@ class Comments:
         return self._files[path]
 
     def _near(self, place: Place) -> list[Suppression]:
-        """Return those that can be about a place: of its file, or of what a trace has kept of it."""
+        """Return the suppressions that may apply to a place: those of its file, or of the source stored in a trace."""
         frame = place.frame
         if linecache.getline(frame.path, frame.line).rstrip("\r\n") == frame.source:
             return self.in_file(frame.path)

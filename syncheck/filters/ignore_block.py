@@ -1,6 +1,6 @@
-"""`with syncheck.ignore("SYN201"):` what the work submitted in the block does wrong is not reported.
+"""`with syncheck.ignore("SYN201"):` suppresses findings about work submitted in the block.
 
-`with syncheck.allow_sync("metrics"):` says the same of host synchronizations that are meant.
+`with syncheck.allow_sync("metrics"):` suppresses findings about intended host synchronizations.
 """
 
 from collections.abc import Iterator
@@ -19,8 +19,8 @@ class Ignored(NamedTuple):
     """One `with` statement.
 
     Attributes:
-        codes: the codes of the rules that are ignored in it.
-        path, line: where it stands.
+        codes: codes of the rules that it ignores.
+        path, line: its location.
     """
 
     codes: frozenset[str]
@@ -29,27 +29,27 @@ class Ignored(NamedTuple):
 
 
 _current: ContextVar[tuple[Ignored, ...]] = ContextVar("syncheck.ignore", default=())
-"""The blocks that this thread, or this task of asyncio, is in."""
+"""The blocks that this thread or asyncio task is in."""
 running: list[Ignored] = []
-"""The blocks that any of them is in: as long as there are none, no check is needed."""
+"""The blocks that any thread or task is in; while this is empty, no check is needed."""
 entered: set[Ignored] = set()
-"""The blocks that were entered since this was emptied last."""
+"""The blocks entered since the last call of `begin`."""
 used: set[Ignored] = set()
-"""The blocks, of those, that have silenced something."""
+"""The blocks among `entered` that have suppressed a finding."""
 
 
 @contextmanager
 def ignore(*rules: str) -> Iterator[None]:
-    """Do not report some rules for what this thread, or task, submits in a block; it has no effect outside a check.
+    """Ignore some rules for the work that this thread or task submits in a block; no effect outside a check.
 
     Args:
         rules: codes, prefixes or names.
 
     Raises:
-        ConfigError: no rule, or one that does not exist.
+        ConfigError: no rule is given, or one does not exist.
     """
     if not rules:
-        raise ConfigError("syncheck.ignore() names no rule", 'name those to ignore: syncheck.ignore("SYN201")')
+        raise ConfigError("syncheck.ignore() names no rule", 'name the rules to ignore: syncheck.ignore("SYN201")')
     frame = _caller(frame_at(1))
     codes = catalogue.codes_of(rules)
     block = Ignored(codes, frame.f_code.co_filename, frame.f_lineno)
@@ -59,21 +59,21 @@ def ignore(*rules: str) -> Iterator[None]:
 
 
 ALLOWED_SYNCS = ("SYN801", "SYN806", "SYN807")
-"""The rules that `allow_sync` is about."""
+"""The rules that `allow_sync` suppresses."""
 
 
 @contextmanager
 def allow_sync(reason: str) -> Iterator[None]:
-    """Declare that the host waits in a block on purpose: to log a number, to write a checkpoint.
+    """Declare that the host waits on purpose in a block, for example to log a number or write a checkpoint.
 
     Args:
-        reason: why, for whoever reads the program.
+        reason: why, for readers of the program.
 
     Raises:
-        ConfigError: there is no reason.
+        ConfigError: the reason is empty.
     """
     if not str(reason).strip():
-        raise ConfigError("syncheck.allow_sync() gives no reason", 'say why: syncheck.allow_sync("metrics")')
+        raise ConfigError("syncheck.allow_sync() needs a reason", 'say why: syncheck.allow_sync("metrics")')
     frame = _caller(frame_at(1))
     with _running(Ignored(frozenset(ALLOWED_SYNCS), frame.f_code.co_filename, frame.f_lineno)):
         yield
@@ -87,24 +87,24 @@ def _running(block: Ignored) -> Iterator[None]:
         yield
     finally:
         running.remove(block)
-        # a generator may end its block while others have begun, or where it is in none
+        # a generator may end its block after others have begun, or in a context without this block
         _current.set(tuple(other for other in _current.get() if other is not block))
 
 
 def _caller(frame: FrameType) -> FrameType:
-    """Return the frame that entered a block: not one of contextlib."""
+    """Return the frame that entered a block, skipping those of contextlib."""
     while frame.f_back is not None and frame.f_globals.get("__name__") in {"contextlib", __name__}:
         frame = frame.f_back
     return frame
 
 
 def current() -> tuple[Ignored, ...]:
-    """Return the blocks that this thread, or task, is in."""
+    """Return the blocks that this thread or task is in."""
     return _current.get()
 
 
 def covers(blocks: tuple[Ignored, ...], rule: Rule) -> bool:
-    """Return whether a rule is ignored in one of some blocks, and mark that one as used."""
+    """Return whether one of the blocks ignores a rule, and mark that block as used."""
     block = next((block for block in blocks if rule.code in block.codes), None)
     if block is not None:
         used.add(block)
@@ -112,7 +112,7 @@ def covers(blocks: tuple[Ignored, ...], rule: Rule) -> bool:
 
 
 def begin() -> None:
-    """A check begins: no block was entered yet, unless it still runs."""
+    """Reset the bookkeeping at the start of a check, keeping the blocks that are still running."""
     entered.clear()
     used.clear()
     entered.update(running)

@@ -1,4 +1,4 @@
-"""What becomes of findings: which are left out, as settings, comments and the baseline say."""
+"""Filtering of findings by settings, comments and the baseline."""
 
 import os
 from collections import Counter
@@ -15,11 +15,11 @@ from syncheck.paths import shown
 
 
 class Policy:
-    """Leaves findings of a run out.
+    """Filters the findings of a run.
 
     Args:
-        options: how.
-        is_linted_away: says whether a comment, given by (path, line), silences what the linter finds.
+        options: the settings.
+        is_linted_away: returns whether a comment, given by (path, line), suppresses a finding of the linter.
 
     Raises:
         ConfigError: the baseline is missing or damaged.
@@ -33,22 +33,22 @@ class Policy:
         self._rank = rank()
 
     def filter(self, report: Report) -> Report:
-        """Return the report without what settings and comments silence."""
+        """Return the report without the findings that settings and comments suppress."""
         findings = (f if f.ranks else replace(f, rank=self._rank) for f in report.findings)
         return replace(report, findings=tuple(filter(self._is_wanted, findings)))
 
     def is_failing(self, report: Report) -> bool:
-        """Return whether a report, as `applied` gave it, has anything that fails and is not known."""
+        """Return whether a filtered report has a failing finding that is not in the baseline."""
         new = report.findings if self._baseline is None else self._baseline.new(report.findings)
         return replace(report, findings=new).failing(self._options.fail_on)
 
     def finalize(self, report: Report, lines: Iterable[tuple[str, int]] = ()) -> Report:
-        """Return what is to be shown of a whole run's report, as `applied` gave it.
+        """Return the report to show for a whole run.
 
         Args:
-            report: of the whole run.
-            lines: (path, line) of all the program's call sites: comments there that silenced nothing are reported, and
-                what the baseline knows of other files is left as it is.
+            report: the filtered report of the whole run.
+            lines: (path, line) of all the program's call sites: unused comments there are reported, and baseline
+                entries of other files are left unchanged.
 
         Raises:
             ConfigError: the baseline cannot be written.
@@ -57,10 +57,10 @@ class Policy:
         return self.of_known(report.noted(*self.unused(lines)), {path for path, _ in lines})
 
     def of_known(self, report: Report, ran: Iterable[str]) -> Report:
-        """Return what is to be shown of a report: without what the baseline knows, and not more than is wanted.
+        """Return the report to show: without the known findings, and limited in number.
 
         Args:
-            report: of a whole run, or of all ranks of a job.
+            report: the report of a whole run, or of all ranks of a job.
             ran: the files of its call sites.
 
         Raises:
@@ -80,7 +80,7 @@ class Policy:
         return not self._comments.silence(finding)
 
     def unused(self, lines: Iterable[tuple[str, int]]) -> list[str]:
-        """Return the comments and blocks at the program's call sites, given by path and line, that silenced nothing."""
+        """Return messages about unused comments and blocks at the program's call sites, given by path and line."""
         by_path: dict[str, set[int]] = {}
         for path, line in lines:
             by_path.setdefault(path, set()).add(line)
@@ -99,13 +99,13 @@ class Policy:
 
 
 def rank() -> int:
-    """Return this process's rank among those of its job, as torchrun and similar launchers set it; 0 if it is alone."""
+    """Return this process's rank in its job, as set by torchrun and similar launchers; 0 if it is alone."""
     number = os.environ.get("RANK", "0")
     return int(number) if number.isdecimal() and is_distributed() else 0
 
 
 def is_distributed() -> bool:
-    """Return whether this process is one of several of a job."""
+    """Return whether this process is one of several ranks of a job."""
     size = os.environ.get("WORLD_SIZE", "1")
     return size.isdecimal() and int(size) > 1
 
@@ -113,13 +113,13 @@ def is_distributed() -> bool:
 def looking_at(
     half: str, baseline: Baseline, options_of: Callable[[str], Options], is_seen: Callable[[str], bool]
 ) -> Callable[[Entry], bool]:
-    """Return the function that says whether an entry of a baseline would have been found, were it still there.
+    """Return a function that returns whether the check would have found a baseline entry if it still existed.
 
     Args:
         half: "run" or "lint".
-        baseline: the entry's.
-        options_of: the settings for a file.
-        is_seen: says whether a file, by its path in the baseline, was looked at.
+        baseline: the baseline.
+        options_of: returns the settings for a file.
+        is_seen: returns whether a file, given by its path in the baseline, was checked.
     """
 
     def would_be_found(entry: Entry) -> bool:
@@ -130,16 +130,16 @@ def looking_at(
 
 
 def baseline_of(options: Options) -> Baseline | None:
-    """Return the baseline that the options name: an empty one if it is to be written; None if there is none.
+    """Return the baseline named in the options; None if none is named.
+
+    If the file does not exist yet and is to be written, the baseline is empty.
 
     Raises:
         ConfigError: it is missing or damaged.
     """
     if options.baseline is None:
         if options.write_baseline:
-            raise ConfigError(
-                "--write-baseline needs the name of a file", "add --baseline FILE, or set it in pyproject.toml"
-            )
+            raise ConfigError("--write-baseline needs a file", "add --baseline FILE, or set it in pyproject.toml")
         return None
     if options.write_baseline and not options.baseline.exists():
         return Baseline(options.baseline)
@@ -149,14 +149,14 @@ def baseline_of(options: Options) -> Baseline | None:
 def known_left_out(
     report: Report, baseline: Baseline, options: Options, is_looked_at: Callable[[Entry], bool], *, is_certain: bool
 ) -> Report:
-    """Return the report without what the baseline knows, and bring the baseline up to date.
+    """Return the report without the known findings, and bring the baseline up to date.
 
     Args:
-        report: what was found.
-        baseline: what is known.
-        options: whether the baseline is to be written anew.
-        is_looked_at: says whether an entry would have been found, were it still there.
-        is_certain: what was looked at and not found is fixed, and vanishes from the baseline.
+        report: the findings.
+        baseline: the known findings.
+        options: the settings, which tell whether to rewrite the baseline.
+        is_looked_at: returns whether the check would have found an entry if it still existed.
+        is_certain: whether checked entries that were not found are fixed and are removed from the baseline.
 
     Raises:
         ConfigError: it cannot be written.
@@ -185,7 +185,7 @@ def known_left_out(
 
 
 def truncate(report: Report, most: int) -> Report:
-    """Return the report with at most some findings, 0 for all; the others are counted as hidden."""
+    """Return the report with at most `most` findings (0: all), counting the others as hidden."""
     if not most:
         return report
     hidden = report.findings[most:]

@@ -187,7 +187,7 @@ class Engine(Order):
 
     def _known_at_free(self, home: StreamId) -> VectorClock:
         """Return the clock that a free starts from: the home stream's, joined with that of any thread that may free."""
-        if not self._hosts.are_several:
+        if not self._hosts.has_threads:
             return self._now(home)
         clock = list(self._clocks[home])
         join(clock, self._hosts.everyone)
@@ -217,7 +217,7 @@ class Engine(Order):
         """Return whether a stream other than its home stream may still be using some freed memory."""
         return any(pool.pending for pool in list(self._pools.values()))  # copied: finalizers call this too
 
-    def follows_others(self, stream: StreamId, allocation: AllocationId) -> bool:
+    def is_ordered_after_all(self, stream: StreamId, allocation: AllocationId) -> bool:
         """Return whether a stream's next op comes after every access to an allocation that the stream has used.
 
         If so, none of the stream's accesses can race until another stream or a host thread uses the memory.
@@ -277,7 +277,7 @@ class Engine(Order):
             if block.private == stream:
                 if block.view != view:
                     if block.view >= 0:
-                        block.touch_further(view, stamp, is_write=is_write)
+                        block.log_other_view(view, stamp, is_write=is_write)
                         if is_time:
                             block.prune_log(self._host)
                         continue
@@ -329,7 +329,7 @@ class Engine(Order):
             return []
         cell = self._cell(block, view)
         current = AccessRecord(HOST, 0, label, cell.footprint, is_write)
-        if self._hosts.are_several:
+        if self._hosts.has_threads:
             uses = self._host_uses.setdefault(allocation, HostUses())
             uses.add(self._hosts, label, cell.footprint, is_write=is_write)
         return _conflicts(allocation, block, cell, current, self._host)

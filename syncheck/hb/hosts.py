@@ -64,13 +64,13 @@ class Hosts:
     Attributes:
         current: the thread whose calls are being checked.
         ident: its id.
-        are_several: whether there has been more than one thread.
+        has_threads: whether there has been more than one thread.
     """
 
     def __init__(self) -> None:
         self.current = Host([0])
         self.ident = MAIN_THREAD
-        self.are_several = False
+        self.has_threads = False
         self._threads: dict[HostId, Host] = {MAIN_THREAD: self.current}
         self._everyone = self.current  # the union of all threads' state
         self._syncs: dict[SyncId, Knowledge] = {}
@@ -87,7 +87,7 @@ class Hosts:
     def add_actor(self) -> None:
         """Extend all clocks by one stream."""
         self._n_actors += 1
-        for host in (*self._threads.values(), *((self._everyone,) if self.are_several else ())):
+        for host in (*self._threads.values(), *((self._everyone,) if self.has_threads else ())):
             host.clock.append(0)
 
     def learn(self, clock: VectorClock) -> bool:
@@ -96,7 +96,7 @@ class Hosts:
         if changed:
             self._versions += 1
             self.current.version = self._versions
-            if self.are_several:
+            if self.has_threads:
                 self._spread(clock)
         return changed
 
@@ -113,7 +113,7 @@ class Hosts:
 
     def switch(self, host: HostId) -> None:
         """Make a thread the current one; a thread that is new starts out ordered after nothing."""
-        self._be_several()
+        self._enable_threads()
         if host == EVERY_THREAD:
             self.ident, self.current = host, self._everyone
             return
@@ -130,15 +130,15 @@ class Hosts:
         if len(self._threads) > _KEPT:
             del self._threads[next(other for other in self._threads if other not in {MAIN_THREAD, self.ident, host})]
 
-    def _be_several(self) -> None:
-        if not self.are_several:
-            self.are_several = True
+    def _enable_threads(self) -> None:
+        if not self.has_threads:
+            self.has_threads = True
             self._versions += 1
             self._everyone = Host(list(self.current.clock), version=self._versions)
 
     def release(self, sync: SyncId) -> None:
         """Order what the current thread has done before every later acquire of an object."""
-        self._be_several()
+        self._enable_threads()
         left = self._syncs.setdefault(sync, Knowledge([]))
         left.take(self.current)
         if self.ident == EVERY_THREAD:
@@ -148,14 +148,14 @@ class Hosts:
 
     def acquire(self, sync: SyncId) -> None:
         """Order everything released to an object before the current thread's next step."""
-        self._be_several()
+        self._enable_threads()
         left = self._syncs.get(sync)
         if left is not None:
             self._take(left)
 
     def acquire_all(self) -> None:
         """Order everything that any thread has done before the current thread's next step."""
-        self._be_several()
+        self._enable_threads()
         self._take(Knowledge(self._everyone.clock, self._moment))
         self.current.seen.clear()
 

@@ -48,7 +48,7 @@ class Context(NamedTuple):
     entered: SiteId
 
 
-class LookedUp(StrEnum):
+class StreamOrigin(StrEnum):
     """How the program obtained a stream that it passes to an ordering call."""
 
     BY_NAME = ""
@@ -88,5 +88,5 @@ class ObjectKind(StrEnum):
     TIMING_EVENT = "timing event"
 
 
-BY_TORCH = (LookedUp.BY_TORCH, LookedUp.BY_NAME)
-"""The `looked_up` pair for a `Monitor.wait_stream` call that torch makes itself."""
+BY_TORCH = (StreamOrigin.BY_TORCH, StreamOrigin.BY_NAME)
+"""The `origins` argument of a `Monitor.wait_stream` call that torch makes itself."""

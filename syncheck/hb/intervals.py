@@ -27,7 +27,7 @@ class Intervals(Generic[Thing]):
         buckets.setdefault(start >> level, []).append((self._number, start, stop, thing))
         self._number += 1
 
-    def meeting(self, start: int, stop: int) -> list[Thing]:
+    def overlapping(self, start: int, stop: int) -> list[Thing]:
         """Return the payloads whose range overlaps `[start, stop)`, in insertion order."""
         found: list[_Entry[Thing]] = []
         for level, buckets in self._levels.items():

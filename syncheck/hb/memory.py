@@ -125,9 +125,9 @@ class Block:
             self.index = Intervals()
             for cell in self.cells.values():
                 self.index.add(cell.footprint.start, cell.footprint.stop, cell)
-        return self.index.meeting(footprint.start, footprint.stop)
+        return self.index.overlapping(footprint.start, footprint.stop)
 
-    def touch_further(self, view: ViewId, stamp: Stamp, *, is_write: bool) -> None:
+    def log_other_view(self, view: ViewId, stamp: Stamp, *, is_write: bool) -> None:
         """Log an access through a view other than the first."""
         if self.log is None:
             self.log = {}

@@ -81,7 +81,7 @@ class Order:
 
     def host_step(self) -> Moment:
         """Count a step of the host and return its moment; 0 while there is only one thread."""
-        return self._hosts.step() if self._hosts.are_several else 0
+        return self._hosts.step() if self._hosts.has_threads else 0
 
     def host_follows(self, host: HostId, moment: Moment) -> bool:
         """Return whether the host's next step comes after what a thread did at a moment."""
@@ -168,7 +168,7 @@ class Order:
         snapshot = self._snapshots[stream]
         if snapshot is None:
             snapshot = self._snapshots[stream] = list(clock)
-        if self._hosts.are_several:
+        if self._hosts.has_threads:
             self._note_record(event, snapshot)
         self._events[event] = snapshot
 
@@ -253,16 +253,16 @@ class Order:
 
     def complete_all(self) -> None:
         """Mark all work so far as complete for every thread."""
-        several, host = self._hosts.are_several, self._hosts.ident
-        if several:
+        has_threads, host = self._hosts.has_threads, self._hosts.ident
+        if has_threads:
             self.switch_host(EVERY_THREAD)
         self._host_learns(self.submitted())
-        if several:
+        if has_threads:
             self.switch_host(host)
 
     def _ahead(self, stream: StreamId) -> VectorClock:
         """Return the clock that the stream's next op would start from, without submitting anything."""
-        if self._hosts.are_several:  # the next op may come from another thread, so do not update the stream's clock
+        if self._hosts.has_threads:  # the next op may come from another thread, so do not update the stream's clock
             clock = list(self._clocks[stream])
             join(clock, self._host)
         else:

@@ -25,7 +25,7 @@ def after_import(name: str, act: Callable[[], None]) -> Callable[[], None]:
         return lambda: None
     finder = _AfterImport(name, act)
     sys.meta_path.insert(0, finder)
-    return finder.call_off
+    return finder.cancel
 
 
 class _AfterImport(MetaPathFinder, Loader):
@@ -36,7 +36,7 @@ class _AfterImport(MetaPathFinder, Loader):
         self._act = act
         self._is_looking = False
 
-    def call_off(self) -> None:
+    def cancel(self) -> None:
         """Cancel the action."""
         self._act = lambda: None
         if self in sys.meta_path:

@@ -13,11 +13,11 @@ from syncheck.instrument.torch_internals import current_node
 from syncheck.run.budget import Controller, Decision
 
 cuda: Any = torch.cuda  # typed as Any because its annotations are incomplete
-_PATIENCE = timedelta(seconds=30)
+_TIMEOUT = timedelta(seconds=30)
 """How long a rank waits for the decision of rank 0; all ranks make (nearly) the same steps."""
-_LATER = 16
+_RETRY_STEPS = 16
 """Units until ranks without a process group try again."""
-_KEPT = 64
+_MAX_KEYS = 64
 _KEY = "syncheck/budget/{}"
 
 
@@ -57,36 +57,36 @@ class StoreAgreement:
         if self.is_alone():
             return controller.decide(is_new=is_new)
         if _world() < 2 or self._is_lost:
-            return controller.wait(_LATER)
+            return controller.wait(_RETRY_STEPS)
         store, key = c10d._get_default_store(), _KEY.format(controller.number)
         if c10d.get_rank() == 0:
             decision = controller.decide()
             store.set(key, f"{decision.length} {decision.next_at}")
-            self._tidy(store, key)
+            self._delete_old(store, key)
             return decision
-        return self._follow(controller, store, key)
+        return self._adopt(controller, store, key)
 
-    def _tidy(self, store: Any, key: str) -> None:
+    def _delete_old(self, store: Any, key: str) -> None:
         """Remove an answer that all ranks have read long ago, if the store supports it."""
         self._keys.append(key)
-        if len(self._keys) > _KEPT:
+        if len(self._keys) > _MAX_KEYS:
             with suppress(Exception):
                 store.delete_key(self._keys.popleft())
 
-    def _follow(self, controller: Controller, store: Any, key: str) -> Decision:
+    def _adopt(self, controller: Controller, store: Any, key: str) -> Decision:
         try:
-            store.wait([key], _PATIENCE)
+            store.wait([key], _TIMEOUT)
             length, next_at = map(int, bytes(store.get(key)).decode().split())
         except Exception:  # noqa: BLE001  any kind of store, of a job that may be ending
             self._is_lost = True
             self._incomplete(_LOST.format(controller.number))
-            return controller.wait(_LATER)
+            return controller.wait(_RETRY_STEPS)
         return controller.adopt(Decision(length, next_at, next_at))
 
 
 _LOST = (
-    "no window was opened after {:,} steps, where rank 0 made no decision: ranks that make different steps cannot open "
-    "windows together"
+    "no window was opened after {:,} steps, because rank 0 decided on none there: ranks that run different steps "
+    "cannot open windows together"
 )
 
 

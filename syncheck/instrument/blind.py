@@ -50,7 +50,7 @@ FOLLOWED: dict[type, frozenset[str]] = {
 """Types that order threads, with their methods that are tracked."""
 
 
-def is_blind(frame: FrameType, start: int | None, end: int | None, *, is_once: bool = False) -> bool:
+def observes_no_threads(frame: FrameType, start: int | None, end: int | None, *, is_once: bool = False) -> bool:
     """Return whether a frame's code between two of its instructions observes nothing of other threads.
 
     Args:
@@ -73,8 +73,8 @@ def is_blind(frame: FrameType, start: int | None, end: int | None, *, is_once: b
     known = {position(code, offset) for offset in (start, end) if offset is not None}
     values = _Values(frame, file)
     try:
-        look = _Look(values, known)
-        return all(look.is_blind(node) for node in nodes)
+        analysis = _Analysis(values, known)
+        return all(analysis.observes_no_threads(node) for node in nodes)
     finally:
         values.forget()
 
@@ -167,27 +167,27 @@ class _Values:
         return self._globals[name] if name in self._globals else vars(builtins)[name]
 
 
-class _Look:
+class _Analysis:
     """Searches expressions for parts that may observe other threads.
 
     Args:
         values: the values of names.
-        known: positions of calls that are known to be blind or are analyzed separately.
+        known: positions of calls that observe no threads or are analyzed separately.
     """
 
     def __init__(self, values: _Values, known: set[Any]) -> None:
         self._values = values
         self._known = known
 
-    def is_blind(self, node: ast.AST) -> bool:
+    def observes_no_threads(self, node: ast.AST) -> bool:
         """Return whether a statement or an expression observes nothing of other threads."""
         if isinstance(node, ast.Call):
-            return self._is_known_call(node) and all(map(self.is_blind, _arguments(node)))
+            return self._is_known_call(node) and all(map(self.observes_no_threads, _arguments(node)))
         if isinstance(node, ast.Name):
             return not isinstance(node.ctx, ast.Load) or self._is_plain(node)
         if isinstance(node, ast.Attribute | ast.Subscript):
-            return self._is_known_place(node) and all(map(self.is_blind, ast.iter_child_nodes(node)))
-        return isinstance(node, _TRANSPARENT) and all(map(self.is_blind, ast.iter_child_nodes(node)))
+            return self._is_known_place(node) and all(map(self.observes_no_threads, ast.iter_child_nodes(node)))
+        return isinstance(node, _TRANSPARENT) and all(map(self.observes_no_threads, ast.iter_child_nodes(node)))
 
     def _is_known_place(self, node: ast.Attribute | ast.Subscript) -> bool:
         """Return whether an attribute or item is only assigned, or belongs to a tensor or a module."""

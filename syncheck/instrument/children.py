@@ -39,10 +39,10 @@ def _install_programs(patches: Patches, incomplete: Callable[[str], None]) -> No
     @wraps(start)
     def start_noted(self: Any, args: Any, *more: Any, **kwargs: Any) -> None:
         name = _program(args)
-        if _LAUNCHERS.fullmatch(name) and not _checks_itself(args):
+        if _LAUNCHERS.fullmatch(name) and not _is_checked_itself(args):
             checked = _checked(args, kwargs.get("env"))
             if checked is None:
-                incomplete(f"a program that was started with `{name}` was not checked")
+                incomplete(f"a program started with `{name}` was not checked")
             else:
                 args, kwargs["env"] = checked
         start(self, args, *more, **kwargs)
@@ -53,8 +53,8 @@ def _install_programs(patches: Patches, incomplete: Callable[[str], None]) -> No
 def note_replaced(path: Any, arguments: Any, incomplete: Callable[[str], None]) -> None:
     """Report a program that replaces this one through `os.execv` as unchecked, if it may use GPUs."""
     name = "" if isinstance(path, int) else os.path.basename(os.fsdecode(path))  # it may be a file descriptor
-    if _LAUNCHERS.fullmatch(name) and not _checks_itself(list(arguments)):
-        incomplete(f"`{name}`, which the program became by os.exec, was not checked")
+    if _LAUNCHERS.fullmatch(name) and not _is_checked_itself(list(arguments)):
+        incomplete(f"`{name}`, which replaced the program through os.exec, was not checked")
 
 
 def _program(args: Any) -> str:
@@ -66,7 +66,7 @@ def _program(args: Any) -> str:
     return os.path.basename(words[0]) if words else ""
 
 
-def _checks_itself(args: Any) -> bool:
+def _is_checked_itself(args: Any) -> bool:
     """Return whether a command is `python -m syncheck ...`."""
     return isinstance(args, list | tuple) and [os.fsdecode(word) for word in args[1:3]] == ["-m", "syncheck"]
 

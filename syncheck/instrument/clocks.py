@@ -96,7 +96,7 @@ class Clocks:
         self._patches = patches
         self._next = next_reading
         self._site = site
-        self._itself = weakref.ref(self)  # the program keeps readings, which must not keep the check alive
+        self._reference = weakref.ref(self)  # the program keeps readings, which must not keep the check alive
 
     def install(self) -> None:
         """Replace the clocks."""
@@ -132,7 +132,7 @@ class Clocks:
                 return value
             reading = kind(value)
             reading.ident = self._next()
-            reading.clocks = self._itself
+            reading.clocks = self._reference
             self._monitor().clock(reading.ident, self._site())
             return reading
 

@@ -1,4 +1,7 @@
-"""What the collectives of torch.distributed read and write, and what ranks must agree on: their schemas do not say."""
+"""Accesses and signatures of torch.distributed's collectives, which their schemas do not describe.
+
+The signature of a collective is what the ranks of its group must agree on.
+"""
 
 import threading
 from collections.abc import Callable, Iterator
@@ -21,7 +24,7 @@ from syncheck.ranks.signature import Group, Signature
 from syncheck.semantics.collectives import EQUAL_ARGUMENTS, GROUP_METHODS, READING, WRITING, collective_name
 
 _SHOWN = 4
-"""Tensors of a list that are shown one by one."""
+"""The most tensors of a list that are shown individually."""
 
 
 def plan_of(func: Any) -> Plan | None:
@@ -44,26 +47,25 @@ def plan_of(func: Any) -> Plan | None:
 
 
 def argument(func: Any, name: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-    """Return an argument of an operator by its name; None if it has none of that name."""
+    """Return an argument of an operator by name; None if the operator has no such argument."""
     for index, known in enumerate(schema_of(func).arguments):
         if known.name == name:
             return args[index] if index < len(args) else kwargs.get(name, known.default_value)
     return None
 
 
-def is_handed_out(operator: str) -> bool:
-    """Return whether the program gets a handle, or a tensor that is one, of the operator that runs in this thread."""
+def returns_handle(operator: str) -> bool:
+    """Return whether the running operator gives the program a handle, or a tensor that acts as one."""
     return operator.startswith("_c10d_functional::") or (calls.depth > 0 and operator.startswith("c10d::"))
 
 
 class Calls(threading.local):
-    """The call of `ProcessGroup` that runs in a thread.
+    """The `ProcessGroup` method that runs in a thread.
 
     Attributes:
-        depth: how many run inside each other; 0: C++ code asks for a collective.
-        reduce: the reduce operation that was asked for, "" if none was: operators carry it as an object that cannot be
-            read.
-        event: what the backend has recorded at the end of the latest collective of this thread, 0 if nothing.
+        depth: number of nested method calls; 0 if C++ code issues the collective.
+        reduce: the requested reduce operation; "" if there is none. Operators carry it as an opaque object.
+        event: the event that the backend recorded at the end of this thread's latest collective; 0 if there is none.
     """
 
     depth = 0
@@ -74,19 +76,19 @@ class Calls(threading.local):
 calls = Calls()
 
 
-def install_calls(patches: Patches, handed_out: Callable[[Any, EventId], None] = lambda *_: None) -> None:
-    """Follow the methods of process groups: by them Python gets a handle.
+def hook_group_methods(patches: Patches, on_handle: Callable[[Any, EventId], None] = lambda *_: None) -> None:
+    """Hook the methods of process groups, which return work handles to Python.
 
     Args:
-        patches: what to replace.
-        handed_out: called with each handle and the event at the end of its collective.
+        patches: performs the replacements.
+        on_handle: called with each handle and the event at the end of its collective.
     """
     for name in GROUP_METHODS:
         if hasattr(ProcessGroup, name):
-            patches.set(ProcessGroup, name, _followed(getattr(ProcessGroup, name), handed_out))
+            patches.set(ProcessGroup, name, _wrap(getattr(ProcessGroup, name), on_handle))
 
 
-def _followed(function: Callable[..., Any], handed_out: Callable[[Any, EventId], None]) -> Callable[..., Any]:
+def _wrap(function: Callable[..., Any], on_handle: Callable[[Any, EventId], None]) -> Callable[..., Any]:
     @wraps(function)
     def call(*args: Any, **kwargs: Any) -> Any:
         before = calls.reduce
@@ -99,45 +101,45 @@ def _followed(function: Callable[..., Any], handed_out: Callable[[Any, EventId],
             calls.depth -= 1
             calls.reduce = before
         if work is not None and calls.event:
-            handed_out(work, calls.event)
+            on_handle(work, calls.event)
         return work
 
     return call
 
 
 def _reduce_name(value: Any) -> str:
-    """Return "sum" for what says `ReduceOp.SUM`: options, the operation itself; "" for anything else."""
+    """Return, for example, "sum" for `ReduceOp.SUM` or options that contain it; "" for any other value."""
     operation = getattr(value, "reduceOp", value)
     operation = getattr(operation, "op", operation)
     text = str(operation) if type(operation).__name__ in {"RedOpType", "ReduceOp"} else ""
     return text.rpartition(".")[2].lower()
 
 
-def joined() -> None:
-    """A process group has just been made: find the records of the other ranks."""
+def join_job() -> None:
+    """Join the job's records after the default process group has been created, unless its ranks share a process."""
     member = rendezvous.active
-    if member is not None and c10d.get_backend() not in _NO_PROCESSES:
+    if member is not None and c10d.get_backend() not in _IN_PROCESS_BACKENDS:
         member.join(c10d._get_default_store(), c10d.get_rank(), c10d.get_world_size())
 
 
-def install_joining(patches: Patches) -> None:
-    """Call `joined` whenever a process group has been made."""
+def hook_init_process_group(patches: Patches) -> None:
+    """Call `join_job` after each call of `init_process_group`."""
     original = c10d.init_process_group
 
     @wraps(original)
     def init_process_group(*args: Any, **kwargs: Any) -> None:
         with watchdog.waiting("init_process_group"):
             original(*args, **kwargs)
-        joined()
+        join_job()
 
     patches.everywhere({original: init_process_group})
 
 
-_NO_PROCESSES = frozenset({"fake", "threaded"})
-"""Backends whose ranks are no processes of their own."""
+_IN_PROCESS_BACKENDS = frozenset({"fake", "threaded"})
+"""Backends whose ranks are not separate processes."""
 
 
-# -- what the ranks must agree on
+# -- signatures
 
 _known: dict[tuple[Any, ...], tuple[Group, Signature]] = {}
 _groups: dict[tuple[str, bool], tuple[Any, Group]] = {}
@@ -146,20 +148,20 @@ _groups: dict[tuple[str, bool], tuple[Any, Group]] = {}
 def issue(
     func: Any, args: tuple[Any, ...], kwargs: dict[str, Any], site: SiteId, place: Callable[[SiteId], Place]
 ) -> str:
-    """Tell the other ranks of a collective that is about to run.
+    """Record a collective that is about to run, for comparison with the other ranks.
 
     Args:
         func: an operator of `c10d` or `_c10d_functional`.
-        args: its arguments.
-        kwargs: more of them.
+        args: positional arguments.
+        kwargs: keyword arguments.
         site: the call site.
         place: converts a call site to a place.
 
     Returns:
-        The name of its group in the records; "" if it is not recorded.
+        The name of its group in the records; "" if the collective is not recorded.
     """
     recorder = writer.current()
-    found = _described(func, args, kwargs) if recorder is not None else None
+    found = _describe(func, args, kwargs) if recorder is not None else None
     if recorder is None or found is None:
         return ""
     recorder.issue(*found, site, place)
@@ -167,33 +169,33 @@ def issue(
 
 
 def group_name(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> str:
-    """Return the name of a collective's group; "" if it is not known."""
+    """Return the name of a collective's group; "" if it is unknown."""
     group, _ = _group(func, args, kwargs)
     return group.name if group is not None else ""
 
 
-def _described(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[Group, Signature] | None:
+def _describe(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[Group, Signature] | None:
     base = schema_of(func).name.partition("::")[2]
     group, me = _group(func, args, kwargs)
     if group is None or len(group.ranks) < 2 or base in {"monitored_barrier_", "check_for_nan", "recv_any_source_"}:
         return None
     if base in {"send", "recv_"}:
-        return _message(func, base, group, me, args, kwargs)
+        return _describe_message(func, base, group, me, args, kwargs)
     name = collective_name(schema_of(func).name)
     if base in {"alltoall_base_", "alltoall_", "all_to_all_single"}:
-        return group, _exchange(func, base, name, len(group.ranks), me, args, kwargs)
+        return group, _describe_exchange(func, base, name, len(group.ranks), me, args, kwargs)
     is_functional = func.namespace == "_c10d_functional"
     tensors = list(
-        _flat(args[0] if is_functional else argument(func, EQUAL_ARGUMENTS.get(base, "tensors"), args, kwargs))
+        _flatten(args[0] if is_functional else argument(func, EQUAL_ARGUMENTS.get(base, "tensors"), args, kwargs))
     )
     root = argument(func, "root_rank", args, kwargs)
     root = argument(func, "src", args, kwargs) if root is None and base.startswith("broadcast") else root
     given = argument(func, "reduce_op", args, kwargs)
-    reduce = given if isinstance(given, str) else calls.reduce  # that of C++ code cannot be read
+    reduce = given if isinstance(given, str) else calls.reduce  # the operation of a call from C++ code cannot be read
     key = (name, group, _shapes(tensors), root, reduce)
     known = _known.get(key)
     if known is None:
-        signature = Signature(name, _text(tensors), reduce, -1 if root is None else int(root))
+        signature = Signature(name, _describe_tensors(tensors), reduce, -1 if root is None else int(root))
         known = _known[key] = group, signature
     return known
 
@@ -202,10 +204,10 @@ def _shapes(tensors: list[torch.Tensor]) -> tuple[Any, ...]:
     return tuple((tensor.shape, tensor.dtype) for tensor in tensors)
 
 
-def _message(
+def _describe_message(
     func: Any, base: str, group: Group, me: int, args: tuple[Any, ...], kwargs: dict[str, Any]
 ) -> tuple[Group, Signature]:
-    """Return both ends of a message as one and the same: messages from one rank to another are matched by order."""
+    """Return the same signature for both ends of a message: messages from one rank to another are matched by order."""
     other = int(argument(func, "dst" if base == "send" else "src", args, kwargs))
     sender, receiver = (me, other) if base == "send" else (other, me)
     ends = (group.ranks[sender], group.ranks[receiver])
@@ -215,12 +217,12 @@ def _message(
     return Group(f"{group.name}: from rank {ends[0]} to rank {ends[1]}", ends), Signature("send or receive", numbers)
 
 
-def _exchange(
+def _describe_exchange(
     func: Any, base: str, name: str, size: int, me: int, args: tuple[Any, ...], kwargs: dict[str, Any]
 ) -> Signature:
-    """Return what all ranks exchange with all others: each sends as much as the other makes room for."""
+    """Return the signature of an all-to-all: what one rank sends, the other must expect."""
     if base == "alltoall_":
-        sent, got = (list(_flat(argument(func, key, args, kwargs))) for key in ("input_tensors", "output_tensors"))
+        sent, got = (list(_flatten(argument(func, key, args, kwargs))) for key in ("input_tensors", "output_tensors"))
         sizes = [t.numel() for t in sent], [t.numel() for t in got]
         kinds = sorted({dtype_name(t.dtype) for t in (*sent, *got)})
         return Signature(name, ", ".join(kinds), pairs=_pairs(me, *sizes))
@@ -228,7 +230,7 @@ def _exchange(
     target = argument(func, "output", args, kwargs)
     splits = [list(argument(func, f"{key}_split_sizes", args, kwargs) or ()) for key in ("input", "output")]
     if not any(splits):
-        return Signature(name, _text([source]))
+        return Signature(name, _describe_tensors([source]))
     target = source if target is None else target
     even = [source.shape[0] // size] * size, [target.shape[0] // size] * size
     row = prod(source.shape[1:])
@@ -238,7 +240,7 @@ def _exchange(
 
 
 def _pairs(me: int, sent: list[int], got: list[int]) -> tuple[tuple[int, int, int], ...]:
-    """Return (from, to, elements) of what a rank exchanges with others."""
+    """Return (sender, receiver, number of elements) for all messages of a rank."""
     outward = [(me, other, number) for other, number in enumerate(sent) if other != me]
     return (*outward, *((other, me, number) for other, number in enumerate(got) if other != me))
 
@@ -254,14 +256,14 @@ def process_group(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> A
 
 
 def _group(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[Group | None, int]:
-    """Return a collective's group, and this rank's place in it."""
+    """Return a collective's group, and this rank's index in it; (None, -1) if the group is unknown."""
     found = process_group(func, args, kwargs)
     if found is None:
         return None, -1
     members = c10d._world.pg_group_ranks.get(found)
     if members is None:
         return None, -1
-    key = str(found.group_name), _is_for_host(found, args)
+    key = str(found.group_name), _is_on_cpu_backend(found, args)
     known = _groups.get(key)
     if known is None or known[0] is not members:
         ranks = tuple(sorted(members, key=members.__getitem__))
@@ -270,37 +272,37 @@ def _group(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[Gr
     return known[1], found.rank()
 
 
-def _is_for_host(group: Any, args: tuple[Any, ...]) -> bool:
-    """Return whether a collective is one of host tensors in a group that has another backend for those of GPUs.
+def _is_on_cpu_backend(group: Any, args: tuple[Any, ...]) -> bool:
+    """Return whether a collective works on host tensors in a group that has a separate backend for GPU tensors.
 
-    Collectives of two backends of a group are in no order, so that ranks need not agree on one.
+    The collectives of a group's two backends are unordered, so the ranks need to agree only on the order in each.
     """
     backends = {pair.partition(":")[2] for pair in str(c10d._world.pg_backend_config.get(group)).split(",")}
     if len(backends) < 2:
         return False
-    first = next((tensor for value in args for tensor in _flat(value)), None)
+    first = next((tensor for value in args for tensor in _flatten(value)), None)
     return first is not None and first.device.type == "cpu"
 
 
-def _flat(value: Any) -> Iterator[torch.Tensor]:
+def _flatten(value: Any) -> Iterator[torch.Tensor]:
     if isinstance(value, torch.Tensor):
         yield value
     elif isinstance(value, list | tuple):
         for entry in value:
-            yield from _flat(entry)
+            yield from _flatten(entry)
 
 
-def _text(tensors: list[torch.Tensor]) -> str:
-    """Return types and shapes in words."""
+def _describe_tensors(tensors: list[torch.Tensor]) -> str:
+    """Describe the types and shapes of tensors."""
     shown = [f"{dtype_name(t.dtype)} {list(t.shape)}" for t in tensors]
     if len(shown) <= _SHOWN:
         return ", ".join(shown)
     if len(set(shown)) == 1:
         return f"{len(shown)} tensors {shown[0]}"
     total = sum(tensor.numel() for tensor in tensors)
-    return f"{len(shown)} tensors of {total} elements: {', '.join(shown[:_SHOWN])}, ... {_mark(shown)}"
+    return f"{len(shown)} tensors of {total} elements: {', '.join(shown[:_SHOWN])}, ... {_fingerprint(shown)}"
 
 
-def _mark(texts: list[str]) -> str:
-    """Return some letters that stand for all of a long list."""
+def _fingerprint(texts: list[str]) -> str:
+    """Return a short hash of a long list."""
     return f"#{Signature('', '|'.join(texts)).digest & 0xFFFF:04x}"

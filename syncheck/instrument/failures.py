@@ -5,7 +5,7 @@ import traceback
 
 from syncheck.hb.clock import MOST_STREAMS
 
-TOO_MANY_STREAMS = f"there are more than {MOST_STREAMS:,} streams: races between the others are not found"
+TOO_MANY_STREAMS = f"more than {MOST_STREAMS:,} streams: races between the remaining ones are not found"
 """Each further stream is treated as the last counted stream of its device, which only adds order."""
 
 
@@ -13,4 +13,4 @@ def stopped_by(error: BaseException) -> str:
     """Return the reason for an incomplete report after an internal error, with the location of the error."""
     frames = traceback.extract_tb(error.__traceback__)
     place = f" at {os.path.basename(frames[-1].filename)}:{frames[-1].lineno}" if frames else ""
-    return f"syncheck itself failed, and stopped checking: {type(error).__name__}: {error}{place}"
+    return f"syncheck itself failed and stopped checking: {type(error).__name__}: {error}{place}"

@@ -11,18 +11,20 @@ from types import CodeType, FrameType
 from typing import Any, NamedTuple
 
 from syncheck.hb.ids import EVERY_THREAD, MAIN_THREAD, HostId, SyncId
-from syncheck.instrument.blind import is_blind, is_in_loop
+from syncheck.instrument.blind import is_in_loop, observes_no_threads
 from syncheck.instrument.locked_monitor import LockedMonitor
 from syncheck.instrument.sites import is_outside
 from syncheck.source.frames import frame_at
 from syncheck.source.lines import is_user_file
 
 _MOST_FRAMES = 256
-_BEGINNING = frozenset({threading.__file__, pools.__file__, os.path.join(os.path.dirname(__file__), "threads.py")})
+_THREAD_STARTERS = frozenset(
+    {threading.__file__, pools.__file__, os.path.join(os.path.dirname(__file__), "threads.py")}
+)
 """Files whose code starts threads and tasks."""
 
 
-class _At(NamedTuple):
+class _Position(NamedTuple):
     """Position of a frame of the program; `is_direct`: called directly by the program's next outer frame."""
 
     frame: int
@@ -40,8 +42,8 @@ class _Local(threading.local):
         start: the object that orders the thread after its start; None once it has been acquired.
         has_acted: whether the monitor has seen the thread.
         has_worked: whether the thread has made a GPU call.
-        turn: number of GPU calls by all threads as of its last call.
-        has_news: another thread has acted, and this thread is known not to have observed it.
+        n_calls: number of GPU calls by all threads as of its last call.
+        has_unobserved: another thread has acted, and this thread is known not to have observed it.
         call: marks the program's call that the thread made last.
         stack: the thread's position then, outermost frame first; None if unknown, empty at the start of a thread.
     """
@@ -51,18 +53,18 @@ class _Local(threading.local):
     start: SyncId | None = None
     has_acted = False
     has_worked = False
-    turn = 0
-    has_news = False
+    n_calls = 0
+    has_unobserved = False
     call: object = None
-    stack: list[_At] | None = None
+    stack: list[_Position] | None = None
 
 
 class Hosts:
     """Reports to the monitor which thread acts, and what orders threads.
 
     Attributes:
-        are_several: whether the program has started a thread.
-        on_several: called before the program starts its first thread.
+        has_threads: whether the program has started a thread.
+        on_first_thread: called before the program starts its first thread.
         monitor: the monitor that the threads call.
 
     Args:
@@ -70,15 +72,15 @@ class Hosts:
     """
 
     def __init__(self, monitor: LockedMonitor) -> None:
-        self.are_several = False
-        self.on_several: Callable[[], None] = lambda: None
+        self.has_threads = False
+        self.on_first_thread: Callable[[], None] = lambda: None
         self.monitor = monitor
         self._monitor = monitor.direct
         self._local = _Local()
         self._local.host = MAIN_THREAD
         self._local.thread = threading.current_thread()
         self._acting = MAIN_THREAD
-        self._turn = 0  # number of GPU calls so far, by all threads
+        self._n_calls = 0  # number of GPU calls so far, by all threads
         self._n_workers = 0
         self._idents, self._sync_idents = count(2), count(1)
         self._objects: dict[int, tuple[weakref.ref[Any], SyncId]] = {}
@@ -91,10 +93,10 @@ class Hosts:
         if not local.has_worked:
             local.has_worked = True
             self._n_workers += 1
-        if self._acting != local.host or self._n_workers > 1 or local.has_news or local.turn != self._turn:
+        if self._acting != local.host or self._n_workers > 1 or local.has_unobserved or local.n_calls != self._n_calls:
             self._act(local)
-        self._turn += 1
-        local.turn = self._turn
+        self._n_calls += 1
+        local.n_calls = self._n_calls
 
     def _act(self, local: _Local) -> None:
         if self._acting != local.host:
@@ -104,10 +106,10 @@ class Hosts:
         if local.start is not None:
             self._monitor.acquire(local.start)
             local.start = None
-        local.has_news = local.has_news or local.turn != self._turn
+        local.has_unobserved = local.has_unobserved or local.n_calls != self._n_calls
         if local.host != EVERY_THREAD:
             self._look(local, frame_at(2))
-        local.turn = self._turn
+        local.n_calls = self._n_calls
 
     def _look(self, local: _Local, frame: FrameType | None) -> None:
         """Order the thread after all others if it may have observed them since its last call."""
@@ -116,9 +118,11 @@ class Hosts:
             return  # only known code that starts and ends threads
         is_same = call is not None and call.f_trace is local.call is not None
         stack = None if len(frames) > _MOST_FRAMES else _stack(frames)
-        if not is_same and local.has_news:
-            local.has_news = stack is not None and local.stack is not None and _is_blind(local.stack, stack, frames)
-            if not local.has_news:
+        if not is_same and local.has_unobserved:
+            local.has_unobserved = (
+                stack is not None and local.stack is not None and _observed_no_threads(local.stack, stack, frames)
+            )
+            if not local.has_unobserved:
                 self._monitor.acquire_all()
         if not is_same:
             local.call = _mark(call)
@@ -128,9 +132,9 @@ class Hosts:
 
     def start(self, thread: threading.Thread) -> None:
         """Order the calling thread's work so far before a thread that it is about to start."""
-        if not self.are_several:
-            self.on_several()
-            self.are_several = True
+        if not self.has_threads:
+            self.on_first_thread()
+            self.has_threads = True
             self.monitor.before_call = self.enter
         self.release(self.sync_of(thread))
 
@@ -138,14 +142,14 @@ class Hosts:
         """Register the calling thread, which has just been started."""
         local = self._local
         local.host, local.thread, local.start = HostId(next(self._idents)), thread, self.sync_of(thread)
-        local.turn, local.stack = self._turn, []
-        local.has_news = True  # about work since the thread was started
+        local.n_calls, local.stack = self._n_calls, []
+        local.has_unobserved = True  # about work since the thread was started
 
     def begin_task(self, submitted: SyncId) -> None:
         """Begin a task in a pool's thread, ordered after what came before its submission."""
         self.acquire(submitted)
         self._local.stack = []
-        self._local.has_news = True
+        self._local.has_unobserved = True
 
     def end(self, thread: threading.Thread) -> None:
         """Order the work of the calling thread, which ends, before any later join."""
@@ -155,7 +159,7 @@ class Hosts:
 
     def joined(self, thread: threading.Thread) -> None:
         """Order the calling thread after another whose end it has waited for."""
-        if self.are_several:
+        if self.has_threads:
             self.acquire(self.sync_of(thread))
 
     def release(self, sync: SyncId) -> None:
@@ -200,10 +204,10 @@ def _program_frames(frame: FrameType | None) -> tuple[FrameType | None, list[Fra
     return call, frames
 
 
-def _stack(frames: list[FrameType]) -> list[_At]:
+def _stack(frames: list[FrameType]) -> list[_Position]:
     outer = [*frames[1:], None]
     stack = [
-        _At(id(frame), frame.f_code, frame.f_lasti, caller is None or frame.f_back is caller)
+        _Position(id(frame), frame.f_code, frame.f_lasti, caller is None or frame.f_back is caller)
         for frame, caller in zip(frames, outer, strict=True)
     ]
     return stack[::-1]
@@ -226,7 +230,7 @@ def _ignore(*_: Any) -> None:
     return None
 
 
-def _is_blind(old: list[_At], new: list[_At], frames: list[FrameType]) -> bool:
+def _observed_no_threads(old: list[_Position], new: list[_Position], frames: list[FrameType]) -> bool:
     """Return whether a thread has observed nothing of other threads between an earlier position and its current one."""
     running = frames[::-1]
     common = 0
@@ -242,18 +246,20 @@ def _is_blind(old: list[_At], new: list[_At], frames: list[FrameType]) -> bool:
         return False  # functions have returned in between
     # an outer loop may have called the function again
     is_once = not any(is_in_loop(at.code, at.lasti) or not at.is_direct for at in new[:common])
-    here = is_blind(running[common], old[common].lasti, new[common].lasti, is_once=is_once and new[common].is_direct)
+    here = observes_no_threads(
+        running[common], old[common].lasti, new[common].lasti, is_once=is_once and new[common].is_direct
+    )
     return here and _are_entered(new, running, common + 1)
 
 
 def _is_begun_by(caller: FrameType | None) -> bool:
     """Return whether a frame starts a thread's work; other code may first wait for other threads."""
-    return caller is not None and caller.f_code.co_filename in _BEGINNING
+    return caller is not None and caller.f_code.co_filename in _THREAD_STARTERS
 
 
-def _are_entered(stack: list[_At], running: list[FrameType], first: int) -> bool:
+def _are_entered(stack: list[_Position], running: list[FrameType], first: int) -> bool:
     """Return whether functions were called directly by each other and have observed nothing of other threads so far."""
     return all(
-        at.is_direct and is_blind(frame, None, at.lasti)
+        at.is_direct and observes_no_threads(frame, None, at.lasti)
         for at, frame in zip(stack[first:], running[first:], strict=True)
     )

@@ -24,7 +24,7 @@ _OPERATORS: dict[type[ast.operator], Callable[[int, int], int]] = {
 
 def name_of_item(is_wanted: Callable[[Any], bool], frame: FrameType) -> str:
     """Return a running function's own name for an object: "stream", "self.slots[turn % 2]", "streams[device]"."""
-    return as_spoken(name_in_frame(frame, is_wanted), frame) or _picked_by_variable(is_wanted, frame)
+    return with_source_index(name_in_frame(frame, is_wanted), frame) or _picked_by_variable(is_wanted, frame)
 
 
 def _picked_by_variable(is_wanted: Callable[[Any], bool], frame: FrameType) -> str:
@@ -60,7 +60,7 @@ def _item_with(key: Any, held: Any) -> list[Any]:
     ]
 
 
-def as_spoken(name: str, frame: FrameType) -> str:
+def with_source_index(name: str, frame: FrameType) -> str:
     """Replace the constant index at the end of a name by the expression that the function uses for the same item.
 
     Args:

@@ -28,7 +28,7 @@ def replace_method(patches: Patches, name: str, make: Callable[[Any], Any]) -> N
     def method(tensor: torch.Tensor, *args: Any, **kwargs: Any) -> Any:
         if has_torch_function_unary(tensor):
             return call_overrides(method, original, (tensor,), (tensor, *args), kwargs)
-        with after_overrides(tensor):
+        with without_overrides(tensor):
             return function(tensor, *args, **kwargs)
 
     patches.set(torch.Tensor, name, method)
@@ -44,7 +44,7 @@ def replace_property(patches: Patches, name: str, compute: Callable[[torch.Tenso
     def get(tensor: torch.Tensor) -> Any:
         if has_torch_function_unary(tensor):
             return handle_torch_function(made.__get__, (tensor,), tensor)
-        with after_overrides(tensor):
+        with without_overrides(tensor):
             return compute(tensor)
 
     get.__name__ = name
@@ -52,7 +52,7 @@ def replace_property(patches: Patches, name: str, compute: Callable[[torch.Tenso
     patches.set(torch.Tensor, name, made)
 
 
-def after_overrides(tensor: Any) -> AbstractContextManager[None]:
+def without_overrides(tensor: Any) -> AbstractContextManager[None]:
     """Return a context for torch's own method, in which the tensor's class is not called again."""
     return _NOTHING if type(tensor) in _PLAIN else DisableTorchFunctionSubclass()
 

@@ -34,7 +34,7 @@ def bound_name(found: tuple[CodeType, int] | None) -> str:
     return _target(code.co_filename, line, -1 if column is None else column)
 
 
-def is_handed_over(found: tuple[CodeType, int] | None) -> bool:
+def is_passed_on(found: tuple[CodeType, int] | None) -> bool:
     """Return whether the result of an instruction is passed to a call or returned by a lambda, instead of bound."""
     if found is None:
         return False
@@ -43,19 +43,19 @@ def is_handed_over(found: tuple[CodeType, int] | None) -> bool:
     tree = tree_of(code.co_filename)
     if tree is None or column is None:
         return False
-    return handed_over_in(ast.walk(tree), line, column)
+    return passed_on_in(ast.walk(tree), line, column)
 
 
-def handed_over_in(nodes: Iterable[ast.AST], line: int, column: int) -> bool:
+def passed_on_in(nodes: Iterable[ast.AST], line: int, column: int) -> bool:
     """Return whether any of the nodes is a call with an argument created at a position, or a lambda that creates it.
 
     This excludes `list(...)` and `tuple(...)` around a comprehension.
     """
     around = (node for node in nodes if isinstance(node, ast.Call | ast.Lambda))
-    return any(_holds(inside, line, column) for node in around for inside in _handed_over(node))
+    return any(_holds(inside, line, column) for node in around for inside in _passed_on(node))
 
 
-def _handed_over(node: ast.Call | ast.Lambda) -> list[ast.expr]:
+def _passed_on(node: ast.Call | ast.Lambda) -> list[ast.expr]:
     match node:
         case ast.Lambda(body=body):
             return [body]
@@ -261,8 +261,8 @@ def _best_name(names: list[str], frame: FrameType) -> str:
     """Return the name that the current line itself uses, else one that shows where the value is stored."""
     line = linecache.getline(frame.f_code.co_filename, frame.f_lineno)
     words = set(re.findall(r"\w+", line))
-    spoken = [name for name in names if set(re.findall(r"[A-Za-z_]\w*", name)) <= words]
-    return (spoken or [name for name in names if "." in name or "[" in name] or names)[0]
+    mentioned = [name for name in names if set(re.findall(r"[A-Za-z_]\w*", name)) <= words]
+    return (mentioned or [name for name in names if "." in name or "[" in name] or names)[0]
 
 
 def _variables(frame: FrameType) -> Iterator[tuple[str, Any]]:

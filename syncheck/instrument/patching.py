@@ -49,7 +49,7 @@ class Patches:
                 delattr(owner, name)
             else:
                 setattr(owner, name, before)
-        for module in self._grown():
+        for module in self._changed_modules():
             for attribute, value in list(vars(module).items()):
                 found = self._replaced.get(id(value))
                 if found is not None and found[0] is value:
@@ -58,7 +58,7 @@ class Patches:
         while self._last:
             self._last.pop()()
 
-    def _grown(self) -> list[ModuleType]:
+    def _changed_modules(self) -> list[ModuleType]:
         """Return the modules of torch that were imported, or finished importing, since objects were replaced."""
         sizes = self._sizes
         if sizes is None:

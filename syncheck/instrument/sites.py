@@ -8,7 +8,7 @@ from types import CodeType, FrameType
 from syncheck.filters.ignore_block import Ignored, covers, current, running
 from syncheck.findings import UNKNOWN, Frame, Place
 from syncheck.hb.ids import UNKNOWN_SITE, SiteId
-from syncheck.instrument.naming import bound_name, is_handed_over
+from syncheck.instrument.naming import bound_name, is_passed_on
 from syncheck.rules.model import Rule
 from syncheck.sanitizer.monitor import SourceLine
 from syncheck.source.frames import frame_at
@@ -187,7 +187,7 @@ class SiteTable:
         """Return the name bound to an object that the program itself, rather than a library, creates at a call site."""
         stack = self._stacks[ident]
         found = next((one for one in stack if not one[0].co_filename.startswith(PACKAGE)), None)
-        is_direct = found is not None and self._is_user(found[0]) and not is_handed_over(found)
+        is_direct = found is not None and self._is_user(found[0]) and not is_passed_on(found)
         return self.bound(ident) if is_direct else ""
 
     def user_code(self, ident: SiteId) -> tuple[CodeType, int] | None:

@@ -15,7 +15,7 @@ from torch.utils.data import DataLoader
 from syncheck.findings import NO_STEPS
 from syncheck.instrument.c10d import c10d
 from syncheck.instrument.children import install_children
-from syncheck.instrument.collectives import install_joining
+from syncheck.instrument.collectives import hook_init_process_group
 from syncheck.instrument.patching import Patches
 from syncheck.instrument.shapes import shapes_of
 from syncheck.instrument.torch_internals import loader_iterator
@@ -77,7 +77,7 @@ class Window:
             self._end()
             if self._done < self._first:
                 self._notes.incomplete(NO_STEPS)
-                self._notes.note(f"only {self._done} of {self._first} steps were made")
+                self._notes.note(f"only {self._done} of {self._first} steps ran")
 
     def _stepped(self, optimizer: Any, args: Any, kwargs: Any) -> None:
         del args, kwargs
@@ -188,7 +188,7 @@ class TrainingSteps:
             patches.set(Optimizer, "__init__", self._making(Optimizer.__init__))
             install_children(patches, self._incomplete, lambda: None)
             if c10d is not None:
-                install_joining(patches)
+                hook_init_process_group(patches)
             yield
         finally:
             hook.remove()

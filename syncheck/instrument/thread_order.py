@@ -27,7 +27,7 @@ def install_thread_order(hosts: Hosts, is_checking: Callable[[], bool], patches:
 
         @wraps(method)
         def followed(self: Any, *args: Any, **kwargs: Any) -> Any:
-            if not (hosts.are_several and is_checking()):
+            if not (hosts.has_threads and is_checking()):
                 return method(self, *args, **kwargs)
             sync = hosts.sync_of(self)
             if releases:
@@ -68,12 +68,12 @@ def _install_tasks(hosts: Hosts, is_checking: Callable[[], bool], patches: Patch
     @wraps(make)
     def make_followed(self: Any, *args: Any, **kwargs: Any) -> None:
         make(self, *args, **kwargs)
-        if hosts.are_several and is_checking():
+        if hosts.has_threads and is_checking():
             hosts.release(hosts.sync_of(self))
 
     @wraps(run)
     def run_followed(self: Any, *args: Any, **kwargs: Any) -> Any:
-        if hosts.are_several and is_checking():
+        if hosts.has_threads and is_checking():
             hosts.begin_task(hosts.sync_of(self))
         return run(self, *args, **kwargs)
 

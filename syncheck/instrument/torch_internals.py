@@ -90,7 +90,7 @@ def schema_of(func: Any) -> Any:
 
 
 def is_composite(func: Any) -> bool:
-    """Return whether an operator consists of others that a mode sees only if it decomposes it, as in inference mode.
+    """Return whether an operator consists of others that a mode sees only if it decomposes them, as in inference mode.
 
     Python kernels, which torch has for tracing, do not count, because no program runs them. Neither do operators that
     have a kernel for a device, such as `silu_backward`: that kernel is run.
@@ -114,7 +114,7 @@ def run_parts(func: OpOverload, args: tuple[Any, ...], kwargs: dict[str, Any]) -
     return func._op_dk(C.DispatchKey.CompositeImplicitAutograd, *args, **kwargs)
 
 
-def is_of_nested(args: tuple[Any, ...]) -> bool:
+def has_nested_tensor(args: tuple[Any, ...]) -> bool:
     """Return whether an operator is called with a nested tensor of the strided layout, which has a kernel of its own.
 
     Source:
@@ -225,7 +225,7 @@ def is_transformed(values: list[Any]) -> bool:
     """Return whether operators on these values are traced or transformed by `torch.func`, rather than only run."""
     if is_traced() or functorch.maybe_current_level() is not None:
         return True
-    return any(isinstance(value, OF_MODES) for value in values)
+    return any(isinstance(value, MODE_TENSOR_TYPES) for value in values)
 
 
 _BY_ROWS, _BY_COLUMNS = ("crow_indices", "col_indices", "values"), ("ccol_indices", "row_indices", "values")
@@ -249,7 +249,7 @@ def is_zero_tensor(tensor: torch.Tensor) -> bool:
     return bool(tensor._is_zerotensor())
 
 
-OF_MODES = (FakeTensor, FunctionalTensor)
+MODE_TENSOR_TYPES = (FakeTensor, FunctionalTensor)
 """Tensor classes whose operators run in one of torch's own modes, below all modes of programs; they have no memory.
 
 Source:

@@ -40,7 +40,7 @@ class Observed:
         self._sites = sites
         self.record = Record()
 
-    def host_reads(self, tensor: torch.Tensor, site: SiteId) -> None:
+    def record_host_read(self, tensor: torch.Tensor, site: SiteId) -> None:
         """Record the values of a host tensor that the host receives."""
         if self.request is not None and len(self.record.host) < _MOST:
             self.record.host.append(values_of(tensor, self.place(site)))

@@ -157,14 +157,14 @@ class Analysis:
     def _without_paths(self, known: list[Finding]) -> list[Finding]:
         """Return the findings about waits that a function or a class lacks on every path."""
         text, found, functions = self._source.text, list[Finding](), [function for function, _ in self._functions()]
-        if unused_events.WORDS.search(text):
+        if unused_events.can_matter(text):
             found += unused_events.findings(functions, Places(self._source))
         if side_streams.WORD in text:
             if inline_streams.WORDS.search(text):
                 found += inline_streams.findings(self._tree, Places(self._source), known)
             kinds = (kind for kind in self._tree.body if isinstance(kind, ast.ClassDef) and self._has_anchor_word(kind))
             found += side_streams.findings(self._tree, kinds, Places(self._source), [*known, *found])
-        if one_sided.WORDS.search(text):
+        if one_sided.can_matter(text):
             found += one_sided.findings(functions, Places(self._source), [*known, *found])
         return found
 

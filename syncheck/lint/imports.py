@@ -47,10 +47,16 @@ class Module:
         self._parts: dict[str, str] = {}  # name -> source of the statement that binds it
         self._others: list[str] = []  # other statements that may bind names
         self._known: dict[str, ast.stmt | None] = {}
+        self._classes: set[str] = set()
         for part in _top_level(text):
             match = _NAME.search(part) if part.startswith("@") else _NAME.match(part)
             if match is not None:
-                self._parts[match[1] or match[2]] = part
+                name = match[1] or match[2]
+                self._parts[name] = part
+                if match[0].startswith("class"):
+                    self._classes.add(name)
+                else:
+                    self._classes.discard(name)
             elif part.startswith(_IMPORTING):
                 self._others.append(part)
 
@@ -62,6 +68,10 @@ class Module:
             found = (_binding(part, name) for part in ([own] if own is not None else others))
             self._known[name] = next((statement for statement in found if statement is not None), None)
         return self._known[name]
+
+    def is_class(self, name: str) -> bool:
+        """Return whether the statement that binds a name begins as a class does; it is not parsed for that."""
+        return name in self._classes
 
     def source(self, name: str) -> str:
         """Return the source of the statement that binds a name; "" if it is in a branch."""
@@ -119,6 +129,8 @@ class Imports:
         folder, _, own = name.rpartition(".")
         found = [path for base in _bases(importer, name) if (path := self._file(base, folder.lstrip("."))) is not None]
         module = self._module(found[0]) if len(set(found)) == 1 else None
+        if module is not None and module.is_class(own):
+            return module, own
         statement = module.get(own) if module is not None else None
         if module is None or statement is None:
             return None

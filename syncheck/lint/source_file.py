@@ -6,7 +6,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING
 
 from syncheck.findings import Frame, Place
-from syncheck.instrument.naming import handed_over_in, target_in
+from syncheck.instrument.naming import passed_on_in, target_in
 from syncheck.lint import deferred
 from syncheck.lint.files import lines_of
 from syncheck.lint.nodes import statements, walk
@@ -34,7 +34,8 @@ class Bindings:
     def __init__(self, tree: ast.Module, source: str) -> None:
         self._tree = tree
         self._source = source
-        self._by_line: dict[int, list[ast.AST]] = {}  # line -> binding nodes of its statements
+        # statement -> its binding nodes, and its calls and lambdas
+        self._nodes: dict[ast.AST, tuple[list[ast.AST], list[ast.AST]]] = {}
 
     @cached_property
     def scopes(self) -> Scopes:
@@ -43,13 +44,26 @@ class Bindings:
 
     def target(self, line: int, column: int) -> str:
         """Return the target that the value created at a position is bound to; "" if there is none."""
-        if line not in self._by_line:
-            self._by_line[line] = [node for part in _at(self._tree, line) for node in walk(part) if _binds(node)]
-        return target_in(self._by_line[line], line, column)
+        binding, _ = self._at(line)
+        return target_in(binding, line, column)
 
-    def is_handed_over(self, line: int, column: int) -> bool:
+    def is_passed_on(self, line: int, column: int) -> bool:
         """Return whether the value created at a position is passed to a call, or created in a lambda."""
-        return handed_over_in((node for part in _at(self._tree, line) for node in walk(part)), line, column)
+        _, calls = self._at(line)
+        return passed_on_in(calls, line, column)
+
+    def _at(self, line: int) -> tuple[list[ast.AST], list[ast.AST]]:
+        """Return the binding nodes, and the calls and lambdas, of the statements on a line."""
+        binding: list[ast.AST] = []
+        calls: list[ast.AST] = []
+        for part in _at(self._tree, line):
+            if part not in self._nodes:
+                nodes = walk(part)
+                in_part: list[ast.AST] = [node for node in nodes if isinstance(node, ast.Call | ast.Lambda)]
+                self._nodes[part] = list(filter(_binds, nodes)), in_part
+            binding += self._nodes[part][0]
+            calls += self._nodes[part][1]
+        return binding, calls
 
 
 class SourceFile:

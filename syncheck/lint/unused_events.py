@@ -18,6 +18,12 @@ _FLAW = "nothing waits for the event `{event}` that is recorded here, so that it
 Function = ast.FunctionDef | ast.AsyncFunctionDef
 
 
+def can_matter(text: str) -> bool:
+    """Return whether this can be found in a file."""
+    # The words come first: most files have none, and the pattern alone is 20 times as slow.
+    return (".record_event(" in text or "Event()" in text) and WORDS.search(text) is not None
+
+
 def findings(functions: Iterable[Function], places: Places) -> Iterator[Finding]:
     """Yield the events in some functions that are recorded and never used otherwise.
 

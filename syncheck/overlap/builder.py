@@ -15,9 +15,9 @@ from syncheck.hb.ids import (
     AllocationId,
     EventId,
     GraphId,
-    LookedUp,
     SiteId,
     StreamId,
+    StreamOrigin,
     ViewId,
     WaitCall,
 )
@@ -267,15 +267,15 @@ class Builder:
         """See `Monitor`."""
         self._events.pop(event, None)
 
-    def record(self, event: EventId, stream: StreamId, site: SiteId, *looked_up: Any) -> None:
+    def record(self, event: EventId, stream: StreamId, site: SiteId, *rest: Any) -> None:
         """See `Monitor`."""
-        del looked_up
+        del rest
         if not self._captures.record(event, stream):
             self._events[event] = (self._slot(stream, site), stream, site)
 
-    def wait(self, event: EventId, stream: StreamId, site: SiteId, via: str, *looked_up: Any) -> None:
+    def wait(self, event: EventId, stream: StreamId, site: SiteId, via: str, *rest: Any) -> None:
         """See `Monitor`."""
-        del looked_up
+        del rest
         if self._captures.wait(event, stream) or event not in self._events:
             return
         slot, source, recorded = self._events[event]
@@ -284,17 +284,17 @@ class Builder:
             self._acquire(Edge(kind, site, stream, source, event, recorded), slot)
 
     def wait_stream(
-        self, stream: StreamId, other: StreamId, site: SiteId, looked_up: Sequence[str] = ("", ""), *current: Any
+        self, stream: StreamId, other: StreamId, site: SiteId, origins: Sequence[str] = ("", ""), *current: Any
     ) -> None:
         """See `Monitor`."""
         del current
         if self._captures.wait_stream(stream, other) or stream == other:
             return
-        self._wait(self._wait_kind(stream, other, looked_up), site, stream, other)
+        self._wait(self._wait_kind(stream, other, origins), site, stream, other)
 
-    def _wait_kind(self, stream: StreamId, other: StreamId, looked_up: Sequence[str]) -> EdgeKind:
+    def _wait_kind(self, stream: StreamId, other: StreamId, origins: Sequence[str]) -> EdgeKind:
         """Return the kind of a stream's wait. torch makes two devices wait for each other around a peer copy."""
-        if looked_up[0] != LookedUp.BY_TORCH:
+        if origins[0] != StreamOrigin.BY_TORCH:
             return EdgeKind.STREAM
         streams = self.graph.streams
         if streams[stream].device == streams[other].device:

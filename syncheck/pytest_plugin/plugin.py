@@ -1,6 +1,6 @@
-"""The pytest plugin: `pytest --syncheck` fails the tests whose GPU synchronization is wrong.
+"""The pytest plugin: `pytest --syncheck` fails tests whose GPU synchronization is wrong.
 
-Registered as `pytest11`, so it is imported in every test session: torch is not, unless it is asked for.
+Registered as `pytest11`, so it is imported in every test session; it imports torch only when needed.
 """
 
 import itertools
@@ -29,13 +29,13 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     """Add the options and settings."""
     group = parser.getgroup("syncheck", "GPU synchronization")
     group.addoption("--syncheck", action="store_true", help="run every test under the sanitizer")
-    group.addoption("--syncheck-output", type=Path, help="Write one report on all tests to this file.")
+    group.addoption("--syncheck-output", type=Path, help="Write one report for all tests to this file.")
     parser.addini("syncheck", "run every test under the sanitizer", type="bool", default=False)
     add_settings(group, parser)
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """Begin to check, where every test is to be."""
+    """Start checking if every test is to be checked."""
     config.addinivalue_line(
         "markers", "syncheck(ignore=(), select=(), devices=2, disable=False): check this test's GPU synchronization"
     )
@@ -48,30 +48,30 @@ def pytest_configure(config: pytest.Config) -> None:
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Watch the tests, where some are to be checked: the others should not pay for it."""
+    """Create the checker only if some tests are marked, so that other sessions have no overhead."""
     if any(item.get_closest_marker("syncheck") for item in items):
         _checker(config)
 
 
 def _is_controller(config: pytest.Config) -> bool:
-    """Return whether this process hands the tests out to others (xdist)."""
+    """Return whether this process distributes the tests to workers (xdist)."""
     return getattr(config.option, "dist", "no") != "no" and not hasattr(config, "workerinput")
 
 
 class Collector:
-    """In a process that runs no test itself: notices whether any of the others checks."""
+    """Watches, in a process that runs no tests itself, for reports from workers that check."""
 
     def __init__(self, config: pytest.Config) -> None:
         self._config = config
 
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
-        """The first report with findings makes a checker, which then gets them all."""
+        """Create a checker at the first report with findings; it then receives all later reports."""
         if hasattr(report, "syncheck") and not self._config.pluginmanager.has_plugin("syncheck-checker"):
             _checker(self._config).pytest_runtest_logreport(report)
 
 
 def _checker(config: pytest.Config, *, is_for_all: bool = False) -> "Checker":
-    """Return the session's checker, made when it is first needed."""
+    """Return the session's checker, creating it on first use."""
     checker = config.pluginmanager.get_plugin("syncheck-checker")
     if not isinstance(checker, Checker):
         checker = Checker(config, is_for_all=is_for_all)
@@ -80,7 +80,7 @@ def _checker(config: pytest.Config, *, is_for_all: bool = False) -> "Checker":
 
 
 class Checker:
-    """Runs tests under the sanitizer, and fails those with findings."""
+    """Runs tests under the sanitizer and fails those with findings."""
 
     def __init__(self, config: pytest.Config, *, is_for_all: bool) -> None:
         from syncheck.pytest_plugin.summary import SessionSummary
@@ -107,20 +107,21 @@ class Checker:
             return baseline_of(Settings(self._config).options)
 
     def begin_session(self) -> None:
-        """Check from now on, so that what is made at import or by a fixture of a wide scope is known.
+        """Start checking now, so that objects created at import or by wide-scoped fixtures are known.
 
-        Not in the process that only hands tests out (xdist), or forks one for each (pytest-forked).
+        Does nothing in a process that only distributes tests (xdist) or forks a child for each (pytest-forked).
         """
-        _ = self._baseline  # a wrong one is reported before any test runs
+        _ = self._baseline  # report an invalid one before any test runs
         if _is_controller(self._config) or getattr(self._config.option, "forked", False):
             return
         everything = replace(
             Settings(self._config).options, select=(), extend_select=(), ignore=(), per_file_ignores=()
         )
-        self._session.enter_context(Settings(self._config, options=everything).check())  # each test has its own choice
+        # each test selects its own rules
+        self._session.enter_context(Settings(self._config, options=everything).check())
 
     def pytest_collection_finish(self) -> None:
-        """What modules did wrong when they were imported belongs to no test: it fails the session."""
+        """Collect the findings from the import of the test modules; they belong to no test and fail the session."""
         running = _running_job()
         if running is not None and not self._has_collected:
             self._has_collected = True
@@ -136,7 +137,7 @@ class Checker:
 
     @pytest.hookimpl(optionalhook=True)
     def pytest_testnodedown(self, node: Any) -> None:
-        """A worker of xdist has ended: every one imports all modules, and all found the same."""
+        """Take the import findings of the first xdist worker: all workers import all modules and find the same."""
         noted = getattr(node, "workeroutput", {}).get("syncheck")
         if noted is not None and not self._collected:
             from syncheck import serialization
@@ -145,12 +146,12 @@ class Checker:
             self._summary.add("imports", noted)
 
     def pytest_unconfigure(self) -> None:
-        """End the check."""
+        """Stop checking."""
         self._session.close()
 
     @pytest.hookimpl(wrapper=True)
     def pytest_runtest_protocol(self, item: pytest.Item) -> Generator[None, Any, Any]:
-        """Check one test, its fixtures included."""
+        """Check one test, including its fixtures."""
         settings = Settings(self._config, item)
         with ExitStack() as stack:
             self._refused = ""
@@ -163,7 +164,7 @@ class Checker:
 
     @pytest.hookimpl(wrapper=True, tryfirst=True)
     def pytest_runtest_setup(self, item: pytest.Item) -> Generator[None, None, None]:
-        """Take it that all earlier work is complete: each attempt at a test is a program of its own."""
+        """Treat all earlier work as complete: each attempt at a test is a separate program."""
         if os.getpid() != self._pid:
             self._begin_in_child(item)
         running = _running_job()
@@ -177,7 +178,7 @@ class Checker:
             pytest.fail(self._refused, pytrace=False)
 
     def _refuse_wrong_marker(self, item: pytest.Item) -> None:
-        """Say why a test's marker cannot be obeyed, if that is so."""
+        """Set `_refused` to the reason if a test's marker cannot be honored."""
         settings = Settings(self._config, item)
         try:
             wanted, there = settings.options.devices, Settings(self._config).options.devices
@@ -186,11 +187,11 @@ class Checker:
         else:
             if self._is_for_all and wanted != there:
                 self._refused = (
-                    f"the session has {there} simulated GPUs for all tests; {wanted} need --syncheck-devices"
+                    f"all tests of the session share {there} simulated GPUs: set --syncheck-devices {wanted} for more"
                 )
 
     def _begin_in_child(self, item: pytest.Item) -> None:
-        """Check in a process that was forked for this one test, and ends with it."""
+        """Start checking in a process that was forked for this one test."""
         settings = Settings(self._config, item)
         if self._is_for_all or (settings.is_marked and not settings.is_disabled):
             from syncheck.run import run
@@ -202,7 +203,7 @@ class Checker:
     def pytest_runtest_makereport(
         self, item: pytest.Item, call: pytest.CallInfo[None]
     ) -> Generator[None, pytest.TestReport, pytest.TestReport]:
-        """Fail a test, or its teardown, with what was found in it."""
+        """Fail a test or its teardown if it has findings."""
         report = yield
         running, settings = _running_job(), Settings(self._config, item)
         if running is None or self._refused or settings.is_disabled or (call.when == "setup" and report.passed):
@@ -221,7 +222,7 @@ class Checker:
         return report
 
     def _proved(self, item: pytest.Item, findings: "list[Finding]", options: "Options") -> "list[Finding]":
-        """Return findings with what came of making their races happen, where that is wanted."""
+        """Return the findings with proofs of their races, if requested."""
         wanted = [finding for finding in findings if finding.pair and not self._is_known(finding)]
         if not options.witness or not wanted:
             return findings
@@ -245,7 +246,7 @@ class Checker:
         return self._baseline is not None and self._baseline.knows(finding)
 
     def _noted(self, running: "Run", findings: "list[Finding]", known: int) -> dict[str, Any]:
-        """Return what the end of the session reports, as plain data: xdist brings it to the controller."""
+        """Return the data for the end-of-session report as plain data, which xdist sends to the controller."""
         from syncheck import serialization
 
         seen = running.report(since=self._mark)
@@ -260,15 +261,15 @@ class Checker:
         }
 
     def expect(self, findings: "tuple[Finding, ...]") -> None:
-        """These findings were expected: they fail no test."""
+        """Mark findings as expected, so that they do not fail a test."""
         self._expected |= {_key(finding) for finding in findings}
 
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
-        """Count what was found, also by xdist's workers."""
+        """Count the findings, including those of xdist workers."""
         self._summary.add(report.nodeid, getattr(report, "syncheck", None))
 
     def pytest_sessionfinish(self, session: pytest.Session) -> None:
-        """Write the baseline and the report, if they are asked for."""
+        """Write the baseline and the report, if requested."""
         if hasattr(self._config, "workerinput"):
             return
         options = Settings(self._config).options
@@ -295,7 +296,7 @@ class Checker:
             files.write(self._config.invocation_params.dir / file, text.encode())
 
     def pytest_terminal_summary(self, terminalreporter: Any) -> None:
-        """Count rules and tests, and say what was not checked."""
+        """Print the numbers of findings and tests, and what was not checked."""
         if self._is_for_all or self._summary.findings or self._problems:
             terminalreporter.section("syncheck")
             if self._collected:
@@ -306,18 +307,18 @@ class Checker:
 
 
 class Syncheck:
-    """What the fixture `syncheck` offers to a test."""
+    """The object that the fixture `syncheck` provides to a test."""
 
     def __init__(self, checker: Checker, settings: Settings) -> None:
         self._checker = checker
         self._settings = settings
 
     def check(self) -> "AbstractContextManager[BlockReport]":
-        """Check a block; see `syncheck.check`. What is found in it does not fail the test by itself."""
+        """Check a block; see `syncheck.check`. Its findings do not fail the test by themselves."""
         return self._checked(())
 
     def expect(self, *codes: str) -> "AbstractContextManager[BlockReport]":
-        """Fail the test if one of these rules does not report anything in the block."""
+        """Fail the test unless each of these rules has a finding in the block."""
         return self._checked(codes)
 
     @contextmanager
@@ -343,7 +344,7 @@ def syncheck(request: pytest.FixtureRequest) -> Syncheck:
 
 
 def _page(running: "Run", item: pytest.Item, findings: "list[Finding]", options: "Options") -> str:
-    """Write the page of a test, if that is asked for; return a line that says where it is, or why it is not there."""
+    """Write the HTML page of a test, if requested; return a line with its path, or with the reason for a failure."""
     if options.html is None or running.recorder is None:
         return ""
     from syncheck.commands.timeline import write_page
@@ -353,18 +354,18 @@ def _page(running: "Run", item: pytest.Item, findings: "list[Finding]", options:
         report = replace(running.report(), findings=tuple(findings))
         path = write_page(running.recorder, running.sites, report, options.html, item.nodeid)
     except (OSError, BackendError) as error:
-        return f"\nthe page of this test could not be written: {error}"
-    return f"\nwhat the GPUs did: {path}"
+        return f"\nthe page for this test could not be written: {error}"
+    return f"\ntimeline: {path}"
 
 
 def _running_job() -> "Run | None":
-    """Return what checks this process now; nothing does until it is imported."""
+    """Return the active run of this process; None if its module is not even imported."""
     module = sys.modules.get("syncheck.run.run")
     return module.active() if module is not None else None
 
 
 def _is_of_pytest(finding: "Finding") -> bool:
-    """Return whether pytest itself looked at a tensor, to print it in the explanation of a failure."""
+    """Return whether pytest itself read a tensor, to print it in the explanation of a failure."""
     inner = itertools.takewhile(lambda frame: not frame.is_user, finding.place.stack)
     return any(frame.package == "_pytest" for frame in inner)
 

@@ -1,6 +1,6 @@
-"""The settings of the pytest plugin: markers, options, pytest's own file, `[tool.syncheck]`.
+"""Settings of the pytest plugin: markers, options, pytest's configuration file, `[tool.syncheck]`.
 
-It is imported in every test session, so what only checked sessions need is imported there.
+This module is imported in every test session, so modules that only checked sessions need are imported lazily.
 """
 
 from collections.abc import Iterator
@@ -20,7 +20,7 @@ _MARKED = ("ignore", "select", "devices", "disable")
 
 
 def add_settings(group: pytest.OptionGroup, parser: pytest.Parser) -> None:
-    """Add an option and a setting of pytest's own file for every setting of the plugin."""
+    """Add a command-line option and an ini option of pytest for every setting of the plugin."""
     for setting in _in_command_line():
         action = "store_true" if setting.kind.annotation is bool else "append" if setting.kind.is_list else "store"
         group.addoption(f"--syncheck-{setting.key}", action=action, default=None, help=setting.help)
@@ -38,7 +38,7 @@ def _in_ini() -> tuple[Setting, ...]:
 
 
 class Settings:
-    """What the options, the settings and a test's marker say together."""
+    """Combined settings from options, configuration files and a test's marker."""
 
     def __init__(
         self, config: pytest.Config, item: pytest.Item | None = None, *, options: "Options | None" = None
@@ -53,7 +53,7 @@ class Settings:
 
     @cached_property
     def options(self) -> "Options":
-        """The marker's before those of the command line, of pytest's own file, and of `[tool.syncheck]`."""
+        """The options; precedence: marker, command line, pytest's configuration file, `[tool.syncheck]`."""
         from syncheck.api import names
         from syncheck.config.settings import given, options_in, value_of
 
@@ -74,7 +74,7 @@ class Settings:
         return options
 
     def _of_command_line(self) -> dict[str, Any]:
-        """Return the settings that pytest's command line has."""
+        """Return the settings given on pytest's command line."""
         from syncheck.config.settings import value_of
 
         words = {s.name: self._config.getoption(f"--syncheck-{s.key}") for s in _in_command_line()}
@@ -85,7 +85,7 @@ class Settings:
         }
 
     def _of_ini(self) -> dict[str, Any]:
-        """Return the settings that pytest's own file has."""
+        """Return the settings given in pytest's configuration file."""
         from syncheck.config.settings import value_of
 
         words = {s.name: self._config.getini(f"syncheck_{s.name}") for s in _in_ini()}
@@ -104,7 +104,7 @@ class Settings:
 
 @contextmanager
 def as_usage() -> Iterator[None]:
-    """Raise what the user can put right as pytest's usage error."""
+    """Convert errors that the user can fix to pytest's usage error."""
     from syncheck.errors import SyncheckError
 
     try:

@@ -1,4 +1,4 @@
-"""What the pytest plugin found in all tests of a session, whatever process ran them."""
+"""Findings of all tests of a session, across processes."""
 
 from collections import Counter
 from collections.abc import Iterator
@@ -12,10 +12,10 @@ _MOST_PLACES = 20
 
 
 class SessionSummary:
-    """What was found in all tests.
+    """Findings of all tests.
 
     Attributes:
-        findings: a finding for each test that has it.
+        findings: the findings, one for each test that has it.
     """
 
     def __init__(self) -> None:
@@ -28,7 +28,7 @@ class SessionSummary:
         self._incomplete: dict[str, None] = {}
 
     def add(self, test: str, noted: dict[str, Any] | None) -> None:
-        """Add what one report of a test brought."""
+        """Add the data of one test report."""
         if noted is None:
             return
         findings = [serialization.to_finding(data) for data in noted["findings"]]
@@ -44,7 +44,7 @@ class SessionSummary:
             self._tests.add(test)
 
     def report(self, baseline: Baseline | None) -> Report:
-        """Return one report on all tests, without what is known."""
+        """Return one report for all tests, without known findings."""
         new = [finding for finding in self.findings if baseline is None or not baseline.knows(finding)]
         summary = Summary(self._backend, self._operators)
         known = len(self.findings) - len(new)
@@ -66,6 +66,6 @@ class SessionSummary:
         else:
             yield NOTHING_SEEN
         if self._known:
-            yield f"{self._known} of them are known: the baseline has them"
+            yield f"{self._known} of them are known: they are in the baseline"
         for reason in self._incomplete:
             yield f"incomplete: {reason}"

@@ -1,4 +1,4 @@
-"""What a race of a test changes: the test is run again alone, by `syncheck run --witness -m pytest`."""
+"""Effects of a test's races: the test is rerun alone under `syncheck run --witness -m pytest`."""
 
 import json
 import os
@@ -18,39 +18,39 @@ from syncheck.system import processes
 from syncheck.witness.proofs import Proof, ProofOutcome
 
 Key = tuple[str, str, int, str]
-"""What a finding of one run has in common with the same one of another: rule, path, line, message."""
+"""Identity of a finding across runs: rule, path, line, message."""
 _PASSED_ON = ("-p", "-c", "-o", "--override-ini", "--rootdir", "--confcutdir", "--import-mode")
-"""Options of pytest that decide how a test is found and set up."""
+"""Options of pytest that affect how a test is found and set up."""
 
 
 class Witness:
-    """Runs one test again for its races.
+    """Reruns one test to reproduce its races.
 
     Args:
         item: the test.
-        options: the settings that it was checked with.
+        options: the settings with which it was checked.
     """
 
     def __init__(self, item: pytest.Item, options: Options) -> None:
         self._simulator = simulator_arguments(options)
         self._limit = options.proof_limit
         self._folder = item.config.invocation_params.dir
-        file, _, names = item.nodeid.partition("::")  # of which a parameter may look like a path
+        file, _, names = item.nodeid.partition("::")  # a parameter in the names may contain a slash
         test = f"{os.path.relpath(item.config.rootpath / file, self._folder)}::{names}"
         given = _passed_on(list(map(str, item.config.invocation_params.args)))
         self._test = ["-m", "pytest", *given, "-o", "syncheck=false", test]
 
     def prove(self, races: list[Finding]) -> list[Finding]:
-        """Return races with what came of the attempt to make them happen."""
+        """Return the races with the results of the attempts to reproduce them."""
         try:
             proofs = self._proofs()
         except (OSError, ValueError, KeyError, TypeError) as error:
-            failed = Proof(ProofOutcome.NOT_TRIED, "schedule", reason=f"the test could not be run again: {error}")
+            failed = Proof(ProofOutcome.NOT_TRIED, "schedule", reason=f"the test could not be rerun: {error}")
             return [replace(race, proof=failed) for race in races]
         return [replace(race, proof=proofs.get(_key(race), _GONE)) for race in races]
 
     def _proofs(self) -> dict[Key, Proof]:
-        """Run the test by itself, and again for each race; return what came of it."""
+        """Run the test by itself, and again for each race; return the proofs."""
         with tempfile.TemporaryDirectory(prefix="syncheck-") as folder:
             path = Path(folder, "report.json")
             own = ["--isolated", "--quiet", "--exit-zero", "--witness", "--output-format", "json"]
@@ -77,7 +77,7 @@ def _key(finding: Finding) -> Key:
 
 
 def _passed_on(arguments: list[str]) -> list[str]:
-    """Return those of pytest's arguments that decide how a test is found and set up."""
+    """Return the pytest arguments that affect how a test is found and set up."""
     kept: list[str] = []
     for word, value in zip(arguments, [*arguments[1:], ""], strict=True):
         if word in _PASSED_ON:

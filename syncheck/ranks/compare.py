@@ -16,7 +16,7 @@ from syncheck.rules import collective_mismatch
 _MOST_RELATED = 3
 _MOST_READ = 2 * _MOST_RELATED
 """The most ranks whose places are read among those that issued the same; other ranks' places are not reported."""
-_NOTHING = "nothing more"
+_NOTHING = "no further collective"
 _ORDER = "issue the same collectives in the same order on every rank of the group"
 
 Load = Callable[[Path], Part]
@@ -113,7 +113,7 @@ class Comparison:
                 if not self._is_suspicious(block, group, members):
                     continue
                 issued = self._first_difference(group, index, members, load)
-                finding = self._explained(group, issued)
+                finding = self._explain(group, issued)
                 if finding is not None and all(entry.signature for entry in issued):
                     mismatches.append(finding)
                 elif finding is not None:
@@ -169,7 +169,7 @@ class Comparison:
 
     def _first_difference(self, group: Group, block: int, members: list[int], load: Load) -> list[Issued]:
         """Return what each member issued at their first difference; [] if there is none."""
-        alike = self._alike(group, block, members)
+        alike = self._equal_ranks(group, block, members)
         longest: list[int] = []
         for ranks in alike:  # loads one part at a time
             longest = max(longest, self._digests(ranks[0], group, block, load), key=len)
@@ -189,7 +189,7 @@ class Comparison:
         issued.sort(key=lambda entry: order[entry.rank])
         return [entry for entry in issued if entry.signature or not self.ranks[entry.rank].has_crashed]
 
-    def _alike(self, group: Group, block: int, members: list[int]) -> list[list[int]]:
+    def _equal_ranks(self, group: Group, block: int, members: list[int]) -> list[list[int]]:
         """Group the members that issued the same in a block and that either all crashed or all did not."""
         other = {rank: digest for digest, ranks in self._seen[group][block].others.items() for rank in ranks}
         found: dict[tuple[bool, tuple[int, int] | None, bool], list[int]] = {}
@@ -225,7 +225,7 @@ class Comparison:
 
     # -- descriptions
 
-    def _explained(self, group: Group, issued: list[Issued]) -> Finding | None:
+    def _explain(self, group: Group, issued: list[Issued]) -> Finding | None:
         if not issued:
             return None
         kinds: dict[Signature | None, list[Issued]] = {}
@@ -256,7 +256,7 @@ class Comparison:
             related = [_with(entry.place, f"rank {entry.rank} issues {entry.signature} here") for entry in present]
             if stuck is None:
                 related.append(_with(lacking.place, f"the last collective of rank {lacking.rank}"))
-        advice = "let every rank of the group reach the same collectives, as often"
+        advice = "make every rank of the group issue the same collectives the same number of times"
         return _finding(rank, operation, expected, _Places(place, related, ranks), advice)
 
     def _instead(self, number: int) -> str:
@@ -264,7 +264,7 @@ class Comparison:
         rank = self.ranks[number]
         if rank.group:
             return f"{rank.what} in group {rank.group}"
-        return _NOTHING if rank.stuck is None else "nothing, being stuck here,"
+        return _NOTHING if rank.stuck is None else "no collective (it is stuck here)"
 
 
 @dataclass(slots=True)
@@ -282,7 +282,7 @@ def _mismatch(kinds: dict[Signature, list[Issued]]) -> Finding:
     others = [kinds[usual][0], *odd[1:]]
     related = [_with(entry.place, f"rank {entry.rank} issues {entry.signature} here") for entry in others]
     what = " and ".join(call.signature.differences(usual))
-    advice = f"give rank {call.rank} and rank {kinds[usual][0].rank} the same {what} at this point"
+    advice = f"use the same {what} on rank {call.rank} and rank {kinds[usual][0].rank} at this point"
     if what == "operation":
         advice = _ORDER
     return _finding(call.rank, str(call.signature), str(usual), _Places(call.place, related, odd), advice)
@@ -304,7 +304,7 @@ def _split_sizes(group: Group, issued: list[Issued]) -> Finding | None:
             operation = f"{entry.signature.operation} with {elements} elements for rank {other.rank}"
             expected = str(wanted)
             related = [_with(other.place, f"rank {other.rank} issues it here")]
-            advice = f"what rank {entry.rank} sends to rank {other.rank} and what that expects must be the same number"
+            advice = f"make rank {entry.rank} send as many elements to rank {other.rank} as rank {other.rank} expects"
             return _finding(entry.rank, operation, expected, _Places(entry.place, related, [entry, other]), advice)
     return None
 

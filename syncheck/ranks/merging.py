@@ -12,7 +12,7 @@ from syncheck.errors import RecordError
 from syncheck.findings import Finding, Report, Summary, merge_equal, named_ranks
 from syncheck.ranks.compare import Comparison
 from syncheck.ranks.reader import Part, paths, read
-from syncheck.ranks.writer import is_over, local_pid
+from syncheck.ranks.writer import has_ended, local_pid
 from syncheck.system import processes
 from syncheck.witness.schedule import Pair
 
@@ -27,12 +27,12 @@ class Merged:
     Attributes:
         report: the findings of all processes.
         ran: the files of their call sites.
-        is_whole: whether all ranks left a part and their programs ended.
+        is_complete: whether all ranks left a part and their programs ended.
     """
 
     report: Report = field(default_factory=Report)
     ran: set[str] = field(default_factory=set)
-    is_whole: bool = True
+    is_complete: bool = True
 
 
 def claim(folder: Path) -> bool:
@@ -59,9 +59,9 @@ def is_claimed(folder: Path) -> bool:
     return (folder / _CLAIM).exists() or not folder.exists()
 
 
-def are_over(folder: Path) -> bool:
+def all_ended(folder: Path) -> bool:
     """Return whether all processes with a part have ended or are known to be gone; only file names are read."""
-    return all(map(is_over, paths(folder)))
+    return all(map(has_ended, paths(folder)))
 
 
 def count_ranks(folder: Path) -> int:
@@ -79,15 +79,15 @@ def folders(given: Iterable[Path]) -> list[Path]:
     given = tuple(given)
     for folder in given:
         if not folder.is_dir():
-            raise RecordError(f"there is no folder {str(folder)!r}", "name the folder that the ranks wrote into")
+            raise RecordError(f"no such folder: {str(folder)!r}", "pass the folder that the ranks wrote to")
         inner = [path for path in sorted(folder.iterdir()) if path.is_dir() and paths(path)]
         if not paths(folder) and len(inner) > 1:
-            hint = f"name one: {inner[-1]}"
-            raise RecordError(f"{folder} holds {len(inner)} jobs: {', '.join(path.name for path in inner)}", hint)
+            hint = f"pass one of them: {inner[-1]}"
+            raise RecordError(f"{folder} contains {len(inner)} jobs: {', '.join(path.name for path in inner)}", hint)
         found += [folder] if paths(folder) else inner
     if not found:
         where = " or ".join(map(repr, map(str, given)))
-        raise RecordError(f"there are no records of ranks in {where}", _HOW_TO_RECORD)
+        raise RecordError(f"no rank records in {where}", _HOW_TO_RECORD)
     return found
 
 
@@ -103,17 +103,17 @@ def merge(given: Iterable[Path]) -> Merged:
         try:
             part, findings = read(path)
         except RecordError as error:
-            merger.unread(path, error)
+            merger.add_unreadable(path, error)
         else:
             merger.add(part, findings)
     return merger.merged()
 
 
-def end_all(folder: Path) -> None:
+def kill_all(folder: Path) -> None:
     """Kill the processes on this machine that have not ended: they are stuck in native code."""
     for path in paths(folder):
         pid = local_pid(path)
-        if pid not in {0, os.getpid()} and not is_over(path):
+        if pid not in {0, os.getpid()} and not has_ended(path):
             with contextlib.suppress(OSError):
                 processes.kill(pid)
 
@@ -133,11 +133,11 @@ class _Merger:
         self._attempt = 0
         self._problems: list[str] = []
 
-    def unread(self, path: Path, error: RecordError) -> None:
+    def add_unreadable(self, path: Path, error: RecordError) -> None:
         """Note a part that cannot be used."""
         hint = f" ({error.hint})" if error.hint else ""
         self._problems.append(f"{error}{hint}" if str(path) in str(error) else f"{path}: {error}{hint}")
-        self._merged.is_whole = False
+        self._merged.is_complete = False
 
     def add(self, part: Part, findings: list[Finding]) -> None:
         """Add a part."""
@@ -147,11 +147,11 @@ class _Merger:
         if rank >= 0:
             ranks = (rank,)
             findings = [replace(finding, rank=rank, ranks=ranks, pairs=_pairs(rank, finding)) for finding in findings]
-            self._newest(part)
+            self._add_to_comparison(part)
         self._findings = merge_equal([*self._findings, *findings])
         if ending is None:
-            self._merged.is_whole = False
-            self._reasons.setdefault(_CUT, []).append(rank)
+            self._merged.is_complete = False
+            self._reasons.setdefault(_NO_END, []).append(rank)
             return
         self._merged.ran.update(ending.ran)
         self._unused.update(ending.unused)
@@ -160,7 +160,7 @@ class _Merger:
             for text in texts:
                 kept.setdefault(text, []).append(rank)
 
-    def _newest(self, part: Part) -> None:
+    def _add_to_comparison(self, part: Part) -> None:
         """Compare only the ranks of the job's last attempt; earlier attempts were cut off."""
         if part.process.attempt > self._attempt:
             self._attempt, self._comparison = part.process.attempt, Comparison()
@@ -172,16 +172,16 @@ class _Merger:
         ranks = sorted(self._comparison.ranks)
         missing = sorted(set(range(self._size)) - set(ranks))
         if missing:
-            self._merged.is_whole = False
+            self._merged.is_complete = False
             self._problems.append(
-                f"{named_ranks(missing)} of {self._size} left nothing: not checked, or ended too early"
+                f"{named_ranks(missing)} of {self._size} left no record: not checked, or ended too early"
             )
         mismatches = self._mismatches()
         findings = merge_equal([*self._findings, *mismatches])
         unused = [text for text, number in self._unused.items() if number == self._n_read]
-        reasons = [*self._problems, *(_of(text, who, len(ranks)) for text, who in self._reasons.items())]
-        notes = [*(_of(text, who, len(ranks)) for text, who in self._notes.items()), *unused]
-        summary = _summed(self._summaries, len(ranks))
+        reasons = [*self._problems, *(_with_ranks(text, who, len(ranks)) for text, who in self._reasons.items())]
+        notes = [*(_with_ranks(text, who, len(ranks)) for text, who in self._notes.items()), *unused]
+        summary = _sum(self._summaries, len(ranks))
         self._merged.report = Report(findings, tuple(reasons), tuple(notes), summary)
         return self._merged
 
@@ -190,26 +190,26 @@ class _Merger:
         try:
             return self._comparison.findings(self._load)
         except Exception as error:  # noqa: BLE001  the findings of the ranks are shown regardless
-            self._problems.append(f"the ranks' collectives are not compared: {type(error).__name__}: {error}")
-            self._merged.is_whole = False
+            self._problems.append(f"the ranks' collectives could not be compared: {type(error).__name__}: {error}")
+            self._merged.is_complete = False
             return []
 
 
-_CUT = "no end is there, so that findings may be lost: crashed, killed, or still running"
+_NO_END = "the record has no end, so findings may be missing: crashed, killed, or still running"
 
 
 def _pairs(rank: int, finding: Finding) -> tuple[tuple[int, Pair], ...]:
     return ((rank, finding.pair),) if finding.pair is not None else ()
 
 
-def _of(text: str, ranks: list[int], n_ranks: int) -> str:
+def _with_ranks(text: str, ranks: list[int], n_ranks: int) -> str:
     """Return a text with the ranks that report it, if these are not all ranks."""
     known = [rank for rank in ranks if rank >= 0]
-    is_all = len(set(known)) == n_ranks and text != _CUT
+    is_all = len(set(known)) == n_ranks and text != _NO_END
     return text if is_all or not known else f"{named_ranks(known)}: {text}"
 
 
-def _summed(summaries: list[Summary], n_ranks: int) -> Summary:
+def _sum(summaries: list[Summary], n_ranks: int) -> Summary:
     if not summaries:
         return Summary(ranks=n_ranks)
     backend = Counter(summary.backend for summary in summaries).most_common(1)[0][0]

@@ -135,7 +135,7 @@ class Part:
         try:
             return self.path.with_suffix(".ops").open("rb")
         except OSError as error:
-            raise RecordError(f"cannot read {error.filename}: {error.strerror}", _COPY) from error
+            raise RecordError(f"cannot read {error.filename}: {error.strerror}", _COPY_HINT) from error
 
     def complete(self) -> None:
         """Add the incomplete blocks: from the last line, or recomputed if the part was cut off."""
@@ -145,9 +145,9 @@ class Part:
                 self.blocks[groups[number]].append(_block(start, *digest))
             return
         for group in self.numbers:
-            self._work_out_tail(group)
+            self._recompute_tail(group)
 
-    def _work_out_tail(self, group: Group) -> None:
+    def _recompute_tail(self, group: Group) -> None:
         known = self.blocks[group]
         me = group.ranks.index(self.process.rank) if self.process.rank in group.ranks else -1
         digest, start, number = Digest(), -1, self.numbers[group]
@@ -174,12 +174,12 @@ class Part:
         kind, *data = record
         if kind == "finding":
             return serialization.to_finding(data[0])
-        takers: dict[str, Callable[..., None]] = {
+        handlers: dict[str, Callable[..., None]] = {
             "group": self._take_group, "signature": self._take_signature, "site": self._take_site,
             "block": self._take_block, "tails": self._take_tails, "rank": self._take_rank, "hung": self._take_hung,
             "end": self._take_end,
         }  # fmt: skip
-        takers[kind](*data)
+        handlers[kind](*data)
         return None
 
     def _take_group(self, number: int, name: str, ranks: list[int]) -> None:
@@ -210,14 +210,14 @@ class Part:
         self.hung = Hung(str(data["group"] or ""), str(data["what"] or ""), serialization.to_place(data["place"]))
 
     def _take_end(self, data: dict[str, Any]) -> None:
-        incomplete, notes, ran, unused = (_words(data[name]) for name in ("incomplete", "notes", "ran", "unused"))
+        incomplete, notes, ran, unused = (_strings(data[name]) for name in ("incomplete", "notes", "ran", "unused"))
         summary = serialization.to_summary(data["summary"])
         self.ending = Ending(int(data["status"]), incomplete, notes, ran, unused, summary)
 
 
-def _words(data: Any) -> tuple[str, ...]:
+def _strings(data: Any) -> tuple[str, ...]:
     if not isinstance(data, list):
-        raise TypeError(f"{type(data).__name__} in place of a list")
+        raise TypeError(f"{type(data).__name__} instead of a list")
     return tuple(str(word) for word in data)
 
 
@@ -238,7 +238,7 @@ def _process(rank: int, size: int, attempt: int) -> Process:
     return Process(int(rank), int(size), int(attempt))
 
 
-_COPY = "copy the whole folder of the job, and merge again"
+_COPY_HINT = "copy the job's entire folder, and merge again"
 
 
 def read(path: Path) -> tuple[Part, list[Finding]]:
@@ -250,11 +250,11 @@ def read(path: Path) -> tuple[Part, list[Finding]]:
     try:
         lines = path.read_bytes().splitlines(keepends=True)
     except OSError as error:
-        raise RecordError(f"cannot read {path}: {error.strerror}", _COPY) from error
+        raise RecordError(f"cannot read {path}: {error.strerror}", _COPY_HINT) from error
     if lines and not lines[-1].endswith(b"\n"):
         lines.pop()
     try:
-        part = _begun(path, json.loads(lines[0]) if lines else None)
+        part = _new_part(path, json.loads(lines[0]) if lines else None)
         found = [finding for line in lines[1:] if (finding := part.take(json.loads(line))) is not None]
         part.complete()
     except RecordError:
@@ -264,15 +264,17 @@ def read(path: Path) -> tuple[Part, list[Finding]]:
     return part, found
 
 
-def _begun(path: Path, header: Any) -> Part:
+def _new_part(path: Path, header: Any) -> Part:
     if header is None:
         raise RecordError(f"{path} is empty: the process ended before it could write", "")
     kind, data = header
     if kind != "part" or not isinstance(data, dict):
-        raise RecordError(f"{path} is not part of a job", "name a folder that `syncheck run` has written")
+        raise RecordError(f"{path} is not part of a job", "pass a folder written by `syncheck run`")
     if data["format"] != FORMAT:
-        hint = "use one version of syncheck in all ranks"
-        raise RecordError(f"{path} was written by syncheck {data['version']}, whose format this one cannot read", hint)
+        hint = "use the same version of syncheck on all ranks"
+        raise RecordError(
+            f"{path} was written by syncheck {data['version']}, whose format this version cannot read", hint
+        )
     return Part(path, _process(data["rank"], data["size"], data["attempt"]))
 
 

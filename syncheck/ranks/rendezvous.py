@@ -41,7 +41,7 @@ class Membership:
     """The membership of this process in its job.
 
     Attributes:
-        alone: why the ranks of this job are not merged; "" if they are, or if there is only one.
+        unmerged_reason: why the ranks of this job are not merged; "" if they are, or if there is only one.
         has_children: ranks that this process has started are checked.
         arguments: command-line arguments for ranks that this process starts.
         on_join: called when this process becomes a rank.
@@ -52,8 +52,8 @@ class Membership:
     """
 
     def __init__(self, wanted: Path | None) -> None:
-        self.alone = ""
-        self._unseen = ""
+        self.unmerged_reason = ""
+        self._invisible = ""
         self._wanted = wanted
         self._is_merger = False
         parent = os.environ.get(PARTS)
@@ -69,7 +69,7 @@ class Membership:
         try:
             writer.begin(folder, process)
         except OSError as error:
-            self.alone = f"cannot write into {folder}: {error.strerror}"
+            self.unmerged_reason = f"cannot write to {folder}: {error.strerror}"
 
     # -- as a parent
 
@@ -97,31 +97,31 @@ class Membership:
         self.on_join()
         recorder = writer.current()
         if recorder is not None:
-            recorder.became(Process(rank, size, _attempt()))
+            recorder.set_process(Process(rank, size, _attempt()))
             return
         try:
-            folder = self._agreed(store)
+            folder = self._agree_on_folder(store)
         except Exception as error:  # noqa: BLE001  any kind of store; the program continues to use it
-            self.alone = f"the ranks could not agree on a folder: {type(error).__name__}: {error}"
+            self.unmerged_reason = f"the ranks could not agree on a folder: {type(error).__name__}: {error}"
             return
         if folder is not None:
             self._begin(folder, Process(rank, size, _attempt()))
             watchdog.arm()
 
-    def _agreed(self, store: Any) -> Path | None:
+    def _agree_on_folder(self, store: Any) -> Path | None:
         mine = json.dumps([uuid.uuid4().hex, socket.gethostname()])
         value = bytes(store.compare_set(_KEY, "", mine)).decode()
         if value == mine:
-            made, problem = self._made()
+            made, problem = self._create_folder()
             store.set(_READY, json.dumps([str(made or ""), problem]))
-            self.alone = problem
+            self.unmerged_reason = problem
             return made
         _, host = json.loads(value)
         store.wait([_READY], _END_TIMEOUT)
-        path, self.alone = json.loads(bytes(store.get(_READY)).decode())
-        return None if self.alone else self._seen(Path(path), host)
+        path, self.unmerged_reason = json.loads(bytes(store.get(_READY)).decode())
+        return None if self.unmerged_reason else self._wait_until_visible(Path(path), host)
 
-    def _made(self) -> tuple[Path | None, str]:
+    def _create_folder(self) -> tuple[Path | None, str]:
         """Create the job's folder: in the user's folder, else in `.syncheck`, else in the temporary folder.
 
         Returns:
@@ -134,7 +134,7 @@ class Membership:
             try:
                 folder.mkdir(parents=True)
             except OSError as error:
-                problem = f"cannot write into {folder.parent}: {error.strerror}; name a folder with --ranks-dir"
+                problem = f"cannot write to {folder.parent}: {error.strerror}; specify a folder with --ranks-dir"
                 continue
             if folder.parent == here:
                 with contextlib.suppress(OSError):
@@ -142,28 +142,29 @@ class Membership:
             return folder.absolute(), ""
         return None, problem
 
-    def _seen(self, folder: Path, host: str) -> Path | None:
+    def _wait_until_visible(self, folder: Path, host: str) -> Path | None:
         """Return a folder that another machine may have created; if it is not visible, one for this machine's ranks."""
         deadline = time.monotonic() + _VISIBILITY_TIMEOUT
         while not folder.is_dir():
             if time.monotonic() > deadline:
-                return self._apart(folder, host)
+                return self._create_local_folder(folder, host)
             time.sleep(0.1)
         return folder
 
-    def _apart(self, folder: Path, host: str) -> Path | None:
+    def _create_local_folder(self, folder: Path, host: str) -> Path | None:
         """Create a folder for this machine's ranks, named after the job's, so that they all find it."""
         here = socket.gethostname()
-        unseen = f"{here} does not see {folder}, which {host} has made"
+        invisible = f"{folder}, created on {host}, is not visible on {here}"
         for own in (folder, Path(".syncheck").absolute() / folder.name, Path(tempfile.gettempdir(), folder.name)):
             with contextlib.suppress(OSError):
                 own.mkdir(parents=True, exist_ok=True)
-                self._unseen = (
-                    f"{unseen}: this report has the ranks of {here} alone. Copy the folders of all machines to one and "
-                    "merge them with `syncheck merge FOLDER FOLDER`, or name a shared folder with --ranks-dir"
+                self._invisible = (
+                    f"{invisible}: this report covers only the ranks of {here}. Copy the folders of all machines to "
+                    "one and merge them with `syncheck merge FOLDER FOLDER`, or specify a shared folder with "
+                    "--ranks-dir"
                 )
                 return own
-        self.alone = f"{unseen}, and cannot write one of its own: name a shared folder with --ranks-dir"
+        self.unmerged_reason = f"{invisible}, which cannot create its own: specify a shared folder with --ranks-dir"
         return None
 
     # -- the end
@@ -189,9 +190,9 @@ class Membership:
         if self._has_parent or not is_last or not merging.claim(folder):
             return None
         merged = merging.merge([folder])
-        if not merged.is_whole:
-            hint = f"the ranks' records are kept: syncheck merge {os.path.relpath(folder)}"
-            reasons = [self._unseen] if self._unseen else []
+        if not merged.is_complete:
+            hint = f"the ranks' records were kept: syncheck merge {os.path.relpath(folder)}"
+            reasons = [self._invisible] if self._invisible else []
             merged.report = replace(merged.report.noted(hint), incomplete=(*reasons, *merged.report.incomplete))
         elif self._wanted is None:
             merging.remove(folder)
@@ -207,13 +208,13 @@ class Membership:
         began = time.monotonic()
         while not merging.is_claimed(folder):
             waited = time.monotonic() - began
-            are_over = merging.are_over(folder)
-            if are_over and (merging.count_ranks(folder) >= process.size or waited > _VISIBILITY_TIMEOUT):
+            all_ended = merging.all_ended(folder)
+            if all_ended and (merging.count_ranks(folder) >= process.size or waited > _VISIBILITY_TIMEOUT):
                 return True
             if waited > _GRACE_TIMEOUT and (folder / watchdog.MARK).exists():
-                merging.end_all(folder)
+                merging.kill_all(folder)
                 return True
-            if not are_over and (not status or waited > _GRACE_TIMEOUT):
+            if not all_ended and (not status or waited > _GRACE_TIMEOUT):
                 return bool(status) and process.rank == 0
             time.sleep(0.1)
         return False

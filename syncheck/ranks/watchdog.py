@@ -30,10 +30,10 @@ from syncheck.system.descriptors import Descriptor, moved_up
 
 MARK = "hang"
 """Name of the file that a rank creates to report to the others that the job hangs."""
-_TURN = 0.5
-_POLITENESS_TIMEOUT = 1.0
+_POLL_INTERVAL = 0.5
+_MAIN_THREAD_TIMEOUT = 1.0
 """Seconds that the main thread has to handle a signal itself."""
-_DEADLY = {signal.SIGTERM, signal.SIGINT}
+_TERMINATING = {signal.SIGTERM, signal.SIGINT}
 
 
 class Watch:
@@ -71,7 +71,7 @@ class Watch:
             before = signal.set_wakeup_fd(writing, warn_on_full_buffer=False)
             if before != -1:  # another handler is installed
                 signal.set_wakeup_fd(before)
-        threading.Thread(target=self._look, name="syncheck-watch", daemon=True).start()
+        threading.Thread(target=self._monitor, name="syncheck-watch", daemon=True).start()
 
     @contextlib.contextmanager
     def waits(self, what: str, group: str) -> Iterator[None]:
@@ -85,16 +85,16 @@ class Watch:
 
     # -- the thread
 
-    def _look(self) -> None:
+    def _monitor(self) -> None:
         while True:
             self.arm()
             for number in self._received():
                 self._answer(number)
-            if self.timeout and self._is_told():
+            if self.timeout and self._is_marked():
                 self._give_up(1, "the job hangs")
             stuck = self._stuck()
             if stuck is not None and time.monotonic() - stuck[2] > self.timeout > 0:
-                self._tell()
+                self._mark_hang()
                 self._give_up(1, f"the job hangs: {stuck[0]} took more than {self.timeout:g} seconds")
 
     def _received(self) -> bytes:
@@ -103,17 +103,17 @@ class Watch:
         except OSError:  # the program has closed it
             self._signals = None
         if self._signals is None:
-            time.sleep(_TURN)
+            time.sleep(_POLL_INTERVAL)
             return b""
-        ready, _, _ = select.select([number], [], [], _TURN)
+        ready, _, _ = select.select([number], [], [], _POLL_INTERVAL)
         return os.read(number, 64) if ready else b""
 
     def _answer(self, number: int) -> None:
         """Handle a signal in place of the main thread if that is stuck."""
-        if number not in _DEADLY:
+        if number not in _TERMINATING:
             return
         before = self._position()
-        time.sleep(_POLITENESS_TIMEOUT)
+        time.sleep(_MAIN_THREAD_TIMEOUT)
         if self._position() == before and self._stuck() is not None:
             self._give_up(128 + number, "")
 
@@ -132,11 +132,11 @@ class Watch:
                 self.pending.pop(group, None)
         return None
 
-    def _is_told(self) -> bool:
+    def _is_marked(self) -> bool:
         recorder = writer.current()
         return recorder is not None and (recorder.folder / MARK).exists()
 
-    def _tell(self) -> None:
+    def _mark_hang(self) -> None:
         recorder = writer.current()
         if recorder is not None:
             with contextlib.suppress(OSError):

@@ -89,7 +89,7 @@ class Recorder:
         self._signatures: dict[Signature, int] = {}
         self._sites: dict[int, int] = {}
         self._failure: OSError | None = None
-        self._is_over = False
+        self._has_ended = False
         self._line("part", {
             "format": FORMAT, "version": __version__, "rank": process.rank, "size": process.size,
             "attempt": process.attempt, "host": _host(), "pid": self._pid, "began": time.time(),
@@ -142,7 +142,7 @@ class Recorder:
             sequence.blocks += 1
             sequence.digest = Digest()
 
-    def became(self, process: Process) -> None:
+    def set_process(self, process: Process) -> None:
         """Record that this process is now known to be a rank."""
         if self.is_own and self.process != process:
             self.process = process
@@ -167,7 +167,7 @@ class Recorder:
             OSError: something could not be written.
         """
         with self._lock:
-            if self._is_over or not self.is_own:
+            if self._has_ended or not self.is_own:
                 return
             for finding in report.findings:
                 self._line("finding", serialization.of_finding(finding))
@@ -180,7 +180,7 @@ class Recorder:
                 "status": status, "incomplete": report.incomplete, "notes": report.notes, "ran": ran, "unused": unused,
                 "summary": serialization.of_summary(report.summary),
             })  # fmt: skip
-            self._is_over = True
+            self._has_ended = True
             self._text.close()
             self._ops.close()
             with suppress(OSError):  # the end itself has been written
@@ -192,7 +192,7 @@ class Recorder:
         self._write(self._text, json.dumps(record, separators=(",", ":")).encode() + b"\n")
 
     def _write(self, file: Descriptor, data: bytes) -> None:
-        if self._is_over or self._failure is not None:
+        if self._has_ended or self._failure is not None:
             return
         try:
             file.write(data)
@@ -204,7 +204,7 @@ def _host() -> str:
     return socket.gethostname() or "localhost"
 
 
-def is_over(path: Path) -> bool:
+def has_ended(path: Path) -> bool:
     """Return whether the process of a part, given by its text file, has ended or is known to be gone."""
     pid = local_pid(path)
     return path.with_suffix(".over").exists() or (pid > 0 and not processes.is_alive(pid))

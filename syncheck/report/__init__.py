@@ -1,1 +1,1 @@
-"""Renderers: pure functions from a Report to text."""
+"""Renderers: pure functions that turn a Report into text."""

@@ -1,11 +1,11 @@
-"""One line for each finding, in the form that editors and `grep` understand."""
+"""Concise report: one line for each finding, in a format for editors and `grep`."""
 
 from syncheck.findings import Finding, Report
 from syncheck.report.style import hidden_line, one_line, visible
 
 
 def render(report: Report) -> str:
-    """Return one line for each finding, then one for each reason why this may not be all."""
+    """Return one line for each finding, then one for each reason why the check is incomplete."""
     lines = [_line(finding) for finding in report.findings]
     lines += [f"incomplete: {one_line(reason)}" for reason in report.incomplete]
     lines += [f"incomplete: {hidden_line(report.hidden)}"] if report.hidden else []
@@ -14,16 +14,16 @@ def render(report: Report) -> str:
 
 def _line(finding: Finding) -> str:
     frame = finding.place.frame
-    # Editors want both numbers, so what is unknown becomes 1.
+    # Editors need both numbers, so unknown ones become 1.
     at = f"{_unlike_a_command(visible(frame.path))}:{max(frame.line, 1)}:{max(frame.column, 1)}"
     text = ". ".join(filter(None, (finding.message, finding.proof_in_words)))
     return f"{at}: {finding.rule.code} [{finding.level}] {one_line(text)}"
 
 
 def _unlike_a_command(path: str) -> str:
-    """Return a path such that GitHub Actions takes no line that begins with it for a workflow command.
+    """Prefix a path if GitHub Actions would parse a line starting with it as a workflow command.
 
     Source:
-        actions/runner, `ActionCommand.TryParseV2`: "::", after blanks, begins one.
+        actions/runner, `ActionCommand.TryParseV2`: a command starts with "::", possibly after blanks.
     """
     return f"./{path}" if path.lstrip().startswith("::") else path

@@ -1,4 +1,4 @@
-"""What `lint --fix` has repaired, and what it could: the lines of a report for people."""
+"""Report lines on the fixes that `lint --fix` has applied or could apply."""
 
 from collections import Counter
 from collections.abc import Iterator
@@ -8,11 +8,11 @@ from syncheck.findings import Report, counted
 from syncheck.report.style import visible
 
 MARK = "[*]"
-"""Stands at a finding that can be fixed."""
+"""Marks a fixable finding."""
 
 
 def list_fixed(report: Report) -> Iterator[str]:
-    """Yield what was repaired: for each file, how often each rule."""
+    """Yield the applied fixes: for each file, the number per rule."""
     if report.fixed:
         yield f"Fixed {counted(len(report.fixed), 'finding')}:"
     for path in dict.fromkeys(finding.place.frame.path for finding in report.fixed):
@@ -25,7 +25,7 @@ def list_fixed(report: Report) -> Iterator[str]:
 
 
 def count_fixes(report: Report) -> Iterator[str]:
-    """Yield how many findings were repaired, and how many can be."""
+    """Yield the numbers of fixed and fixable findings."""
     remaining = len(report.findings) + report.hidden
     fixed, safe, more = numbers(report)
     if fixed:
@@ -38,7 +38,7 @@ def count_fixes(report: Report) -> Iterator[str]:
 
 
 def numbers(report: Report) -> tuple[int, int, int]:
-    """Return how many findings were repaired, how many `--fix` can repair, and how many more `--unsafe-fixes`."""
+    """Return the numbers of fixed findings, of those fixable with `--fix`, and of more with `--unsafe-fixes`."""
     safe = sum(map(report.is_fixable, report.findings))
     with_unsafe = sum(map(replace(report, is_unsafe_wanted=True).is_fixable, report.findings))
     return len(report.fixed), safe, with_unsafe - safe

@@ -13,7 +13,7 @@ _COMMANDS = {Severity.ERROR: "error", Severity.WARNING: "warning", Severity.ADVI
 
 
 def render(report: Report) -> str:
-    """Return one command for each finding, and a warning for each reason why this may not be all."""
+    """Return one command for each finding, and a warning for each reason why the check is incomplete."""
     lines = [_command(finding) for finding in report.findings]
     lines += [f"::warning title=syncheck is incomplete::{_data(reason)}" for reason in report.incomplete]
     return "".join(f"{line}\n" for line in lines)

@@ -1,4 +1,4 @@
-"""A GitLab code quality report.
+"""GitLab code quality report.
 
 Source:
     GitLab documentation, "Code Quality", section "Code Quality report format".
@@ -14,7 +14,7 @@ _SEVERITIES = {Severity.ERROR: "critical", Severity.WARNING: "major", Severity.A
 
 
 def render(report: Report) -> str:
-    """Return the report as JSON; each entry has a fingerprint of its own."""
+    """Return the report as JSON; each entry has a unique fingerprint."""
     seen: dict[str, int] = {}
     return json.dumps([_entry(finding, seen) for finding in report.findings], indent=2) + "\n"
 

@@ -1,4 +1,4 @@
-"""A timeline as one HTML file that needs nothing else: no network, no other file."""
+"""Timeline as a single self-contained HTML file: no network, no other files."""
 
 import json
 from functools import cache
@@ -20,7 +20,7 @@ def render(timeline: Timeline, title: str = "") -> str:
     """Return the page.
 
     Raises:
-        BackendError: jinja2 is not installed, or syncheck is, without its data files.
+        BackendError: jinja2 is not installed, or the data files of syncheck are missing.
     """
     try:
         from jinja2 import Environment, StrictUndefined  # noqa: PLC0415  only pages need it
@@ -49,18 +49,18 @@ def _part(name: str) -> str:
 
 
 def _embedded(data: Any) -> str:
-    """Return data as JSON that can stand inside of a script element, whatever it holds."""
+    """Return data as JSON that is safe inside a script element, whatever it contains."""
     text = json.dumps(data, separators=(",", ":"), ensure_ascii=True)
     return text.replace("<", "\\u003c").replace(">", "\\u003e").replace("&", "\\u0026")
 
 
 def _line(place: Place) -> str:
-    """Return path and line of a place."""
+    """Return the path and line of a place."""
     return f"{visible(place.frame.path)}:{place.frame.line}" if place.frame.line else "-"
 
 
 class _Numbers:
-    """Gives equal things one number: the page holds each once."""
+    """Assigns one number to equal objects, so that the page stores each only once."""
 
     def __init__(self) -> None:
         self.things: dict[Any, int] = {}
@@ -70,7 +70,7 @@ class _Numbers:
 
 
 def data_of(timeline: Timeline) -> dict[str, Any]:
-    """Return what the page draws: columns of boxes and arrows, and tables of what they refer to; microseconds."""
+    """Return the data of the page: columns of boxes and arrows, and the tables they refer to; times in microseconds."""
     names, sites = _Numbers(), _Numbers()
     boxes, arrows = timeline.boxes, timeline.arrows
     columns = {
@@ -98,7 +98,7 @@ def data_of(timeline: Timeline) -> dict[str, Any]:
 
 
 def _site(place: Place) -> dict[str, Any]:
-    """Return a place as the page shows it."""
+    """Return the page's data for a place."""
     if not place.frame.line:
         return {"at": "", "excerpt": [], "line": 0, "stack": []}
     return {

@@ -1,4 +1,4 @@
-"""A JUnit XML report: one test case for each finding, one test suite for each file.
+"""JUnit XML report: one test case for each finding, one test suite for each file.
 
 Source:
     testmoapp/junitxml, "Common JUnit XML format"; read by Jenkins and GitLab.
@@ -12,7 +12,7 @@ from syncheck.report.style import visible
 
 
 def render(report: Report) -> str:
-    """Return the report as XML; without findings, one test case that passed."""
+    """Return the report as XML; without findings, it has one passing test case."""
     root = Xml.Element("testsuites", name="syncheck", tests=str(max(len(report.findings), 1)),
                        failures=str(len(report.findings)), errors=str(len(report.incomplete)))  # fmt: skip
     for path, group in groupby(report.findings, key=lambda finding: finding.place.frame.path):

@@ -1,4 +1,4 @@
-"""Why work does not overlap, as tables for people."""
+"""The overlap report as text tables."""
 
 import io
 from collections.abc import Iterable
@@ -21,10 +21,10 @@ def render(report: OverlapReport, *, color: bool, most: int = 20, width: int = W
     """Return the report as text.
 
     Args:
-        report: what to show.
-        color: whether to use ANSI colours.
-        most: rows of the tables of edges and of the critical path.
-        width: terminal cells of a line.
+        report: the report.
+        color: whether to use ANSI colors.
+        most: maximum number of rows in the tables of edges and of the critical path.
+        width: width of a line in terminal cells.
     """
     file = io.StringIO()
     console = Console(
@@ -128,7 +128,7 @@ def _links(lines: Iterable[LinkLine]) -> Table:
 
 
 def _line(place: Place) -> str:
-    """Return path and line; the column is of little use in a table."""
+    """Return the path and line, without the column, which is of little use in a table."""
     return location(replace(place.frame, column=0))
 
 

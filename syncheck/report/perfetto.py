@@ -1,4 +1,4 @@
-"""A timeline as a trace for ui.perfetto.dev and chrome://tracing.
+"""Timeline as a trace for ui.perfetto.dev and chrome://tracing.
 
 Source:
     "Trace Event Format", https://docs.google.com/document/d/1CvAClvFfyA5R-PhYUmn5OOQtYMH4h6I0nSsKchNAySU.
@@ -72,7 +72,7 @@ def _box(box: Box, timeline: Timeline) -> Event:
 
 
 def _flow(number: int, arrow: Arrow, timeline: Timeline) -> Iterator[Event]:
-    """Yield both ends of an arrow: from the end of one box to the begin of another, inside of both."""
+    """Yield both ends of an arrow: from the end of one box to the start of another, inside both."""
     source, target = timeline.boxes[arrow.source], timeline.boxes[arrow.target]
     category = "missing edge" if arrow.is_missing else "critical edge" if arrow.is_critical else "edge"
     common: Event = {"name": arrow.text, "cat": category, "id": number}

@@ -1,4 +1,4 @@
-"""A report in the chosen format, and the exit status that it calls for."""
+"""Rendering of a report in the chosen format, and its exit status."""
 
 from collections.abc import Callable
 
@@ -8,11 +8,11 @@ from syncheck.report import concise, github, gitlab, junit, sarif, structured, t
 from syncheck.version import __version__
 
 WIDTH = 100
-"""Terminal cells of a line where the report does not go to a terminal."""
+"""Line width in cells if the report does not go to a terminal."""
 
 
 def render(report: Report, options: Options, *, color: bool, width: int = WIDTH, links: bool = False) -> str:
-    """Return a report in the chosen format; `width`, `color` and `links` are for people's."""
+    """Return a report in the chosen format; `width`, `color` and `links` apply to the text format."""
     renderers: dict[str, Callable[[], str]] = {
         "json": lambda: structured.render_json(report, version=__version__),
         "sarif": lambda: sarif.render(report, version=__version__),
@@ -35,7 +35,7 @@ def render(report: Report, options: Options, *, color: bool, width: int = WIDTH,
 
 
 def status_of(report: Report, options: Options) -> int:
-    """Return the exit status that a report calls for: 0 clean, 1 findings, 3 nothing could be checked."""
+    """Return the exit status of a report: 0 clean, 1 findings, 3 nothing could be checked."""
     if report.failing(options.fail_on):
         return 0 if options.exit_zero else 1
     return 3 if NOTHING_CHECKED & set(report.incomplete) else 0

@@ -1,4 +1,4 @@
-"""A SARIF report, version 2.1.0.
+"""SARIF report, version 2.1.0.
 
 Source:
     OASIS SARIF 2.1.0; GitHub documentation, "SARIF support for code scanning".
@@ -19,12 +19,12 @@ if TYPE_CHECKING:
 
 _SCHEMA = "https://json.schemastore.org/sarif-2.1.0.json"
 _SURE = 100.0
-"""The highest rank of the format: a finding of the linter that rests on no assumption."""
+"""The highest rank of the format, for linter findings without assumptions."""
 _LEVELS = {Severity.ERROR: "error", Severity.WARNING: "warning", Severity.ADVICE: "note"}
 
 
 def render(report: Report, *, version: str) -> str:
-    """Return the report as JSON; paths are relative to the working directory where they lie in it."""
+    """Return the report as JSON; paths inside the working directory are relative to it."""
     rules = list({finding.rule.code: finding.rule for finding in report.findings}.values())
     index = {rule.code: number for number, rule in enumerate(rules)}
     notifications = [{"level": "warning", "message": {"text": reason}} for reason in report.incomplete]
@@ -88,7 +88,7 @@ def _result(finding: Finding, index: dict[str, int]) -> dict[str, object]:
 
 
 def _changes(fix: Fix) -> list[dict[str, object]]:
-    """Return the changes of the files, of which the format wants every character; nothing if one cannot be made."""
+    """Return the exact file changes of a fix, as the format requires; empty if one of them cannot be made."""
     from syncheck.lint.fixes.replacements import replacements  # noqa: PLC0415  libcst, only where there is a fix
 
     if fix.applicability is Applicability.EXAMPLE:

@@ -1,7 +1,7 @@
-"""Source lines with the expressions that matter underlined.
+"""Source excerpts with the relevant expressions underlined.
 
-Marks are offsets into the text that is shown and become terminal cells only when they are drawn, so that
-tabs and wide characters cannot move them.
+Marks are offsets into the shown text and are converted to terminal cells only when drawn, so that tabs and wide
+characters cannot shift them.
 """
 
 from collections.abc import Iterator, Sequence
@@ -17,7 +17,7 @@ _TAB = 4
 
 @dataclass(frozen=True, slots=True)
 class Checkpoint:
-    """An underline: the offsets `[start, stop)` of the shown text of one line."""
+    """An underline at the offsets `[start, stop)` of one shown line."""
 
     start: int
     stop: int
@@ -28,11 +28,11 @@ class Checkpoint:
 
 @dataclass(frozen=True, slots=True)
 class Snippet:
-    """One excerpt and the places marked in it, the most important first.
+    """One excerpt and the places marked in it, most important first.
 
     Attributes:
-        primary: the finding's own place if it is here.
-        ink: the colour of the primary place's mark.
+        primary: the finding's primary place, if it is in this excerpt.
+        ink: the color of the primary place's mark.
     """
 
     places: tuple[Place, ...]
@@ -41,7 +41,7 @@ class Snippet:
 
     @property
     def lines(self) -> dict[int, str]:
-        """The source lines of all places, in order, without blank ones at either end."""
+        """The source lines of all places, in order, without blank lines at either end."""
         lines = {n: text for place in self.places for n, text in known_lines(place).items()}
         marked = {place.frame.line for place in self.places}
         worth = [n for n, text in lines.items() if text.strip() or n in marked]
@@ -86,7 +86,7 @@ def _linked(frame: Frame, pen: Painter) -> str:
 
 
 def known_lines(place: Place) -> dict[int, str]:
-    """Return the source lines of a place by number, in order; empty where the source is unreadable."""
+    """Return the source lines of a place by number, in order; empty if the source is unreadable."""
     lines = dict(place.excerpt)
     if place.frame.source:
         lines.setdefault(place.frame.line, place.frame.source)
@@ -94,7 +94,7 @@ def known_lines(place: Place) -> dict[int, str]:
 
 
 def snippets(primary: Place, related: Sequence[Place], ink: Style) -> list[Snippet]:
-    """Return the excerpts to show; places of one file whose source lines overlap or touch share one."""
+    """Return the excerpts to show; places in one file whose source lines overlap or touch share an excerpt."""
     groups: list[list[Place]] = [[primary]]
     for place in related:
         near = next((group for group in groups if _belongs(place, group)), None)
@@ -106,14 +106,14 @@ def snippets(primary: Place, related: Sequence[Place], ink: Style) -> list[Snipp
 
 
 def note(text: str, gutter: int, pen: Painter) -> Iterator[str]:
-    """Yield the lines of a remark below an excerpt."""
+    """Yield the lines of a note below an excerpt."""
     first, *rest = hang(f"{' ' * gutter} = ", text, pen.prose)
     yield first.replace("=", pen.paint("=", Style.GUTTER), 1)
     yield from rest
 
 
 def bar(number: str, gutter: int, pen: Painter) -> str:
-    """Return the left edge of a line of an excerpt, with its number or blanks."""
+    """Return the left edge of an excerpt line, with its number or blanks."""
     return pen.paint(f"{number:>{gutter}} |", Style.GUTTER)
 
 
@@ -138,7 +138,7 @@ def _shown(text: str, *, strip: bool = True) -> str:
 
 
 def _span(frame: Frame, text: str) -> tuple[int, int]:
-    """Return the offsets in `text` to underline: the expression, as far as it stands on its first line."""
+    """Return the offsets in `text` to underline: the part of the expression on its first line."""
     end = len(text.rstrip())
     if not frame.column:
         first = min(len(text) - len(text.lstrip()), end)
@@ -149,7 +149,7 @@ def _span(frame: Frame, text: str) -> tuple[int, int]:
 
 
 def _shift(shown: str, marks: Sequence[Checkpoint], room: int) -> int:
-    """Return how many characters of a line that is too long to skip, so that its first mark can be seen."""
+    """Return the number of characters to skip in an overlong line, so that its first mark is visible."""
     first = min((mark.start for mark in marks), default=0)
     too_far = cell_len(shown) > room and cell_len(shown[:first]) > room * 2 // 3
     return first - room // 3 if too_far else 0
@@ -165,7 +165,7 @@ def _underline(mark: Checkpoint, shown: str, shift: int, edge: str, room: int, p
 
 
 def _label(label: str, pad: int, strokes: str, room: int) -> list[tuple[int, str]]:
-    """Return indent and text of each line; a label stands beside its strokes, or below if it is too long."""
+    """Return the indent and text of each line; a label is beside its strokes, or below if it is too long."""
     if not label or pad + len(strokes) + 1 + cell_len(label) <= room:
         return [(pad, f"{strokes} {label}".rstrip())]
     indent = max(min(pad, room - 40), 0)

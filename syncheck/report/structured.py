@@ -1,4 +1,4 @@
-"""The report for programs: JSON, schema version 1."""
+"""JSON report, schema version 1."""
 
 import json
 from dataclasses import asdict
@@ -13,10 +13,10 @@ SCHEMA_VERSION = 1
 def render_json(report: Report, *, version: str) -> str:
     """Return the report as JSON.
 
-    It is pure ASCII, so that text which no encoding takes (a path with undecodable bytes) survives.
+    The output is pure ASCII, so that text that cannot be encoded (a path with undecodable bytes) survives.
 
     Args:
-        report: what to write, in its order.
+        report: the report; its order is kept.
         version: the version of syncheck.
     """
     document = {
@@ -72,6 +72,6 @@ def _position(place: Place) -> dict[str, object]:
 
 
 def _stack(place: Place) -> dict[str, object]:
-    """Return the stack, innermost frame first, as an entry to add; nothing where it is unknown."""
+    """Return an entry with the stack, innermost frame first; no entry if it is unknown."""
     frames = [{"path": frame.path, "line": frame.line, "function": frame.function} for frame in place.stack]
     return {"stack": frames} if frames else {}

@@ -1,4 +1,4 @@
-"""What every line of a report for people is made of: safe text, its width on a terminal, and colour."""
+"""Building blocks of text reports: safe text, its width on a terminal, and color."""
 
 import os
 import re
@@ -14,23 +14,23 @@ from syncheck.rules.model import Severity
 
 _C0 = {code: 0x2400 + code for code in range(32) if chr(code) != "\t"} | {0x7F: 0x2421}
 _UNSAFE = (
-    range(0x80, 0xA0),  # C1: some terminals obey them
-    range(0xD800, 0xE000),  # lone surrogates: no encoding takes them
-    range(0x2028, 0x202F),  # line separators; bidirectional controls, which make code read differently
+    range(0x80, 0xA0),  # C1: interpreted by some terminals
+    range(0xD800, 0xE000),  # lone surrogates: cannot be encoded
+    range(0x2028, 0x202F),  # line separators; bidirectional controls, which change how code reads
     range(0x2066, 0x206A),
 )
 _VISIBLE = _C0 | {code: 0xFFFD for codes in _UNSAFE for code in codes}
-# A word is never broken, and neither is `code in backticks`.
+# Neither a word nor `code in backticks` is ever broken.
 _WORD = re.compile(r"(?:`[^`]*`|\S)+")
 
 
 _WIDEST = 120
 _LEAST_ROOM = 30
-"""Cells of a line beside what it hangs from."""
+"""Minimum width of hanging text, in cells, beside its lead."""
 
 
 class Style(StrEnum):
-    """Meanings that have a colour, as the parameters of ANSI's "select graphic rendition"."""
+    """Text styles, as the parameters of ANSI's "select graphic rendition"."""
 
     ERROR = "1;31"
     WARNING = "1;33"
@@ -48,12 +48,12 @@ INK_OF = {Severity.ERROR: Style.ERROR, Severity.WARNING: Style.WARNING, Severity
 
 @dataclass(frozen=True, slots=True)
 class Painter:
-    """How to write.
+    """Output capabilities.
 
     Attributes:
-        color: with colour.
-        width: terminal cells that a line may have.
-        links: with links, as terminals understand them.
+        color: whether to use color.
+        width: maximum width of a line in terminal cells.
+        links: whether to write terminal hyperlinks.
     """
 
     color: bool
@@ -62,15 +62,15 @@ class Painter:
 
     @property
     def prose(self) -> int:
-        """Terminal cells that a line of prose may have: longer ones are hard to read."""
+        """Maximum width of a line of prose in terminal cells, limited for readability."""
         return min(self.width, _WIDEST)
 
     def paint(self, text: str, ink: Style) -> str:
-        """Return `text` in the colour of `ink`, or unchanged where there is no colour."""
+        """Return `text` in the color of `ink`, or unchanged without color."""
         return f"\x1b[{ink}m{text}\x1b[0m" if self.color and ink and text else text
 
     def link(self, text: str, address: str) -> str:
-        """Return `text` as a link to an address, or unchanged where there are none.
+        """Return `text` as a link to an address, or unchanged without links.
 
         Source:
             https://gist.github.com/egmontkob/eb114294efbcd5adb1944c9f3cb5feda (OSC 8).
@@ -79,7 +79,7 @@ class Painter:
 
 
 def visible(text: str) -> str:
-    """Replace what a terminal would obey or cannot show, character by character; tabs stay."""
+    """Replace characters that a terminal would interpret or cannot show, one by one; tabs stay."""
     return text.translate(_VISIBLE)
 
 
@@ -89,7 +89,7 @@ def one_line(text: str) -> str:
 
 
 def wrap(text: str, width: int) -> list[str]:
-    """Break prose at blanks into lines of at most `width` cells; a longer word gets a line of its own."""
+    """Break prose at blanks into lines of at most `width` cells; a longer word gets its own line."""
     indent = text[: len(text) - len(text.lstrip())]
     lines = [indent]
     for word in _WORD.findall(text):
@@ -102,7 +102,7 @@ def wrap(text: str, width: int) -> list[str]:
 
 
 def hang(lead: str, text: str, width: int) -> list[str]:
-    """Return `text` wrapped to `width` cells, with `lead` before its first line and blanks before others."""
+    """Return `text` wrapped to `width` cells, with `lead` before the first line and blanks before the others."""
     pad = cell_len(lead)
     if width - pad < _LEAST_ROOM:
         return _hang_narrow(lead, text, width)
@@ -112,7 +112,7 @@ def hang(lead: str, text: str, width: int) -> list[str]:
 
 
 def _hang_narrow(lead: str, text: str, width: int) -> list[str]:
-    """Return `text` behind `lead`, with two blanks more than that has before the other lines."""
+    """Return `text` after `lead`, with the other lines indented two cells more than `lead`."""
     own = lead[: len(lead) - len(lead.lstrip())]
     room = width - len(own) - 2
     lines = [
@@ -124,7 +124,7 @@ def _hang_narrow(lead: str, text: str, width: int) -> list[str]:
 
 
 def cut(text: str, room: int) -> str:
-    """Return `text` in at most `room` cells, with "…" for what was left out."""
+    """Return `text` truncated to `room` cells, with "…" if anything was cut."""
     if cell_len(text) <= room:
         return text
     text = text[:room]
@@ -134,23 +134,23 @@ def cut(text: str, room: int) -> str:
 
 
 def hidden_line(number: int) -> str:
-    """Return how many findings are not shown, and what to do about it."""
+    """Return a line with the number of hidden findings and how to show them."""
     return f"{counted(number, 'more finding')} {'is' if number == 1 else 'are'} hidden: raise --max-findings"
 
 
 def location(frame: Frame) -> str:
-    """Return path, line and column, as far as they are known, in the form that editors make a link of."""
+    """Return the path and, if known, line and column, in the form that editors turn into links."""
     numbers = (frame.line, frame.column if frame.line else 0)
     return ":".join((visible(frame.path), *(str(number) for number in numbers if number)))
 
 
 def address_of(frame: Frame) -> str:
-    """Return the address of a source line for a terminal's link; "" where there is no such file."""
+    """Return the URL of a source line for a terminal link; "" if the file does not exist."""
     path = real(frame.path)
     return f"{Path(path).as_uri()}#{frame.line}" if os.path.isfile(path) else ""
 
 
 def where(frame: Frame) -> str:
-    """Return the location and the function, unless it is the module's own code."""
+    """Return the location, with the function unless it is module-level code."""
     function = one_line(frame.function)
     return location(frame) + (f" in {function}" if function not in ("", "<module>") else "")

@@ -1,4 +1,4 @@
-"""The report for people: each finding with its source lines, then what was checked and what was not."""
+"""Text report: each finding with its source lines, then a summary of what was checked and what was not."""
 
 from collections import Counter
 from collections.abc import Iterator
@@ -47,17 +47,17 @@ def render(
     show_fixes: bool = False,
     links: bool = False,
 ) -> str:
-    """Return the whole report, each line ended.
+    """Return the whole report, with a newline after every line.
 
     Args:
-        report: what to show, in its order.
-        color: whether to use ANSI colours; without them the report is plain text.
+        report: the report; its order is kept.
+        color: whether to use ANSI colors; without them the report is plain text.
         stacks: whether to show the call stack of every place.
-        width: terminal cells of a line; prose is wrapped, longer source lines are cut around their marks.
-        full: whether to show in full, too, what lies in installed packages alone.
-        is_quiet: leave out the summary, except for the reasons why the check is incomplete.
-        show_fixes: whether to list what was repaired.
-        links: whether to link rules to their pages, and paths to their files, as terminals understand it.
+        width: line width in terminal cells; prose is wrapped, longer source lines are cut around their marks.
+        full: whether to show findings that concern only installed packages in full, too.
+        is_quiet: whether to omit the summary, except for the reasons why the check is incomplete.
+        show_fixes: whether to list the applied fixes.
+        links: whether to link rules to their pages and paths to their files, with terminal hyperlinks.
     """
     pen = Painter(color, max(width, _NARROWEST), links)
     lines: list[str] = []
@@ -85,7 +85,7 @@ def _finding(finding: Finding, pen: Painter, *, stacks: bool, is_fixable: bool) 
 
 
 def _in_packages(findings: list[Finding], pen: Painter) -> Iterator[str]:
-    """Yield one paragraph for each rule and line of an installed package, and what to do about it."""
+    """Yield one paragraph for each rule and line of an installed package, and a hint."""
     counts = Counter((f.rule, f.level, location(f.place.author or f.place.frame)) for f in findings)
     first = {(f.rule, location(f.place.author or f.place.frame)): f for f in reversed(findings)}
     for (rule, level, there), number in counts.items():
@@ -125,7 +125,7 @@ def _extent(finding: Finding) -> str:
 
 
 def _stack(place: Place, gutter: int, pen: Painter) -> Iterator[str]:
-    """Yield the frames around the place's own, innermost first."""
+    """Yield the other frames of a place's stack, innermost first."""
     own = place.stack.index(place.frame) if place.frame in place.stack else -1
     if len(place.stack) > (own >= 0):
         yield from note(f"stack of {location(place.frame)}:", gutter, pen)
@@ -151,7 +151,7 @@ def _advise(finding: Finding, gutter: int, pen: Painter) -> Iterator[str]:
 
 
 def _proof(proof: Proof, gutter: int, pen: Painter) -> Iterator[str]:
-    """Yield what came of the attempt to make a race happen: the verdict, what changed, how to see it."""
+    """Yield the result of the attempt to reproduce a race: the verdict, the changes, and the command."""
     lead = f"{' ' * gutter} = proof: "
     yield from hang(lead, proof.verdict + (f": {proof.reason}" if proof.reason else ""), pen.prose)
     for one in proof.differences[:MAX_SHOWN]:
@@ -181,13 +181,13 @@ def _summary(report: Report, pen: Painter) -> Iterator[str]:
 
 
 def _doubts(report: Report, pen: Painter, said: str = "") -> Iterator[str]:
-    """Yield why the check is incomplete, without what is said already."""
+    """Yield the reasons why the check is incomplete, except the one already shown."""
     for reason in (reason for reason in report.incomplete if reason != said):
         yield from (pen.paint(line, Style.WARNING) for line in hang("incomplete: ", reason, pen.prose))
 
 
 def verdict(report: Report) -> str:
-    """Return what came of a check, in a few words."""
+    """Return the result of a check in a few words."""
     if report.findings:
         return f"{_levels(report)} in {_files(report)}"
     if report.hidden:
@@ -200,7 +200,7 @@ def verdict(report: Report) -> str:
 
 
 def _nothing(report: Report) -> str:
-    """Return why nothing was checked, where there is but one reason."""
+    """Return why nothing was checked, if there is a single reason."""
     if set(report.incomplete) - NOTHING_CHECKED or not (report.incomplete or report.summary.backend):
         return "nothing was checked"
     return next((reason for reason in (NO_FILES, NO_STEPS) if reason in report.incomplete), NOTHING_SEEN)

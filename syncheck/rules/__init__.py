@@ -1,1 +1,1 @@
-"""The rule catalogue: what can be wrong, pure data."""
+"""The rules, as pure data."""

@@ -1,4 +1,4 @@
-"""Every rule of syncheck, in the order of the codes. What explains or lists rules is derived from this."""
+"""All rules of syncheck, sorted by code; commands that list or explain rules use this module."""
 
 import difflib
 import pkgutil
@@ -23,7 +23,7 @@ def _discovered() -> tuple[Rule, ...]:
 
 
 CATALOGUE: tuple[Rule, ...] = _discovered()
-"""The rules of syncheck itself: `RULE` of each module of this package."""
+"""The built-in rules: `RULE` of each module of this package."""
 _of_projects: dict[str, Rule] = {}
 
 
@@ -31,34 +31,36 @@ def register(rule: Rule) -> None:
     """Add a project's own rule.
 
     Raises:
-        ConfigError: its code or name is malformed or belongs to another rule.
+        ConfigError: its code or name is malformed, or is that of another rule.
     """
     if not _CODE.fullmatch(rule.code):
-        hint = 'write capital letters and a number, such as "ACME1"; codes with SYN are syncheck\'s own'
-        raise ConfigError(f"{rule.code!r} cannot be the code of a project's rule", hint)
+        hint = 'use capital letters and a number, such as "ACME1"; codes that start with SYN are reserved'
+        raise ConfigError(f"{rule.code!r} is not a valid code for a project's rule", hint)
     if not _NAME.fullmatch(rule.name):
-        raise ConfigError(f"{rule.name!r} cannot be the name of a rule", "write it as in copy-off-copy-stream")
+        raise ConfigError(
+            f"{rule.name!r} is not a valid rule name", "use lower case and hyphens, as in copy-off-copy-stream"
+        )
     for other in all_rules():
         if other != rule and rule.code != other.code and rule.name == other.name:
-            raise ConfigError(f"{rule.code} has the name of {other.code}: {rule.name}", "give it another name")
+            raise ConfigError(f"{rule.code} and {other.code} are both named {rule.name}", "rename one of them")
     if _of_projects.setdefault(rule.code, rule) != rule:
-        raise ConfigError(f"two rules have the code {rule.code}", "give one of them another code")
+        raise ConfigError(f"two rules have the code {rule.code}", "change the code of one of them")
 
 
 def is_project_code(text: str) -> bool:
-    """Return whether a text can be the code of a project's rule, which need not be loaded: a run needs none."""
+    """Return whether a text is a valid code for a project's rule, whether or not that rule is loaded."""
     return _CODE.fullmatch(text) is not None
 
 
 def url_of(rule: Rule) -> str:
-    """Return the address of a rule's page; "" for a project's rule."""
+    """Return the URL of a rule's page; "" for a project's rule."""
     return f"{_PAGES}{rule.code}/" if rule in CATALOGUE else ""
 
 
 def codes_of(names: Iterable[str]) -> frozenset[str]:
-    """Return the codes of the rules that some settings mean: see `matching`.
+    """Return the codes of the rules that the given settings select: see `matching`.
 
-    Where no project's rule is loaded, codes of such rules stand for no rule.
+    While no project's rules are loaded, codes of such rules are ignored.
 
     Raises:
         ConfigError: no rule matches a name.
@@ -68,12 +70,12 @@ def codes_of(names: Iterable[str]) -> frozenset[str]:
 
 
 def all_rules() -> tuple[Rule, ...]:
-    """Return all rules, those of projects last."""
+    """Return all rules, with the project's rules last."""
     return (*CATALOGUE, *_of_projects.values())
 
 
 def find(text: str) -> Rule:
-    """Return the rule with this code or name, in upper or lower case.
+    """Return the rule with this code or name, ignoring case.
 
     Raises:
         ConfigError: no rule has it; the hint names the nearest one.
@@ -86,10 +88,10 @@ def find(text: str) -> Rule:
 
 
 def matching(prefix: str) -> tuple[Rule, ...]:
-    """Return the rules that a setting means: by the start of their codes, by one name, or by "ALL".
+    """Return the rules that a setting selects: by code prefix, by name, or "ALL".
 
     Returns:
-        At least one rule, in the order of the codes.
+        At least one rule, sorted by code.
 
     Raises:
         ConfigError: no rule matches; the hint names the nearest one.
@@ -98,7 +100,7 @@ def matching(prefix: str) -> tuple[Rule, ...]:
     if wanted == "all":
         return all_rules()
     rules = tuple(r for r in all_rules() if r.code.casefold().startswith(wanted) or r.name == wanted)
-    # An empty text starts every code, and must not select everything.
+    # Every code starts with the empty text, which must not select everything.
     if not wanted or not rules:
         raise ConfigError(f"no rule matches {prefix!r}", _nearest(wanted))
     return rules

@@ -1,13 +1,13 @@
-"""The ranks of one group issue different collectives, or in another order, shape or dtype.
+"""The ranks of one group issue different collectives, or the same ones in a different order, shape or dtype.
 
 ## Why it matters
-Collectives of a group are matched by their order alone. Ranks that disagree wait for each other for ever, or
-combine bytes that do not belong together and go on with wrong numbers.
+The collectives of a group are matched by order alone. Ranks that disagree wait for each other forever, or
+combine unrelated data and continue with wrong numbers.
 
 ## Fix
-Issue the same sequence on every rank: go through names in sorted order, never in the order of a set or of a
+Issue the same sequence on every rank. Iterate over names in sorted order, never in the order of a set or of a
 dictionary that each rank fills for itself, and agree on shapes first. `TORCH_DISTRIBUTED_DEBUG=DETAIL` makes
-PyTorch check the functions and shapes of each collective.
+PyTorch check the function and the shapes of each collective.
 
 ## Source
 NCCL User Guide, section "Collective Operations"; PyTorch, `torch.distributed`, section

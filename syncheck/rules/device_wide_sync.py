@@ -1,14 +1,14 @@
-"""torch.cuda.synchronize() waits for a whole device where one stream or event would do.
+"""torch.cuda.synchronize() waits for a whole device where waiting for one stream or event is enough.
 
 ## Why it matters
-The host waits for every stream of the device, also for copies and communication that it does not need, and
-cannot launch ahead meanwhile. Often the call is left over from debugging, or stands where a `wait_stream` is
-missing, and later it is unclear what it protects.
+The host waits for every stream of the device, including copies and communication whose results it does not
+need, and cannot launch ahead in the meantime. The call is often left over from debugging, or stands in for a
+missing `wait_stream`, and later nobody can tell what it protects.
 
 ## Fix
-If one stream needs the work of another: `consumer.wait_stream(producer)`, which never blocks the host. If the
-host needs a result: `event.synchronize()` on an event recorded after the work. If nothing needs it, remove it.
-What it gains depends on the program: measure.
+If one stream needs the work of another, call `consumer.wait_stream(producer)`, which never blocks the host.
+If the host needs a result, call `event.synchronize()` on an event recorded after the work. If nothing needs
+it, remove it. The gain depends on the program: measure it.
 
 ## Source
 `torch.cuda.synchronize`; CUDA C++ Programming Guide, section "Explicit Synchronization".
@@ -22,7 +22,7 @@ RULE = Rule(
     code="SYN806",
     name="device-wide-sync",
     severity=Severity.ADVICE,
-    message="torch.cuda.synchronize() waits for the whole device where {alternative} would do",
+    message="torch.cuda.synchronize() waits for the whole device where {alternative} is enough",
     doc=__doc__,
     words=(("elapsed_time", "synchronize()"),),
 )

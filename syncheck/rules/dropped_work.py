@@ -1,15 +1,15 @@
-"""The handle of an asynchronous collective is thrown away or never waited for.
+"""The handle of an asynchronous collective is discarded or never waited for.
 
 ## Why it matters
-The handle is what the program waits with. Without a wait nothing orders the use of the result, or the next
-write to the buffers, after the collective. A loop that keeps its handles in one variable waits for the last
-one only. On a single communicator this may go unnoticed, because its collectives run one after the other;
-with several groups it does not.
+The handle is the only way to wait for the collective. Without a wait, nothing orders the use of the result,
+or the next write to the buffers, after the collective. A loop that keeps its handles in one variable waits
+only for the last one. On a single communicator this may go unnoticed, because its collectives run one after
+the other; with several groups they run concurrently.
 
 ## Fix
-Keep every handle and wait for all: `for work in works: work.wait()`. Or leave `async_op=True` out.
-Synchronizing the device before the first use of the result is a wait too. Under a coalescing manager, the
-manager is waited for.
+Keep every handle and wait for all of them: `for work in works: work.wait()`. Or omit `async_op=True`.
+Synchronizing the device before the first use of the result also works. Under a coalescing manager, wait for
+the manager.
 
 ## Source
 PyTorch, `torch.distributed`, section "Synchronous and asynchronous collective operations".

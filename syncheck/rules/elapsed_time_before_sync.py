@@ -1,14 +1,14 @@
 """elapsed_time() is called before both events are known to be complete.
 
 ## Why it matters
-`record()` only puts the event into the stream; it has a time once the GPU has got there. Until then the call
-raises an error ("Both events must be completed", in older versions "device not ready"). With little work it
-may succeed by luck. `Event.wait()` does not help, because it never blocks the host. An event that was never
-recorded has no time at all.
+`record()` only enqueues the event on the stream. The event has a time once the GPU reaches it; until then,
+the call raises an error ("Both events must be completed", in older versions "device not ready"). With little
+work it may succeed by luck. `Event.wait()` does not help, because it never blocks the host. An event that was
+never recorded has no time at all.
 
 ## Fix
-`end.synchronize()` before `start.elapsed_time(end)`. If the two events were recorded on different streams,
-synchronize with both. In a loop, keep the pairs of events and read all times after one synchronization.
+Call `end.synchronize()` before `start.elapsed_time(end)`. If the two events were recorded on different
+streams, synchronize both. In a loop, keep the pairs of events and read all times after one synchronization.
 
 ## Source
 torch 2.13, c10/cuda/CUDAEvent.h, `elapsed_time`; CUDA Runtime API, `cudaEventElapsedTime`

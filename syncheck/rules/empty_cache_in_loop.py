@@ -1,13 +1,13 @@
 """torch.cuda.empty_cache() is called on every iteration of a loop.
 
 ## Why it matters
-The call waits for the streams for which `record_stream()` still holds freed memory back, and returns all free
-memory to the driver; the next iteration has to ask the driver for it again. Both are slow and can stall the GPU.
-The program gets no more memory by it: the allocator uses its free memory again by itself.
+The call waits for the streams for which `record_stream()` still holds back freed memory, and returns all free
+memory to the driver. The next iteration has to request it from the driver again. Both are slow and can stall
+the GPU. It does not make more memory available to the program: the allocator reuses its free memory anyway.
 
 ## Fix
-Remove it, and drop the references to tensors that are no longer needed. Against fragmentation try
-`PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True`. Call it where another process needs the memory.
+Remove it, and drop the references to tensors that are no longer needed. To reduce fragmentation, try
+`PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True`. Call it only where another process needs the memory.
 
 ## Source
 PyTorch notes, "CUDA semantics", section "Memory management"; c10/cuda/CUDACachingAllocator.cpp,
@@ -21,8 +21,8 @@ RULE = Rule(
     code="SYN807",
     name="empty-cache-in-loop",
     severity=Severity.ADVICE,
-    message="torch.cuda.empty_cache() on every iteration of a loop: what it gives back is asked of the driver again in "
-    "the next one, which waits for the device",
+    message="torch.cuda.empty_cache() on every iteration of a loop: the next iteration has to request the memory from "
+    "the driver again, which waits for the device",
     doc=__doc__,
     words=(("empty_cache", ".backward("),),
 )

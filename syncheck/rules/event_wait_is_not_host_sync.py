@@ -1,13 +1,14 @@
-"""Event.wait() makes a stream wait and never blocks the host, although the next host step needs it to.
+"""Event.wait() makes a stream wait and does not block the host, but the host's next step relies on the work.
 
 ## Why it matters
-`event.wait()` returns at once, and so does `stream.wait_event(event)`. A host that then reads the result of
-an asynchronous copy, calls `elapsed_time()` or reads a clock does so while the GPU is still working.
-`torch.cuda.Event(blocking=True)` does not change that: it only decides how the host waits in `synchronize()`.
+`event.wait()` and `stream.wait_event(event)` return immediately. A host that then reads the result of an
+asynchronous copy, calls `elapsed_time()` or reads a clock does so while the GPU is still working.
+`torch.cuda.Event(blocking=True)` does not change that: it only determines how the host waits in
+`synchronize()`.
 
 ## Fix
-Call `event.synchronize()`, which blocks the host until the recorded work is complete. Keep `event.wait()` for
-ordering one stream after another.
+Call `event.synchronize()`, which blocks the host until the recorded work is complete. Use `event.wait()` only
+to order one stream after another.
 
 ## Source
 CUDA Runtime API, `cudaStreamWaitEvent` and `cudaEventSynchronize`; `torch.cuda.Event.wait`.

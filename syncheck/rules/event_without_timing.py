@@ -1,11 +1,11 @@
-"""elapsed_time() is called on an event that was made without enable_timing=True.
+"""elapsed_time() is called on an event that was created without enable_timing=True.
 
 ## Why it matters
-An event of PyTorch carries no time unless it is asked to. The call raises "Both events must be created with
-argument 'enable_timing=True'", and it does so at the end, when the work to be timed is done.
+A PyTorch event stores no time by default. The call raises "Both events must be created with argument
+'enable_timing=True'", and only at the end, when the work to be timed is already done.
 
 ## Fix
-Make both events with `torch.cuda.Event(enable_timing=True)`. Events that only order streams do without it.
+Create both events with `torch.cuda.Event(enable_timing=True)`. Events that only order streams do not need it.
 
 ## Source
 torch 2.13, c10/cuda/CUDAEvent.h, `elapsed_time`; `torch.cuda.Event`.
@@ -18,6 +18,6 @@ RULE = Rule(
     code="SYN403",
     name="event-without-timing",
     severity=Severity.ERROR,
-    message="elapsed_time() on {event}, which was made without enable_timing=True",
+    message="elapsed_time() on {event}, which was created without enable_timing=True",
     doc=__doc__,
 )

@@ -1,9 +1,9 @@
-"""A graph's static input is written, or its output read, unordered with a replay that uses it.
+"""A graph's static input is written, or its output read, without being ordered with a replay that uses it.
 
 ## Why it matters
 Every replay reads and writes the same addresses. A new input written from another stream while a replay runs
-mixes two batches; an output read unordered is an old one, a half-written one or already the next. A lock
-between host threads does not help, because copies and replays are asynchronous.
+mixes two batches. An output that is read without a wait may be the previous one, half-written, or already the
+next one. A lock between host threads does not help, because copies and replays are asynchronous.
 
 ## Fix
 Fill the input and copy the output on the stream that calls `replay()`. Or wait in both directions:

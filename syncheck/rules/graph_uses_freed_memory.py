@@ -1,14 +1,14 @@
 """A replay uses memory outside the graph's pool that was freed after the capture.
 
 ## Why it matters
-A graph keeps addresses, not references. Memory that was allocated before the capture and freed after it goes
-back to the allocator and to other tensors, and each replay then reads or overwrites those. No wait can cure
-it.
+A graph keeps addresses, not references. Memory that was allocated before the capture and freed after it
+returns to the allocator and is reused for other tensors, which each replay then reads or overwrites. No wait
+can fix that.
 
 ## Fix
-Keep a reference to every tensor from outside that the capture uses, for as long as the graph is replayed. Let
-workspaces grow to their full size before the capture. `torch.cuda.graph(g, check_input_liveness=True)`, where
-this version of PyTorch has it, makes the replay raise an error instead.
+Keep a reference to every outside tensor that the capture uses, for as long as the graph is replayed. Let
+workspaces grow to their full size before the capture. In PyTorch versions that have it, `torch.cuda.graph(g,
+check_input_liveness=True)` makes the replay raise an error instead.
 
 ## Source
 PyTorch notes, "CUDA semantics", section "CUDA Graphs", "Graph memory management"; torch 2.13,

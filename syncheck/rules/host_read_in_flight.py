@@ -1,19 +1,19 @@
 """The host reads memory that an asynchronous copy may still be writing.
 
 ## Why it matters
-A copy from the GPU into pinned memory with `non_blocking=True` returns before the bytes have arrived, so the
-host may read old bytes or zeros. `x.to("cpu", non_blocking=True)` allocates pinned memory by itself and is
+A copy from the GPU into pinned memory with `non_blocking=True` returns before the data has arrived, so the
+host may read stale bytes or zeros. `x.to("cpu", non_blocking=True)` allocates pinned memory implicitly and is
 asynchronous too. `Event.wait()` and `Stream.wait_stream()` do not help: they order streams and never block
 the host.
 
-`.numpy()`, `np.asarray()` and DLPack are an escape: they hand the memory out and read nothing yet. While the
-copy is in flight they are reported at level warning; the first access to an element that is seen makes it an
-error.
+`.numpy()`, `np.asarray()` and DLPack are escapes: they expose the memory without reading it. While the copy
+is in flight, they are reported as warnings; the first element access that syncheck observes makes the finding
+an error.
 
 ## Fix
-Leave `non_blocking=True` out. Or record an event after the copy,
-`event = torch.cuda.current_stream().record_event()`, and let the host wait before it reads:
-`event.synchronize()`. A later blocking copy on the same stream is enough too.
+Omit `non_blocking=True`. Or record an event after the copy, `event =
+torch.cuda.current_stream().record_event()`, and make the host wait before it reads: `event.synchronize()`. A
+later blocking copy on the same stream is also enough.
 
 ## Source
 PyTorch tutorial "A guide on good usage of non_blocking and pin_memory() in PyTorch"; CUDA Runtime API, "API

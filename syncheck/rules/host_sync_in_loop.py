@@ -1,14 +1,14 @@
 """The host waits for the GPU on every iteration of a loop.
 
 ## Why it matters
-`.item()`, `.cpu()`, `.tolist()`, `nonzero()`, a boolean mask as an index and `if tensor:` need a value on the
-host, so the host waits for the current stream of the tensor's device. It cannot launch ahead then, and the
-GPU stands idle between two iterations.
+`.item()`, `.cpu()`, `.tolist()`, `nonzero()`, indexing with a boolean mask and `if tensor:` need a value on
+the host, so the host waits for the current stream of the tensor's device. It cannot launch ahead, and the GPU
+idles between iterations.
 
 ## Fix
 Keep the values on the GPU and read them once, after the loop or every few iterations. Use `torch.where`
 instead of a mask. Or copy with `non_blocking=True` and read the value one iteration later, after
-`event.synchronize()`. What it gains depends on the program: measure.
+`event.synchronize()`. The gain depends on the program: measure it.
 
 ## Source
 PyTorch Performance Tuning Guide, section "Avoid unnecessary CPU-GPU synchronization".

@@ -1,13 +1,14 @@
-"""The host changes pinned memory that an asynchronous copy may still be reading or writing.
+"""The host modifies pinned memory that an asynchronous copy may still be reading or writing.
 
 ## Why it matters
-A copy from pinned memory with `non_blocking=True` returns before the GPU has read the bytes. A host that
-fills the same buffer for its next iteration may send the new bytes, or a mix. Freeing a pinned tensor in flight is
-safe, because the host allocator keeps its memory until the copy is complete; writing to it is not.
+A copy from pinned memory with `non_blocking=True` returns before the GPU has read the data. If the host then
+refills the same buffer for its next iteration, the copy may send the new bytes or a mix of both. Freeing a
+pinned tensor in flight is safe, because the host allocator keeps its memory until the copy is complete;
+writing to it is not.
 
 ## Fix
-Record an event after the copy and let the host wait before it writes: `event.synchronize()`. To keep the
-overlap, alternate between two buffers, each with its own event, or a fresh pinned tensor for every copy.
+Record an event after the copy and make the host wait before it writes: `event.synchronize()`. To keep the
+overlap, alternate between two buffers, each with its own event, or use a new pinned tensor for every copy.
 
 ## Source
 CUDA Runtime API, "API synchronization behavior"; aten/src/ATen/cuda/CachingHostAllocator.cpp.
@@ -20,6 +21,6 @@ RULE = Rule(
     code="SYN302",
     name="host-write-in-flight",
     severity=Severity.ERROR,
-    message="the host changes {tensor} while {stream} may still be {verb} it",
+    message="the host modifies {tensor} while {stream} may still be {verb} it",
     doc=__doc__,
 )

@@ -1,16 +1,16 @@
-"""An event is recorded again before anyone waited for its earlier record, which is lost by that.
+"""An event is recorded again before anything has waited for its earlier record, which is lost.
 
 ## Why it matters
-An event holds one record. Each `record()` replaces the one before, and a later wait covers the newest only;
-waits made before keep what they saw. One event recorded on several streams and then waited for once covers
-the last stream, and the work of the others stays unordered.
+An event holds one record. Each `record()` replaces the previous one, and a later wait covers only the newest;
+earlier waits are not affected. If one event is recorded on several streams and then waited for once, the wait
+covers only the last stream, and the work on the others stays unordered.
 
 ## Fix
-Use one event for each record that is waited for, for example one a stream, or wait between the two
+Use one event for each record that is waited for, for example one per stream, or wait between the two
 records.
 
 ## Source
-CUDA Runtime API, `cudaEventRecord` (a call overwrites the state captured before).
+CUDA Runtime API, `cudaEventRecord` (a call overwrites the previously captured state).
 Seen in <https://github.com/torch/cutorch/pull/222>.
 """
 
@@ -20,6 +20,6 @@ RULE = Rule(
     code="SYN405",
     name="lost-event-record",
     severity=Severity.WARNING,
-    message="{event} is recorded again before anyone waited for its record on {stream}: {consequence}",
+    message="{event} is recorded again before anything waits for its record on {stream}: {consequence}",
     doc=__doc__,
 )

@@ -1,4 +1,4 @@
-"""What a rule is: pure data, the same for the linter and the sanitizer."""
+"""The data of a rule, shared by the linter and the sanitizer."""
 
 import re
 from dataclasses import dataclass
@@ -7,7 +7,7 @@ from string import Formatter
 
 
 class Severity(StrEnum):
-    """How bad a finding is, from worst to mildest."""
+    """Severity of a finding, from worst to mildest."""
 
     ERROR = "error"
     WARNING = "warning"
@@ -15,12 +15,12 @@ class Severity(StrEnum):
 
     @property
     def rank(self) -> int:
-        """0 for the worst; larger is milder."""
+        """0 for the worst severity; larger is milder."""
         return list(Severity).index(self)
 
 
 class Family(StrEnum):
-    """The first digit of a rule's code."""
+    """Family of rules, identified by the first digit of a rule's code."""
 
     RACE = "1"
     LIFETIME = "2"
@@ -35,16 +35,18 @@ class Family(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Rule:
-    """One thing that can be wrong, declared once for both halves.
+    """One kind of mistake, declared once for the linter and the sanitizer.
 
     Attributes:
-        code: "SYN" and three digits, never reused; a project's own rules begin with other letters: "ACME1".
-        name: kebab-case, states the flaw.
-        severity: the level of its findings.
-        message: one sentence with `{placeholders}`; they are the facts that a detector must bring.
+        code: "SYN" and three digits, never reused; codes of a project's own rules start with other letters:
+            "ACME1".
+        name: kebab-case name that states the flaw.
+        severity: default level of its findings.
+        message: one sentence with `{placeholders}`, which are the facts that a detector must supply.
         doc: the module's docstring: a summary line, then the headings "Why it matters", "Fix" and "Source".
-        words: of a rule of shape: the linter looks for it only in definitions in which one of these texts stands; of a
-            tuple all of them.
+        words: for a syntactic rule: the linter checks only definitions that contain one of these texts; of a
+            tuple, all
+            of its texts.
     """
 
     code: str
@@ -55,8 +57,8 @@ class Rule:
     words: tuple[str | tuple[str, ...], ...] = ()
 
     def concerns(self, text: str) -> bool:
-        """Return whether a rule of shape can find anything in a text."""
-        absent: set[str] = set()  # many alternatives share a word
+        """Return whether a syntactic rule can find anything in a text."""
+        absent: set[str] = set()  # cached, because many alternatives share a word
         for words in self.words:
             for word in (words,) if isinstance(words, str) else words:
                 if word in absent or word not in text:
@@ -68,12 +70,12 @@ class Rule:
 
     @property
     def first_words(self) -> tuple[str, ...]:
-        """Words of which a text that the rule concerns has at least one."""
+        """Words of which every text that the rule concerns contains at least one."""
         return tuple(dict.fromkeys(words if isinstance(words, str) else words[0] for words in self.words))
 
     @property
     def family(self) -> Family | None:
-        """The family that the code's first digit names; None for a project's own rule."""
+        """The family given by the code's first digit; None for a project's own rule."""
         return Family(self.code[3]) if self.code.startswith("SYN") else None
 
     @property
@@ -87,6 +89,6 @@ class Rule:
         return frozenset(name for _, name, _, _ in Formatter().parse(self.message) if name)
 
     def section(self, heading: str) -> str:
-        """Return the text under "## heading", or "" where the page has none."""
+        """Return the text under "## heading"; "" if the page has no such heading."""
         match = re.search(rf"^## {re.escape(heading)}\n(.*?)(?=^## |\Z)", self.doc, re.MULTILINE | re.DOTALL)
         return match.group(1).strip() if match else ""

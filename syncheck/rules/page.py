@@ -1,4 +1,4 @@
-"""The page of a rule as Markdown: what its module says, and its examples."""
+"""The page of a rule as Markdown: its module's docstring and its examples."""
 
 import io
 import re
@@ -10,7 +10,7 @@ from typing import Literal
 from syncheck.errors import REINSTALL
 from syncheck.rules.model import Rule
 
-# In an installed package the examples are inside it, in a checkout beside it.
+# An installed package contains the examples; in a checkout, they are beside the package.
 FOLDERS = (Path(__file__).parents[1] / "fixtures", Path(__file__).parents[2] / "fixtures")
 
 _KINDS: tuple[Literal["bad", "good"], ...] = ("bad", "good")
@@ -20,12 +20,12 @@ _MARKER = re.compile(r"#\s*(?:(?:expect|miss)(?:-lint|-run)?|devices):.*")
 
 @dataclass(frozen=True, slots=True)
 class Example:
-    """A program that shows a rule.
+    """An example program for a rule.
 
     Attributes:
-        kind: "bad" has the flaw, "good" is the same program without it.
-        path: the file it was read from.
-        source: its text as a reader should see it, without the markers of the tests.
+        kind: "bad" for the program with the flaw, "good" for the same program without it.
+        path: the file that it was read from.
+        source: its text for readers, without the test markers.
     """
 
     kind: Literal["bad", "good"]
@@ -34,7 +34,7 @@ class Example:
 
 
 def examples(rule: Rule) -> tuple[Example, ...]:
-    """Read the rule's `bad.py` and `good.py`, in this order; a missing one is left out."""
+    """Read the rule's `bad.py` and `good.py`, in this order, skipping missing files."""
     folder = next((f for f in (root / rule.name for root in FOLDERS) if f.is_dir()), None)
     if folder is None:
         return ()
@@ -45,9 +45,9 @@ def examples(rule: Rule) -> tuple[Example, ...]:
 
 
 def without_markers(source: str) -> str:
-    """Remove the comments that only tests read, such as `# expect: SYN101` and `# devices: 2`.
+    """Remove the comments that are meant for tests, such as `# expect: SYN101` and `# devices: 2`.
 
-    A line that holds nothing else goes too. Text inside strings is left alone.
+    A line that contains nothing else is removed as well. Text inside strings is not changed.
     """
     lines = source.split("\n")
     emptied = set()
@@ -62,14 +62,14 @@ def without_markers(source: str) -> str:
 
 
 def markdown(rule: Rule, halves: frozenset[str]) -> str:
-    """Write the whole page of a rule.
+    """Return the whole page of a rule.
 
     Args:
         rule: the rule to explain.
-        halves: which halves of syncheck can find it, "lint", "run", both or none.
+        halves: the parts of syncheck that can report it: "lint", "run", both or none.
 
     Raises:
-        ValueError: `halves` has something else in it.
+        ValueError: `halves` contains anything else.
     """
     if unknown := sorted(halves - _HALVES.keys()):
         raise ValueError(f"halves are {sorted(_HALVES)}, not {unknown}")

@@ -1,13 +1,14 @@
-"""A copy from pageable host memory is asked to be non-blocking, and overlaps nothing.
+"""A non_blocking copy from pageable host memory overlaps nothing.
 
 ## Why it matters
-Only pinned memory can be copied while the host goes on. Pageable memory is first staged into pinned memory by
-the driver, which may wait for all that is queued on the stream, and the host waits with it. The result is
-right, but the flag promises an overlap that is not there.
+Only pinned memory can be copied while the host continues. The driver first stages pageable memory into pinned
+memory, which may wait for all work queued on the stream, and the host waits with it. The result is correct,
+but the flag promises an overlap that does not happen.
 
 ## Fix
 Pin the memory once and reuse it: `torch.empty(..., pin_memory=True)`, or `DataLoader(..., pin_memory=True)`.
-Small values are better made on the GPU: `torch.full(..., device="cuda")`. Pinning anew for every copy usually
+Create small values directly on the GPU: `torch.full(..., device="cuda")`. Pinning again for every copy
+usually
 costs more than it saves.
 
 ## Source

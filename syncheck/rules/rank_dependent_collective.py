@@ -1,14 +1,14 @@
-"""A collective stands where some ranks of its group do not get.
+"""A collective is called in a branch that only some ranks of its group take.
 
 ## Why it matters
-A collective is complete when every rank of its group has called it. Ranks that call it under `if rank == 0:`
-wait for the others, which never come, until the timeout; or they meet the others' next collective, which is
-not the same one.
+A collective completes once every rank of its group has called it. Ranks that call it under `if rank == 0:`
+wait for the others, which never arrive, until the timeout; or the call is matched with a different collective
+of the other ranks.
 
 ## Fix
-Move the call out of the branch, so that every rank makes it. If only some ranks are meant, make a group of
-just those with `torch.distributed.new_group()`, which itself must be called by all ranks, or use `send` and
-`recv`.
+Move the call out of the branch so that every rank makes it. If only some ranks should take part, create a
+group of just those ranks with `torch.distributed.new_group()`, which itself must be called by all ranks, or
+use `send` and `recv`.
 
 ## Source
 PyTorch, `torch.distributed`, section "Groups" (all processes must enter the call).
@@ -23,7 +23,7 @@ RULE = Rule(
     code="SYN605",
     name="rank-dependent-collective",
     severity=Severity.WARNING,
-    message="{collective} is reached by some ranks only",
+    message="{collective} is reached by only some ranks",
     doc=__doc__,
     words=tuple(
         (*condition, collective)

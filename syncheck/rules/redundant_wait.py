@@ -1,11 +1,11 @@
-"""A wait adds no order that was not there already.
+"""A wait adds no ordering that does not already exist.
 
 ## Why it matters
-Every wait costs a call and a place in the stream, and it hides which waits matter. Some are slips: a stream
-that waits for its own event, or a wait called before the work that it was meant to cover was launched.
+Every wait costs a call and a slot in the stream, and obscures which waits matter. Some are mistakes: a stream
+waits for its own event, or the wait comes before the launch of the work that it was meant to cover.
 
 ## Fix
-Remove it. If it was meant to cover work that is launched later, move it behind that work.
+Remove it. If it was meant to cover work that is launched later, move it after that work.
 
 ## Source
 CUDA Runtime API, `cudaStreamWaitEvent`; `torch.cuda.Stream.wait_stream` (it covers what was submitted to the

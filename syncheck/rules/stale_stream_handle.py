@@ -1,15 +1,15 @@
-"""An ordering call names a stream that was looked up earlier or elsewhere and does not do the work.
+"""An ordering call names a stream that was looked up earlier or elsewhere and is not the one doing the work.
 
 ## Why it matters
-`torch.cuda.current_stream()` answers for the moment and the thread of the call. A stream kept from
-`__init__`, from a default argument or from a `partial`, or looked up inside another stream's block, need not
-be the one that is current where the work is launched; `default_stream()` is right only if the work happens to
-be there. The wait then orders streams that have nothing to do with each other, and the work stays unordered.
+`torch.cuda.current_stream()` returns the stream that is current at that moment in the calling thread. A
+stream kept from `__init__`, from a default argument or from a `partial`, or looked up inside another stream's
+block, may not be the current one where the work is launched. `default_stream()` is correct only if the work
+happens to run there. The wait then orders unrelated streams, and the work stays unordered.
 
 ## Fix
-Look the stream up where the work is launched: `side.wait_stream(torch.cuda.current_stream())`. If the outer
-stream is meant, look it up before `with torch.cuda.stream(side)` is entered. In hooks of the backward pass
-use `current_stream()` too: a hook runs on the stream of its node, as a rule that of the forward operator.
+Look up the stream where the work is launched: `side.wait_stream(torch.cuda.current_stream())`. If the outer
+stream is meant, look it up before entering `with torch.cuda.stream(side)`. In hooks of the backward pass, use
+`current_stream()` too: a hook runs on the stream of its node, which is usually that of the forward operator.
 
 ## Source
 `torch.cuda.current_stream`; PyTorch notes, "CUDA semantics", section "Stream semantics of backward passes".

@@ -1,13 +1,13 @@
-"""Work inside `with torch.cuda.stream(s)` runs on a device that is not the device of s.
+"""Work inside `with torch.cuda.stream(s)` runs on a different device from that of s.
 
 ## Why it matters
 A stream belongs to one device, and the context makes it current for that device only. An operator runs on the
-current stream of the device of its tensors. So the work goes to the other device's own current stream: it
+current stream of its tensors' device. The work therefore goes to the current stream of the other device: it
 overlaps nothing, and waiting for `s` does not cover it.
 
 ## Fix
-Make the stream on the device of the tensors: `torch.cuda.Stream(device=x.device)`. For work on several
-devices enter one stream for each: `with torch.cuda.stream(s0), torch.cuda.stream(s1):`.
+Create the stream on the device of the tensors: `torch.cuda.Stream(device=x.device)`. For work on several
+devices, enter one stream for each: `with torch.cuda.stream(s0), torch.cuda.stream(s1):`.
 
 ## Source
 `torch.cuda.StreamContext` ("Streams are per-device"); PyTorch notes, "CUDA semantics", section "CUDA

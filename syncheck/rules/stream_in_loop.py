@@ -1,10 +1,10 @@
 """A stream or a timing event is created on every iteration of a loop.
 
 ## Why it matters
-PyTorch has 32 streams for each device and priority and hands them out in turn, so the 33rd is the first
-again, and work on two stream objects can be work on one stream. The allocator keeps free memory for the
-stream on which it was allocated: memory of a stream that is not used again is of no use to the others. An
-event is created and destroyed by the driver each time.
+PyTorch has a pool of 32 streams for each device and priority and hands them out round-robin, so the 33rd is
+the first one again, and work on two stream objects may be work on one stream. The allocator keeps free memory
+per allocating stream, so the memory of a stream that is no longer used is unavailable to the others. The
+driver creates and destroys an event each time.
 
 ## Fix
 Create it once, before the loop or in `__init__`, and reuse it on every iteration.

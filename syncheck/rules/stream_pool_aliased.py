@@ -1,13 +1,14 @@
-"""Two streams of the program are one CUDA stream: more are alive than torch's pool has.
+"""Two stream objects share one CUDA stream, because more are alive than torch's pool holds.
 
 ## Why it matters
-`torch.cuda.Stream()` hands out the 32 streams that a device has for each priority, in turn. The 33rd object is
-the first stream again: what is put on both runs one after the other, cannot overlap, and is in order without any
-wait, which hides a missing one until the number of streams changes.
+`torch.cuda.Stream()` hands out the 32 streams of a device and priority round-robin. The 33rd object is the
+first stream again: work on the two objects runs one after the other and cannot overlap. It is also ordered
+without any wait, which hides a missing wait until the number of streams changes.
 
 ## Fix
-Make fewer streams, once, and keep them: two or three are enough for copies and compute. A library that makes
-one for each layer or request should take them from a pool of its own.
+Create fewer streams, once, and keep them: two or three are enough for copies and compute. A library that
+creates
+one for each layer or request should use its own pool.
 
 ## Source
 c10/cuda/CUDAStream.cpp, `kStreamsPerPool`, and "Stream pool note" in CUDAStream.h.
@@ -20,6 +21,6 @@ RULE = Rule(
     code="SYN808",
     name="stream-pool-aliased",
     severity=Severity.ADVICE,
-    message="{stream} is handed out again although the earlier object is alive: both are one CUDA stream",
+    message="{stream} is handed out again while the earlier object is alive: both are the same CUDA stream",
     doc=__doc__,
 )

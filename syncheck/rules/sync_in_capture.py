@@ -1,12 +1,12 @@
-"""A host synchronization stands inside a CUDA graph capture.
+"""The host synchronizes inside a CUDA graph capture.
 
 ## Why it matters
-During a capture nothing runs, so there is nothing to wait for and no value to read. CUDA refuses the call
+During a capture nothing runs, so there is nothing to wait for and no value to read. CUDA rejects the call
 ("operation not permitted when stream is capturing") and the capture is lost. `.item()`, `.cpu()`, `nonzero()`
-and a boolean mask as an index synchronize too.
+and indexing with a boolean mask synchronize too.
 
 ## Fix
-Move the call out of the capture, or keep the value on the GPU, for example with `torch.where`. If only a part
+Move the call out of the capture, or keep the value on the GPU, for example with `torch.where`. If only part
 of the work can do without it, capture that part: `torch.cuda.make_graphed_callables()`.
 
 ## Source

@@ -1,13 +1,13 @@
-"""A thread works on device 0 or a default stream, because its starter's device and stream do not carry over.
+"""A thread uses device 0 or a default stream, because threads do not inherit the current device and stream.
 
 ## Why it matters
-The current device and the current stream are kept for each thread. A new thread begins with device 0 and with
-the default stream of every device, whatever was current where it was started. Its work fills the wrong GPU's
-memory, or runs unordered with the stream on which it was meant to run.
+The current device and the current stream are per thread. A new thread starts with device 0 and with the
+default stream of every device, whatever was current in the thread that started it. Its work fills the memory
+of the wrong GPU, or runs unordered with the intended stream.
 
 ## Fix
-Hand device and stream over and set them in the thread: `torch.cuda.set_device(device)` and
-`with torch.cuda.stream(stream):`. In a thread pool do it in the `initializer` or in the task.
+Pass the device and the stream to the thread and set them there: `torch.cuda.set_device(device)` and `with
+torch.cuda.stream(stream):`. In a thread pool, do it in the `initializer` or in the task.
 
 ## Source
 CUDA C++ Programming Guide, section "Device Selection"; torch 2.13, c10/cuda/CUDAStream.h, "Stream pool note".

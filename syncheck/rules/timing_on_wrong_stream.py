@@ -1,12 +1,12 @@
 """A timing event is recorded on a stream that is not ordered after the work it is meant to time.
 
 ## Why it matters
-The time of an event is the moment when its own stream gets there. `record()` without a stream uses the
-current stream; if the work runs on a side stream or on a communication stream, the event does not wait for
-it. Synchronizing afterwards repairs nothing: the time has been taken by then.
+An event's time is the moment at which its own stream reaches it. `record()` without a stream uses the current
+stream; if the work runs on a side stream or on a communication stream, the event does not wait for it.
+Synchronizing afterwards does not help: the time has already been taken.
 
 ## Fix
-Record both events on the stream that does the work: `start.record(s)` and `end.record(s)`. Or let the
+Record both events on the stream that does the work: `start.record(s)` and `end.record(s)`. Or make the
 recording stream wait for the work before the second record.
 
 ## Source

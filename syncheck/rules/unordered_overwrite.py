@@ -1,14 +1,14 @@
 """A stream overwrites bytes that another stream may still be reading.
 
 ## Why it matters
-The reader may get the new bytes, or a mix of old and new. It is typical of a buffer that is filled again in
-every iteration of a loop: the reader waits for the writer, but the way back, from the read to the next write, is
-missing.
+The reader may get the new bytes, or a mix of old and new. This is typical of a buffer that is refilled on
+every iteration of a loop: the reader waits for the writer, but the wait in the other direction, from the read
+to the next write, is missing.
 
 ## Fix
-Make the writing stream wait after the read was launched and before it writes: `writer.wait_stream(reader)`,
-or record an event after the read and let the writer wait for it. Where that costs the overlap, use two
-buffers alternately, each with its own event.
+Make the writing stream wait after the read is launched and before it writes: `writer.wait_stream(reader)`, or
+record an event after the read and make the writer wait for it. Where that costs the overlap, alternate
+between two buffers, each with its own event.
 
 ## Source
 CUDA C++ Programming Guide, section "Streams"; PyTorch notes, "CUDA semantics", section "CUDA streams".

@@ -1,14 +1,14 @@
 """A stream reads bytes that another stream wrote, and nothing orders the read after the write.
 
 ## Why it matters
-Operations of one stream run in order, operations of different streams in any order. The kernel may read old
-or half-written bytes. It happens on some runs only, and the numbers are silently wrong. Both ends of a
-hand-over need a wait: a side stream that starts before its input is ready is as wrong as a result used too
-early.
+Operations on one stream run in order; operations on different streams run in any order. The kernel may read
+stale or half-written bytes. It happens only in some runs, and the numbers are silently wrong. Both ends of a
+hand-over need a wait: a side stream that starts before its input is ready is as wrong as a result that is
+used too early.
 
 ## Fix
 Make the reading stream wait before it reads: `reader.wait_stream(writer)`, or record an event after the write
-and let the reader wait for it. A wait covers only what was launched before it, so it stands after the write
+and make the reader wait for it. A wait covers only what was launched before it, so place it after the write
 and before the read. Entering `with torch.cuda.stream(s)` orders nothing by itself.
 
 ## Source

@@ -1,12 +1,12 @@
 """Two streams write the same bytes, and nothing orders the two writes.
 
 ## Why it matters
-Which write comes last is left to chance, so the bytes may be those of either stream, or a mix of both.
+Which write comes last is up to chance, so the bytes may come from either stream, or be a mix of both.
 
 ## Fix
 Make the later writer wait for the earlier one: `later.wait_stream(earlier)`, or an event recorded after the
 first write. Or give each stream its own memory and combine the parts after a wait. A copy between two devices
-waits by itself for the current streams of both devices, and for no other stream that uses its destination.
+waits for the current streams of both devices, but not for any other stream that uses its destination.
 
 ## Source
 CUDA C++ Programming Guide, section "Streams"; PyTorch notes, "CUDA semantics", section "CUDA streams";

@@ -1,14 +1,14 @@
-"""A host clock is read while the GPU is still running the work that was to be timed.
+"""A host clock is read while the GPU is still running the work being timed.
 
 ## Why it matters
-Launching an operator returns at once. The difference of two clock readings is then the time of the launches,
-not of the work, and what is left of the work is charged to whatever is timed next. `Event.wait()` does not
-help, because it never blocks the host.
+Launching an operator returns immediately. The difference between two clock readings is then the time of the
+launches, not of the work, and the remaining work is attributed to whatever is timed next. `Event.wait()` does
+not help, because it never blocks the host.
 
 ## Fix
-Call `torch.cuda.synchronize(device)` before each of the two readings, with the device that does the work. Or
-time with two events made with `enable_timing=True`. Time many iterations at once rather than each operator,
-because a synchronization has a cost of its own; `torch.utils.benchmark.Timer` does all this.
+Call `torch.cuda.synchronize(device)` before each of the two readings, naming the device that does the work.
+Or time with two events created with `enable_timing=True`. Time many iterations together rather than each
+operator, because a synchronization has its own cost. `torch.utils.benchmark.Timer` does all this.
 
 ## Source
 PyTorch notes, "CUDA semantics", section "Asynchronous execution".

@@ -1,13 +1,14 @@
 """The program synchronizes one device and then relies on the work of another.
 
 ## Why it matters
-`torch.cuda.synchronize()` waits for all streams of one device, the current one if none is named. `.item()`
+`torch.cuda.synchronize()` waits for all streams of one device: the current device if none is given. `.item()`
 and `.cpu()` wait for one stream of the tensor's device. Work on any other device may still be running: a time
 measured then is too short, and the host may read memory that is still being written.
 
 ## Fix
-Name the device of the work, `torch.cuda.synchronize(x.device)`, or synchronize the stream or an event of the
-work.
+Name the device that does the work, `torch.cuda.synchronize(x.device)`, or synchronize the stream or an event
+of
+the work.
 
 ## Source
 `torch.cuda.synchronize`.

@@ -1,1 +1,1 @@
-"""One run of a program: its processes, its backend, its trace, its report."""
+"""Runs of a program: processes, backend, trace and report."""

@@ -1,4 +1,4 @@
-"""Choose between real and simulated GPUs."""
+"""Choice between real and simulated GPUs."""
 
 from functools import partial
 
@@ -12,15 +12,15 @@ from syncheck.witness.delay import Delay, parse
 
 
 def choose(options: Options) -> tuple[str, MakeBackend]:
-    """Return the backend that the options ask for: in words, and how to make it.
+    """Return the description and the factory of the backend that the options select.
 
     Raises:
-        BackendError: torch is too old, or real GPUs were asked for and cannot be used.
+        BackendError: torch is too old, or real GPUs were requested and cannot be used.
     """
     check_torch()
     is_cuda = options.device_type == "cuda"
     if options.backend == "cuda" and not is_cuda:
-        raise BackendError(f"real GPUs of torch.{options.device_type} cannot be watched", "add --backend sim")
+        raise BackendError(f"real GPUs of torch.{options.device_type} cannot be checked", "add --backend sim")
     if options.backend == "cuda" or (options.backend == "auto" and is_cuda and cuda.is_available()):
         return cuda.describe(), _real(options)
     if options.confirm:
@@ -36,11 +36,11 @@ def choose(options: Options) -> tuple[str, MakeBackend]:
 
 
 def reason(options: Options) -> str:
-    """Return why `choose` takes the backend that it takes."""
+    """Return why `choose` selects its backend."""
     if options.backend != "auto":
-        return f"as the setting backend = {options.backend} asks for"
+        return f"as set by backend = {options.backend}"
     if options.device_type != "cuda":
-        return f"as GPUs of torch.{options.device_type} are always simulated"
+        return f"because GPUs of torch.{options.device_type} are always simulated"
     try:
         cuda.describe()
     except BackendError as error:
@@ -49,10 +49,10 @@ def reason(options: Options) -> str:
 
 
 def _real(options: Options) -> MakeBackend:
-    """Return how to make the backend of real GPUs.
+    """Return the factory of the backend for real GPUs.
 
     Raises:
-        BackendError: something is asked for that only simulated ones can do.
+        BackendError: an option needs simulated GPUs.
     """
     if options.witness or options.schedules:
         raise BackendError(
@@ -62,7 +62,7 @@ def _real(options: Options) -> MakeBackend:
     if (options.confirm or options.schedule) and cuda.driver() is None:
         raise BackendError("--confirm needs the CUDA driver's library", "use --backend sim --witness")
     if options.confirm and options.steps is not None:
-        raise BackendError("--steps and --confirm exclude each other", "leave one of them out")
+        raise BackendError("--steps and --confirm cannot be combined", "omit one of them")
     if options.schedule and options.wants_times:
         raise BackendError("--schedule measures nothing on real GPUs", "leave out --times, --html and --perfetto")
     from syncheck.cuda import backend, driver_events  # noqa: PLC0415  a run needs one backend
@@ -70,7 +70,7 @@ def _real(options: Options) -> MakeBackend:
     if options.schedule:
         delay = parse(options.schedule)
         if not isinstance(delay, Delay):
-            raise BackendError(f"the schedule {options.schedule} is one of simulated GPUs", "add --backend sim")
+            raise BackendError(f"the schedule {options.schedule} is for simulated GPUs", "add --backend sim")
         return partial(backend.Cuda, delay=delay)
     if not options.wants_times:
         return partial(backend.Cuda, recorder=options.recorder)
@@ -78,7 +78,7 @@ def _real(options: Options) -> MakeBackend:
 
 
 def doctor() -> list[tuple[str, str]]:
-    """Return what torch offers here: (what, finding) pairs."""
+    """Return (item, value) pairs that describe torch's capabilities on this machine."""
     rows = [("torch", check_torch())]
     name = "ROCm" if cuda.rocm() else "CUDA"
     try:
@@ -90,7 +90,7 @@ def doctor() -> list[tuple[str, str]]:
         rows.append((name, str(error)))
         chosen = "sim"
     if cuda.rocm():
-        rows.append((name, "torch.cuda is checked as on CUDA; no run on such GPUs has been compared with CUDA's"))
-    rows.append(("XPU", "simulated with --backend sim --device-type xpu; real ones cannot be watched"))
+        rows.append((name, "torch.cuda is checked as on CUDA; results on ROCm GPUs have not been compared with CUDA's"))
+    rows.append(("XPU", "simulated with --backend sim --device-type xpu; real ones cannot be checked"))
     rows.append(("backend chosen by auto", chosen))
     return rows

@@ -1,8 +1,8 @@
-"""How much of a program a budget lets be checked, and when: pure logic, with times that it is given.
+"""Decision of when to check a program under a budget: pure logic, whose times are passed in.
 
-A unit is what the program does again and again: a training step, a request, a second. Units come in windows: those of a
-window are checked one after the other. What checking costs is measured: how much longer the units of a window took than
-those outside, and how long it took to begin and to end the window.
+A unit is a repeated part of the program: a training step, a request, a second. A window is a run of consecutive units
+that are checked. The cost of checking is measured: the additional time of the units in a window compared with those
+outside, and the time for opening and closing the window.
 """
 
 import math
@@ -11,26 +11,26 @@ from dataclasses import dataclass
 from statistics import median
 
 FIRST_UNIT = 2
-"""Units done when the first window begins: the first of all sets the program up."""
+"""Number of completed units before the first window; the first unit sets up the program."""
 SHORTEST, LONGEST = 2, 16
-"""Units of a window. A race between a step and the next one needs two."""
+"""Bounds of a window's length in units. A race between a step and the next one needs two."""
 _GAP = 4
-"""At least this many units are left unchecked after a window: the time of a unit may change."""
+"""Minimum number of unchecked units after a window, because the time of a unit may change."""
 _FARTHEST = 1000
-"""Units after which to decide anew at the latest: they may have become faster."""
+"""Maximum number of units until the next decision, because units may have become faster."""
 _REMEMBERED = 65
 _NEWEST = 0.5
-"""Weight of the latest window in what the next one is expected to cost."""
+"""Weight of the latest window in the expected cost of the next one."""
 
 
 @dataclass(frozen=True, slots=True)
 class Decision:
-    """What comes next.
+    """A decision on the next units.
 
     Attributes:
-        length: units to check from here on; 0: none.
-        next_at: the number of units done when to decide again.
-        early_at: the number of units done from which on something new is worth a decision at once.
+        length: number of units to check from here on; 0 for none.
+        next_at: number of completed units at which to decide again.
+        early_at: number of completed units from which a new kind of unit justifies an immediate decision.
     """
 
     length: int
@@ -40,15 +40,15 @@ class Decision:
 
 @dataclass(frozen=True, slots=True)
 class Share:
-    """What was checked, and what that cost.
+    """The checked share of a program and its cost.
 
     Attributes:
-        windows: how many there were.
-        units: units done.
-        checked: those that were checked.
+        windows: number of windows.
+        units: number of completed units.
+        checked: number of checked units.
         seconds: time of all units.
-        checked_seconds: time of those that were checked.
-        cost: what checking cost, in seconds.
+        checked_seconds: time of the checked units.
+        cost: cost of checking, in seconds.
     """
 
     windows: int = 0
@@ -61,7 +61,7 @@ class Share:
 
 @dataclass(slots=True)
 class _Window:
-    """A window: its units, their time, and the time that its beginning and its end took."""
+    """A window: its units, their time, and the time for opening and closing it."""
 
     units: int = 0
     seconds: float = 0.0
@@ -69,17 +69,17 @@ class _Window:
 
 
 class Controller:
-    """Decides when to check, such that checking costs at most a share of the time that the program takes without it.
+    """Decides when to check, so that the cost of checking stays within a share of the program's unchecked time.
 
     Attributes:
-        number: units done.
-        is_all_cost: see there.
+        number: number of completed units.
+        is_all_cost: see the argument.
 
     Args:
-        budget: the share: 0.05 is 5 %.
-        is_all_cost: all the time of a window counts as its cost: where nothing says what it would take unchecked, and
-            where that is no less.
-        before: what units of another kind have earned and spent: seconds that they would have taken, and their cost.
+        budget: the share: 0.05 is 5%.
+        is_all_cost: whether all the time of a window counts as cost, because its unchecked time is unknown or would not
+            be less.
+        before: balance from units of another kind: the seconds that they would have taken unchecked, and their cost.
     """
 
     def __init__(self, budget: float, *, is_all_cost: bool = False, before: tuple[float, float] = (0.0, 0.0)) -> None:
@@ -87,51 +87,51 @@ class Controller:
         self._budget = budget
         self.is_all_cost = is_all_cost
         self._decision = Decision(0, FIRST_UNIT, FIRST_UNIT)
-        self._recent: deque[float] = deque(maxlen=_REMEMBERED)  # seconds of the latest units outside of windows
-        self._bare, self._cost = before  # seconds that the program would have taken so far; cost of settled windows
+        self._recent: deque[float] = deque(maxlen=_REMEMBERED)  # seconds of the latest units outside windows
+        self._bare, self._cost = before  # unchecked seconds of the program so far; cost of settled windows
         self._cost_before = self._cost
-        self._window: _Window | None = None  # the latest, as long as it is not settled
-        self._expected: tuple[float, float] | None = None  # of a window: seconds to begin and end it; extra for a unit
+        self._window: _Window | None = None  # the latest window until it is settled
+        self._expected: tuple[float, float] | None = None  # per window: seconds to open and close it; extra per unit
         self._is_open = False
         self._n_windows = self._n_checked = 0
         self._seconds = self._checked_seconds = 0.0
 
     def follow(self, *, is_all_cost: bool) -> "Controller":
-        """Return a controller for other units of the same program, with what this one has earned and spent."""
+        """Return a controller for other units of the same program that takes over this one's balance."""
         self._settle()
         return Controller(self._budget, is_all_cost=is_all_cost, before=(self._bare, self._cost))
 
-    # -- what happened
+    # -- events
 
     def unchecked(self, seconds: float) -> None:
-        """A unit has ended that was not checked."""
+        """Note the end of an unchecked unit."""
         self.number += 1
         self._recent.append(seconds)
         self.passed(seconds)
 
     def passed(self, seconds: float) -> None:
-        """Time has passed outside of windows that is no whole unit."""
+        """Note time outside windows that is not a whole unit."""
         self._bare += seconds
         self._seconds += seconds
 
     def begins(self) -> None:
-        """The first unit has ended, which says nothing of the others."""
+        """Note the end of the first unit, whose time is not representative."""
         self.number += 1
 
     def opened(self, seconds: float) -> None:
-        """A window has begun, which took some time."""
+        """Note that a window was opened, and the time that this took."""
         self._n_windows += 1
         self._is_open = True
         self._window = _Window(switching=seconds)
 
     def checked(self, seconds: float) -> None:
-        """A unit has ended that was checked."""
+        """Note the end of a checked unit."""
         self.number += 1
         self._n_checked += 1
         self.passed_checked(seconds, 1)
 
     def passed_checked(self, seconds: float, units: int = 0) -> None:
-        """Time has passed in a window."""
+        """Note time inside a window."""
         self._checked_seconds += seconds
         self._seconds += seconds
         if self._window is not None:
@@ -139,29 +139,29 @@ class Controller:
             self._window.seconds += seconds
 
     def closed(self, seconds: float) -> None:
-        """A window has ended, which took some time."""
+        """Note that a window was closed, and the time that this took."""
         self._is_open = False
         if self._window is not None:
             self._window.switching += seconds
         number = self.number + max(_GAP, self._decision.length)
         self._decision = Decision(0, number, number)
 
-    # -- what to do
+    # -- decisions
 
     def is_due(self, *, is_new: bool) -> bool:
         """Return whether to decide now.
 
         Args:
-            is_new: what comes was never checked before.
+            is_new: whether the next unit is of a kind that was never checked.
         """
         at = self._decision.next_at
         return self.number >= (min(at, self._decision.early_at) if is_new else at)
 
     def decide(self, *, is_new: bool = False) -> Decision:
-        """Return what comes next; not for a time inside a window.
+        """Return the next decision; must not be called inside a window.
 
         Args:
-            is_new: what comes was never checked before.
+            is_new: whether the next unit is of a kind that was never checked.
         """
         self._settle()
         length = self._length()
@@ -169,26 +169,26 @@ class Controller:
             return self.adopt(Decision(length, self.number + length, self.number + length))
         need = self._need(length)
         missing = need - self._balance()
-        wanted = missing if is_new else missing + need  # what is not new leaves enough for something new
+        wanted = missing if is_new else missing + need  # known units leave enough for a new kind
         if wanted <= 0:
             return self.adopt(Decision(length, self.number + length, self.number + length))
         return self.adopt(Decision(0, self._when(missing + need), self._when(missing)))
 
     def wait(self, units: int) -> Decision:
-        """Return the decision to decide later."""
+        """Return the decision to decide again after some units."""
         return self.adopt(Decision(0, self.number + units, self.number + units))
 
     def adopt(self, decision: Decision) -> Decision:
-        """Do as was decided, here or by another rank; return the decision."""
+        """Adopt a decision made here or by another rank, and return it."""
         self._decision = decision
         return decision
 
     def units_left(self) -> int:
-        """Return how many units there are until it is time to decide, where all that comes is new."""
+        """Return the number of units until the next decision, assuming that all following units are new."""
         return max(0, min(self._decision.next_at, self._decision.early_at) - self.number)
 
     def share(self) -> Share:
-        """Return what was checked so far, and what that cost."""
+        """Return the checked share so far and its cost."""
         self._settle()
         return Share(
             self._n_windows,
@@ -199,10 +199,10 @@ class Controller:
             max(0.0, self._cost - self._cost_before),
         )
 
-    # -- what it costs
+    # -- costs
 
     def _settle(self) -> None:
-        """Count what the latest window cost; units before and after it say what its own would have taken."""
+        """Account for the cost of the latest window; the units around it give the unchecked time of its own."""
         window = self._window
         if window is None or self._is_open:
             return
@@ -219,7 +219,7 @@ class Controller:
         )
 
     def _length(self) -> int:
-        """Return how many units a window has: so many that their own cost is no less than that of its begin and end."""
+        """Return the length of a window in units, so that they cost at least as much as opening and closing it."""
         switching, extra = self._expected or (0.0, 1.0)
         return min(LONGEST, max(SHORTEST, math.ceil(switching / extra if extra > 0 else LONGEST)))
 
@@ -228,11 +228,11 @@ class Controller:
         return switching + length * extra
 
     def _balance(self) -> float:
-        """Return how many seconds of checking the program has earned and not spent."""
+        """Return the seconds of checking that the program has earned and not spent."""
         return self._budget * self._bare - self._cost
 
     def _when(self, missing: float) -> int:
-        """Return how many units are done when so many seconds more are earned."""
+        """Return the number of completed units at which the missing seconds will be earned."""
         earned = self._budget * median(self._recent) if self._recent else 0.0
         units = math.ceil(missing / earned) if earned > 0 and missing / earned < _FARTHEST else _FARTHEST
         return self.number + max(1, units)

@@ -1,4 +1,4 @@
-"""One process of a program, and all of them together: what checks it, and which of them delivers the report."""
+"""Checking of one process of a program, and delivery of the report by one process for all."""
 
 import os
 import sys
@@ -30,7 +30,7 @@ def new_session(options: Options, backend: str, on_finding: OnFinding = lambda _
     """Return a session that reports the selected rules.
 
     Raises:
-        ConfigError: a rule name that does not exist.
+        ConfigError: a rule name does not exist.
     """
     codes = options.selected()
     return Session(lambda rule: rule.code in codes, backend, on_finding)
@@ -40,7 +40,7 @@ def _import_torch() -> None:
     """Import torch.
 
     Raises:
-        BackendError: there is none, or it cannot be imported.
+        BackendError: torch is not installed or cannot be imported.
     """
     try:
         import_module("torch")
@@ -54,7 +54,7 @@ def _import_torch() -> None:
 
 
 def _broken(error: Exception) -> BackendError:
-    """Return the error for a torch that cannot be imported: often by a file of the program with a module's name."""
+    """Return the error for a failed import of torch, often caused by a program file that shadows a module."""
     folder = os.path.abspath(sys.path[0])
     files = [os.path.abspath(frame.filename) for frame in extract_tb(error.__traceback__)]
     found = next((file for file in files if os.path.isfile(file) and os.path.dirname(file) == folder), "")
@@ -69,18 +69,18 @@ def make_run(
     at_end: "Callable[[Run, Report], Report]" = lambda _, report: report,
     details: Details = NO_DETAILS,
 ) -> "Run":
-    """Return the job that checks this process, a member of those that `membership` knows.
+    """Return the run that checks this process, as a member of its job.
 
     Args:
-        options: how.
+        options: the settings.
         deliver: prints a report and returns the exit status that it calls for.
-        policy: what becomes of findings.
-        at_end: called with the job and its report before this is delivered; returns what to deliver.
-        details: says which GPUs are watched, and why.
+        policy: filters the findings.
+        at_end: called with the run and its report before delivery; returns the report to deliver.
+        details: prints which GPUs are used, and why.
 
     Raises:
-        ConfigError: a rule name that does not exist, or models that cannot be loaded.
-        BackendError: there is no torch, or no backend for it.
+        ConfigError: a rule name does not exist, or models cannot be loaded.
+        BackendError: torch or a backend is missing.
     """
     policy = policy or Policy(options)
     with details.timed("import of torch"):
@@ -107,7 +107,7 @@ def make_run(
 
 
 def run_ranks(options: Options, policy: Policy, deliver: Callable[[Report], int]) -> int:
-    """Run this very command in several ranks, and deliver one report of all."""
+    """Run the current command in several ranks, and deliver one report for all of them."""
     from syncheck.run.start_ranks import start_ranks  # noqa: PLC0415  it needs torch
 
     with tempfile.TemporaryDirectory(prefix="syncheck-") as folder:
@@ -116,7 +116,7 @@ def run_ranks(options: Options, policy: Policy, deliver: Callable[[Report], int]
         try:
             report = shown(merging.merge([Path(folder)]), policy)
         except RecordError as error:
-            reason = f"no rank has written anything: {error}"
+            reason = f"no rank wrote a record: {error}"
             report = Report(incomplete=(reason,))
         own = deliver(report)
         return status or own
@@ -125,23 +125,23 @@ def run_ranks(options: Options, policy: Policy, deliver: Callable[[Report], int]
 def conclude(
     report: Report, status: int, lines: Iterable[tuple[str, int]], policy: Policy, deliver: Callable[[Report], int]
 ) -> int:
-    """Deliver the report of a process: by itself, or with those of the other ranks of its job by the last of them.
+    """Deliver the report of a process: alone, or merged with the other ranks' reports by the last rank of the job.
 
     Args:
-        report: as the policy applied it.
+        report: the filtered report.
         status: the program's own exit status.
         lines: (path, line) of all its call sites.
-        policy: what becomes of findings.
+        policy: filters the findings.
         deliver: prints a report and returns the exit status that it calls for.
 
     Returns:
-        The exit status that the report calls for; 0 where another process delivers.
+        The exit status that the report calls for; 0 if another process delivers it.
     """
     member, lines = rendezvous.active, list(lines)
     if member is None or writer.current() is None:
         if member is not None and member.has_children and not report.summary.operators and not report.findings:
-            return 0  # it is the launcher of ranks on several machines, which report by themselves
-        alone = (member.alone,) if member is not None and member.alone else ()
+            return 0  # a launcher of ranks on several machines, which report themselves
+        alone = (member.unmerged_reason,) if member is not None and member.unmerged_reason else ()
         report = replace(report, incomplete=(*report.incomplete, *alone))
         return deliver(policy.finalize(report, lines))
     try:
@@ -153,7 +153,7 @@ def conclude(
 
 
 def shown(merged: merging.Merged, policy: Policy) -> Report:
-    """Return what is to be shown of a job's report; what only some ranks saw nothing of was checked by the others."""
+    """Return the report to show for a job; ranks that saw no operator do not make it incomplete if others did."""
     report = merged.report
     if report.summary.operators:
         report = replace(report, incomplete=tuple(text for text in report.incomplete if NOTHING_SEEN not in text))

@@ -1,4 +1,4 @@
-"""One run of a program under a backend: session, trace, report and exit status."""
+"""A run of a program under a backend: session, trace, report and exit status."""
 
 import contextlib
 import os
@@ -35,63 +35,63 @@ real_exit = os._exit
 
 
 class Backend(Protocol):
-    """What provides the GPUs and watches them."""
+    """Provides the GPUs and observes them."""
 
     is_checking: bool
     enters_threads: bool
-    """Threads that the program starts are watched."""
+    """Whether threads that the program starts are observed."""
     must_see_all: ClassVar[bool]
-    """It has to watch from the first line of the program on: what it does not see made it does not know."""
+    """Whether it must observe the program from the first line, because it knows only objects whose creation it saw."""
 
     @property
     def lock(self) -> AbstractContextManager[Any]:
-        """Guards the monitor: while it is held, no thread reports anything."""
+        """Lock on the monitor: while it is held, no other thread reports anything."""
         ...
 
     def prepared(self) -> AbstractContextManager[None]:
-        """Let what the program makes in a block be watched in it later; where all must be seen, watch it."""
+        """Prepare for windows within a block; a backend that must see everything observes the whole block."""
         ...
 
     def watching(self) -> AbstractContextManager[None]:
-        """Watch the program for the time of a block; everything is as before afterwards."""
+        """Observe the program during a block, and restore everything afterwards."""
         ...
 
     def flush_calls(self) -> None:
-        """Tell the monitor all that happened so far."""
+        """Pass all pending calls to the monitor."""
         ...
 
     def start_program(self) -> None:
-        """What comes is another program."""
+        """Start over for another program."""
         ...
 
     def finish(self) -> None:
-        """The program has ended: look at what is left, and listen no more."""
+        """Process what is left at the end of the program, and stop observing."""
         ...
 
 
 MakeBackend = Callable[[Monitor, SiteTable, Callable[[str], None], NewFindings, Callable[[], None]], Backend]
-"""Makes a backend of (monitor, call sites, how to show a note, new findings, what to call after one)."""
+"""Creates a backend from (monitor, call sites, callback for notes, new findings, callback after a finding)."""
 
 
 MakeSession = Callable[[str, OnFinding], Session]
 
 
 class Run:
-    """One program, checked.
+    """A checked run of one program.
 
     Args:
-        options: how.
-        make_session: makes the session that checks, given the backend in words and what it calls with each finding.
-        policy: leaves out of a report what settings and comments silence.
-        deliver: prints a report, given the program's own exit status, and returns the one that it calls for.
-        backend_name: the backend in words.
-        make_backend: makes it.
+        options: the settings.
+        make_session: creates the session, given the description of the backend and a callback for findings.
+        policy: filters findings by settings and comments.
+        deliver: prints a report, given the program's own exit status, and returns the exit status it calls for.
+        backend_name: description of the backend.
+        make_backend: creates the backend.
 
     Attributes:
-        is_sampled: windows of the program are checked, as a budget allows.
+        is_sampled: whether only windows of the program are checked, as a budget allows.
         session: checks the program.
         sites: its call sites.
-        recorder: keeps what it does with its GPUs, where that is wanted.
+        recorder: records the GPU work, if requested.
 
     Raises:
         BackendError: the trace cannot be written.
@@ -117,13 +117,13 @@ class Run:
         self._begin_anew()
         self._delivering = threading.RLock()
         self._reserve = Reserve()
-        self._late: LateReport | None = None  # where findings outside of the steps asked for are left out
+        self._late: LateReport | None = None  # set if findings outside the requested steps are dropped
         self._since: Checkpoint | None = None
         self._of_window: Report | None = None
         self._status: int | None = None  # of the report, once it has been delivered
 
     def _begin_anew(self) -> None:
-        """Begin with a session and a backend that know of nothing."""
+        """Create a new session and a new backend."""
         options, findings = self._options, NewFindings()
         self.session = self._make_session(self._backend_name, findings.add)
         self.recorder = Recorder(self.session) if options.wants_times else None
@@ -148,7 +148,7 @@ class Run:
         return outcome.status or status
 
     def _in_title(self) -> AbstractContextManager[None]:
-        """Show how far the run is, where there is a terminal."""
+        """Show the progress of the run in the terminal title, if there is a terminal."""
         if self._options.quiet or not title.can_show(sys.stderr):
             return contextlib.nullcontext()
 
@@ -161,7 +161,7 @@ class Run:
 
     @contextmanager
     def watching(self) -> Iterator[None]:
-        """Watch the program for the time of a block, or for the steps of it that were asked for."""
+        """Observe the program during a block, or during the requested steps in it."""
         if not _active:
             ignore_block.begin()
             paths.start_here()
@@ -193,23 +193,23 @@ class Run:
 
     @property
     def _is_whole(self) -> bool:
-        """Return whether the program is checked from its beginning to its end."""
+        """Return whether the program is checked from start to end."""
         return self._options.steps is None
 
     def report(self, since: Checkpoint | None = None) -> Report:
-        """Return the findings so far, or those since a mark."""
+        """Return the findings so far, or those since a checkpoint."""
         with self.backend.lock:
             self.backend.flush_calls()
             if self._of_window is not None:
                 return self._of_window
-            if self._late is not None and not self._late.is_open:  # what was found so far does not count
+            if self._late is not None and not self._late.is_open:  # earlier findings do not count
                 self._since = self.session.collector.checkpoint()
             found = self._policy.filter(self.session.report(self.sites, self._since if since is None else since))
             is_before = self._late is not None and not self._late.is_open
             return replace(found, summary=Summary(found.summary.backend)) if is_before else found
 
     def reset(self) -> None:
-        """Take it that all work so far is complete: what comes is another program."""
+        """Treat all work so far as complete, and start over for another program."""
         with self.backend.lock:
             self.backend.flush_calls()
             self.session.reset()
@@ -218,29 +218,29 @@ class Run:
                 self.backend.start_program()
 
     def end(self, status: int) -> int:
-        """Deliver the report of a program that ends with a status; return the status to end with."""
+        """Deliver the report of a program that exits with a status; return the status to exit with."""
         self.backend.finish()
         own = self._deliver_report(status)
         return status or own
 
     def _replaced(self, path: Any, arguments: Any) -> None:
-        """The program is about to replace itself by another one."""
+        """Note that the program is about to replace itself with another one."""
         from syncheck.instrument import children  # noqa: PLC0415  it needs torch
 
         children.note_replaced(path, arguments, self.session.incomplete)
 
     def end_now(self, status: int, reason: str) -> NoReturn:
-        """End this process with a report, from a thread that looks after the others.
+        """End this process with a report, from a watchdog thread.
 
         Args:
-            status: the exit status if the report calls for none.
-            reason: why the report may say too little; "" if that is known.
+            status: the exit status if the report does not call for another.
+            reason: why the report may be incomplete; "" if this is already noted.
         """
         if reason:
             self.session.incomplete(reason)
         self.backend.is_checking = False
         own = self._deliver_report(status)
-        with contextlib.suppress(Exception):  # whatever the program has made of it
+        with contextlib.suppress(Exception):  # the program may have replaced it
             sys.stdout.flush()
         real_exit(own or status)
 
@@ -272,7 +272,7 @@ class Run:
             _flush()
             status = self._deliver_report(0)
             _flush()
-            real_exit(status or 1)  # of several ranks, another one may deliver
+            real_exit(status or 1)  # 0 if another rank delivers the report
 
 
 @contextmanager
@@ -283,7 +283,7 @@ def _both(outer: AbstractContextManager[None], inner: AbstractContextManager[Non
 
 def _flush() -> None:
     for stream in (sys.stdout, sys.stderr):
-        if stream is not None:  # Python has none for a descriptor that was closed
+        if stream is not None:  # None if the descriptor was closed at startup
             stream.flush()
 
 
@@ -291,16 +291,16 @@ _active: list[Run] = []
 
 
 def active() -> Run | None:
-    """Return the job that checks this process now, the innermost one; None if there is none."""
+    """Return the innermost active run of this process; None if there is none."""
     return _active[-1] if _active else None
 
 
 def leave_to_parent() -> None:
-    """This is a forked process: what checked its parent does not check it."""
+    """Deactivate the parent's runs in a forked process."""
     _active.clear()
 
 
 def end_by_interrupt() -> None:
-    """End this process as python does after an unhandled KeyboardInterrupt: by the signal itself."""
+    """End this process like python after an unhandled KeyboardInterrupt: by the signal itself."""
     _flush()
     processes.end_by_interrupt(real_exit)

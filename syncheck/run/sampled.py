@@ -1,4 +1,4 @@
-"""A run that checks windows of a program, as many as a budget allows."""
+"""A run that checks windows of a program within a budget."""
 
 import time
 from collections.abc import Callable, Iterator
@@ -21,15 +21,15 @@ from syncheck.sanitizer.collector import Checkpoint
 
 
 class SampledRun(Run):
-    """One program, checked in windows.
+    """A run that checks one program in windows.
 
-    On real GPUs each window has a session and a backend of its own, and between windows there is neither: nothing that
-    the program uses is replaced. Simulated GPUs are there all the time; what is found between windows does not count.
+    On real GPUs, each window has its own session and backend. Between windows there are none, and nothing that the
+    program uses is patched. Simulated GPUs exist all the time; findings between windows are dropped.
 
     Attributes:
         sampler: opens and closes the windows.
-        on_window: called when a window has ended; where windows are of seconds, in another thread than the program's.
-        first_tick: seconds after which they are, if there has been neither a step nor a request.
+        on_window: called when a window has ended; for windows of seconds, in a different thread from the program's.
+        first_tick: seconds after which seconds are used as units, if there has been neither a step nor a request.
     """
 
     is_sampled = True
@@ -68,7 +68,9 @@ class SampledRun(Run):
     def _sampling(self) -> Iterator[None]:
         ticker = Ticker(self.sampler.tick, is_between_calls, self._call_on_window, call_in_main_thread)
         with (
-            ticker.running(self.first_tick),  # first, so that the backend does not take its thread for the program's
+            ticker.running(
+                self.first_tick
+            ),  # first, so that the backend does not treat its thread as one of the program's
             self.backend.prepared(),
             TrainingSteps(self.sampler, self.note_incomplete).watching(),
         ):
@@ -86,7 +88,7 @@ class SampledRun(Run):
             self._opened = nullcontext()
         else:
             self._begin_anew()
-            self.backend.enters_threads = False  # a thread that goes on after the window would keep the mode
+            self.backend.enters_threads = False  # a thread that outlives the window would keep the mode
             self._at_open = self.session.collector.checkpoint()
             self._opened = self.backend.watching()
         self._operators_before = self.session.n_operators
@@ -106,10 +108,10 @@ class SampledRun(Run):
         self._is_unreported = True
         if self.sampler.unit != SECOND:
             self._call_on_window()
-        super()._after_finding()  # one that was there before the window was not new in it
+        super()._after_finding()  # a finding from before the window was not new in it
 
     def _call_on_window(self) -> None:
-        """Call `on_window`, once a window: not where the main thread was interrupted, as it may hold locks there."""
+        """Call `on_window`, once per window; never while the main thread is interrupted, as it may hold locks."""
         if self._is_unreported:
             self._is_unreported = False
             self.sampler.guarded(self.on_window)
@@ -119,19 +121,19 @@ class SampledRun(Run):
         self.note_incomplete(stopped_by(error))
 
     def note_incomplete(self, reason: str) -> None:
-        """Note why the report may say too little."""
+        """Note why the report may be incomplete."""
         self._found = joined(self._found, Report(incomplete=(reason,)))
 
     # -- the report
 
     def _window_report(self) -> Report:
-        """Return what was found in the open window: findings that are certain, and not what only a whole run shows."""
+        """Return the certain findings of the open window, without those that need the whole run."""
         found = super().report(self._at_open)
         operators = found.summary.operators - self._operators_before
         return replace(found, summary=replace(found.summary, operators=operators))
 
     def report(self, since: Checkpoint | None = None) -> Report:
-        """Return the findings of all windows so far; with a mark, those of the open window since then."""
+        """Return the findings of all windows so far; with a checkpoint, those of the open window since then."""
         if since is not None:
             return super().report(since)
         shares = [*self.sampler.earlier, (self.sampler.unit, self.sampler.controller.share())]
@@ -142,7 +144,7 @@ class SampledRun(Run):
         if not (found.summary.operators or has_children or any(share.checked for _, share in shares)):
             unit, share = shares[-1]
             found = joined(found, Report(incomplete=(_NO_WINDOW.format(_counted(share.units, unit)),)))
-        if _rank() < 1:  # the windows of all ranks are the same: one line is enough
+        if _rank() < 1:  # all ranks have the same windows, so one note is enough
             budget = self._options.budget or 0.0
             found = found.noted(*(in_words(share, budget, unit) for unit, share in shares if share.units))
         return replace(found, summary=summary)
@@ -159,25 +161,25 @@ class SampledRun(Run):
 
 
 def _rank() -> int:
-    """Return this process's rank in its job; below 0 for one that has none and starts others, 0 if it is alone."""
+    """Return this process's rank in its job; negative for a process without a rank that starts others, 0 if alone."""
     recorder = writer.current()
     return recorder.process.rank if recorder is not None else rank()
 
 
 FIRST_TICK = 10.0
-"""Seconds that a program has for its first step or request, before seconds count in their place."""
+"""Seconds to wait for the program's first step or request before seconds are used as units instead."""
 _NO_WINDOW = (
-    "the program made {}, and the first window of a budget begins after two; where there are no steps it begins after "
-    f"some {FIRST_TICK:.0f} seconds: check a short program without --budget, and mark what is not training with "
-    "`with syncheck.watch().request():`"
+    "the program made {}, but the first window of a budget begins after two, or after about "
+    f"{FIRST_TICK:.0f} seconds if there are no steps: check short programs without --budget, and mark work other than "
+    "training with `with syncheck.watch().request():`"
 )
 
 
 def in_words(share: Share, budget: float, unit: str) -> str:
-    """Return what a budget let be checked, and what that cost."""
+    """Return a note on the checked share of a run and its cost."""
     bare = share.seconds - share.cost
     cost = f"{_time(share.cost)}{_percent(share.cost, bare)}"
-    if unit == SECOND:  # what it would take unchecked is not known: some of it, at least
+    if unit == SECOND:  # the unchecked time is unknown, but more than nothing, so the cost is less than the whole
         return (
             f"budget {_share(budget)}: {_time(share.checked_seconds)} of {_time(share.seconds)} of processor time were "
             f"checked{_percent(share.checked_seconds, share.seconds)} in {counted(share.windows, 'window')}, as there "
@@ -196,7 +198,7 @@ def _counted(number: int, unit: str) -> str:
 
 
 def _share(part: float) -> str:
-    return f"{part * 100:.3g} %"
+    return f"{part * 100:.3g}%"
 
 
 def _time(seconds: float) -> str:

@@ -1,4 +1,4 @@
-"""Opens and closes the windows of a budget, where the program's units end."""
+"""Opening and closing of the windows of a budget, between the program's units."""
 
 import math
 import os
@@ -10,44 +10,44 @@ from typing import Protocol
 from syncheck.run.budget import Controller, Decision, Share
 
 _MOST_KEYS = 4096
-"""Kinds of units that are remembered; what comes after them counts as known."""
+"""Maximum number of kinds of units to remember; further kinds count as known."""
 _MOST_SHAPES = 64
-"""Shapes that are told apart: a program with more has others in nearly each step."""
+"""Maximum number of shapes to distinguish; a program with more has different shapes in almost every step."""
 SECOND = "second of processor time"
 _OFTEN = 0.25
-"""Seconds after which to look whether a window of seconds has to end: several threads may use them up at once."""
+"""Seconds between checks whether a window of seconds must end; several threads use up processor time in parallel."""
 
 
 class Windows(Protocol):
-    """What is opened and closed."""
+    """Receiver of the calls that open and close windows."""
 
     def open(self) -> None:
-        """Check from now on."""
+        """Start checking."""
         ...
 
     def close(self) -> None:
-        """Check no more."""
+        """Stop checking."""
         ...
 
     def failed(self, error: Exception) -> None:
-        """Neither will be called again: one of them has raised an error."""
+        """Handle an exception of `open` or `close`, after which neither is called again."""
         ...
 
 
 class Agreement(Protocol):
-    """Lets the ranks of a job decide alike."""
+    """Makes the ranks of a job decide alike."""
 
     def is_alone(self) -> bool:
-        """Return whether this process decides by itself."""
+        """Return whether this process decides alone."""
         ...
 
     def decide(self, controller: Controller, *, is_new: bool) -> Decision:
-        """Return what the ranks do next, all of them at this number of units."""
+        """Return the common decision of all ranks at this number of units."""
         ...
 
 
 class Alone:
-    """The agreement of a process with itself."""
+    """Agreement of a single process."""
 
     def is_alone(self) -> bool:
         """See `Agreement`."""
@@ -61,20 +61,20 @@ class Alone:
 class Sampler:
     """Counts the units of one thread, and opens and closes windows between them.
 
-    A program that neither makes steps nor marks requests has seconds in their place, once `tick` is called: seconds of
-    processor time, so that waiting for requests earns and costs nothing.
+    If a program neither makes steps nor marks requests, `tick` switches to seconds as units. These are seconds of
+    processor time, so that waiting for requests neither earns nor costs anything.
 
     Attributes:
-        is_open: a window is open.
-        unit: a unit in words: a training step, a request once the program marks those, or SECOND.
-        earlier: units that were counted before these, and what was checked of them.
+        is_open: whether a window is open.
+        unit: name of the unit: a training step, a request once the program marks them, or SECOND.
+        earlier: units that were counted before the current ones, with their checked shares.
 
     Args:
-        controller: decides.
-        windows: what is opened and closed.
+        controller: makes the decisions.
+        windows: opens and closes the windows.
         clock: returns seconds.
-        is_safe: returns whether a window can be opened and closed here.
-        agreement: of the ranks of a job.
+        is_safe: returns whether a window can be opened or closed at this point.
+        agreement: agreement of the ranks of a job.
         busy_clock: returns seconds of processor time.
     """
 
@@ -92,7 +92,7 @@ class Sampler:
         self.earlier: list[tuple[str, Share]] = []
         self._busy_clock = busy_clock
         self._is_all_cost = controller.is_all_cost
-        self._other = ""  # while seconds are counted: the unit that the program has turned out to have
+        self._other = ""  # while seconds are counted: the unit found for the program since
         self._makes_steps = False
         self._controller = controller
         self._windows = windows
@@ -100,23 +100,23 @@ class Sampler:
         self._is_safe = is_safe
         self._agreement: Agreement = agreement or Alone()
         self._pid = os.getpid()
-        self._thread = 0  # whose units are counted; 0 before the first
+        self._thread = 0  # the thread whose units are counted; 0 before the first unit
         self._last: float | None = None  # when the latest unit ended
         self._seen: set[Hashable] = set()
-        self._shapes: dict[Hashable, bool] = {}  # of what steps worked on -> it was in a window
+        self._shapes: dict[Hashable, bool] = {}  # shapes of a step's input -> whether it was in a window
         self._is_over = False
-        self._was_early = False  # the latest window was opened at the beginning of something
+        self._was_early = False  # the latest window was opened by `begins`
 
     @property
     def controller(self) -> Controller:
-        """What decides."""
+        """The current controller."""
         return self._controller
 
     def ended(self, key: Hashable = None) -> None:
-        """A training step has ended in the calling thread.
+        """Note the end of a training step in the calling thread.
 
         Args:
-            key: what kind of step it was: windows come first where there was none of its kind yet.
+            key: the kind of step; kinds that have not been checked yet take precedence.
         """
         if self.unit == "step":
             self._ended(key)
@@ -124,7 +124,7 @@ class Sampler:
             self._other = self._other or "step"
 
     def request_ended(self, key: Hashable = None) -> None:
-        """A request has ended in the calling thread; see `ended`."""
+        """Note the end of a request in the calling thread; see `ended`."""
         if self.unit == "request":
             self._ended(key)
 
@@ -141,10 +141,10 @@ class Sampler:
         self._last = now
 
     def request_starts(self, key: Hashable = None) -> None:
-        """A request starts in the calling thread: from the first one on, requests count, and steps no more.
+        """Note the start of a request in the calling thread; from the first one on, requests replace steps as units.
 
         Args:
-            key: what kind of request it is, as for `ended`.
+            key: the kind of request, as for `ended`.
         """
         if self.unit == SECOND:
             self._other = "request"
@@ -165,14 +165,14 @@ class Sampler:
             self._controller.unchecked(now - self._last)
 
     def pauses(self) -> None:
-        """What comes is no unit, and may be long: close the window."""
+        """Close the window before a pause that is not a unit and may be long."""
         if self.unit == "step" and self.is_open and self._is_mine() and self._is_safe():
             self._pass()
             self._close()
             self._last = self._clock()
 
     def begins(self) -> None:
-        """Something begins of which the first units matter most, such as an epoch: open a window if one can be paid."""
+        """Open a window, if affordable, at the start of a phase whose first units matter most, such as an epoch."""
         if self.unit != "step" or self.is_open or self._was_early or not self._is_mine():
             return
         if not self._agreement.is_alone():
@@ -184,7 +184,7 @@ class Sampler:
             self._last = self._clock()
 
     def expect_steps(self) -> None:
-        """The program is going to make training steps: there is no need of seconds."""
+        """Note that the program will make training steps, so that seconds are not needed as units."""
         self._makes_steps = True
         if self.unit == SECOND:
             self._other = self._other or "step"
@@ -192,10 +192,10 @@ class Sampler:
     # -- seconds
 
     def tick(self) -> float | None:
-        """Time has passed: count it where there are no units, and open or close a window; in the main thread.
+        """Count elapsed time if there are no other units, and open or close a window; called in the main thread.
 
         Returns:
-            In how many seconds to call this again; None: never.
+            Seconds until the next call; None for never.
         """
         if self._is_over or self._pid != os.getpid():
             return None
@@ -220,7 +220,7 @@ class Sampler:
             self._last += 1
 
     def _leave_seconds(self) -> float | None:
-        """The program has units of its own after all: count those; return as `tick` does."""
+        """Switch from seconds to the program's own units; return the same as `tick`."""
         if self.is_open:
             if not self._is_safe():
                 return _OFTEN
@@ -235,9 +235,9 @@ class Sampler:
         self.unit, self._controller, self._clock = unit, controller, clock
 
     def arrives(self, shapes: Hashable) -> None:
-        """What the next step works on has come: open a window if it has shapes that were not checked, and can be paid.
+        """Note the input of the next step: open a window, if affordable, if its shapes have not been checked yet.
 
-        Where there are many shapes none of them means anything.
+        If there are too many different shapes, they are ignored.
         """
         if self.unit != "step" or not self._is_mine() or len(self._shapes) > _MOST_SHAPES:
             return
@@ -251,16 +251,16 @@ class Sampler:
             self._last = self._clock()
 
     def end(self) -> None:
-        """The program has ended."""
+        """Close the window at the end of the program."""
         self._is_over = True
         if self.is_open and os.getpid() == self._pid:
             self._pass()
             self._close()
 
-    # -- parts of these
+    # -- helpers
 
     def _is_mine(self) -> bool:
-        """Return whether this is the thread whose units are counted, the first that has one."""
+        """Return whether this is the thread whose units are counted: the first one with a unit."""
         if not self._thread:
             self._thread = threading.get_ident()
         return self._thread == threading.get_ident() and not self._is_over and self._pid == os.getpid()
@@ -269,7 +269,7 @@ class Sampler:
         return key not in self._seen and len(self._seen) < _MOST_KEYS and self._agreement.is_alone()
 
     def _pass(self) -> None:
-        """Count the time since the latest unit, which is no unit."""
+        """Count the time since the latest unit, which is not a unit itself."""
         passed = self._clock() - self._last if self._last is not None else 0.0
         if self.is_open:
             self._controller.passed_checked(passed)
@@ -298,10 +298,10 @@ class Sampler:
         self._controller.closed(self._clock() - began)
 
     def guarded(self, act: Callable[[], None]) -> bool:
-        """Do something that the program must not see fail; return whether it worked."""
+        """Call a function whose exceptions must not reach the program; return whether it succeeded."""
         try:
             act()
-        except Exception as error:  # noqa: BLE001  the border to the user's program
+        except Exception as error:  # noqa: BLE001  must not reach the user's program
             self._fail(error)
             return False
         return True

@@ -1,4 +1,4 @@
-"""Check a part of what a program does for as long as it runs: `syncheck.watch(budget=0.05)`."""
+"""Continuous checking of a share of a long-running program: `syncheck.watch(budget=0.05)`."""
 
 from collections.abc import Callable, Hashable, Iterator
 from contextlib import ExitStack, contextmanager
@@ -21,9 +21,9 @@ OnFinding = Callable[[Finding], None]
 
 
 class Watch:
-    """Checks windows of requests, or of training steps where there are no requests.
+    """Checks windows of requests, or of training steps if there are no requests.
 
-    Print it, or look at `findings`, at any time; `close` ends it.
+    Print it or read `findings` at any time; `close` stops it.
     """
 
     def __init__(self, options: Options, on_finding: OnFinding) -> None:
@@ -54,10 +54,10 @@ class Watch:
 
     @contextmanager
     def request(self, kind: Hashable = None) -> Iterator[None]:
-        """Mark what a block does as one request.
+        """Mark a block as one request.
 
         Args:
-            kind: what tells requests apart, such as an endpoint or the shape of a batch: new kinds come first.
+            kind: a value that distinguishes requests, such as an endpoint or a batch shape; new kinds take precedence.
         """
         if self._run is None:
             yield
@@ -69,7 +69,7 @@ class Watch:
         finally:
             sampler.request_ended(kind)
 
-    # -- what was found
+    # -- results
 
     @property
     def report(self) -> Report:
@@ -85,7 +85,7 @@ class Watch:
 
     @property
     def share(self) -> Share:
-        """What was checked so far, and what that cost."""
+        """The checked share so far and its cost."""
         return self._run.sampler.controller.share() if self._run is not None else Share()
 
     def _window_ended(self) -> None:
@@ -97,7 +97,7 @@ class Watch:
                 self._on_finding(finding)
 
     def close(self) -> None:
-        """Check no more; call it in the thread that called `watch`."""
+        """Stop checking; must be called in the thread that called `watch`."""
         self._stack.close()
 
     def __enter__(self) -> "Watch":
@@ -124,24 +124,24 @@ def watch(
 ) -> Watch:
     """Check windows of a service's requests, or of training steps, for as long as the program runs.
 
-    What checking costs is measured, and windows are opened as the budget allows: `docs/budget.md`. The requests of one
-    thread count, of the first that makes one. Under `syncheck run`, this does nothing but
-    mark requests, which count for a budget of that.
+    The cost of checking is measured, and windows are opened as the budget allows: see `docs/budget.md`. Only the
+    requests of one thread count, the first that makes one. Under `syncheck run`, this only marks requests, which count
+    towards a budget given there.
 
     Args:
         budget: the share of the requests' time that checking may cost: 0.05 or "5%".
-        backend: "auto", "cuda" or "sim"; on simulated GPUs the program must make its tensors afterwards.
+        backend: "auto", "cuda" or "sim"; on simulated GPUs the program must create its tensors after this call.
         devices: number of simulated GPUs.
         select: rule codes, prefixes or names to report; empty for all.
         ignore: rule codes, prefixes or names not to report; wins over `select`.
-        on_finding: called with each new finding when its window has ended; an error in it ends the checking.
+        on_finding: called with each new finding when its window has ended; an exception in it stops the checking.
 
     Returns:
-        What has the findings so far: print it, or look at `findings`.
+        An object with the findings so far: print it, or read `findings`.
 
     Raises:
-        ConfigError: a budget, a rule name or a backend that does not exist.
-        BackendError: the GPUs that were asked for cannot be used.
+        ConfigError: the budget is invalid, or a rule name or the backend does not exist.
+        BackendError: the requested GPUs cannot be used.
     """
     if backend not in {"auto", "cuda", "sim"}:
         raise ConfigError(f"unknown backend {backend!r}", "choose auto, cuda or sim")

@@ -1,4 +1,4 @@
-"""What a spawned child is sent so that it is checked as its parent is, and leaves its part to it."""
+"""Data sent to a spawned child so that it is checked like its parent and leaves its report to it."""
 
 import os
 from collections.abc import Callable
@@ -16,11 +16,11 @@ from syncheck.ranks import rendezvous
 
 @dataclass(slots=True)
 class Checked:
-    """Unpickled in a spawned child, checks it from the moment on when it has imported torch.
+    """When unpickled in a spawned child, starts checking it once it has imported torch.
 
     Attributes:
-        options: the parent's.
-        folder: where it merges the parts of its children.
+        options: the parent's options.
+        folder: the folder in which the parent merges the records of its children.
     """
 
     options: Options
@@ -39,7 +39,7 @@ class Checked:
 
 
 def sender(member: rendezvous.Membership, options: Options) -> Callable[[], Checked | None]:
-    """Return what makes the data for a spawned child: None where it could not leave a part."""
+    """Return a function that creates the data for a spawned child, or None if the child could not leave a record."""
 
     def send() -> Checked | None:
         folder = member.folder_for_children()
@@ -58,7 +58,7 @@ class _Child:
         self._stack = ExitStack()
 
     def begin(self) -> None:
-        """Torch is there."""
+        """Start checking, after the import of torch."""
         from syncheck.run.process import make_run  # noqa: PLC0415  a child without torch needs none of it
 
         member = rendezvous.begin(None)
@@ -68,7 +68,7 @@ class _Child:
         self._ended = run.end
 
     def follow(self) -> None:
-        """Report when the process is through, however it ends.
+        """Report at the end of the process, however it ends.
 
         Source:
             multiprocessing/spawn.py, `_main`: unpickles this, then calls `_bootstrap` and ends with what it returns.
@@ -84,7 +84,7 @@ class _Child:
             with ExitHook(self._end) as words:
                 status = int(original(*args, **kwargs))
                 self._stack.close()
-                return words.speak(status)  # inside: a pool ends its workers by SIGTERM as they end by themselves
+                return words.speak(status)  # inside the hook: a pool may SIGTERM workers that are exiting
 
         process.BaseProcess._bootstrap = bootstrap  # type: ignore[attr-defined]  # noqa: SLF001
 

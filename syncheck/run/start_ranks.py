@@ -1,4 +1,4 @@
-"""Starts ranks on this machine as torchrun does, with torchrun's own agent."""
+"""Start of ranks on this machine with torchrun's own agent."""
 
 import logging
 import os
@@ -12,13 +12,13 @@ from torch.distributed.launcher.api import LaunchConfig, elastic_launch
 
 
 def start_ranks(number: int, command: list[str], more: dict[str, str], folder: str | None = None) -> int:
-    """Run `python COMMAND` in so many ranks, until all have ended; return the exit status of the first that failed.
+    """Run `python COMMAND` in several ranks until all have ended; return the exit status of the first that failed.
 
     Args:
-        number: of ranks.
-        command: what follows the interpreter.
-        more: environment variables besides those of this process and those of a rank.
-        folder: where the output of each rank goes, into a file of its own; None: to the output of this process.
+        number: number of ranks.
+        command: the arguments of the interpreter.
+        more: additional environment variables.
+        folder: folder for one output file per rank; None to write to the output of this process.
     """
     flags = subprocess._args_from_interpreter_flags()  # type: ignore[attr-defined]  # noqa: SLF001  as multiprocessing does
     config = LaunchConfig(
@@ -28,7 +28,9 @@ def start_ranks(number: int, command: list[str], more: dict[str, str], folder: s
     )  # fmt: skip
     os.environ.setdefault("OMP_NUM_THREADS", "1")  # as torchrun does for more than one
     os.environ.update(more)
-    logging.getLogger("torch.distributed.elastic").setLevel(logging.CRITICAL)  # the report says what it would
+    logging.getLogger("torch.distributed.elastic").setLevel(
+        logging.CRITICAL
+    )  # the report contains the same information
     try:
         elastic_launch(config, sys.executable)(*flags, *command)
     except ChildFailedError as error:

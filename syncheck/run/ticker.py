@@ -1,4 +1,4 @@
-"""Calls something in the main thread from time to time, where that is safe: a thread that sleeps in between."""
+"""A thread that calls a function in the main thread from time to time, at safe points."""
 
 import os
 import threading
@@ -7,19 +7,19 @@ from contextlib import contextmanager
 from types import FrameType
 
 _SOON, _LESS_SOON = 0.001, 0.03
-"""Seconds until the next attempt, where this one met no safe place: they double from the first to the second."""
+"""Seconds until the next attempt after an unsafe point; they double from the first value up to the second."""
 _LEAVE = 1.0
-"""Seconds to wait for the thread at the end: what it calls may wait for a lock of the program."""
+"""Seconds to wait for the thread at the end; its callback may be blocked on a lock of the program."""
 
 
 class Ticker:
-    """Calls a function in the main thread, again and again, when it wants to be called.
+    """Calls a function in the main thread repeatedly, at intervals that the function chooses.
 
     Args:
-        tick: called in the main thread; returns the seconds until it is to be called again, or None: never.
-        is_safe: returns whether `tick` may be called in the main thread where that is in some frame.
+        tick: called in the main thread; returns the seconds until the next call, or None for never.
+        is_safe: returns whether `tick` may be called while the main thread is in a given frame.
         after: called in the ticker's own thread after each call of `tick`.
-        schedule: lets the main thread call something between two of its bytecodes; returns whether it will.
+        schedule: makes the main thread call a function between two bytecodes; returns whether it will.
     """
 
     def __init__(
@@ -40,7 +40,7 @@ class Ticker:
 
     @contextmanager
     def running(self, first: float) -> Iterator[None]:
-        """Make the calls for the time of a block, the first one after some seconds."""
+        """Make the calls during a block, the first one after `first` seconds."""
         self._pause = first
         process = os.getpid()
         thread = threading.Thread(target=self._run, name="syncheck-budget", daemon=True)
@@ -57,7 +57,7 @@ class Ticker:
         while self._pause is not None and not self._wake.wait(self._pause):
             if not self._schedule(self._in_main_thread):
                 continue
-            self._wake.wait()  # as long as the main thread is in a call that is not Python's
+            self._wake.wait()  # blocks while the main thread is in a non-Python call
             if self._is_over:
                 return
             self._wake.clear()

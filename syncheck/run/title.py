@@ -1,7 +1,7 @@
-"""How far a run is, in the title of its terminal: the lines belong to the program.
+"""Progress of a run in the terminal title, because the terminal's lines belong to the program.
 
 Source:
-    xterm, "Control Sequences": OSC 2 sets the title; CSI 22 ; 2 t and CSI 23 ; 2 t keep it and bring it back.
+    xterm, "Control Sequences": OSC 2 sets the title; CSI 22 ; 2 t and CSI 23 ; 2 t save and restore it.
 """
 
 import contextlib
@@ -20,15 +20,15 @@ _FIRST_AFTER = 2.0
 
 
 def can_show(stream: TextIO | None) -> bool:
-    """Return whether a stream is a terminal with a title; None is a standard stream that was closed."""
+    """Return whether a stream is a terminal with a title; a closed standard stream is None."""
     return stream is not None and stream.isatty() and os.environ.get("TERM", "dumb") not in {"dumb", "linux"}
 
 
 def writer(stream: TextIO) -> Callable[[bytes], object]:
-    """Return what writes to a terminal, and to no file that gets its number when the program closes it."""
+    """Return a function that writes to a terminal, but not to a file that reuses its closed descriptor."""
     try:
         number = stream.fileno()
-    except (OSError, ValueError):  # it is none of the system's
+    except (OSError, ValueError):  # not backed by a file descriptor
         number = -1
     return Descriptor.of_stream(number).write
 
@@ -41,13 +41,13 @@ def shown(
     first_after: float = _FIRST_AFTER,
     every: float = _EVERY,
 ) -> Iterator[None]:
-    """Show a text that changes in the title of a terminal for the time of a block, and the old title after it.
+    """Show a changing text in the terminal title during a block, and restore the old title afterwards.
 
     Args:
-        text: returns it; it is called by another thread.
-        write: writes to the terminal; raises OSError where the program has closed it.
-        first_after: seconds until it is shown, so that short runs change nothing.
-        every: seconds between changes.
+        text: returns the text; called in another thread.
+        write: writes to the terminal; raises OSError if the program has closed it.
+        first_after: seconds until it is first shown, so that short runs change nothing.
+        every: seconds between updates.
     """
     is_over = threading.Event()
     own_process = os.getpid()

@@ -1,1 +1,1 @@
-"""From happens-before facts to rules: what a race or a misuse is called, and who is to blame."""
+"""Classification of happens-before facts: which rule a race or a misuse violates, and which call is to blame."""

@@ -1,4 +1,4 @@
-"""Advice that needs the iterations of a loop: only runs have them."""
+"""Advice that depends on the iterations of a loop, which only runs observe."""
 
 from collections.abc import Sequence
 
@@ -11,13 +11,13 @@ from syncheck.sanitizer.turns import Turns
 
 
 class Advice:
-    """Follows what loops do. The engine must not know yet of a call that it is given.
+    """Tracks the behavior of loops. Each call must be passed here before it is passed to the engine.
 
     Args:
-        engine: knows the order.
-        collector: gets the findings.
-        history: what ordered the work.
-        is_run: the calls are those of a run; else nothing is done.
+        engine: the happens-before engine.
+        collector: receives the findings.
+        history: the calls that ordered the work.
+        is_run: whether the calls come from a run; if not, nothing is done.
     """
 
     def __init__(self, engine: Engine, collector: Collector, history: SyncHistory, *, is_run: bool) -> None:
@@ -28,14 +28,14 @@ class Advice:
         self.begin()
 
     def begin(self) -> None:
-        """What comes is another program: no loop goes on."""
+        """Start over for another program: no loop continues."""
         self._turns = Turns()
         self._syncs = hot_syncs.HotSyncs(self._engine, self._collector, self._turns)
         self._overlap = overlap_advice.OverlapAdvice(self._engine, self._collector, self._history)
         self._latest: dict[StreamId, tuple[str, bool]] = {}  # stream -> operator, whether it begins with a write
 
     def launching(self, stream: StreamId, operator: str, accesses: Accesses, site: SiteId) -> None:
-        """An operator is launched."""
+        """Note that an operator is launched."""
         if not self._is_run:
             return
         launches = self._turns.launches
@@ -46,55 +46,55 @@ class Advice:
         self._latest[stream] = (operator, bool(accesses) and accesses[0][2])
 
     def host_waits(self, stream: StreamId, site: SiteId, *, explicit: bool) -> None:
-        """The host waits for a stream, by a call of the program or inside an operator."""
+        """Note that the host waits for a stream, by a call of the program or inside an operator."""
         if self._is_run and stream in self._engine.unfinished():
             operator, is_write = ("", False) if explicit else self._latest.get(stream, ("", False))
             self._syncs.host_waits(site, operator, is_write=is_write)
 
     def device_waits(self, device: int, site: SiteId) -> None:
-        """The host waits for a device."""
+        """Note that the host waits for a device."""
         if self._is_run:
             self._syncs.device_waits(site, device, self._collector.names)
 
     def cache_emptied(self, site: SiteId) -> None:
-        """The program gives free memory back to the driver."""
+        """Note that the program returns free memory to the driver."""
         if self._is_run:
             self._syncs.cache_emptied(site)
 
     def host_asks(self) -> None:
-        """The host looks at memory, at a clock or at an event."""
+        """Note that the host inspects memory, a clock or an event."""
         self._syncs.host_asks()
 
     def torch_waits(self, stream: StreamId, other: StreamId, site: SiteId) -> None:
-        """Torch lets a stream wait for another one."""
+        """Note that torch makes a stream wait for another one."""
         self._overlap.torch_waits(stream, other, site)
 
     def stream_object(self, ident: int, stream: StreamId, site: SiteId) -> None:
-        """The program made an object of a stream."""
+        """Note that the program created a stream object."""
         if self._is_run:
             self._overlap.stream_object(ident, stream, site)
 
     def has_object(self, stream: StreamId) -> bool:
-        """Return whether an object of the program stands for a stream."""
+        """Return whether a stream has a live object in the program."""
         return self._overlap.has_object(stream)
 
     def stream_object_gone(self, ident: int) -> None:
-        """An object is gone."""
+        """Note that an object was destroyed."""
         self._overlap.stream_object_gone(ident)
 
     def timed(self, interval: int, stream: StreamId, operator: str) -> None:
-        """See `Monitor`: no finding depends on times."""
+        """See `Monitor`; ignored, because no finding depends on times."""
 
     def times(self, intervals: Sequence[tuple[int, int, int]]) -> None:
-        """See `Monitor`: as above."""
+        """See `Monitor`; ignored, as above."""
 
     def untimed(self) -> None:
-        """See `Monitor`: as above."""
+        """See `Monitor`; ignored, as above."""
 
     def report(self) -> None:
-        """Report what is known only at the end."""
+        """Report findings that are known only at the end."""
         self._overlap.report()
 
 
 RULES = (*hot_syncs.RULES, *overlap_advice.RULES)
-"""The rules that need iterations: the linter has its own ways to find some of them."""
+"""The rules that depend on iterations; the linter detects some of them by other means."""

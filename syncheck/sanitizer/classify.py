@@ -1,4 +1,4 @@
-"""From a race to the rule that explains it best: one readable decision table, the most specific row first."""
+"""Choice of the rule that explains a race best: a decision table with the most specific row first."""
 
 from collections.abc import Callable
 from typing import TypeAlias
@@ -44,7 +44,7 @@ Row: TypeAlias = Callable[[RaceContext], PendingFinding | None]
 
 
 def explain(context: RaceContext) -> PendingFinding:
-    """Return the finding for a race: the first row that knows its cause, else the plain rule."""
+    """Return the finding for a race: from the first row that matches its cause, else from the plain rule."""
     pending = next((found for row in _ROWS if (found := row(context)) is not None), None) or _plain(context)
     pending.allocation = context.race.allocation
     if not context.is_certain:
@@ -53,17 +53,19 @@ def explain(context: RaceContext) -> PendingFinding:
 
 
 def _say_which_rows(pending: PendingFinding, context: RaceContext) -> None:
-    """The accesses may be to different rows: a warning, which says what decides it."""
+    """Turn a finding whose accesses may touch different rows into a warning that says so."""
     pending.level = Severity.WARNING
     sides = ((context.race.prior, context.prior), (context.race.current, context.current))
     for access, label in sides:
         if access.footprint.is_partial:
             operator = label.operator.removeprefix("aten::")
-            rows: Text = (f"an index on the GPU says which rows `{operator}` touches: no race if they are others",)
+            rows: Text = (
+                f"an index on the GPU determines which rows `{operator}` touches: there is no race if they differ",
+            )
             pending.related.append((label.site, rows))
 
 
-# -- the rows
+# -- rows of the decision table
 
 
 def _replay(context: RaceContext) -> PendingFinding | None:
@@ -86,7 +88,7 @@ def _replay(context: RaceContext) -> PendingFinding | None:
 
 
 def _collective(context: RaceContext) -> PendingFinding | None:
-    """A collective that was started with `async_op=True`, and not waited for on the stream that uses its tensors."""
+    """Match a collective started with `async_op=True` that the stream using its tensors has not waited for."""
     race = context.race
     name = collective_name(context.prior.operator)
     if not name or not context.is_communication(race.prior.actor):
@@ -162,7 +164,7 @@ def _lost_record(context: RaceContext) -> PendingFinding | None:
 
 
 def _waited_for(context: RaceContext, event: EventId) -> bool:
-    """Return whether the late side of the race waited for an event in between."""
+    """Return whether the later side of the race waited for an event in between."""
     epoch = context.race.prior.epoch
     if context.is_host:
         return any(sync.event == event for sync in context.sync_history.syncs_after(epoch))
@@ -191,20 +193,20 @@ def _stale_handle(context: RaceContext) -> PendingFinding | None:
 
 
 def _stale_in(wait: Wait, context: RaceContext) -> tuple[SiteId, StreamId, StreamId] | None:
-    """Return (call site, stream named, stream meant) if a wait, or its event's record, names a stream by mistake.
+    """Return (call site, named stream, intended stream) if a wait, or its event's record, names the wrong stream.
 
-    Only a stream that came from `current_stream()` or `default_stream()` can be a mistake of this kind, and only
-    where the stream that was meant is current at the call, or where a stream waits for itself.
+    This applies only to streams obtained from `current_stream()` or `default_stream()`, and only if the intended stream
+    is current at the call, or if a stream waits for itself.
     """
     reader, writer = context.race.current.actor, context.race.prior.actor
-    recorded_on, record_site, record_looked_up, record_current = wait.recorded
+    recorded_on, record_site, record_origin, record_current = wait.recorded
     if wait.waiter == reader:
-        if wait.target not in {0, writer} and wait.looked_up[1] and (wait.current == writer or wait.target == reader):
+        if wait.target not in {0, writer} and wait.origins[1] and (wait.current == writer or wait.target == reader):
             return wait.site, wait.target, writer
-        if recorded_on not in {0, writer} and record_looked_up and record_current == writer:
+        if recorded_on not in {0, writer} and record_origin and record_current == writer:
             return record_site, recorded_on, writer
     elif (
-        wait.looked_up[0]
+        wait.origins[0]
         and wait.covers(context.race.prior.epoch)
         and (wait.current == reader or wait.waiter == wait.target)
     ):
@@ -258,10 +260,10 @@ def _plain_host(context: RaceContext) -> PendingFinding:
 
 
 def stream_wait(context: RaceContext) -> PendingFix:
-    """Return the repair that lets the late stream wait: for an event behind the early access, else for its stream."""
+    """Return the fix that makes the later stream wait: for an event after the earlier access, else for its stream."""
     reader, writer = context.race.current.actor, context.race.prior.actor
     early, late = context.prior.site, context.current.site
-    # at the access, the stream that makes it is the current one: that needs no name, but in a library with its own
+    # The accessing stream is the current one at the access, so it needs no name, except in libraries with own streams.
     waiter = StreamCode(reader, is_on_current_stream(context.current))
     before_use = insertion(late, waiter, ".wait_stream(", StreamCode(writer), ")")
     at_once = (StreamCode(reader), ".wait_stream(", StreamCode(writer, is_on_current_stream(context.prior)), ")")
@@ -278,7 +280,7 @@ def stream_wait(context: RaceContext) -> PendingFix:
 
 
 def is_on_current_stream(label: Label) -> bool:
-    """Return whether an operator ran on the stream that is current where it was called: all but a library's own do."""
+    """Return whether an operator ran on the current stream of its call; only library-specific operators may not."""
     effect = described_operator(label.operator)
     return effect is None or effect.stream == CURRENT
 
@@ -299,4 +301,4 @@ RULES = (
     graph_input_overwritten.RULE,
     *mistaken_sync.RULES,
 )
-"""The rules that a race can become."""
+"""The rules to which a race can be attributed."""

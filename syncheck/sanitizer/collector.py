@@ -1,4 +1,4 @@
-"""Collects raw findings while the program runs, one for each cause, and words them at the end."""
+"""Collection of raw findings while the program runs, one for each cause; they are worded at the end."""
 
 import ast
 from collections.abc import Callable, Set
@@ -18,27 +18,27 @@ from syncheck.witness.schedule import Pair
 
 @dataclass(slots=True)
 class PendingFinding:
-    """A finding whose words are not chosen yet.
+    """A finding that has not been worded yet.
 
     Attributes:
         site: the primary call site.
         facts: the rule's facts.
-        related: other call sites, each with what happened there.
-        fix: the repair; its words come before the advice.
-        advice: what else to do.
-        allocation: the tensor it is about, 0 if none.
-        name_sites: call sites that may show the tensor's name where it is gone: its allocation, its free.
-        freed: the call site where the tensor goes; 0 if that is not known.
-        cause: findings of one rule with an equal cause whose tensors go at one line are one finding; () for none.
-        superseded: asked at the end: True drops it, as a more specific finding stands for it.
-        exempt: asked at the end: call sites that are right; a finding at a line of theirs is dropped.
+        related: other call sites, each with a description of what happened there.
+        fix: the fix; its text precedes the advice.
+        advice: additional advice.
+        allocation: the tensor concerned; 0 if none.
+        name_sites: call sites that may reveal the name of a freed tensor: its allocation, its free.
+        freed: the call site at which the tensor is freed; 0 if unknown.
+        cause: findings of one rule with equal causes whose tensors are freed on one line are merged; () for none.
+        superseded: evaluated at the end; True drops the finding, because a more specific one covers it.
+        exempt: evaluated at the end; call sites that are correct: findings on their lines are dropped.
         thread: the thread of the program that completed a race with another thread.
-        is_about_call: it wants a call changed: where torch itself makes that call, the user cannot.
-        pair: the accesses of the race that it is about, the first of several; None for anything else.
-        view: the bytes of the tensor that it is about; NO_VIEW where it is about all of them.
-        extent: the first of these bytes in the allocation, and the one after the last; None without a view.
-        again: a tensor that has the part of one that is gone, while the use of that is repeated; 0 at other times.
-        instead: what to do where the repair cannot be made; () if that is shown all the same.
+        is_about_call: whether it asks to change a call; it is dropped if torch itself makes that call.
+        pair: the accesses of the race, the first of several; None for other findings.
+        view: the part of the tensor concerned; NO_VIEW for the whole tensor.
+        extent: start and end (exclusive) of that part in the allocation, in bytes; None without a view.
+        again: the tensor in the same role as the freed one while its use is repeated; 0 at other times.
+        instead: advice to show if the fix cannot be applied; () to show the fix anyway.
     """
 
     rule: Rule
@@ -65,40 +65,40 @@ class PendingFinding:
 
     @property
     def is_certain(self) -> bool:
-        """Whether nothing that comes later drops it."""
+        """Whether the finding cannot be dropped later."""
         return self.superseded is None and self.exempt is None
 
     def mention(self, related: list[tuple[SiteId, Text]]) -> None:
-        """Add call sites that a repetition brought, up to a number that people still read."""
+        """Add the call sites of a repetition, up to a readable number."""
         known = {site for site, _ in self.related}
         room = max(0, _MOST_RELATED - len(self.related))
         self.related += [entry for entry in related if entry[0] not in known][:room]
 
 
 _STREAMS = frozenset({"torch/cuda/streams.py", "torch/xpu/streams.py"})
-"""Torch's files with the methods of streams and events that are made of others."""
+"""Torch's files whose stream and event methods are implemented by calling others."""
 _MOST_RELATED = 5
 MOST_FINDINGS = 5000
-"""GitHub shows as many results of a run: "SARIF results exceed one or more limits", GitHub documentation."""
+"""Number of results of a run that GitHub shows: "SARIF results exceed one or more limits", GitHub documentation."""
 
 
 OnFinding: TypeAlias = Callable[[PendingFinding], None]
-"""Called with each new finding, while the call that completed it runs, and with one that is seen again."""
+"""Called with each new finding during the call that completed it, and with findings that are seen again."""
 Checkpoint: TypeAlias = dict[tuple[object, ...], int]
-"""How often each finding had been seen at some time."""
+"""Number of occurrences of each finding at some point in time."""
 
 
 class Collector:
-    """Findings so far.
+    """The findings so far.
 
-    A program that does one thing wrong in 100,000 ways gets as many of them as people and their tools can take in.
+    Their number is limited, so that a program with 100,000 variants of a mistake gives a usable report.
 
     Attributes:
-        names: what the program calls its things.
-        n_dropped: how often a finding was left out as too many had come before, since the last checkpoint if any.
+        names: the program's names for its objects.
+        n_dropped: number of findings dropped because of the limit, since the last checkpoint if there is one.
 
     Args:
-        selected: which rules to report.
+        selected: returns whether to report a rule.
         on_finding: called with each new finding.
     """
 
@@ -113,9 +113,9 @@ class Collector:
         self.n_dropped = 0
 
     def add(self, pending: PendingFinding, *cause: object) -> PendingFinding:
-        """Add a finding, or count one more of the same rule, sites and cause; return the one that is counted.
+        """Add a finding, or count another occurrence of one with the same rule, site and cause; return that finding.
 
-        Once there are too many, only the first of each rule and level is added.
+        Beyond the limit, only the first finding of each rule and level is added.
         """
         key = (pending.rule.code, pending.site, *cause)
         known = self._pending_findings.get(key)
@@ -134,13 +134,13 @@ class Collector:
         return pending
 
     def seen_again(self, pending: PendingFinding, allocation: AllocationId) -> None:
-        """The use of a tensor that was gone when it was found is repeated, with another tensor in its place."""
+        """Note that the use of a freed tensor is repeated with another tensor in its place."""
         pending.again = allocation
         self._on_finding(pending)
 
     @property
     def left_out(self) -> tuple[str, ...]:
-        """What is not shown, of the findings since the last checkpoint, as too many had come before."""
+        """Message on the findings since the last checkpoint that were dropped because of the limit."""
         text = f"there are more than {MOST_FINDINGS:,} findings: of {{:,}} more, only the first of each rule is shown"
         return (text.format(self.n_dropped),) if self.n_dropped else ()
 
@@ -156,13 +156,13 @@ class Collector:
         return site in self._sites
 
     def checkpoint(self) -> Checkpoint:
-        """Return how often each finding was seen so far; there is room for as many again."""
+        """Return the number of occurrences of each finding so far, and reset the limit."""
         self._room, self.n_dropped = MOST_FINDINGS, 0
         self._kinds.clear()
         return {key: pending.count for key, pending in self._pending_findings.items()}
 
     def findings(self, sites: Sites, since: Checkpoint | None = None) -> tuple[Finding, ...]:
-        """Word all findings, or those seen since a mark; equal ones merged, in the order of place and code."""
+        """Word all findings, or those seen since a checkpoint; equal ones are merged, sorted by place and code."""
         self.names.sites = sites
         pending_findings = [
             (pending, pending.count - (since or {}).get(key, 0)) for key, pending in self._pending_findings.items()
@@ -205,7 +205,7 @@ class Collector:
         return in_terms_of(self.names.device_type, worded_finding)
 
     def _name(self, pending: PendingFinding, sites: Sites) -> None:
-        """Name the tensor of a finding by what is bound where it was made and where it went."""
+        """Name the tensor of a finding by the names bound where it was allocated and freed."""
         key = (NamedKind.ALLOCATION, pending.allocation)
         if pending.freed:
             line = sites.lines_of(pending.freed)[0]
@@ -228,7 +228,7 @@ class Collector:
                 self.names.seen_at.setdefault(key, {}).setdefault((line.path, line.number), name)
 
     def _seen_at_use(self, key: tuple[NamedKind, int], pending: PendingFinding, sites: Sites) -> str:
-        """Return what a tensor was seen to be called where it is used, in the innermost function; "" if not seen."""
+        """Return a tensor's name observed where it is used, in the innermost function; "" if none was observed."""
         seen = self.names.seen_at.get(key)
         if not seen:
             return ""
@@ -237,17 +237,17 @@ class Collector:
 
 
 def _is_of_another(name: str, pending: PendingFinding, sites: Sites) -> bool:
-    """Return whether what is bound where a tensor goes is no name of the tensor."""
+    """Return whether the name bound where a tensor is freed is not the tensor's name."""
     if _is_call(sites.place(pending.freed).frame):
-        return True  # it went inside of a call: the name is that of the call's result
+        return True  # freed inside a call: the name is that of the call's result
     return binds_result(name, sites.lines_of(pending.freed)[0], sites.lines_of(pending.site)[0])
 
 
 def _owner(pending: PendingFinding, sites: Sites) -> str:
-    """Return the variable that a tensor was made for and that lost it, in one function; "" if that is not certain."""
+    """Return the variable that held a tensor from allocation to free, within one function; "" if uncertain."""
     freed = sites.bound(pending.freed)
     if freed.endswith(".data"):
-        return freed  # to assign that lets nothing else go
+        return freed  # assigning to it frees nothing else
     for site in pending.name_sites:
         frame, scopes = sites.place(site).frame, sites.lines_of(site)[0].scopes
         is_whole = scopes is not None and scopes.is_whole_value(
@@ -260,9 +260,9 @@ def _owner(pending: PendingFinding, sites: Sites) -> str:
 
 
 def binds_result(name: str, freed: SourceLine, use: SourceLine) -> bool:
-    """Return whether a name that is bound anew where a tensor goes is that of the result of the use.
+    """Return whether a name that is rebound where a tensor is freed belongs to the result of the use.
 
-    Then it is not the tensor's: of `loss = criterion(output, target)` the old `loss` held the old `target`.
+    Then it is not the tensor's name: in `loss = criterion(output, target)`, the old `loss` held the old `target`.
     """
     if (freed.path, freed.number) != (use.path, use.number) or use.scopes is None:
         return False
@@ -272,7 +272,7 @@ def binds_result(name: str, freed: SourceLine, use: SourceLine) -> bool:
 def _one_for_each_cause(
     found: list[tuple[PendingFinding, int]], sites: Sites, names: Names
 ) -> list[tuple[PendingFinding, int]]:
-    """Return findings with those of one cause joined: the first place is kept, and all edits."""
+    """Merge findings with one cause, keeping the first place and all edits."""
     groups: dict[object, list[tuple[PendingFinding, int]]] = {}
     for pending, count in found:
         freed = sites.place(pending.freed).frame
@@ -282,13 +282,13 @@ def _one_for_each_cause(
 
 
 def _joined(group: list[tuple[PendingFinding, int]], sites: Sites, names: Names) -> tuple[PendingFinding, int]:
-    """Return one finding for several: one that says the same at the same place is the same, seen again."""
+    """Merge several findings into one; identical findings at the same place count as repetitions."""
     if len(group) == 1:
         return group[0]
     tensors: dict[tuple[int, int, str, str], tuple[PendingFinding, int]] = {}
     for pending, count in group:
         frame = sites.place(pending.site).frame
-        # two tensors without a name differ in what the fix calls them at its line
+        # two unnamed tensors differ in the names that the fix uses for them on its line
         repair = fixes.word(pending.fix, names, sites, frame.path).text if pending.fix is not None else ""
         key = (frame.line, frame.column, names.format(pending.facts["tensor"]), repair)
         known, before = tensors.get(key, (pending, 0))
@@ -308,9 +308,9 @@ def _joined(group: list[tuple[PendingFinding, int]], sites: Sites, names: Names)
 def _one_for_each_place(
     found: list[tuple[PendingFinding, int]], sites: Sites, names: Names
 ) -> list[tuple[PendingFinding, int]]:
-    """Return findings with those of one rule and equal places joined, as `merge_equal` does it: a loop over streams.
+    """Merge findings of one rule with equal places, like `merge_equal`; they come from loops over streams.
 
-    They have one repair for all of them.
+    The merged finding has one fix for all of them.
     """
     groups: dict[object, list[tuple[PendingFinding, int]]] = {}
     for pending, count in found:
@@ -330,7 +330,7 @@ def _with_repair_of_all(
 
 
 def _one_for_each_repair(findings: tuple[Finding, ...]) -> tuple[Finding, ...]:
-    """Return findings with those joined that one line cures, as a hook that races with the work of each layer does."""
+    """Merge findings with the same fix, such as those of a hook that races with the work of each layer."""
     merged: dict[object, Finding] = {}
     for finding in findings:
         frame, fix = finding.place.frame, finding.fix
@@ -349,7 +349,7 @@ def _with_places_of(one: Finding, other: Finding) -> Finding:
 
 
 def _is_call(frame: Frame) -> bool:
-    """Return whether a place is that of a call, and not of a variable that is bound or deleted."""
+    """Return whether a place is a call, rather than a binding or deletion of a variable."""
     text = frame.source[frame.column - 1 : frame.end_column - 1] if frame.column else ""
     try:
         return isinstance(ast.parse(text, mode="eval").body, ast.Call)
@@ -358,7 +358,7 @@ def _is_call(frame: Frame) -> bool:
 
 
 def is_at_a_line_of(site: SiteId, others: Set[SiteId], sites: Sites) -> bool:
-    """Return whether a call site is at the line of one of some others: the same call, for whatever caller."""
+    """Return whether a call site is on the line of one of the others: the same call, possibly from another caller."""
     return site in others or _line(site, sites) in {_line(other, sites) for other in others}
 
 
@@ -368,7 +368,7 @@ def _line(site: SiteId, sites: Sites) -> tuple[str, int]:
 
 
 def _is_torchs(place: Place) -> bool:
-    """Return whether torch's own code made a call, for whomever; `wait_stream` is made of other calls."""
+    """Return whether torch's own code made a call, apart from methods such as `wait_stream` that wrap other calls."""
     caller = next((frame for frame in place.stack if frame.path not in _STREAMS), None)
     return caller is not None and caller.package == "torch"
 

@@ -1,4 +1,4 @@
-"""Findings in the terms of the program's own device type: `torch.xpu` and "xpu:0" where CUDA's would be."""
+"""Wording of findings for other device types: `torch.xpu` and "xpu:0" instead of CUDA's names."""
 
 import re
 from dataclasses import replace
@@ -7,16 +7,16 @@ from syncheck.findings import Finding, Fix, Place
 
 CUDA = "cuda"
 WITH_DEFAULT_STREAM = frozenset({"cuda", "npu", "musa"})
-"""The device types in whose module of torch there is a `default_stream`.
+"""The device types whose torch module has a `default_stream`.
 
 Source:
-    `torch/xpu/__init__.py`, `torch/accelerator/__init__.py`, `torch/mtia/__init__.py`: none.
+    `torch/xpu/__init__.py`, `torch/accelerator/__init__.py`, `torch/mtia/__init__.py` have none.
 """
 _NAME = re.compile(r"(?<=\btorch\.)cuda\b|\bcuda(?=:\d)")
 
 
 def in_terms_of(device_type: str, finding: Finding) -> Finding:
-    """Return a finding, which is worded for CUDA, in the terms of another device type."""
+    """Convert a finding worded for CUDA to the names of another device type."""
     if device_type == CUDA:
         return finding
 

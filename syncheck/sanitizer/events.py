@@ -1,11 +1,11 @@
-"""Events: waits that do nothing, lost records, elapsed time."""
+"""Checks of events: ineffective waits, lost records, elapsed time."""
 
 from dataclasses import dataclass
 
 from syncheck.findings import EditKind, Frame
 from syncheck.hb.clock import ACTOR_MASK, HOST, TICK, VectorClock, covers
 from syncheck.hb.engine import Engine
-from syncheck.hb.ids import NO_EVENT, UNKNOWN_SITE, EventId, LookedUp, NamedKind, SiteId, StreamId, WaitCall
+from syncheck.hb.ids import NO_EVENT, UNKNOWN_SITE, EventId, NamedKind, SiteId, StreamId, StreamOrigin, WaitCall
 from syncheck.hb.order import WaitResult
 from syncheck.rules import (
     elapsed_time_before_sync,
@@ -30,19 +30,19 @@ class Record:
     """An event's latest record.
 
     Attributes:
-        submitted: each stream's last op when it was recorded.
-        snapshot: what it stands for; owned by the engine, never changed.
-        looked_up: how the program got the stream, as in `Monitor.wait`.
+        submitted: each stream's last op at the time of the record.
+        snapshot: the clock that it represents; owned by the engine, immutable.
+        origin: how the program obtained the stream, as in `Monitor.wait`.
         current: the stream that was current at the call.
-        used: it was waited for, synchronized or queried since.
-        host_synced: the program made the host wait for it.
+        used: whether it has been waited for, synchronized or queried since.
+        host_synced: whether the program made the host wait for it.
     """
 
     stream: StreamId
     site: SiteId
     submitted: VectorClock
     snapshot: VectorClock
-    looked_up: LookedUp
+    origin: StreamOrigin
     current: StreamId
     used: bool = False
     host_synced: bool = False
@@ -50,7 +50,7 @@ class Record:
 
 @dataclass(slots=True)
 class EventState:
-    """What is known of an event object; `is_returned`: `record_event()` made it, and recorded it at once."""
+    """State of an event object; `is_returned`: `record_event()` created it and recorded it immediately."""
 
     site: SiteId
     timing: bool
@@ -60,26 +60,26 @@ class EventState:
 
 
 class Events:
-    """Follows every event of the program."""
+    """Tracks all events of the program."""
 
     def __init__(self, engine: Engine, sync_history: SyncHistory, collector: Collector) -> None:
         self._engine = engine
         self._sync_history = sync_history
         self._collector = collector
         self._states: dict[EventId, EventState] = {}
-        self.assumed_ordered: set[StreamId] = set()  # actors that got a missing edge when their race was reported
-        self._effective_sites: set[SiteId] = set()  # wait calls that waited for something at least once
-        self._unrecorded: dict[SiteId, PendingFinding] = {}  # wait call -> what is said of it
-        self._redundant: dict[SiteId, bool] = {}  # wait call -> no iteration of it added order
-        self._ordered_by: dict[SiteId, SiteId] = {}  # redundant wait call -> the wait that gave the order before it
+        self.assumed_ordered: set[StreamId] = set()  # actors given a missing edge when their race was reported
+        self._effective_sites: set[SiteId] = set()  # wait calls that were effective at least once
+        self._unrecorded: dict[SiteId, PendingFinding] = {}  # wait call -> its finding
+        self._redundant: dict[SiteId, bool] = {}  # wait call -> whether none of its executions added order
+        self._ordered_by: dict[SiteId, SiteId] = {}  # redundant wait call -> the earlier ordering wait
 
     def add(self, event: EventId, site: SiteId, *, timing: bool, external: bool = False) -> None:
-        """An event object was made."""
+        """Note that an event object was created."""
         self._collector.names.known_at[NamedKind.EVENT, event] = site
         self._states[event] = EventState(site, timing, external)
 
     def is_external(self, event: EventId) -> bool:
-        """Return whether a capture puts the records of an event, and the waits for it, into the graph.
+        """Return whether a capture includes the records of an event, and the waits for it, in the graph.
 
         Source:
             CUDA Runtime API, cudaEventRecordExternal and cudaEventWaitExternal; aten/src/ATen/cuda/CUDAEvent.h.
@@ -87,13 +87,13 @@ class Events:
         return self._states[event].external
 
     def drop(self, event: EventId) -> None:
-        """An event object is gone."""
+        """Note that an event object was destroyed."""
         self._states.pop(event, None)
         self._collector.names.drop(NamedKind.EVENT, event)
         self._engine.forget_event(event)
 
-    def record(self, event: EventId, stream: StreamId, site: SiteId, looked_up: LookedUp, current: StreamId) -> None:
-        """Take a snapshot; an earlier one that was not used is lost."""
+    def record(self, event: EventId, stream: StreamId, site: SiteId, origin: StreamOrigin, current: StreamId) -> None:
+        """Take a snapshot; an earlier unused one is lost."""
         state = self._states[event]
         last = state.last
         self._engine.record(event, stream)
@@ -102,12 +102,12 @@ class Events:
         if last is not None and not last.used and last.stream != stream:
             self._sync_history.add_lost(LostRecord(event, last.stream, last.site, site, last.snapshot))
         state.is_returned = state.is_returned or (last is None and site == state.site)
-        state.last = Record(stream, site, self._engine.submitted(), snapshot, looked_up, current)
+        state.last = Record(stream, site, self._engine.submitted(), snapshot, origin, current)
 
     def wait(
-        self, event: EventId, stream: StreamId, site: SiteId, via: WaitCall, looked_up: LookedUp, current: StreamId
+        self, event: EventId, stream: StreamId, site: SiteId, via: WaitCall, origin: StreamOrigin, current: StreamId
     ) -> None:
-        """A stream waits for an event's latest record."""
+        """Make a stream wait for an event's latest record."""
         state = self._states[event]
         self._note_unordered(event, stream, site)
         result = self._engine.wait(event, stream)
@@ -117,7 +117,7 @@ class Events:
             return
         last = state.last
         acquired = last.snapshot if last is not None else None
-        recorded = (last.stream, last.site, last.looked_up, last.current) if last is not None else NOT_RECORDED
+        recorded = (last.stream, last.site, last.origin, last.current) if last is not None else NOT_RECORDED
         submitted = self._engine.submitted()
         wait = Wait(
             site,
@@ -127,7 +127,7 @@ class Events:
             submitted,
             acquired,
             via == WaitCall.EVENT_WAIT,
-            (looked_up, LookedUp.BY_NAME),
+            (origin, StreamOrigin.BY_NAME),
             current,
             recorded,
         )
@@ -138,31 +138,31 @@ class Events:
             self._effective_sites.add(site)
             redundant = result is WaitResult.REDUNDANT and self._engine.unordered_record(event) is None
             if last is not None and last.host_synced and self._is_known(last):
-                self._note_redundant(site, redundant=True)  # the host has waited for this very record
+                self._note_redundant(site, redundant=True)  # the host has already waited for this record
             elif recorded[0] != stream:
                 self.count_redundant(site, stream, acquired or [], redundant=redundant)
             elif (
                 via == WaitCall.STREAM_WAIT_EVENT
-            ):  # an `Event.wait` there costs nothing; where it is harmful, SYN402 says so
+            ):  # an `Event.wait` there costs nothing; if it is harmful, SYN402 is reported
                 self._note_redundant(site, redundant=redundant)
 
     def _note_unordered(self, event: EventId, waiter: StreamId, site: SiteId) -> None:
-        """Remember a wait whose event may be recorded only later, by another thread."""
+        """Store a wait whose event another thread may record only later."""
         recorder = self._engine.unordered_record(event)
         last = self._states[event].last
         if recorder is not None and last is not None:
             self._sync_history.add_unordered(UnorderedWait(site, waiter, last.snapshot, last.site, recorder))
-            self._effective_sites.add(site)  # the race says what is wrong
+            self._effective_sites.add(site)  # the race is reported instead
 
     def _is_known(self, record: Record) -> bool:
-        """Return whether the host knows all that a record stands for to be complete."""
+        """Return whether the host knows that all work covered by a record is complete."""
         return not self._pending(record)
 
     def count_redundant(self, site: SiteId, waiter: StreamId, acquired: VectorClock, *, redundant: bool) -> None:
-        """Remember whether a wait call ever added order.
+        """Track whether a wait call ever added order.
 
-        It is no use complaining where the host happened to know that the work was complete, as it does after a
-        blocking copy; nor after a race, whose missing edge was added for it.
+        A wait is not reported if the host happened to know that the work was complete, for example after a blocking
+        copy, or if the missing edge was added because of a reported race.
         """
         redundant = redundant and waiter not in self.assumed_ordered and self._engine.is_pending(acquired, waiter)
         if redundant and site not in self._ordered_by:
@@ -173,7 +173,7 @@ class Events:
         self._redundant[site] = self._redundant.get(site, True) and redundant
 
     def sync(self, event: EventId, site: SiteId) -> None:
-        """The host waits for an event's latest record."""
+        """Make the host wait for an event's latest record."""
         state = self._states[event]
         self._note_unordered(event, HOST, site)
         if self._engine.sync_event(event) is WaitResult.NEVER_RECORDED:
@@ -187,7 +187,7 @@ class Events:
                     submitted,
                     None,
                     by_event=False,
-                    looked_up=(LookedUp.BY_NAME, LookedUp.BY_NAME),
+                    origins=(StreamOrigin.BY_NAME, StreamOrigin.BY_NAME),
                 )
             )
             self._report_unrecorded(event, site, ("the host",))
@@ -197,12 +197,12 @@ class Events:
             state.last.used = state.last.host_synced = True
 
     def is_reported_as_unrecorded(self, site: SiteId) -> bool:
-        """Return whether a wait call never waited for anything: SYN401 is reported for it. Asked at the end."""
+        """Return whether a wait call was never effective, so that SYN401 is reported for it; called at the end."""
         sites = self._collector.names.sites
         return sites is None or not is_at_a_line_of(site, self._effective_sites, sites)
 
     def behind(self, epoch: int, stream: StreamId) -> EventId:
-        """Return the event whose latest record comes first after `epoch` on a stream, of what it has; 0 if none."""
+        """Return the event with the earliest of the latest records after `epoch` on a stream; 0 if none."""
         records = (
             (state.last.snapshot[stream], event)
             for event, state in self._states.items()
@@ -211,7 +211,7 @@ class Events:
         return min(records, default=(0, NO_EVENT))[1]
 
     def covering(self, epoch: int) -> EventId:
-        """Return an event whose latest record stands for `epoch`, the newest such; 0 if none."""
+        """Return the newest event whose latest record covers `epoch`; 0 if none."""
         for event, state in reversed(self._states.items()):
             if state.last is not None and covers(state.last.snapshot, epoch):
                 return event
@@ -223,22 +223,21 @@ class Events:
         return self._collector.names.streams[last.stream].device if last is not None else None
 
     def _report_unrecorded(self, event: EventId, site: SiteId, waiter: Text) -> None:
-        # The first iteration of a loop over a ring of events waits for nothing and is right: only a call that never
-        # waits for anything, whoever calls its function, is reported. Whatever the first iteration got wrong, the
-        # race itself shows.
+        # In a loop over a ring of events, the waits of the first iterations correctly do nothing. Therefore only calls
+        # that are never effective, from any caller, are reported. Real mistakes there show up as races.
         advice: Text = ("call `", EventCode(event), ".record()` after the work to wait for, and before {line}")
         pending = PendingFinding(
             wait_before_record.RULE,
             site,
             {"waiter": waiter, "event": (EventRef(event),)},
-            [(self._states[event].site, ("the event was made here, and not recorded since",))],
+            [(self._states[event].site, ("the event was created here and has not been recorded since",))],
             advice,
             exempt=self._effective_sites,
         )
         self._unrecorded[site] = self._collector.add(pending)
 
     def repair_unrecorded(self, site: SiteId, record: PendingFix) -> None:
-        """A race shows which work a wait call that waited for nothing is for: its event can be recorded there."""
+        """Set the fix of an ineffective wait, after a race has shown which work it is for: record its event there."""
         pending = self._unrecorded.get(site)
         if pending is not None and pending.fix is None:
             pending.fix, pending.advice, pending.instead = record, (), pending.advice
@@ -258,13 +257,13 @@ class Events:
         self._check_stream(start, end)
 
     def is_pending(self, event: EventId) -> bool:
-        """Return whether the host does not know the event's last record to be complete."""
+        """Return whether the event's last record may still be incomplete, as far as the host knows."""
         last = self._states[event].last
         return last is not None and bool(self._pending(last))
 
     def _report_no_timing(self, events: list[EventId], site: SiteId) -> None:
         made = list(dict.fromkeys(self._states[event].site for event in events))
-        related: list[tuple[SiteId, Text]] = [(there, ("made here, without timing",)) for there in made]
+        related: list[tuple[SiteId, Text]] = [(there, ("created here, without timing",)) for there in made]
         returned = {state.site for state in map(self._states.__getitem__, events) if state.is_returned}
         arguments = tuple(_with_timing(there, is_returned=there in returned) for there in made)
         facts: dict[str, Text] = {"event": (EventRef(events[0]),)}
@@ -284,7 +283,7 @@ class Events:
             consequence: Text = ("elapsed_time() is then called before it is known to be complete",)
             pending = believed_wait(wait, consequence, [called, recorded])
         elif sync is not None and sync.device != device:
-            consequence = ("elapsed_time() then needs ", EventRef(event), f" of cuda:{device}")
+            consequence = ("elapsed_time() then needs ", EventRef(event), f" on cuda:{device}")
             pending = wrong_device(sync, last.stream, device, consequence, [called, recorded])
         else:
             fix = host_wait(site, [event], last.stream, last.site)
@@ -293,11 +292,11 @@ class Events:
         self._collector.add(pending)
 
     def _pending(self, record: Record) -> list[int]:
-        """Return the ops that a record stands for and that the host does not know to be complete."""
+        """Return the ops that a record covers and that the host does not know to be complete."""
         return [e for e in record.snapshot[1:] if e >= TICK and not self._engine.host_covers(e)]
 
     def _check_stream(self, start: EventId, end: EventId) -> None:
-        """Report timing events between which only another, unordered stream worked."""
+        """Report timing events between which only a different, unordered stream had work."""
         first, last = self._states[start].last, self._states[end].last
         if first is None or last is None:
             return
@@ -316,11 +315,11 @@ class Events:
         self._collector.add(PendingFinding(timing_on_wrong_stream.RULE, last.site, facts, related, fix=fix))
 
     def report_redundant(self, sites: Sites) -> None:
-        """Report the lines whose waits never added order, at the end, unless they are blamed already."""
+        """Report the lines whose waits never added order, unless they have other findings; called at the end."""
         lines: dict[Frame, list[SiteId]] = {}
         for site in self._redundant:
             lines.setdefault(sites.place(site).frame, []).append(site)
-        for calls in lines.values():  # one line may wait in vain for one caller and be needed by another
+        for calls in lines.values():  # a line may be redundant for one caller and needed for another
             site = calls[0]
             if all(self._redundant[call] and not self._collector.has(call) for call in calls):
                 earlier = self._ordered_by.get(site, UNKNOWN_SITE)
@@ -333,14 +332,14 @@ class Events:
 
 
 def _with_timing(made: SiteId, *, is_returned: bool) -> PendingEdit:
-    """Return the edit that makes an event with times; `is_returned`: `record_event()` makes it."""
+    """Return the edit that enables timing for an event; `is_returned`: `record_event()` creates it."""
     if not is_returned:
         return PendingEdit(EditKind.ADD_ARGUMENT, made, (_TIMING,))
     return replacement(made, "record_event", "record_event(", TorchCode("cuda.Event"), f"({_TIMING}))")
 
 
 def _already_ordered(sites: Sites, site: SiteId, earlier: SiteId) -> str:
-    """Return in words what makes a wait redundant: an earlier one, where it is known."""
+    """Return the reason why a wait is redundant, naming the earlier wait if it is known."""
     if not earlier:
         return "already ordered"
     frame = sites.place(earlier).frame

@@ -1,4 +1,4 @@
-"""Repairs as data: what a detector wants changed, and its words and edits once names can be chosen."""
+"""Fixes as data: the change that a detector proposes, and its text and edits once names can be chosen."""
 
 from collections.abc import Iterable, Iterator, Sequence
 from typing import NamedTuple
@@ -15,9 +15,9 @@ class PendingEdit(NamedTuple):
     """An edit whose names are not chosen yet; see `syncheck.findings.Edit`.
 
     Attributes:
-        kind: what it does.
-        site: the call whose statement gets a line before it, or the call that is changed.
-        code: with references in place of names.
+        kind: the kind of edit.
+        site: the call next to whose statement a line is inserted, or the call that is changed.
+        code: the code, with references in place of names.
         old: see `Edit`.
     """
 
@@ -28,16 +28,16 @@ class PendingEdit(NamedTuple):
 
 
 class PendingFix(NamedTuple):
-    """A repair whose names are not chosen yet.
+    """A fix whose names are not chosen yet.
 
     Attributes:
-        edits: all of them belong together.
-        is_unsafe: it makes the host wait, or guesses where.
-        after: the call that lines inserted before another must come after; 0 if it does not matter.
-        before: the call that lines inserted after another must come before; 0 if it does not matter.
-        is_example: it is only shown.
-        is_between_threads: another thread must not get what a call makes before a line that is inserted after that.
-        otherwise: the repair where this one cannot be made.
+        edits: the edits, which belong together.
+        is_unsafe: whether it makes the host wait or guesses the place.
+        after: the call after which lines inserted before another call must come; 0 if there is no such constraint.
+        before: the call before which lines inserted after another call must come; 0 if there is no such constraint.
+        is_example: whether it is only shown.
+        is_between_threads: whether another thread must not receive a call's result before a line inserted after it.
+        otherwise: the fallback if this fix cannot be applied.
     """
 
     edits: tuple[PendingEdit, ...]
@@ -49,48 +49,48 @@ class PendingFix(NamedTuple):
     otherwise: "PendingFix | None" = None
 
     def choices(self) -> Iterator["PendingFix"]:
-        """Yield this repair and those that take its place, the best first."""
+        """Yield this fix and its fallbacks, best first."""
         yield self
         if self.otherwise is not None:
             yield from self.otherwise.choices()
 
     def as_example(self) -> "PendingFix":
-        """Return the same repair, only shown."""
+        """Return the same fix marked as an example."""
         otherwise = self.otherwise.as_example() if self.otherwise is not None else None
         return self._replace(is_example=True, otherwise=otherwise)
 
     def all_edits(self) -> tuple[PendingEdit, ...]:
-        """Return the edits of all choices: any of them may be the one that can be made."""
+        """Return the edits of all choices, because any of them may be the one that is applied."""
         return tuple(edit for choice in self.choices() for edit in choice.edits)
 
 
 def insertion(site: SiteId, *code: Part) -> PendingEdit:
-    """Return the edit that inserts a statement before that of a call."""
+    """Return the edit that inserts a statement before the statement of a call."""
     return PendingEdit(EditKind.INSERT_BEFORE, site, code)
 
 
 def replacement(site: SiteId, old: str, *code: Part) -> PendingEdit:
-    """Return the edit that replaces the name of a method and its arguments; its object stays."""
+    """Return the edit that replaces a method name and its arguments, keeping the object."""
     return PendingEdit(EditKind.REPLACE_CALL, site, code, old)
 
 
 EACH = "each"
-"""The variable of a comprehension over a group."""
+"""The loop variable of a comprehension over a group."""
 
 
 def for_each(kind: NamedKind, ident: int, *code: Part) -> Text:
-    """Return the statement that runs code for each member of a group, whose name is `EACH` in it."""
+    """Return the statement that runs code for each member of a group, called `EACH` in the code."""
     return ("[", *code, f" for {EACH} in ", GroupCode(kind, ident), "]")
 
 
 def host_wait(site: SiteId, events: Iterable[EventId], stream: StreamId, after: SiteId) -> PendingFix:
-    """Return the repair that lets the host wait before a call, for the first of these that has a name there.
+    """Return the fix that makes the host wait before a call, using the first candidate that has a name there.
 
     Args:
         site: the call.
-        events: those that stand for the work, the best first.
+        events: events that cover the work, best first.
         stream: the stream of the work.
-        after: the call that submitted it.
+        after: the call that submitted the work.
     """
     waits: list[Text] = [(EventCode(event), ".synchronize()") for event in events]
     waits += [(StreamCode(stream), ".synchronize()"), (DeviceSyncCode(stream),)]
@@ -98,7 +98,7 @@ def host_wait(site: SiteId, events: Iterable[EventId], stream: StreamId, after: 
 
 
 def _first_of(choices: Sequence[PendingFix]) -> PendingFix:
-    """Return the repair that is the first of some that can be made."""
+    """Chain fixes so that the first applicable one is used."""
     *better, last = choices
     for choice in reversed(better):
         last = choice._replace(otherwise=last)
@@ -106,12 +106,12 @@ def _first_of(choices: Sequence[PendingFix]) -> PendingFix:
 
 
 def wait_code(operator: str, site: SiteId) -> WaitCode:
-    """Return the statement that waits for a collective that was started at a call site."""
+    """Return the statement that waits for a collective started at a call site."""
     return WaitCode(site, is_functional=is_functional(operator))
 
 
 def wait_at_once(operator: str, site: SiteId) -> PendingFix:
-    """Return the repair that waits for a collective where it is started."""
+    """Return the fix that waits for a collective where it is started."""
     wait = wait_code(operator, site)
     kept = PendingFix((PendingEdit(EditKind.INSERT_AFTER, site, (wait,)),), is_unsafe=True)
     if wait.is_functional:
@@ -121,12 +121,12 @@ def wait_at_once(operator: str, site: SiteId) -> PendingFix:
 
 
 class WordedFix(NamedTuple):
-    """A repair in words.
+    """A worded fix.
 
     Attributes:
-        text: a sentence without its full stop.
-        fix: the repair.
-        is_incomplete: it says what a reader has to find.
+        text: a sentence without the final period.
+        fix: the fix.
+        is_incomplete: whether the text contains placeholders or leaves a decision to the reader.
     """
 
     text: str
@@ -135,13 +135,13 @@ class WordedFix(NamedTuple):
 
 
 def word(pending: PendingFix, names: Names, sites: Sites, path: str) -> WordedFix:
-    """Choose the names of a repair, and put it into words.
+    """Choose the names of a fix and word it.
 
     Args:
-        pending: the repair.
-        names: what the program calls its things.
+        pending: the fix.
+        names: the program's names for its objects.
         sites: the call sites.
-        path: the file that the finding is in, which the words leave out.
+        path: the file of the finding, which the text does not repeat.
     """
     spelling = Spelling(names, sites)
     choices = [_word(choice, spelling, path) for choice in pending.choices()]
@@ -151,10 +151,10 @@ def word(pending: PendingFix, names: Names, sites: Sites, path: str) -> WordedFi
 
 
 def for_all(several: Sequence[PendingFix], names: Names, sites: Sites) -> PendingFix | None:
-    """Return the one repair of several mistakes at one place: a line that cures each of them, else a line for each.
+    """Return one fix for several mistakes at one place: a line that fixes all of them, else a line for each.
 
     Returns:
-        The repair; None where one of them cannot be made.
+        The fix; None if one of the mistakes has no applicable fix.
     """
     spelling = Spelling(names, sites)
     usable = [_usable(pending, spelling) for pending in several]
@@ -175,7 +175,7 @@ def for_all(several: Sequence[PendingFix], names: Names, sites: Sites) -> Pendin
 
 
 def _usable(pending: PendingFix, spelling: Spelling) -> dict[tuple[Edit, ...], PendingFix]:
-    """Return the choices of a repair that can be made, by what they change, the best first."""
+    """Return the applicable choices of a fix by their edits, best first."""
     worded = ((_word(choice, spelling, "").fix, choice) for choice in pending.choices())
     return {fix.edits: choice for fix, choice in worded if fix.applicability is not Applicability.EXAMPLE}
 
@@ -183,7 +183,7 @@ def _usable(pending: PendingFix, spelling: Spelling) -> dict[tuple[Edit, ...], P
 def _word(pending: PendingFix, spelling: Spelling, path: str) -> WordedFix:
     edits: list[Edit] = []
     sentences: list[str] = []
-    is_clear = False  # it says by itself that it cannot be pasted
+    is_clear = False  # the text itself shows that it cannot be pasted
     missing: dict[str, str] = {}
     is_example = pending.is_example
     for edit in pending.edits:
@@ -194,22 +194,21 @@ def _word(pending: PendingFix, spelling: Spelling, path: str) -> WordedFix:
         missing |= {name: what for name, what in spelled.missing.items() if what}
         is_late = pending.is_between_threads and edit.kind is EditKind.INSERT_AFTER and spelling.gives_away(line)
         is_example |= is_late or not (spelled.is_usable and target.is_usable)
-        code = spelled.statement
+        code = spelled.code if edit.kind is EditKind.REPLACE_CALL else spelled.statement
         if edit.kind is EditKind.REPLACE_CALL and line.scopes is not None:
             owner = line.scopes.owner_of_call(line.number, line.column, edit.old)
             is_example |= not owner
             code = f"{owner}.{code}".removeprefix(".")
         made = Edit(edit.kind, line.path, line.number, line.column, code, edit.old)
         if made in edits:
-            continue  # two tensors that have one name there, one after the other
+            continue  # two tensors successively have the same name there
         edits.append(made)
-        where = f"line {line.number}" if line.path == path else f"{line.path}:{line.number}"
+        number = target.shown_line(edit.kind)
+        where = f"line {number}" if line.path == path else f"{line.path}:{number}"
         if target.is_split:
             sentences.append(_inside(spelling.author(edit.site), where, code))
         elif target.may_be_none:
-            sentences.append(
-                f"where the call at {where} returns a handle, and not None, call `{code.strip('.')}` on it"
-            )
+            sentences.append(f"if the call at {where} returns a handle and not None, call `{code.strip('.')}` on it")
         else:
             sentences.append(_in_words(edits[-1], where))
         is_clear |= target.is_split or target.may_be_none or bool(spelled.missing)
@@ -223,7 +222,7 @@ def _word(pending: PendingFix, spelling: Spelling, path: str) -> WordedFix:
 
 
 def _inside(author: Frame | None, where: str, code: str) -> str:
-    """Return what to do where a statement of the program launches, and uses too early what it has launched."""
+    """Return the advice for a statement that launches work and also uses its result too early."""
     if author is None or not author.package:
         return f"split {where} and add `{code}` between the launch and the use"
     return f"in {author.package}, add `{code}` before {author.path}:{author.line}"

@@ -1,4 +1,4 @@
-"""CUDA graphs: a capture runs nothing and is checked by an engine of its own; a replay is one launch of all of it."""
+"""CUDA graphs: a capture runs nothing and is checked by its own engine; a replay is a single launch of the graph."""
 
 from dataclasses import dataclass, field
 
@@ -8,10 +8,10 @@ from syncheck.hb.ids import UNKNOWN_SITE, Access, Accesses, AllocationId, EventI
 from syncheck.rules import capture_without_warmup, graph_uses_freed_memory, sync_in_capture
 from syncheck.sanitizer.collector import Collector, PendingFinding
 from syncheck.sanitizer.messages import TensorCode, TensorRef, Text
-from syncheck.semantics.operators import is_lazy, spoken
+from syncheck.semantics.operators import display_name, is_lazy
 
 GRAPH_POOLS = -2
-"""Pools of graphs count down from here: their memory stays with the graph, so that reuse is no hazard."""
+"""Pool ids of graphs count down from here; their memory stays with the graph, so reuse is not a hazard."""
 
 
 @dataclass(slots=True)
@@ -19,14 +19,14 @@ class Graph:
     """A captured graph.
 
     Attributes:
-        accesses: what a replay reads and writes, each once, in the order of first use.
-        owned: allocations made during the capture: they live in the graph's pool.
+        accesses: the distinct accesses of a replay, in the order of first use.
+        owned: allocations made during the capture, which live in the graph's pool.
         used: allocations that it reads or writes.
-        freed: allocation -> free site, of memory that the graph uses and does not own.
-        made: allocation -> allocation site, of the same.
+        freed: allocation -> free site, for memory that the graph uses but does not own.
+        made: allocation -> allocation site, for the same memory.
         waits: external events that a replay waits for.
         records: external events that a replay records.
-        replayed: what comes before the next replay: the latest one, and all before that; None if there was none.
+        replayed: the clock that the next replay follows: that of the latest replay; None before the first.
     """
 
     site: SiteId
@@ -42,7 +42,7 @@ class Graph:
 
 @dataclass(slots=True)
 class Capture:
-    """A capture in progress: its own engine over the same stream numbers."""
+    """A capture in progress, with its own engine over the same stream numbers."""
 
     graph: Graph
     origin: StreamId
@@ -52,12 +52,12 @@ class Capture:
 
 
 class Graphs:
-    """Follows captures and replays.
+    """Tracks captures and replays.
 
     Attributes:
-        exist: any graph was captured, or is being captured.
+        exist: whether any graph has been or is being captured.
         capture: the capture in progress, if any.
-        warm: operators that need to run before a capture, and have done so.
+        warm: operators that need a warm-up before a capture and have run.
     """
 
     def __init__(self, collector: Collector) -> None:
@@ -75,7 +75,7 @@ class Graphs:
         self.capture = Capture(state, stream, engine.clone_streams(), {stream})
 
     def end(self) -> tuple[StreamId, ...]:
-        """End the capture; return the streams that were forked inside it and not joined."""
+        """End the capture; return the streams forked inside it that were not joined."""
         capture = self.capture
         if capture is None:
             return ()
@@ -83,7 +83,7 @@ class Graphs:
         for access in [
             a for a in capture.graph.accesses if a[0] in capture.graph.owned and a[0] in capture.graph.freed
         ]:
-            del capture.graph.accesses[access]  # an intermediate result: nothing else can see it
+            del capture.graph.accesses[access]  # an intermediate result that nothing else can access
         joined = capture.engine.stream_covers
         return tuple(
             stream
@@ -92,7 +92,7 @@ class Graphs:
         )
 
     def takes(self, stream: StreamId) -> bool:
-        """Return whether work of a stream is captured now."""
+        """Return whether work on a stream is currently captured."""
         return self.capture is not None and stream in self.capture.streams
 
     def launch(self, stream: StreamId, operator: str, accesses: Accesses, label: int) -> list[Race]:
@@ -108,9 +108,9 @@ class Graphs:
         return capture.engine.launch(stream, accesses, label)
 
     def wait(self, event: EventId, stream: StreamId, *, is_recorded: bool, is_external: bool) -> bool:
-        """Take a wait of a stream for an event; return whether it is one of the capture, so that nothing else follows.
+        """Handle a stream's wait for an event; return whether it belongs to the capture and needs no further handling.
 
-        A captured stream that waits for work outside of the capture fails, and orders nothing.
+        A captured stream that waits for work outside the capture fails, and orders nothing.
 
         Source:
             CUDA Runtime API, cudaErrorStreamCaptureIsolation (905).
@@ -129,7 +129,7 @@ class Graphs:
         return is_external or is_recorded
 
     def wait_stream(self, stream: StreamId, other: StreamId) -> bool:
-        """Take a wait of a stream for another one: see `wait`."""
+        """Handle a stream's wait for another stream: see `wait`."""
         capture = self.capture
         if capture is None:
             return False
@@ -149,31 +149,31 @@ class Graphs:
             self._collector.add(PendingFinding(capture_without_warmup.RULE, graph.site, facts, [], advice), id(graph))
 
     def ran(self, operator: str) -> None:
-        """An operator ran outside of a capture: that warms it up."""
+        """Note that an operator ran outside a capture, which warms it up."""
         if is_lazy(operator):
             self.warm.add(operator)
 
     def allocated(self, allocation: AllocationId) -> None:
-        """Memory was allocated during the capture."""
+        """Note that memory was allocated during the capture."""
         if self.capture is not None:
             self.capture.graph.owned.add(allocation)
             self._pooled.add(allocation)
 
     def freed(self, allocation: AllocationId, site: SiteId, made_site: SiteId) -> None:
-        """Memory, allocated at `made_site`, was freed: note it in the graphs that use it."""
+        """Note the free of memory, allocated at `made_site`, in the graphs that use it."""
         if self.capture is not None and allocation in self.capture.graph.owned:
             self.capture.graph.freed[allocation] = site
         if allocation in self._pooled:
             self._pooled.discard(allocation)
-            return  # the pool keeps it for its graphs, which may share it
+            return  # the pool keeps it for its graphs, which may share the pool
         for graph in self._graphs.values():
             if allocation in graph.used:
                 graph.freed[allocation] = site
                 graph.made[allocation] = made_site
 
     def sync_in_capture(self, call: str, site: SiteId) -> None:
-        """A host synchronization was asked for during a capture."""
-        facts: dict[str, Text] = {"call": (spoken(call),)}
+        """Report a host synchronization during a capture."""
+        facts: dict[str, Text] = {"call": (display_name(call),)}
         related: list[tuple[SiteId, Text]] = []
         if self.capture is not None:
             related.append((self.capture.graph.site, ("the capture began here",)))
@@ -188,12 +188,12 @@ class Graphs:
         )
 
     def external_events(self, graph: GraphId) -> tuple[list[EventId], list[EventId]]:
-        """Return the external events that a replay waits for, and those that it records."""
+        """Return the external events that a replay waits for and those that it records."""
         state = self._graphs.get(graph)
         return ([], []) if state is None else (list(state.waits), list(state.records))
 
     def order_replay(self, graph: GraphId, stream: StreamId, engine: Engine) -> None:
-        """Let a replay that is submitted to a stream now come after the graph's latest one.
+        """Order a replay about to be submitted to a stream after the graph's latest replay.
 
         Source:
             CUDA Runtime API, cudaGraphLaunch: "Each launch is ordered behind both any previous work in stream and any
@@ -204,13 +204,13 @@ class Graphs:
             engine.follow(stream, state.replayed)
 
     def note_replay(self, graph: GraphId, stream: StreamId, engine: Engine) -> None:
-        """A replay was submitted to a stream."""
+        """Note that a replay was submitted to a stream."""
         state = self._graphs.get(graph)
         if state is not None:
             state.replayed = engine.clock(stream)
 
     def replay(self, graph: GraphId, site: SiteId) -> list[Access]:
-        """Return the accesses of a replay; report memory that is gone."""
+        """Return the accesses of a replay, and report freed memory."""
         state = self._graphs.get(graph)
         if state is None:
             return []

@@ -13,11 +13,11 @@ _CALLS = {"aten::_local_scalar_dense": "`.item()`", "aten::copy_": "a copy to th
 
 
 class HotSyncs:
-    """Follows host synchronizations.
+    """Tracks host synchronizations.
 
     Args:
-        engine: knows what is not complete.
-        collector: gets the findings.
+        engine: the happens-before engine.
+        collector: receives the findings.
         turns: counts iterations.
     """
 
@@ -25,51 +25,51 @@ class HotSyncs:
         self._engine = engine
         self._collector = collector
         self._turns = turns
-        self._needless: SiteId | None = None  # a device-wide wait after which the host has asked for nothing yet
+        self._needless: SiteId | None = None  # a device-wide wait after which the host has not inspected anything yet
         self._needless_turns: dict[SiteId, int] = {}
-        self._busy: dict[SiteId, int] = {}  # how many streams of the device had work at the last such wait
+        self._busy: dict[SiteId, int] = {}  # number of streams of the device with work at the last such wait
 
     def host_waits(self, site: SiteId, operator: str, *, is_write: bool) -> None:
-        """The host waits for a stream or an event.
+        """Note that the host waits for a stream or an event.
 
         Args:
             site: the call.
-            operator: inside which operator; "" for a call that does nothing else.
-            is_write: that operator writes memory of the GPU, and brings nothing to the host.
+            operator: the operator that waits; "" for an explicit wait.
+            is_write: whether that operator writes GPU memory, so that it returns nothing to the host.
         """
         if operator in _COPIES and is_write:
-            return  # SYN303 and the page of SYN801 speak of copies from the host
+            return  # copies from the host are covered by SYN303 and the page of SYN801
         if self._turns.count(site, is_read=operator in _READS) >= HOT:
             call: Text = (_CALLS.get(operator, f"`{operator.removeprefix('aten::')}`"),)
             advice: Text = (
                 "keep the value on the GPU and read it once, after the loop or every few iterations; where the wait is "
-                'meant: `with syncheck.allow_sync("why"):`',
+                'intended: `with syncheck.allow_sync("why"):`',
             )
             self._collector.add(PendingFinding(host_sync_in_loop.RULE, site, {"call": call}, [], advice))
 
     def device_waits(self, site: SiteId, device: int, names: Names) -> None:
-        """The host waits for a device; called before the engine knows."""
+        """Note that the host waits for a device; called before the engine is notified."""
         unfinished = [s for s in self._engine.unfinished() if names.streams[s].device == device]
         self._needless = site if unfinished else None
         self._busy[site] = len(unfinished)
 
     def cache_emptied(self, site: SiteId) -> None:
-        """The program gives free memory back to the driver, which waits for the GPU."""
+        """Note that the program returns free memory to the driver, which waits for the GPU."""
         if self._turns.count(site) >= HOT:
             advice: Text = (
-                "remove the call at {line}: the allocator uses free memory again by itself; call it once, after the "
+                "remove the call at {line}: the allocator reuses free memory anyway; call it once, after the "
                 "loop, where another process needs the memory",
             )
             self._collector.add(PendingFinding(empty_cache_in_loop.RULE, site, {}, [], advice))
 
     def host_asks(self) -> None:
-        """The host looks at memory, at a clock or at an event: the wait before had a purpose."""
+        """Note that the host inspects memory, a clock or an event, so the preceding wait had a purpose."""
         if self._needless is not None:
             self._needless_turns[self._needless] = 0
             self._needless = None
 
     def launched(self, stream: StreamId) -> None:
-        """The next thing after a device-wide wait is work: the host needed nothing of it."""
+        """Note a launch: directly after a device-wide wait, it means that the host did not need the wait."""
         del stream
         site = self._needless
         self._needless = None
@@ -78,11 +78,11 @@ class HotSyncs:
         turns = self._needless_turns[site] = self._needless_turns.get(site, 0) + 1
         if turns >= HOT:
             is_one = self._busy[site] < 2
-            other = "nothing at all" if is_one else "`wait_stream` between the two streams"
+            other = "stream order alone" if is_one else "`wait_stream` between the two streams"
             advice: Text = (
-                "remove the call at {line}: what comes after it on the same stream is in order"
+                "remove the call at {line}: later work on the same stream is ordered anyway"
                 if is_one
-                else "let the stream that needs the work wait for it; the host goes on",
+                else "make the stream that needs the work wait for it; the host continues",
             )
             self._collector.add(PendingFinding(device_wide_sync.RULE, site, {"alternative": (other,)}, [], advice))
 
@@ -93,4 +93,4 @@ class HotSyncs:
 
 
 RULES = (host_sync_in_loop.RULE, device_wide_sync.RULE, empty_cache_in_loop.RULE)
-"""The rules that this module words."""
+"""The rules that this module reports."""

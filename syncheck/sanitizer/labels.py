@@ -1,4 +1,4 @@
-"""Labels: what the engine is given for an access, a small number for its call site and operator."""
+"""Labels: small numbers that identify the call site and operator of an access in the engine."""
 
 from typing import NamedTuple
 
@@ -6,13 +6,13 @@ from syncheck.hb.ids import MAIN_THREAD, UNKNOWN_SITE, HostId, SiteId
 
 
 class Label(NamedTuple):
-    """Where and how something was accessed.
+    """Origin of an access.
 
     Attributes:
         site: the call site.
-        operator: the operator's name, as "aten::add".
-        is_replay: it is a graph replay.
-        is_escape: the host only got hold of the memory.
+        operator: the operator's name, such as "aten::add".
+        is_replay: whether it is a graph replay.
+        is_escape: whether the host only obtained a pointer to the memory.
         host: the thread of the program that submitted or made the access.
     """
 
@@ -27,7 +27,7 @@ class Labels:
     """All labels, by number.
 
     Attributes:
-        host: the thread whose calls are labelled.
+        host: the thread whose calls are currently labeled.
     """
 
     def __init__(self) -> None:

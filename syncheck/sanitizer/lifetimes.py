@@ -1,4 +1,4 @@
-"""The life of allocations: memory that is reused too early, and `record_stream` that protects nothing."""
+"""Lifetimes of allocations: memory that is reused too early, and useless calls to `record_stream`."""
 
 from collections import Counter
 
@@ -15,18 +15,18 @@ from syncheck.sanitizer.views import Views
 from syncheck.witness.schedule import LaunchId, Pair
 
 _KEPT_RECORDS = 4096
-"""Allocations whose useless `record_stream` is remembered, the oldest forgotten first."""
+"""Number of allocations whose useless `record_stream` is remembered; the oldest are evicted first."""
 
 
 _NOTHING: tuple[list[FreedAccess], SiteId] = ([], UNKNOWN_SITE)
 
 
 class Lifetimes:
-    """Follows allocations from their beginning to their end.
+    """Tracks allocations from creation to free.
 
     Attributes:
-        reused: allocation that has not been used -> uses of freed memory that it may get, and its call site.
-        unnamed: label of a use -> the findings about it, of tensors that were gone when they were found.
+        reused: allocation not used yet -> uses of freed memory that it may receive, and its call site.
+        unnamed: label of a use -> its findings about tensors that were already freed when they were found.
     """
 
     def __init__(self, engine: Engine, collector: Collector, graphs: Graphs, labels: Labels, views: Views) -> None:
@@ -40,7 +40,7 @@ class Lifetimes:
         self.unnamed: dict[int, list[tuple[FreedAccess, PendingFinding]]] = {}
         # allocation -> call site of a record_stream of its own stream
         self._self_recorded: dict[AllocationId, SiteId] = {}
-        # call sites of record_stream that protected something at least once, or were meant to prevent a SYN201
+        # record_stream call sites that protected something at least once, or were meant to prevent a SYN201
         self._needed: set[SiteId] = set()
 
     def allocate(self, allocation: AllocationId, home: StreamId, n_bytes: int, pool: int, site: SiteId) -> None:
@@ -58,7 +58,7 @@ class Lifetimes:
             self.reused[allocation] = reused, site
 
     def first_use(self, stream: StreamId, accesses: Accesses) -> None:
-        """Report the reuse of memory whose first use, the launch of a stream just now, is not ordered after the old."""
+        """Report reused memory whose first use, just launched on a stream, is not ordered after its old uses."""
         for allocation, _, _ in accesses:
             reused, site = self.reused.pop(allocation, _NOTHING)
             uses = [freed for freed in reused if not self._engine.covers(stream, freed.use.epoch)]
@@ -66,7 +66,7 @@ class Lifetimes:
             self._report_reuses(uses, site, launch)
 
     def used_again(self, accesses: Accesses, label: int) -> None:
-        """An operator that used tensors which are gone runs again: what has their part in it shows their names."""
+        """Match the accesses of a repeated operator to earlier freed tensors, whose names they reveal."""
         waiting = self.unnamed[label]
         for allocation, view, is_write in accesses:
             for freed, pending in waiting:
@@ -79,7 +79,7 @@ class Lifetimes:
             del self.unnamed[label]
 
     def report_unused(self, allocation: AllocationId) -> None:
-        """Report the reuse of memory by an allocation of which no use was seen, as that says little about its uses."""
+        """Report the reuse of memory by an allocation without a known use, because unseen uses are possible."""
         reused, site = self.reused.pop(allocation, _NOTHING)
         uses = [freed for freed in reused if not self._engine.stream_covers(freed.home, freed.use.epoch)]
         for home in dict.fromkeys(freed.home for freed in uses):
@@ -87,12 +87,12 @@ class Lifetimes:
             self._report_reuses([freed for freed in uses if freed.home == home], site, launch)
 
     def report_all_unused(self) -> None:
-        """The program has ended: see `report_unused`."""
+        """Call `report_unused` for all allocations at the end of the program."""
         for allocation in list(self.reused):
             self.report_unused(allocation)
 
     def _report_reuses(self, uses: list[FreedAccess], site: SiteId, later: LaunchId) -> None:
-        """Report tensors that one op used, each by itself; `later`: what may get their memory, allocated at `site`."""
+        """Report each tensor that one op used; `later` may receive their memory, allocated at `site`."""
         numbers = Counter[tuple[int, int]]()
         for freed in uses:
             kind = freed.use.label, freed.allocation_label
@@ -129,8 +129,8 @@ class Lifetimes:
         for stream in freed.useless_records:
             record_site, view = recorded[stream]
             if not record_site:
-                continue  # torch does it for a message
-            reason: Text = (StreamRef(stream), " is waited for before it is freed, so that it only delays the reuse")
+                continue  # torch itself calls it, for a communication
+            reason: Text = (StreamRef(stream), " is waited for before the free, so the call only delays the reuse")
             pending = misuse.useless_record(allocation, view, record_site, reason, (site, allocated))
             pending.exempt = self._needed
             self._collector.add(pending)
@@ -139,7 +139,7 @@ class Lifetimes:
         """See `Monitor`."""
         if self._graphs.takes(stream):
             return
-        if self._engine.record_stream(allocation, stream, (site, view)) and site:  # else torch does it
+        if self._engine.record_stream(allocation, stream, (site, view)) and site:  # otherwise torch itself calls it
             self._self_recorded[allocation] = site
             reason: Text = ("it names the stream that the tensor was allocated on",)
             allocated = self._labels[self._engine.allocation_label(allocation)].site

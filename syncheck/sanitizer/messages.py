@@ -1,4 +1,4 @@
-"""Refer to streams, tensors and events in findings; the words are chosen at the end, when all names are known."""
+"""References to streams, tensors and events in findings, worded at the end, when all names are known."""
 
 from collections import deque
 from collections.abc import Iterable
@@ -19,7 +19,7 @@ class StreamRef(NamedTuple):
 
 
 class StreamCode(NamedTuple):
-    """A stream as an expression that the program could use: `copy`."""
+    """A stream as an expression that the program can use: `copy`."""
 
     stream: StreamId
     is_current: bool = False
@@ -39,11 +39,11 @@ class TensorCode(NamedTuple):
 
 
 class GroupCode(NamedTuple):
-    """What the program can go through to meet a stream or a tensor, among others: `streams`, `batch.values()`.
+    """A collection that contains a stream or a tensor, as an expression: `streams`, `batch.values()`.
 
     Attributes:
-        kind: of the group.
-        ident: of the stream or the tensor.
+        kind: the kind of collection.
+        ident: id of the stream or tensor.
     """
 
     kind: NamedKind
@@ -63,7 +63,7 @@ class EventCode(NamedTuple):
 
 
 class DeviceSyncCode(NamedTuple):
-    """The call that waits on the host for the device of a stream: `torch.cuda.synchronize(1)`."""
+    """The call that makes the host wait for the device of a stream: `torch.cuda.synchronize(1)`."""
 
     stream: StreamId
 
@@ -75,11 +75,11 @@ class TorchCode(NamedTuple):
 
 
 class WaitCode(NamedTuple):
-    """The statement that waits for what is made at a call site, by the name that it is bound to: `work.wait()`.
+    """The statement that waits for the result of a call, by the name that it is bound to: `work.wait()`.
 
     Attributes:
         site: the call.
-        is_functional: it returns a tensor: `torch.ops._c10d_functional.wait_tensor(total)`.
+        is_functional: whether the call returns a tensor: `torch.ops._c10d_functional.wait_tensor(total)`.
     """
 
     site: SiteId
@@ -109,11 +109,11 @@ Part: TypeAlias = str | Reference
 Text: TypeAlias = tuple[Part, ...]
 
 _KEPT_NAMES = 4096
-"""Events that are gone and whose names are kept."""
+"""Maximum number of destroyed events whose names are kept."""
 
 
 class View(NamedTuple):
-    """What a view id stands for; sizes in elements."""
+    """Description of a view; sizes are in elements."""
 
     sizes: tuple[int, ...]
     item_size: int
@@ -121,7 +121,7 @@ class View(NamedTuple):
 
 
 class StreamInfo(NamedTuple):
-    """What is known of a stream."""
+    """Properties of a stream."""
 
     device: int
     handle: int
@@ -129,29 +129,28 @@ class StreamInfo(NamedTuple):
 
     @property
     def is_torchs(self) -> bool:
-        """Return whether torch made it for itself: no default stream, and none of the program's."""
+        """Return whether torch created it internally: neither a default stream nor one of the program's."""
         return self.handle != 0 and not self.site
 
 
 @dataclass(slots=True)
 class Names:
-    """What the program calls its things, and what they are.
+    """The program's names for its objects, and descriptions of these.
 
     Attributes:
         given: ("stream" | "event" | "allocation", id) -> the program's name.
-        parts: (allocation, view) -> what the program calls this part of the memory; "" if it has no name for it.
-        kept: what findings speak of, whose names are kept when it is gone.
-        gone: what is gone and still has its name, the latest last.
+        parts: (allocation, view) -> the program's name for this part of the memory; "" if it has none.
+        kept: objects mentioned in findings, whose names are kept after they are destroyed.
+        gone: destroyed objects that still have their names, newest last.
         sites: converts call sites to places, once the program has ended.
-        known_at: (kind, id) -> the call site at which the name in `given` is right.
-        seen_at: (kind, id) -> what it was called at some lines: (path, number) -> name.
+        known_at: (kind, id) -> the call site at which the name in `given` is valid.
+        seen_at: (kind, id) -> its names observed on some lines: (path, number) -> name.
         held_until_freed: allocation -> the variable that held it until it was freed.
-        owners: allocation -> the variable that it was made for and that held it until it was freed, with the path and
-            the function of both.
-        shown: allocation -> the view that describes it, where a backend knew better than the access.
-        last_site: stream -> call site of its last op, for the streams that got one.
+        owners: allocation -> the variable that held it from allocation to free, with the path and function of both.
+        shown: allocation -> the view that describes it, if a backend provided a better one than the access.
+        last_site: stream -> call site of its last op, for streams with work.
         threads: the names of the program's threads.
-        device_type: the module of torch that the GPUs belong to, such as "xpu".
+        device_type: the torch module of the GPUs, such as "xpu".
     """
 
     streams: dict[StreamId, StreamInfo] = field(default_factory=dict)
@@ -171,17 +170,17 @@ class Names:
     device_type: str = CUDA
 
     def be_of_type(self, device_type: str) -> None:
-        """The GPUs are those of another module of torch than `torch.cuda`."""
+        """Set the torch module of the GPUs, if it is not `torch.cuda`."""
         self.device_type = device_type
 
     def keep(self, texts: Iterable[Text]) -> None:
-        """Keep the names of the events in some texts when these are gone."""
+        """Keep the names of the events in some texts after these are destroyed."""
         self.kept |= {
             (NamedKind.EVENT, part.event) for text in texts for part in text if isinstance(part, EventRef | EventCode)
         }
 
     def drop(self, kind: NamedKind, ident: int) -> None:
-        """Forget the name of something that is gone, unless a finding speaks of it, or soon may."""
+        """Forget the name of a destroyed object, unless a finding mentions it or may do so soon."""
         self.gone.append((kind, ident))
         if len(self.gone) > _KEPT_NAMES:
             oldest = self.gone.popleft()
@@ -194,7 +193,7 @@ class Names:
         self.parts[allocation, view] = text
 
     def format(self, text: Text) -> str:
-        """Put a text with references into words."""
+        """Return a text with its references replaced by words."""
         return "".join(part if isinstance(part, str) else self._part(part) for part in text)
 
     def _part(self, part: Reference) -> str:
@@ -214,7 +213,7 @@ class Names:
     def _code(
         self, part: StreamCode | TensorCode | GroupCode | EventCode | DeviceSyncCode | TorchCode | WaitCode
     ) -> str:
-        """Return the name that something was given, wherever that is right, or a call."""
+        """Return the given name of an object, regardless of where it is valid, or a call."""
         match part:
             case StreamCode(stream):
                 return self.given.get((NamedKind.STREAM, stream), "stream")
@@ -237,7 +236,7 @@ class Names:
                 return f"{self.sites.bound(site) if self.sites is not None else ''}.wait()"
 
     def device(self, number: int) -> str:
-        """Return what torch calls a GPU."""
+        """Return torch's name for a GPU."""
         return f"{self.device_type}:{number}"
 
     def stream(self, stream: StreamId) -> str:
@@ -253,21 +252,21 @@ class Names:
         return f"{self._used_as(stream)}{self._made_at(info, ' made at {0}:{1}')} ({self.device(info.device)})"
 
     def _used_as(self, stream: StreamId) -> str:
-        """Return a phrase for a stream that was bound to no name where it was made: what it is called where it is used.
+        """Return a phrase for a stream without a name where it was created: its name where it is used.
 
-        A library makes many streams at one line.
+        A library may create many streams on one line.
         """
         seen = self.seen_at.get((NamedKind.STREAM, stream), {}).values()
         name = next((name for name in seen if "." in name), next(iter(seen), ""))
         return f"stream `{name}`" if name else "the stream"
 
     def _made_at(self, info: StreamInfo, form: str) -> str:
-        """Return where a stream was made, put into a form; "" where that is not known."""
+        """Return where a stream was created, formatted with `form`; "" if unknown."""
         frame = self.sites.place(info.site).frame if self.sites is not None and info.site else None
         return form.format(frame.path, frame.line) if frame is not None else ""
 
     def stream_and_origin(self, stream: StreamId) -> str:
-        """Return a phrase for a stream with the place where it was made."""
+        """Return a phrase for a stream with the place of its creation."""
         info = self.streams[stream]
         name = self.given.get((NamedKind.STREAM, stream))
         if not name:
@@ -275,7 +274,7 @@ class Names:
         return f"stream `{name}`{self._made_at(info, ' made at {0}:{1}')} ({self.device(info.device)})"
 
     def device_argument(self, stream: StreamId) -> str:
-        """Return what names a stream's device in a call; "" where the program works on one device, the first."""
+        """Return the argument that names a stream's device in a call; "" if the program uses only the first device."""
         device = self.streams[stream].device
         many = len({self.streams[busy].device for busy in self.last_site}) > 1
         return str(device) if many or device else ""
@@ -297,7 +296,7 @@ class Names:
 
 
 def _size(n_bytes: int) -> str:
-    """Return a number of bytes for people."""
+    """Return a number of bytes in human-readable form."""
     value = float(n_bytes)
     for unit in ("bytes", "KiB", "MiB"):
         if value < 1024:

@@ -1,4 +1,4 @@
-"""Calls that are taken for a wait of the host, or for one for the right device: SYN402 and SYN502."""
+"""Calls mistaken for a host wait, or for a wait on the right device: SYN402 and SYN502."""
 
 from syncheck.hb.clock import ACTOR_MASK
 from syncheck.hb.engine import Engine
@@ -11,10 +11,10 @@ from syncheck.sanitizer.sync_history import HostSync, SyncHistory, Wait
 
 
 def wait_instead_of_sync(sync_history: SyncHistory, engine: Engine, epoch: int) -> Wait | None:
-    """Return the `Event.wait` that was taken for a host wait: it covers `epoch`, and nothing else needed it.
+    """Return the `Event.wait` that was mistaken for a host wait: it covers `epoch` and serves no other purpose.
 
-    It orders a stream. Where that stream got work afterwards, it may be there for that work; where it got none, or
-    is the stream that recorded the event, the wait can only be meant for the host.
+    The wait orders a stream. If that stream received work afterwards, the wait may serve that work. If it received
+    none, or is the stream that recorded the event, the wait can only have been intended for the host.
     """
     for wait in sync_history.waits_after(epoch):
         unused = engine.now(wait.waiter) == wait.submitted[wait.waiter] or wait.waiter == epoch & ACTOR_MASK
@@ -24,12 +24,12 @@ def wait_instead_of_sync(sync_history: SyncHistory, engine: Engine, epoch: int) 
 
 
 def believed_wait(wait: Wait, consequence: Text, related: list[tuple[SiteId, Text]]) -> PendingFinding:
-    """Word an `Event.wait` that is taken for a host wait.
+    """Return the finding for an `Event.wait` that was mistaken for a host wait.
 
     Args:
         wait: the call.
-        consequence: what goes wrong.
-        related: where.
+        consequence: description of the consequence.
+        related: the related call sites.
     """
     facts: dict[str, Text] = {"event": (EventCode(wait.event),), "consequence": consequence}
     fix = PendingFix((replacement(wait.site, "wait", "synchronize()"),))
@@ -39,14 +39,16 @@ def believed_wait(wait: Wait, consequence: Text, related: list[tuple[SiteId, Tex
 def wrong_device(
     sync: HostSync, worker: StreamId, device: int, consequence: Text, related: list[tuple[SiteId, Text]]
 ) -> PendingFinding:
-    """Word a wait for the wrong device. Where its own device's work needs it as well, another one is added.
+    """Return the finding for a wait on the wrong device.
+
+    The fix adds another wait if the existing one is needed for its own device.
 
     Args:
         sync: the call.
-        worker: the stream that works.
+        worker: the stream with the work.
         device: that stream's device.
-        consequence: what goes wrong.
-        related: where.
+        consequence: description of the consequence.
+        related: the related call sites.
     """
     facts: dict[str, Text] = {"synchronized": (f"cuda:{sync.device}",), "consequence": consequence}
     if sync.is_device_wide and not sync.is_needed:
@@ -57,4 +59,4 @@ def wrong_device(
 
 
 RULES = (event_wait_is_not_host_sync.RULE, wrong_device_sync.RULE)
-"""The rules that this module words."""
+"""The rules that this module reports."""

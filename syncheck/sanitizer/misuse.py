@@ -1,4 +1,4 @@
-"""Findings that are no race: memory given back too early, work on the wrong device, things made in loops."""
+"""Findings other than races: memory freed too early, work on the wrong device, objects created in loops."""
 
 from syncheck.hb.ids import AllocationId, NamedKind, ObjectKind, SiteId, StreamId, ViewId
 from syncheck.hb.memory import FreedAccess
@@ -20,13 +20,13 @@ from syncheck.sanitizer.messages import StreamCode, StreamInfo, StreamRef, Tenso
 def reuse(
     freed: FreedAccess, view: ViewId, used_by: Label, sites: tuple[SiteId, SiteId, SiteId], user: StreamInfo
 ) -> PendingFinding:
-    """Word a use of freed memory that may get a new owner.
+    """Return the finding for a use of freed memory that may be reallocated.
 
     Args:
         freed: the use.
         view: the view used.
         used_by: the operator that uses it.
-        sites: of the allocation, of the free, and of the next allocation.
+        sites: call sites of the allocation, of the free, and of the next allocation.
         user: the stream that uses it.
     """
     allocated, free, again = sites
@@ -70,7 +70,7 @@ def reuse(
 def useless_record(
     allocation: AllocationId, view: ViewId, site: SiteId, reason: Text, name_sites: tuple[SiteId, ...]
 ) -> PendingFinding:
-    """Word a `record_stream` that protects nothing; `name_sites`: where the tensor's name may be found."""
+    """Return the finding for a useless `record_stream`; `name_sites` may reveal the tensor's name."""
     facts: dict[str, Text] = {"tensor": (TensorRef(allocation, view),), "reason": reason}
     advice: Text = ("remove the call at {line}",)
     return PendingFinding(
@@ -85,35 +85,35 @@ def useless_record(
 
 
 def mismatch(operator: str, device: int, context_stream: StreamId, site: SiteId, entered: SiteId) -> PendingFinding:
-    """Word work that runs on another device than that of the entered stream; `entered`: where that was."""
+    """Return the finding for work on a different device from the entered stream's; `entered`: where it was entered."""
     facts: dict[str, Text] = {
         "operator": (operator.removeprefix("aten::"),),
         "device": (f"cuda:{device}",),
         "stream": (StreamRef(context_stream),),
     }
     related: list[tuple[SiteId, Text]] = [(entered, ("the stream context is entered here",))]
-    advice: Text = (f"use a stream of cuda:{device}: `torch.cuda.Stream(device={device})`",)
+    advice: Text = (f"use a stream on cuda:{device}: `torch.cuda.Stream(device={device})`",)
     return PendingFinding(stream_device_mismatch.RULE, site, facts, related, advice)
 
 
 def pageable(allocation: AllocationId, view: ViewId, site: SiteId) -> PendingFinding:
-    """Word a non_blocking copy from memory that is not pinned."""
+    """Return the finding for a non_blocking copy from memory that is not pinned."""
     facts: dict[str, Text] = {"tensor": (TensorRef(allocation, view),)}
     advice: Text = ("pin the source once (`pin_memory()`), or drop `non_blocking=True` at {line}",)
     return PendingFinding(pageable_non_blocking.RULE, site, facts, advice=advice, allocation=allocation)
 
 
 def made_in_loop(kind: ObjectKind, site: SiteId) -> PendingFinding:
-    """Word a stream or event that is created on every iteration of a loop."""
-    advice: Text = ("make it once, before the loop around {line}",)
+    """Return the finding for a stream or event that is created on every iteration of a loop."""
+    advice: Text = ("create it once, before the loop around {line}",)
     return PendingFinding(stream_in_loop.RULE, site, {"thing": (str(kind),)}, [], advice)
 
 
 def lost_context(actual: StreamId, expected: StreamId, site: SiteId) -> PendingFinding:
-    """Word a thread that works on the default device or stream because the starter's does not carry over."""
+    """Return the finding for a thread that uses the default device or stream instead of its starter's."""
     facts: dict[str, Text] = {"actual": (StreamRef(actual),), "expected": (StreamRef(expected),)}
     call = insertion(site, TorchCode("cuda.set_stream"), "(", StreamCode(expected), ")")
-    advice: Text = (", in the thread: it sets the device too",)
+    advice: Text = (", in the thread; it also sets the device",)
     fix = PendingFix((call,), is_unsafe=True)
     return PendingFinding(thread_loses_device.RULE, site, facts, [], advice, fix)
 
@@ -126,4 +126,4 @@ RULES = (
     thread_loses_device.RULE,
     stream_in_loop.RULE,
 )
-"""The rules that this module words."""
+"""The rules that this module reports."""

@@ -1,4 +1,4 @@
-"""The calls that a backend makes: plain integers and strings, so that a trace is a recording of them."""
+"""Interface between backends and the sanitizer: calls with plain integers and strings, which a trace records."""
 
 from collections.abc import Sequence
 from typing import NamedTuple, Protocol
@@ -13,12 +13,12 @@ from syncheck.hb.ids import (
     EventId,
     GraphId,
     HostId,
-    LookedUp,
     NamedKind,
     ObjectKind,
     ReadingId,
     SiteId,
     StreamId,
+    StreamOrigin,
     SyncId,
     ViewId,
     WaitCall,
@@ -28,19 +28,19 @@ from syncheck.source.scopes import Scopes
 
 __all__ = ["BY_TORCH", "Monitor", "Sites"]
 
-_BY_NAME = (LookedUp.BY_NAME, LookedUp.BY_NAME)
+_BY_NAME = (StreamOrigin.BY_NAME, StreamOrigin.BY_NAME)
 
 
 class SourceLine(NamedTuple):
-    """A line of the program at which a call site, or a caller of it, stands.
+    """The program line of a call site or of one of its callers.
 
     Attributes:
         path: the file, as in `Frame.path`.
-        number: of the line, from 1.
-        column: of the call, from 1; 0 where unknown.
+        number: line number, from 1.
+        column: column of the call, from 1; 0 if unknown.
         function: the function, as in `Frame.function`.
-        scopes: the names of the file; None where it cannot be read.
-        is_users: it is in a file of the user's, and not in an installed package.
+        scopes: the names in the file; None if it cannot be read.
+        is_users: whether it is in a user file, rather than in an installed package.
     """
 
     path: str
@@ -52,26 +52,26 @@ class SourceLine(NamedTuple):
 
     @classmethod
     def of_library(cls, frame: Frame) -> "SourceLine":
-        """Return the line of a frame that is not the user's: nothing is to be inserted there."""
+        """Return the line of a frame outside user code, where nothing can be inserted."""
         return cls(frame.path, frame.line, frame.column, frame.function, is_users=False)
 
 
 class Sites(Protocol):
-    """Turns call-site ids into places."""
+    """Converts call-site ids to places."""
 
     def lines_of(self, site: SiteId) -> tuple[SourceLine, ...]:
-        """Return the line of a call site in the user's files, then those of its callers there.
+        """Return the innermost line of a call site in user files, then those of its callers in user files.
 
-        Where no file of its stack is the user's, that is the innermost line of all; an unknown one for site 0.
+        If the stack contains no user file, return the innermost line; for site 0, an unknown line.
         """
         ...
 
     def place(self, site: SiteId) -> Place:
-        """Return the place of a call site; of site 0, an unknown place."""
+        """Return the place of a call site; for site 0, an unknown place."""
         ...
 
     def bound(self, site: SiteId) -> str:
-        """Return the name that the program binds what is made at a call site to, or deletes there; "" if none."""
+        """Return the name that a call site binds its result to, or deletes; "" if none."""
         ...
 
     def ignored(self, site: SiteId, rule: Rule) -> bool:
@@ -84,45 +84,45 @@ class Sites(Protocol):
 
 
 class Monitor(Protocol):
-    """Receives what a program does, in host order, its threads one after the other.
+    """Receives the actions of a program in host order, with its threads interleaved.
 
-    All ids are given by the caller and never reused, except an event's after `drop_event`. `site` is a call site of
-    the backend's `Sites`, `stream` 0 is the host.
+    The caller assigns all ids and never reuses them, except an event's id after `drop_event`. `site` is a call site of
+    the backend's `Sites`; `stream` 0 is the host.
     """
 
     def device_type(self, device_type: str) -> None:
-        """The GPUs are of another type than CUDA's: that of the module of torch with this name, such as "xpu"."""
+        """Set the device type, if it is not CUDA: the name of the torch module, such as "xpu"."""
 
     def stream(self, stream: StreamId, device: int, handle: int, site: SiteId, *, legacy: bool, blocking: bool) -> None:
-        """A stream appeared; ids count from 1 in this order."""
+        """Announce a stream; ids count from 1 in the order of these calls."""
 
     def host(self, host: HostId, name: str) -> None:
-        """What comes is done by a thread of the program, at first by the main one.
+        """Switch to the thread of the program that makes the following calls; initially, this is the main thread.
 
-        A thread that is new knows nothing: what its starter released is for it to acquire. Ids count from 2. What
-        EVERY_THREAD waits for, all threads have waited for.
+        A new thread is ordered after nothing: it has to acquire what its starter released. Ids count from 2. Waits made
+        by EVERY_THREAD count for all threads.
         """
 
     def release(self, sync: SyncId) -> None:
-        """The thread does what lets others go on: what it did so far is before whoever acquires the same object."""
+        """Release an object: the thread's past actions happen before those of threads that later acquire it."""
 
     def acquire(self, sync: SyncId) -> None:
-        """The thread goes on because others let it: what was released to the object so far is before what it does."""
+        """Acquire an object: all actions released to it so far happen before the thread's future actions."""
 
     def acquire_all(self) -> None:
-        """The thread may have got word of any other: all that was done so far is before what it does."""
+        """Order the thread after all past actions of all threads, because it may have synchronized with any of them."""
 
     def forget_sync(self, sync: SyncId) -> None:
-        """An object that orders threads is gone."""
+        """Forget an object that orders threads, because it was destroyed."""
 
     def name(self, kind: NamedKind, ident: int, text: str) -> None:
-        """The program's own name for a stream, an event, an allocation or a graph."""
+        """Set the program's own name for a stream, an event, an allocation or a graph."""
 
     def name_at(self, kind: NamedKind, ident: int, text: str, path: str, line: int) -> None:
-        """What a stream, an event or an allocation is called at a line; `path` as in `Frame.path`."""
+        """Set the name of a stream, an event or an allocation on a line; `path` is as in `Frame.path`."""
 
     def name_view(self, allocation: AllocationId, view: ViewId, text: str) -> None:
-        """The program's own name for a part of an allocation; "" if it has none for that, but for other parts."""
+        """Set the program's name for a part of an allocation; "" if only other parts have names."""
 
     def view(
         self,
@@ -134,82 +134,82 @@ class Monitor(Protocol):
         *,
         is_partial: bool = False,
     ) -> ViewId:
-        """Return the id of a view, equal for views of equal bytes; `start` in bytes, sizes and strides in elements.
+        """Return the id of a view, equal for views of equal bytes; `start` is in bytes, sizes and strides in elements.
 
-        `is_partial`: only some of it is touched, and it is not known which: rows that an index on the GPU names.
+        `is_partial`: only an unknown part of it is accessed, such as the rows selected by an index on the GPU.
         """
         ...
 
     def describe_allocation(self, allocation: AllocationId, view: ViewId) -> None:
-        """Describe an allocation by this view in findings: what a launch was given may only say how many bytes."""
+        """Describe an allocation by this view in findings, because launches may specify only its number of bytes."""
 
     def object_created(self, kind: ObjectKind, ident: int, site: SiteId) -> None:
-        """The program made an object."""
+        """Report that the program created an object."""
 
     def stream_object(self, ident: int, stream: StreamId, site: SiteId) -> None:
-        """The stream object announced last by `object_created` stands for this stream of torch's pool."""
+        """Assign the stream object last announced by `object_created` to this stream of torch's pool."""
 
     def object_destroyed(self, kind: ObjectKind, ident: int) -> None:
-        """An object announced by `object_created` is gone."""
+        """Report that an object announced by `object_created` was destroyed."""
 
     def allocate(self, allocation: AllocationId, home: StreamId, n_bytes: int, pool: int, site: SiteId) -> None:
-        """An allocation's life begins on stream `home` (0: host memory)."""
+        """Report an allocation on stream `home` (0: host memory)."""
 
     def free(self, allocation: AllocationId, site: SiteId) -> None:
-        """An allocation's life ends."""
+        """Report that an allocation was freed."""
 
     def record_stream(self, allocation: AllocationId, view: ViewId, stream: StreamId, site: SiteId) -> None:
-        """`Tensor.record_stream`."""
+        """Report a call of `Tensor.record_stream`."""
 
     def launch(
         self, stream: StreamId, operator: str, accesses: Accesses, site: SiteId, context: Context | None = None
     ) -> None:
-        """An operator runs on a stream.
+        """Report that an operator was launched on a stream.
 
         Args:
-            stream: the stream it runs on.
-            operator: its name, as "aten::add".
-            accesses: what it reads and writes.
+            stream: the stream.
+            operator: its name, such as "aten::add".
+            accesses: its reads and writes.
             site: the call.
             context: an entered stream context that does not apply to it, or the stream that its thread lost.
         """
 
     def timed(self, interval: int, stream: StreamId, operator: str) -> None:
-        """The latest launch of an operator on a stream took an interval, whose times `times` says later."""
+        """Assign a time interval to the latest launch of an operator on a stream; `times` reports it later."""
 
     def times(self, intervals: Sequence[tuple[int, int, int]]) -> None:
-        """Some intervals were measured: number, when it began, how long it took; nanoseconds from the start."""
+        """Report measured intervals: (number, begin, duration), in nanoseconds from the start."""
 
     def untimed(self) -> None:
-        """From here on no operator is measured, and not all are passed on one by one: a timeline ends here."""
+        """Report that from here on operators are not measured, and some are elided: a timeline ends here."""
 
     def launches_elided(self, stream: StreamId, count: int, site: SiteId) -> None:
-        """Operators ran on a stream, the last at `site`, whose accesses nothing can depend on any more."""
+        """Report operators on a stream, the last at `site`, whose accesses can no longer affect any finding."""
 
     def collective(self, stream: StreamId, operator: str, site: SiteId) -> None:
-        """The launch before this call, on a stream of its own, is a collective that the program has a handle of."""
+        """Report that the preceding launch, on its own stream, is a collective whose handle the program holds."""
 
     def host_access(self, operator: str, accesses: Accesses, site: SiteId, *, escape: bool = False) -> None:
-        """The host touches memory; `escape`: it only got hold of it and may read it later, unseen."""
+        """Report a host access; `escape`: the host only obtained a pointer and may read the memory later, unseen."""
 
     def pageable_copy(self, allocation: AllocationId, view: ViewId, site: SiteId) -> None:
-        """A non_blocking copy from pageable host memory."""
+        """Report a non_blocking copy from pageable host memory."""
 
     def event(self, event: EventId, site: SiteId, *, timing: bool, external: bool = False) -> None:
-        """An event object was made; `external`: a capture puts its records and waits into the graph."""
+        """Report that an event was created; `external`: captures include its records and waits in the graph."""
 
     def drop_event(self, event: EventId) -> None:
-        """An event object is gone."""
+        """Report that an event object was destroyed."""
 
     def record(
         self,
         event: EventId,
         stream: StreamId,
         site: SiteId,
-        looked_up: LookedUp = LookedUp.BY_NAME,
+        origin: StreamOrigin = StreamOrigin.BY_NAME,
         current: StreamId = HOST,
     ) -> None:
-        """An event is recorded on a stream; `looked_up` and `current` as in `wait`."""
+        """Report that an event is recorded on a stream; `origin` and `current` are as in `wait`."""
 
     def wait(
         self,
@@ -217,18 +217,18 @@ class Monitor(Protocol):
         stream: StreamId,
         site: SiteId,
         via: WaitCall,
-        looked_up: LookedUp = LookedUp.BY_NAME,
+        origin: StreamOrigin = StreamOrigin.BY_NAME,
         current: StreamId = HOST,
     ) -> None:
-        """A stream waits for an event.
+        """Report that a stream waits for an event.
 
         Args:
             event: an event announced by `event`.
             stream: the stream whose later work waits.
             site: the call.
-            via: which call makes it wait.
-            looked_up: how the program got the waiting stream.
-            current: the stream that is current at the call, on the named stream's device; 0 if that is not known.
+            via: the kind of call that makes it wait.
+            origin: how the program obtained the waiting stream.
+            current: the stream that is current at the call, on the named stream's device; 0 if unknown.
         """
 
     def wait_stream(
@@ -236,52 +236,52 @@ class Monitor(Protocol):
         stream: StreamId,
         other: StreamId,
         site: SiteId,
-        looked_up: tuple[LookedUp, LookedUp] = _BY_NAME,
+        origins: tuple[StreamOrigin, StreamOrigin] = _BY_NAME,
         current: StreamId = HOST,
     ) -> None:
-        """A stream waits for another; `looked_up` for both as in `wait`; BY_TORCH where torch makes the call itself."""
+        """Report that a stream waits for another; `origins` are those of both, BY_TORCH if torch makes the call."""
 
     def sync_event(self, event: EventId, site: SiteId) -> None:
-        """The host waits for an event, or a query said that it is complete."""
+        """Report that the host waits for an event, or that a query found it complete."""
 
     def sync_stream(self, stream: StreamId, site: SiteId, *, explicit: bool) -> None:
-        """The host waits for a stream: by a call of the program (`explicit`), or inside an operator."""
+        """Report that the host waits for a stream, by a call of the program (`explicit`) or inside an operator."""
 
     def sync_device(self, device: int, site: SiteId) -> None:
-        """The host waits for a device."""
+        """Report that the host waits for a device."""
 
     def empty_cache(self, site: SiteId) -> None:
-        """The program gives the allocator's free memory back to the driver."""
+        """Report that the program returns the allocator's free memory to the driver."""
 
     def is_pending(self, kind: NamedKind, ident: int) -> bool:
-        """Return whether the host does not know an event or a stream to be complete."""
+        """Return whether an event or a stream may still be incomplete, as far as the host knows."""
         ...
 
     def holds_used_memory(self) -> bool:
-        """Return whether memory was freed that a stream other than its own may still be using."""
+        """Return whether there is freed memory that a stream other than its own may still be using."""
         ...
 
-    def follows_others(self, stream: StreamId, allocation: AllocationId) -> bool:
-        """Return whether what a stream does next comes after all that other streams have done with memory."""
+    def is_ordered_after_all(self, stream: StreamId, allocation: AllocationId) -> bool:
+        """Return whether a stream's next work is ordered after all accesses to an allocation by other streams."""
         ...
 
     def elapsed(self, start: EventId, end: EventId, site: SiteId) -> None:
-        """`start.elapsed_time(end)`."""
+        """Report a call of `start.elapsed_time(end)`."""
 
     def clock(self, reading: ReadingId, site: SiteId) -> None:
-        """The program read a host clock."""
+        """Report that the program read a host clock."""
 
     def clock_difference(self, earlier: ReadingId, later: ReadingId) -> None:
-        """The program subtracted two readings."""
+        """Report that the program subtracted two clock readings."""
 
     def lost_context(self, actual: StreamId, expected: StreamId, site: SiteId) -> None:
-        """A thread's first work is on stream `actual`: its starter's current stream `expected` does not carry over."""
+        """Report that a thread's first work is on `actual`, not on its starter's current stream `expected`."""
 
     def capture_begin(self, graph: GraphId, stream: StreamId, site: SiteId) -> None:
-        """A graph capture begins on a stream."""
+        """Report that a graph capture begins on a stream."""
 
     def capture_end(self, graph: GraphId) -> tuple[StreamId, ...]:
-        """The capture ends; returns the streams forked inside it and not joined."""
+        """End the capture; return the streams forked inside it that were not joined."""
         ...
 
     def capturing(self, stream: StreamId) -> bool:
@@ -289,13 +289,13 @@ class Monitor(Protocol):
         ...
 
     def sync_in_capture(self, call: str, site: SiteId) -> None:
-        """A host synchronization was asked for during a capture."""
+        """Report a host synchronization during a capture."""
 
     def replay(self, graph: GraphId, stream: StreamId, site: SiteId) -> None:
-        """A captured graph runs on a stream."""
+        """Report that a captured graph is launched on a stream."""
 
     def ended(self) -> None:
-        """The program has run to its end, without an error."""
+        """Report that the program ran to its end without an error."""
 
     def incomplete(self, reason: str) -> None:
-        """Something could not be seen."""
+        """Report that something could not be observed."""

@@ -1,4 +1,4 @@
-"""Advice on streams that gain nothing: their work overlaps with none, or a copy queues behind compute."""
+"""Advice on streams without benefit: their work overlaps with nothing, or a copy queues behind compute."""
 
 from functools import partial
 
@@ -12,16 +12,16 @@ from syncheck.sanitizer.turns import HOT
 
 _COPIES = frozenset({"aten::copy_", "aten::_to_copy"})
 _MOST_EDGES = 4
-"""Calls that are named for one stream."""
+"""Maximum number of ordering calls listed for one stream."""
 
 
 class OverlapAdvice:
-    """Follows on which streams work is put.
+    """Tracks the distribution of work over streams.
 
     Args:
-        engine: knows the order.
-        collector: gets the findings.
-        history: what ordered the work.
+        engine: the happens-before engine.
+        collector: receives the findings.
+        history: the calls that ordered the work.
     """
 
     def __init__(self, engine: Engine, collector: Collector, history: SyncHistory) -> None:
@@ -30,8 +30,8 @@ class OverlapAdvice:
         self._history = history
         self._latest = StreamId(0)
         self._first: dict[StreamId, SiteId] = {}  # stream -> call site of its first work
-        self._visits: dict[StreamId, int] = {}  # how often work went to it, after another one
-        self._edges: dict[StreamId, dict[tuple[SiteId, Text], None]] = {}  # what puts its work in order with others
+        self._visits: dict[StreamId, int] = {}  # how often launches switched to it
+        self._edges: dict[StreamId, dict[tuple[SiteId, Text], None]] = {}  # calls that order its work with others
         self._overlapping: set[StreamId] = set()
         self._reported: set[StreamId] = set()
         self._computing: set[StreamId] = set()
@@ -44,7 +44,7 @@ class OverlapAdvice:
     # -- SYN803
 
     def launching(self, stream: StreamId, operator: str, site: SiteId) -> None:
-        """An operator is about to run; called before the engine knows."""
+        """Note that an operator is about to be launched; called before the engine is notified."""
         if stream != self._latest:
             self._switch(stream, site)
             self._latest = stream
@@ -61,11 +61,11 @@ class OverlapAdvice:
             return
         if engine.stream_covers(stream, engine.now(self._latest)):
             self._note_edge(stream)
-            return  # so it comes after all work that this one came after, too
+            return  # by transitivity, it is also ordered after everything that the latest one followed
         self._overlapping |= {stream, *engine.unordered(stream)} & set(self._first)
 
     def _note_edge(self, stream: StreamId) -> None:
-        """Keep which call put a stream after the one before: of the last iterations before it may be reported."""
+        """Store the call that ordered a stream after the previous one, in the last iterations before a report."""
         before = self._latest
         if not {HOT - 1, HOT} & {self._visits[stream], self._visits[before]}:
             return
@@ -76,14 +76,14 @@ class OverlapAdvice:
             self._edges.setdefault(concerned, {})[site, text] = None
 
     def report(self) -> None:
-        """Name the streams of the program that were used again and again, and so far overlapped with none."""
+        """Report the program's streams that were used repeatedly and have not overlapped with any other."""
         streams = self._collector.names.streams
         for stream, visits in self._visits.items():
             info = streams[stream]
             is_alone = stream not in self._overlapping and stream not in self._reported
             if visits >= HOT and is_alone and info.handle and not info.is_torchs:
                 advice: Text = (
-                    "wait as late as possible, directly before the result is used; `syncheck overlap` says what each "
+                    "wait as late as possible, directly before the result is used; `syncheck overlap` shows what each "
                     "wait costs",
                 )
                 facts: dict[str, Text] = {"stream": (StreamRef(stream),)}
@@ -95,13 +95,13 @@ class OverlapAdvice:
                 self._collector.add(pending)
 
     def _is_known_better(self, stream: StreamId) -> bool:
-        """Return whether a stream overlaps after all, or carries copies that SYN804 speaks of."""
+        """Return whether a stream overlaps after all, or carries copies reported as SYN804."""
         return stream in self._overlapping or self._first[stream] in self._queued
 
     # -- SYN804
 
     def torch_waits(self, stream: StreamId, other: StreamId, site: SiteId) -> None:
-        """Torch lets a stream wait for one of another device: before a copy between them, and after it."""
+        """Note that torch makes a stream wait for one of another device, as before and after a copy between them."""
         streams = self._collector.names.streams
         if streams[stream].device != streams[other].device:
             self._peer = (stream, other, site)
@@ -121,34 +121,36 @@ class OverlapAdvice:
             "destination": (f"cuda:{streams[receiver].device}",),
             "stream": (StreamRef(busy),),
         }
-        advice: Text = ("make side streams of both devices current at {line}; the users of its result wait for them",)
+        advice: Text = (
+            "make side streams of both devices current at {line}; make the users of the result wait for them",
+        )
         self._queued.add(site)
         self._collector.add(PendingFinding(serialized_peer_copy.RULE, site, facts, [], advice))
 
     # -- SYN808
 
     def stream_object(self, ident: int, stream: StreamId, site: SiteId) -> None:
-        """The program made a stream object; torch gives it a stream of its pool, which others may have, too."""
+        """Note that the program created a stream object; other objects may share its stream of torch's pool."""
         holders = self._holders.setdefault(stream, {})
         if holders:
             first = next(iter(holders.values()))
             facts: dict[str, Text] = {"stream": (StreamRef(stream),)}
             related: list[tuple[SiteId, Text]] = [(first, ("the same stream was handed out here",))]
-            advice: Text = ("make fewer streams and keep them; torch has 32 of each priority on a device",)
+            advice: Text = ("create fewer streams and keep them; torch has 32 per device and priority",)
             self._collector.add(PendingFinding(stream_pool_aliased.RULE, site, facts, related, advice))
         holders[ident] = site
         self._objects[ident] = stream
 
     def has_object(self, stream: StreamId) -> bool:
-        """Return whether an object of the program stands for a stream."""
+        """Return whether a stream has a live object in the program."""
         return bool(self._holders.get(stream))
 
     def stream_object_gone(self, ident: int) -> None:
-        """A stream object is gone."""
+        """Note that a stream object was destroyed."""
         stream = self._objects.pop(ident, None)
         if stream is not None:
             self._holders[stream].pop(ident, None)
 
 
 RULES = (no_overlap.RULE, serialized_peer_copy.RULE, stream_pool_aliased.RULE)
-"""The rules that this module words."""
+"""The rules that this module reports."""

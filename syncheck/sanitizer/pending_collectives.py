@@ -10,14 +10,14 @@ from syncheck.sanitizer.fixes import wait_at_once
 from syncheck.semantics.collectives import collective_name, is_functional
 
 _MOST_KEPT = 256
-"""Collectives that are kept until it is known which of them were waited for."""
+"""Number of collectives kept before those that were waited for are removed."""
 
-_KEEP = (", or keep its handle, and call `wait()` on that before the tensors are used again",)
+_KEEP = (", or keep its handle and call `wait()` on it before the tensors are used again",)
 
 
 @dataclass(frozen=True, slots=True)
 class _Work:
-    """A collective: its stream, the op that it is there, and its call."""
+    """A collective: its stream, its op on that stream, and its call site."""
 
     stream: StreamId
     epoch: int
@@ -26,7 +26,7 @@ class _Work:
 
 
 class PendingCollectives:
-    """Follows collectives of which the program has a handle."""
+    """Tracks the collectives whose handles the program holds."""
 
     def __init__(self, engine: Engine, collector: Collector) -> None:
         self._engine = engine
@@ -34,7 +34,7 @@ class PendingCollectives:
         self._works: list[_Work] = []
 
     def add(self, stream: StreamId, operator: str, site: SiteId) -> None:
-        """The op that was launched last on a stream is a collective."""
+        """Note that the latest op on a stream is a collective."""
         self._works.append(_Work(stream, self._engine.now(stream), operator, site))
         if len(self._works) > _MOST_KEPT:
             waiting = [work for work in self._works if not self._is_awaited(work)]
@@ -47,7 +47,7 @@ class PendingCollectives:
         return any(self._engine.covers(stream, work.epoch) for stream in others)
 
     def report(self) -> None:
-        """The program has ended: report what was never waited for."""
+        """Report, at the end of the program, the collectives that were never waited for."""
         works, self._works = self._works, []
         for work in works:
             if not self._is_awaited(work):

@@ -1,4 +1,4 @@
-"""What the decision table looks at: a race, what both sides did, and what is known around it."""
+"""Input of the decision table: a race, both of its accesses, and the surrounding state."""
 
 from dataclasses import dataclass
 
@@ -11,12 +11,12 @@ from syncheck.sanitizer.messages import Names, StreamRef, TensorRef, Text, Threa
 from syncheck.sanitizer.sync_history import SyncHistory
 
 UNSEEN_WRITE = "a write through numpy or a pointer"
-"""The operator of a change that was noticed afterwards: the call site is where, not what changed it."""
+"""Operator of a change that was detected afterwards; its call site is the place of detection, not of the change."""
 
 
 @dataclass(frozen=True, slots=True)
 class RaceContext:
-    """All that a row of the table may look at; `events`: those that stand for the prior access, the best first."""
+    """All data available to a row of the table; `events`: those that cover the prior access, best first."""
 
     race: Race
     prior: Label
@@ -34,13 +34,13 @@ class RaceContext:
 
     @property
     def is_certain(self) -> bool:
-        """Return whether both accesses touch common bytes, whichever rows an index names."""
+        """Return whether the accesses certainly overlap, whatever rows an index selects."""
         race = self.race
         return race.is_first_use or certainly_overlap(race.prior.footprint, race.current.footprint)
 
     @property
     def is_between_threads(self) -> bool:
-        """Return whether one thread of the program made or submitted the early access, and another one the late one."""
+        """Return whether different threads of the program made or submitted the two accesses."""
         return self.prior.host != self.current.host and EVERY_THREAD not in {self.prior.host, self.current.host}
 
     def device(self, stream: StreamId) -> int:
@@ -48,12 +48,12 @@ class RaceContext:
         return self.names.streams[stream].device
 
     def is_communication(self, stream: StreamId) -> bool:
-        """Return whether a stream is one that torch made for itself."""
+        """Return whether a stream was created internally by torch."""
         return self.names.streams[stream].is_torchs
 
     @property
     def did(self) -> Text:
-        """What the earlier access did, as a related message."""
+        """Description of the earlier access, as a related message."""
         verb = "wrote" if self.race.prior.is_write else "read"
         what = "the replay" if self.prior.is_replay else self.prior.operator.removeprefix("aten::")
         did: Text = (StreamRef(self.race.prior.actor), f" {verb} it here ({what})")

@@ -1,4 +1,4 @@
-"""Turns the races that the engine finds into findings, one for each missing edge."""
+"""Conversion of the engine's races to findings, one for each missing edge."""
 
 from syncheck.findings import EditKind
 from syncheck.hb.clock import HOST, TICK
@@ -20,7 +20,7 @@ from syncheck.witness.schedule import LaunchId, Pair
 
 
 class Races:
-    """Explains races, those by stream contexts that do not apply among them."""
+    """Explains races, including those caused by stream contexts that do not apply."""
 
     def __init__(
         self,
@@ -39,9 +39,9 @@ class Races:
         self._graphs = graphs
         self._labels = labels
         self._views = views
-        # (entered at, device of the work) -> finding of a context that does not apply
+        # (entered at, device of the work) -> finding about a context that does not apply
         self._contexts: dict[tuple[SiteId, int], PendingFinding] = {}
-        # (stream used, stream expected) -> finding of a thread
+        # (stream used, stream expected) -> finding about a thread
         self._lost: dict[tuple[StreamId, StreamId], PendingFinding] = {}
         self._mismatched: dict[int, PendingFinding] = {}  # label of work outside its context's device -> its finding
 
@@ -52,7 +52,7 @@ class Races:
         self._lost[actual, expected] = self._collector.add(misuse.lost_context(actual, expected, site))
 
     def note_context(self, stream: StreamId, operator: str, site: SiteId, context: Context, label: int) -> None:
-        """An operator runs in a stream context that does not apply to it."""
+        """Note that an operator runs in a stream context that does not apply to it."""
         if context.entered:
             self._report_mismatch(stream, operator, site, context, label)
         elif (stream, context.stream) in self._lost:
@@ -73,7 +73,7 @@ class Races:
     # -- races
 
     def explain(self, races: list[Race], accesses: Accesses, *, inside_graph: bool = False) -> None:
-        """Report each missing edge once: the one that brings most of the others with it comes first."""
+        """Report each missing edge once, starting with the edge that implies most of the others."""
         races = as_writes(races)
         capture = self._graphs.capture
         engine = capture.engine if inside_graph and capture else self._engine
@@ -83,7 +83,7 @@ class Races:
                 engine.assume_ordered(race)
         for race in engine.order_root_causes_first([race for race in races if race.by_host is None]):
             if engine.covers(race.current.actor, race.prior.epoch):
-                continue  # an edge added for an earlier one orders it too
+                continue  # already ordered by the edge added for an earlier race
             self._report(race, self._views.used(race, accesses), None if inside_graph else _pair(race))
             engine.assume_ordered(race)  # so that it is not reported again at every later use
             self._events.assumed_ordered.add(race.current.actor)
@@ -94,7 +94,7 @@ class Races:
             mismatch.pair = mismatch.pair or pair
             consequence = self._labels[race.current.label].site
             if consequence != mismatch.site and all(site != consequence for site, _ in mismatch.related):
-                mismatch.related.append((consequence, ("this relies on the order that the context does not give",)))
+                mismatch.related.append((consequence, ("this relies on ordering that the context does not provide",)))
             return
         context = self._context(race, view)
         pending = classify.explain(context)
@@ -102,7 +102,7 @@ class Races:
         pending.view, pending.extent = view, (race.current.footprint.start, race.current.footprint.stop)
         note_threads(context, pending)
         idle = self._sync_history.idle_wait(race.current.actor, race.prior.epoch)
-        if idle is not None:  # one cause: the wait that waited for nothing
+        if idle is not None:  # the common cause is the wait that did nothing
             pending.superseded = lambda: self._events.is_reported_as_unrecorded(idle.site)
             self._events.repair_unrecorded(idle.site, _blame(pending, idle, context))
         self._collector.add(pending, race.prior.actor)
@@ -125,18 +125,18 @@ class Races:
 
 
 def _pair(race: Race) -> Pair:
-    """Return which launches race; the host has no number."""
+    """Return the launches that race; host accesses have no launch number."""
     return Pair(*(LaunchId(one.actor, one.epoch // TICK) for one in (race.prior, race.current)))
 
 
 def _blame(pending: PendingFinding, idle: Wait, context: RaceContext) -> PendingFix:
-    """Name the wait that waited for nothing: what is missing is the record of its event, and no other wait.
+    """Add the ineffective wait to a finding: the missing piece is the record of its event, not another wait.
 
     Returns:
-        The repair, which adds the record.
+        The fix, which adds the record.
     """
     event = EventRef(idle.event)
-    text: Text = ("this wait does nothing: ", event, f" was never recorded before it ({wait_before_record.RULE.code})")
+    text: Text = ("this wait does nothing: ", event, f" had not been recorded yet ({wait_before_record.RULE.code})")
     pending.related.append((idle.site, text))
     record = PendingEdit(EditKind.INSERT_AFTER, context.prior.site, (EventCode(idle.event), ".record()"))
     wait = classify.stream_wait(context) if context.race.current.actor != HOST else pending.fix

@@ -1,4 +1,4 @@
-"""Which rules the sanitizer can report."""
+"""The rules that the sanitizer can report."""
 
 from syncheck.sanitizer import advice, classify, events, graphs, misuse, pending_collectives, timing
 

@@ -1,4 +1,4 @@
-"""The monitor that checks: feeds the engine, keeps the sync_history, collects the findings."""
+"""The monitor that checks a program: it drives the engine, keeps the sync history and collects the findings."""
 
 import time
 from collections.abc import Callable
@@ -16,12 +16,12 @@ from syncheck.hb.ids import (
     EventId,
     GraphId,
     HostId,
-    LookedUp,
     NamedKind,
     ObjectKind,
     ReadingId,
     SiteId,
     StreamId,
+    StreamOrigin,
     ViewId,
     WaitCall,
 )
@@ -45,19 +45,19 @@ from syncheck.sanitizer.monitor import Sites
 from syncheck.sanitizer.sync_history import HostSync, SyncHistory, Wait
 from syncheck.sanitizer.views import Views
 
-_BY_NAME = (LookedUp.BY_NAME, LookedUp.BY_NAME)
+_BY_NAME = (StreamOrigin.BY_NAME, StreamOrigin.BY_NAME)
 _NAMED_THREADS = 1024
-"""Threads of the program whose accesses are distinguished in findings; those beyond have no name."""
+"""Maximum number of program threads that are distinguished in findings; others have no name."""
 
 
 class Session:
     """Checks one program. See `Monitor` for the calls.
 
     Args:
-        selected: which rules to report.
-        backend: how the GPUs are provided, in words.
-        on_finding: called with each new finding, while the call that completed it runs.
-        is_run: the calls are those of a run, so that loops show by their iterations.
+        selected: returns whether to report a rule.
+        backend: description of the GPUs.
+        on_finding: called with each new finding, during the call that completed it.
+        is_run: whether the calls come from a run, in which loops show as repeated calls.
     """
 
     def __init__(
@@ -84,7 +84,7 @@ class Session:
         self.collective, self.ended = following.add, following.report  # see `Monitor`
         self.clock_difference = self._timing.difference
         self._labels = Labels()
-        self._launch_labels: dict[tuple[SiteId, str], int] = {}  # those of a thread's launches outside of captures
+        self._launch_labels: dict[tuple[SiteId, str], int] = {}  # of the current thread's launches outside captures
         self._labels_of = {MAIN_THREAD: self._launch_labels}
         self._views = Views(self._engine, self.collector.names.views)
         self.view = self._views.add
@@ -127,12 +127,12 @@ class Session:
             self._graphs.capture.engine.add_stream(device)
 
     def name(self, kind: NamedKind, ident: int, text: str) -> None:
-        """See `Monitor`; a stream keeps the name of its first object while that is alive."""
+        """See `Monitor`; a stream keeps its name while an object for it is alive."""
         if kind is not NamedKind.STREAM or not self._advice.has_object(StreamId(ident)):
             self.collector.names.given[kind, ident] = text
 
     def unordered(self, stream: StreamId) -> tuple[StreamId, ...]:
-        """Return the streams with work that an operator submitted to a stream now would not come after."""
+        """Return the streams with work that is not ordered before an operator submitted to a stream now."""
         return tuple(self._engine.unordered(stream))
 
     def name_at(self, kind: NamedKind, ident: int, text: str, path: str, line: int) -> None:
@@ -180,9 +180,9 @@ class Session:
         if lives.unnamed and label in lives.unnamed and self._is_run:
             lives.used_again(accesses, label)
 
-    def follows_others(self, stream: StreamId, allocation: AllocationId) -> bool:
-        """See `Monitor`; not while a finding waits for its operator to run again, which is to be seen at its moment."""
-        return not self._lives.unnamed and self._engine.follows_others(stream, allocation)
+    def is_ordered_after_all(self, stream: StreamId, allocation: AllocationId) -> bool:
+        """See `Monitor`; False while a finding waits for its operator to run again, which must not be elided."""
+        return not self._lives.unnamed and self._engine.is_ordered_after_all(stream, allocation)
 
     def launches_elided(self, stream: StreamId, count: int, site: SiteId) -> None:
         """See `Monitor`."""
@@ -219,7 +219,7 @@ class Session:
         event: EventId,
         stream: StreamId,
         site: SiteId,
-        looked_up: LookedUp = LookedUp.BY_NAME,
+        origin: StreamOrigin = StreamOrigin.BY_NAME,
         current: StreamId = HOST,
     ) -> None:
         """See `Monitor`."""
@@ -231,7 +231,7 @@ class Session:
             capture.engine.record(event, stream)
             capture.events.add(event)
             return
-        self._events.record(event, stream, site, looked_up, current)
+        self._events.record(event, stream, site, origin, current)
 
     def wait(
         self,
@@ -239,7 +239,7 @@ class Session:
         stream: StreamId,
         site: SiteId,
         via: WaitCall,
-        looked_up: LookedUp = LookedUp.BY_NAME,
+        origin: StreamOrigin = StreamOrigin.BY_NAME,
         current: StreamId = HOST,
     ) -> None:
         """See `Monitor`."""
@@ -248,26 +248,26 @@ class Session:
             is_external = self._events.is_external(event)
             if self._graphs.wait(event, stream, is_recorded=is_recorded, is_external=is_external):
                 return
-        self._events.wait(event, stream, site, via, looked_up, current)
+        self._events.wait(event, stream, site, via, origin, current)
 
     def wait_stream(
         self,
         stream: StreamId,
         other: StreamId,
         site: SiteId,
-        looked_up: tuple[LookedUp, LookedUp] = _BY_NAME,
+        origins: tuple[StreamOrigin, StreamOrigin] = _BY_NAME,
         current: StreamId = HOST,
     ) -> None:
         """See `Monitor`."""
         if self._graphs.wait_stream(stream, other):
             return
         result = self._engine.wait_stream(stream, other)
-        if looked_up[0] == LookedUp.BY_TORCH:
+        if origins[0] == StreamOrigin.BY_TORCH:
             self._advice.torch_waits(stream, other, site)
             return
         acquired, submitted = self._engine.clock(other), self._engine.submitted()
         wait = Wait(
-            site, stream, other, NO_EVENT, submitted, acquired, by_event=False, looked_up=looked_up, current=current
+            site, stream, other, NO_EVENT, submitted, acquired, by_event=False, origins=origins, current=current
         )
         self._sync_history.add_wait(wait)
         self._events.count_redundant(site, stream, acquired, redundant=result is WaitResult.REDUNDANT)
@@ -347,7 +347,7 @@ class Session:
         self._last_site[stream] = site
         waits, records = self._graphs.external_events(graph)
         for event in waits:
-            self._events.wait(event, stream, site, WaitCall.TORCH, LookedUp.BY_NAME, HOST)
+            self._events.wait(event, stream, site, WaitCall.TORCH, StreamOrigin.BY_NAME, HOST)
         self._graphs.order_replay(graph, stream, self._engine)
         self._advice.launching(stream, "graph replay", (), site)
         label = self._labels.number(site, "graph replay", is_replay=True)
@@ -356,17 +356,17 @@ class Session:
         self._races.explain(found, ())
         self._graphs.note_replay(graph, stream, self._engine)
         for event in records:
-            self._events.record(event, stream, site, LookedUp.BY_NAME, HOST)
+            self._events.record(event, stream, site, StreamOrigin.BY_NAME, HOST)
 
     @property
     def warm_operators(self) -> frozenset[str]:
-        """The operators that have run, of those that must have before a capture."""
+        """The operators that have run, among those that need a warm-up before a capture."""
         return frozenset(self._graphs.warm)
 
     # -- the end
 
     def reset(self) -> None:
-        """What comes is another program: all work so far is complete, and no loop goes on."""
+        """Start over for another program: all work so far counts as complete, and no loop continues."""
         self._engine.complete_all()
         self._loops = CreatedInLoop(self.collector)
         self._advice.begin()
@@ -376,13 +376,13 @@ class Session:
         self._incomplete[reason] = None
 
     def note(self, text: str) -> None:
-        """Tell the user something about the run, once."""
+        """Add a note about the run for the user, once."""
         self._notes[text] = None
 
     def report(self, sites: Sites, since: Checkpoint | None = None) -> Report:
-        """Word all findings.
+        """Word all findings, or only those since a checkpoint.
 
-        With a mark, only those since: waits that never add order are reported at the end, when that is known.
+        Findings that are known only at the end, such as redundant waits, are reported only without a checkpoint.
         """
         if since is None:
             self._lives.report_all_unused()

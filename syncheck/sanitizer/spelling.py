@@ -1,4 +1,4 @@
-"""Spells streams, events and tensors as they are called at a line of the program."""
+"""Choice of expressions for streams, events and tensors that are valid on a line of the program."""
 
 import ast
 from dataclasses import dataclass, field
@@ -24,13 +24,14 @@ from syncheck.source.handles import container_in, gives_several, wait_for, wait_
 
 @dataclass(frozen=True, slots=True)
 class Target:
-    """Where an edit is made.
+    """The place of an edit.
 
     Attributes:
         line: the line of the program.
-        is_usable: an edit can be made there: the file can be read, a statement begins there, and its names are bound.
-        is_split: it belongs into the statement of the line, which launches what has to come before it.
-        may_be_none: what the call at the line returns is None at times.
+        is_usable: whether it can be edited: the file is readable, a statement begins there, and the names are bound.
+        is_split: whether the edit belongs inside the line's statement, which also launches the work that must precede
+            it.
+        may_be_none: whether the call on the line may return None.
     """
 
     line: SourceLine
@@ -38,16 +39,29 @@ class Target:
     is_split: bool = False
     may_be_none: bool = False
 
+    def shown_line(self, kind: EditKind) -> int:
+        """Return the line to show: the first or last one of the statement for an insertion before or after it."""
+        statement = self.line.scopes.statement(self.line.number) if self.line.scopes is not None else None
+        if statement is None or self.is_split:
+            return self.line.number
+        match kind:
+            case EditKind.INSERT_BEFORE:
+                return statement.lineno
+            case EditKind.INSERT_AFTER:
+                return statement.end_lineno or statement.lineno
+            case _:
+                return self.line.number
+
 
 @dataclass(slots=True)
 class Spelled:
-    """Code with the names that its references have at a line.
+    """Code whose references are replaced by names valid on a line.
 
     Attributes:
-        code: the code, with "<stream>" where there is no name.
-        missing: what stands for something without a name -> what that is, in words.
-        is_usable: every name is bound at the line.
-        may_be_none: a name that a handle was bound to, which is None at times; "" if there is none.
+        code: the code, with placeholders such as "<stream>" where there is no name.
+        missing: placeholder -> description of the object.
+        is_usable: whether every name is bound on the line.
+        may_be_none: the name of a handle or an event that may be None; "" if there is none.
     """
 
     code: str = ""
@@ -57,15 +71,15 @@ class Spelled:
 
     @property
     def statement(self) -> str:
-        """Return the code, run only where a handle is not None if it may be None."""
+        """Return the code, guarded by a None check if the handle or event may be None."""
         return f"if {self.may_be_none} is not None: {self.code}" if self.may_be_none else self.code
 
 
 class Spelling:
-    """Chooses targets and names.
+    """Chooses targets and names for edits.
 
     Args:
-        names: what the program calls its things.
+        names: the program's names for its objects.
         sites: the call sites.
     """
 
@@ -76,13 +90,13 @@ class Spelling:
     # -- targets
 
     def target(self, kind: EditKind, site: SiteId, code: Text, other: SiteId) -> Target:
-        """Return where an edit is made.
+        """Return the place of an edit.
 
         Args:
-            kind: what it does.
-            site: the call that it is about.
+            kind: the kind of edit.
+            site: the call that it concerns.
             code: its code, whose names must be bound there.
-            other: a call on the other side of what is inserted; 0 if there is none.
+            other: the call that must stay on the other side of the inserted line; 0 if there is none.
         """
         if kind is EditKind.INSERT_BEFORE:
             return self._insertion_target(site, code, other)
@@ -100,24 +114,31 @@ class Spelling:
         return Target(line, is_usable=True)
 
     def _insertion_target(self, site: SiteId, code: Text, after: SiteId) -> Target:
-        """Return where a statement can be put before a call: at its own line, or at that of a caller."""
+        """Return where a statement can be inserted before a call: at its own line, or at that of a caller."""
         lines = self._sites.lines_of(site)
         earlier = self._sites.lines_of(after) if after else ()
         for depth, line in enumerate(lines):
-            is_next_iteration = site == after  # of a loop, whose statement comes round again
+            is_next_iteration = site == after  # the same statement in the next iteration of a loop
+            if _is_called_elsewhere(line, lines[depth + 1 :]):
+                continue
             if (depth and is_next_iteration) or not _can_insert(line, () if is_next_iteration else earlier):
                 continue
             if self.spell(_for_caller(code) if depth else code, line).is_usable:
                 return Target(line, is_usable=True)
-        return Target(lines[0], is_usable=False, is_split=site != after and _launches(lines[0], earlier))
+        callers = (line for depth, line in enumerate(lines) if not _is_called_elsewhere(line, lines[depth + 1 :]))
+        line = next(callers, lines[0])
+        is_split = site != after and line is lines[0] and _launches(line, earlier)
+        return Target(line, is_usable=False, is_split=is_split)
 
     def _target_behind(self, site: SiteId, code: Text, before: SiteId) -> Target:
-        """Return where a statement can be put after a call: at its own line, or at that of a caller."""
+        """Return where a statement can be inserted after a call: at its own line, or at that of a caller."""
         lines = self._sites.lines_of(site)
         passed = {(line.path, line.number) for line in (self._sites.lines_of(before) if before else ())}
         for depth, line in enumerate(lines):
             if line.scopes is None or (depth and (line.path, line.number) in passed):
-                break  # what has to come later is in the call
+                break  # the call that must come later is inside this one
+            if _is_called_elsewhere(line, lines[depth + 1 :]):
+                continue
             if not line.scopes.can_insert_after(line.number) or not self._is_stable(code, line, passed):
                 continue
             if not depth or self.spell(_for_caller(code), line).is_usable:
@@ -125,7 +146,7 @@ class Spelling:
         return Target(lines[0], is_usable=False)
 
     def _is_stable(self, code: Text, line: SourceLine, late: set[tuple[str, int]]) -> bool:
-        """Return whether code has names at an early line for things of a late one, perhaps on another iteration."""
+        """Return whether the names in code mean the same on an earlier line as on a later one, across iterations."""
         scopes = line.scopes
         is_again = (line.path, line.number) in late  # in another iteration, or in another call of the function
         for part in code:
@@ -137,7 +158,7 @@ class Spelling:
         return True
 
     def gives_away(self, line: SourceLine) -> bool:
-        """Return whether the statement of a line gives what a call makes to another call: `queue.put(x.cuda())`."""
+        """Return whether the line's statement passes the call's result to another call: `queue.put(x.cuda())`."""
         return line.scopes is not None and line.scopes.is_argument(line.number, line.column)
 
     def author(self, site: SiteId) -> Frame | None:
@@ -147,7 +168,7 @@ class Spelling:
     # -- names
 
     def spell(self, code: Text, line: SourceLine) -> Spelled:
-        """Return code with the names of a line."""
+        """Replace the references in code by names valid on a line."""
         spelled = Spelled()
         for part in code:
             match part:
@@ -179,7 +200,7 @@ class Spelling:
                 raise TypeError(f"{part!r} is a phrase, not code")
 
     def _spell_wait_for_tensor(self, site: SiteId, line: SourceLine, spelled: Spelled) -> None:
-        """Spell the wait for a functional collective, which returns a tensor in place of a handle."""
+        """Spell the wait for a functional collective, which returns a tensor instead of a handle."""
         name, made = self._sites.bound(site), self._sites.lines_of(site)[0]
         spelled.code += f"{_torch(line, spelled)}.ops._c10d_functional.wait_tensor("
         if name and (made == line or _is_same(name, made, line)):
@@ -202,34 +223,36 @@ class Spelling:
             self._add_missing("stream", self._names.stream(stream), spelled)
 
     def _is_librarys(self, stream: StreamId) -> bool:
-        """Return whether a library made a stream: at a line of the user's it is not the current one.
+        """Return whether a library created a stream, in which case it is not current on lines of user code.
 
-        The methods of a dataclass are code that was made of a string.
+        Frames of generated code, such as the methods of dataclasses, do not count as library code.
         """
         info = self._names.streams[stream]
         frames = self._sites.place(info.site).stack if info.handle else ()
         return bool(frames) and not frames[0].is_user and not frames[0].path.startswith("<")
 
     def _spell_call(self, function: str, stream: StreamId, line: SourceLine, spelled: Spelled) -> None:
-        """Add a call of a function of `torch.cuda`, or what takes its place, with the device of a stream."""
+        """Add a call of a function of `torch.cuda` or its counterpart, with the device of a stream."""
         module = f"{_torch(line, spelled)}.{self._names.device_type}"
         spelled.code += f"{module}.{function}({self._names.device_argument(stream)})"
 
     def _spell_named(self, kind: NamedKind, ident: int, line: SourceLine, spelled: Spelled) -> None:
         name = self._name(kind, ident, line)
         if kind is NamedKind.ALLOCATION and not self._is_that_tensor(AllocationId(ident), name, line):
-            name = ""  # what has this name there may be another tensor, or none
+            name = ""  # the name may stand for something else there
         if name:
             spelled.code += name
+            if kind is NamedKind.EVENT and line.scopes is not None and line.scopes.may_be_none(name):
+                spelled.may_be_none = name
             return
         given = self._names.given.get((kind, ident))
         word = {NamedKind.EVENT: "event", NamedKind.ALLOCATION: "tensor"}.get(kind, "group")
         self._add_missing(word, f"`{given}`" if given else "", spelled)
 
     def _is_that_tensor(self, allocation: AllocationId, name: str, line: SourceLine) -> bool:
-        """Return whether a name certainly stands for a tensor at a line.
+        """Return whether a name certainly refers to a tensor on a line.
 
-        It is used there, or it was seen to hold the tensor when that line ran, or it held it until the end.
+        This holds if the name is used there, was observed to hold the tensor there, or held it until it was freed.
         """
         if name and self._names.owners.get(allocation) == (name, line.path, line.function):
             return True
@@ -271,7 +294,7 @@ class Spelling:
         spelled.is_usable = False
 
     def _name(self, kind: NamedKind, ident: int, line: SourceLine) -> str:
-        """Return what the program calls something at a line; "" if it has no name there, or none that is known."""
+        """Return an object's name on a line; "" if it has no known name there."""
         seen = self._names.seen_at.get((kind, ident), {})
         here = seen.get((line.path, line.number), "")
         if here and (line.scopes is None or line.scopes.is_right(here, line.number)):
@@ -287,19 +310,19 @@ class Spelling:
 
 
 def _torch(line: SourceLine, spelled: Spelled) -> str:
-    """Return what torch is called at a line, which must import it."""
+    """Return the name of the torch module on a line; the code is unusable if torch is not imported there."""
     name = line.scopes.name_of_import("torch", line.number) if line.scopes is not None else "torch"
     spelled.is_usable &= bool(name)
     return name or "torch"
 
 
 def _for_caller(code: Text) -> Text:
-    """Return code for a caller's line, where another stream may be current than at the call."""
+    """Return code for a caller's line, where a different stream may be current than at the call."""
     return tuple(StreamCode(part.stream) if isinstance(part, StreamCode) else part for part in code)
 
 
 def _is_same(expression: str, known_at: SourceLine, line: SourceLine) -> bool:
-    """Return whether an expression that is right at one line is right at another."""
+    """Return whether an expression that is valid on one line means the same on another."""
     if known_at.path != line.path:
         return False
     if line.scopes is None:
@@ -307,8 +330,17 @@ def _is_same(expression: str, known_at: SourceLine, line: SourceLine) -> bool:
     return line.scopes.means_the_same(expression, known_at.number, line.number)
 
 
+def _is_called_elsewhere(line: SourceLine, callers: tuple[SourceLine, ...]) -> bool:
+    """Return whether a line is in a lambda that is called by a statement other than the one that creates it."""
+    if not line.function.endswith("<lambda>") or line.scopes is None:
+        return False
+    made = line.scopes.statement(line.number)
+    calling = (caller for caller in callers if caller.path == line.path and caller.function != line.function)
+    return not any(line.scopes.statement(caller.number) is made for caller in calling)
+
+
 def _can_insert(line: SourceLine, earlier: tuple[SourceLine, ...]) -> bool:
-    """Return whether a statement can be put before that of a line, and after those of other lines."""
+    """Return whether a statement can be inserted before a line's statement and after those of other lines."""
     if line.scopes is None:
         return False
     others = [other.number for other in earlier if other.path == line.path]
@@ -319,14 +351,14 @@ def _can_insert(line: SourceLine, earlier: tuple[SourceLine, ...]) -> bool:
 
 
 def _launches(line: SourceLine, earlier: tuple[SourceLine, ...]) -> bool:
-    """Return whether the statement of a line launches what is at other lines, and could have another before it."""
+    """Return whether only the presence of earlier lines in a line's own statement prevents an insertion before it."""
     others = [other.number for other in earlier if other.path == line.path]
     scopes = line.scopes
     return scopes is not None and scopes.can_insert_before(line.number) > scopes.can_insert_before(line.number, others)
 
 
 def _may_be_missing(name: str, made: SourceLine, line: SourceLine) -> bool:
-    """Return whether an item is bound only after a line has run for the first time."""
+    """Return whether an item may still be unbound when a line runs for the first time."""
     return (
         "[" in name
         and not name.endswith("[...]")
@@ -336,9 +368,9 @@ def _may_be_missing(name: str, made: SourceLine, line: SourceLine) -> bool:
 
 
 def _may_give_none(line: SourceLine) -> bool:
-    """Return whether the call at a line gives a handle at times only: `dist.all_reduce(x, async_op=flag)`.
+    """Return whether the call on a line may return None instead of a handle: `dist.all_reduce(x, async_op=flag)`.
 
-    Source: torch/distributed/distributed_c10d.py: what is not asynchronous returns None.
+    Source: torch/distributed/distributed_c10d.py: synchronous calls return None.
     """
     statement = line.scopes.statement(line.number) if line.scopes is not None else None
     calls = [node for node in (ast.walk(statement) if statement is not None else ()) if isinstance(node, ast.Call)]

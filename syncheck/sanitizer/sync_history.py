@@ -1,32 +1,32 @@
-"""What the program did to order its work, kept for the explanation of a race: bounded, newest last."""
+"""History of the program's ordering calls, used to explain races: bounded, newest last."""
 
 from collections import deque
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 
 from syncheck.hb.clock import ACTOR_MASK, HOST, Epoch, VectorClock
-from syncheck.hb.ids import MAIN_THREAD, NO_EVENT, UNKNOWN_SITE, EventId, HostId, LookedUp, SiteId, StreamId
+from syncheck.hb.ids import MAIN_THREAD, NO_EVENT, UNKNOWN_SITE, EventId, HostId, SiteId, StreamId, StreamOrigin
 
 _KEPT = 512
 
 
-NOT_RECORDED = (HOST, UNKNOWN_SITE, LookedUp.BY_NAME, HOST)
+NOT_RECORDED = (HOST, UNKNOWN_SITE, StreamOrigin.BY_NAME, HOST)
 
 
 @dataclass(frozen=True, slots=True)
 class Wait:
-    """A stream was made to wait.
+    """A call that makes a stream wait.
 
     Attributes:
         waiter: the stream that waits.
         target: the stream waited for; 0 for an event wait.
         event: the event waited for; 0 for `wait_stream`.
-        submitted: each actor's last op when it was called: what was before it in host order.
-        acquired: the clock it took; None for a wait that did nothing.
-        by_event: it was `Event.wait`, which some believe to block the host.
-        looked_up: ("current_stream" | "default_stream" | "") for waiter and target.
+        submitted: each actor's last op at the call, that is, everything before it in host order.
+        acquired: the clock that it acquired; None for a wait that did nothing.
+        by_event: whether it was `Event.wait`, which is sometimes mistaken for a host wait.
+        origins: how waiter and target were obtained: by "current_stream", "default_stream" or "".
         current: the stream that was current at the call.
-        recorded: (stream, call site, looked up, current) of the event's record, for an event wait.
+        recorded: (stream, call site, origin, current) of the event's record, for an event wait.
     """
 
     site: SiteId
@@ -36,33 +36,33 @@ class Wait:
     submitted: VectorClock
     acquired: VectorClock | None
     by_event: bool
-    looked_up: tuple[LookedUp, LookedUp]
+    origins: tuple[StreamOrigin, StreamOrigin]
     current: StreamId = HOST
-    recorded: tuple[StreamId, SiteId, LookedUp, StreamId] = NOT_RECORDED
+    recorded: tuple[StreamId, SiteId, StreamOrigin, StreamId] = NOT_RECORDED
 
     def follows(self, epoch: Epoch) -> bool:
         """Return whether it was called after `epoch` was submitted."""
         return _at(self.submitted, epoch) >= epoch
 
     def covers(self, epoch: Epoch) -> bool:
-        """Return whether what it waited for includes `epoch`."""
+        """Return whether the awaited work includes `epoch`."""
         return self.acquired is not None and _at(self.acquired, epoch) >= epoch
 
     def includes(self, clock: VectorClock) -> bool:
-        """Return whether what it waited for includes all of a clock."""
+        """Return whether the awaited work includes all of a clock."""
         return self.acquired is not None and all(self.covers(epoch) for epoch in clock if epoch)
 
 
 @dataclass(frozen=True, slots=True)
 class HostSync:
-    """The program made the host wait for a device, or for a stream or an event of it.
+    """A call that makes the host wait for a device, or for one of its streams or events.
 
     Attributes:
-        event: the event; 0 if it waited for none.
-        is_device_wide: the call waits for all work of the device.
-        is_needed: the device had work that no stream of another device comes after, at this call or an earlier one.
+        event: the event; 0 if it did not wait for one.
+        is_device_wide: whether the call waits for all work of the device.
+        is_needed: whether, at this call or an earlier one, the device had work that no other device's stream follows.
         host: the thread that waited.
-        moment: when, as the engine counts the steps of threads.
+        moment: when it waited, in the engine's count of thread steps.
     """
 
     site: SiteId
@@ -81,13 +81,13 @@ class HostSync:
 
 @dataclass(frozen=True, slots=True)
 class UnorderedWait:
-    """A wait for an event whose record was made by a thread that the waiting one is not ordered with.
+    """A wait for an event whose record was made by a thread that is not ordered with the waiting thread.
 
     Attributes:
         waiter: the stream that waits; HOST for a thread.
-        snapshot: what the record stands for.
-        recorded_at: where it was made.
-        recorder: the thread that made it.
+        snapshot: the clock that the record represents.
+        recorded_at: the call site of the record.
+        recorder: the thread that made the record.
     """
 
     site: SiteId
@@ -97,13 +97,13 @@ class UnorderedWait:
     recorder: HostId
 
     def covers(self, epoch: Epoch) -> bool:
-        """Return whether what should be waited for includes `epoch`."""
+        """Return whether the work that should be waited for includes `epoch`."""
         return _at(self.snapshot, epoch) >= epoch
 
 
 @dataclass(frozen=True, slots=True)
 class LostRecord:
-    """An event's record that was not used before the next one replaced it."""
+    """A record of an event that was replaced by the next one before it was used."""
 
     event: EventId
     stream: StreamId
@@ -125,7 +125,7 @@ class SyncHistory:
     """The latest ordering calls.
 
     Args:
-        follows: returns whether what the host does now comes after what a thread did at a moment.
+        follows: returns whether the current host action is ordered after a thread's action at a given moment.
     """
 
     def __init__(self, follows: Callable[[HostId, int], bool]) -> None:
@@ -134,20 +134,20 @@ class SyncHistory:
         self._waits: deque[Wait] = deque(maxlen=_KEPT)
         self._syncs: deque[HostSync] = deque(maxlen=_KEPT)
         self._lost: deque[LostRecord] = deque(maxlen=_KEPT)
-        self._needed: set[SiteId] = set()  # calls that a device's own work needed at least once
+        self._needed: set[SiteId] = set()  # calls that were needed for their own device at least once
 
     def add_wait(self, wait: Wait) -> None:
-        """Remember a wait."""
+        """Add a wait."""
         self._waits.append(wait)
 
     def add_sync(self, sync: HostSync) -> None:
-        """Remember a host synchronization."""
+        """Add a host synchronization."""
         if sync.is_needed:
             self._needed.add(sync.site)
         self._syncs.append(replace(sync, is_needed=sync.site in self._needed))
 
     def add_lost(self, lost: LostRecord) -> None:
-        """Remember a lost record."""
+        """Add a lost record."""
         self._lost.append(lost)
 
     def waits_after(self, epoch: Epoch) -> Iterator[Wait]:
@@ -155,21 +155,21 @@ class SyncHistory:
         return (wait for wait in reversed(self._waits) if wait.follows(epoch))
 
     def wait_covering(self, waiter: StreamId, clock: VectorClock, site: SiteId) -> SiteId:
-        """Return where an actor's newest wait, other than at `site`, brought all of a clock; 0 if there is none."""
+        """Return the site of an actor's newest wait, other than at `site`, that covered a whole clock; 0 if none."""
         return next(
             (w.site for w in reversed(self._waits) if w.waiter == waiter and w.site != site and w.includes(clock)),
             UNKNOWN_SITE,
         )
 
     def ordering(self, waiter: StreamId, epoch: Epoch, device: int) -> tuple[SiteId, bool]:
-        """Return which call put an actor after `epoch`, of a device, and whether it is the host that waited."""
+        """Return the call that ordered an actor after `epoch` of a device, and whether it was a host wait."""
         wait = next((w for w in self.waits_after(epoch) if w.waiter == waiter and w.covers(epoch)), None)
         if wait is not None:
             return wait.site, False
         return next((sync.site for sync in self.syncs_after(epoch) if sync.device == device), UNKNOWN_SITE), True
 
     def idle_wait(self, waiter: StreamId, epoch: Epoch) -> Wait | None:
-        """Return the newest wait of an actor, called after `epoch` was submitted, that waited for nothing."""
+        """Return an actor's newest wait after `epoch` was submitted that did nothing; None if there is none."""
         return next((w for w in self.waits_after(epoch) if w.waiter == waiter and w.acquired is None), None)
 
     def syncs_after(self, epoch: Epoch) -> Iterator[HostSync]:
@@ -177,18 +177,18 @@ class SyncHistory:
         return (sync for sync in reversed(self._syncs) if sync.follows(epoch) and self._is_before(sync))
 
     def unordered_sync_after(self, epoch: Epoch) -> HostSync | None:
-        """Return the newest call after `epoch` by a thread that the host is not ordered with; None if there is none."""
+        """Return the newest call after `epoch` by a thread not ordered before the current host action, or None."""
         return next((sync for sync in reversed(self._syncs) if sync.follows(epoch) and not self._is_before(sync)), None)
 
     def _is_before(self, sync: HostSync) -> bool:
         return self._follows(sync.host, sync.moment)
 
     def add_unordered(self, wait: UnorderedWait) -> None:
-        """Remember a wait that the record may come after."""
+        """Add a wait that may precede the record of its event."""
         self._unordered.append(wait)
 
     def unordered_wait(self, waiter: StreamId, epoch: Epoch) -> UnorderedWait | None:
-        """Return the newest wait of an actor for an event that stands for `epoch`, and may be recorded only later."""
+        """Return an actor's newest wait for an event that covers `epoch` but may be recorded only later, or None."""
         return next((w for w in reversed(self._unordered) if w.waiter == waiter and w.covers(epoch)), None)
 
     def lost_covering(self, epoch: Epoch) -> Iterator[LostRecord]:

@@ -1,4 +1,4 @@
-"""Races between threads of the program: which thread did what, and what is not ordered although it looks so."""
+"""Races between threads of the program: the threads involved, and calls that only seem to order them."""
 
 from syncheck.hb.ids import EVERY_THREAD, HostId, SiteId
 from syncheck.rules import host_read_in_flight, host_write_in_flight
@@ -8,15 +8,15 @@ from syncheck.sanitizer.race_context import RaceContext
 
 
 def note_threads(context: RaceContext, pending: PendingFinding) -> None:
-    """Name the threads of a race, and show the calls of other threads that do not count for the one that made it."""
+    """Name the threads of a race, and add calls of other threads that do not order the racing thread."""
     if context.is_between_threads:
         pending.thread = _known(context.current.host)
-        if context.prior.site == context.current.site and pending.fix is not None:  # each may come before the other
+        if context.prior.site == context.current.site and pending.fix is not None:  # either may come first
             pending.fix, pending.advice = pending.fix.as_example(), (", and hold a lock around both lines",)
     unordered = _unordered_waits(context)
     if unordered:
         pending.fix = None
-        pending.advice = ("record the event before anything lets ", ThreadRef(context.current.host), " go on")
+        pending.advice = ("record the event before anything lets ", ThreadRef(context.current.host), " continue")
     for site, message in (*_waits_of_others(context), *unordered):
         pending.thread = _known(context.current.host)
         pending.related.append((site, message))
@@ -27,7 +27,7 @@ def _known(host: HostId) -> HostId | None:
 
 
 def _waits_of_others(context: RaceContext) -> list[tuple[SiteId, Text]]:
-    """Return where another thread has waited for the work that this one uses."""
+    """Return the call sites at which another thread has waited for the work that this thread uses."""
     worker = context.race.prior.actor
     sync = context.sync_history.unordered_sync_after(context.race.prior.epoch)
     if sync is None or context.race.is_first_use or sync.device != context.device(worker):
@@ -37,7 +37,7 @@ def _waits_of_others(context: RaceContext) -> list[tuple[SiteId, Text]]:
 
 
 def _unordered_waits(context: RaceContext) -> list[tuple[SiteId, Text]]:
-    """Return where the late side waits for an event that another thread may record only later."""
+    """Return the call sites of a wait by the later side for an event that another thread may record only afterwards."""
     wait = context.sync_history.unordered_wait(context.race.current.actor, context.race.prior.epoch)
     if wait is None:
         return []
@@ -48,7 +48,7 @@ def _unordered_waits(context: RaceContext) -> list[tuple[SiteId, Text]]:
 
 
 def explain_host_use(context: RaceContext) -> PendingFinding:
-    """Return the finding for work that a thread submits while another one may still be using the memory."""
+    """Return the finding for work submitted by one thread while another thread may still be accessing the memory."""
     race = context.race
     stream = StreamRef(race.current.actor)
     facts: dict[str, Text] = {"tensor": (context.tensor,), "stream": (stream,)}

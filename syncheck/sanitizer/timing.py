@@ -1,4 +1,4 @@
-"""Host clocks: a difference of two readings that spans device work still running."""
+"""Checks of host clocks: differences between two readings that span unfinished device work."""
 
 from collections import OrderedDict
 from dataclasses import dataclass
@@ -23,7 +23,7 @@ class Reading:
 
     Attributes:
         submitted: each stream's last op at that moment.
-        unfinished: stream -> its last op, where the host did not know it to be complete.
+        unfinished: stream -> its last op, for streams that the host did not know to be complete.
         launched_at: stream -> call site of its last op.
     """
 
@@ -34,7 +34,7 @@ class Reading:
 
 
 class Timing:
-    """Follows host clock readings; the oldest are forgotten."""
+    """Tracks host clock readings; the oldest are evicted."""
 
     def __init__(self, engine: Engine, sync_history: SyncHistory, collector: Collector) -> None:
         self._engine = engine
@@ -43,7 +43,7 @@ class Timing:
         self._readings: OrderedDict[ReadingId, Reading] = OrderedDict()
 
     def read(self, reading: ReadingId, site: SiteId, launched_at: dict[StreamId, SiteId]) -> None:
-        """Remember a reading; `launched_at`: the call site of each stream's last op."""
+        """Store a reading; `launched_at`: the call site of each stream's last op."""
         unfinished = self._engine.unfinished()
         sites = {stream: launched_at[stream] for stream in unfinished if stream in launched_at}
         self._readings[reading] = Reading(site, self._engine.submitted(), unfinished, sites)
@@ -51,7 +51,7 @@ class Timing:
             self._readings.popitem(last=False)
 
     def difference(self, earlier: ReadingId, later: ReadingId) -> None:
-        """Check a difference of two readings."""
+        """Check the difference between two readings."""
         first, second = self._readings.get(earlier), self._readings.get(later)
         if first is None or second is None:
             return
@@ -62,10 +62,10 @@ class Timing:
                 return
 
     def _is_steady(self, first: Reading, second: Reading, stream: StreamId) -> bool:
-        """Return whether a loop keeps the same work in flight at both readings: the time between them is then right.
+        """Return whether a loop has the same work in flight at both readings, so that the time between them is correct.
 
-        What was running at the first reading was waited for in between, and what runs at the second was launched by
-        the same line: the usual shape of a training loop that reads its loss before it steps.
+        The work in flight at the first reading was waited for in between, and the work at the second was launched by
+        the same line. This is common in training loops that read the loss before the optimizer step.
         """
         before = first.unfinished.get(stream)
         if before is None or not self._engine.host_covers(before):

@@ -1,13 +1,13 @@
-"""Which calls a loop makes on every iteration, and how often that counts as hot."""
+"""Detection of calls that a loop makes on every iteration, and the threshold for a hot loop."""
 
 from syncheck.hb.ids import SiteId
 
 HOT = 20
-"""Iterations from which a loop is hot: warm-ups, of some ten, are not."""
+"""Number of iterations from which a loop is hot; warm-ups of about ten iterations are not."""
 _MOST_LOOKED_AT = 500
-"""Calls of one place after which it counts for none: it was never on every iteration for long."""
+"""Number of calls at one site after which it is ignored: it never ran on every iteration for long."""
 _ONCE = 0.25
-"""The part of the call sites that ran since, and ran once, from which two calls lie one iteration apart."""
+"""Share of the active call sites that must have run exactly once for two calls to be one iteration apart."""
 
 
 class Turns:
@@ -24,14 +24,14 @@ class Turns:
         self._looked_at: dict[SiteId, int] = {}
 
     def count(self, site: SiteId, *, is_read: bool = False) -> int:
-        """Note a call; return on how many iterations in a row, to this one, a loop has made it; at most HOT.
+        """Note a call; return the number of consecutive iterations, up to this one, with the call; at most HOT.
 
-        A call on every fiftieth iteration, to log something, is none of them: most launches ran fifty times since.
+        A call on every fiftieth iteration, such as logging, does not count: most launches ran fifty times in between.
 
         Args:
             site: the call.
-            is_read: all that it launched is the copy that it waits for, which is no work of an iteration: a loop
-                that only brings tensors to the host, as `torch.save` does, has nothing to launch ahead.
+            is_read: whether it launches only the copy that it waits for. That copy does not count as work: a loop that
+                only copies tensors to the host, as `torch.save` does, has nothing to launch ahead.
         """
         if self._turns.get(site, 0) >= HOT:
             return HOT

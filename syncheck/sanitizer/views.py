@@ -1,4 +1,4 @@
-"""Views: the same bytes are one footprint for the engine, and keep their own shape and type in a report."""
+"""Views: views of the same bytes share a footprint in the engine, but keep their shape and type for reports."""
 
 from syncheck.hb.engine import Engine, Race
 from syncheck.hb.footprint import Footprint, strided
@@ -10,8 +10,8 @@ class Views:
     """All views of a program, by id.
 
     Args:
-        engine: gives the ids.
-        described: gets what each view looks like, at its id.
+        engine: assigns the ids.
+        described: receives the description of each view, at the index of its id.
     """
 
     def __init__(self, engine: Engine, described: list[View]) -> None:
@@ -36,7 +36,7 @@ class Views:
         return self.intern(footprint, View(sizes, item_size, dtype))
 
     def intern(self, footprint: Footprint, view: View) -> ViewId:
-        """Return the id of a view of some bytes, equal for equal views."""
+        """Return the id of a view of a footprint; equal views have equal ids."""
         known = self._ids.get((footprint, view))
         if known is not None:
             return known
@@ -47,11 +47,11 @@ class Views:
         return ident
 
     def of(self, footprint: Footprint) -> ViewId:
-        """Return the first view of some bytes."""
+        """Return the first view of a footprint."""
         return self._first[footprint]
 
     def covers_exactly(self, view: ViewId, footprint: Footprint) -> bool:
-        """Return whether a view is one of some bytes."""
+        """Return whether a view has exactly the given footprint."""
         return self._footprints[view] == footprint
 
     def used(self, race: Race, accesses: Accesses) -> ViewId:
@@ -61,7 +61,7 @@ class Views:
 
 
 def as_writes(races: list[Race]) -> list[Race]:
-    """Drop the races of reads whose bytes the same op also writes: the write stands for the read."""
+    """Drop races of reads whose bytes the same op also writes, because the race of the write covers them."""
     written = {(r.allocation, r.current.footprint, r.prior.epoch) for r in races if r.current.is_write}
     if not written:
         return races

@@ -64,7 +64,7 @@ ELEMENTWISE = frozenset("gather scatter_ scatter_add_ scatter_reduce_".split())
 
 # -- devices of the arguments
 
-TAKE_HOST_TENSORS = frozenset(
+ACCEPT_HOST_TENSORS = frozenset(
     """index index_put index_put_ _index_put_impl_ _unsafe_index _unsafe_index_put tensor_split
     _pack_padded_sequence _pad_packed_sequence _local_scalar_dense _fused_adam_ _fused_adamw_ _fused_sgd_
     _fused_adagrad_ lstm gru rnn_tanh rnn_relu mkldnn_rnn_layer _ctc_loss _ctc_loss_backward _cudnn_ctc_loss
@@ -75,13 +75,13 @@ TAKE_HOST_TENSORS = frozenset(
 Source: aten/src/ATen/native/TensorAdvancedIndexing.cpp, native/RNN.cpp, native/LossCTC.cpp, native/cuda/Fused*.cu.
 """
 
-TAKE_ANY_DEVICE = frozenset(
+ACCEPT_ANY_DEVICE = frozenset(
     """set_ is_same_size _foreach_copy_ _foreach_copy _has_same_storage_numel _has_compatible_shallow_copy_type
     set_data""".split()
 )
 """Operators that accept tensors on any devices. Source: native/ForeachUtils.h sends a mixed list to the slow path."""
 
-TAKE_NO_NUMBERS = frozenset(
+NEED_SAME_DEVICE = frozenset(
     """stack embedding index_select gather scatter scatter_ scatter_add scatter_add_ nll_loss_forward""".split()
 )
 """Operators that need zero-dimensional tensors on the same device, too; most others treat these as numbers.
@@ -129,7 +129,7 @@ Source: PyTorch notes, "CUDA semantics", section "CUDA Graphs", constraint "warm
 cuFFT and cuSOLVER create their handles at first use.
 """
 
-_SPOKEN = {
+_DISPLAY_NAMES = {
     "_local_scalar_dense": "reading a value, as `.item()` does,",
     "index": "an index with a boolean mask",
     "index_put_": "an assignment with a boolean mask",
@@ -144,7 +144,7 @@ def is_lazy(operator: str) -> bool:
     return name.partition(".")[0].rstrip("_") in LAZY
 
 
-def spoken(call: str) -> str:
+def display_name(call: str) -> str:
     """Return the users' name for an operator that makes the host wait; any other call without "aten::"."""
     name = call.removeprefix("aten::")
-    return _SPOKEN.get(name, name)
+    return _DISPLAY_NAMES.get(name, name)

@@ -39,7 +39,7 @@ TensorAdvancedIndexing.cpp (`index_fill_`), RangeFactories.cpp, DistributionTemp
 observed on an H200.
 """
 
-WANTS_NUMBER = frozenset("fill_.Tensor masked_fill.Tensor masked_fill_.Tensor bernoulli_.Tensor".split())
+READS_NUMBER = frozenset("fill_.Tensor masked_fill.Tensor masked_fill_.Tensor bernoulli_.Tensor".split())
 """Overloads, of otherwise silent operators, that read the number in a tensor."""
 
 MASKED = frozenset("index index_put index_put_ _index_put_impl_ _unsafe_index".split())

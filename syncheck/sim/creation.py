@@ -8,7 +8,7 @@ import torch
 from torch.overrides import _get_current_function_mode_stack, has_torch_function_unary
 from torch.utils._device import DeviceContext, _device_constructors
 
-from syncheck.instrument.methods import after_overrides, call_overrides
+from syncheck.instrument.methods import call_overrides, without_overrides
 from syncheck.instrument.patching import Patches
 from syncheck.instrument.torch_internals import SPARSE, nested_functions
 from syncheck.sim.copies import Copies
@@ -162,7 +162,7 @@ class Creation:
             given = args[0] if args else kwargs.get("input")
             if has_torch_function_unary(given):
                 return call_overrides(like, original, (given,), args, kwargs)
-            with after_overrides(given):
+            with without_overrides(given):
                 device = as_device(kwargs.get("device"))
                 if device is None:
                     return original(*args, **kwargs)

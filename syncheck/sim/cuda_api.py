@@ -8,7 +8,7 @@ import torch
 import torch.cuda.gds
 import torch.cuda.nccl
 
-from syncheck.hb.ids import LookedUp
+from syncheck.hb.ids import StreamOrigin
 from syncheck.instrument.patching import Patches
 from syncheck.instrument.torch_internals import C
 from syncheck.sim.cuda_memory import CudaMemory, MemPool
@@ -122,11 +122,11 @@ class CudaApi:
         def current_stream(device: Any = None) -> Any:
             runtime.enter()
             index = runtime.index_of(device)
-            return CudaStream.of(runtime, gpus.current_stream(index), LookedUp.CURRENT)
+            return CudaStream.of(runtime, gpus.current_stream(index), StreamOrigin.CURRENT)
 
         def default_stream(device: Any = None) -> Any:
             index = runtime.index_of(device)
-            return CudaStream.of(runtime, gpus.devices[index].default_stream, LookedUp.DEFAULT)
+            return CudaStream.of(runtime, gpus.devices[index].default_stream, StreamOrigin.DEFAULT)
 
         def set_stream(stream: Any) -> None:
             if stream is not None:

@@ -142,7 +142,7 @@ class Deferral:
         """Record that the host reads the values of tensors."""
         for tensor in tensors:
             with self._runtime.unmonitored():
-                self.observations.host_reads(tensor, self._gpus.site())
+                self.observations.record_host_read(tensor, self._gpus.site())
 
     def finish(self) -> None:
         """Run the remaining work at the end of the program and record its results, while its variables are alive."""

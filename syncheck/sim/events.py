@@ -5,7 +5,7 @@ from typing import Any
 
 import torch
 
-from syncheck.hb.ids import EventId, LookedUp, NamedKind, ObjectKind, WaitCall
+from syncheck.hb.ids import EventId, NamedKind, ObjectKind, StreamOrigin, WaitCall
 from syncheck.sim.device_kind import gpu, simulated
 from syncheck.sim.errors import NotSimulatedError, cuda_error
 from syncheck.sim.gpu_trace import event_handle
@@ -92,10 +92,10 @@ class SimulatedEvent(ProgramObject):
             raise RuntimeError(f"Event device {self._device} does not match recording stream's device {index}.")
         self._recorded_at = time.perf_counter()
         self.queried = False
-        looked_up = LookedUp.BY_NAME if stream is None else stream.looked_up
+        origin = StreamOrigin.BY_NAME if stream is None else stream.origin
         gpus = runtime.gpus
         self._captured_in = runtime.n_captures if gpus.monitor.capturing(ident) else 0
-        gpus.monitor.record(self._ident, ident, gpus.site(), looked_up, gpus.current_stream(index))
+        gpus.monitor.record(self._ident, ident, gpus.site(), origin, gpus.current_stream(index))
 
     def wait(self, stream: StreamObject | None = None) -> None:
         """Make later work of a stream, by default the current stream, wait for this event. The host does not wait."""
@@ -106,12 +106,12 @@ class SimulatedEvent(ProgramObject):
         runtime = self._runtime
         runtime.enter()
         index, ident = runtime.resolve(stream)
-        looked_up = LookedUp.BY_NAME if stream is None else stream.looked_up
+        origin = StreamOrigin.BY_NAME if stream is None else stream.origin
         gpus = runtime.gpus
         is_outside = self._recorded_at is not None and self._captured_in != runtime.n_captures
         if is_outside and not self._is_external and gpus.monitor.capturing(ident):
             runtime.reject_uncaptured()
-        gpus.monitor.wait(self._ident, ident, gpus.site(), via, looked_up, gpus.current_stream(index))
+        gpus.monitor.wait(self._ident, ident, gpus.site(), via, origin, gpus.current_stream(index))
 
     def query(self) -> bool:
         """Return whether the recorded work is complete. The first query about pending work returns False."""

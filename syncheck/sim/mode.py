@@ -17,13 +17,13 @@ from syncheck.instrument.inner_operators import (
     run_traced_parts,
 )
 from syncheck.instrument.torch_internals import (
-    OF_MODES,
+    MODE_TENSOR_TYPES,
     C,
     DisableTorchFunctionSubclass,
     HigherOrderOperator,
     OpOverload,
+    has_nested_tensor,
     is_composite,
-    is_of_nested,
     is_traced,
     overrides_dispatch,
     python_kernel,
@@ -76,7 +76,7 @@ class SimulatorMode(TorchDispatchMode):  # type: ignore[no-untyped-call]  # torc
         """Run an operator that the fast path does not handle: see `__torch_dispatch__`."""
         if func.__class__ is not OpOverload and isinstance(func, HigherOrderOperator):
             return self._run_in_parts(func, args, kwargs)
-        if fake_tensors.is_active() or any(issubclass(kind, OF_MODES) for kind in types):
+        if fake_tensors.is_active() or any(issubclass(kind, MODE_TENSOR_TYPES) for kind in types):
             return func(*args, **kwargs)  # fake tensors have no memory, even on a GPU; others go to the mode below
         if not self._plain_types.issuperset(types) and any(overrides_dispatch(kind) for kind in types):
             return NotImplemented
@@ -84,7 +84,7 @@ class SimulatorMode(TorchDispatchMode):  # type: ignore[no-untyped-call]  # torc
             with self:
                 return run_traced_parts(func, args, kwargs)
         parts = self._parts[func] if func in self._parts else self._find_parts(func)
-        if parts is None or is_of_nested(args):
+        if parts is None or has_nested_tensor(args):
             run = self._dispatcher.run
             with DisableTorchFunctionSubclass():
                 return as_without_mode(func, run, func, args, kwargs) if calls_others(func) else run(func, args, kwargs)
@@ -126,7 +126,7 @@ class SimulatorMode(TorchDispatchMode):  # type: ignore[no-untyped-call]  # torc
             decide, *others = (self._in_mode(value) if callable(value) else value for value in args)
             return func(self._read_condition(decide), *others, **kwargs)
         parts = next((func.py_kernels[key] for key in _KEYS if key in func.py_kernels), None)
-        if parts is None or is_of_nested(args):
+        if parts is None or has_nested_tensor(args):
             raise NotSimulatedError(f"the higher-order operator {func.name()}")
         if isinstance(func, BaseHOP) or func.name() in {"invoke_subgraph", "strict_mode"}:
             return parts(*(self._in_mode(value) if callable(value) else value for value in args), **kwargs)

@@ -7,7 +7,7 @@ from typing import Any
 import torch
 
 from syncheck.instrument.c10d import ProcessGroup, Reducer, Work, c10d
-from syncheck.instrument.collectives import install_calls, joined
+from syncheck.instrument.collectives import hook_group_methods, join_job
 from syncheck.instrument.patching import Patches
 from syncheck.ranks import watchdog
 from syncheck.semantics.collectives import makes_host_wait
@@ -19,7 +19,7 @@ def install_distributed(distributed: Distributed, patches: Patches) -> None:
     """Make "nccl" available as a backend."""
     if not torch.distributed.is_available():
         return
-    install_calls(patches)
+    hook_group_methods(patches)
     patches.set(ProcessGroup, "_start_coalescing", lambda *_: distributed.start_coalescing())
     patches.set(ProcessGroup, "_end_coalescing", lambda *_: distributed.end_coalescing())
     _install_waits(distributed, Work, patches)
@@ -123,7 +123,7 @@ def _install_groups(distributed: Distributed, c10d: Any, patches: Patches) -> No
     def init_process_group(backend: Any = None, *args: Any, **kwargs: Any) -> None:
         with watchdog.waiting("init_process_group"):
             make(backend, args, kwargs)
-        joined()
+        join_job()
 
     def make(backend: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
         if _is_nccl(backend):

@@ -9,7 +9,7 @@ import torch
 from syncheck.instrument.plan import Plan, tensors_in
 from syncheck.instrument.torch_internals import C, current_node, storage_key
 from syncheck.semantics.copies import HOST_DEVICE
-from syncheck.semantics.operators import INDEXING, TAKE_ANY_DEVICE, TAKE_HOST_TENSORS, TAKE_NO_NUMBERS
+from syncheck.semantics.operators import ACCEPT_ANY_DEVICE, ACCEPT_HOST_TENSORS, INDEXING, NEED_SAME_DEVICE
 from syncheck.sim.autograd import Backward
 from syncheck.sim.device_kind import gpu, is_gpu
 from syncheck.sim.errors import misplaced_index, mixed_devices
@@ -60,7 +60,7 @@ class Placement:
                 found = device
             elif device != found:
                 clash = True
-        if (clash or (host and found != HOST_DEVICE)) and plan.base not in TAKE_ANY_DEVICE:
+        if (clash or (host and found != HOST_DEVICE)) and plan.base not in ACCEPT_ANY_DEVICE:
             found = self._resolve_devices(plan, tensors, found, clash=clash)
         if tensors:
             self.last_device = found
@@ -127,7 +127,7 @@ class Placement:
 
     def _resolve_devices(self, plan: Plan, tensors: TensorArguments, found: int, *, clash: bool) -> int:
         """Resolve several devices: move tensors created by C++ code to the others' device, or raise torch's error."""
-        if not clash and plan.base in TAKE_HOST_TENSORS:
+        if not clash and plan.base in ACCEPT_HOST_TENSORS:
             if plan.base in INDEXING and self._memory.device(tensors[0][0]) == HOST_DEVICE:
                 raise misplaced_index("cpu")
             return found
@@ -153,4 +153,4 @@ class Placement:
 
 def _restricts_device(plan: Plan, tensor: torch.Tensor) -> bool:
     """Return whether a host tensor is more than a number. A number can be combined with tensors of any device."""
-    return (bool(tensor.dim()) or plan.base in TAKE_NO_NUMBERS) and raw_device(tensor).type == "cpu"
+    return (bool(tensor.dim()) or plan.base in NEED_SAME_DEVICE) and raw_device(tensor).type == "cpu"

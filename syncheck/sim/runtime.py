@@ -9,7 +9,17 @@ from typing import Any, ClassVar, Protocol
 import torch
 
 from syncheck.hb.clock import HOST
-from syncheck.hb.ids import NO_EVENT, AllocationId, EventId, GraphId, LookedUp, NamedKind, ObjectKind, SiteId, StreamId
+from syncheck.hb.ids import (
+    NO_EVENT,
+    AllocationId,
+    EventId,
+    GraphId,
+    NamedKind,
+    ObjectKind,
+    SiteId,
+    StreamId,
+    StreamOrigin,
+)
 from syncheck.instrument.findings import NewFindings
 from syncheck.instrument.locked_monitor import LockedMonitor
 from syncheck.instrument.namer import Namer
@@ -45,7 +55,7 @@ class ProgramObject:
 class StreamObject(Protocol):
     """Interface of the program's stream objects, implemented by `syncheck.sim.streams.SimulatedStream`."""
 
-    looked_up: LookedUp
+    origin: StreamOrigin
 
     @property
     def ident(self) -> StreamId:

@@ -4,7 +4,7 @@ from typing import Any
 
 import torch
 
-from syncheck.hb.ids import LookedUp, NamedKind, ObjectKind, SiteId, StreamId, WaitCall
+from syncheck.hb.ids import NamedKind, ObjectKind, SiteId, StreamId, StreamOrigin, WaitCall
 from syncheck.sim.device_kind import CUDA, gpu, simulated
 from syncheck.sim.events import CudaEvent, SimulatedEvent
 from syncheck.sim.runtime import ProgramObject, Runtime, active
@@ -21,7 +21,7 @@ class SimulatedStream(ProgramObject):
     kind = NamedKind.STREAM
     _runtime: Runtime
     _ident: StreamId
-    looked_up = LookedUp.BY_NAME
+    origin = StreamOrigin.BY_NAME
 
     def __new__(cls, device: Any = None, priority: int = 0, **kwargs: Any) -> Any:
         """Return a new stream from the pool, or the stream with a given id."""
@@ -45,13 +45,13 @@ class SimulatedStream(ProgramObject):
         """Do nothing: `__new__` initializes the stream, as in torch."""
 
     @classmethod
-    def of(cls, runtime: Runtime, stream: StreamId, looked_up: LookedUp = LookedUp.BY_NAME) -> Any:
-        """Return an object for an existing stream. `looked_up` is the function that the program called to get it."""
+    def of(cls, runtime: Runtime, stream: StreamId, origin: StreamOrigin = StreamOrigin.BY_NAME) -> Any:
+        """Return an object for an existing stream. `origin` is the function that the program called to get it."""
         self = object.__new__(cls)
         self._runtime = runtime
         self._ident = stream
-        if looked_up:
-            self.looked_up = looked_up
+        if origin:
+            self.origin = origin
         return self
 
     def _made(self, site: SiteId) -> None:
@@ -124,12 +124,12 @@ class SimulatedStream(ProgramObject):
         """Make later work of this stream wait for all work already submitted to another stream."""
         gpus = self._runtime.gpus
         self._runtime.enter()
-        looked_up = (self.looked_up, stream.looked_up)
+        origins = (self.origin, stream.origin)
         # the current stream to compare with: on the waiter's device if the waiter was looked up, else on the other's
-        current = gpus.current_stream(self.device_index if self.looked_up else stream.device_index)
+        current = gpus.current_stream(self.device_index if self.origin else stream.device_index)
         if gpus.monitor.capturing(self._ident) and not gpus.monitor.capturing(stream.ident):
             self._runtime.reject_uncaptured()
-        gpus.monitor.wait_stream(self._ident, stream.ident, gpus.site(), looked_up, current)
+        gpus.monitor.wait_stream(self._ident, stream.ident, gpus.site(), origins, current)
 
     def record_event(self, event: SimulatedEvent | None = None) -> SimulatedEvent:
         """Record an event on this stream, creating a new event if none is given."""

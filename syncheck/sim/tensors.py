@@ -7,7 +7,7 @@ import torch
 from torch._subclasses.fake_tensor import FakeTensor
 from torch.autograd import forward_ad
 
-from syncheck.instrument.methods import after_overrides, overridable, replace_method, replace_property
+from syncheck.instrument.methods import overridable, replace_method, replace_property, without_overrides
 from syncheck.instrument.patching import Patches
 from syncheck.instrument.torch_internals import NUMBERS, SPARSE, C, functorch, nn_module, sparse_parts
 from syncheck.semantics.copies import HOST_DEVICE
@@ -47,7 +47,7 @@ class TensorShim:
         found: Any = raw_device(tensor)
         if not isinstance(found, torch.device) or found.type != "cpu":  # a subclass may return anything
             return found  # type: ignore[no-any-return]  # see above
-        with after_overrides(tensor):
+        with without_overrides(tensor):
             return self._simulated_device(tensor, found)
 
     def _simulated_device(self, tensor: torch.Tensor, found: torch.device) -> torch.device:

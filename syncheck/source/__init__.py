@@ -1,1 +1,1 @@
-"""The source of the program: frames that run, lines as they are shown, and the names that are visible in them."""
+"""Source code of the program: stack frames, source lines, and the names that are visible on them."""

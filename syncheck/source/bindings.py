@@ -1,4 +1,4 @@
-"""What the statements of a source file bind, in which scope.
+"""Names bound by the statements of a source file, by scope.
 
 Source:
     Python language reference, "Naming and binding": blocks, resolution of names, class scopes.
@@ -10,7 +10,7 @@ from typing import TypeAlias
 
 Function: TypeAlias = ast.FunctionDef | ast.AsyncFunctionDef
 _ALWAYS = 0
-"""The line of a binding that is there from the beginning of its scope: a parameter."""
+"""Line of a binding that exists from the start of its scope: a parameter."""
 
 
 @dataclass(eq=False, slots=True)
@@ -18,11 +18,11 @@ class Scope:
     """The names of a module, a class or a function.
 
     Attributes:
-        node: what it belongs to.
-        parent: the scope around it; None for a module.
-        bindings: name -> lines at which it is bound.
-        imports: name -> the full name of what is imported.
-        shared: names that are declared global or nonlocal -> whether global.
+        node: the node that it belongs to.
+        parent: the enclosing scope; None for a module.
+        bindings: name -> lines on which it is bound.
+        imports: name -> full name of the imported object.
+        shared: name declared global or nonlocal -> whether it is global.
     """
 
     node: ast.Module | ast.ClassDef | Function
@@ -33,7 +33,7 @@ class Scope:
 
     @property
     def is_class(self) -> bool:
-        """Return whether it is that of a class: functions inside do not see its names."""
+        """Return whether it is a class scope, whose names are not visible in functions inside."""
         return isinstance(self.node, ast.ClassDef)
 
     @property
@@ -46,7 +46,7 @@ class Scope:
 
     @property
     def first_parameter(self) -> str:
-        """The name of a method's object; "" for what is no method."""
+        """The name of a method's first parameter (self); "" if it is not an instance method."""
         node = self.node
         if self.parent is None or not self.parent.is_class or not isinstance(node, Function):
             return ""
@@ -57,11 +57,11 @@ class Scope:
 
 
 class _Collector(ast.NodeVisitor):
-    """Enters what the statements of a scope bind.
+    """Collects the names bound by the statements of a scope.
 
     Args:
         scope: the scope.
-        scopes: gets the scopes of the definitions inside.
+        scopes: receives the scopes of the definitions inside.
     """
 
     def __init__(self, scope: Scope, scopes: dict[ast.AST, Scope]) -> None:
@@ -92,7 +92,7 @@ class _Collector(ast.NodeVisitor):
         _visit_all(_Collector(inside, self._scopes), node.body)
 
     def _visit_inner(self, node: ast.AST) -> None:
-        """Visit an expression with a scope of its own: only `:=` binds outside of it."""
+        """Visit an expression with its own scope, in which only `:=` binds names outside."""
         for inner in ast.walk(node):
             if isinstance(inner, ast.NamedExpr):
                 _bind(self._scope, inner.target.id, inner.lineno)
@@ -145,12 +145,12 @@ def _visit_all(visitor: ast.NodeVisitor, body: list[ast.stmt]) -> None:
 
 
 def collect(tree: ast.Module, module: Scope, scopes: dict[ast.AST, Scope]) -> None:
-    """Enter what the statements of a file bind.
+    """Collect the names bound by the statements of a file.
 
     Args:
         tree: the file.
         module: its scope.
-        scopes: gets the scopes of the definitions inside.
+        scopes: receives the scopes of the definitions inside.
     """
     _Collector(module, scopes).generic_visit(tree)
 
@@ -160,7 +160,7 @@ def _bind(scope: Scope, name: str, line: int) -> None:
 
 
 def binding_scope(name: str, scope: Scope) -> Scope | None:
-    """Return the scope that binds a name as it is seen from another; None if none does."""
+    """Return the scope whose binding of a name is visible from another scope; None if there is none."""
     if name in scope.shared:
         if scope.shared[name]:
             return scope.module

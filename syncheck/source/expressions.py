@@ -1,4 +1,4 @@
-"""What the text of an expression says."""
+"""Analysis of expressions given as text."""
 
 import ast
 import re
@@ -7,7 +7,7 @@ from functools import lru_cache
 
 @lru_cache(maxsize=4096)
 def _parsed(expression: str) -> ast.Expression | None:
-    """Return the tree of an expression; None if it is none."""
+    """Return the tree of an expression; None if the text is not an expression."""
     try:
         return ast.parse(expression, mode="eval")
     except SyntaxError:
@@ -16,29 +16,38 @@ def _parsed(expression: str) -> ast.Expression | None:
 
 @lru_cache(maxsize=4096)
 def normal(expression: str) -> str:
-    """Return an expression as `ast.unparse` writes it."""
+    """Return an expression in the normal form of `ast.unparse`; "" if it does not parse."""
     tree = _parsed(expression)
     return "" if tree is None else ast.unparse(tree)
 
 
 @lru_cache(maxsize=4096)
 def names_in(expression: str) -> frozenset[str]:
-    """Return the names that an expression uses."""
+    """Return the names used in an expression."""
     tree = _parsed(expression)
     if tree is None:
-        return frozenset({""})  # which is bound nowhere
+        return frozenset({""})  # a name that is never bound
     return frozenset(node.id for node in ast.walk(tree) if isinstance(node, ast.Name))
 
 
 def has_index(expression: str) -> bool:
-    """Return whether an expression picks an item by a number."""
+    """Return whether an expression contains a numeric index, or "[...]"."""
     return re.search(r"\[(\d+|\.\.\.)\]", expression) is not None
 
 
 def items_in(expression: str) -> list[ast.Subscript]:
-    """Return the items that an expression picks."""
+    """Return the subscripts in an expression."""
     tree = _parsed(expression)
     return [] if tree is None else [node for node in ast.walk(tree) if isinstance(node, ast.Subscript)]
+
+
+def last_name(expression: ast.expr) -> str:
+    """Return the name of a variable or an attribute: of `self.slots`, "slots"; "" for anything else."""
+    match expression:
+        case ast.Name(id=name) | ast.Attribute(attr=name):
+            return name
+        case _:
+            return ""
 
 
 _DICTS = frozenset({"dict", "defaultdict", "OrderedDict"})
@@ -46,7 +55,7 @@ _LISTS = frozenset({"list", "deque", "set"})
 
 
 def kind_of_display(value: ast.expr) -> str:
-    """Return what an expression makes: "dict", "list" for what is gone through as a list is; "" if it is neither."""
+    """Return the kind of container that an expression creates: "dict", "list" for lists and alike; "" for others."""
     made = ast.unparse(value.func).rpartition(".")[2] if isinstance(value, ast.Call) else ""
     if isinstance(value, ast.Dict | ast.DictComp) or made in _DICTS:
         return "dict"

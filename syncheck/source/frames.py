@@ -1,7 +1,7 @@
-"""Python's frames: of the caller, and of all threads, and the variables of one.
+"""Access to Python frames: the caller's, those of all threads, and the local variables of a frame.
 
 Source:
-    Python library reference, `sys._getframe` and `sys._current_frames`: the documented way, whatever their names.
+    Python library reference, `sys._getframe` and `sys._current_frames`: documented functions, despite their names.
 """
 
 import sys
@@ -15,15 +15,15 @@ __all__ = ["frame_at", "frames_of_threads", "locals_of"]
 
 _KEEPS = sys.version_info < (3, 13)
 _OWN = 3
-"""References to a frame's dictionary if it is only the frame's: that of the frame, a variable here, an argument."""
+"""Reference count of a dictionary owned only by its frame: the frame's, a local variable's and an argument's."""
 
 
 def locals_of(frame: FrameType) -> dict[str, Any]:
-    """Return the local variables of a frame, and let the frame keep nothing that the program has deleted.
+    """Return the local variables of a frame, without keeping values alive that the program has deleted.
 
     Source:
-        PEP 667: before Python 3.13, the frame of a function keeps the dictionary that `f_locals` has given, with all
-        values of that moment. `locals()` gives the same one: if the program has it, it stays as it is.
+        PEP 667: before Python 3.13, a function's frame keeps the dictionary returned by `f_locals`, with all values of
+        that moment. `locals()` returns the same dictionary: if the program holds it, it is not changed.
     """
     found = frame.f_locals
     if not (_KEEPS and frame.f_code.co_flags & CO_OPTIMIZED):

@@ -1,20 +1,20 @@
-"""How a program can wait for the handles that a statement of it binds."""
+"""Statements that wait for the handles bound by a statement of the program."""
 
 import ast
 
 
 def wait_for(name: str, statement: ast.stmt | None, line: int, column: int) -> str:
-    """Return the statement that waits for what a call makes.
+    """Return the statement that waits for the result of a call.
 
     Args:
-        name: what the call's statement binds, as `bound_name` returns it: "work", "works[0]", "works[...]".
-        statement: the statement; None if it is not known.
-        line: of the call.
-        column: of the call, from 1; 0 where that is not known.
+        name: the name that the call's statement binds, as returned by `bound_name`: "work", "works[0]", "works[...]".
+        statement: the statement; None if unknown.
+        line: line of the call.
+        column: column of the call, from 1; 0 if unknown.
 
     Returns:
         "work.wait()", "[handle.wait() for handle in works]"; "" if something else is bound, such as an object that
-        holds the handle.
+        contains the handle.
     """
     value = getattr(statement, "value", None)
     if name.endswith("[...]"):
@@ -29,7 +29,7 @@ def wait_for(name: str, statement: ast.stmt | None, line: int, column: int) -> s
 
 
 def gives_several(statement: ast.stmt | None, line: int, column: int) -> bool:
-    """Return whether a call gives a list of handles.
+    """Return whether a call returns a list of handles.
 
     Source:
         torch/distributed/distributed_c10d.py: `batch_isend_irecv` returns a list of works.
@@ -39,17 +39,17 @@ def gives_several(statement: ast.stmt | None, line: int, column: int) -> bool:
 
 
 def wait_for_all(statement: ast.stmt | None, line: int, column: int, kind: str) -> tuple[str, str]:
-    """Return what a statement puts a call's handle into, and the statement that waits for all handles in there.
+    """Return the container in which a statement stores a call's handle, and the statement that waits for all of them.
 
     Args:
-        statement: the statement; None if it is not known.
-        line: of the call.
-        column: of the call, from 1.
-        kind: what the program binds the container to first: "dict", "list"; "" if that is not known.
+        statement: the statement; None if unknown.
+        line: line of the call.
+        column: column of the call, from 1.
+        kind: kind of the container's initial value in the program: "dict", "list"; "" if unknown.
 
     Returns:
         ("works", "[handle.wait() for handle in works]"), ("sends", "[item[0].wait() for item in sends]") for
-        `sends.append((start(x), x))`; ("", "") if it is not known how to get at the handles.
+        `sends.append((start(x), x))`; ("", "") if it is unknown how to access the handles.
     """
     container, item = _put(statement)
     if container is None or item is None or (kind == "" and isinstance(statement, ast.Assign)):
@@ -67,13 +67,13 @@ def wait_for_all(statement: ast.stmt | None, line: int, column: int, kind: str) 
 
 
 def container_in(statement: ast.stmt | None) -> str:
-    """Return the container that a statement puts something into; "" if it does not."""
+    """Return the container in which a statement stores something; "" if there is none."""
     container, _ = _put(statement)
     return ast.unparse(container) if container is not None else ""
 
 
 def _put(statement: ast.stmt | None) -> tuple[ast.expr | None, ast.expr | None]:
-    """Return what a statement puts something into, and what that is: of `works[0].append(start())`, `works`."""
+    """Return the container and the item stored in it: for `works[0].append(start())`, `works` and `start()`."""
     match statement:
         case ast.Expr(value=ast.Call(args=[item])):
             kept = _container_of(statement)
@@ -94,7 +94,7 @@ def _container_of(statement: ast.Expr) -> ast.expr | None:
 
 
 def _picked(item: ast.expr, line: int, column: int) -> str | None:
-    """Return what picks a handle from what is put into a container: "", "[0]"; None if it is not a part of that."""
+    """Return the accessor of a handle within a stored item: "" or "[0]"; None if it is not part of the item."""
     if _is_at(item, line, column):
         return ""
     parts = item.elts if isinstance(item, ast.Tuple | ast.List) else []
@@ -103,7 +103,7 @@ def _picked(item: ast.expr, line: int, column: int) -> str | None:
 
 
 def _bound_in(value: object) -> list[ast.expr]:
-    """Return the expressions whose values have names once a statement's value is bound."""
+    """Return the expressions whose values are named once a statement's value is bound."""
     if not isinstance(value, ast.expr):
         return []
     parts = value.elts if isinstance(value, ast.List | ast.Tuple) else []
@@ -122,5 +122,5 @@ def _wait_for_each(name: str, value: object, line: int, column: int) -> str:
 
 
 def _is_at(node: ast.expr, line: int, column: int) -> bool:
-    """Return whether an expression begins at a position: what is called there is what the expression is about."""
+    """Return whether an expression begins at a position, and thus is the call there."""
     return (node.lineno, node.col_offset + 1) == (line, column)

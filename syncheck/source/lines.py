@@ -1,4 +1,4 @@
-"""Files and positions: whose a file is, and where in it an instruction stands."""
+"""Files and source positions: the owner of a file, and the position of an instruction in it."""
 
 import linecache
 import os
@@ -28,7 +28,7 @@ _LIBRARIES = _library_roots()
 
 @cache
 def is_user_file(filename: str) -> bool:
-    """Return whether a file is the user's: not the standard library, not an installed package, not syncheck."""
+    """Return whether a file is user code: not the standard library, an installed package or syncheck."""
     if filename.startswith("<"):
         return not filename.startswith(("<frozen", "<__array_function__", "<attrs"))
     path = os.path.realpath(filename)
@@ -47,13 +47,13 @@ def position(code: CodeType, lasti: int) -> tuple[int, int, int | None, int | No
 
 
 def line_of_frame(frame: FrameType) -> tuple[str, int, str]:
-    """Return (path as shown, line, function) of what a frame runs."""
+    """Return (path as shown, line, function) of a frame."""
     code = frame.f_code
     return shown_path(code.co_filename), position(code, frame.f_lasti)[0], code.co_qualname
 
 
 def shown_path(filename: str) -> str:
-    """Return a path as the user knows it, with "/": relative to the working directory, or to where packages are."""
+    """Return a path as shown to the user, with "/": relative to the working directory or to the package root."""
     if filename.startswith("<"):
         return given_name(filename) or filename
     return _path_in_library(filename) or shown(filename)
@@ -61,7 +61,7 @@ def shown_path(filename: str) -> str:
 
 @cache
 def _path_in_library(filename: str) -> str:
-    """Return the path of a library's file relative to where packages are; "" for any other file."""
+    """Return the path of a library file relative to the package root; "" for any other file."""
     if is_user_file(filename) or filename.startswith(PACKAGE):
         return ""
     path = os.path.realpath(filename)
@@ -70,12 +70,12 @@ def _path_in_library(filename: str) -> str:
 
 
 def source_line(filename: str, line: int) -> str:
-    """Return a line of a file without its end; "" where it cannot be read."""
+    """Return a line of a file without its line ending; "" if it cannot be read."""
     return linecache.getline(filename, line).rstrip("\r\n")
 
 
 def column_of(source: str, offset: int | None) -> int:
-    """Turn a UTF-8 offset from 0 into a column in characters from 1; 0 where unknown."""
+    """Convert a UTF-8 offset from 0 to a column in characters from 1; 0 if unknown."""
     if offset is None:
         return 0
     return len(source.encode()[:offset].decode(errors="replace")) + 1

@@ -1,4 +1,4 @@
-"""Which names are visible at a line of a source file, and what they stand for there.
+"""Names that are visible on a line of a source file, and their meaning there.
 
 Source:
     Python language reference, "Naming and binding": blocks, resolution of names, class scopes.
@@ -11,11 +11,13 @@ from functools import cached_property, lru_cache
 from typing import TypeAlias
 
 from syncheck.source.bindings import Function, Scope, binding_scope, collect
-from syncheck.source.expressions import has_index, items_in, kind_of_display, names_in, normal
+from syncheck.source.expressions import has_index, items_in, kind_of_display, last_name, names_in, normal
 
 Loop: TypeAlias = ast.For | ast.AsyncFor | ast.While
 _FETCHING = frozenset({"result", "get", "join"})
-"""Methods that wait for a thread or an executor and give what it has made."""
+"""Methods that wait for a thread or an executor and return its result."""
+_REMOVING = frozenset({"pop", "popitem", "popleft", "clear"})
+"""Methods that remove items from a container."""
 _Statement: TypeAlias = tuple[ast.stmt, Scope, tuple[Loop, ...]]
 _Found: TypeAlias = tuple[ast.stmt | None, Scope, tuple[Loop, ...]]
 
@@ -33,14 +35,14 @@ class Scopes:
         self._lines = source.splitlines()
         self.module = Scope(tree, None)
         self._scopes: dict[ast.AST, Scope] = {tree: self.module}
-        self._found: dict[int, _Found] = {}  # line -> what it belongs to, of those that were asked for
+        self._found: dict[int, _Found] = {}  # line -> cached result of `_find`
         collect(tree, self.module, self._scopes)
 
     # -- places
 
     @cached_property
     def _statements(self) -> list[_Statement]:
-        """All statements, each with the scope that it belongs to and the loops around it."""
+        """All statements, each with its scope and enclosing loops."""
         return list(self._walk(self._tree.body, self.module, ()))
 
     def _walk(self, body: list[ast.stmt], scope: Scope, loops: tuple[Loop, ...]) -> Iterator[_Statement]:
@@ -55,37 +57,37 @@ class Scopes:
                 yield from self._walk(part, inside, around)
 
     def _find(self, line: int) -> _Found:
-        """Return the innermost statement that a line belongs to, with its scope and the loops around it."""
+        """Return the innermost statement that contains a line, with its scope and enclosing loops."""
         if line not in self._found:
             around = [one for one in self._statements if one[0].lineno <= line <= (one[0].end_lineno or one[0].lineno)]
             self._found[line] = around[-1] if around else (None, self.module, ())
         return self._found[line]
 
     def statement(self, line: int) -> ast.stmt | None:
-        """Return the innermost statement that a line belongs to; None for a line between statements."""
+        """Return the innermost statement that contains a line; None for a line between statements."""
         return self._find(line)[0]
 
     def is_in_loop(self, line: int) -> bool:
-        """Return whether a line belongs to a loop of the function that it is in."""
+        """Return whether a line is inside a loop of its own function."""
         return bool(self._find(line)[2])
 
     def can_insert_before(self, line: int, after: Sequence[int] = ()) -> bool:
-        """Return whether a statement can be put before that of a line.
+        """Return whether a statement can be inserted before a line's statement.
 
         Args:
             line: a line of the file.
-            after: lines whose work has to come before the new statement each time that it runs.
+            after: lines whose work must precede the new statement each time it runs.
         """
         statement = self._find(line)[0]
         if statement is None or isinstance(statement, Function | ast.ClassDef | ast.While):
             return False
         text = self._lines[statement.lineno - 1]
         if len(text[: len(text) - len(text.lstrip())].encode()) != statement.col_offset or text.lstrip()[:4] == "elif":
-            return False  # it does not begin its line
+            return False  # not at the start of its line
         return not any(statement.lineno <= other <= (statement.end_lineno or 0) for other in after)
 
     def can_insert_after(self, line: int) -> bool:
-        """Return whether a statement can be put after that of a line: a simple one that ends its line."""
+        """Return whether a statement can be inserted after a line's statement: a simple one at the end of its line."""
         statement = self._find(line)[0]
         if statement is None or statement.end_lineno is None or list(_bodies(statement)) != [[], [], []]:
             return False
@@ -95,7 +97,7 @@ class Scopes:
         return self.can_insert_before(line) and (not text or text.startswith("#"))
 
     def kind_of_container(self, expression: str) -> str:
-        """Return what the file binds an expression to first: "dict", "list"; "" if it is not one of these."""
+        """Return the kind of an expression's first value in the file: "dict", "list"; "" for others."""
         for statement, _, _ in self._statements:
             targets = getattr(statement, "targets", None) or [getattr(statement, "target", None)]
             value = getattr(statement, "value", None)
@@ -106,7 +108,7 @@ class Scopes:
         return ""
 
     def is_whole_value(self, start: tuple[int, int], end: tuple[int, int]) -> bool:
-        """Return whether an expression, from one (line, column) to another, is all that its statement assigns."""
+        """Return whether an expression, given by (line, column) of start and end, is its statement's whole value."""
         value = getattr(self.statement(start[0]), "value", None)
         if not isinstance(value, ast.expr):
             return False
@@ -114,7 +116,7 @@ class Scopes:
         return (first, last) == (start, end)
 
     def is_argument(self, line: int, column: int) -> bool:
-        """Return whether what is at a position is an argument of a call."""
+        """Return whether the expression at a position is part of an argument of a call."""
         calls = [node for node in self._expressions(line) if isinstance(node, ast.Call)]
         given = (argument for call in calls for argument in (*call.args, *(word.value for word in call.keywords)))
         return any(
@@ -125,19 +127,19 @@ class Scopes:
         )
 
     def is_call_statement(self, line: int, column: int) -> bool:
-        """Return whether a statement is the call at a position, so that its result is thrown away."""
+        """Return whether the call at a position is a statement by itself, so that its result is discarded."""
         statement = self._find(line)[0]
         if not isinstance(statement, ast.Expr) or not isinstance(statement.value, ast.Call):
             return False
         return (statement.lineno, statement.col_offset + 1) == (line, column)
 
     def owner_of_call(self, line: int, column: int, method: str) -> str:
-        """Return the object of a method call, as in the source; "" if no call of that method is there.
+        """Return the source text of a method call's object; "" if there is no such call.
 
         Args:
-            line: of the call.
-            column: of the call, from 1; 0 where that is not known.
-            method: its name.
+            line: line of the call.
+            column: column of the call, from 1; 0 if unknown.
+            method: name of the method.
         """
         statement = self.statement(line)
         calls = [
@@ -153,20 +155,62 @@ class Scopes:
     # -- names
 
     def is_right(self, expression: str, line: int) -> bool:
-        """Return whether an expression that was right at a line once is right there each time.
+        """Return whether an expression that was once valid on a line is valid there every time.
 
-        Not one that picks an item by its number in a loop or in a function: the next time may need another.
+        An expression with a numeric index in a loop or function usually is not: the next time may need another item.
+        Neither is an item of a container whose items are added and removed.
         """
         if not self.is_visible(expression, line):
             return False
         _, scope, loops = self._find(line)
         is_once = not loops and scope is self.module
-        if is_once or not has_index(expression) or self.is_spoken(expression, line):
+        if is_once or self.is_spoken(expression, line):
             return True
-        return self._picks_by_number(expression, loops[-1] if loops else scope.node)
+        if any(self._changes_items(item, loops) for item in items_in(expression)):
+            return False
+        return not has_index(expression) or self._picks_by_number(expression, loops[-1] if loops else scope.node)
+
+    def _changes_items(self, item: ast.Subscript, loops: tuple[Loop, ...]) -> bool:
+        """Return whether the container of an item loses items, or gains them in a function or in one of the loops.
+
+        Items that `__init__` adds exist from the start. So do items that the file itself looks up by their key.
+        """
+        name = last_name(item.value)
+        if any(last_name(node.value) == name and ast.dump(node.slice) == ast.dump(item.slice) for node in self._picks):
+            return False
+        return name in self._emptied or any(
+            scope is not self.module or any(loop.lineno <= number <= (loop.end_lineno or 0) for loop in loops)
+            for number, scope in self._filled.get(name, ())
+            if getattr(scope.node, "name", "") != "__init__"
+        )
+
+    @cached_property
+    def _picks(self) -> list[ast.Subscript]:
+        """All subscripts of the file with a constant index or key."""
+        nodes = [node for node in ast.walk(self._tree) if isinstance(node, ast.Subscript)]
+        return [node for node in nodes if isinstance(node.slice, ast.Constant)]
+
+    @cached_property
+    def _emptied(self) -> frozenset[str]:
+        """The names of containers from which the file removes items."""
+        calls = [node.func for node in ast.walk(self._tree) if isinstance(node, ast.Call)]
+        taken = [call.value for call in calls if isinstance(call, ast.Attribute) and call.attr in _REMOVING]
+        items = [node for node in ast.walk(self._tree) if isinstance(node, ast.Subscript)]
+        taken += [item.value for item in items if isinstance(item.ctx, ast.Del)]
+        return frozenset(map(last_name, taken)) - {""}
+
+    @cached_property
+    def _filled(self) -> dict[str, list[tuple[int, Scope]]]:
+        """Name of a container -> lines and scopes of the statements that set an item of it by a variable key."""
+        found: dict[str, list[tuple[int, Scope]]] = {}
+        for statement, scope, _ in self._statements:
+            for target in getattr(statement, "targets", ()):
+                if isinstance(target, ast.Subscript) and not isinstance(target.slice, ast.Constant):
+                    found.setdefault(last_name(target.value), []).append((statement.lineno, scope))
+        return found
 
     def _picks_by_number(self, expression: str, around: ast.AST) -> bool:
-        """Return whether a loop or a function has the items of an expression, and picks all of their containers so."""
+        """Return whether a loop or function uses an expression's items, indexing their containers only by constants."""
         picked = [node for node in ast.walk(around) if isinstance(node, ast.Subscript)]
         for item in items_in(expression):
             alike = [node for node in picked if ast.unparse(node.value) == ast.unparse(item.value)]
@@ -177,23 +221,33 @@ class Scopes:
         return True
 
     def is_spoken(self, expression: str, line: int, *, is_bound: bool = True) -> bool:
-        """Return whether the statement of a line has an expression in it, also where it binds it, if `is_bound`."""
+        """Return whether a line's statement contains an expression; bindings and deletions count only if `is_bound`."""
         wanted = normal(expression)
         found = (node for node in self._expressions(line) if ast.unparse(node) == wanted)
         return any(is_bound or not isinstance(getattr(node, "ctx", None), ast.Store | ast.Del) for node in found)
 
+    def may_be_none(self, expression: str) -> bool:
+        """Return whether the file sets a variable or an attribute of that name, or an item of it, to None."""
+        items = items_in(expression)
+        name = last_name(items[0].value) if items else expression.rpartition(".")[2]
+        return any(
+            last_name(target) == name and (_holds_none(value) if items else _is_none(value))
+            for statement, _, _ in self._statements
+            for target, value in _assigned(statement)
+        )
+
     def is_bound_once(self, name: str, line: int) -> bool:
-        """Return whether a variable of a line is bound by one statement only."""
+        """Return whether a variable visible on a line is bound exactly once."""
         return (owner := binding_scope(name, self._find(line)[1])) is not None and len(owner.bindings[name]) == 1
 
     def is_rebound(self, expression: str, line: int) -> bool:
-        """Return whether a loop around a line binds a name of an expression, and with it what that means."""
+        """Return whether a loop around a line rebinds a name in an expression, which changes its meaning."""
         _, scope, loops = self._find(line)
         numbers = [number for name in names_in(expression) for number in scope.bindings.get(name, ())]
         return any(loop.lineno <= number <= (loop.end_lineno or number) for loop in loops for number in numbers)
 
     def is_of_this_call(self, expression: str, line: int) -> bool:
-        """Return whether an expression has a variable of the function of a line, which each call has for itself."""
+        """Return whether an expression uses a local variable of a line's function, which differs between calls."""
         scope = self._find(line)[1]
         if not isinstance(scope.node, Function):
             return False
@@ -201,7 +255,7 @@ class Scopes:
         return any(binding_scope(name, scope) is scope for name in names)
 
     def waits_for_others(self, line: int) -> bool:
-        """Return whether the statement of a line waits for what a thread or an executor makes."""
+        """Return whether a line's statement waits for the result of a thread or an executor."""
         calls = (node.func for node in self._expressions(line) if isinstance(node, ast.Call))
         return any(isinstance(function, ast.Attribute) and function.attr in _FETCHING for function in calls)
 
@@ -215,15 +269,15 @@ class Scopes:
             waiting += [child for child in ast.iter_child_nodes(node) if not isinstance(child, ast.stmt)]
 
     def is_visible(self, expression: str, line: int) -> bool:
-        """Return whether every name of an expression is bound at the beginning of a line's statement."""
+        """Return whether every name in an expression is bound at the start of a line's statement."""
         return all(self._is_bound(name, line) for name in names_in(expression))
 
     def means_the_same(self, expression: str, line: int, other: int) -> bool:
-        """Return whether an expression that is right at one line is right at another: its names are the same variables.
+        """Return whether an expression valid on one line means the same on another, with the same variables.
 
-        The object of a method is taken to be the same in all methods of its class.
+        `self` is assumed to be the same object in all methods of a class.
         """
-        if line == other or has_index(expression):
+        if line == other or items_in(expression):
             return self.is_right(expression, other) and (line == other or self._is_same(expression, line, other))
         return self._is_same(expression, line, other)
 
@@ -245,7 +299,7 @@ class Scopes:
         if self._is_left_over(name, owner, line) and not self.is_spoken(name, line, is_bound=False):
             return False
         if owner is not scope:
-            return True  # of a scope around it, which has run on by the time that this one runs
+            return True  # from an enclosing scope, which has usually run on by the time this one runs
         first = statement.lineno if statement is not None else line
         return any(
             bound < first or any(loop.lineno <= bound <= (loop.end_lineno or bound) for loop in loops)
@@ -253,18 +307,18 @@ class Scopes:
         )
 
     def _is_left_over(self, name: str, owner: Scope, line: int) -> bool:
-        """Return whether a line comes after the loops whose variable a name is: it has that of the last iteration."""
+        """Return whether a name is only a loop variable and the line is outside those loops: a leftover value."""
         loops = [loop for loop in self._loops if loop[1] is owner and name in _targets(loop[0])]
         is_inside = any(loop.lineno <= line <= (loop.end_lineno or 0) for loop, _ in loops)
         return bool(loops) and len(loops) == len(owner.bindings[name]) and not is_inside
 
     @cached_property
     def _loops(self) -> list[tuple[ast.For | ast.AsyncFor, Scope]]:
-        """All loops over something, each with the scope that it belongs to."""
+        """All for loops, each with its scope."""
         return [(node, scope) for node, scope, _ in self._statements if isinstance(node, ast.For | ast.AsyncFor)]
 
     def name_of_import(self, module: str, line: int) -> str:
-        """Return what a module is called at a line: "torch", or "th"; "" if it is not imported there."""
+        """Return a module's name on a line: "torch", or "th"; "" if it is not imported there."""
         scope: Scope | None = self._find(line)[1]
         while scope is not None:
             for name, imported in scope.imports.items():
@@ -276,7 +330,7 @@ class Scopes:
 
 @lru_cache(maxsize=64)
 def scopes_of(source: str) -> Scopes | None:
-    """Return the scopes of a file's text; None if it is no Python."""
+    """Return the scopes of a source text; None if it is not valid Python."""
     try:
         return Scopes(ast.parse(source), source)
     except (SyntaxError, ValueError, RecursionError, MemoryError):
@@ -285,6 +339,39 @@ def scopes_of(source: str) -> Scopes | None:
 
 def _targets(loop: ast.For | ast.AsyncFor) -> frozenset[str]:
     return frozenset(node.id for node in ast.walk(loop.target) if isinstance(node, ast.Name))
+
+
+def _assigned(statement: ast.stmt) -> Iterator[tuple[ast.expr, ast.expr]]:
+    """Yield the targets of a statement with their values, and parameters with their defaults."""
+    match statement:
+        case ast.Assign(targets=targets, value=value):
+            yield from ((target, value) for target in targets)
+        case ast.AnnAssign(target=target, value=ast.expr() as value):
+            yield target, value
+        case ast.FunctionDef(args=args) | ast.AsyncFunctionDef(args=args):
+            by_position = [*args.posonlyargs, *args.args]
+            given = [*zip(reversed(by_position), reversed(args.defaults), strict=False)]
+            given += [(name, value) for name, value in zip(args.kwonlyargs, args.kw_defaults, strict=True) if value]
+            yield from ((ast.Name(parameter.arg), value) for parameter, value in given)
+        case _:
+            pass
+
+
+def _is_none(value: ast.expr) -> bool:
+    return isinstance(value, ast.Constant) and value.value is None
+
+
+def _holds_none(value: ast.expr) -> bool:
+    """Return whether an expression creates a container with an item that is None, such as `[None] * 2`."""
+    match value:
+        case ast.BinOp(left=ast.List() as items, op=ast.Mult()):
+            return _holds_none(items)
+        case ast.List(elts=items) | ast.Tuple(elts=items) | ast.Dict(values=items):
+            return any(map(_is_none, items))
+        case ast.ListComp(elt=item) | ast.DictComp(value=item):
+            return _is_none(item)
+        case _:
+            return False
 
 
 def _bodies(statement: ast.stmt) -> Iterator[list[ast.stmt]]:

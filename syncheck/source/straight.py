@@ -1,37 +1,37 @@
-"""What runs between two positions of a function where one way leads from the first to the second."""
+"""Code that runs between two positions of a function connected by a single path."""
 
 import ast
 from collections.abc import Iterator
 from typing import TypeAlias
 
 Position: TypeAlias = tuple[int, int]
-"""(line, column), both as `ast` counts them."""
+"""(line, column), as counted by `ast`."""
 _Step: TypeAlias = tuple[list[ast.stmt], int]
-"""A list of statements, and the index of the one that a position is in."""
+"""A list of statements, and the index of the statement that contains a position."""
 
 _SIMPLE = (ast.Expr, ast.Assign, ast.AnnAssign, ast.AugAssign, ast.Delete, ast.Pass, ast.Global, ast.Nonlocal)
 
 
 class NotStraightError(Exception):
-    """There may be more ways than one."""
+    """There may be more than one path."""
 
 
 def between(
     body: list[ast.stmt], start: Position | None, end: Position | None, *, is_forward: bool = True, is_once: bool = True
 ) -> list[ast.AST]:
-    """Return what runs after one position and up to another one: expressions, and statements without others inside.
+    """Return the code that runs from one position to another: expressions, and statements without nested statements.
 
-    A statement that holds one of the positions is taken whole.
+    A statement that contains one of the positions is included as a whole.
 
     Args:
-        body: a function's statements, or a module's.
-        start: where it begins; None for the beginning of the body.
-        end: where it ends; None for the end of the body.
-        is_forward: within one statement, the start is before the end.
-        is_once: the body has not been left since: where the end is not after the start, a loop of its own led there.
+        body: the statements of a function or a module.
+        start: the start position; None for the start of the body.
+        end: the end position; None for the end of the body.
+        is_forward: whether the start precedes the end within one statement.
+        is_once: whether control has stayed in the body, so that an end before the start implies a loop in the body.
 
     Raises:
-        NotStraightError: a branch, a loop but over a range of numbers, a jump or a handler may be in between.
+        NotStraightError: there may be a branch, a loop other than over `range()`, a jump or a handler in between.
     """
     first = _steps(body, start) if start is not None else []
     last = _steps(body, end) if end is not None else []
@@ -48,7 +48,7 @@ def between(
 
 
 def _in_or_out(first: list[_Step], last: list[_Step], common: int) -> Iterator[ast.AST]:
-    """Yield what runs from the beginning of a statement to a position in its body, or from there to its end."""
+    """Yield the code from the start of a statement to a position in its body, or from that position to its end."""
     if common == len(first):
         yield from _entered(_at(first[-1]))
         yield from _up_to(last[common][0], last, common, 0)
@@ -59,7 +59,7 @@ def _in_or_out(first: list[_Step], last: list[_Step], common: int) -> Iterator[a
 
 
 def _across(first: list[_Step], last: list[_Step], common: int, *, is_once: bool) -> Iterator[ast.AST]:
-    """Yield what runs from one statement of a list to another one."""
+    """Yield the code from one statement of a list to another."""
     if first[common][0] is not last[common][0]:
         raise NotStraightError  # two branches of one statement
     block, index = first[common]
@@ -84,10 +84,10 @@ def _common(first: list[_Step], last: list[_Step]) -> int:
 
 
 def _steps(body: list[ast.stmt], position: Position) -> list[_Step]:
-    """Return the way to the innermost statement that a position is in, from outside.
+    """Return the path to the innermost statement that contains a position, outermost first.
 
     Raises:
-        NotStraightError: it is in none.
+        NotStraightError: no statement contains it.
     """
     steps: list[_Step] = []
     inner: list[ast.stmt] | None = body
@@ -122,7 +122,7 @@ def _all(statements: list[ast.stmt]) -> Iterator[ast.AST]:
 
 
 def _whole(statement: ast.stmt) -> Iterator[ast.AST]:
-    """Yield all that runs in a statement."""
+    """Yield all code that runs in a statement."""
     match statement:
         case ast.FunctionDef(decorator_list=[], args=arguments):
             yield from (*arguments.defaults, *filter(None, arguments.kw_defaults))
@@ -138,7 +138,7 @@ def _whole(statement: ast.stmt) -> Iterator[ast.AST]:
 
 
 def _entered(statement: ast.stmt) -> Iterator[ast.AST]:
-    """Yield what runs before the body of a statement that is sure to run its body."""
+    """Yield the code that runs before the body of a statement that certainly runs its body."""
     match statement:
         case ast.With(items=items):
             yield from (item.context_expr for item in items)
@@ -151,20 +151,20 @@ def _entered(statement: ast.stmt) -> Iterator[ast.AST]:
 
 
 def _rest(steps: list[_Step], level: int) -> Iterator[ast.AST]:
-    """Yield what runs from a position to the end of the statement that it is in at a level."""
+    """Yield the code from a position to the end of its enclosing statement at a level."""
     yield from _whole(_at(steps[-1]))
     for deeper in range(len(steps) - 1, level, -1):
         block, index = steps[deeper]
         yield from _all(block[index + 1 :])
         outer = _at(steps[deeper - 1])
         if isinstance(outer, ast.For):
-            yield from _whole(outer)  # it may go round again
+            yield from _whole(outer)  # it may run another iteration
         elif not (isinstance(outer, ast.With) or (isinstance(outer, ast.If) and block is outer.body)):
             raise NotStraightError
 
 
 def _up_to(body: list[ast.stmt], steps: list[_Step], level: int, begin: int) -> Iterator[ast.AST]:
-    """Yield what runs from a statement of a body to a position, whose steps begin at a level; all, without steps."""
+    """Yield the code from a statement of a body to a position, whose steps start at a level; all code without steps."""
     if not steps:
         yield from _all(body[begin:])
         return
@@ -179,7 +179,7 @@ def _up_to(body: list[ast.stmt], steps: list[_Step], level: int, begin: int) -> 
 
 
 def _around(steps: list[_Step], level: int, *, is_once: bool) -> Iterator[ast.AST]:
-    """Yield what runs in the innermost loop around a level, all of it: the way leads round."""
+    """Yield all code of the innermost loop around a level, because the path leads through its next iteration."""
     for outer in reversed(steps[:level] if is_once else []):
         loop = _at(outer)
         if isinstance(loop, ast.For | ast.While):

@@ -14,7 +14,7 @@ import sys
 
 _HIGHEST = 512
 _RESERVED = 8
-_AS_IT_IS = getattr(os, "O_BINARY", 0)  # keeps Windows from translating line endings
+_O_BINARY = getattr(os, "O_BINARY", 0)  # keeps Windows from translating line endings
 _Identity = tuple[int, int]
 
 
@@ -55,7 +55,7 @@ class Descriptor:
         Raises:
             OSError: the file cannot be opened.
         """
-        flags = os.O_WRONLY | os.O_CREAT | os.O_APPEND | _AS_IT_IS | (os.O_TRUNC if truncate else 0)
+        flags = os.O_WRONLY | os.O_CREAT | os.O_APPEND | _O_BINARY | (os.O_TRUNC if truncate else 0)
         return cls(os.open(path, flags, 0o666), os.path.abspath(path))
 
     def fileno(self) -> int:
@@ -73,10 +73,10 @@ class Descriptor:
             return moved_up(os.dup(self._twin))
         if self._identity is None or not self.path:
             raise OSError(errno.EBADF, "the program has closed it")
-        number = os.open(self.path, os.O_WRONLY | os.O_APPEND | _AS_IT_IS)
+        number = os.open(self.path, os.O_WRONLY | os.O_APPEND | _O_BINARY)
         if _identity(number) != self._identity:
             os.close(number)
-            raise OSError(errno.EBADF, "the program has closed it and put another file in its place")
+            raise OSError(errno.EBADF, "the program has replaced it by another file")
         return moved_up(number)
 
     def write(self, data: bytes) -> int:

@@ -7,9 +7,9 @@ import secrets
 import stat
 from pathlib import Path
 
-_WITHOUT_WAITING = getattr(os, "O_NONBLOCK", 0)  # opening a pipe would wait for a writer
-_AS_IT_IS = getattr(os, "O_BINARY", 0)  # keeps Windows from translating line endings
-_NO_NEW_FILE = {errno.EACCES, errno.EPERM, errno.EROFS, errno.EBUSY}
+_O_NONBLOCK = getattr(os, "O_NONBLOCK", 0)  # opening a pipe would wait for a writer
+_O_BINARY = getattr(os, "O_BINARY", 0)  # keeps Windows from translating line endings
+_IN_PLACE_ERRORS = {errno.EACCES, errno.EPERM, errno.EROFS, errno.EBUSY}
 
 
 Stamp = tuple[int, int] | None
@@ -31,7 +31,7 @@ def read(path: str | os.PathLike[str]) -> bytes:
     Raises:
         OSError: the file cannot be read, or is not a regular file: reading a pipe or a device might never end.
     """
-    descriptor = os.open(path, os.O_RDONLY | _WITHOUT_WAITING | _AS_IT_IS)
+    descriptor = os.open(path, os.O_RDONLY | _O_NONBLOCK | _O_BINARY)
     try:
         mode = os.fstat(descriptor).st_mode
         if stat.S_ISDIR(mode):
@@ -67,7 +67,7 @@ def write(path: str | os.PathLike[str], data: bytes) -> None:
     try:
         _replace(target, data, old)
     except OSError as error:
-        if error.errno not in _NO_NEW_FILE:
+        if error.errno not in _IN_PLACE_ERRORS:
             raise
         _overwrite(target, data)  # the folder permits no new files, or the file is a mount point
 
@@ -75,7 +75,7 @@ def write(path: str | os.PathLike[str], data: bytes) -> None:
 def _replace(target: str, data: bytes, old: os.stat_result | None) -> None:
     """Write a temporary file next to the old one, and rename it over the old one."""
     temporary = os.path.join(os.path.dirname(target), f".syncheck-{secrets.token_hex(8)}")
-    descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL | _AS_IT_IS, 0o666)  # minus the umask
+    descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL | _O_BINARY, 0o666)  # minus the umask
     try:
         with open(descriptor, "wb") as file:
             file.write(data)

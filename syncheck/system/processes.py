@@ -91,12 +91,12 @@ def run_quietly(
         try:
             output, errors = process.communicate(timeout=limit)
         except BaseException:
-            _end(process)
+            _terminate(process)
             raise
     return subprocess.CompletedProcess(process.args, process.returncode, output, errors)
 
 
-def _end(process: "subprocess.Popen[bytes]") -> None:
+def _terminate(process: "subprocess.Popen[bytes]") -> None:
     """Terminate a process, and give it time to end the processes that it has started, such as ranks."""
     process.terminate()
     try:

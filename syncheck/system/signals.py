@@ -33,10 +33,10 @@ _HOOKS = (
 """Modules whose code interrupts the program's own: ours, and the code that torch runs around a mode."""
 _TRANSPARENT = ("syncheck", "torch")
 _PAUSE = 0.05
-_PATIENCE = 6
+_MAX_DEFERRALS = 6
 """How often a handler is deferred at the same instruction while the main thread uses no CPU time. It is then blocked in
 a call that the handler may have to end."""
-_IDLE = 0.2
+_MAX_CPU_SHARE = 0.2
 """The largest share of CPU time that counts as blocked: our own handlers use some."""
 
 _sleep, _start_thread = time.sleep, _thread.start_new_thread
@@ -84,7 +84,7 @@ class _Waiting:
             self._position, self._times, self._since = position, 0, now
         self._times += 1
         passed, computed = (later - earlier for later, earlier in zip(now, self._since, strict=True))
-        return self._times > _PATIENCE and computed < _IDLE * passed
+        return self._times > _MAX_DEFERRALS and computed < _MAX_CPU_SHARE * passed
 
     def _watch(self, frame: FrameType) -> None:
         """Detect when the program's code below a hook's frame runs again, unless a debugger traces it."""
@@ -148,7 +148,7 @@ _waiting = _Waiting()
 arrive = _waiting.arrive
 
 
-class _Held:
+class _DeferringHandler:
     """Wraps a handler of the program; defers it while a hook runs.
 
     Attributes:
@@ -179,7 +179,10 @@ def held() -> Iterator[None]:
     original = signal.signal, signal.getsignal
     signal.signal, signal.getsignal = _replacements(*original)
     for number in signal.valid_signals():
-        _exchange(number, lambda handler: _Held(handler) if type(handler) is not int and callable(handler) else None)
+        _exchange(
+            number,
+            lambda handler: _DeferringHandler(handler) if type(handler) is not int and callable(handler) else None,
+        )
     try:
         yield
     finally:
@@ -187,7 +190,7 @@ def held() -> Iterator[None]:
         signal.signal, signal.getsignal = original
         if threading.current_thread() is threading.main_thread():
             for number in signal.valid_signals():
-                _exchange(number, lambda handler: handler.handler if isinstance(handler, _Held) else None)
+                _exchange(number, lambda handler: handler.handler if isinstance(handler, _DeferringHandler) else None)
 
 
 def _exchange(number: int, replaced: Callable[[Any], Any]) -> None:
@@ -199,17 +202,17 @@ def _exchange(number: int, replaced: Callable[[Any], Any]) -> None:
 
 def _replacements(set_handler: Any, get_handler: Any) -> tuple[Any, Any]:
     @wraps(set_handler)
-    def set_held(signalnum: Any, handler: Any) -> Any:
+    def set_deferring(signalnum: Any, handler: Any) -> Any:
         is_function = callable(handler) and not isinstance(handler, signal.Handlers | int)
-        return _own(set_handler(signalnum, _Held(handler) if is_function else handler))
+        return _own(set_handler(signalnum, _DeferringHandler(handler) if is_function else handler))
 
     @wraps(get_handler)
-    def get_held(signalnum: Any) -> Any:
+    def get_original(signalnum: Any) -> Any:
         return _own(get_handler(signalnum))
 
-    return set_held, get_held
+    return set_deferring, get_original
 
 
 def _own(handler: Any) -> Any:
     """Return the program's own handler from its wrapper."""
-    return handler.handler if isinstance(handler, _Held) else handler
+    return handler.handler if isinstance(handler, _DeferringHandler) else handler

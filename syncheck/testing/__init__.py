@@ -1,4 +1,4 @@
-"""Tests of rules and models by programs that say in comments what is to be found in them.
+"""Test helpers for rules and models: check programs whose comments state the expected findings.
 
     from syncheck.testing import check_lint, check_run
 
@@ -27,15 +27,15 @@ _LIMIT_SECONDS = 600.0
 
 
 def check_lint(path: str | os.PathLike[str], *, rules: Iterable[str] = (), models: Iterable[str] = ()) -> None:
-    """Lint a file, and compare the findings with its comments.
+    """Lint a file and compare the findings with its comments.
 
     Args:
         path: the file.
-        rules: modules with rules of the project's own.
+        rules: modules with the project's own rules.
         models: modules that describe libraries.
 
     Raises:
-        AssertionError: another finding is there, or an expected one is not.
+        AssertionError: there is an unexpected finding, or an expected one is missing.
         ConfigError: a module cannot be loaded.
         MarkerError: a comment is malformed, or names an unknown rule.
     """
@@ -49,15 +49,15 @@ def check_lint(path: str | os.PathLike[str], *, rules: Iterable[str] = (), model
 
 
 def check_run(path: str | os.PathLike[str], *, models: Iterable[str] = (), devices: int = 0) -> None:
-    """Run a program on simulated GPUs, and compare the findings in it with its comments.
+    """Run a program on simulated GPUs and compare its findings with its comments.
 
     Args:
         path: the program.
         models: modules that describe libraries.
-        devices: the number of GPUs; 0 for what the program's comment `# devices:` says, or one.
+        devices: number of GPUs; 0 to use the program's `# devices:` comment, or 1 without one.
 
     Raises:
-        AssertionError: another finding is there, or an expected one is not, or the program could not be checked.
+        AssertionError: there is an unexpected finding, an expected one is missing, or the program could not be checked.
         MarkerError: a comment is malformed, or names an unknown rule.
     """
     path = Path(path).absolute()

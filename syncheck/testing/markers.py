@@ -1,10 +1,10 @@
-"""What a program is expected to give, read from its comments.
+"""Expected findings of a program, read from its comments.
 
-`# expect: SYN101, SYN102` at the end of a line: both halves report these rules with this line as the primary
-place. `# expect-run:` and `# expect-lint:` speak of one half; `# miss-lint:` is a finding that the linter is
-known to miss. Codes count: two findings need two codes. `# devices: 2` on a line of its own, before the first
-import, says how many GPUs the program needs, and `# ranks: 2` how many processes run it; without them one is
-enough. One comment may hold several markers, and words before them:
+`# expect: SYN101, SYN102` at the end of a line: the sanitizer and the linter report these rules with this line as
+the primary place. `# expect-run:` and `# expect-lint:` apply to one of the two; `# miss-lint:` is a finding that the
+linter is known to miss. Two findings need two codes. `# devices: 2` on its own line, before the first import, is the
+number of GPUs that the program needs, and `# ranks: 2` the number of processes that run it; the default is 1. A
+comment may contain several markers, and words before them:
 `# the join is missing  # expect-run: SYN101  # miss-lint: SYN101`.
 """
 
@@ -29,19 +29,19 @@ _LAYOUT = {tokenize.COMMENT, tokenize.NL, tokenize.NEWLINE, tokenize.ENCODING, t
 
 
 class MarkerError(ValueError):
-    """A marker cannot be understood; the text begins with file and line."""
+    """A marker is invalid; the message starts with file and line."""
 
 
 @dataclass(frozen=True, slots=True)
 class Expected:
-    """What a fixture expects.
+    """Expected findings of a fixture.
 
     Attributes:
         run: (code, line) -> number of findings of the sanitizer.
-        lint: the same of the linter.
-        missed: what the linter should find and does not.
-        devices: GPUs that the program needs.
-        ranks: processes that run it.
+        lint: the same for the linter.
+        missed: the same for findings that the linter is known to miss.
+        devices: number of GPUs that the program needs.
+        ranks: number of processes that run it.
     """
 
     run: Counter[tuple[str, int]]
@@ -52,7 +52,7 @@ class Expected:
 
     @property
     def codes(self) -> frozenset[str]:
-        """The codes that any marker names."""
+        """The codes named by any marker."""
         return frozenset(code for code, _ in (*self.run, *self.lint, *self.missed))
 
 
@@ -60,13 +60,13 @@ def read(path: Path) -> Expected:
     """Read a fixture's markers.
 
     Raises:
-        MarkerError: a marker is malformed, names an unknown rule, or stands where it means nothing.
+        MarkerError: a marker is malformed, misplaced, or names an unknown rule.
     """
     return parse(path.read_text(encoding="utf-8"), str(path))
 
 
 def parse(source: str, name: str = "<source>") -> Expected:
-    """Read the markers in a program's text; `name` is for the errors.
+    """Read the markers in a source text; `name` is used in error messages.
 
     Raises:
         MarkerError: see `read`.
@@ -90,9 +90,9 @@ def parse(source: str, name: str = "<source>") -> Expected:
 
 
 def _parts(source: str) -> Iterator[tuple[int, str, bool, bool]]:
-    """Yield (line, part of a comment between two "#", whether code precedes it: on its line, anywhere).
+    """Yield (line, part of a comment between two "#", whether code precedes it on its line, whether code precedes it).
 
-    A string at the beginning, the docstring, is not code.
+    The module docstring does not count as code.
     """
     last_code_line = 0
     is_first = True

@@ -1,1 +1,1 @@
-"""The engine's verdict, reachability in a graph, and what schedules do, on random programs."""
+"""Compares the engine's verdict, graph reachability and the effects of schedules on random programs."""

@@ -1,4 +1,4 @@
-"""Checks one program: the verdict of the sanitizer, the reference, and what schedules do."""
+"""Checks one program against the sanitizer's verdict, the reference and several schedules."""
 
 from collections import Counter
 from collections.abc import Iterator
@@ -17,20 +17,21 @@ FEW_LAUNCHES = 3
 MOST_CHOICES = 12
 
 SHOWN = "shown"
-NO_PAIR = "both accesses are in one graph, which a schedule runs as a whole"
-CAPTURED = "a capture comes in between, at which the simulator runs all that was submitted"
-SAME_VALUES = "the reference computes the same values in the other order"
-SMALLER = "the late use writes, and the simulator gives the memory to a tensor of another size"
-NO_TENANT = "the memory has no earlier owner whose work the first use could meet"
+NO_PAIR = "both accesses are in one graph, which a schedule replays as a unit"
+CAPTURED = "a capture lies between the accesses, and the simulator runs all submitted work at a capture"
+SAME_VALUES = "the reference computes the same values in either order"
+SMALLER = "the late use writes, and the simulator reuses the memory for a tensor of another size"
+NO_TENANT = "no previous owner of the memory has work that could overlap the first use"
 COLLECTIVE = "an all-reduce of one rank changes no value"
-REPLAYED = "what a replay reads is not recorded, and nothing else differs"
+REPLAYED = "the values that a replay reads are not recorded, and nothing else differs"
 UNEXPLAINED = "unexplained"
 
 
 def check(program: p.Program) -> Counter[str]:
-    """Check a program; return how many findings were shown by a schedule, or why not.
+    """Check a program. Return how many findings a schedule demonstrated, and for the others the reasons why not.
 
-    A race is looked for up to the first one: what comes after it is ordered with it, for the sanitizer.
+    Without races, the results of all schedules are compared. With races, only the part before the first one is checked:
+    the sanitizer treats the accesses of a reported race as ordered from then on.
     """
     reference = Reference(program)
     usual = run(program)
@@ -38,36 +39,36 @@ def check(program: p.Program) -> Counter[str]:
     if not reference.races:
         check_one_result(program, reference, usual)
         return Counter()
-    before = free_part(program, reference.races)
+    before = race_free_part(program, reference.races)
     if before.steps:
         check_one_result(before, Reference(before), run(before))
     return Counter(shown_by_schedules(program, reference, usual))
 
 
 def check_verdict(reference: Reference, certain: Reference, usual: Run) -> None:
-    """The sanitizer reports races where there are any, the first of them among these, and no others.
+    """Check that the sanitizer reports only true races, and at least one that completes at the earliest line.
 
-    A thread that has ended may be ordered with what comes then, so that the sanitizer takes it for ordered if the
-    program may have found that out: only what is a race nevertheless must be reported.
+    The sanitizer may treat a finished thread as ordered with later work, because the program could have observed its
+    end. Only the races in `certain`, which remain under that assumption, must be reported.
     """
     named = [usual.lines_of(finding) for finding in usual.findings]
     for finding, lines in zip(usual.findings, named, strict=True):
-        assert any(race.lines <= lines for race in reference.races), f"{finding} is no race"
+        assert any(race.lines <= lines for race in reference.races), f"{finding} is not a race"
     if certain.races:
         line = min(race.later for race in certain.races)
         first = [race for race in certain.races if race.later == line]
         assert any(race.lines <= lines for race in first for lines in named), f"none of {first} was reported"
 
 
-def free_part(program: p.Program, races: list[Race]) -> p.Program:
-    """Return the steps before that which completes the first race."""
+def race_free_part(program: p.Program, races: list[Race]) -> p.Program:
+    """Return the steps before the one that completes the first race."""
     first = min(race.later for race in races)
     ends = {step: line.number for line in program.lines for step in [id(line.step)]}
     return p.Program(tuple(step for step in program.steps if ends[id(step)] < first), program.n_devices)
 
 
 def check_one_result(program: p.Program, reference: Reference, usual: Run) -> None:
-    """A program without a race has one result, under every schedule that is tried."""
+    """Check that a program without races has one result under every schedule tried."""
     assert not usual.findings
     assert usual.output == reference.output
     for other in other_runs(program, len(usual.lines)):
@@ -79,17 +80,17 @@ def other_runs(program: p.Program, n_launches: int) -> Iterator[Run]:
     for seed in SEEDS:
         yield run(program, Schedule(0, seed=seed))
     if n_launches - len(program.of_devices(p.TENSORS)) <= FEW_LAUNCHES:
-        yield from every_choice(lambda policy: run(program, Chosen(policy)), MOST_CHOICES)
+        yield from every_choice(lambda policy: run(program, FixedPolicy(policy)), MOST_CHOICES)
 
 
-class Chosen:
-    """A schedule that is made of a policy."""
+class FixedPolicy:
+    """A schedule that uses a given policy."""
 
     def __init__(self, policy):
         self.chosen = policy
 
     def policy(self, rank=0):
-        del rank  # there is one
+        del rank  # there is only one
         return self.chosen
 
 
@@ -109,9 +110,11 @@ def shown_by_schedules(program: p.Program, reference: Reference, usual: Run) -> 
 
 
 def holds_of(finding: Finding) -> Iterator[Hold]:
-    """Yield what holds the earlier access back; for a first use, what the stream was given before its allocation, too.
+    """Yield the holds that delay the earlier access.
 
-    The earlier owner of the memory is not known there: its work may be any of the stream's.
+    For a first use, these include every launch on the stream before the allocation: the previous owner of the memory is
+    unknown, and its work may be any of them.
+
     """
     assert finding.pair is not None
     earlier, later = finding.pair
@@ -126,10 +129,10 @@ def is_in_one_graph(program: p.Program, lines: frozenset[int]) -> bool:
 
 
 def reason(program: p.Program, reference: Reference, usual: Run, finding: Finding) -> str:
-    """Return why no value changed, as far as that can be established."""
+    """Return why no value changed, as far as this can be determined."""
     assert finding.pair is not None
     begin = line_of(usual, finding.pair.earlier)
-    end = line_of(usual, finding.pair.later) or max(usual.lines_of(finding))  # the host has no launch
+    end = line_of(usual, finding.pair.later) or max(usual.lines_of(finding))  # a host access has no launch
     if has_capture(program, begin, end):
         return CAPTURED
     ends = [line.step for line in program.lines if line.number in {begin, end}]
@@ -159,7 +162,7 @@ def reason_of_first_use(program: p.Program, races: list[Race]) -> str:
 
 
 def has_capture(program: p.Program, begin: int, end: int) -> bool:
-    """Return whether there is a capture behind a line, up to another one."""
+    """Return whether there is a capture after line `begin`, up to and including line `end`."""
     return any(isinstance(line.step, p.Capture) and begin < line.number <= end for line in program.lines)
 
 

@@ -1,4 +1,4 @@
-"""Draws random programs of `steps`, from a source of random numbers: Hypothesis', or one with a seed."""
+"""Draws random programs made of `steps` from a source of randomness: Hypothesis or a seeded generator."""
 
 import random
 from collections.abc import Callable
@@ -7,7 +7,7 @@ from tests.agreement import steps as p
 
 
 class _Writer:
-    """Writes one program; a step that makes no sense where it comes is left out."""
+    """Draws the steps of one program. A method returns None if its step makes no sense at this point."""
 
     def __init__(self, source: random.Random, n_devices: int) -> None:
         self.random = source
@@ -17,16 +17,16 @@ class _Writer:
         self.all_tensors = sorted(self.live)
         self.recorded: set[int] = set()
         self.n_works = 0
-        self.open: list[int] = []  # handles of collectives that were not waited for
+        self.open: list[int] = []  # handles of collectives not waited for yet
         self.n_threads = 0
-        self.running: set[int] = set()  # threads that were not joined
+        self.running: set[int] = set()  # threads not joined yet
         self.graphs: dict[int, p.Capture] = {}
-        self.raw: set[int] = set()  # tensors that have no values yet
-        self.kept: set[int] = set()  # tensors that a graph uses: they stay where they are
-        self.count = 20  # above the values that the program begins with
+        self.raw: set[int] = set()  # tensors without values yet
+        self.kept: set[int] = set()  # tensors used by a graph, which must not be reallocated
+        self.count = 20  # above the program's initial values
 
     def number(self) -> int:
-        """Return another number for each step, so that no two write the same."""
+        """Return a new number for each step, so that no two steps write the same value."""
         self.count += 1
         return self.count
 
@@ -37,12 +37,12 @@ class _Writer:
         return self.random.choice([n for n in self.streams if device is None or p.STREAMS[n] == device])
 
     def tensor(self, device: int, *, is_kept: bool = True) -> int | None:
-        """Return a tensor of a device; None if there is none."""
+        """Return a live tensor on a device, or None if there is none."""
         some = [n for n in sorted(self.live) if p.TENSORS[n] == device and (is_kept or n not in self.kept)]
         return self.random.choice(some) if some else None
 
     def place(self, device: int) -> int | None:
-        """Return a name for a new tensor of a device."""
+        """Return the number of a tensor on a device that can be rebound, or None if there is none."""
         some = [n for n in self.all_tensors if p.TENSORS[n] == device and n not in self.kept | self.raw]
         return self.random.choice(some) if some else None
 
@@ -157,7 +157,7 @@ class _Writer:
         return None if tensor is None else p.Item(self.stream(device), tensor)
 
     def capture(self) -> p.Step | None:
-        """Capture a few changes on a stream that is no default one; often a second stream is forked, and joined."""
+        """Capture a few changes on a stream other than the default one, often with a fork and a join."""
         device = self.device()
         sides = [n for n in self.streams if p.STREAMS[n] == device and n != p.DEFAULT[device]]
         main = self.random.choice(sides)
@@ -190,7 +190,7 @@ class _Writer:
         name = self.random.choice(["all_gather_into_tensor", "reduce_scatter_tensor", "all_reduce"])
         if target is None or source is None or (name == "all_reduce") != (target == source):
             return None
-        self.kept.add(target)  # the handle holds it
+        self.kept.add(target)  # the handle keeps it alive
         self.n_works += 1
         self.open.append(self.n_works - 1)
         return p.Collective(self.n_works - 1, self.stream(0), name, target, source)
@@ -251,7 +251,7 @@ _ONE_HAS_COLLECTIVES_IN = 6
 
 
 def draw(source: random.Random) -> p.Program:
-    """Draw a program of one or two devices."""
+    """Draw a program that uses one or two devices."""
     n_devices = source.choice([1, 2])
     writer = _Writer(source, n_devices)
     kinds = _KINDS if source.randrange(_ONE_HAS_COLLECTIVES_IN) else _WITH_COLLECTIVES

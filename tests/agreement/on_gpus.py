@@ -1,8 +1,8 @@
-"""Runs random programs on real GPUs; the findings must be those of the simulator, and values those of the reference.
+"""Runs random programs on real GPUs and compares the findings with the simulator's and the values with the reference's.
 
 `python -m tests.agreement.on_gpus --programs 400 --limit 240 --output result.json` runs each program in the simulator,
-in a process of its own, and then under the sanitizer on the GPUs of this machine. `--simulate --output expected.json`
-makes the simulator's part alone, which `--expected expected.json` takes. With one GPU, programs of two are left out.
+in a separate process, and then under the sanitizer on this machine's GPUs. `--simulate --output expected.json` only
+runs the simulation; pass its result with `--expected expected.json`. With one GPU, programs that use two are skipped.
 """
 
 import argparse
@@ -30,13 +30,13 @@ ROOT = Path(__file__).parents[2]
 
 
 def places(finding: Finding) -> str:
-    """Return a finding as a rule and its lines, to be compared."""
+    """Return the rule and the lines of a finding as text that can be compared."""
     related = sorted(place.frame.line for place in finding.related)
     return f"{finding.rule.code}:{finding.place.frame.line} with {related}"
 
 
 def verdict(program: Program, backend: str) -> tuple[list[str], list[object]]:
-    """Run a program under the sanitizer; return its errors and warnings, and what it got."""
+    """Run a program under the sanitizer. Return its errors and warnings, and its output."""
     with syncheck.check(backend=backend) as report:
         output = execute(program)
     found = sorted(places(one) for one in report.findings if one.level is not Severity.ADVICE)
@@ -44,17 +44,17 @@ def verdict(program: Program, backend: str) -> tuple[list[str], list[object]]:
 
 
 def simulated(n_programs: int) -> dict[str, list[str]]:
-    """Return what the simulator finds in each program, by its seed."""
+    """Return the simulator's findings for each program, by seed."""
     return {str(seed): verdict(draw(random.Random(seed)), "sim")[0] for seed in range(n_programs)}
 
 
 class Comparison:
-    """The comparison of the programs that were run.
+    """The results of the programs that were run.
 
     Attributes:
-        counts: how many programs were run, left out, without a finding, and how many findings there were.
-        problems: programs on which something does not agree.
-        stopped: why not all programs were run; "" if they were.
+        counts: how many programs were run, were skipped, and had no findings, and how many findings there were.
+        problems: programs whose results disagree.
+        stopped: why the run stopped early, or "".
     """
 
     def __init__(self, backend: str, n_devices: int) -> None:
@@ -64,7 +64,7 @@ class Comparison:
         self.stopped = ""
 
     def run(self, expected: dict[str, list[str]], limit: float) -> None:
-        """Run the programs that the simulator has run, for at most so many seconds."""
+        """Run the programs that the simulator ran, for at most `limit` seconds."""
         start = time.monotonic()
         for seed, simulator in expected.items():
             if time.monotonic() - start > limit:
@@ -76,7 +76,7 @@ class Comparison:
                 continue
             try:
                 self.compare(seed, program, simulator)
-            except RuntimeError as error:  # one of CUDA's leaves nothing to go on with
+            except RuntimeError as error:  # the CUDA context may be unusable after an error
                 self.problem(seed, program, {"error": traceback.format_exc().splitlines()})
                 self.stopped = f"at seed {seed}: {error}"
                 return
@@ -97,7 +97,7 @@ class Comparison:
             self.problem(seed, program, {"values": repr(output), "reference": repr(reference.output)})
 
     def is_same(self, program: Program, reference: Reference, found: list[str], simulator: list[str]) -> bool:
-        """Return whether the findings are right: with threads, what is reported depends on when each of them acts."""
+        """Return whether the findings are right. With threads, they depend on the timing of each thread."""
         if not program.has_threads:
             return found == simulator
         self.counts["programs with threads"] += 1
@@ -119,7 +119,7 @@ def machine() -> str:
 
 
 def expectations(options: argparse.Namespace) -> dict[str, list[str]]:
-    """Return the simulator's part: that of a file, or of a process of its own, which sees no GPU."""
+    """Return the simulator's findings, read from a file or computed in a separate process that sees no GPU."""
     if options.expected:
         return json.loads(options.expected.read_text())
     with tempfile.TemporaryDirectory() as folder:
@@ -130,14 +130,16 @@ def expectations(options: argparse.Namespace) -> dict[str, list[str]]:
 
 
 def main(arguments: list[str] | None = None) -> int:
-    """Run it; return 1 if anything does not agree."""
+    """Run the comparison. Return 1 if any result disagrees."""
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--programs", type=int, default=400, help="how many, of the seeds from 0 on")
-    parser.add_argument("--limit", type=float, default=240, help="seconds for the runs on GPUs")
+    parser.add_argument("--programs", type=int, default=400, help="number of programs, with seeds from 0")
+    parser.add_argument("--limit", type=float, default=240, help="time limit for the GPU runs in seconds")
     parser.add_argument("--output", type=Path, required=True, help="the result, as JSON")
-    parser.add_argument("--expected", type=Path, help="the simulator's part, made by --simulate")
-    parser.add_argument("--simulate", action="store_true", help="make the simulator's part alone")
-    parser.add_argument("--backend", choices=["cuda", "sim"], default="cuda", help="sim: without GPUs, to try this out")
+    parser.add_argument("--expected", type=Path, help="the simulator's findings, written by --simulate")
+    parser.add_argument("--simulate", action="store_true", help="only run the simulator")
+    parser.add_argument(
+        "--backend", choices=["cuda", "sim"], default="cuda", help="sim: run without GPUs, to test this script"
+    )
     options = parser.parse_args(arguments)
     if options.simulate:
         options.output.write_text(json.dumps(simulated(options.programs), indent=0))

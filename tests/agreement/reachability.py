@@ -1,7 +1,7 @@
-"""A slow and plain reference for programs of `steps`: a graph of what comes before what, and the values it computes.
+"""A slow and simple reference for programs made of `steps`: a happens-before graph and the values computed.
 
-A node is a bit, and what comes before it is a number with these bits set. It shares no code with the engine: there is
-no epoch and no clock, nothing is forgotten, and no race is taken to be ordered once it was reported.
+A node is a bit, and the set of nodes before it is an integer with their bits set. It shares no code with the engine:
+there are no epochs or clocks, nothing is forgotten, and a reported race is not treated as ordered afterwards.
 
 Source:
     CUDA Runtime API, "Stream synchronization behavior", cudaStreamWaitEvent; cudaGraphLaunch: "Each launch is ordered
@@ -18,13 +18,13 @@ from tests.agreement import steps as p
 LOW, HIGH = frozenset({0}), frozenset({1})
 ALL = LOW | HIGH
 COLLECTIVES = 99
-"""The stream of collectives, of device 0."""
+"""The stream of collectives, on device 0."""
 Values = list[float]
-"""The values of a tensor: of its two halves."""
+"""The values of the two halves of a tensor."""
 
 
 class Use(NamedTuple):
-    """An access of the past."""
+    """A past access."""
 
     node: int
     line: int
@@ -34,13 +34,13 @@ class Use(NamedTuple):
 
 
 class Race(NamedTuple):
-    """Two lines of which neither comes before the other.
+    """Two unordered lines.
 
     Attributes:
-        kind: "access", "first use" (the earlier line allocates), "reuse" (the later one is the first use of memory that
-            the earlier one still uses), or "branches" (both are in one graph).
-        nodes: the earlier and the later access; 0 for none.
-        tenants: of a first use: lines with uses of memory of that stream, freed before, which it does not come after.
+        kind: "access", "first use" (the earlier line allocates), "reuse" (the later line first uses memory that the
+            earlier one is still using), or "branches" (both are in one graph).
+        nodes: the earlier and the later access; 0 if there is none.
+        tenants: for a first use, the lines that used memory of that stream, freed before, unordered with this use.
     """
 
     earlier: int
@@ -55,13 +55,13 @@ class Race(NamedTuple):
 
 
 class Node(NamedTuple):
-    """Something that ran.
+    """An operation that ran.
 
     Attributes:
         node: its bit.
-        before: what comes before it.
-        accesses: what it reads and writes.
-        act: does what it does to values.
+        before: the nodes before it.
+        accesses: its reads and writes.
+        act: applies its effect to the values.
     """
 
     node: int
@@ -72,15 +72,15 @@ class Node(NamedTuple):
 
 @dataclass(eq=False)
 class Block:
-    """Memory, and what has used it.
+    """An allocation and its uses.
 
     Attributes:
-        home: the stream that it was allocated on; None for memory of the host.
-        born: what a first use has to come after.
-        values: what it holds, if there is no race.
-        initial: what it held at first.
-        reused: uses of freed memory that it may get, which its stream had not waited for; until it is used.
-        earlier: uses of freed memory of its stream, for which that had waited.
+        home: the stream it was allocated on; None for host memory.
+        born: the nodes that must come before its first use.
+        values: its values, if there is no race.
+        initial: its initial values.
+        reused: uses of freed memory it may get that its stream had not waited for; emptied by its first use.
+        earlier: uses of freed memory of its stream that the stream had waited for.
     """
 
     home: int | None
@@ -101,11 +101,11 @@ class Block:
 
 
 Access: TypeAlias = tuple[Block, frozenset[int], bool]
-"""Memory, which halves of it, and whether they are written."""
+"""An allocation, the halves accessed, and whether they are written."""
 
 
 class Pending(NamedTuple):
-    """A use of memory that was given back to its stream, which had not waited for it."""
+    """A use of memory that was freed to its home stream before that stream waited for the use."""
 
     home: int
     use: Use
@@ -116,11 +116,11 @@ class Captured:
     """A graph.
 
     Attributes:
-        effects: what a replay does, in the order of the capture.
-        accesses: what it reads and writes.
-        last: its last replay, and what comes before that.
-        uses: of the capture: what has used which block.
-        tails: of the capture: what each stream has been given in it.
+        effects: the effects of a replay, in capture order.
+        accesses: its reads and writes.
+        last: its last replay and the nodes before it.
+        uses: block id -> its uses during the capture.
+        tails: stream -> the nodes captured on it or before it.
     """
 
     effects: list[tuple[Block, Block, p.Simple]] = field(default_factory=list)
@@ -131,15 +131,15 @@ class Captured:
 
 
 class Reference:
-    """Runs a program.
+    """Runs a program and records its races and output.
 
     Args:
-        program: what to run.
-        threads_order: a thread that has ended is ordered with what comes then, without a join.
+        program: the program to run.
+        threads_order: treat a finished thread as ordered with later work even without a join.
 
     Attributes:
-        races: all of them, in the order of their later lines.
-        output: what the program's list `out` holds, if there is no race.
+        races: all races, in the order of their later lines.
+        output: the contents of the program's list `out`, if there is no race.
     """
 
     def __init__(self, program: p.Program, *, threads_order: bool = False) -> None:
@@ -152,11 +152,11 @@ class Reference:
         self.host = 0
         self.tails = dict.fromkeys((stream for stream, _ in program.of_devices(p.STREAMS)), 0)
         self.last_launch = dict(self.tails)
-        self.events: dict[int, list[tuple[int, int]]] = {}  # event -> (step of the host, what comes before) of records
-        self.starter: int | None = None  # what the thread knows that has started the one which runs
-        self.works: dict[int, tuple[int, Block]] = {}  # handle -> the collective and what comes before, what it holds
+        self.events: dict[int, list[tuple[int, int]]] = {}  # event -> its records: (host node, nodes before the record)
+        self.starter: int | None = None  # host order of the thread that started the running thread
+        self.works: dict[int, tuple[int, Block]] = {}  # handle -> the collective with the nodes before it, its source
         self.held: list[Block] = []
-        self.ended: dict[int, int] = {}  # thread -> what it knew at its end
+        self.ended: dict[int, int] = {}  # thread -> its host order when it ended
         self.pending: list[Pending] = []
         self.freed: dict[int, list[Use]] = {}
         self.graphs: dict[int, Captured] = {}
@@ -178,7 +178,7 @@ class Reference:
                     self.take(line.step)
         tensors = [None if tensor in program.without_values else block for tensor, block in self.tensors.items()]
         final = [*tensors, *self.buffers]
-        self.output += [None if block is None else listed(block.values) for block in final]
+        self.output += [None if block is None else expanded(block.values) for block in final]
 
     # -- order
 
@@ -189,7 +189,7 @@ class Reference:
     def submit(
         self, stream: int, accesses: Sequence[Access], act: Callable[[], None] = lambda: None, after: int = 0
     ) -> None:
-        """A launch: it comes after all that its stream was given, and all that the host knows."""
+        """Launch an operation, ordered after all work on its stream and everything the host has waited for."""
         node = self.node()
         before = self.tails[stream] | self.host | after
         for block, halves, is_write in accesses:
@@ -229,15 +229,15 @@ class Reference:
         self.run(node, before, [(block, ALL, is_write)], act)
 
     def follow(self, stream: int, before: int) -> None:
-        """What a stream is given from now on comes after all of `before`."""
+        """Order all later work on a stream after `before`."""
         self.tails[stream] |= before | self.host
 
     def recorded(self, event: int) -> int:
-        """Return what comes before the latest record that certainly was made when the host looks at an event."""
+        """Return the nodes before the latest record of an event that happens before the current point of the host."""
         return next((before for moment, before in reversed(self.events[event]) if moment & self.host), 0)
 
     def do_in_thread(self, thread: p.Thread, part: p.Simple | None) -> None:
-        """A line of a thread: its first one, a step of it, or its start, after which it has ended."""
+        """Run one line of a thread: its definition, one of its steps, or its start, which returns once it has ended."""
         if part is not None:
             self.take(part)
         elif self.starter is None:
@@ -248,16 +248,16 @@ class Reference:
             if self.threads_order:
                 self.host |= self.ended[thread.number]
 
-    # -- other orders
+    # -- alternative orders
 
     def values_differ(self, race: Race) -> bool:
-        """Return whether any value does if the earlier access, and what comes after it, comes after the later one."""
+        """Return whether any value changes if the earlier access and its successors run after the later access."""
         earlier, later = race.nodes
         number = next(number for number, one in enumerate(self.ran) if one.node == later)
         late = [one for one in self.ran[:number] if (one.node | one.before) & earlier]
         assert not any(one.node & self.ran[number].before for one in late)
         soon = [one for one in self.ran[: number + 1] if one not in late]
-        return evaluated(self.ran) != evaluated([*soon, *late, *self.ran[number + 1 :]])
+        return evaluate(self.ran) != evaluate([*soon, *late, *self.ran[number + 1 :]])
 
     # -- memory
 
@@ -270,12 +270,12 @@ class Reference:
         return Block(stream, self.last_launch[stream], self.line, [0.0, 0.0], reused=reused, earlier=earlier)
 
     def release(self, block: Block | None) -> None:
-        """The last name of a block is gone."""
+        """Drop the last reference to a block."""
         if block is None or block.home is None:
             return
         self.freed.setdefault(block.home, []).extend(block.uses)
         safe = self.tails[block.home] | self.host
-        for known in self.ended.values():  # any thread may give it back
+        for known in self.ended.values():  # any thread may be the one that frees it
             safe |= known
         for stream in block.recorded:
             safe |= self.tails[stream]
@@ -288,7 +288,7 @@ class Reference:
 
     def block(self, tensor: int) -> Block:
         block = self.tensors[tensor]
-        assert block is not None, "a program uses no tensor that it has let go of"
+        assert block is not None, "a program must not use a tensor that it has freed"
         return block
 
     # -- steps
@@ -316,7 +316,7 @@ class Reference:
     def _(self, step: p.Compute) -> None:
         source = self.block(step.source)
         block = self.allocate(step.stream)
-        multiply = partial(multiplied, block, source, step.factor)
+        multiply = partial(scale, block, source, step.factor)
         self.submit(step.stream, [(source, ALL, False), (block, ALL, True)], multiply)
         self.bind(step.target, block)
 
@@ -347,7 +347,7 @@ class Reference:
     def _(self, step: p.Backward) -> None:
         source = self.block(step.tensor)
         block, middle = self.allocate(step.stream), Block(None, 0, self.line, [0.0, 0.0])
-        self.submit(step.stream, [(source, ALL, False)], partial(multiplied, middle, source, 3))
+        self.submit(step.stream, [(source, ALL, False)], partial(scale, middle, source, 3))
         self.submit(step.stream, [(block, ALL, True)], lambda: block.put(middle.values))
         self.bind(step.tensor, block)
 
@@ -398,7 +398,7 @@ class Reference:
         target, source = self.block(step.target), self.block(step.source)
         read = [] if step.is_in_place else [(source, ALL, False)]
         self.tails[COLLECTIVES] = self.tails.get(COLLECTIVES, 0) | self.tails[step.stream]
-        act = partial(multiplied, target, target if step.is_in_place else source, 1)
+        act = partial(scale, target, target if step.is_in_place else source, 1)
         self.submit(COLLECTIVES, [*read, (target, ALL, True)], act)
         self.works[step.number] = self.tails[COLLECTIVES], source
         self.held.append(source)
@@ -424,7 +424,7 @@ class Reference:
     @take.register
     def _(self, step: p.Read) -> None:
         self.host_use(self.buffers[step.buffer], is_write=False)
-        self.output.append(listed(self.buffers[step.buffer].values))
+        self.output.append(expanded(self.buffers[step.buffer].values))
 
     @take.register
     def _(self, step: p.Write) -> None:
@@ -437,7 +437,7 @@ class Reference:
         total = self.allocate(step.stream)
         self.submit(step.stream, [(block, ALL, False), (total, ALL, True)])
         self.host |= self.tails[step.stream]
-        self.output.append(sum(listed(block.values)))
+        self.output.append(sum(expanded(block.values)))
         self.release(total)
 
     @take.register
@@ -452,7 +452,7 @@ class Reference:
         graph.last = self.tails[step.stream]
 
     def capture(self, step: p.Capture, part: p.Simple) -> None:
-        """Take a step of a capture: nothing runs, and only what it forks and joins itself is ordered."""
+        """Capture a step. Nothing runs, and only forks and joins within the capture create order."""
         graph = self.graphs.setdefault(step.graph, Captured(tails={step.stream: 0}))
         match part:
             case p.WaitStream():
@@ -476,12 +476,12 @@ class Reference:
                 graph.effects.append((self.block(part.target), source, part))
 
 
-def multiplied(target: Block, source: Block, factor: int) -> None:
+def scale(target: Block, source: Block, factor: int) -> None:
     target.put([value * factor for value in source.values])
 
 
 def apply(step: p.Simple, target: Block, source: Block) -> None:
-    """Do what a step does to the values of its tensors."""
+    """Apply a step to the values of its tensors."""
     match step:
         case p.Change():
             target.values = [value + 2 * old for value, old in zip(source.values, target.values, strict=True)]
@@ -489,8 +489,8 @@ def apply(step: p.Simple, target: Block, source: Block) -> None:
             target.values[step.half] *= step.factor
 
 
-def evaluated(nodes: Sequence[Node]) -> list[object]:
-    """Return what each node reads, what it leaves behind, and what is there at the end, if they run in this order."""
+def evaluate(nodes: Sequence[Node]) -> list[object]:
+    """Return the values that each node reads and leaves, and the final values, if the nodes run in this order."""
     accesses = [access for node in nodes for access in node.accesses]
     for block, _, _ in accesses:
         block.values = list(block.initial)
@@ -502,5 +502,5 @@ def evaluated(nodes: Sequence[Node]) -> list[object]:
     return [sorted(seen.items()), sorted((id(block), *block.values) for block, _, _ in accesses)]
 
 
-def listed(values: Sequence[float]) -> list[float]:
+def expanded(values: Sequence[float]) -> list[float]:
     return [value for value in values for _ in range(p.HALF)]

@@ -1,4 +1,4 @@
-"""Runs a program of `steps` on simulated GPUs, and says what came of it."""
+"""Runs a program made of `steps` on simulated GPUs and returns its output, findings and record."""
 
 import linecache
 import os
@@ -24,13 +24,13 @@ NAME = "random_program.py"
 
 @dataclass
 class Run:
-    """What came of a run.
+    """The result of one run.
 
     Attributes:
-        output: what the program got.
-        findings: errors and warnings, but for handles that are dropped: those of a program that was cut off.
-        record: what a schedule recorded.
-        lines: launch -> its line.
+        output: the program's output.
+        findings: errors and warnings, except dropped handles, which occur in programs that were cut short.
+        record: the record made under a schedule.
+        lines: launch -> its line in the program.
     """
 
     output: list[object]
@@ -40,17 +40,17 @@ class Run:
 
     @property
     def rerun(self) -> Rerun:
-        """The run as the comparison of two runs wants it."""
+        """The run in the form that the comparison of two runs takes."""
         return Rerun(tuple(map(str, self.output)), 0, "", (self.record,))
 
     def lines_of(self, finding: Finding) -> frozenset[int]:
-        """Return all lines that a finding names, those of its two accesses among them."""
+        """Return all lines that a finding names, including those of its two accesses."""
         named = {place.frame.line for place in (finding.place, *finding.related)}
         return frozenset(named | {self.lines[launch] for launch in finding.pair or () if launch in self.lines})
 
 
-class Watched(Session):
-    """A session that remembers the line of each launch."""
+class LineRecorder(Session):
+    """A session that records the line of each launch."""
 
     def __init__(self, on_finding):
         super().__init__(lambda rule: True, "virtual GPUs", on_finding)
@@ -72,12 +72,12 @@ class Watched(Session):
 
 
 def execute(program: Program) -> list[object]:
-    """Run a program in this process; return what it got."""
+    """Run a program in this process and return its output."""
     linecache.cache[NAME] = (len(program.source), None, program.source.splitlines(keepends=True), NAME)
     names: dict[str, list[object]] = {"__name__": "random_program"}
     try:
         with warnings.catch_warnings():
-            warnings.simplefilter("ignore", FutureWarning)  # newer versions of torch call collectives otherwise
+            warnings.simplefilter("ignore", FutureWarning)  # newer versions of torch rename these collectives
             exec(compile(program.source, NAME, "exec"), names)
         return names["out"]
     finally:
@@ -86,9 +86,9 @@ def execute(program: Program) -> list[object]:
 
 
 def run(program: Program, schedule: Schedule | None = None, pairs: tuple[Pair, ...] = ()) -> Run:
-    """Run a program on simulated GPUs; by a schedule, with a record of some pairs of launches."""
+    """Run a program on simulated GPUs, optionally under a schedule and recording some pairs of launches."""
     found, sites = NewFindings(), SiteTable()
-    session = Watched(found.add)
+    session = LineRecorder(found.add)
     if schedule is not None:
         os.environ[REQUEST] = Request(os.devnull, pairs).as_variable()
     simulator = Simulator(program.n_devices, session, sites, session.note, found, lambda: None, schedule=schedule)

@@ -1,4 +1,4 @@
-"""Makes a program that shows a problem smaller."""
+"""Shrinks a program that shows a problem."""
 
 from collections.abc import Callable
 
@@ -6,7 +6,7 @@ from tests.agreement.steps import Program
 
 
 def smallest(program: Program, problem: Callable[[Program], str]) -> Program:
-    """Return a program from which no step can be taken without losing the problem; `problem` says what it is."""
+    """Return a program whose steps are all needed to show the problem. `problem` returns "" if there is none."""
     number = 0
     while number < len(program.steps):
         smaller = Program((*program.steps[:number], *program.steps[number + 1 :]), program.n_devices)
@@ -21,4 +21,4 @@ def _has(program: Program, problem: Callable[[Program], str]) -> bool:
     try:
         return bool(problem(program))
     except (AttributeError, KeyError, NameError, RuntimeError, TypeError):
-        return False  # the step made something that others need
+        return False  # other steps need what the removed one created

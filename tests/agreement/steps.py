@@ -1,6 +1,6 @@
-"""The steps that random programs of several devices are made of, and a program as Python source: a line for each step.
+"""The steps of random programs for several devices, and the programs as Python source with one line per step.
 
-Names of a program: streams `s0` and so on, the default stream of each device first; tensors `t0`; pinned buffers `b0`;
+Names in a program: streams `s0` and so on, the default stream of each device first; tensors `t0`; pinned buffers `b0`;
 events `e0`; graphs `g0`; threads `h0`; handles of collectives `w0`.
 """
 
@@ -14,10 +14,10 @@ STREAMS = (0, 0, 0, 1, 1)
 TENSORS = (0, 0, 0, 1, 1)
 """tensor -> its device."""
 EVENTS = (0, 0, 1)
-"""event -> its device: CUDA refuses a record on another one."""
+"""event -> its device: CUDA rejects a record on another one."""
 N_BUFFERS = 3
 FIRST_VALUE = 5
-"""What tensor 0 begins with: no value that a backward pass makes by itself."""
+"""The initial value of tensor 0: not a value that a backward pass produces by itself."""
 SIZE = 8
 HALF = SIZE // 2
 DEFAULT = {0: 0, 1: 3}
@@ -41,7 +41,7 @@ class New:
 
 @dataclass(frozen=True)
 class Empty:
-    """Allocate memory, and touch none."""
+    """Allocate memory without touching it."""
 
     stream: int
     tensor: int
@@ -63,7 +63,7 @@ class Fill:
 
 @dataclass(frozen=True)
 class Compute:
-    """Make a new tensor of another one."""
+    """Create a tensor from another one."""
 
     stream: int
     target: int
@@ -76,7 +76,7 @@ class Compute:
 
 @dataclass(frozen=True)
 class Change:
-    """Change a tensor by another one: `target = source + 2 * target`."""
+    """Update a tensor from another one: `target = source + 2 * target`."""
 
     stream: int
     target: int
@@ -88,7 +88,7 @@ class Change:
 
 @dataclass(frozen=True)
 class Part:
-    """Change a half of a tensor, through a view."""
+    """Update one half of a tensor through a view."""
 
     stream: int
     target: int
@@ -102,7 +102,7 @@ class Part:
 
 @dataclass(frozen=True)
 class PeerCopy:
-    """Copy between two devices, or on one."""
+    """Copy between two devices, or within one."""
 
     stream: int
     other: int
@@ -222,7 +222,7 @@ Simple: TypeAlias = (
 
 @dataclass(frozen=True)
 class Capture:
-    """Capture a graph on a stream: its body may fork another one of its device, and joins it at its end."""
+    """Capture a graph on a stream. The body may fork other streams of the same device and joins them at its end."""
 
     graph: int
     stream: int
@@ -235,9 +235,9 @@ class Capture:
 
 @dataclass(frozen=True)
 class Thread:
-    """Do steps in a thread: they are done when the program goes on, but until it joins nothing says so for certain.
+    """Run steps in a thread. They have run when the program continues, but only a join orders them for certain.
 
-    The program looks at `is_alive`, which may order them and may not.
+    The program polls `is_alive`, which may or may not order them.
     """
 
     number: int
@@ -259,7 +259,7 @@ class Join:
 
 @dataclass(frozen=True)
 class Collective:
-    """Start a collective of a job of one rank: a copy, or an all-reduce, which changes no value there."""
+    """Start a collective in a job of one rank: a copy, or an all-reduce, which changes no value there."""
 
     number: int
     stream: int
@@ -278,7 +278,7 @@ class Collective:
 
 @dataclass(frozen=True)
 class WaitWork:
-    """Let a stream wait for a collective."""
+    """Make a stream wait for a collective."""
 
     number: int
     stream: int
@@ -298,7 +298,7 @@ _JOB = (
 
 @dataclass(frozen=True)
 class Line:
-    """A line of a program: its number, its text, and the step or a part of it that it stands for."""
+    """A line of a program: its number, its text, and the step or part of a step that it contains."""
 
     number: int
     text: str
@@ -308,7 +308,7 @@ class Line:
 
 @dataclass(frozen=True, repr=False)
 class Program:
-    """Steps in the order of the program."""
+    """A sequence of steps and its source."""
 
     steps: tuple[Step, ...]
     n_devices: int = 1
@@ -369,7 +369,7 @@ class Program:
 
     @property
     def without_values(self) -> set[int]:
-        """The tensors that have no values at the end."""
+        """The tensors without values at the end."""
         found: set[int] = set()
         for step in self.steps:
             if isinstance(step, Empty):
@@ -379,7 +379,7 @@ class Program:
         return found
 
     def of_devices(self, devices: tuple[int, ...]) -> list[tuple[int, int]]:
-        """Return (number, device) of what lies on the devices of this program."""
+        """Return the (number, device) pairs whose device this program uses."""
         return [(number, device) for number, device in enumerate(devices) if device < self.n_devices]
 
     def __repr__(self) -> str:

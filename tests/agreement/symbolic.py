@@ -1,4 +1,4 @@
-"""Runs a program of abstract ops by a schedule, on symbolic values: who wrote a byte, having read what."""
+"""Runs a program of abstract ops under a schedule. A byte's symbolic value: its last writer and what that had read."""
 
 from types import SimpleNamespace
 
@@ -18,11 +18,11 @@ ORDERING = {
     p.SyncDevice: ("sync_device", "device"),
     p.ForgetEvent: ("forget_event", "event"),
 }
-"""op -> what the engine and the monitor call it, and its fields in their order."""
+"""op -> its name in the engine and the monitor, and its fields in order."""
 
 
-class Gpus:
-    """The streams of a program, as the queues want to know them."""
+class Streams:
+    """The streams of a program, with the interface that the queues need."""
 
     def __init__(self):
         self.guarded = SimpleNamespace(followed=frozenset(), followers=[])
@@ -42,13 +42,13 @@ class Run:
     """One run of a program.
 
     Attributes:
-        seen: op -> what it read, for each byte who wrote it.
-        memory: (allocation, byte) -> who wrote it last.
-        executed: launches, and ops of the host, in the order in which they ran.
+        seen: op -> a hash of the writers of the bytes that it read.
+        memory: (allocation, byte) -> its last writer.
+        executed: launches and host ops in the order in which they ran.
     """
 
     def __init__(self, ops, policy: Policy):
-        self.gpus = Gpus()
+        self.gpus = Streams()
         self.order = StreamOrder(self.gpus, policy, {})
         self.queues = self.order.queues
         self.seen, self.memory, self.executed = {}, {}, []
@@ -82,7 +82,7 @@ class Run:
             follow(name, args)
 
     def act(self, index, name, accesses):
-        """Read all, then write all: a value is who wrote it, having read what."""
+        """Do all reads, then all writes. A value consists of its writer and what the writer had read."""
         self.executed.append(name)
         read = [
             self.memory.get((allocation, byte))
@@ -98,7 +98,7 @@ class Run:
 
 
 def until_first_race(ops) -> tuple[tuple[p.Op, ...], list[Race]]:
-    """Return the ops up to the first that completes a race of two accesses, that op among them, and its races."""
+    """Return the ops up to and including the first one that completes a race of two accesses, and its races."""
     verdict = Verdict()
     for index, op in enumerate(ops):
         races = [race for race in verdict.step(index, op) if not race.is_first_use]
@@ -108,7 +108,7 @@ def until_first_race(ops) -> tuple[tuple[p.Op, ...], list[Race]]:
 
 
 class Verdict:
-    """What the engine says of a program."""
+    """The engine's verdict on a program."""
 
     def __init__(self):
         self.engine, self.keys = Engine(), {}
@@ -138,11 +138,11 @@ class Verdict:
         return []
 
 
-class Scripted:
-    """Decides by a list of answers, and says no once they are used up.
+class ScriptedPolicy:
+    """A policy that returns scripted answers, then False once they are used up.
 
     Attributes:
-        asked: how often it was asked.
+        asked: number of calls to `may_run`.
     """
 
     def __init__(self, answers):
@@ -154,18 +154,18 @@ class Scripted:
         return self.asked <= len(self.answers) and self.answers[self.asked - 1]
 
     def launch_ran(self, launch: LaunchId) -> None:
-        """Nothing depends on it."""
+        """Do nothing: no decision depends on it."""
 
     def host_submitted(self) -> None:
-        """Nothing depends on it."""
+        """Do nothing: no decision depends on it."""
 
 
 def every_choice(run, limit):
-    """Yield the runs of all answers that a policy can give, depth first; at most so many."""
+    """Yield the runs of all answers that a policy can give, depth first, at most `limit` of them."""
     pending = [[]]
     while pending and limit:
         answers = pending.pop()
-        policy = Scripted(answers)
+        policy = ScriptedPolicy(answers)
         yield run(policy)
         limit -= 1
         pending += [[*answers, *[False] * more, True] for more in range(policy.asked - len(answers))]

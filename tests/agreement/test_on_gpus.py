@@ -1,4 +1,4 @@
-"""The comparison with real GPUs, tried out on simulated ones."""
+"""The comparison with real GPUs, run here on simulated ones."""
 
 import json
 import random
@@ -31,7 +31,7 @@ def test_findings_and_values_agree(expected):
     assert counts["values compared"]
 
 
-def test_other_findings_are_a_problem(expected):
+def test_differing_findings_are_a_problem(expected):
     seeds = json.loads(expected.read_text())
     seed = next(seed for seed in seeds if not draw(random.Random(int(seed))).has_threads)
     expected.write_text(json.dumps(seeds | {seed: ["SYN101:1 with []"]}))
@@ -41,21 +41,21 @@ def test_other_findings_are_a_problem(expected):
     assert (problem["seed"], problem["simulated"]) == (seed, ["SYN101:1 with []"])
 
 
-def test_other_values_are_a_problem(expected, monkeypatch):
+def test_differing_values_are_a_problem(expected, monkeypatch):
     monkeypatch.setattr(on_gpus, "execute", lambda program: [0])
     status, result = compare(expected)
     assert status == 1
     assert any("values" in problem for problem in result["problems"])
 
 
-def test_programs_of_two_devices_are_left_out_where_there_is_one(expected):
+def test_programs_with_two_devices_are_skipped_on_one_device(expected):
     comparison = on_gpus.Comparison("sim", 1)
     comparison.run(json.loads(expected.read_text()), 60)
     assert comparison.counts["left out: they need more devices"] + comparison.counts["programs"] == 12
     assert comparison.counts["left out: they need more devices"]
 
 
-def test_it_ends_at_its_limit(expected):
+def test_the_run_stops_at_its_time_limit(expected):
     status, result = compare(expected, "--limit", "-1")
     assert status == 1
     assert result["stopped"] == "after -1 s, before seed 0"

@@ -1,8 +1,7 @@
-"""What the engine says is what schedules do: a program without a race has one result, and a race has two orders.
+"""The engine's verdict matches the schedules: a race-free program has one result, and a race can occur in two orders.
 
-The same random programs are compared with reachability in a graph by
-`tests/properties/test_engine_equals_reference.py`: so the verdict of the engine, the reference, and the queues of the
-simulator agree. `make agree` tries thousands.
+`tests/properties/test_engine_equals_reference.py` compares the same random programs with graph reachability, so that
+the engine's verdict, the reference and the simulator's queues all agree. `make agree` tries thousands.
 """
 
 import os
@@ -30,7 +29,7 @@ def launches(ops):
 
 
 def runs(ops):
-    """Yield runs by other schedules: each launch held back, random priorities, and every choice if there are few."""
+    """Yield runs under other schedules: each launch held back, random priorities, and every choice if there are few."""
     found = list(launches(ops))
     for launch in found:
         yield Run(ops, Holds((Hold(launch),)))
@@ -42,7 +41,7 @@ def runs(ops):
 
 @settings(max_examples=N_PROGRAMS)
 @given(program=programs())
-def test_without_a_race_all_schedules_give_one_result_and_a_race_has_two_orders(program):
+def test_race_free_programs_have_one_result_and_races_have_two_orders(program):
     ops, races = until_first_race(program.ops)
     free = ops[:-1] if races else ops
     usual = Run(free, Holds(()))
@@ -53,7 +52,7 @@ def test_without_a_race_all_schedules_give_one_result_and_a_race_has_two_orders(
 
 
 def check_two_orders(ops, race):
-    """A reported race: with the earlier access held back, the later one comes first."""
+    """Check that holding back the earlier access of a reported race makes the later one run first."""
     earlier = LaunchId(race.prior.actor, race.prior.epoch // TICK)
     later = LaunchId(race.current.actor, race.current.epoch // TICK) if race.current.actor != HOST else len(ops) - 1
     usual = Run(ops, Holds(())).executed

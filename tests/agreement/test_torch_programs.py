@@ -1,7 +1,7 @@
-"""Random programs of torch: without a finding all schedules give one result; the accesses of a finding have two orders.
+"""Random torch programs: without findings, all schedules give one result; the accesses of a finding have two orders.
 
-They run on virtual GPUs in this process: views, frees, `record_stream`, copies to and from pinned memory, backward
-passes, waits of all kinds. `make agree` tries thousands.
+They run on virtual GPUs in this process and use views, frees, `record_stream`, copies to and from pinned memory,
+backward passes and all kinds of waits. `make agree` tries thousands.
 """
 
 import os
@@ -42,13 +42,13 @@ step = st.one_of(
 
 
 class Program:
-    """A program: its steps act on three streams, three tensors, three pinned buffers, three events."""
+    """A program whose steps act on three streams, three tensors, three pinned buffers and three events."""
 
     def __init__(self, steps):
         self.steps = steps
 
     def __call__(self):
-        """Run it; return what the host got."""
+        """Run the program and return its output."""
         self.streams = [torch.cuda.current_stream(), torch.cuda.Stream(), torch.cuda.Stream()]
         self.tensors = [torch.full((SIZE,), float(n), device="cuda") for n in range(3)]
         self.buffers = [torch.full((SIZE,), float(n)).pin_memory() for n in range(3)]
@@ -92,7 +92,7 @@ class Program:
         self.streams[stream].wait_stream(self.streams[other])
 
     def copy_stream(self, stream, other):
-        """Both ways, as around a block of a side stream."""
+        """Wait both ways, as around a block on a side stream."""
         self.wait_stream(stream, other)
         self.wait_stream(other, stream)
 
@@ -138,7 +138,7 @@ class Program:
 
 
 def run(program, schedule=None, pairs=()):
-    """Run a program; return what the host got, the findings that have a pair of accesses, and the order of these."""
+    """Run a program. Return its output, the findings that have a pair of accesses, and the order of these accesses."""
     found, sites = NewFindings(), SiteTable()
     session = Session(lambda rule: True, "virtual GPUs", found.add)
     if schedule is not None:
@@ -155,7 +155,7 @@ def run(program, schedule=None, pairs=()):
 @pytest.mark.slow
 @settings(max_examples=N_PROGRAMS)
 @given(steps=st.lists(step, min_size=3, max_size=14))
-def test_programs_without_a_finding_have_one_result_and_accesses_of_a_finding_two_orders(steps):
+def test_programs_without_findings_have_one_result_and_findings_have_two_orders(steps):
     program = Program(steps)
     usual, findings, _ = run(program)
     assert run(program, Schedule(0))[0] == usual

@@ -1,4 +1,4 @@
-"""Every setting can be given by every route that it has, and means the same there."""
+"""Every setting can be given in every supported way, with the same meaning."""
 
 import json
 import os
@@ -14,7 +14,7 @@ from syncheck.witness.schedule import Schedule
 
 SCHEDULE = str(Schedule(7, seed=3))
 
-# setting -> (as TOML, as words, its value)
+# setting -> (TOML text, command-line value, parsed value)
 SAMPLES = {
     "select": ('["SYN1", "SYN201"]', ["SYN1,SYN201"], ("SYN1", "SYN201")),
     "extend_select": ('["unordered-read"]', ["unordered-read"], ("unordered-read",)),
@@ -85,7 +85,7 @@ def test_every_setting_has_a_sample():
 
 
 @pytest.mark.parametrize("name", IN_FILE)
-def test_a_file_can_say_it(name, tmp_path, monkeypatch):
+def test_each_setting_can_be_given_in_a_file(name, tmp_path, monkeypatch):
     text, _, value = SAMPLES[name]
     monkeypatch.chdir(tmp_path)
     (tmp_path / "pyproject.toml").write_text(f"[tool.syncheck]\n{name.replace('_', '-')} = {text}\n")
@@ -94,7 +94,7 @@ def test_a_file_can_say_it(name, tmp_path, monkeypatch):
 
 
 @pytest.mark.parametrize("name", [name for name, (_, words, _) in SAMPLES.items() if words is not None])
-def test_the_command_line_can_say_it(name, tmp_path):
+def test_each_setting_can_be_given_on_the_command_line(name, tmp_path):
     _, words, value = SAMPLES[name]
     setting = next(setting for setting in SETTINGS if setting.name == name)
     layer = settings.given(**{name: settings.value_of(setting, words)})
@@ -106,7 +106,7 @@ def test_the_command_line_can_say_it(name, tmp_path):
 
 
 @pytest.mark.parametrize("name", [name for name in IN_FILE if SAMPLES[name][1] is not None])
-def test_the_environment_can_say_it_and_is_stronger_than_a_file(name, tmp_path, monkeypatch):
+def test_environment_variables_override_a_file(name, tmp_path, monkeypatch):
     _, words, value = SAMPLES[name]
     word = ",".join(words) if name in {"select", "extend_select", "ignore", "rules", "models"} else words
     word = words[0] if name == "exclude" else str(word)
@@ -116,26 +116,26 @@ def test_the_environment_can_say_it_and_is_stronger_than_a_file(name, tmp_path, 
     assert found == (("a/",) if name == "exclude" else value)
 
 
-def test_a_wrong_variable_is_named(tmp_path, monkeypatch):
+def test_an_error_names_the_invalid_variable(tmp_path, monkeypatch):
     monkeypatch.setenv("SYNCHECK_DEVICES", "many")
     with pytest.raises(ConfigError, match="SYNCHECK_DEVICES: invalid value 'many'"):
         settings.options_in(str(tmp_path), command="run")
 
 
-def test_the_command_line_wins_and_lists_add_up(tmp_path):
+def test_the_command_line_overrides_a_file_and_extends_its_lists(tmp_path):
     (tmp_path / "pyproject.toml").write_text('[tool.syncheck]\ndevices = 7\nignore = ["SYN1"]\nselect = ["SYN2"]\n')
     layer = settings.given(devices=3, ignore=("SYN3",), select=("SYN4",))
     options = settings.options_in(str(tmp_path), layer, command="run")
     assert (options.devices, options.ignore, options.select) == (3, ("SYN1", "SYN3"), ("SYN4",))
 
 
-def test_a_command_leaves_alone_what_is_not_for_it(tmp_path):
+def test_a_command_ignores_settings_of_other_commands(tmp_path):
     (tmp_path / "pyproject.toml").write_text('[tool.syncheck]\ndevices = 7\nexclude = ["x"]\n')
     assert settings.options_in(str(tmp_path), command="lint").devices == Options().devices
     assert settings.options_in(str(tmp_path), command="run").exclude == ()
 
 
-def test_isolated_reads_no_file_and_config_reads_another(tmp_path):
+def test_isolated_reads_no_file_and_config_reads_the_given_file(tmp_path):
     (tmp_path / "pyproject.toml").write_text("[tool.syncheck]\ndevices = 7\n")
     other = tmp_path / "other.toml"
     other.write_text("devices = 5\nbaseline = 'known.json'\n")
@@ -161,7 +161,7 @@ def test_isolated_reads_no_file_and_config_reads_another(tmp_path):
         ("devises = 1", "did you mean devices?"),
     ],
 )
-def test_a_wrong_file_is_named_with_what_to_write(text, words, tmp_path):
+def test_an_error_in_a_file_names_the_file_and_suggests_a_fix(text, words, tmp_path):
     (tmp_path / "pyproject.toml").write_text(f"[tool.syncheck]\n{text}\n")
     with pytest.raises(ConfigError) as error:
         settings.options_in(str(tmp_path), command="run")
@@ -169,19 +169,19 @@ def test_a_wrong_file_is_named_with_what_to_write(text, words, tmp_path):
     assert str(tmp_path) in str(error.value)
 
 
-def test_settings_pass_to_ranks_as_the_command_line_has_them():
+def test_settings_are_passed_to_ranks_as_command_line_arguments():
     layer = settings.given(select=("SYN1", "SYN2"), devices=3, fail_fast=False, stacks=True, output=Path("x"), nproc=2)
     assert settings.as_arguments(layer) == ("--select", "SYN1,SYN2", "--devices", "3", "--no-fail-fast")
 
 
-def test_each_setting_is_for_a_command_and_has_a_help():
+def test_each_setting_has_a_command_and_a_help_text():
     assert all(setting.commands and setting.help.endswith(".") for setting in SETTINGS)
     assert {
         setting.name for command in ("run", "replay", "merge", "lint", "pytest") for setting in settings_of(command)
     } == set(SAMPLES)
 
 
-def test_an_example_is_a_right_value(tmp_path):
+def test_the_examples_of_all_settings_are_valid(tmp_path):
     lines = [f"{setting.key} = {setting.example}" for setting in SETTINGS if setting.is_in_file]
     (tmp_path / "pyproject.toml").write_text("\n".join(["[tool.syncheck]", *lines]))
     assert json.dumps(settings.options_in(str(tmp_path), command="").devices) == "4"

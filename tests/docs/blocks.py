@@ -19,8 +19,8 @@ class Block:
     """A fenced block.
 
     Attributes:
-        title: of a file to write; None for what is to be run.
-        reason: why it is not run; None if it is.
+        title: the file to write it to, or None for a block to run.
+        reason: why it is not run, or None if it is.
     """
 
     language: str
@@ -30,6 +30,6 @@ class Block:
 
 
 def blocks_of(page: Path) -> list[Block]:
-    """Return a page's blocks, in order."""
+    """Return the blocks of a page in order."""
     found = _FENCE.finditer(page.read_text(encoding="utf-8"))
     return [Block(m["language"], m["text"], m["title"], m["reason"]) for m in found]

@@ -1,3 +1,3 @@
-"""The sample project of the documentation is no test of this one."""
+"""Keeps pytest from collecting the documentation's sample project."""
 
 collect_ignore = ["project"]

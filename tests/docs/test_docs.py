@@ -1,4 +1,4 @@
-"""The documentation is built, and every command and every block of code in it is run."""
+"""The documentation builds, and every command and code block in it runs."""
 
 import json
 import os
@@ -17,7 +17,7 @@ from tests import warm
 from tests.docs.blocks import PAGES, ROOT, blocks_of
 
 PROJECT = Path(__file__).parent / "project"
-FINE = {0, 1}  # 1: it found something
+FINE = {0, 1}  # 1: it reported findings
 OURS = ("syncheck ", "pytest ", "torchrun ")
 LIBRARIES = {
     "basicsr",
@@ -47,7 +47,7 @@ REASONS = {f"it needs {name}" for name in LIBRARIES} | {
 
 
 class Reader:
-    """Follows a page in a folder, as a reader would."""
+    """Follows a page in a folder as a reader would."""
 
     def __init__(self, folder):
         self.folder = folder
@@ -77,7 +77,7 @@ class Reader:
             self.command(f"syncheck run --backend sim {name}")
 
     def text(self, text):
-        """A command after `$`, and what it prints; times differ."""
+        """Run a command after `$` and compare its output, except for times, with the text that follows."""
         first, _, shown = text.partition("\n")
         if first.startswith("$ "):
             found = self.command(first[2:] + " 2>&1")
@@ -118,7 +118,7 @@ def commands_in(value):
 
 @pytest.mark.slow
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
-def test_every_block_of_a_page_works(page, tmp_path):
+def test_every_block_of_a_page_runs(page, tmp_path):
     reader = Reader(tmp_path)
     for block in blocks_of(page):
         if block.title is not None:
@@ -131,21 +131,21 @@ def test_every_block_of_a_page_works(page, tmp_path):
             getattr(reader, block.language)(block.text)
 
 
-def test_what_is_not_run_says_why():
+def test_blocks_that_are_not_run_give_a_known_reason():
     reasons = {block.reason for page in PAGES for block in blocks_of(page)} - {None}
     assert reasons <= REASONS
     for page in PAGES:
-        said = page.read_text().count("<!-- not run")
-        assert said == sum(block.reason is not None for block in blocks_of(page)), page.name
+        marked = page.read_text().count("<!-- not run")
+        assert marked == sum(block.reason is not None for block in blocks_of(page)), page.name
 
 
-def test_the_pages_have_the_blocks_that_are_looked_for():
+def test_the_pages_contain_blocks_of_all_kinds():
     languages = [block.language for page in PAGES for block in blocks_of(page)]
     assert {"sh", "python", "toml", "yaml", "text"} <= set(languages)
     assert len(languages) > 30
 
 
-def test_getting_started_says_what_happens(tmp_path):
+def test_the_getting_started_page_is_accurate(tmp_path):
     reader = Reader(tmp_path)
     bad, good = (block.text for block in blocks_of(ROOT / "docs/getting-started.md") if block.title)
     program = tmp_path / "prefetch.py"

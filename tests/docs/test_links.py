@@ -1,4 +1,4 @@
-"""The links of the README lead somewhere from wherever it is shown: a clone, GitHub, PyPI."""
+"""The README's links work wherever it is shown: in a clone, on GitHub and on PyPI."""
 
 import re
 from pathlib import Path
@@ -25,11 +25,11 @@ def test_every_reference_is_defined():
 
 
 @pytest.mark.parametrize("link", [link for link in LINKS if link.startswith(SITE)])
-def test_a_page_of_the_site_exists(link):
+def test_each_linked_site_page_exists(link):
     name = link.removeprefix(SITE).strip("/") or "index"
     assert (ROOT / "docs" / f"{name}.md").is_file()
 
 
 @pytest.mark.parametrize("link", [link for link in LINKS if link.startswith((RAW, FILES))])
-def test_a_file_of_the_repository_exists(link):
+def test_each_linked_repository_file_exists(link):
     assert (ROOT / link.removeprefix(RAW).removeprefix(FILES)).is_file()

@@ -1,4 +1,4 @@
-"""The site: every page, link and anchor is there, and nothing is loaded from elsewhere."""
+"""Every page, link and anchor of the site exists, and nothing is loaded from other hosts."""
 
 import json
 import os
@@ -20,7 +20,7 @@ RELATIONS = {"stylesheet", "icon", "preload", "preconnect", "dns-prefetch"}
 
 
 class Page(HTMLParser):
-    """What a page links to, what it loads, and what in it can be linked to."""
+    """The links of a page, the resources it loads, and its link targets."""
 
     def __init__(self, path):
         super().__init__()
@@ -39,7 +39,7 @@ class Page(HTMLParser):
 
 @pytest.fixture(scope="module")
 def site(tmp_path_factory):
-    """Build the site, without running a program."""
+    """Build the site without running any program."""
     pytest.importorskip("material", reason="the group `docs` is not installed")
     folder = tmp_path_factory.mktemp("site")
     command = [sys.executable, "-m", "mkdocs", "build", "--strict", "--quiet", "--site-dir", str(folder)]
@@ -53,7 +53,7 @@ def site(tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def pages(site):
-    """Read all pages, by path; that of an error has the addresses of the place where it will be."""
+    """Parse all pages, by path, except the error page, whose addresses are those of the deployed site."""
     return {path: Page(path) for path in sorted(site.rglob("*.html")) if path.name != "404.html"}
 
 
@@ -62,7 +62,7 @@ def is_elsewhere(address):
 
 
 def missing(page, address, pages):
-    """Return why a link leads nowhere; "" if it does not."""
+    """Return why a link is broken, or "" if it works."""
     path, anchor = urldefrag(address)
     target = (page.parent / unquote(path)).resolve() if path else page
     target = target / "index.html" if target.is_dir() else target
@@ -73,7 +73,7 @@ def missing(page, address, pages):
     return ""
 
 
-def test_every_link_and_anchor_leads_somewhere(pages):
+def test_every_link_and_anchor_exists(pages):
     wrong = [
         missing(path, address, pages)
         for path, page in pages.items()
@@ -83,22 +83,22 @@ def test_every_link_and_anchor_leads_somewhere(pages):
     assert [text for text in wrong if text] == []
 
 
-def test_links_into_the_repository_name_files(pages):
+def test_links_into_the_repository_point_to_existing_files(pages):
     there = "https://github.com/syncheck/syncheck/blob/main/"
     links = {link.removeprefix(there) for page in pages.values() for link in page.links if link.startswith(there)}
     assert links
     assert [link for link in links if not (ROOT / urldefrag(link)[0]).exists()] == []
 
 
-def test_nothing_is_loaded_from_elsewhere(site, pages):
+def test_nothing_is_loaded_from_other_hosts(site, pages):
     assert [(path, address) for path, page in pages.items() for address in page.loads if is_elsewhere(address)] == []
     for sheet in site.rglob("*.css"):
         assert re.findall(r"(?:@import|url\()\s*[\"']?(?:https?:)?//", sheet.read_text(encoding="utf-8")) == []
-    # The theme's script asks GitHub for stars where it finds this mark.
+    # The theme's script queries GitHub for stars if it finds this attribute.
     assert not [path for path in pages if 'data-md-component="source"' in path.read_text(encoding="utf-8")]
 
 
-def test_it_has_what_the_project_knows_of_itself(site):
+def test_the_site_contains_the_generated_references(site):
     for rule in CATALOGUE:
         page = (site / "rules" / rule.code / "index.html").read_text()
         assert rule.name in page
@@ -110,7 +110,7 @@ def test_it_has_what_the_project_knows_of_itself(site):
     assert (site / "pictures" / "race.svg").read_text().startswith("<svg")
 
 
-def test_a_rule_has_its_examples_side_by_side(site):
+def test_a_rule_shows_its_examples_side_by_side(site):
     page = (site / "rules" / "SYN101" / "index.html").read_text()
     bad, good = page.index('class="example bad"'), page.index('class="example good"')
     assert page.index('class="examples"') < bad < good
@@ -119,7 +119,7 @@ def test_a_rule_has_its_examples_side_by_side(site):
     assert "expect" not in page[bad:]
 
 
-def test_reports_are_coloured_and_linked(site):
+def test_reports_are_colored_and_linked(site):
     page = (site / "index.html").read_text()
     assert re.search(r'<a class="t-error" href="rules/SYN201/">error\[SYN201\]</a>', page)
     assert page.count('class="terminal"') == 1
@@ -127,9 +127,9 @@ def test_reports_are_coloured_and_linked(site):
     assert "only-light" in page
 
 
-def test_pictures_take_the_colours_of_the_page(site):
+def test_pictures_use_the_colors_of_the_page(site):
     assert (site / "model" / "index.html").read_text().count('<svg class="lanes"') == 4
 
 
-def test_a_site_that_is_built_alone_asks_for_no_list_of_versions(pages):
+def test_a_site_built_without_versions_requests_no_version_list(pages):
     assert not [path for path, page in pages.items() for address in page.loads if address.endswith("versions.js")]

@@ -1,4 +1,4 @@
-"""The site of each version stays, beside that of the newest one at the root."""
+"""The site keeps every version, with the newest at the root."""
 
 import importlib.util
 import json
@@ -16,21 +16,21 @@ publishing = importlib.util.module_from_spec(_SPEC)
 _SPEC.loader.exec_module(publishing)
 
 
-def fake(folder, version, versions):
+def fake_build(folder, version, versions):
     folder.mkdir()
     (folder / "index.html").write_text(f"{version} {versions}")
     (folder / f"new-in-{version}").mkdir()
 
 
-def published(folder):
+def published_versions(folder):
     text = (folder / "versions.js").read_text()
     return json.loads(re.fullmatch(r"var syncheckVersions = (.*);\n", text)[1])
 
 
-def test_the_newest_is_at_the_root_and_all_stay(tmp_path):
+def test_the_newest_version_is_at_the_root_and_all_versions_are_kept(tmp_path):
     for version in ("0.9.0rc1", "0.9.0", "0.10.0", "0.8.0"):
-        publishing.publish(tmp_path, version, fake)
-    assert published(tmp_path) == ["0.10.0", "0.9.0", "0.9.0rc1", "0.8.0"]
+        publishing.publish(tmp_path, version, fake_build)
+    assert published_versions(tmp_path) == ["0.10.0", "0.9.0", "0.9.0rc1", "0.8.0"]
     assert (tmp_path / "index.html").read_text() == "0.10.0 versions.js"
     assert (tmp_path / "new-in-0.10.0").is_dir()
     assert not (tmp_path / "new-in-0.9.0").exists()
@@ -38,10 +38,10 @@ def test_the_newest_is_at_the_root_and_all_stay(tmp_path):
     assert not list(tmp_path.glob(".fresh"))
 
 
-def test_what_is_no_part_of_a_site_stays(tmp_path):
+def test_files_that_are_not_part_of_the_site_are_kept(tmp_path):
     (tmp_path / ".git").mkdir()
     (tmp_path / "CNAME").write_text("docs.example.org")
-    publishing.publish(tmp_path, "0.1.0", fake)
+    publishing.publish(tmp_path, "0.1.0", fake_build)
     assert (tmp_path / ".git").is_dir()
     assert (tmp_path / "CNAME").exists()
 
@@ -51,15 +51,15 @@ def test_a_version_can_be_published_again(tmp_path):
         folder.mkdir(exist_ok=True)
         (folder / "index.html").write_text("again")
 
-    publishing.publish(tmp_path, "0.1.0", fake)
+    publishing.publish(tmp_path, "0.1.0", fake_build)
     publishing.publish(tmp_path, "0.1.0", build)
-    assert published(tmp_path) == ["0.1.0"]
+    assert published_versions(tmp_path) == ["0.1.0"]
     assert (tmp_path / "index.html").read_text() == "again"
 
 
-def test_the_workflow_publishes_what_is_tagged():
+def test_the_workflow_publishes_tags():
     workflow = yaml.safe_load((ROOT / ".github/workflows/docs.yml").read_text())
-    assert workflow[True] == {"push": {"tags": ["v*"]}}  # YAML 1.1 reads `on` so
+    assert workflow[True] == {"push": {"tags": ["v*"]}}  # YAML 1.1 parses `on` as a boolean
     assert workflow["permissions"] == {"contents": "write"}
     steps = [step["run"] for step in workflow["jobs"]["publish"]["steps"] if "run" in step]
     assert any(re.search(r"python docs/publish\.py site\b", step) for step in steps)
@@ -71,7 +71,7 @@ def test_the_workflow_publishes_what_is_tagged():
 def sites(tmp_path_factory):
     pytest.importorskip("material", reason="the group `docs` is not installed")
     if browser.DRIVER is None or browser.CHROMIUM is None:
-        pytest.skip("there is no chromium with chromedriver")
+        pytest.skip("chromium or chromedriver is not installed")
     folder = tmp_path_factory.mktemp("sites")
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("NO_MKDOCS_2_WARNING", "1")
@@ -84,7 +84,7 @@ def sites(tmp_path_factory):
 @pytest.mark.parametrize(
     ("page", "own"), [("index.html", "0.2.0"), ("lint/index.html", "0.2.0"), ("0.1.0/rules/SYN101/index.html", "0.1.0")]
 )
-def test_each_page_has_the_choice_of_versions(sites, page, own):
+def test_each_page_offers_a_choice_of_versions(sites, page, own):
     chromium = browser.Browser()
     try:
         chromium.open(sites / page)

@@ -1,4 +1,4 @@
-"""The language server, asked by a real client over standard input and output."""
+"""The language server, driven by a real client over standard input and output."""
 
 import asyncio
 from functools import partial
@@ -79,7 +79,7 @@ def changed(text, edit, uri):
 
 @pytest.fixture
 def in_editor(tmp_path):
-    """Run a coroutine function with an editor that a server serves."""
+    """Return a function that runs a coroutine function with an editor connected to a server."""
 
     def run(use, name="train.py"):
         async def session():
@@ -95,7 +95,7 @@ def in_editor(tmp_path):
     return run
 
 
-def test_findings_are_published_and_follow_what_is_typed(in_editor):
+def test_findings_are_published_and_updated_while_typing(in_editor):
     async def use(editor):
         editor.open(BAD)
         (finding,) = await editor.diagnostics()
@@ -108,7 +108,7 @@ def test_findings_are_published_and_follow_what_is_typed(in_editor):
         assert related.location.range.start.line == 4
         editor.type(BAD.replace("with", "side.wait_stream(torch.cuda.current_stream())\nwith"))
         assert await editor.diagnostics() == []
-        editor.type("import torch\nx = (")  # no Python while it is typed
+        editor.type("import torch\nx = (")  # not valid Python while typing
         editor.type(BAD)
         assert len(await editor.diagnostics()) == 1
         editor.client.text_document_did_close(lsp.DidCloseTextDocumentParams(lsp.TextDocumentIdentifier(editor.uri)))
@@ -129,7 +129,7 @@ def test_hover_shows_the_rule(in_editor):
     in_editor(use)
 
 
-def test_quick_fixes_repair_or_silence(in_editor):
+def test_quick_fixes_fix_or_suppress_a_finding(in_editor):
     async def use(editor):
         editor.open(BAD)
         (finding,) = await editor.diagnostics()
@@ -152,7 +152,7 @@ def test_quick_fixes_repair_or_silence(in_editor):
     in_editor(use)
 
 
-def test_a_comment_on_a_statement_of_several_lines_stands_at_its_end(in_editor):
+def test_a_suppression_goes_to_the_end_of_a_multiline_statement(in_editor):
     async def use(editor):
         text = BAD.replace('y = "🔥", x * 2', "y = x * 2 \\\n        + 1")
         editor.open(text)
@@ -166,7 +166,7 @@ def test_a_comment_on_a_statement_of_several_lines_stands_at_its_end(in_editor):
     in_editor(use)
 
 
-def test_settings_may_change(in_editor, tmp_path):
+def test_changed_settings_take_effect(in_editor, tmp_path):
     async def use(editor):
         editor.open(BAD)
         assert len(await editor.diagnostics()) == 1
@@ -177,7 +177,7 @@ def test_settings_may_change(in_editor, tmp_path):
     in_editor(use)
 
 
-def test_settings_are_those_of_the_project(in_editor, tmp_path):
+def test_the_projects_settings_apply(in_editor, tmp_path):
     (tmp_path / "pyproject.toml").write_text('[tool.syncheck]\nignore = ["SYN1"]\n')
 
     async def use(editor):
@@ -187,7 +187,7 @@ def test_settings_are_those_of_the_project(in_editor, tmp_path):
     in_editor(use)
 
 
-def test_wrong_settings_are_reported(in_editor, tmp_path):
+def test_invalid_settings_are_reported(in_editor, tmp_path):
     (tmp_path / "pyproject.toml").write_text("[tool.syncheck]\nselekt = []\n")
 
     async def use(editor):
@@ -198,7 +198,7 @@ def test_wrong_settings_are_reported(in_editor, tmp_path):
     in_editor(use)
 
 
-def test_a_path_with_spaces_is_a_path(in_editor):
+def test_a_path_may_contain_spaces_and_percent_signs(in_editor):
     async def use(editor):
         editor.open(BAD)
         (finding,) = await editor.diagnostics()

@@ -1,4 +1,4 @@
-"""The language server and notebooks: diagnostics and quick fixes are those of the cells."""
+"""In notebooks, the language server's diagnostics and quick fixes apply to the cells."""
 
 import asyncio
 
@@ -16,7 +16,7 @@ NAME = "a note book.ipynb"
 
 
 class Notebook:
-    """A notebook that is open in an editor.
+    """A notebook open in an editor.
 
     Attributes:
         cells: uri -> text, in order.
@@ -68,7 +68,7 @@ class Notebook:
             self.type(uri, changed(self.cells[uri], edit, uri))
 
     async def diagnostics(self, n):
-        """Return what is published next for n cells, by uri."""
+        """Return the next n published lists of diagnostics, by cell URI."""
         published = [await asyncio.wait_for(self.editor.published.get(), SECONDS) for _ in range(n)]
         return {each.uri: list(each.diagnostics) for each in published}
 
@@ -80,7 +80,7 @@ def race(editor):
     return notebook, setup, makes, uses
 
 
-def test_findings_are_those_of_the_cells(in_editor):
+def test_findings_belong_to_their_cells(in_editor):
     async def use(editor):
         notebook, setup, makes, uses = race(editor)
         found = await notebook.diagnostics(3)
@@ -100,7 +100,7 @@ def test_findings_are_those_of_the_cells(in_editor):
     in_editor(use, NAME)
 
 
-def test_a_cell_that_is_removed_takes_its_findings_with_it(in_editor):
+def test_removing_a_cell_removes_its_findings(in_editor):
     async def use(editor):
         notebook, _, makes, uses = race(editor)
         await notebook.diagnostics(3)
@@ -111,7 +111,7 @@ def test_a_cell_that_is_removed_takes_its_findings_with_it(in_editor):
     in_editor(use, NAME)
 
 
-def test_quick_fixes_change_the_cell(in_editor):
+def test_quick_fixes_edit_the_cell(in_editor):
     async def use(editor):
         notebook, setup, _, uses = race(editor)
         (finding,) = (await notebook.diagnostics(3))[uses]
@@ -144,7 +144,7 @@ def test_hover_in_a_cell_shows_the_rule(in_editor):
     in_editor(use, NAME)
 
 
-def test_cells_that_are_no_python_are_left_alone(in_editor):
+def test_cells_that_are_not_python_are_ignored(in_editor):
     async def use(editor):
         code = lsp.NotebookCellKind.Code
         notebook = Notebook(editor, (MAGIC, code), ("%%bash\nls -l | grep (", code), (MAKES, code), (USES, code))

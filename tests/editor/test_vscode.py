@@ -1,4 +1,4 @@
-"""The extension for Visual Studio Code: what it starts and reads exists, and it can be built."""
+"""The Visual Studio Code extension builds, and the commands and settings it uses exist."""
 
 import json
 import re
@@ -17,7 +17,7 @@ FOLDER = Path(__file__).parents[2] / "editors/vscode"
 SOURCE = (FOLDER / "src/extension.ts").read_text(encoding="utf-8")
 MANIFEST = json.loads((FOLDER / "package.json").read_text(encoding="utf-8"))
 
-# `vscode` exists only inside of the editor: a stand-in of which every name is a class that can be called and extended.
+# `vscode` exists only inside the editor: in this stand-in, every name is a class that can be called and extended.
 LOAD = """
 const Module = require("node:module");
 const any = () => new Proxy(class {}, { get: (of, name) => name in of ? of[name] : any(), apply: any });
@@ -35,14 +35,14 @@ def npm(folder, *words):
     return done.stdout
 
 
-def test_it_starts_a_command_that_exists():
+def test_the_extension_starts_an_existing_command():
     (word,) = re.findall(r'args: \[\.\.\.words, "(\w+)"\]', SOURCE)
     assert word in get_command(cli).commands
     settings = MANIFEST["contributes"]["configuration"]["properties"]
     assert settings["syncheck.command"]["default"] == ["syncheck"]
 
 
-def test_settings_and_commands_that_it_uses_are_declared():
+def test_the_extension_declares_its_settings_and_commands():
     settings = MANIFEST["contributes"]["configuration"]["properties"]
     used = re.findall(r'affectsConfiguration\("([\w.]+)"\)', SOURCE)
     used += [f"syncheck.{name}" for name in re.findall(r'\.get<[^(]*>\("(\w+)"', SOURCE)]
@@ -52,16 +52,16 @@ def test_settings_and_commands_that_it_uses_are_declared():
     assert re.findall(r'registerCommand\("([\w.]+)"', SOURCE) == declared
 
 
-def test_it_has_the_version_of_the_package():
+def test_the_extension_has_the_version_of_the_package():
     assert MANIFEST["version"] == __version__
     assert json.loads((FOLDER / "package-lock.json").read_text(encoding="utf-8"))["version"] == __version__
 
 
 @pytest.mark.network
-@pytest.mark.skipif(shutil.which("npm") is None, reason="there is no npm")
-def test_it_is_built_and_loads(tmp_path):
+@pytest.mark.skipif(shutil.which("npm") is None, reason="npm is not installed")
+def test_the_extension_builds_and_loads(tmp_path):
     if not network.has_npm_registry():
-        pytest.skip("the registry of npm cannot be reached")
+        pytest.skip("the npm registry cannot be reached")
     folder = tmp_path / "vscode"
     shutil.copytree(FOLDER, folder, ignore=shutil.ignore_patterns("node_modules", "dist"))
     npm(folder, "ci", "--no-audit", "--no-fund")

@@ -1,4 +1,4 @@
-"""Descriptions of libraries, read by the linter and by runs on simulated GPUs."""
+"""Descriptions of libraries, used by the linter and by runs on simulated GPUs."""
 
 import sys
 from pathlib import Path
@@ -105,7 +105,7 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 @pytest.mark.parametrize("program", PROGRAMS.values(), ids=PROGRAMS)
-def test_the_linter_and_a_run_find_the_same(folder, program):
+def test_the_linter_and_a_run_report_the_same_findings(folder, program):
     path = folder / "program.py"
     path.write_text(HEAD + program)
     check_lint(path, models=["acme_models"])
@@ -121,13 +121,13 @@ def test_a_wrong_expectation_fails(folder):
         check_run(path, models=["acme_models"])
 
 
-def test_without_the_description_nothing_is_known(folder):
+def test_without_a_description_nothing_is_reported(folder):
     path = folder / "program.py"
     path.write_text(HEAD + PROGRAMS["a stream of an object"].replace("  # expect: SYN101", ""))
     check_run(path)
 
 
-def test_a_description_is_read():
+def test_describe_parses_a_signature():
     effect = describe("acme.cache.Store.put(self, x, *, stream=None)", reads=("x",), stream="stream", returns="x")
     assert effect == Effect("acme.cache.Store.put", ("self", "x", "stream"), ("x",), (), "stream", (), (), "x")
     assert effect.owner == "acme.cache.Store"
@@ -148,7 +148,7 @@ def test_a_description_is_read():
         ("acme.add_one(x)", {"returns": "y"}, "acme.add_one has no parameter 'y'"),
     ],
 )
-def test_a_wrong_description_is_a_clear_error(signature, more, words, monkeypatch):
+def test_an_invalid_description_raises_a_clear_error(signature, more, words, monkeypatch):
     monkeypatch.setattr(library, "_described", {})
     with pytest.raises(ConfigError) as error:
         describe(signature, **more)

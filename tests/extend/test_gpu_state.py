@@ -1,4 +1,4 @@
-"""What a rule learns of the GPUs at an expression."""
+"""The GPU state that a rule can query at an expression."""
 
 from typing import ClassVar
 
@@ -57,7 +57,7 @@ def states():
     return Probe.states
 
 
-def test_the_current_stream_and_what_it_has_not_waited_for(states):
+def test_the_state_has_the_current_stream_and_its_pending_streams(states):
     before, after = states[:2]
     assert (before.current_stream.name, before.current_stream.device, before.current_stream.is_default) == (
         "side", 0, False,
@@ -67,7 +67,7 @@ def test_the_current_stream_and_what_it_has_not_waited_for(states):
     assert str(before.current_stream) == "`side`"
 
 
-def test_a_tensor_knows_its_stream_and_whether_it_is_ready(states):
+def test_a_tensor_has_its_stream_and_whether_it_is_ready(states):
     before, after, other = states[:3]
     assert (before.tensor.device, before.tensor.stream.is_default, before.tensor.is_ready) == (0, True, False)
     assert after.tensor.is_ready
@@ -76,7 +76,7 @@ def test_a_tensor_knows_its_stream_and_whether_it_is_ready(states):
     assert str(other.current_stream) == "the default stream of cuda:0"
 
 
-def test_streams_and_host_memory(states):
+def test_streams_and_host_memory_have_a_state(states):
     stream, host = states[3:5]
     assert (stream.stream.name, stream.tensor) == ("side", None)
     assert (host.tensor.device, host.tensor.is_pinned, host.tensor.stream) == (None, True, None)
@@ -86,24 +86,24 @@ def test_columns_count_characters(states):
     assert states[5].tensor.stream.name == "side"
 
 
-def test_what_differs_between_the_times_is_not_known(states):
+def test_a_state_that_differs_between_iterations_is_unknown(states):
     looped = states[6]
     assert looped.current_stream is None
-    assert looped.tensor is None  # ready on one of the two
+    assert looped.tensor is None  # ready on only one of the two streams
 
 
-def test_an_unknown_stream_is_no_stream(states):
+def test_an_unknown_stream_is_none(states):
     assert states[7].current_stream is None
 
 
-def test_what_is_never_evaluated_has_no_state():
+def test_an_expression_that_is_never_evaluated_has_no_state():
     source = SourceFile("program.py", "import torch\nif False:\n    probe(torch)\n")
     Probe.states = []
     check(source, [Probe])
     assert Probe.states == [None]
 
 
-def test_a_definition_is_a_part_of_the_file():
+def test_definitions_are_found_by_line():
     source = SourceFile("program.py", SOURCE)
     definition = source.definitions.at(23)
     assert isinstance(definition, Definition)

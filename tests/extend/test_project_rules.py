@@ -1,4 +1,4 @@
-"""Rules of a project's own, from the settings to every place where findings show."""
+"""A project's own rules, from the settings to every place that shows findings."""
 
 import json
 import subprocess
@@ -75,7 +75,7 @@ def found(folder: Path, *arguments: str) -> list[tuple[str, int]]:
     return [(entry["rule"], entry["line"]) for entry in json.loads(done.stdout)["findings"]]
 
 
-def test_the_settings_name_the_rules_and_all_commands_know_them(project):
+def test_all_commands_use_the_rules_named_in_the_settings(project):
     assert found(project, "program.py") == [("ACME1", 9), ("ACME2", 14)]
     assert found(project, "program.py") == [("ACME1", 9), ("ACME2", 14)]  # from the cache
     assert found(project, "--select", "ACME2", "program.py") == [("ACME2", 14)]
@@ -87,13 +87,13 @@ def test_the_settings_name_the_rules_and_all_commands_know_them(project):
     assert "= help: remove it" in text
 
 
-def test_a_changed_rule_is_looked_for_anew(project):
+def test_changing_a_rule_invalidates_the_cache(project):
     assert found(project, "program.py")
     (project / "acme/rules.py").write_text(RULES.replace("state.current_stream.is_default", "False"))
     assert found(project, "program.py") == [("ACME2", 14)]
 
 
-def test_comments_silence_them_and_a_run_does_not_mind(project):
+def test_comments_suppress_project_rules_and_a_run_accepts_them(project):
     source = PROGRAM.replace("    cuda.empty_cache()", "    cuda.empty_cache(  # syncheck: ignore[ACME2]\n    )")
     (project / "program.py").write_text(source + "\nclean()\n")
     (project / "pyproject.toml").write_text('[tool.syncheck]\nrules = ["acme.rules"]\nignore = ["ACME1"]\n')
@@ -102,13 +102,13 @@ def test_comments_silence_them_and_a_run_does_not_mind(project):
     assert "ACME" not in done.stderr
 
 
-def test_workers_load_them_too(project):
+def test_worker_processes_load_project_rules(project):
     for number in range(20):
         (project / f"part{number}.py").write_text(PROGRAM)
     assert len(found(project)) == 21 * 2
 
 
-def test_a_file_without_torch_is_linted_where_a_rule_has_no_words(project):
+def test_a_file_without_torch_is_linted_if_a_rule_has_no_words(project):
     (project / "other.py").write_text("x = 1\n")
     rules = RULES.replace('if self.full_name(node) == "torch.cuda.empty_cache"', "if True")
     (project / "acme/rules.py").write_text(rules)
@@ -117,13 +117,13 @@ def test_a_file_without_torch_is_linted_where_a_rule_has_no_words(project):
     assert "ACME2" in done.stdout
 
 
-def test_another_projects_settings_load_no_code(project, tmp_path_factory):
+def test_settings_of_another_project_load_no_code(project, tmp_path_factory):
     elsewhere = tmp_path_factory.mktemp("elsewhere")
     (project / "acme/rules.py").write_text("raise SystemExit(7)\n")
     done = syncheck(elsewhere, "lint", str(project / "program.py"))
     assert done.returncode == 0
     assert "ACME" not in done.stdout
-    note = "names rules or models, which are loaded only for the working directory's own settings"
+    note = "names rules or models, but these are loaded only from the working directory's settings"
     assert note in " ".join(done.stdout.split())
 
 
@@ -132,20 +132,20 @@ def test_another_projects_settings_load_no_code(project, tmp_path_factory):
     [
         ("import nothing_of_this_name\n", "cannot import the rules acme.rules: ModuleNotFoundError"),
         ("x = 1\n", "acme.rules has no rule"),
-        (RULES.replace('"ACME2"', '"SYN101"'), "'SYN101' cannot be the code of a project's rule"),
+        (RULES.replace('"ACME2"', '"SYN101"'), "'SYN101' is not a valid code for a project's rule"),
         (RULES.replace('"ACME2"', '"ACME1"'), "two rules have the code ACME1"),
-        (RULES.replace('"empty-cache"', '"unordered-read"'), "ACME2 has the name of SYN101"),
-        (RULES.replace('"empty-cache"', '"Empty cache"'), "'Empty cache' cannot be the name of a rule"),
+        (RULES.replace('"empty-cache"', '"unordered-read"'), "ACME2 and SYN101 are both named unordered-read"),
+        (RULES.replace('"empty-cache"', '"Empty cache"'), "'Empty cache' is not a valid rule name"),
     ],
 )
-def test_what_cannot_be_loaded_is_a_clear_error(project, text, words):
+def test_rules_that_cannot_be_loaded_give_a_clear_error(project, text, words):
     (project / "acme/rules.py").write_text(text)
     done = syncheck(project, "lint", "program.py")
     assert (done.returncode, words in done.stderr) == (2, True), done.stderr
     assert "Traceback" not in done.stderr
 
 
-def test_a_rule_that_fails_hides_no_other(project):
+def test_a_failing_rule_does_not_hide_other_findings(project):
     (project / "acme/rules.py").write_text(RULES.replace("self.report(node, name=", "self.report(node, nam="))
     done = syncheck(project, "lint", "program.py")
     assert "ACME1" in done.stdout
@@ -153,13 +153,13 @@ def test_a_rule_that_fails_hides_no_other(project):
     assert done.returncode != 0
 
 
-def test_an_unknown_code_is_an_error_where_rules_are_loaded(project):
+def test_an_unknown_code_is_an_error_even_with_project_rules(project):
     done = syncheck(project, "lint", "--select", "ACME7", "program.py")
     assert done.returncode == 2
     assert "no rule matches 'ACME7'" in done.stderr
 
 
-def test_a_rule_can_be_registered_twice_and_stays_one(monkeypatch):
+def test_registering_a_rule_twice_keeps_one_rule(monkeypatch):
     monkeypatch.setattr(catalogue, "_of_projects", {})
     rule = Rule("OWN1", "own-rule", Severity.ADVICE, "text", doc="A page.")
     catalogue.register(rule)

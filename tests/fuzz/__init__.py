@@ -1,1 +1,1 @@
-"""Mutated inputs of every kind: a few in each run of the suite, as many as an hour holds with `make fuzz`."""
+"""Mutated inputs of every kind: a few in each run of the test suite, or as many as fit in an hour with `make fuzz`."""

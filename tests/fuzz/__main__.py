@@ -1,4 +1,4 @@
-"""Tries mutated inputs until a time is over, or one of them fails: `python -m tests.fuzz --seconds 3600`."""
+"""Tries mutated inputs until the time is up or one fails: `python -m tests.fuzz --seconds 3600`."""
 
 import argparse
 import os
@@ -12,11 +12,11 @@ FOLDER = Path(__file__).parent
 
 
 def main() -> int:
-    """Run the tests of this folder again and again, each time with a seed that is printed."""
+    """Run the tests of this folder repeatedly, printing the seed of each round."""
     parser = argparse.ArgumentParser(prog="make fuzz", description=__doc__)
-    parser.add_argument("--seconds", type=float, default=3600.0, help="begin no round after this many seconds")
-    parser.add_argument("--examples", type=int, default=500, help="inputs of each kind in a round")
-    parser.add_argument("--seed", type=int, help="run one round, with this seed")
+    parser.add_argument("--seconds", type=float, default=3600.0, help="start no new round after this many seconds")
+    parser.add_argument("--examples", type=int, default=500, help="number of inputs of each kind per round")
+    parser.add_argument("--seed", type=int, help="run one round with this seed")
     options = parser.parse_args()
     environment = os.environ | {"SYNCHECK_FUZZ_EXAMPLES": str(options.examples)}
     end = time.monotonic() + options.seconds

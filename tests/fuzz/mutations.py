@@ -1,4 +1,4 @@
-"""Strategies that damage an input: bytes, JSON values and Python source."""
+"""Strategies that mutate inputs: bytes, JSON values and Python source."""
 
 import keyword
 import re
@@ -9,14 +9,14 @@ from hypothesis import strategies as st
 STRANGE: list[Any] = [
     None, True, 0, -1, 1 << 31, 1 << 70, 1.5, float("nan"), "", "x", "\udcff", "\x1b[31m", [], [[1, 2]], {}, {"a": 1},
 ]  # fmt: skip
-"""Values that stand for any other in damaged JSON."""
+"""Replacement values for damaged JSON."""
 
 _TOKEN = re.compile(r"\w+|[^\w\s]")
 
 
 @st.composite
 def damaged_bytes(draw: st.DrawFn, data: bytes) -> bytes:
-    """Draw bytes with some parts changed, cut out, doubled or put in, and perhaps cut off."""
+    """Draw bytes with some parts changed, removed, duplicated or inserted, possibly truncated."""
     damaged = bytearray(data)
     for _ in range(draw(st.integers(1, 6))):
         start = draw(st.integers(0, len(damaged)))
@@ -30,13 +30,13 @@ def damaged_bytes(draw: st.DrawFn, data: bytes) -> bytes:
 
 
 def _paths(value: Any, path: tuple[Any, ...] = ()) -> list[tuple[Any, ...]]:
-    """Return the way to each value in a JSON value, from the outside."""
+    """Return the path to each value in a JSON value, outermost first."""
     inner = value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, list) else ()
     return [path, *(found for key, part in inner for found in _paths(part, (*path, key)))]
 
 
 def _replaced(value: Any, path: tuple[Any, ...], new: Any) -> Any:
-    """Return a JSON value with another part at the end of a path."""
+    """Return a copy of a JSON value with the value at a path replaced."""
     if not path:
         return new
     key, *rest = path
@@ -48,7 +48,7 @@ def _replaced(value: Any, path: tuple[Any, ...], new: Any) -> Any:
 
 @st.composite
 def damaged_json(draw: st.DrawFn, value: Any) -> Any:
-    """Draw a JSON value with one to three of its parts replaced by strange ones."""
+    """Draw a JSON value with one to three of its parts replaced by unexpected values."""
     for _ in range(draw(st.integers(1, 3))):
         value = _replaced(value, draw(st.sampled_from(_paths(value))), draw(st.sampled_from(STRANGE)))
     return value
@@ -56,7 +56,7 @@ def damaged_json(draw: st.DrawFn, value: Any) -> Any:
 
 @st.composite
 def damaged_source(draw: st.DrawFn, text: str) -> str:
-    """Draw a program with lines moved, doubled, left out or indented, or names and signs exchanged."""
+    """Draw a program with lines moved, duplicated, removed or indented, or with tokens replaced."""
     lines = text.splitlines(keepends=True)
     for _ in range(draw(st.integers(1, 4))):
         if not lines:

@@ -1,4 +1,4 @@
-"""No input makes syncheck fail in a way of its own: it is read, or refused in one sentence that names it."""
+"""No input crashes syncheck: it is either read or rejected with a one-line message that names it."""
 
 import ast
 import gzip
@@ -27,7 +27,7 @@ from syncheck.sanitizer.session import Session
 from tests.fuzz.mutations import damaged_bytes, damaged_json, damaged_source
 from tests.ranks.test_damaged_records import job  # noqa: F401  a fixture
 
-EXAMPLES = os.environ.get("SYNCHECK_FUZZ_EXAMPLES")  # of each kind; `make fuzz` sets it, and then a seed decides
+EXAMPLES = os.environ.get("SYNCHECK_FUZZ_EXAMPLES")  # of each kind; set by `make fuzz`, which also passes a seed
 fuzzed = settings(
     max_examples=int(EXAMPLES or 30),
     derandomize=EXAMPLES is None,
@@ -67,7 +67,7 @@ def folder(tmp_path_factory):
 
 
 def result_of(action: Callable[[], Any], error: type[SyncheckError], name: str = "") -> Any:
-    """Return what an action returns; None if it is refused in one line that has a name in it."""
+    """Return the result of an action, or None if it is rejected with a one-line message that contains a name."""
     try:
         return action()
     except error as refusal:
@@ -77,7 +77,7 @@ def result_of(action: Callable[[], Any], error: type[SyncheckError], name: str =
     return None
 
 
-def replays(path: Path) -> None:
+def check_replay(path: Path) -> None:
     report = result_of(lambda: replay([path], _session), TraceError, path.name)
     assert report is None or rendered(report)
 
@@ -101,34 +101,34 @@ def recorded(data: st.DataObject) -> list[object]:
 
 @fuzzed
 @given(data=st.data())
-def test_traces_with_other_bytes(folder, data):
+def test_traces_with_damaged_bytes_are_read_or_rejected(folder, data):
     (folder / "bytes.trace").write_bytes(data.draw(damaged_bytes(data.draw(st.sampled_from(TRACES)).read_bytes())))
-    replays(folder / "bytes.trace")
+    check_replay(folder / "bytes.trace")
 
 
 @fuzzed
 @given(data=st.data())
-def test_traces_with_other_values(folder, data):
+def test_traces_with_damaged_values_are_read_or_rejected(folder, data):
     records = recorded(data)
     for _ in range(data.draw(st.integers(1, 3))):
         at = data.draw(st.integers(0, len(records) - 1))
         records[at] = data.draw(damaged_json(records[at]))
     (folder / "values.trace").write_bytes(gzip.compress("\n".join(map(json.dumps, records)).encode()))
-    replays(folder / "values.trace")
+    check_replay(folder / "values.trace")
 
 
 @fuzzed
 @given(data=st.data())
-def test_traces_in_another_order(folder, data):
+def test_traces_with_shuffled_records_are_read_or_rejected(folder, data):
     head, *records = recorded(data)
     records = data.draw(st.permutations(records[: data.draw(st.integers(1, 60))]))
     (folder / "order.trace").write_bytes(gzip.compress("\n".join(map(json.dumps, [head, *records])).encode()))
-    replays(folder / "order.trace")
+    check_replay(folder / "order.trace")
 
 
 @fuzzed
 @given(data=st.data())
-def test_records_of_ranks(tmp_path_factory, job, data):  # noqa: F811  the fixture
+def test_damaged_records_of_ranks_are_merged_or_rejected(tmp_path_factory, job, data):  # noqa: F811  the fixture
     place = tmp_path_factory.mktemp("ranks")
     for name, content in job.items():
         (place / name).write_bytes(content)
@@ -140,7 +140,7 @@ def test_records_of_ranks(tmp_path_factory, job, data):  # noqa: F811  the fixtu
 
 @fuzzed
 @given(data=st.data())
-def test_baselines(folder, data):
+def test_damaged_baselines_are_read_or_rejected(folder, data):
     finding = lint_data("a.py", SOURCE).findings
     path = folder / "known.json"
     path.unlink(missing_ok=True)
@@ -158,7 +158,7 @@ def test_baselines(folder, data):
 
 @pytest.fixture(scope="module")
 def cached(tmp_path_factory):
-    """Return a source file that the linter has a cache of, and the cache's file."""
+    """Return a cached source file, its cache file, and the contents of the cache file."""
     place = tmp_path_factory.mktemp("cache")
     (place / "a.py").write_bytes(SOURCE)
     cache = Cache(place / "cache")
@@ -170,7 +170,7 @@ def cached(tmp_path_factory):
 
 @fuzzed
 @given(data=st.data())
-def test_caches_of_the_linter(cached, data):
+def test_damaged_lint_caches_are_ignored(cached, data):
     source, file, whole = cached
     damaged = data.draw(damaged_bytes(whole))
     file.write_bytes(damaged)
@@ -180,7 +180,7 @@ def test_caches_of_the_linter(cached, data):
 
 @fuzzed
 @given(data=st.data())
-def test_settings(tmp_path_factory, data):
+def test_damaged_settings_are_read_or_rejected(tmp_path_factory, data):
     place = tmp_path_factory.mktemp("settings")
     (place / "pyproject.toml").write_bytes(data.draw(damaged_bytes(SETTINGS.encode())))
     result_of(lambda: options_in(str(place), command="").selected(), ConfigError)
@@ -188,7 +188,7 @@ def test_settings(tmp_path_factory, data):
 
 @fuzzed
 @given(data=st.data())
-def test_sources_with_other_bytes(data):
+def test_sources_with_damaged_bytes_do_not_crash_the_linter(data):
     whole = data.draw(st.sampled_from(SOURCES)).read_bytes()
     result = lint_data("a.py", data.draw(damaged_bytes(whole)))
     assert "itself failed" not in result.problem
@@ -197,8 +197,8 @@ def test_sources_with_other_bytes(data):
 
 @fuzzed
 @given(data=st.data())
-def test_programs_that_are_written_anew(data):
-    """What is found can be repaired, and what is repaired is a program still."""
+def test_mutated_programs_do_not_crash_the_linter_and_fixes_parse(data):
+    """The linter does not crash, and its fixes leave a program that parses."""
     source = data.draw(damaged_source(data.draw(st.sampled_from(SOURCES)).read_text()))
     result = lint_data("a.py", source.encode())
     assert "itself failed" not in result.problem

@@ -1,4 +1,4 @@
-"""Random programs have the same findings on real GPUs as in the simulator, and without a race the right values."""
+"""Random programs have the simulator's findings on real GPUs, and race-free ones compute the right values."""
 
 import json
 import subprocess

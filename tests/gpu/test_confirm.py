@@ -1,4 +1,4 @@
-"""Races are made to happen on a real GPU by a delay, and only what is a race changes a value."""
+"""On a real GPU, a delay makes races happen, and only true races change a value."""
 
 import json
 import subprocess
@@ -136,25 +136,25 @@ def test_a_race_that_shows_by_itself_is_confirmed(tmp_path: Path) -> None:
 
 
 @pytest.mark.skipif(torch.cuda.device_count() < 2, reason="needs two GPUs")
-def test_a_collective_can_be_late(tmp_path: Path) -> None:
+def test_a_collective_can_be_delayed(tmp_path: Path) -> None:
     (tmp_path / "program.py").write_text(COLLECTIVE)
     (proof,) = proofs(tmp_path / "program.py", tmp_path, "--nproc", "2")
     assert proof["outcome"] == "shown", proof
 
 
-def test_the_first_collective_of_a_group_can_be_late(tmp_path: Path) -> None:
+def test_the_first_collective_of_a_group_can_be_delayed(tmp_path: Path) -> None:
     (tmp_path / "program.py").write_text(FIRST_COLLECTIVE)
     (proof,) = proofs(tmp_path / "program.py", tmp_path, "--nproc", "1")
     assert (proof["outcome"], proof["means"]) == ("shown", "delay"), proof
 
 
-def test_a_replay_can_be_late(tmp_path: Path) -> None:
+def test_a_replay_can_be_delayed(tmp_path: Path) -> None:
     (tmp_path / "program.py").write_text(REPLAY)
     found = proofs(tmp_path / "program.py", tmp_path)
     assert [proof["outcome"] for proof in found] == ["shown"], found
 
 
-def test_a_race_that_changes_nothing_is_not_reproduced(tmp_path: Path) -> None:
+def test_a_race_that_changes_no_value_is_not_reproduced(tmp_path: Path) -> None:
     (tmp_path / "program.py").write_text(SAME)
     (proof,) = proofs(tmp_path / "program.py", tmp_path)
     assert proof["outcome"] == "not-shown", proof

@@ -1,4 +1,4 @@
-"""A program's own errors pass through a check unchanged, and what follows them is still seen."""
+"""A check passes on a program's own errors unchanged, and still sees the operations after them."""
 
 import subprocess
 import sys
@@ -102,7 +102,9 @@ print(torch.ones(8).pin_memory().is_pinned())
         (COLLECTED, "True", []),
     ],
 )
-def test_a_program_runs_as_without_a_check(source: str, printed: str, found: list[str], tmp_path: Path) -> None:
+def test_a_program_behaves_as_it_does_without_a_check(
+    source: str, printed: str, found: list[str], tmp_path: Path
+) -> None:
     program = tmp_path / "program.py"
     program.write_text(source)
     command = [sys.executable, "-m", "syncheck", "run", "--output-format", "concise", program]

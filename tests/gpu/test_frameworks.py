@@ -1,4 +1,4 @@
-"""Correct programs of the frameworks that people use: no errors, no warnings."""
+"""Correct programs that use popular frameworks have no errors and no warnings."""
 
 import json
 import os
@@ -21,10 +21,10 @@ def programs() -> list[str]:
 @pytest.mark.parametrize("n_devices", [1, 2])
 @pytest.mark.parametrize("name", programs())
 def test_a_correct_program_has_no_findings(name: str, n_devices: int, tmp_path: Path) -> None:
-    import torch  # only where there are GPUs
+    import torch  # imported only if there are GPUs
 
     if n_devices > torch.cuda.device_count():
-        pytest.skip("it needs two GPUs")
+        pytest.skip("needs two GPUs")
     wrong = []
     report = run(name, n_devices, tmp_path)
     wrong += [f"incomplete: {reason}" for reason in report["incomplete"]]
@@ -36,7 +36,7 @@ def test_a_correct_program_has_no_findings(name: str, n_devices: int, tmp_path: 
 
 
 def run(name: str, n_devices: int, folder: Path) -> dict:
-    """Run a program, checked, and return its report, of all ranks where it has several."""
+    """Run a program under a check and return its report, merged if it has several ranks."""
     command = [sys.executable, "-m", "syncheck", "run", "--output-format", "json", "--fail-on", "error"]
     command += ["--nproc", str(n_devices)] if name in DISTRIBUTED else []
     command += ["--output", f"{folder}/report.json", f"{PROGRAMS / name}.py"]

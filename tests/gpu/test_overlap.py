@@ -1,4 +1,4 @@
-"""The seeds' questions on overlap, measured on two GPUs: with work that takes longer than its launch."""
+"""The overlap examples of the seeds, measured on two GPUs with kernels that outlast their launches."""
 
 import subprocess
 import sys

@@ -1,4 +1,4 @@
-"""Programs of two ranks on two GPUs, with NCCL: the findings of the simulator."""
+"""Programs with two ranks on two GPUs with NCCL have the findings of the simulator."""
 
 import json
 import os
@@ -16,18 +16,18 @@ pytestmark = pytest.mark.gpu
 
 
 ON_NCCL = {
-    "fewer": (LINE["end"], CASES["python"]),  # a rank waits for the others at the end, too
+    "fewer": (LINE["end"], CASES["python"]),  # a rank also waits for the others at the end
     "groups": (LINE["groups"], f"rank 1 issues {ALL_REDUCE} in group 1 where {ALL_REDUCE} in group 0 is expected"),
 }
-"""What is different: the host runs ahead of NCCL's collectives, and does not wait in gloo's."""
+"""Differences from the simulator: the host runs ahead of NCCL's collectives and does not wait in gloo's."""
 
 
 @pytest.fixture(autouse=True)
 def two_gpus():
-    import torch  # only where there are GPUs
+    import torch  # imported only if there are GPUs
 
     if torch.cuda.device_count() < 2:
-        pytest.skip("it needs two GPUs")
+        pytest.skip("needs two GPUs")
 
 
 def run(folder, program, *arguments, options=(), variables=None):
@@ -49,7 +49,7 @@ def test_a_correct_program_has_no_findings(program, tmp_path):
     assert report["summary"]["ranks"] == 2
 
 
-def test_a_race_in_both_ranks_is_one_finding_that_names_them(tmp_path):
+def test_a_race_in_both_ranks_is_one_finding_that_names_both(tmp_path):
     _, report, _ = run(tmp_path, "race")
     assert [(f["rule"], f["line"], f["ranks"]) for f in report["findings"]] == [("SYN601", 12, [0, 1])]
 
@@ -65,7 +65,7 @@ def test_a_wait_that_blocks_the_host_orders_every_stream(arguments, variables, c
 
 
 @pytest.mark.parametrize("case", CASES)
-def test_the_first_difference_is_one_finding(case, tmp_path):
+def test_the_first_divergence_is_the_only_finding(case, tmp_path):
     found, _, done = run(tmp_path, "divergence", case, options=["--hang-timeout", "8"])
     line, message = ON_NCCL.get(case, (LINE[case], CASES[case]))
     assert found == [("SYN604", line, message)], done.stderr[-3000:]

@@ -1,4 +1,4 @@
-"""A check changes no result: torch's own samples of its operators, with and without one."""
+"""A check changes no result: torch's own operator samples, with and without a check."""
 
 from contextlib import nullcontext
 

@@ -1,4 +1,4 @@
-"""When torch's GPU trace says nothing: during operators that fire no callback on torch's own samples, and of memory."""
+"""When torch's GPU trace can be disabled: for operators that fire no callback on torch's samples, and for memory."""
 
 import threading
 from collections import Counter
@@ -21,7 +21,7 @@ KINDS = ("EventRecord", "EventWait", "DeviceSynchronization", "StreamSynchroniza
 MOST_SAMPLES = 1
 
 
-class Listening(TorchDispatchMode):
+class CallbackRecorder(TorchDispatchMode):
     """Records which operators fire a callback."""
 
     def __init__(self):
@@ -43,8 +43,8 @@ class Listening(TorchDispatchMode):
             self.running.func = None
 
 
-def test_silent_operators_have_nothing_to_tell(monkeypatch):
-    mode = Listening()
+def test_operators_outside_the_trace_fire_no_callback(monkeypatch):
+    mode = CallbackRecorder()
     table = operator_table(monkeypatch)
     for kind in KINDS:
         monkeypatch.setattr(getattr(gpu_trace, f"{kind}Callbacks"), "callback_list", [mode.listen])
@@ -55,36 +55,36 @@ def test_silent_operators_have_nothing_to_tell(monkeypatch):
                 with mode:
                     run_sample(entry, sample)
             except (RuntimeError, NotImplementedError, TypeError, ValueError):
-                continue  # what it needs is not installed
+                continue  # an optional dependency is missing
     watched = [func for func in mode.ran if not DispatchPlan(func, plan_of(func), None).listens]
-    watched.remove(torch.ops.aten._to_copy.default)  # between devices it is run by other code
+    watched.remove(torch.ops.aten._to_copy.default)  # copies between devices take another code path
     assert len(watched) > 200
     assert [str(func) for func in watched if mode.fired[func]] == []
-    assert sum(mode.fired.values()) > 20  # others have
+    assert sum(mode.fired.values()) > 20  # other operators do fire callbacks
 
 
 @pytest.mark.parametrize("recorder", ["python", "native"])
-def test_memory_that_comes_and_goes_in_a_backward_pass_costs_no_call(recorder, monkeypatch):
-    """With the native recorder torch says nothing of memory, and still says what is recorded and waited for."""
-    said = Counter()
+def test_memory_events_in_a_backward_pass_are_traced_only_by_the_python_recorder(recorder, monkeypatch):
+    """With the native recorder, torch reports no memory events, but still reports records and waits of events."""
+    calls = Counter()
     with checking(Options(backend="cuda", recorder=recorder)):
         for kind in ("MemoryAllocation", "MemoryDeallocation", "EventRecord"):
             registry = getattr(gpu_trace, f"{kind}Callbacks")
             handler = registry.fire_callbacks
-            monkeypatch.setattr(registry, "fire_callbacks", partial(_count, said, kind, handler))
+            monkeypatch.setattr(registry, "fire_callbacks", partial(_count, calls, kind, handler))
         side = torch.cuda.Stream()
         x = torch.ones(64, 64, device="cuda", requires_grad=True)
         side.wait_stream(torch.cuda.current_stream())
         with torch.cuda.stream(side):
             y = x @ x
         torch.cuda.current_stream().wait_stream(side)
-        said.clear()
+        calls.clear()
         (y @ x).sum().backward()
         torch.cuda.synchronize()
         monkeypatch.undo()
-    assert said["EventRecord"] > 0
-    assert bool(said["MemoryAllocation"]) is (recorder == "python")
-    assert bool(said["MemoryDeallocation"]) is (recorder == "python")
+    assert calls["EventRecord"] > 0
+    assert bool(calls["MemoryAllocation"]) is (recorder == "python")
+    assert bool(calls["MemoryDeallocation"]) is (recorder == "python")
 
 
 @pytest.mark.parametrize("recorder", ["python", "native"])
@@ -98,6 +98,6 @@ def test_torchs_own_sanitizer_can_be_enabled_after_a_check(recorder, monkeypatch
     assert len(records) == 1
 
 
-def _count(said, kind, handler, *args):
-    said[kind] += 1
+def _count(calls, kind, handler, *args):
+    calls[kind] += 1
     return handler(*args)

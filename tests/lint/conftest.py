@@ -1,4 +1,4 @@
-"""Makes the markers of the fixtures known here."""
+"""Makes the module `markers` of the rule fixtures importable here."""
 
 import sys
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""Classes as a whole: what one method leaves for another."""
+"""Classes as a whole: work that one method leaves for another."""
 
 import textwrap
 
@@ -47,11 +47,11 @@ TRACER = """
 """
 
 
-def test_what_one_method_reads_another_may_still_be_copying():
+def test_a_method_reading_what_another_may_still_be_copying_is_reported():
     assert found(TRACER.format("pass")) == [("SYN301", "warning", 29)]
 
 
-def test_a_method_that_waits_for_what_another_copies_is_right():
+def test_a_method_that_waits_for_copies_of_another_method_is_correct():
     assert not found(TRACER.format("torch.cuda.synchronize()"))
 
 
@@ -77,7 +77,7 @@ PREFETCH = """
 """
 
 
-def test_a_result_that_is_used_without_a_wait_is_found():
+def test_using_a_result_without_a_wait_is_reported():
     source = PREFETCH.format("pass", "other").replace("current_stream().wait_stream(self.stream)", "current_stream()")
     assert ("SYN101", "warning", 16) in found(source)
 
@@ -85,16 +85,16 @@ def test_a_result_that_is_used_without_a_wait_is_found():
 @pytest.mark.parametrize(
     ("first", "name"), [("torch.cuda.current_stream().wait_stream(self.stream)", "other"), ("pass", "wait")]
 )
-def test_a_caller_keeps_the_rules_of_a_class(first, name):
+def test_a_class_may_leave_waiting_to_its_caller(first, name):
     assert not found(PREFETCH.format(first, name))
 
 
-def test_a_class_that_waits_when_its_block_ends_is_right():
+def test_a_class_that_waits_when_its_with_block_ends_is_correct():
     source = PREFETCH.format("pass", "other").replace("def other(self):", "def __exit__(self, *error):")
     assert not found(source)
 
 
-def test_the_order_that_the_file_itself_shows_is_the_one():
+def test_calls_in_the_file_determine_the_order_of_methods():
     source = (
         TRACER.format("pass")
         + """
@@ -130,6 +130,6 @@ class Pending:
 """
 
 
-def test_when_a_reset_drops_memory_is_not_known():
+def test_memory_dropped_by_a_reset_method_is_not_reported():
     assert "SYN201" in [code for code, _, _ in found(DROPPED.format(name="skip"))]
     assert found(DROPPED.format(name="reset_state")) == []

@@ -1,4 +1,4 @@
-"""What is left out to save time changes no finding: a sample of the installed torch package, and all fixtures."""
+"""Shortcuts that save time change no finding in a sample of the installed torch package and in the fixtures."""
 
 import importlib.util
 from pathlib import Path
@@ -29,7 +29,7 @@ def codes(path: Path, *, is_thorough: bool = False) -> list[tuple[str, int]]:
     return [(finding.rule.code, finding.place.frame.line) for finding in found]
 
 
-def test_the_long_way_finds_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_analysis_without_shortcuts_finds_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
     paths = sample()
     short = {path: codes(path) if can_matter(path.read_bytes()) else [] for path in paths}
     monkeypatch.setattr(analysis.Analysis, "_has_anchor_word", lambda self, node: True)

@@ -1,4 +1,4 @@
-"""`syncheck lint` accounts for what it changes: what can be fixed, what was, and what it wrote."""
+"""`syncheck lint` accounts for its changes: fixable findings, fixed ones, and the files it wrote."""
 
 import json
 from pathlib import Path
@@ -31,26 +31,26 @@ def shown(change="", *, unsafe=False, paths=(".",), **options):
     return render(report, Options(**options), color=False)
 
 
-def test_what_fix_would_repair_is_marked_and_counted(folder):
+def test_findings_that_fix_would_fix_are_marked_and_counted(folder):
     text = shown()
     assert "error[SYN101] [*] unordered-read: " in text
     assert "error[SYN701] unsynchronized-timing: " in text
     assert "\n[*] 1 fixable with --fix, 1 more with --unsafe-fixes\n" in text
 
 
-def test_unsafe_fixes_are_marked_where_they_are_wanted(folder):
+def test_unsafe_fixes_are_marked_if_enabled(folder):
     text = shown(unsafe=True)
     assert "error[SYN701] [*] unsynchronized-timing: " in text
     assert "\n[*] 2 fixable with --fix\n" in text
 
 
-def test_only_unsafe_fixes(folder):
+def test_findings_with_only_unsafe_fixes_are_counted(folder):
     text = shown(paths=("timed.py",))
     assert "[*] unsync" not in text
     assert "\n1 fixable with --unsafe-fixes\n" in text
 
 
-def test_json_has_the_same_numbers(folder):
+def test_json_contains_the_same_numbers(folder):
     def fixes(*given, **wanted):
         return json.loads(shown(*given, **wanted, output_format="json"))["fixes"]
 
@@ -60,9 +60,9 @@ def test_json_has_the_same_numbers(folder):
 
 
 @pytest.mark.parametrize("unsafe", [False, True])
-def test_what_is_marked_is_what_is_fixed(unsafe):
+def test_marked_findings_are_fixed(unsafe):
     rules = ("event-without-timing", "wrong-device-sync", "missing-record-stream", "unordered-write")
-    paths = tuple(str(FIXTURES / rule) for rule in rules)  # in each, a fix that cures nothing
+    paths = tuple(str(FIXTURES / rule) for rule in rules)  # each has a fix that does not remove its finding
     marked, _ = lint(LintRequest(paths, unsafe=unsafe))
     promised = [finding for finding in marked.findings if marked.is_fixable(finding)]
     _, changed = lint(LintRequest(paths, change="diff", unsafe=unsafe))
@@ -71,7 +71,7 @@ def test_what_is_marked_is_what_is_fixed(unsafe):
     assert {(f.place.frame.path, f.rule.code, f.message) for f in promised} <= made
 
 
-def test_a_name_that_silences_nothing_goes_and_the_others_stay(folder):
+def test_only_the_unused_codes_of_a_comment_are_removed(folder):
     silenced = BAD.replace("y = x * 2", "y = x * 2  # syncheck: ignore[SYN101, SYN302] it is so")
     (folder / "train.py").write_text(silenced)
     before = shown(paths=("train.py",))
@@ -81,12 +81,12 @@ def test_a_name_that_silences_nothing_goes_and_the_others_stay(folder):
     assert "unused" not in shown(paths=("train.py",))
 
 
-def test_a_clean_report_counts_no_fixes(folder):
+def test_a_clean_report_mentions_no_fixes(folder):
     (folder / "train.py").write_text(GOOD)
     assert "fixable" not in shown(paths=("train.py",))
 
 
-def test_what_was_fixed_is_counted(folder):
+def test_fixed_findings_are_counted(folder):
     text = shown("fix")
     assert "\nFound 2 findings (1 fixed, 1 remaining)\n" in text
     assert "SYN101" not in text
@@ -94,24 +94,24 @@ def test_what_was_fixed_is_counted(folder):
     assert "Found" not in shown("fix")
 
 
-def test_all_fixed(folder):
+def test_the_count_is_shown_if_all_findings_are_fixed(folder):
     text = shown("fix", paths=("train.py",))
     assert "\nFound 1 finding (1 fixed, 0 remaining)\n" in text
 
 
-def test_a_finding_that_goes_with_another_is_fixed_too(folder):
+def test_a_finding_resolved_by_another_fix_counts_as_fixed(folder):
     (folder / "train.py").write_text(BAD + "with torch.cuda.stream(side):\n    z = x * 3\n")
     before = len(json.loads(shown(paths=("train.py",), output_format="json"))["findings"])
     assert f"({before} fixed, 0 remaining)" in shown("fix", paths=("train.py",))
 
 
-def test_the_fixes_can_be_listed(folder):
+def test_fixes_can_be_listed(folder):
     text = shown("fix", show_fixes=True)
     assert "Fixed 1 finding:\n- train.py:\n    1 x SYN101 (unordered-read)\n" in text
     assert "Fixed" not in shown("fix", show_fixes=True)
 
 
-def test_a_fix_that_could_not_be_made_is_no_longer_promised(folder, monkeypatch):
+def test_a_fix_that_failed_is_no_longer_offered(folder, monkeypatch):
     monkeypatch.setattr("syncheck.lint.fixes.repair.codemods.apply", lambda source, edits: (source, set()))
     (finding,) = json.loads(shown("fix", output_format="json", paths=("train.py",)))["findings"]
     assert finding["fix"]["applicability"] == "example"
@@ -134,13 +134,13 @@ def test_unused_comments_can_be_removed(folder):
     assert (folder / "fine.py").read_text().endswith("q = x + 1\n")
 
 
-def test_a_baseline_that_is_written_is_named(folder):
+def test_writing_a_baseline_names_the_file(folder):
     done = command("--baseline", "known.json", "--write-baseline", cwd=folder)
     assert "note: wrote 2 findings to known.json\n" in done.stdout
     assert len(json.loads((folder / "known.json").read_text())["findings"]) == 2
 
 
-def test_the_options_are_there(folder):
+def test_the_command_line_accepts_the_options(folder):
     done = command("--fix", "--show-fixes", "train.py", cwd=folder)
     assert "Fixed 1 finding:" in done.stdout
     (folder / "fine.py").write_text(UNUSED)
@@ -148,13 +148,13 @@ def test_the_options_are_there(folder):
     assert "ignore" not in (folder / "fine.py").read_text()
 
 
-def test_changes_that_exclude_each_other_are_refused(folder):
+def test_mutually_exclusive_changes_are_rejected(folder):
     done = command("--fix", "--add-ignores", cwd=folder)
     assert done.returncode == 2
     assert "--fix and --add-ignores" in done.stderr
     assert (folder / "train.py").read_text() == BAD
 
 
-def test_a_diff_says_how_many_it_would_fix(folder):
+def test_a_diff_reports_how_many_findings_it_would_fix(folder):
     done = command("--diff", cwd=folder)
     assert done.stderr == "Would fix 1 finding.\n"

@@ -1,4 +1,4 @@
-"""What the linter makes of functions that are imported from other files of the repository."""
+"""How the linter treats functions imported from other files of the repository."""
 
 import textwrap
 
@@ -62,7 +62,7 @@ HELPERS = """
 
 @pytest.fixture
 def codes(tmp_path):
-    """Return a function that returns the findings in a function that imports others, as "code: source line"."""
+    """Return a function that lints a function body that uses imported names, with results as "code: source line"."""
     (tmp_path / "pyproject.toml").touch()
     (tmp_path / "helpers.py").write_text(textwrap.dedent(HELPERS).replace("STATEMENTS", "a = 1; " * 400))
     (tmp_path / "more.py").write_text("def deeper(x): return x * 2\n")
@@ -84,16 +84,16 @@ with torch.cuda.stream(side):
 """
 
 
-def test_a_function_that_reads_is_a_read(codes):
+def test_an_imported_function_that_reads_counts_as_a_read(codes):
     assert codes(MADE + "y = scale(x)", "scale") == ["SYN101: y = scale(x)"]
 
 
-def test_what_comes_back_is_used_where_it_is(codes):
+def test_a_returned_tensor_is_checked_where_it_is_used(codes):
     body = "x = torch.zeros(4, device='cuda')\ny = scale(x)\nwith torch.cuda.stream(torch.cuda.Stream()):\n    y + 1"
     assert codes(body, "scale") == ["SYN101: y + 1"]
 
 
-def test_a_function_that_works_on_a_stream_of_its_own(codes):
+def test_an_imported_function_may_work_on_its_own_stream(codes):
     body = "torch.cuda.Stream()\nx = torch.zeros(4, device='cuda')\non_side(x)"
     assert codes(body, "on_side") == ["SYN103: on_side(x)"]
     assert codes(
@@ -102,32 +102,32 @@ def test_a_function_that_works_on_a_stream_of_its_own(codes):
 
 
 @pytest.mark.parametrize("name", ["fence", "join"])
-def test_a_function_that_waits(codes, name):
+def test_an_imported_function_may_wait(codes, name):
     body = f"torch.cuda.Stream()\nx = torch.zeros(4, device='cuda')\nfence()\non_side(x)\n{name}()\ny = x + 1"
     assert codes(body, "on_side", "fence", "join") == []
 
 
-def test_a_function_that_reads_a_number_waits(codes):
+def test_an_imported_function_that_reads_a_number_waits(codes):
     timed = "x = torch.zeros(4, device='cuda')\nbegin = time.perf_counter()\ny = scale(x)\n{}\n"
     timed += "print(time.perf_counter() - begin)"
     assert len(codes(timed.format("pass"), "scale")) == 1
     assert codes(timed.format("as_number(y)"), "scale", "as_number") == []
 
 
-def test_a_handle_that_comes_back(codes):
+def test_a_returned_handle_can_be_waited_for(codes):
     body = "torch.cuda.Event()\nx = torch.zeros(4, device='cuda')\n{}\ny = x + 1"
     assert codes(body.format("reduced(x)"), "reduced") != []
     assert codes(body.format("work = reduced(x)\nwork.wait()"), "reduced") == []
 
 
-def test_an_object_that_comes_back(codes):
+def test_a_returned_object_keeps_its_stream(codes):
     body = "torch.cuda.Stream()\nx = torch.zeros(4, device='cuda')\nfence()\ns = side()\ns.add(x)\n{}y = x + 1"
     assert codes(body.format(""), "side", "fence") == ["SYN101: y = x + 1"]
     assert codes(body.format("torch.cuda.current_stream().wait_stream(s.stream)\n"), "side", "fence") == []
 
 
 @pytest.mark.parametrize("name", ["two_deep", "fails", "endless", "long"])
-def test_what_cannot_be_followed_is_taken_to_wait(codes, name):
+def test_a_function_that_cannot_be_followed_is_assumed_to_wait(codes, name):
     assert codes(MADE + f"y = {name}(x)\nz = x + 1", name) == []
 
 
@@ -135,16 +135,16 @@ BESIDE = "torch.cuda.Stream()\nx = torch.zeros(4, device='cuda')\nwith {}:\n    
 
 
 @pytest.mark.parametrize(("context", "name"), [("beside()", "beside"), ("chosen(True)", "chosen")])
-def test_a_context_of_another_file(codes, context, name):
+def test_an_imported_context_manager_can_enter_a_stream(codes, context, name):
     assert codes(BESIDE.format(context), name) == ["SYN101: y = x + 1", "SYN103: x.add_(1)"]
 
 
 @pytest.mark.parametrize(("context", "name"), [("joined()", "joined"), ("chosen(False)", "chosen")])
-def test_a_context_of_another_file_that_orders_what_is_in_it_or_does_nothing(codes, context, name):
+def test_an_imported_context_manager_may_order_its_body_or_do_nothing(codes, context, name):
     assert codes(BESIDE.format(context), name) == []
 
 
-def test_a_base_of_another_file(tmp_path):
+def test_a_base_class_can_be_imported(tmp_path):
     (tmp_path / "pyproject.toml").touch()
     (tmp_path / "helpers.py").write_text(textwrap.dedent(HELPERS).replace("STATEMENTS", "pass"))
     source = """
@@ -171,5 +171,5 @@ def test_a_base_of_another_file(tmp_path):
     assert found(source.replace("self.keep(batch)", "pass")) == {"SYN201"}
 
 
-def test_a_mistake_of_the_other_file_is_reported_there(codes):
+def test_a_mistake_in_an_imported_file_is_not_reported_at_the_call(codes):
     assert codes("torch.cuda.Stream()\nx = torch.zeros(4, device='cuda')\nz = own_mistake(x)", "own_mistake") == []

@@ -1,4 +1,4 @@
-"""`syncheck lint` as a user meets it."""
+"""`syncheck lint` from a user's point of view."""
 
 import json
 import os
@@ -55,19 +55,19 @@ def test_a_folder_is_linted_without_torch(folder):
     assert "checked: 3 files" in done.stdout
 
 
-def test_findings_of_one_line_are_in_the_order_of_their_columns(folder):
+def test_findings_on_one_line_are_sorted_by_column(folder):
     found = (("SYN101", 20), ("SYN201", 5), ("SYN101", 9))
     findings = [Finding(find(code), Place(Frame("a.py", 3, column)), "") for code, column in found]
     assert [finding.place.frame.column for finding in merge_equal(findings)] == [5, 9, 20]
 
 
-def test_a_clean_file_gives_status_0(folder):
+def test_a_clean_file_gives_exit_status_0(folder):
     done = lint("fine.py", cwd=folder)
     assert (done.returncode, done.stderr) == (0, "")
     assert "no findings" in done.stdout
 
 
-def test_rules_can_be_chosen_by_prefix_and_name(folder):
+def test_rules_can_be_selected_by_prefix_and_name(folder):
     assert codes(lint("--select", "SYN1", "--output-format", "concise", cwd=folder)) == ["SYN101"]
     assert codes(lint("--select", "SYN2", "--output-format", "concise", cwd=folder)) == []
     assert codes(lint("--select", "SYN2", "--extend-select", "SYN101", "--output-format", "concise", cwd=folder))
@@ -96,14 +96,14 @@ def test_settings_come_from_the_nearest_pyproject(folder):
         ("select = [", "cannot read"),
     ],
 )
-def test_wrong_settings_are_named(folder, settings, words):
+def test_invalid_settings_are_named(folder, settings, words):
     (folder / "pyproject.toml").write_text(f"[tool.syncheck]\n{settings}\n")
     done = lint(cwd=folder)
     assert done.returncode == 2
     assert words in done.stderr
 
 
-def test_files_can_be_left_out(folder):
+def test_files_can_be_excluded(folder):
     (folder / ".git").mkdir()
     (folder / ".gitignore").write_text("generated/\n")
     for name in ("generated", "old"):
@@ -116,7 +116,7 @@ def test_files_can_be_left_out(folder):
     assert codes(lint("--output-format", "concise", cwd=folder)) == ["SYN101"]
 
 
-def test_comments_silence_findings_and_unused_ones_are_told(folder):
+def test_comments_suppress_findings_and_unused_ones_are_reported(folder):
     (folder / "train.py").write_text(
         BAD.replace("y = x * 2", "y = x * 2  # syncheck: ignore[SYN101] the other side waits")
     )
@@ -133,7 +133,7 @@ def test_ignores_can_be_added(folder):
     assert (folder / "fine.py").read_text() == GOOD
 
 
-def test_a_repair_can_be_shown_and_made(folder):
+def test_a_fix_can_be_shown_and_applied(folder):
     (folder / "train.py").write_bytes(BAD.replace("\n", "\r\n").encode())
     done = lint("--diff", cwd=folder)
     assert done.returncode == 1
@@ -145,7 +145,7 @@ def test_a_repair_can_be_shown_and_made(folder):
     assert lint("--diff", cwd=folder).returncode == 0
 
 
-def test_repairs_that_make_the_host_wait_are_asked_for(folder):
+def test_fixes_that_make_the_host_wait_need_unsafe_fixes(folder):
     source = GOOD + "import time\nt = time.time()\nz = x * 2\nprint(time.time() - t)\n"
     (folder / "fine.py").write_text(source)
     assert lint("--fix", "fine.py", cwd=folder).returncode == 1
@@ -156,7 +156,7 @@ def test_repairs_that_make_the_host_wait_are_asked_for(folder):
     assert (folder / "fine.py").read_text() == repaired
 
 
-def test_standard_input_has_a_name(folder):
+def test_standard_input_can_be_given_a_file_name(folder):
     done = lint("-", "--stdin-filename", "from_editor.py", "--output-format", "concise", cwd=folder, input=BAD)
     assert done.stdout.startswith("from_editor.py:5:9: SYN101 [error]")
 
@@ -185,7 +185,7 @@ def test_a_notebook_is_linted_cell_by_cell(folder):
         (b"import torch\nprint torch.cuda.Stream()\n", "broken.py: line 2"),
     ],
 )
-def test_a_file_that_cannot_be_read_is_told_and_the_others_are_linted(folder, data, words):
+def test_an_unreadable_file_is_reported_and_the_others_are_linted(folder, data, words):
     (folder / "broken.py").write_bytes(data)
     done = lint("--output-format", "concise", cwd=folder)
     assert done.returncode == 1
@@ -210,7 +210,7 @@ def test_unusual_files_are_linted(folder, source):
     assert codes(lint("train.py", "--output-format", "concise", cwd=folder)) == ["SYN101"]
 
 
-def test_deep_nesting_and_looping_links_end_nothing(folder):
+def test_deep_nesting_and_symlink_loops_do_not_crash(folder):
     (folder / "deep.py").write_text("import torch\ntorch.cuda.Stream()\nx = " + "(" * 2000 + ")" * 2000 + "\n")
     (folder / "deeper.py").write_text("import torch\ntorch.cuda.Stream()\nx = " + "-" * 3000 + "1\n")
     (folder / "loop").symlink_to(folder)
@@ -219,7 +219,7 @@ def test_deep_nesting_and_looping_links_end_nothing(folder):
     assert "Traceback" not in done.stderr
 
 
-def test_a_folder_that_cannot_be_read_is_told(folder, monkeypatch):
+def test_an_unreadable_folder_is_reported(folder, monkeypatch):
     (folder / "secret").mkdir()
     real = os.scandir
 
@@ -234,7 +234,7 @@ def test_a_folder_that_cannot_be_read_is_told(folder, monkeypatch):
     assert outcome.results[str(folder / "train.py")].findings
 
 
-def test_a_missing_path_and_an_empty_folder(folder, tmp_path):
+def test_a_missing_path_and_an_empty_folder_are_errors(folder, tmp_path):
     done = lint("nowhere.py", cwd=folder)
     assert done.returncode == 2
     assert "nowhere.py" in done.stderr
@@ -274,7 +274,7 @@ def test_two_runs_can_share_a_cache(folder):
     assert outputs.pop().count("SYN101") == 21
 
 
-def test_statistics_say_that_there_was_nothing_to_count(tmp_path):
+def test_statistics_report_that_there_is_nothing_to_check(tmp_path):
     done = lint("--statistics", cwd=tmp_path)
     assert (done.returncode, done.stdout) == (3, "")
     assert done.stderr == "incomplete: nothing to check: there is no Python file\n"
@@ -298,7 +298,7 @@ def test_a_watch_lints_again_when_a_file_changes(folder):
         process.terminate()
 
 
-def test_json_github_gitlab_and_junit(folder):
+def test_reports_can_be_json_github_gitlab_or_junit(folder):
     found = json.loads(lint("--output-format", "json", cwd=folder).stdout)
     (finding,) = found["findings"]
     assert (finding["half"], finding["rule"], finding["path"], finding["line"]) == ("lint", "SYN101", "train.py", 5)
@@ -313,7 +313,7 @@ def test_json_github_gitlab_and_junit(folder):
     assert clean.get("failures") == "0"
 
 
-def test_a_report_can_go_to_a_file(folder):
+def test_a_report_can_be_written_to_a_file(folder):
     done = lint("--output-format", "sarif", "--output", "report.sarif", cwd=folder)
     assert (done.stdout, done.returncode) == ("", 1)
     (run,) = json.loads((folder / "report.sarif").read_text())["runs"]
@@ -323,7 +323,7 @@ def test_a_report_can_go_to_a_file(folder):
     assert result["relatedLocations"][0]["physicalLocation"]["region"]["startLine"] == 3
 
 
-def test_a_cached_file_is_shown_under_the_path_that_is_asked_for(folder, monkeypatch):
+def test_a_cached_file_is_shown_under_the_requested_path(folder, monkeypatch):
     monkeypatch.chdir(folder)
     (folder / "book.ipynb").write_text(json.dumps({"cells": [{"cell_type": "code", "source": BAD}]}))
     spellings = [[f"{prefix}train.py", f"{prefix}book.ipynb"] for prefix in ("", "./", f"{folder}/")]
@@ -347,14 +347,14 @@ def children(pid):
         return []
 
 
-def until(condition):
+def wait_until(condition):
     deadline = time.monotonic() + 60
     while not condition():
         assert time.monotonic() < deadline
         time.sleep(0.02)
 
 
-def test_workers_end_with_a_lint_that_is_killed(folder):
+def test_workers_exit_when_the_linter_is_killed(folder):
     source = "import torch\n" + "".join(
         BAD.replace("import torch\n", f"def f{n}():\n").replace("\n", "\n    ") + "\n" for n in range(200)
     )
@@ -363,8 +363,8 @@ def test_workers_end_with_a_lint_that_is_killed(folder):
     command = [sys.executable, "-m", "syncheck", "lint", "--no-cache"]
     environment = os.environ | {"PYTHONPATH": str(Path(__file__).parents[2])}
     with subprocess.Popen(command, cwd=folder, env=environment) as process:
-        until(lambda: children(process.pid) or process.poll() is not None)
+        wait_until(lambda: children(process.pid) or process.poll() is not None)
         workers = children(process.pid)
         assert workers
         process.kill()
-    until(lambda: not any(Path("/proc", worker).exists() for worker in workers))
+    wait_until(lambda: not any(Path("/proc", worker).exists() for worker in workers))

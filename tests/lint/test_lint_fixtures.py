@@ -1,4 +1,4 @@
-"""Every fixture, linted, gives the findings that its markers expect, and no others; its repair leaves none."""
+"""Linting a fixture gives exactly the findings that its markers expect, and its fixes leave none."""
 
 from collections import Counter
 from pathlib import Path
@@ -28,14 +28,14 @@ def test_the_linter_finds_what_the_markers_expect(path: Path) -> None:
     assert found == markers.read(path).lint
 
 
-def test_the_linter_finds_nearly_all_that_a_run_finds() -> None:
+def test_the_linter_finds_nearly_everything_a_run_finds() -> None:
     run = sum((markers.read(path).run for path in PATHS), Counter())
     both = sum((markers.read(path).run & markers.read(path).lint for path in PATHS), Counter())
     assert both.total() > 0.8 * run.total()
 
 
 @pytest.mark.parametrize("path", PATHS, ids=lambda path: path.relative_to(markers.ROOT).as_posix())
-def test_a_repair_adds_nothing_wrong_and_changes_no_other_line(path: Path) -> None:
+def test_a_fix_adds_no_findings_and_changes_no_other_lines(path: Path) -> None:
     source = path.read_text(encoding="utf-8")
     fixed = repair(path.name, source, unsafe=True, codes=CODES)
     before, after = (
@@ -50,7 +50,7 @@ def test_a_repair_adds_nothing_wrong_and_changes_no_other_line(path: Path) -> No
     assert again.source == fixed.source
 
 
-def test_most_missing_waits_have_a_repair() -> None:
+def test_most_missing_waits_have_a_fix() -> None:
     wanted, repaired = 0, 0
     for path in PATHS:
         source = path.read_text(encoding="utf-8")
@@ -60,7 +60,7 @@ def test_most_missing_waits_have_a_repair() -> None:
 
 
 @pytest.mark.parametrize("path", PATHS, ids=lambda path: path.relative_to(markers.ROOT).as_posix())
-def test_every_place_is_that_of_a_node_of_libcst(path: Path) -> None:
+def test_every_reported_location_is_that_of_a_libcst_node(path: Path) -> None:
     source = path.read_text(encoding="utf-8")
     definitions = SourceFile(path.name, source).definitions
     frames = [place.frame for finding in lint(path, source) for place in (finding.place, *finding.related)]

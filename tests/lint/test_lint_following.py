@@ -1,4 +1,4 @@
-"""How the linter follows a program: what it knows, and where it holds its tongue."""
+"""How the linter follows a program: what it can determine, and when it stays silent."""
 
 import textwrap
 
@@ -33,7 +33,7 @@ def found(source):
     "imports",
     ["import torch", "import torch as th\ntorch = th", "from torch import cuda\nimport torch\ntorch.cuda = cuda"],
 )
-def test_torch_has_many_names(imports):
+def test_torch_can_be_imported_under_many_names(imports):
     assert [code for code, _ in found(f"{imports}\n{RACE}")] == ["SYN101"]
 
 
@@ -48,7 +48,7 @@ def test_torch_has_many_names(imports):
         ("torch.xpu.Stream()", "torch.xpu.stream(side)"),
     ],
 )
-def test_streams_are_made_and_entered_in_many_ways(stream, block):
+def test_streams_can_be_created_and_entered_in_many_ways(stream, block):
     source = f"""
         import torch
         import torch.cuda as tc
@@ -62,7 +62,7 @@ def test_streams_are_made_and_entered_in_many_ways(stream, block):
     assert found(source) == [("SYN101", 9)]
 
 
-def test_a_stream_can_be_current_without_a_block():
+def test_a_stream_can_be_current_without_a_with_block():
     assert found(
         """
         import contextlib
@@ -78,7 +78,7 @@ def test_a_stream_can_be_current_without_a_block():
     ) == [("SYN101", 8), ("SYN101", 10)]
 
 
-def test_a_function_is_followed_without_a_caller():
+def test_a_function_is_analyzed_without_a_caller():
     assert found(
         """
         import torch
@@ -108,7 +108,7 @@ def test_a_function_is_followed_without_a_caller():
         "hook(batch)",
     ],
 )
-def test_what_may_wait_is_taken_to_wait(wait):
+def test_code_that_may_wait_is_assumed_to_wait(wait):
     codes = [
         code
         for code, _ in found(
@@ -135,7 +135,7 @@ class Loader(Base):
 @pytest.mark.parametrize(
     "body",
     [
-        "with torch.cuda.stream(stream):\n        y = x.cuda()\n    return y + 1",  # the caller's stream
+        "with torch.cuda.stream(stream):\n        y = x.cuda()\n    return y + 1",  # a stream of the caller
         "with stream:\n        y = torch.ones(4, device='cuda')\n    return y + 1",
         "e = threading.Event()\n    e.wait()",
         "y = x.to(device, non_blocking=True)\n    return y.sum().item()",  # the direction is unknown
@@ -146,12 +146,12 @@ class Loader(Base):
         "with _coalescing_manager():\n        dist.all_reduce(x, async_op=True)",
     ],
 )
-def test_what_is_not_certain_is_not_reported(body):
+def test_uncertain_findings_are_not_reported(body):
     imports = "import threading, time\nimport torch\nimport torch.distributed as dist\n"
     assert found(f"{imports}def f(x, stream, device, model, works):\n    {body}\n") == []
 
 
-def test_a_clock_does_not_time_what_another_function_prefetches():
+def test_a_clock_does_not_time_a_prefetch_in_another_function():
     assert (
         found(
             """
@@ -171,7 +171,7 @@ def test_a_clock_does_not_time_what_another_function_prefetches():
     )
 
 
-def test_a_tensor_that_torch_would_refuse_lies_somewhere_else():
+def test_a_tensor_whose_use_torch_would_reject_has_an_unknown_device():
     assert (
         found(
             """
@@ -206,7 +206,7 @@ JOIN = "torch.cuda.current_stream().wait_stream(side())\nx.add_(1)\n"
         "@singleton\ndef side():\n    return torch.cuda.Stream()",
     ],
 )
-def test_what_is_made_once_is_one_thing(side):
+def test_an_object_created_once_is_a_single_object(side):
     assert found(f"import functools\nimport torch\nfrom tools import singleton\n{side}\n{SETUP}{FORK}{JOIN}") == []
 
 
@@ -230,14 +230,14 @@ SETUP = 'x = torch.ones(4, device="cuda")\n'
         "block = torch.cuda.stream(s)\nblock.__enter__()\nx.mul_(2)\nblock.__exit__(None, None, None)\njoin()",
     ],
 )
-def test_waits_that_are_made_for_one_are_seen(body):
+def test_indirect_waits_are_recognized(body):
     head = "import contextlib\nimport torch\nfrom tools import elsewhere\ns = torch.cuda.Stream()\n"
     head += "def join():\n    torch.cuda.current_stream().wait_stream(s)\n"
     head += "class Joined:\n    def close(self):\n        join()\n"
     assert found(f"{head}{SETUP}s.wait_stream(torch.cuda.current_stream())\n{body}\nx.add_(1)\n") == []
 
 
-def test_a_thread_that_waits_for_others_is_not_followed():
+def test_a_thread_that_waits_for_other_threads_is_not_followed():
     assert (
         found(
             """
@@ -263,7 +263,7 @@ def test_a_thread_that_waits_for_others_is_not_followed():
     )
 
 
-def test_a_wait_completes_the_collectives_before_it():
+def test_a_wait_completes_earlier_collectives():
     assert (
         found(
             """
@@ -286,7 +286,7 @@ def test_a_wait_completes_the_collectives_before_it():
     )
 
 
-def test_copies_that_wait_for_compute_and_waits_for_all_streams_are_told():
+def test_copies_and_device_synchronizations_in_a_timed_loop_are_reported():
     assert found(
         """
         import torch
@@ -302,7 +302,7 @@ def test_copies_that_wait_for_compute_and_waits_for_all_streams_are_told():
     ) == [("SYN804", 7), ("SYN806", 9)]
 
 
-def test_a_comprehension_waits_for_all_of_a_long_list():
+def test_a_comprehension_waits_for_every_handle_of_a_long_list():
     source = """
         import torch
         import torch.distributed as dist
@@ -328,7 +328,7 @@ def test_a_comprehension_waits_for_all_of_a_long_list():
         ("done = torch.cuda.Event()\ndone.record()", "pass", "wait_stream(side)"),
     ],
 )
-def test_the_advice_waits_for_the_event_behind_the_work(made, record, advice):
+def test_the_suggested_wait_is_for_the_event_after_the_work(made, record, advice):
     source = f"""
 import torch
 side = torch.cuda.Stream()
@@ -343,7 +343,7 @@ y = x + 1
     assert finding.help.startswith(f"add `torch.cuda.current_stream().{advice}` before line")
 
 
-def test_collectives_are_followed():
+def test_asynchronous_collectives_are_tracked():
     assert found(
         """
         import torch
@@ -362,7 +362,7 @@ def test_collectives_are_followed():
     ) == [("SYN601", 7), ("SYN602", 10), ("SYN603", 12), ("SYN603", 13)]
 
 
-def test_a_function_is_followed_whatever_decorates_it():
+def test_a_function_is_analyzed_regardless_of_its_decorators():
     assert found(
         """
         import torch
@@ -377,7 +377,7 @@ def test_a_function_is_followed_whatever_decorates_it():
     ) == [("SYN103", 9)]
 
 
-def test_a_block_may_be_left_that_was_entered_elsewhere():
+def test_a_context_entered_elsewhere_may_be_exited():
     assert (
         found(
             """
@@ -393,14 +393,14 @@ def test_a_block_may_be_left_that_was_entered_elsewhere():
     )
 
 
-def test_a_generator_that_asks_itself_ends_nothing():
+def test_a_generator_that_calls_itself_does_not_crash():
     source = (
         "import torch\nside = torch.cuda.Stream()\ndef g():\n    yield next(it)\nit = g()\nfor x in it:\n    print(x)\n"
     )
     assert not lint_source("m.py", Text(source)).problem
 
 
-def test_a_branch_is_wrong_if_one_path_through_it_is():
+def test_a_branch_is_reported_if_one_path_through_it_is_wrong():
     assert found(
         """
         import torch
@@ -448,12 +448,12 @@ x.backward()|[][9]|next(iter([]))""".replace("\n", "|").split("|")
 
 @settings(max_examples=300)
 @given(st.lists(LINES, max_size=14).map("\n".join))
-def test_no_source_ends_the_linter_and_a_repair_always_parses(source):
+def test_no_source_crashes_the_linter_and_fixes_always_parse(source):
     result = lint_source("m.py", Text(source))
     assert "itself" not in result.problem
     if not result.problem:
         fixed = repair("m.py", source, unsafe=True, codes=CODES)
-        compile(fixed.source, "m.py", "exec", 0x400, dont_inherit=True)  # only a syntax tree
+        compile(fixed.source, "m.py", "exec", 0x400, dont_inherit=True)  # only parses
 
 
 @pytest.mark.parametrize(
@@ -471,7 +471,7 @@ def test_no_source_ends_the_linter_and_a_repair_always_parses(source):
         ("f'{x}'", "x"),
     ],
 )
-def test_what_makes_the_host_wait_in_a_capture_is_called_by_its_name(line, name):
+def test_a_host_wait_in_a_capture_is_named(line, name):
     source = (
         f'import torch\nx = torch.ones(4, device="cuda")\nwith torch.cuda.graph(torch.cuda.CUDAGraph()):\n    {line}\n'
     )
@@ -493,7 +493,7 @@ def test_what_makes_the_host_wait_in_a_capture_is_called_by_its_name(line, name)
         "n = x.repeat_interleave(rows, 0)",
     ],
 )
-def test_a_size_or_a_number_on_the_gpu_is_waited_for(line):
+def test_sizes_and_numbers_on_the_gpu_make_the_host_wait(line):
     assert found(COPY_AND_READ.format(line=line)) == []
 
 
@@ -510,7 +510,7 @@ def test_a_size_or_a_number_on_the_gpu_is_waited_for(line):
         "n = x.repeat_interleave(2, 0)",
     ],
 )
-def test_what_the_host_knows_is_not_waited_for(line):
+def test_values_known_to_the_host_do_not_make_it_wait(line):
     assert [code for code, _ in found(COPY_AND_READ.format(line=line))] == ["SYN301"]
 
 
@@ -526,7 +526,7 @@ print(kept.sum())
 
 
 @pytest.mark.parametrize("part", ["[:, :n]", "[:n]", ".narrow(1, 0, n)", ".narrow(0, 1, 2)", ".select(0, 2)"])
-def test_a_part_is_written_and_read_as_the_same_part(part):
+def test_the_same_part_of_a_tensor_is_recognized(part):
     source = f"""
         import torch
 
@@ -541,7 +541,7 @@ def test_a_part_is_written_and_read_as_the_same_part(part):
     assert found(source) == [("SYN101", 10)]
 
 
-def test_parts_that_lie_apart_are_no_race():
+def test_disjoint_parts_are_not_a_race():
     source = """
         import torch
 

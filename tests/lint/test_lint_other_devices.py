@@ -1,4 +1,4 @@
-"""Programs for other accelerators, whose API is that of `torch.cuda`: findings and fixes are in their terms."""
+"""Programs for other accelerators with an API like `torch.cuda`: findings and fixes use their modules."""
 
 import ast
 
@@ -40,7 +40,7 @@ def test_advice_can_be_pasted(name):
     ]
 
 
-def test_repaired_it_has_no_findings():
+def test_a_fixed_program_has_no_findings():
     lines = PROGRAM.format(module="xpu", name="xpu").splitlines()
     at = lines.index("    loss = (x * 2).sum()")
     lines[at:at] = [
@@ -50,12 +50,12 @@ def test_repaired_it_has_no_findings():
     assert findings_in("\n".join(lines)) == ()
 
 
-def test_a_program_for_two_kinds_gets_the_advice_for_cuda():
+def test_a_program_for_two_device_types_gets_advice_for_cuda():
     text = PROGRAM.format(module="xpu", name="xpu") + 'if torch.cuda.is_available():\n    print("cuda")\n'
     assert "torch.cuda.current_stream()" in findings_in(text)[0].help
 
 
-def test_a_default_stream_that_has_no_name_is_not_made_up():
+def test_advice_does_not_use_a_default_stream_that_the_module_lacks():
     text = """
 import torch
 
@@ -70,7 +70,7 @@ with torch.xpu.stream(side):
         assert "default_stream" not in edit.code
 
 
-def test_the_device_independent_api():
+def test_the_device_independent_api_is_supported():
     text = PROGRAM.format(module="accelerator", name="accelerator").replace(
         "torch.accelerator.Stream()", "torch.Stream()"
     )  # fmt: skip
@@ -82,7 +82,7 @@ def test_the_device_independent_api():
     assert any("torch.accelerator.current_stream()" in finding.help for finding in found)
 
 
-def test_shapes_are_in_its_terms():
+def test_pattern_rules_name_the_device_module():
     text = "import torch\n\nfor x in data:\n    step(x.to('xpu')).backward()\n    torch.xpu.empty_cache()\n"
     (finding,) = [finding for finding in findings_in(text) if finding.rule.code == "SYN807"]
     assert "torch.xpu.empty_cache()" in finding.message

@@ -1,4 +1,4 @@
-"""What the linter finds in code of the style of real libraries: guards, parameters, classes, unknown devices."""
+"""Findings in code like that of real libraries: guards, parameters, classes, unknown devices."""
 
 import textwrap
 
@@ -64,7 +64,7 @@ def test_guards_in_loops_are_passed():
     )[0] == ("SYN101", 13)
 
 
-def test_a_guard_that_ends_a_called_function_may_have_waited():
+def test_an_early_return_in_a_called_function_may_have_waited():
     assert not found(
         """
         import torch
@@ -86,7 +86,7 @@ def test_a_guard_that_ends_a_called_function_may_have_waited():
     )
 
 
-def test_what_is_behind_a_guard_is_followed_too():
+def test_the_code_behind_a_guard_is_followed_too():
     assert found(
         """
         import torch
@@ -105,7 +105,7 @@ def test_what_is_behind_a_guard_is_followed_too():
 # -- collectives
 
 
-def test_a_handle_that_a_parameter_asks_for_is_dropped():
+def test_a_handle_requested_by_a_parameter_is_dropped():
     assert found(
         """
         import torch.distributed as dist
@@ -153,7 +153,7 @@ def reduce(self, x, blocking, async_op=False):
         "handle = Handle([], x)\n    handle.works.append(dist.all_reduce(x, async_op=True))\n    return handle",
     ],
 )
-def test_a_handle_in_an_object_that_is_returned_is_not_dropped(body):
+def test_a_handle_in_a_returned_object_is_not_dropped(body):
     assert not found(
         f"""
 import torch.distributed as dist
@@ -172,7 +172,7 @@ def reduce(x, async_op=False):
     )
 
 
-def test_the_result_is_used_where_a_parameter_made_it_asynchronous():
+def test_a_result_is_checked_if_a_parameter_makes_its_collective_asynchronous():
     assert found(
         """
         import torch
@@ -195,7 +195,7 @@ def test_the_result_is_used_where_a_parameter_made_it_asynchronous():
         ("from deepspeed.comm import reduce_scatter_fn", "reduce_scatter_fn(y, x, async_op=args.async_op)"),
     ],
 )
-def test_deepspeed_has_its_own_names(imports, call):
+def test_deepspeed_names_are_recognized(imports, call):
     assert found(
         f"""
 import torch
@@ -212,7 +212,7 @@ def test_sending_with_deepspeed_waits():
     assert not found("import torch\nimport deepspeed.comm as dist\ndef send(x):\n    dist.isend(x, 1)\n    return x\n")
 
 
-def test_a_barrier_comes_after_what_its_group_has_started():
+def test_a_barrier_completes_earlier_operations_of_its_group():
     assert not found(
         """
         import torch
@@ -230,7 +230,7 @@ def test_a_barrier_comes_after_what_its_group_has_started():
     )
 
 
-def test_events_that_time_a_collective_do_not_wait_for_it():
+def test_events_around_an_asynchronous_collective_do_not_time_it():
     assert found(
         """
         import torch
@@ -248,7 +248,7 @@ def test_events_that_time_a_collective_do_not_wait_for_it():
     ) == [("SYN702", 10)]
 
 
-def test_a_function_that_the_script_calls_is_followed_with_other_arguments_too():
+def test_a_function_called_by_the_script_is_also_analyzed_with_other_arguments():
     assert found(
         """
         import torch
@@ -264,7 +264,7 @@ def test_a_function_that_the_script_calls_is_followed_with_other_arguments_too()
     ) == [("SYN603", 6)]
 
 
-def test_paths_through_a_method_come_before_those_through_its_constructor():
+def test_paths_of_a_method_take_precedence_over_those_of_its_constructor():
     tests = "\n".join(f"        if options.a{n}:\n            self.b{n} = 1" for n in range(9))
     assert found(
         f"""
@@ -287,7 +287,7 @@ class Scaler:
     )[0] == ("SYN101", 33)
 
 
-def test_a_wait_that_is_for_an_unknown_record_another_time_is_not_vain():
+def test_a_wait_for_a_record_of_an_earlier_iteration_is_not_useless():
     assert not found(
         """
         import torch
@@ -319,7 +319,7 @@ def test_a_handle_that_one_branch_waits_for_is_not_dropped():
     )
 
 
-# -- what is of unknown device
+# -- unknown devices
 
 
 @pytest.mark.parametrize(
@@ -331,7 +331,7 @@ def test_a_handle_that_one_branch_waits_for_is_not_dropped():
         "print(model(logits).to('cpu', non_blocking=True))",
     ],
 )
-def test_who_asks_for_a_copy_to_the_host_that_does_not_block_has_a_gpu(read):
+def test_a_non_blocking_copy_to_the_host_is_assumed_to_come_from_a_gpu(read):
     assert [code for code, _ in found(f"import torch\ndef f(logits, table, rows, model):\n    {read}\n")] == ["SYN301"]
 
 
@@ -351,11 +351,11 @@ def test_who_asks_for_a_copy_to_the_host_that_does_not_block_has_a_gpu(read):
         "a = x.to('cpu', non_blocking=True)\n    return int(a.shape[0])",
     ],
 )
-def test_a_copy_to_the_host_is_complete_when_it_is_read(body):
+def test_a_copy_to_the_host_that_is_waited_for_or_not_read_is_correct(body):
     assert not found(f"import torch\ndef f(x, y, flag):\n    {body}\n")
 
 
-def test_what_comes_into_pinned_memory_without_blocking_comes_from_a_gpu():
+def test_a_non_blocking_copy_into_pinned_memory_is_assumed_to_come_from_a_gpu():
     assert found(
         """
         import torch
@@ -387,7 +387,7 @@ def test_an_event_that_a_stream_waits_for_does_not_make_the_host_wait():
     ) == [("SYN402", 12)]
 
 
-# -- code that is not known
+# -- unknown code
 
 
 MODEL = """
@@ -412,7 +412,7 @@ def bench(model, image, steps):
         ("for _ in range(steps):\n        model(image)", "self.seconds = time.perf_counter() - began"),
     ],
 )
-def test_a_model_has_not_run_when_it_has_been_called(work, report):
+def test_calling_a_model_does_not_wait_for_it(work, report):
     result = lint_source("m.py", Text(MODEL.format(work, report)))
     assert [(f.rule.code, f.level) for f in result.findings] == [("SYN701", "warning")]
 
@@ -441,7 +441,7 @@ def test_a_clock_that_may_be_right_is_not_reported(work, report):
     assert not found(MODEL.format(work, report))
 
 
-def test_elapsed_time_needs_a_wait_whatever_ran():
+def test_elapsed_time_needs_a_wait_regardless_of_the_timed_code():
     assert found(
         """
         import torch
@@ -459,7 +459,7 @@ def test_elapsed_time_needs_a_wait_whatever_ran():
     ) == [("SYN404", 12)]
 
 
-def test_what_keeps_a_function_for_later_does_not_wait():
+def test_registering_a_callback_does_not_wait():
     assert [
         code
         for code, _ in found(
@@ -479,7 +479,7 @@ def test_what_keeps_a_function_for_later_does_not_wait():
 @pytest.mark.parametrize(
     "name", ["os.path.join", "supports_non_blocking", "transformer_block_level", "all_reduce_async"]
 )
-def test_words_that_look_like_waiting_are_none(name):
+def test_words_that_merely_resemble_waiting_do_not_wait(name):
     assert found(
         f"""
 import os
@@ -496,7 +496,7 @@ def scale(x, y):
 
 
 @pytest.mark.parametrize("name", ["sync_all", "waitForAll", "dist_barrier", "obj.block_until_ready", "synchronize"])
-def test_words_of_waiting_wait(name):
+def test_words_that_mean_waiting_wait(name):
     assert not found(
         f"""
 import torch
@@ -512,7 +512,7 @@ def scale(x):
     )
 
 
-def test_numbers_of_the_host_are_on_the_gpu_when_it_goes_on():
+def test_a_tensor_made_from_host_numbers_is_ready_immediately():
     assert not found(
         """
         import torch
@@ -525,7 +525,7 @@ def test_numbers_of_the_host_are_on_the_gpu_when_it_goes_on():
     )
 
 
-def test_an_external_event_belongs_to_others():
+def test_an_external_event_is_not_reported():
     assert not found(
         """
         import torch
@@ -540,7 +540,7 @@ def test_an_external_event_belongs_to_others():
     )
 
 
-def test_a_function_of_a_class_body_is_given_no_object():
+def test_a_plain_function_in_a_class_body_gets_no_instance():
     assert not found(
         """
         import torch
@@ -587,11 +587,11 @@ class Loader:
 WAIT = "torch.cuda.current_stream(device=self.device).wait_stream(stream)"
 
 
-def test_a_batch_of_a_loader_is_used_by_its_caller_and_freed():
+def test_a_batch_that_a_loader_yields_is_used_and_freed_by_the_caller():
     assert {code for code, _ in found(LOADER.format("pass", WAIT, "pass"))} == {"SYN201"}
 
 
-def test_a_loader_that_never_joins_gives_what_is_not_ready():
+def test_a_loader_that_never_joins_yields_batches_that_are_not_ready():
     assert "SYN101" in {code for code, _ in found(LOADER.format("pass", "pass", "pass"))}
 
 
@@ -602,11 +602,11 @@ def test_a_loader_that_never_joins_gives_what_is_not_ready():
         ("stream.wait_stream(torch.cuda.current_stream(device=self.device))", "pass"),
     ],
 )
-def test_a_loader_that_protects_its_batches_is_right(before, after):
+def test_a_loader_that_protects_its_batches_is_correct(before, after):
     assert "SYN201" not in [code for code, _ in found(LOADER.format(before, WAIT, after))]
 
 
-def test_a_loader_that_has_a_method_for_the_next_batch():
+def test_a_prefetcher_with_a_next_method_is_recognized():
     assert "SYN201" in {
         code
         for code, _ in found(
@@ -638,7 +638,7 @@ def test_a_loader_that_has_a_method_for_the_next_batch():
     }
 
 
-def test_streams_of_two_unknown_devices_are_two():
+def test_streams_of_two_unknown_devices_are_different():
     assert not found(
         """
         import torch
@@ -662,7 +662,7 @@ def test_streams_of_two_unknown_devices_are_two():
         "            works[n % 2].wait()\n        works[(n + 1) % 2] = dist.all_reduce(x, async_op=True)",
     ],
 )
-def test_a_handle_that_something_else_keeps_is_not_dropped(body):
+def test_a_handle_kept_by_other_code_is_not_dropped(body):
     assert not found(
         f"import torch.distributed as dist\ndef reduce(x, kind, table, steps, async_op=False):\n    {body}\n"
     )
@@ -678,7 +678,7 @@ def test_a_handle_that_something_else_keeps_is_not_dropped(body):
         ("self.net = self.net.to('cpu', non_blocking=True)", "print(time.perf_counter() - began)"),
     ],
 )
-def test_a_clock_that_the_host_alone_may_need_is_not_reported(work, report):
+def test_a_clock_that_may_only_time_the_host_is_not_reported(work, report):
     assert not found(MODEL.format(work, report))
 
 
@@ -690,7 +690,7 @@ def test_a_clock_is_reported_once():
     assert [code for code, _ in found(source)] == ["SYN701"]
 
 
-def test_a_tensors_own_device_says_nothing_of_another_tensor():
+def test_the_device_of_one_tensor_implies_nothing_about_another():
     assert not found(
         """
         import torch
@@ -721,7 +721,7 @@ def test_a_tensors_own_device_says_nothing_of_another_tensor():
 # -- classes
 
 
-def test_a_timer_without_timing_is_found_wherever_its_events_are_recorded():
+def test_events_without_timing_are_reported_wherever_they_are_recorded():
     source = """
         import torch
 
@@ -743,7 +743,7 @@ def test_a_timer_without_timing_is_found_wherever_its_events_are_recorded():
     assert not found(source.format("**options"))
 
 
-def test_a_loader_may_leave_its_streams_to_a_helper():
+def test_a_loader_may_delegate_its_streams_to_a_helper():
     source = """
         import torch
         from functools import partial
@@ -797,7 +797,7 @@ def test_a_loader_may_leave_its_streams_to_a_helper():
     assert not found(source.format("self.helper.fork()"))
 
 
-def test_a_branch_that_warns_is_not_the_usual_one():
+def test_a_branch_that_warns_is_not_assumed_to_be_taken():
     tests = "\n".join(f"        if options.a{n}:\n            self.b{n} = 1" for n in range(9))
     assert found(
         f"""
@@ -838,7 +838,7 @@ def fetch(x, stream):
 
 
 @pytest.mark.parametrize("wait", ["done.wait()", "torch.cuda.current_stream().wait_event(done)"])
-def test_a_stream_need_not_wait_for_its_own_event(wait):
+def test_waiting_for_an_event_on_its_own_stream_is_reported(wait):
     assert found(SELF.format(wait)) == [("SYN407", 10)]
 
 
@@ -855,11 +855,11 @@ def test_a_stream_need_not_wait_for_its_own_event(wait):
         "if stream:\n        torch.cuda.Stream().wait_event(done)\n    done.wait()",
     ],
 )
-def test_an_event_that_something_else_waits_for_is_right(wait):
+def test_an_event_that_something_else_waits_for_is_correct(wait):
     assert "SYN407" not in [code for code, _ in found(SELF.format(wait))]
 
 
-def test_a_helper_may_be_given_one_stream_twice():
+def test_a_helper_may_receive_the_same_stream_twice():
     assert not found(
         """
         import torch
@@ -875,7 +875,7 @@ def test_a_helper_may_be_given_one_stream_twice():
     )
 
 
-def test_an_event_behind_a_copy_to_the_gpu_is_no_host_wait():
+def test_waiting_for_an_event_after_a_copy_to_the_gpu_is_not_reported():
     assert "SYN407" not in [
         code for code, _ in found(SELF.replace("host.copy_(x", "x.copy_(host").format("done.wait()"))
     ]
@@ -901,12 +901,12 @@ with torch.cuda.graph(graph):
 
 
 @pytest.mark.parametrize(("test", "level"), [("pass", "error"), ("if dense:\n        return x", "warning")])
-def test_what_a_capture_calls_may_not_be_called_so(test, level):
+def test_a_conditional_host_wait_in_a_capture_is_only_a_warning(test, level):
     result = lint_source("m.py", Text(CAPTURE.format(test)))
     assert [(f.rule.code, f.level) for f in result.findings] == [("SYN902", level)]
 
 
-# -- what is made anew
+# -- objects created again and again
 
 
 @pytest.mark.parametrize(
@@ -922,7 +922,7 @@ def test_what_a_capture_calls_may_not_be_called_so(test, level):
         ("pool()\npool()\npool()", []),
     ],
 )
-def test_what_is_made_anew_is_made_in_a_loop(body, expected):
+def test_only_objects_created_in_a_loop_are_reported(body, expected):
     source = f"""
 import torch
 
@@ -951,14 +951,14 @@ def pool():
     [
         ("total += x.sum().item()\n        x = x * 2\n        print(time.time() - start)", "", "warning"),
         ("total += x.sum().item()\n        x = x * 2", "print(time.time() - start)", "warning"),
-        ("total += x.sum().item()", "x = x * 2\n    print(time.time() - start)", "error"),  # none of the loop's work
+        ("total += x.sum().item()", "x = x * 2\n    print(time.time() - start)", "error"),  # outside the loop
         ("x = x * 2\n        print(time.time() - start)", "", "error"),
         ("x = x * 2", "print(time.time() - start)", "error"),
         ("start = time.time()\n        n = x.sum().item()\n        x = x * 2\n        print(time.time() - start)", "",
          "error"),
     ],
 )  # fmt: skip
-def test_a_clock_over_a_loop_that_waits_misses_little(step, after, expected):
+def test_a_clock_over_a_loop_that_waits_is_only_a_warning(step, after, expected):
     source = f"""
 import time
 import torch
@@ -985,7 +985,7 @@ def main(batches, total):
         ("n = x.sum().item()\n    y = x @ x", "error"),
     ],
 )  # fmt: skip
-def test_a_clock_that_misses_one_collective_after_a_wait_misses_little(work, expected):
+def test_a_clock_that_misses_one_collective_after_a_wait_is_only_a_warning(work, expected):
     source = f"""
 import time
 import torch
@@ -1003,7 +1003,7 @@ def main(kernel):
     assert [(f.rule.code, str(f.level)) for f in result.findings] == [("SYN701", expected)]
 
 
-def test_a_clock_over_a_loop_that_waits_says_nothing_of_what_unknown_code_may_leave():
+def test_a_clock_over_a_loop_that_waits_ignores_work_of_unknown_code():
     assert not found(
         """
         import time
@@ -1024,7 +1024,7 @@ def test_a_clock_over_a_loop_that_waits_says_nothing_of_what_unknown_code_may_le
 # -- events in graphs
 
 
-def test_a_platform_like_cuda_is_there():
+def test_a_cuda_like_platform_is_assumed_to_be_available():
     assert not found(
         """
         import torch
@@ -1077,7 +1077,7 @@ def test_the_host_reads_a_tensor_that_bounds_a_slice(bounds, expected):
 
 
 @pytest.mark.parametrize(("wait", "expected"), [("torch.cuda.synchronize()", []), ("pass", [("SYN701", 15)])])
-def test_a_compiled_function_does_what_it_did(wait, expected):
+def test_a_compiled_function_behaves_like_the_original(wait, expected):
     assert (
         found(
             f"""
@@ -1101,7 +1101,7 @@ def test_a_compiled_function_does_what_it_did(wait, expected):
     )
 
 
-# -- times that follow each other
+# -- consecutive times in a loop
 
 TRAINING = """
 import time
@@ -1128,12 +1128,12 @@ def train(model, loader, meter):
         ("pass", "meter.total = time.time()", ["error"]),
     ],
 )
-def test_what_one_time_of_a_loop_misses_the_next_has(read, again, levels):
+def test_work_that_one_time_misses_is_included_in_the_next(read, again, levels):
     result = lint_source("m.py", Text(TRAINING.format(read=read, again=again)))
     assert [f.level.value for f in result.findings if f.rule.code == "SYN701"] == levels
 
 
-def test_what_is_called_with_what_was_moved_may_leave_work_for_a_clock_alone():
+def test_a_model_called_with_a_moved_tensor_may_leave_work_pending():
     source = """
         import time
         import torch

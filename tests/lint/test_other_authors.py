@@ -1,6 +1,6 @@
-"""Known kinds of bugs as other authors would write them: the linter reports each, and nothing of its right twin.
+"""Known kinds of bugs in other authors' style: the linter reports each one, and nothing in its correct twin.
 
-A file begins with the codes that are reported. Lines that end with `# bad` or `# good` are those of one twin alone.
+A file begins with the codes to report. Lines that end with `# bad` or `# good` belong to only one of the twins.
 """
 
 from pathlib import Path
@@ -25,12 +25,12 @@ def found(source: str) -> set[str]:
     return {finding.rule.code for finding in result.findings if finding.level is not Severity.ADVICE}
 
 
-def test_there_are_files():
+def test_there_are_enough_files():
     assert len(FILES) > 30
 
 
 @pytest.mark.parametrize("path", FILES, ids=lambda path: path.stem)
-def test_a_bug_is_reported_and_its_right_twin_is_not(path):
+def test_a_bug_is_reported_and_its_correct_twin_is_not(path):
     source = twin(path, "good")
     assert found(source) == set(source.partition("\n")[0].removeprefix("# ").split(", "))
     assert found(twin(path, "bad")) == set()

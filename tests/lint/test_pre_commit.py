@@ -1,4 +1,4 @@
-"""The hooks, run by the real pre-commit against this repository."""
+"""The hooks, run from this repository by the real pre-commit."""
 
 import os
 import shutil
@@ -15,7 +15,7 @@ pre_commit = Path(sys.executable).with_name("pre-commit")
 pytestmark = [
     pytest.mark.network,
     pytest.mark.skipif(not pre_commit.exists(), reason="pre-commit is not installed"),
-    pytest.mark.skipif(not (ROOT / ".git").exists(), reason="this is no clone"),
+    pytest.mark.skipif(not (ROOT / ".git").exists(), reason="this is not a clone"),
 ]
 
 
@@ -28,7 +28,7 @@ def run(*command, cwd, check=True, home):
     return done
 
 
-def test_the_hooks_find_and_repair(tmp_path):
+def test_the_hooks_find_and_fix(tmp_path):
     hooks, project, home = tmp_path / "hooks", tmp_path / "project", tmp_path / "home"
     shutil.copytree(
         ROOT, hooks, ignore=shutil.ignore_patterns(".git", ".venv", "__pycache__", ".*_cache", "build", "dist")
@@ -46,9 +46,9 @@ def test_the_hooks_find_and_repair(tmp_path):
     found = run(pre_commit, "try-repo", hooks, "syncheck", "--all-files", cwd=project, check=False, home=home)
     assert found.returncode == 1, found.stdout + found.stderr
     assert "train.py:16:10: SYN101 [error]" in found.stdout or "train.py:14:10: SYN101 [error]" in found.stdout
-    assert "vendored.py" not in found.stdout, "what the settings exclude, although pre-commit names it"
+    assert "vendored.py" not in found.stdout, "the settings exclude it, although pre-commit passes it"
     installed = list(home.rglob("site-packages/torch"))
-    assert not installed, "the hook's environment needs no torch"
+    assert not installed, "the hook's environment does not need torch"
     run(pre_commit, "try-repo", hooks, "syncheck-fix", "--all-files", cwd=project, check=False, home=home)
     assert "wait_stream(side)\nscores" in (project / "train.py").read_text()
     assert (project / "vendored.py").read_text() == BAD

@@ -1,4 +1,4 @@
-"""Streams that an object keeps, and that its methods do not order against those of their callers."""
+"""Streams stored in an object whose methods do not order them against their callers' streams."""
 
 import textwrap
 
@@ -38,7 +38,7 @@ def found(source):
 
 
 @pytest.mark.parametrize(("work", "join"), [(COPY, JOIN), (LOAD, "pass")])
-def test_a_stream_that_one_side_never_waits_for_is_found(work, join):
+def test_a_stream_not_ordered_with_the_callers_is_reported(work, join):
     source = CLASS.format(base="(torch.nn.Module)", fork="pass", work=work, join=join)
     assert found(source) == [("SYN105", "warning", 15)]
 
@@ -47,7 +47,7 @@ def test_a_stream_that_one_side_never_waits_for_is_found(work, join):
     ("base", "fork", "work", "join"),
     [
         ("", FORK, COPY, JOIN),
-        ("", "pass", LOAD, JOIN),  # the source comes from the host, or from a loader
+        ("", "pass", LOAD, JOIN),  # the source comes from the host or from a loader
         ("", "pass", COPY + "\n            torch.cuda.current_stream().wait_event(self.ready)", JOIN),
         ("", "pass", COPY, "torch.cuda.synchronize()"),
         ("", "pass", LOAD, "self.hand_over(self.stream)"),
@@ -55,15 +55,15 @@ def test_a_stream_that_one_side_never_waits_for_is_found(work, join):
         ("", "pass", LOAD, "self.done = self.stream.record_event()"),
         ("", "pass", LOAD + "\n            self.done.record()", "pass"),
         ("", "pass", "x = self.loss.to('cpu').item()", "pass"),
-        ("(Base)", "pass", LOAD, "pass"),  # what the base does is not known
+        ("(Base)", "pass", LOAD, "pass"),  # the base class is unknown
         ("", "pass", "print(self.shard)", "pass"),
     ],
 )
-def test_a_stream_that_is_ordered_or_goes_elsewhere_is_not_found(base, fork, work, join):
+def test_a_stream_that_is_ordered_or_passed_on_is_not_reported(base, fork, work, join):
     assert not found(CLASS.format(base=base, fork=fork, work=work, join=join))
 
 
-def test_a_stream_of_the_callers_is_theirs():
+def test_a_stream_provided_by_the_caller_is_not_reported():
     source = CLASS.format(base="", fork="pass", work=LOAD, join="pass")
     assert not found(source.replace("torch.cuda.Stream()", "get_stream()"))
     assert not found(source.replace("        self.pairs = []", "        self.stream = self.stream or other"))

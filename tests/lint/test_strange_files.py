@@ -1,4 +1,4 @@
-"""Files that are links, pipes, devices, read-only, in another encoding, or whose names are no text."""
+"""Files that are links, pipes, devices, read-only or in another encoding, or whose names are not valid text."""
 
 import json
 import os
@@ -43,7 +43,7 @@ def changed(kind="fix", *paths):
 
 
 @pytest.mark.parametrize("kind", ["fix", "ignore"])
-def test_a_link_to_a_file_stays_a_link(folder, kind):
+def test_fixing_through_a_symlink_keeps_the_symlink(folder, kind):
     (folder / "train.py").rename(folder / "target.txt")
     (folder / "target.txt").chmod(0o640)
     (folder / "train.py").symlink_to("target.txt")
@@ -57,7 +57,7 @@ def test_a_link_to_a_file_stays_a_link(folder, kind):
     ("encoding", "first"),
     [("utf-8-sig", "# ü\n"), ("latin-1", "# coding: latin-1\n# ü\n"), ("cp1252", "# coding: cp1252\n# €\n")],
 )
-def test_a_file_keeps_its_encoding_and_its_byte_order_mark(folder, encoding, first):
+def test_a_file_keeps_its_encoding_and_byte_order_mark(folder, encoding, first):
     (folder / "train.py").write_bytes((first + BAD).encode(encoding))
     assert changed().findings == ()
     assert (folder / "train.py").read_bytes() == (first + FIXED).encode(encoding)
@@ -66,7 +66,7 @@ def test_a_file_keeps_its_encoding_and_its_byte_order_mark(folder, encoding, fir
     assert "# syncheck: ignore[SYN101]" in (folder / "train.py").read_bytes().decode(encoding)
 
 
-def test_a_file_that_cannot_be_written_is_named_and_the_others_are_changed(folder, monkeypatch):
+def test_an_unwritable_file_is_named_and_the_others_are_changed(folder, monkeypatch):
     (folder / "other.py").write_text(BAD)
     real = os.replace
 
@@ -85,7 +85,7 @@ def test_a_file_that_cannot_be_written_is_named_and_the_others_are_changed(folde
 
 
 @pytest.mark.parametrize("kind", ["", "fix"])
-def test_a_pipe_is_not_waited_for(folder, kind):
+def test_a_pipe_is_skipped_without_waiting(folder, kind):
     os.mkfifo(folder / "x.py")
     report = changed(kind)
     assert report.incomplete == ("x.py: not a regular file",)
@@ -93,7 +93,7 @@ def test_a_pipe_is_not_waited_for(folder, kind):
 
 
 @pytest.mark.parametrize("kind", FORMATS)
-def test_a_name_that_is_no_text_loses_no_report(folder, kind):
+def test_a_name_that_is_not_valid_text_can_be_reported(folder, kind):
     name = os.fsdecode(b"tr\xffain.py")
     (folder / "train.py").rename(folder / name)
     report, _ = lint(LintRequest((".",)))
@@ -107,14 +107,14 @@ def test_a_name_that_is_no_text_loses_no_report(folder, kind):
         json.loads(done.stdout)
 
 
-def test_a_name_that_is_no_text_can_be_in_a_baseline(folder):
+def test_a_name_that_is_not_valid_text_can_be_in_a_baseline(folder):
     (folder / "train.py").rename(folder / os.fsdecode(b"tr\xffain.py"))
     layer = {"baseline": folder / "known.json"}
     lint(LintRequest((".",), given(**layer, write_baseline=True)))
     assert lint(LintRequest((".",), given(**layer)))[0].findings == ()
 
 
-def test_a_baseline_that_is_a_link_stays_one_with_the_usual_mode(folder):
+def test_a_symlinked_baseline_stays_a_symlink_and_keeps_its_mode(folder):
     (folder / "inner").mkdir()
     (folder / "known.json").symlink_to("inner/known.json")
     for _ in range(2):
@@ -124,14 +124,14 @@ def test_a_baseline_that_is_a_link_stays_one_with_the_usual_mode(folder):
     assert [path.name for path in (folder / "inner").iterdir()] == ["known.json"]
 
 
-def test_a_device_is_no_baseline_and_no_settings_file(folder):
+def test_a_device_cannot_be_a_baseline_or_settings_file(folder):
     for option in ("--baseline", "--config"):
         done = command(option, "/dev/zero", "--no-cache", cwd=folder, capture_output=True)
         assert done.returncode == 2
         assert "/dev/zero: not a regular file" in done.stderr
 
 
-def test_a_report_that_cannot_be_written_leaves_the_old_one_and_is_printed(folder):
+def test_a_report_that_cannot_be_written_keeps_the_old_one_and_is_printed(folder):
     (folder / "report.txt").write_text("the old report")
     (folder / "report.txt").chmod(0o444)
     limit = "ulimit -f 0; exec "
@@ -147,7 +147,7 @@ def test_a_report_that_cannot_be_written_leaves_the_old_one_and_is_printed(folde
     assert sorted(path.name for path in folder.iterdir()) == ["report.txt", "train.py"]
 
 
-def test_findings_that_do_not_fit_on_standard_output_go_to_stderr(folder):
+def test_findings_go_to_stderr_if_standard_output_is_full(folder):
     for kind in ("text", "json"):
         with open("/dev/full", "w") as full:
             done = command("--no-cache", "--output-format", kind, cwd=folder, stdout=full, stderr=subprocess.PIPE)

@@ -1,4 +1,4 @@
-"""What `syncheck lint --strict` finds in code of the style of real libraries, and what it says that it rests on."""
+"""Findings of `syncheck lint --strict` in code like that of real libraries, and their stated assumptions."""
 
 import json
 import os
@@ -20,7 +20,7 @@ def found(source, *, is_strict=True):
 
 
 def only_strict(source):
-    """Return what is found with the option; without it, nothing is."""
+    """Return the findings with the option, after checking that there are none without it."""
     assert found(source, is_strict=False) == []
     return found(source)
 
@@ -32,7 +32,7 @@ def levels(source):
 # -- devices
 
 
-def test_a_tensor_that_a_function_is_given_may_be_on_a_gpu():
+def test_a_tensor_argument_is_assumed_to_be_on_a_gpu():
     source = """
     class Layer:
         def __init__(self):
@@ -47,7 +47,7 @@ def test_a_tensor_that_a_function_is_given_may_be_on_a_gpu():
     assert found(source.format(wait="self.side.wait_stream(torch.cuda.current_stream())")) == []
 
 
-def test_what_rests_on_a_tensor_is_said_of_what_was_made_from_it():
+def test_an_assumption_about_a_tensor_applies_to_tensors_computed_from_it():
     source = """
     def f(x: torch.Tensor, z: torch.Tensor):
         side = torch.cuda.Stream()
@@ -59,7 +59,7 @@ def test_what_rests_on_a_tensor_is_said_of_what_was_made_from_it():
     assert ("SYN103", 7, "`x` is on a GPU") in only_strict(source)
 
 
-def test_a_device_that_is_not_known_may_be_a_gpu():
+def test_an_unknown_device_is_assumed_to_be_a_gpu():
     source = """
     def f(device):
         side = torch.cuda.Stream()
@@ -72,7 +72,7 @@ def test_a_device_that_is_not_known_may_be_a_gpu():
     assert found(source.replace("device=device", "device='cpu'")) == []
 
 
-# -- code that is not known
+# -- unknown code
 
 PREFETCH = """
 from elsewhere import {name}
@@ -88,23 +88,23 @@ def f():
 """
 
 
-def test_unknown_code_may_use_at_once_what_it_is_given():
+def test_unknown_code_is_assumed_to_use_its_arguments_immediately():
     assert only_strict(PREFETCH.format(name="work", call="work(y)")) == [("SYN101", 11, "`work(y)` does not wait")]
 
 
 @pytest.mark.parametrize("name", ["wait_for", "synchronize", "print", "append", "Batch"])
-def test_unknown_code_whose_name_says_that_it_waits_or_computes_nothing_is_left_alone(name):
+def test_unknown_code_with_a_telling_name_is_not_reported(name):
     assert found(PREFETCH.format(name=name, call=f"{name}(y)")) == []
 
 
 @pytest.mark.parametrize(
     "call", ["work(y, side)", "work(lambda: y)", "work([y, side])", "work(y, done_flag)", "work[1](y, flags)"]
 )
-def test_unknown_code_that_is_given_a_stream_or_code_or_a_flag_may_wait(call):
+def test_unknown_code_given_a_stream_callback_or_flag_may_wait(call):
     assert found(PREFETCH.format(name="work", call=call)) == []
 
 
-def test_unknown_code_may_keep_what_it_is_given():
+def test_unknown_code_may_keep_its_arguments():
     source = """
     from elsewhere import work
     def f():
@@ -118,12 +118,12 @@ def test_unknown_code_may_keep_what_it_is_given():
     assert found(source) == []
 
 
-def test_unknown_code_between_a_launch_and_its_use_may_not_wait():
+def test_unknown_code_between_a_launch_and_its_use_is_assumed_not_to_wait():
     source = PREFETCH.format(name="work", call="work(x)\n    z = y + 1")
     assert ("SYN101", 12, "`work(x)` does not wait") in only_strict(source)
 
 
-def test_a_clock_after_unknown_code_is_left_alone():
+def test_a_clock_around_unknown_code_is_not_reported():
     source = """
     import time
     def f(work):
@@ -163,12 +163,12 @@ def f(sync, stream):
         ("if sync:\n        pass\n    else:", "`sync` is true"),
     ],
 )
-def test_a_branch_that_waits_may_not_have_run(test, text):
+def test_a_branch_that_waits_is_assumed_not_to_run(test, text):
     source = BRANCH.format(test=test)
     assert only_strict(source) == [("SYN101", 11 + test.count("\n"), text)]
 
 
-def test_a_branch_that_waits_for_nothing_is_no_premise():
+def test_a_branch_without_a_wait_is_not_an_assumption():
     assert (
         found(
             BRANCH.format(test="torch.cuda.current_stream().wait_stream(s)\n    if sync:\n        x.add_(1)\n    if 1:")
@@ -195,7 +195,7 @@ def folder(tmp_path):
     return tmp_path
 
 
-def test_the_option_and_the_setting_are_the_same_and_results_are_kept_apart(folder):
+def test_option_and_setting_are_equivalent_and_results_are_cached_separately(folder):
     assert run(folder)["findings"] == []
     (finding,) = run(folder, "--strict")["findings"]
     assert (finding["rule"], finding["level"]) == ("SYN101", "warning")
@@ -206,20 +206,20 @@ def test_the_option_and_the_setting_are_the_same_and_results_are_kept_apart(fold
     assert run(folder, "--no-strict")["findings"] == []
 
 
-def test_comments_silence_what_the_option_finds(folder):
+def test_comments_suppress_strict_findings(folder):
     run(folder, "--strict", "--add-ignores")
     assert "# syncheck: ignore[SYN101]" in (folder / "a.py").read_text()
     assert run(folder, "--strict", "--remove-unused-ignores")["findings"] == []
     assert "# syncheck: ignore[SYN101]" in (folder / "a.py").read_text()
 
 
-def test_nothing_is_fixed_on_assumptions(folder):
+def test_strict_findings_are_not_fixed(folder):
     before = (folder / "a.py").read_text()
     run(folder, "--strict", "--fix", "--unsafe-fixes")
     assert (folder / "a.py").read_text() == before
 
 
-def test_what_is_found_without_the_option_stays_as_it_is():
+def test_findings_without_the_option_are_unchanged():
     source = 's = torch.cuda.Stream()\nx = torch.ones(4, device="cuda")\nwith torch.cuda.stream(s):\n    y = x * 2\n'
     assert found(source) == found(source, is_strict=False) == [("SYN101", 5, "")]
     assert levels(source) == {"error"}

@@ -1,4 +1,4 @@
-"""What `syncheck overlap` finds in a run of a seed."""
+"""Analyzes a recorded run of a seed as `syncheck overlap` does."""
 
 from pathlib import Path
 
@@ -13,7 +13,7 @@ COPY = frozenset({"aten::copy_", "aten::_to_copy"})
 
 
 class Answer:
-    """What `syncheck overlap` finds in a run of a seed."""
+    """The analysis that `syncheck overlap` makes of a run of a seed."""
 
     def __init__(self, trace):
         recorder, self.sites, *_ = recorded([trace], Options())
@@ -22,13 +22,13 @@ class Answer:
         self.words = wording.report(self.analysis, recorder.names, self.sites, "")
 
     def ran(self, operators):
-        """Return when the operations of some names run."""
+        """Return the (start, end) times of the operations with some names."""
         schedule = self.analysis.schedule
         found = [op for op, operation in enumerate(self.graph.ops) if operation.operator in operators]
         return [(schedule.starts[op], schedule.ends[op]) for op in found]
 
     def overlap(self, first, second):
-        """Return for how long operations of two kinds run at the same time."""
+        """Return the total time during which operations of two kinds run concurrently."""
         return sum(max(0, min(a[1], b[1]) - max(a[0], b[0])) for a in self.ran(first) for b in self.ran(second))
 
     def edge(self, kind):

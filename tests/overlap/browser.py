@@ -1,4 +1,4 @@
-"""A headless Chromium, by the WebDriver protocol."""
+"""A headless Chromium, controlled through the WebDriver protocol."""
 
 import base64
 import json
@@ -43,7 +43,7 @@ class Browser:
         return self._call("POST", "/execute/sync", {"script": script, "args": arguments})
 
     def errors(self) -> list[str]:
-        """Return what the page wrote to the console since the last time."""
+        """Return the messages that the page wrote to the console since the last call."""
         return [entry["message"] for entry in self._call("POST", "/se/log", {"type": "browser"})]
 
     def press(self, *keys: str) -> None:

@@ -1,4 +1,4 @@
-"""Small programs as calls of a backend, with operations that take as long as a test says."""
+"""Small programs as calls of a backend, with operations of given durations."""
 
 from syncheck.hb.ids import BY_TORCH, AllocationId, EventId, SiteId, StreamId, WaitCall
 from syncheck.overlap.analysis import Analysis, analyze
@@ -9,7 +9,7 @@ HOST = StreamId(0)
 
 
 class Program:
-    """Makes calls; each gets a call site of its own, and `sites` says by its name in the test which."""
+    """Makes backend calls, each with a call site of its own. Methods that create an edge return its site."""
 
     def __init__(self) -> None:
         self.builder = Builder()
@@ -39,7 +39,7 @@ class Program:
         return AllocationId(self._n_allocations)
 
     def run(self, stream, us, reads=(), writes=(), operator="aten::work") -> int:
-        """Launch an operation; return its number."""
+        """Launch an operation and return its number."""
         accesses = tuple((a, 0, False) for a in reads) + tuple((a, 0, True) for a in writes)
         self.builder.launch(stream, operator, accesses, self.site())
         ops = self.graph.ops

@@ -1,4 +1,4 @@
-"""Measured moments that cannot be right."""
+"""Measured times that cannot be right."""
 
 import pytest
 
@@ -14,11 +14,11 @@ DAY = 86_400_000 * MS
         ([], set()),
         ([5, 5, 9], set()),
         ([0, 10 * MS, 20 * MS], set()),
-        ([0, DAY, 10 * MS, 20 * MS], {1}),  # forward and back: one is wrong, and not all that come after it
+        ([0, DAY, 10 * MS, 20 * MS], {1}),  # forward and back: only this one is wrong, not the later ones
         ([30 * MS, 40 * MS, 10 * MS, 50 * MS], {2}),
         ([-5, 10, -1, 20], {0, 2}),
-        ([10 * MS, 10 * MS - 500, 10 * MS + 3], set()),  # far from the event that they are measured from
+        ([10 * MS, 10 * MS - 500, 10 * MS + 3], set()),  # rounding: they are far from the event they are measured from
     ],
 )
-def test_the_fewest_moments_are_wrong(moments, wrong):
+def test_the_smallest_set_of_times_is_considered_wrong(moments, wrong):
     assert find_jumps(moments) == wrong

@@ -1,4 +1,4 @@
-"""`syncheck overlap` as a user meets it: of programs, of traces, and of what is neither."""
+"""`syncheck overlap` from a user's point of view: programs, traces, and files that are neither."""
 
 import gzip
 import json
@@ -36,7 +36,7 @@ def overlap(tmp_path):
     return run
 
 
-def test_it_runs_the_program_and_says_where_the_times_come_from(overlap):
+def test_the_command_runs_the_program_and_names_the_source_of_the_times(overlap):
     done = overlap(RIGHT)
     assert done.returncode == 0, done.stderr
     assert "the program's own output" in done.stdout
@@ -44,7 +44,7 @@ def test_it_runs_the_program_and_says_where_the_times_come_from(overlap):
     assert "the default stream of cuda:0 waits for stream `side` (cuda:0) (train.py:8)" in " ".join(done.stdout.split())
 
 
-def test_gpus_are_called_as_the_program_calls_them(overlap, tmp_path):
+def test_devices_have_the_names_that_the_program_uses(overlap, tmp_path):
     source = RIGHT.replace("cuda", "xpu").replace("print", "torch.xpu.synchronize()\nprint")
     done = overlap(source, "--device-type", "xpu", "--perfetto", str(tmp_path / "t.json"))
     assert done.returncode == 0, done.stderr
@@ -55,11 +55,11 @@ def test_gpus_are_called_as_the_program_calls_them(overlap, tmp_path):
     assert "cuda" not in done.stdout + json.dumps(events)
 
 
-def test_steps_that_are_never_made_are_an_error(overlap):
+def test_too_few_steps_are_an_error(overlap):
     done = overlap(RIGHT, "--steps", "3:4")
     assert done.returncode == 3
     assert "the program ended before the steps of --steps" in done.stderr
-    assert "only 0 of 3 steps were made" in done.stderr
+    assert "only 0 of 3 steps ran" in done.stderr
 
 
 def test_the_critical_path_is_shown_in_order(overlap):
@@ -73,23 +73,23 @@ def test_the_critical_path_is_shown_in_order(overlap):
     assert "needed because `y` is read" in path[wait:]
 
 
-def test_findings_are_counted_and_fail_nothing(overlap):
+def test_findings_are_counted_but_do_not_fail_the_command(overlap):
     done = overlap(WRONG)
     assert done.returncode == 0
     assert "note: 1 finding: `syncheck run` shows what is wrong" in done.stdout
 
 
-def test_a_program_that_fails_keeps_its_status(overlap):
+def test_a_failing_program_keeps_its_exit_status(overlap):
     assert overlap(RIGHT + "raise SystemExit(7)\n").returncode == 7
 
 
-def test_a_program_without_a_gpu_is_an_error(overlap):
+def test_a_program_without_gpu_work_is_an_error(overlap):
     done = overlap(PLAIN)
     assert done.returncode == 3
     assert "the program launched no GPU work" in done.stderr
 
 
-def test_it_reads_a_trace_that_has_no_times(overlap, tmp_path):
+def test_a_trace_without_times_can_be_analyzed(overlap, tmp_path):
     done = overlap(RIGHT, "--trace", str(tmp_path / "run.trace"))
     assert is_trace(tmp_path / "run.trace")
     again = warm.run("syncheck", "overlap", str(tmp_path / "run.trace"), folder=tmp_path)
@@ -98,7 +98,7 @@ def test_it_reads_a_trace_that_has_no_times(overlap, tmp_path):
     assert again.stdout[again.stdout.index("\nWaits") :] == table
 
 
-def test_a_trace_that_was_cut_gives_what_there_is(overlap, tmp_path):
+def test_a_truncated_trace_is_analyzed_as_far_as_possible(overlap, tmp_path):
     overlap(RIGHT, "--trace", str(tmp_path / "run.trace"))
     lines = gzip.decompress((tmp_path / "run.trace").read_bytes()).splitlines(keepends=True)
     (tmp_path / "cut.trace").write_bytes(gzip.compress(b"".join(lines[:-3])))
@@ -107,20 +107,20 @@ def test_a_trace_that_was_cut_gives_what_there_is(overlap, tmp_path):
     assert "the trace ends early" in again.stdout
 
 
-def test_a_trace_that_was_cut_before_the_first_operator_says_so(overlap, tmp_path):
+def test_a_trace_truncated_before_the_first_operator_is_an_error(overlap, tmp_path):
     overlap(RIGHT, "--trace", str(tmp_path / "run.trace"))
     lines = gzip.decompress((tmp_path / "run.trace").read_bytes()).splitlines(keepends=True)
-    for data, said in [
+    for data, message in [
         (gzip.compress(lines[0]), "hint: the trace ends early"),
         (gzip.compress(lines[0])[:20], "the trace is cut off before its first line"),
     ]:
         (tmp_path / "cut.trace").write_bytes(data)
         again = warm.run("syncheck", "overlap", str(tmp_path / "cut.trace"), folder=tmp_path)
         assert again.returncode == 3
-        assert said in again.stderr
+        assert message in again.stderr
 
 
-def test_a_file_name_that_looks_like_markup_stays_a_name(tmp_path):
+def test_a_file_name_that_looks_like_markup_is_escaped(tmp_path):
     name = "<script>alert(1)<!--.py"
     (tmp_path / name).write_text(RIGHT)
     done = warm.run("syncheck", "overlap", "--backend", "sim", "--html", "out.html", name, folder=tmp_path)
@@ -131,19 +131,19 @@ def test_a_file_name_that_looks_like_markup_stays_a_name(tmp_path):
 
 
 @pytest.mark.parametrize("content", [b"", b"\x1f\x8b broken header", b"import torch\n"])
-def test_what_is_no_trace_is_taken_for_a_program(tmp_path, content):
+def test_a_file_that_is_not_a_trace_is_treated_as_a_program(tmp_path, content):
     (tmp_path / "file").write_bytes(content)
     assert not is_trace(tmp_path / "file")
 
 
-def test_the_report_can_go_to_a_file(overlap, tmp_path):
+def test_the_report_can_be_written_to_a_file(overlap, tmp_path):
     done = overlap(RIGHT, "--output", str(tmp_path / "out.txt"))
     assert "\nWaits" not in done.stdout
     assert "\nWaits" in (tmp_path / "out.txt").read_text()
 
 
 def one_tensor_traced(path):
-    """Begin a trace of a program with one tensor; return its writer, and the view of the tensor."""
+    """Start a trace of a program with one tensor. Return its writer and the tensor's view."""
     writer = TraceWriter(Recorder(Session(lambda _: True, "a GPU")), path, Sites(streams=1), "a GPU")
     writer.stream(1, 0, 0, 0, legacy=True, blocking=False)
     view = writer.view(0, (4,), (1,), 4, "float32")
@@ -151,7 +151,7 @@ def one_tensor_traced(path):
     return writer, view
 
 
-def test_measured_times_travel_in_a_trace(tmp_path):
+def test_measured_times_are_stored_in_a_trace(tmp_path):
     path = tmp_path / "run.trace"
     writer, view = one_tensor_traced(path)
     for interval in (1, 2):
@@ -164,7 +164,7 @@ def test_measured_times_travel_in_a_trace(tmp_path):
     assert graph.measured == 2
 
 
-def test_a_trace_says_where_its_times_end(tmp_path):
+def test_a_trace_records_where_its_times_end(tmp_path):
     path = tmp_path / "run.trace"
     writer, view = one_tensor_traced(path)
     for number in range(5):
@@ -180,7 +180,7 @@ def test_a_trace_says_where_its_times_end(tmp_path):
     )
 
 
-def test_a_settings_file_can_ask_for_times(tmp_path):
+def test_times_can_be_enabled_in_a_settings_file(tmp_path):
     (tmp_path / "pyproject.toml").write_text('[tool.syncheck]\nbackend = "sim"\ntimes = true\n')
     (tmp_path / "train.py").write_text(RIGHT)
     done = warm.run("syncheck", "run", "--output-format", "json", "train.py", folder=tmp_path)

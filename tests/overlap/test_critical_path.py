@@ -1,4 +1,4 @@
-"""The critical path in order: work, and what stands between."""
+"""The critical path in order: work and the edges in between."""
 
 import pytest
 
@@ -23,7 +23,7 @@ def kinds(program):
     return [(link.kind, link.taken) for link in found(program)]
 
 
-def test_an_edge_stands_between_the_work_of_two_streams(program):
+def test_an_edge_links_the_work_of_two_streams(program):
     main, side = program.stream(), program.stream()
     x = program.tensor(main)
     made = program.run(main, 100, writes=[x])
@@ -37,7 +37,7 @@ def test_an_edge_stands_between_the_work_of_two_streams(program):
     assert (second.kind, second.stream, second.taken) == (WORK, side, 70 * US)
 
 
-def test_operations_that_need_each_other_are_one_stretch(program):
+def test_dependent_operations_form_one_stretch(program):
     main = program.stream()
     x = program.tensor(main)
     program.run(main, 100, writes=[x])
@@ -47,7 +47,7 @@ def test_operations_that_need_each_other_are_one_stretch(program):
     assert (work.kind, work.count, work.longest, work.taken) == (WORK, 3, longest, 350 * US)
 
 
-def test_the_order_of_a_stream_that_nothing_needs_is_named(program):
+def test_needless_stream_order_is_named(program):
     main = program.stream()
     x, y = program.tensor(main), program.tensor(main)
     first = program.run(main, 100, writes=[x])
@@ -56,7 +56,7 @@ def test_the_order_of_a_stream_that_nothing_needs_is_named(program):
     assert (order.kind, order.stream, order.first, order.last, order.taken) == (ORDER, main, first, second, 100 * US)
 
 
-def test_an_order_that_costs_little_interrupts_nothing(program):
+def test_stream_order_that_costs_little_does_not_split_a_stretch(program):
     main = program.stream()
     x, y = program.tensor(main), program.tensor(main)
     program.run(main, 20, writes=[x])
@@ -64,7 +64,7 @@ def test_an_order_that_costs_little_interrupts_nothing(program):
     assert [link.kind for link in found(program)] == [LAUNCH, WORK]
 
 
-def test_a_wait_of_the_host_and_its_launches_are_on_the_path(program):
+def test_host_waits_and_launches_are_on_the_path(program):
     main, side = program.stream(), program.stream()
     program.run(main, 100)
     program.synchronize()
@@ -78,7 +78,7 @@ def test_a_wait_of_the_host_and_its_launches_are_on_the_path(program):
     ]
 
 
-def test_what_the_links_take_is_the_whole_time(program):
+def test_the_durations_of_the_links_add_up_to_the_makespan(program):
     streams = [program.stream() for _ in range(3)]
     x = program.tensor(streams[0])
     for number in range(30):

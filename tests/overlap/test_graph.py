@@ -1,4 +1,4 @@
-"""What an edge costs, what needs it, and what could be at the same time: small programs without torch."""
+"""The cost of an edge, what needs it, and possible overlap, in small programs without torch."""
 
 import pytest
 
@@ -18,7 +18,7 @@ def cost_of(analysis, site):
     return next(cost for cost in analysis.costs if cost.site == site)
 
 
-def test_operations_of_one_stream_run_one_after_the_other(program):
+def test_operations_on_one_stream_run_one_after_another(program):
     main = program.stream()
     program.run(main, 100)
     program.run(main, 100)
@@ -27,7 +27,7 @@ def test_operations_of_one_stream_run_one_after_the_other(program):
     assert analysis.streams[0].work == 200 * US
 
 
-def test_independent_operations_of_two_streams_overlap(program):
+def test_independent_operations_on_two_streams_overlap(program):
     first, second = program.stream(), program.stream()
     program.run(first, 100)
     program.run(second, 100)
@@ -37,7 +37,7 @@ def test_independent_operations_of_two_streams_overlap(program):
     assert (pair.free, pair.overlapped) == (100 * US, 95 * US)
 
 
-def test_an_edge_that_nothing_needs_can_be_left_out(program):
+def test_an_edge_that_nothing_needs_is_removable(program):
     main, side = program.stream(), program.stream()
     program.run(main, 100)
     site = program.wait(side, main)
@@ -50,7 +50,7 @@ def test_an_edge_that_nothing_needs_can_be_left_out(program):
     assert (analysis.makespan, cost.makespan) == (205 * US, 110 * US)
 
 
-def test_an_edge_is_needed_because_of_the_tensor_that_crosses(program):
+def test_an_edge_is_needed_because_of_a_tensor_used_on_both_sides(program):
     main, side = program.stream(), program.stream()
     x = program.tensor(main)
     made = program.run(main, 100, writes=[x])
@@ -62,7 +62,7 @@ def test_an_edge_is_needed_because_of_the_tensor_that_crosses(program):
     assert cost_of(analysis, site).makespan == analysis.makespan
 
 
-def test_a_needed_edge_may_come_later(program):
+def test_a_needed_edge_may_be_moved_later(program):
     main, side = program.stream(), program.stream()
     x = program.tensor(main)
     program.run(main, 100, writes=[x])
@@ -75,7 +75,7 @@ def test_a_needed_edge_may_come_later(program):
     assert (analysis.makespan, cost.makespan) == (215 * US, 120 * US)
 
 
-def test_of_two_edges_that_say_the_same_only_the_first_is_needed(program):
+def test_only_the_first_of_two_equal_edges_is_needed(program):
     main, side = program.stream(), program.stream()
     x = program.tensor(main)
     program.run(main, 100, writes=[x])
@@ -86,7 +86,7 @@ def test_of_two_edges_that_say_the_same_only_the_first_is_needed(program):
     assert edges[second] not in program.graph.needs
 
 
-def test_all_edges_of_a_chain_of_streams_are_needed(program):
+def test_every_edge_of_a_chain_of_streams_is_needed(program):
     a, b, c = program.stream(), program.stream(), program.stream()
     x = program.tensor(a)
     program.run(a, 100, writes=[x])
@@ -97,7 +97,7 @@ def test_all_edges_of_a_chain_of_streams_are_needed(program):
     assert set(program.graph.needs) == {0, 1}
 
 
-def test_memory_that_is_used_again_needs_the_join(program):
+def test_reused_memory_needs_the_join(program):
     main, side = program.stream(), program.stream()
     x = program.tensor(main)
     program.run(main, 10, writes=[x])
@@ -119,7 +119,7 @@ def test_memory_freed_before_the_join_needs_it_too(program):
     assert program.graph.needs[1].why == "memory"
 
 
-def test_with_record_stream_the_memory_needs_no_join(program):
+def test_memory_with_record_stream_needs_no_join(program):
     main, side = program.stream(), program.stream()
     x = program.tensor(main)
     program.run(main, 10, writes=[x])
@@ -131,7 +131,7 @@ def test_with_record_stream_the_memory_needs_no_join(program):
     assert 1 not in program.graph.needs
 
 
-def test_new_memory_needs_the_order_after_its_stream(program):
+def test_the_first_use_of_memory_needs_the_order_after_its_home_stream(program):
     main, side = program.stream(), program.stream()
     program.run(main, 10)
     fresh = program.tensor(main)
@@ -140,7 +140,7 @@ def test_new_memory_needs_the_order_after_its_stream(program):
     assert program.graph.needs[0].why == "memory"
 
 
-def test_a_host_wait_that_nothing_needs_costs_what_comes_after(program):
+def test_a_needless_host_wait_costs_the_time_of_later_work(program):
     main = program.stream()
     side = program.stream()
     program.run(main, 100)
@@ -152,7 +152,7 @@ def test_a_host_wait_that_nothing_needs_costs_what_comes_after(program):
     assert (analysis.makespan, cost.makespan) == (210 * US, 110 * US)
 
 
-def test_a_host_wait_is_needed_by_the_clock_that_is_read_after_it(program):
+def test_a_host_wait_is_needed_by_a_clock_read_after_it(program):
     main = program.stream()
     program.run(main, 100)
     program.synchronize()
@@ -160,7 +160,7 @@ def test_a_host_wait_is_needed_by_the_clock_that_is_read_after_it(program):
     assert program.graph.needs[0].why == "clock"
 
 
-def test_a_host_wait_is_needed_by_work_that_it_alone_orders(program):
+def test_a_host_wait_is_needed_by_work_that_only_it_orders(program):
     main, side = program.stream(), program.stream()
     x = program.tensor(main)
     program.run(main, 100, writes=[x])
@@ -169,7 +169,7 @@ def test_a_host_wait_is_needed_by_work_that_it_alone_orders(program):
     assert program.graph.needs[0].op == used
 
 
-def test_the_order_of_a_stream_is_named_where_nothing_needs_it(program):
+def test_needless_stream_order_has_a_cost(program):
     main = program.stream()
     x = program.tensor(main)
     program.run(main, 100, writes=[x])
@@ -187,7 +187,7 @@ def test_no_order_is_shorter_than_the_longest_chain_of_results(program):
     assert shortest(program.graph) == 150 * US
 
 
-def test_a_pair_with_nothing_free_names_the_edges_that_forbid_it(program):
+def test_a_pair_that_cannot_overlap_names_the_edges_that_prevent_it(program):
     main, side = program.stream(), program.stream()
     program.run(main, 100)
     fork = program.wait(side, main)
@@ -198,7 +198,7 @@ def test_a_pair_with_nothing_free_names_the_edges_that_forbid_it(program):
 
 
 def peer_copy(program, source_stream, target_stream, x, y):
-    """Copy between two GPUs as torch does it: both streams wait for each other around it."""
+    """Copy between two GPUs as torch does: the streams wait for each other before and after the copy."""
     program.torch_waits(source_stream, target_stream)
     program.run(source_stream, 100, reads=[x], writes=[y], operator="aten::copy_")
     program.torch_waits(target_stream, source_stream)
@@ -226,7 +226,7 @@ def test_an_event_recorded_early_lets_later_work_overlap(program):
     assert program.analysis().makespan == 115 * US
 
 
-def test_a_change_of_one_stream_leaves_what_waits_for_it_in_order(program):
+def test_freeing_one_stream_from_its_order_keeps_waits_for_it(program):
     main, side = program.stream(), program.stream()
     program.run(main, 100)
     program.run(main, 10)
@@ -235,7 +235,7 @@ def test_a_change_of_one_stream_leaves_what_waits_for_it_in_order(program):
     assert play(program.graph, Change(free=[main])).makespan == 115 * US
 
 
-def test_what_is_captured_runs_only_when_it_is_replayed(program):
+def test_captured_work_runs_only_when_replayed(program):
     main = program.stream()
     x = program.tensor(main)
     program.builder.capture_begin(1, main, 0)

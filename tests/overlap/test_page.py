@@ -1,4 +1,4 @@
-"""The page with the timeline: one file, readable without a mouse, and quick with 100,000 operators."""
+"""The timeline page is one file, can be used without a mouse, and is fast with 100,000 operators."""
 
 import re
 from dataclasses import replace
@@ -47,7 +47,7 @@ def small(name="aten::mm", **changes):
 @pytest.fixture(scope="module")
 def chromium():
     if browser.DRIVER is None or browser.CHROMIUM is None:
-        pytest.skip("there is no chromium with chromedriver")
+        pytest.skip("chromium or chromedriver is not installed")
     one = browser.Browser()
     yield one
     one.close()
@@ -55,7 +55,7 @@ def chromium():
 
 @pytest.fixture
 def page(chromium, tmp_path):
-    """Open a timeline in the browser."""
+    """Return a function that opens a timeline in the browser."""
 
     def show(timeline, title="a run"):
         path = tmp_path / "page.html"
@@ -71,21 +71,21 @@ def selected(page):
 
 
 def shown(page):
-    """Return which part of the time is in view, in microseconds."""
+    """Return the visible time range in microseconds."""
     return page.run("return window.syncheck.range()")
 
 
 # -- the file
 
 
-def test_the_page_asks_for_no_other_file():
+def test_the_page_loads_no_other_file():
     text = html.render(small())
     assert not re.search(r"<(?:script|img|link|iframe)[^>]*\s(?:src|href)=", text)
     assert "@import" not in text
     assert "default-src 'none'" in text
 
 
-def test_names_of_the_program_stay_text():
+def test_names_from_the_program_are_escaped():
     text = html.render(small(HOSTILE, report=words(edges=(edge(HOSTILE),), verdicts=(HOSTILE,))), HOSTILE)
     assert "<script>window" not in text
     assert "<img" not in text
@@ -95,21 +95,21 @@ def edge(text):
     return EdgeLine("wait_stream", text, place(text), 1, 1000, 1000, text, False, 1.5, text)
 
 
-def test_without_jinja2_it_says_what_to_install(monkeypatch):
+def test_a_missing_jinja2_gives_an_installation_hint(monkeypatch):
     monkeypatch.setitem(__import__("sys").modules, "jinja2", None)
     with pytest.raises(html.BackendError) as caught:
         html.render(small())
     assert "syncheck[html]" in caught.value.hint
 
 
-def test_the_tables_say_in_words_what_the_picture_shows():
+def test_the_tables_describe_the_picture_in_words():
     text = html.render(small(report=words(edges=(edge("a wait"),), verdicts=("nothing overlaps",))))
     assert "nothing overlaps." in text
     assert "1.50x" in text
     assert "a wait" in text
 
 
-def test_a_finding_has_what_its_race_changes():
+def test_a_finding_includes_the_effect_of_its_race():
     proof = Proof(
         ProofOutcome.SHOWN, "schedule", "s1-abc-1.1-ff", "", (Difference("loss", "2", "nan"),), "syncheck run a.py"
     )
@@ -120,12 +120,12 @@ def test_a_finding_has_what_its_race_changes():
     assert "loss: nan, not 2; reproduce with: syncheck run a.py" in drawn
 
 
-def test_a_page_that_does_not_show_all_says_so():
+def test_a_partial_page_says_so():
     text = html.render(small(notes=("100,000 of 1,000,000 operators are drawn",)))
     assert '<p class="note">100,000 of 1,000,000 operators are drawn.</p>' in text
 
 
-def test_the_critical_path_is_a_table_in_order():
+def test_the_critical_path_is_an_ordered_table():
     needless = LinkLine("a wait", place(), 1000, "not needed", is_needed=False, is_edge=True)
     text = html.render(small(report=words(links=(LinkLine("the work", place(), 2000), needless))))
     table = text[text.index("from start to end") :]
@@ -141,14 +141,14 @@ def test_the_command_writes_a_page(trace, tmp_path):
 # -- in a browser
 
 
-def test_it_opens_from_disk_without_a_network_and_without_an_error(page, trace):
+def test_the_page_opens_from_disk_without_network_access_or_errors(page, trace):
     opened = page(timeline_of(trace))
     assert opened.errors() == []
     assert opened.run("return performance.getEntriesByType('resource').length") == 0
     assert opened.run("return window.syncheck.drawn") > 0
 
 
-def test_hostile_names_do_nothing(page):
+def test_hostile_names_are_harmless(page):
     opened = page(small(HOSTILE, report=words(edges=(edge(HOSTILE),))), HOSTILE)
     opened.click("[data-finding='0']")
     assert "<script>" in opened.text("#details")
@@ -156,7 +156,7 @@ def test_hostile_names_do_nothing(page):
     assert opened.errors() == []
 
 
-def test_a_finding_leads_to_its_operator_and_its_source(page, trace):
+def test_a_finding_links_to_its_operator_and_source(page, trace):
     opened = page(timeline_of(trace))
     opened.click("[data-finding='1']")
     details = opened.text("#details")
@@ -165,7 +165,7 @@ def test_a_finding_leads_to_its_operator_and_its_source(page, trace):
     assert "missing: " in details
 
 
-def test_an_operator_is_chosen_by_a_click(page):
+def test_a_click_selects_an_operator(page):
     opened = page(small())
     x, y, width = opened.run(
         "const area = document.querySelector('.u-over').getBoundingClientRect(); return [area.x, area.y, area.width]"
@@ -176,7 +176,7 @@ def test_an_operator_is_chosen_by_a_click(page):
     assert selected(opened) == -1
 
 
-def test_dragging_zooms_and_a_key_shows_all_again(page):
+def test_dragging_zooms_in_and_a_key_resets_the_view(page):
     opened = page(small())
     x, y, width = opened.run(
         "const area = document.querySelector('.u-over').getBoundingClientRect(); return [area.x, area.y, area.width]"
@@ -191,7 +191,7 @@ def test_dragging_zooms_and_a_key_shows_all_again(page):
 
 
 @pytest.mark.parametrize("span", [(0, 3), (1.00001, 1.00002), (0, 3_000_000), (2_999_999, 3_000_000)])
-def test_ticks_differ_however_near_one_looks(page, span):
+def test_ticks_are_distinct_at_every_zoom_level(page, span):
     opened = page(small(boxes=(Box(1, 0, 3_000_000_000, "aten::mm", 1),), arrows=(), marks=()))
     opened.run("window.syncheck.zoom(...arguments)", *span)
     opened.run("return new Promise(done => requestAnimationFrame(() => setTimeout(done)))")
@@ -200,7 +200,7 @@ def test_ticks_differ_however_near_one_looks(page, span):
     assert len(set(ticks)) == len(ticks)
 
 
-def test_everything_can_be_done_with_keys(page):
+def test_everything_can_be_done_with_the_keyboard(page):
     opened = page(small())
     opened.run("document.getElementById('plot').focus()")
     opened.press("+")
@@ -224,7 +224,7 @@ def test_search_finds_operators_and_source_lines(page, trace):
     assert opened.text("#found") == "1 found"
 
 
-def test_it_is_dark_or_light(page):
+def test_the_theme_can_be_dark_or_light(page):
     opened = page(small())
     colour = "return getComputedStyle(document.body).backgroundColor"
     before = opened.run(colour)
@@ -232,7 +232,7 @@ def test_it_is_dark_or_light(page):
     assert opened.run(colour) != before
 
 
-def test_it_can_be_printed(page):
+def test_the_page_can_be_printed(page):
     assert page(small()).pdf().startswith(b"%PDF")
 
 

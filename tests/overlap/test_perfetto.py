@@ -1,4 +1,4 @@
-"""The timeline as a trace: valid by the format's own rules, with its edges and findings."""
+"""The timeline as a trace file that is valid by the format's own rules, with edges and findings."""
 
 import json
 from itertools import pairwise
@@ -44,7 +44,7 @@ SCHEMA = {
         },
     },
 }
-"""What the Trace Event Format asks of the kinds of events that are written."""
+"""The Trace Event Format's requirements for the kinds of events that are written."""
 
 
 @pytest.fixture(scope="module")
@@ -79,7 +79,7 @@ def test_each_stream_is_a_thread_of_its_device(events):
     assert (0, "host") in threads
 
 
-def test_both_ends_of_an_arrow_lie_in_an_operator(events):
+def test_both_ends_of_an_arrow_are_inside_an_operator(events):
     boxes = [e for e in events if e["ph"] == "X"]
     ends = [e for e in events if e["ph"] in "sf"]
     assert ends
@@ -89,7 +89,7 @@ def test_both_ends_of_an_arrow_lie_in_an_operator(events):
     assert sorted(e["id"] for e in ends if e["ph"] == "s") == sorted(e["id"] for e in ends if e["ph"] == "f")
 
 
-def test_findings_and_the_edges_that_they_miss_are_there(events):
+def test_findings_and_their_missing_edges_are_included(events):
     assert [e["name"][:6] for e in events if e["ph"] == "i"] == ["SYN101", "SYN101"]
     missing = [e for e in events if e.get("cat") == "missing edge"]
     assert missing
@@ -105,7 +105,7 @@ def test_operators_do_not_overlap_in_their_stream(events):
         assert all(a[1] <= b[0] + 1e-6 for a, b in pairwise(boxes))
 
 
-def test_of_too_many_operators_the_longest_are_drawn_and_it_says_so(trace, monkeypatch):
+def test_only_the_longest_operators_are_drawn_if_there_are_too_many(trace, monkeypatch):
     monkeypatch.setattr(timeline, "MAX_BOXES", 3)
     made = timeline_of(trace)
     drawn = [box for box in made.boxes if box.lane > 0]
@@ -113,13 +113,13 @@ def test_of_too_many_operators_the_longest_are_drawn_and_it_says_so(trace, monke
     assert any(note.startswith("3 of ") and "operators are drawn" in note for note in made.notes)
 
 
-def test_the_command_writes_it(trace, tmp_path):
+def test_the_command_writes_a_trace(trace, tmp_path):
     done = warm.run("syncheck", "replay", "--perfetto", "out.json", "--exit-zero", str(trace), folder=tmp_path)
     assert done.returncode == 0, done.stderr
     jsonschema.validate(json.loads((tmp_path / "out.json").read_text()), SCHEMA)
 
 
-def test_a_timeline_that_cannot_be_written_is_said_and_the_findings_are_shown(trace, tmp_path):
+def test_findings_are_shown_even_if_the_timeline_cannot_be_written(trace, tmp_path):
     done = warm.run("syncheck", "replay", "--perfetto", "no/such/out.json", str(trace), folder=tmp_path)
     assert "cannot write the timeline to" in done.stdout
     assert "SYN101" in done.stdout

@@ -1,4 +1,4 @@
-"""What is kept of a run, and from when on nothing is."""
+"""Which calls of a run are kept, and when recording stops."""
 
 import pytest
 
@@ -21,7 +21,7 @@ def launch(recorder, times=1, allocation=1):
         recorder.launch(1, "aten::mul_", ((allocation, 0, True),), 0)
 
 
-def test_what_comes_after_the_measured_operators_is_counted_and_not_kept(recorder):
+def test_operators_after_the_measured_ones_are_counted_but_not_kept(recorder):
     recorder.allocate(1, 1, 16, 0, 0)
     launch(recorder, 3)
     recorder.untimed()
@@ -31,7 +31,7 @@ def test_what_comes_after_the_measured_operators_is_counted_and_not_kept(recorde
     assert (len(graph.ops), graph.left_out, graph.is_timing_complete) == (3, 14, False)
 
 
-def test_so_many_calls_are_kept_and_the_others_counted(recorder, monkeypatch):
+def test_calls_beyond_the_limit_are_counted_but_not_kept(recorder, monkeypatch):
     monkeypatch.setattr(module, "MAX_CALLS", 8)
     few = Recorder(Session(lambda _: True, "a GPU"))
     few.stream(1, 0, 0, 0, legacy=True, blocking=False)
@@ -42,7 +42,7 @@ def test_so_many_calls_are_kept_and_the_others_counted(recorder, monkeypatch):
     assert (len(graph.ops), graph.left_out, graph.is_timing_complete) == (5, 15, True)
 
 
-def test_the_next_program_is_kept_again_with_the_memory_that_is_there(recorder):
+def test_recording_restarts_for_the_next_program_with_the_live_memory(recorder):
     recorder.allocate(1, 1, 16, 0, 0)
     recorder.untimed()
     recorder.allocate(2, 1, 16, 0, 0)
@@ -55,7 +55,7 @@ def test_the_next_program_is_kept_again_with_the_memory_that_is_there(recorder):
     assert (len(graph.ops), graph.left_out, set(graph.allocations)) == (2, 0, {2})
 
 
-def test_the_check_goes_on_where_nothing_is_kept():
+def test_the_check_continues_when_nothing_is_kept():
     session = Session(lambda _: True, "a GPU")
     recorder = Recorder(session)
     for stream in (1, 2):

@@ -1,4 +1,4 @@
-"""The questions of the seed documents, answered in the simulator."""
+"""Answers the questions of the seed documents in the simulator."""
 
 import pytest
 
@@ -35,7 +35,7 @@ def test_two_blocks_on_one_stream_run_in_turn(answer):
     assert [line.source.strip() for line in [order.place.frame]] == ["x2 = self.block2(x)"]
 
 
-def test_on_two_streams_the_two_blocks_overlap(answer):
+def test_two_blocks_on_two_streams_overlap(answer):
     two = answer("parallel_blocks_two_streams")
     (pair,) = [pair for pair in two.analysis.pairs if pair.free]
     assert pair.overlapped > 0.9 * pair.free
@@ -46,7 +46,7 @@ def test_small_blocks_on_two_streams_wait_for_the_host(answer):
     assert any("wait for the host to launch" in verdict for verdict in answer("parallel_blocks_right").words.verdicts)
 
 
-# -- 002: a copy between two GPUs beside a product
+# -- 002: a copy between two GPUs next to a product
 
 
 @pytest.mark.parametrize("blocking", ["blocking", "non_blocking"])
@@ -65,7 +65,7 @@ def test_a_copy_between_gpus_overlaps_only_with_side_streams_on_both(answer, asi
         ("sender", "other device waits for the copy"),
     ],
 )
-def test_the_edge_that_forbids_the_overlap_is_named(answer, aside, blocking, kind):
+def test_the_edge_that_prevents_the_overlap_is_named(answer, aside, blocking, kind):
     line = answer(f"transfer_{aside}_{blocking}").edge(kind)
     assert "moved = a.to" in line.place.frame.source
     assert "the default stream of cuda:1 waits" in line.text
@@ -75,36 +75,36 @@ def test_the_edge_that_forbids_the_overlap_is_named(answer, aside, blocking, kin
 
 @pytest.mark.parametrize("blocking", ["blocking", "non_blocking"])
 @pytest.mark.parametrize("aside", ["default", "sender", "receiver", "both"])
-def test_the_answer_in_words_names_that_edge_and_what_to_change(answer, aside, blocking):
+def test_the_verdict_names_that_edge_and_the_change_to_make(answer, aside, blocking):
     verdict = answer(f"transfer_{aside}_{blocking}").words.verdicts[0]
     assert ("times as fast: make" in verdict and f"transfer_{aside}_{blocking}.py:" in verdict) == (aside != "both")
 
 
-def test_with_both_waits_the_transfer_still_overlaps(answer):
+def test_the_transfer_still_overlaps_with_both_waits(answer):
     one = answer("transfer_both_right")
     assert one.overlap(COPY, PRODUCT) > 0
     assert all(line.speed_up < 1.05 for line in one.words.edges)
 
 
-# -- 004: a pipeline of two GPUs
+# -- 004: a pipeline on two GPUs
 
 
-def test_a_pipeline_with_whole_batches_works_in_turn_and_needs_micro_batches(answer):
+def test_pipeline_stages_with_whole_batches_run_in_turn_and_need_micro_batches(answer):
     one = answer("pipeline_whole_batch")
     (verdict,) = [verdict for verdict in one.words.verdicts if "take turns" in verdict]
     assert "micro-batches" in verdict
 
 
-def test_with_micro_batches_the_stages_overlap(answer):
+def test_pipeline_stages_with_micro_batches_overlap(answer):
     whole, parts = answer("pipeline_whole_batch"), answer("pipeline_micro_batches")
     assert not any("take turns" in verdict for verdict in parts.words.verdicts)
     (before,), (after,) = whole.analysis.device_pairs, parts.analysis.device_pairs
     assert after.overlapped > 3 * before.overlapped
 
 
-# -- 000: loading beside computing
+# -- 000: loading while computing
 
 
-def test_the_copy_of_the_next_batch_overlaps_with_the_work_on_this_one(answer):
+def test_copying_the_next_batch_overlaps_with_work_on_the_current_one(answer):
     pairs = answer("overlap_right").analysis.pairs
     assert any(pair.overlapped > 0 for pair in pairs)

@@ -1,4 +1,4 @@
-"""The commands of the Makefile say what they need before they do anything."""
+"""The Makefile's commands report missing requirements before they do anything."""
 
 import shutil
 import subprocess
@@ -11,12 +11,12 @@ ROOT = Path(__file__).parents[2]
 OLD = """#!/bin/sh
 exec {python} -c "import sys; sys.version_info = (3, 9, 1); exec(sys.argv[2])" "$@"
 """
-pytestmark = pytest.mark.skipif(shutil.which("make") is None, reason="there is no make")
+pytestmark = pytest.mark.skipif(shutil.which("make") is None, reason="make is not installed")
 
 
 @pytest.fixture
 def make(tmp_path):
-    """Run make in a folder that has the files of its targets, and no environment yet."""
+    """Return a function that runs make in a folder with the files its targets need but no environment."""
     for name in ("Makefile", "pyproject.toml", "constraints.txt"):
         shutil.copy(ROOT / name, tmp_path)
 
@@ -30,7 +30,7 @@ def make(tmp_path):
 
 
 @pytest.mark.parametrize("target", ["demo", "check"])
-def test_an_old_python_is_refused_by_name(make, tmp_path, target):
+def test_an_old_python_is_rejected_by_name(make, tmp_path, target):
     old = tmp_path / "python3.9"
     old.write_text(OLD.format(python=sys.executable))
     old.chmod(0o755)
@@ -47,7 +47,7 @@ def test_a_missing_python_is_named(make, tmp_path):
     assert "no-such-python not found: install Python 3.11 or newer" in shown
 
 
-def test_the_demo_installs_nothing_for_developers(make):
+def test_the_demo_installs_no_development_dependencies(make):
     status, shown = make("--dry-run", "demo")
     assert status == 0
     assert "'.[torch]'" in shown

@@ -1,4 +1,4 @@
-"""What pyproject.toml says to package indexes and installers."""
+"""The metadata in pyproject.toml for package indexes and installers."""
 
 import tomllib
 from pathlib import Path
@@ -13,7 +13,7 @@ def settings():
     return tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
 
 
-def test_an_index_shows_where_the_project_lives(settings):
+def test_the_metadata_links_to_the_project(settings):
     urls = settings["project"]["urls"]
     assert {"Documentation", "Source", "Issues", "Changelog"} <= set(urls)
     site = (ROOT / "mkdocs.yml").read_text(encoding="utf-8")
@@ -22,7 +22,7 @@ def test_an_index_shows_where_the_project_lives(settings):
     assert settings["project"]["authors"]
 
 
-def test_no_dependency_has_a_cap(settings):
+def test_no_dependency_has_an_upper_bound(settings):
     project = settings["project"]
     needed = [
         *project["dependencies"],
@@ -31,6 +31,6 @@ def test_no_dependency_has_a_cap(settings):
     assert [name for name in needed if "<" in name or "==" in name] == []
 
 
-def test_what_only_developers_need_is_no_extra(settings):
+def test_development_dependencies_are_not_extras(settings):
     assert set(settings["project"]["optional-dependencies"]) == {"torch", "lsp", "html", "native"}
     assert {"dev", "docs"} <= set(settings["dependency-groups"])

@@ -1,4 +1,4 @@
-"""Tests that are marked so run only where pip can download."""
+"""Tests with the `network` marker run only if pip can download packages."""
 
 import pytest
 
@@ -16,17 +16,17 @@ def no_index(monkeypatch, tmp_path):
     network.has_package_index.cache_clear()
 
 
-def test_without_an_index_there_is_no_network(no_index):
+def test_there_is_no_network_without_an_index(no_index):
     assert not network.has_package_index()
 
 
 @pytest.mark.network
-def test_a_marked_test_has_an_index():
+def test_a_marked_test_can_reach_an_index():
     assert network.has_package_index()
 
 
 @pytest.mark.parametrize(("reachable", "outcome"), [(True, "passed"), (False, "skipped")])
-def test_the_marker_skips_without_network(pytester, monkeypatch, reachable, outcome):
+def test_the_marker_skips_tests_without_network(pytester, monkeypatch, reachable, outcome):
     monkeypatch.setattr(network, "has_package_index", lambda: reachable)
     pytester.makeini("[pytest]\nmarkers = network: needs it")
     pytester.makepyfile("import pytest\n\n@pytest.mark.network\ndef test_it(): pass\n")

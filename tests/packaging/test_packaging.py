@@ -1,4 +1,4 @@
-"""What is built and installed works by itself: without torch, without this checkout."""
+"""The built and installed package works on its own, without torch and without this checkout."""
 
 import os
 import subprocess
@@ -13,7 +13,7 @@ import pytest
 from syncheck.rules.catalogue import CATALOGUE
 from syncheck.rules.page import examples
 
-pytestmark = pytest.mark.network  # the build, and what is installed, come from the index
+pytestmark = pytest.mark.network  # the build and the installation download from the index
 
 ROOT = Path(__file__).parents[2]
 BAD = """import torch
@@ -36,7 +36,7 @@ def run(*command, cwd, **kwargs):
 
 @pytest.fixture(scope="module")
 def built(tmp_path_factory):
-    """The wheel, built from the sdist, as a package index would get it, and the sdist."""
+    """The wheel, built from the sdist as for a package index, and the sdist."""
     folder = tmp_path_factory.mktemp("built")
     status, shown = run(sys.executable, "-m", "build", "--quiet", "--outdir", folder, ROOT, cwd=folder)
     assert status == 0, shown
@@ -46,7 +46,7 @@ def built(tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def installed(built, tmp_path_factory):
-    """The commands of an environment that has the wheel and what it needs, and nothing else."""
+    """The command folder of an environment with only the wheel and its dependencies."""
     folder = tmp_path_factory.mktemp("empty") / "env"
     venv.create(folder, with_pip=True)
     status, shown = run(folder / "bin/pip", "install", "--quiet", built[0], cwd=folder)
@@ -54,7 +54,7 @@ def installed(built, tmp_path_factory):
     return folder / "bin"
 
 
-def test_the_wheel_has_types_examples_and_schema(built):
+def test_the_wheel_contains_types_examples_and_the_schema(built):
     with zipfile.ZipFile(built[0]) as archive:
         names = archive.namelist()
     needed = "py.typed fixtures/unordered-read/bad.py report/report-1.schema.json pytest_plugin/__init__.py"
@@ -63,19 +63,19 @@ def test_the_wheel_has_types_examples_and_schema(built):
     assert not [name for name in names if name.startswith(("tests/", "bench/"))]
 
 
-def test_the_wheel_has_no_example_that_no_page_shows(built):
+def test_the_wheel_contains_only_examples_that_a_page_shows(built):
     with zipfile.ZipFile(built[0]) as archive:
         packed = {name for name in archive.namelist() if "/fixtures/" in name}
     shown = {example.path for rule in CATALOGUE for example in examples(rule)}
     assert packed == {f"syncheck/fixtures/{path.parent.name}/{path.name}" for path in shown}
 
 
-def test_an_index_takes_what_is_built(built):
+def test_a_package_index_accepts_the_built_files(built):
     status, shown = run(sys.executable, "-m", "twine", "check", "--strict", *built, cwd=built[0].parent)
     assert status == 0, shown
 
 
-def test_the_sdist_has_what_its_tests_need(built):
+def test_the_sdist_contains_what_its_tests_need(built):
     with tarfile.open(built[1]) as archive:
         names = {name.partition("/")[2] for name in archive.getnames()}
     assert {"pyproject.toml", "README.md", "LICENSE", "tests/test_project.py", "docs/lint.md", "mkdocs.yml"} <= names
@@ -90,7 +90,7 @@ def test_the_linter_works_without_torch(installed, tmp_path):
     assert "No module named 'torch'" in shown
 
 
-def test_commands_that_lack_something_say_what(installed, tmp_path):
+def test_commands_name_missing_dependencies(installed, tmp_path):
     (tmp_path / "train.py").write_text(BAD)
     status, shown = run(installed / "syncheck", "run", "train.py", cwd=tmp_path)
     assert status == 3
@@ -101,7 +101,7 @@ def test_commands_that_lack_something_say_what(installed, tmp_path):
     assert "no torch" in run(installed / "syncheck", "--version", cwd=tmp_path)[1]
 
 
-def test_rules_are_explained_with_their_examples(installed, tmp_path):
+def test_rules_are_explained_with_examples(installed, tmp_path):
     status, shown = run(installed / "syncheck", "explain", "SYN101", cwd=tmp_path)
     assert status == 0
     assert "## Bad example" in shown

@@ -1,4 +1,4 @@
-"""What the project shows to its users outside of the documentation: what it says is what the command line does."""
+"""Published texts outside the documentation match the project: commands, files, versions and workflows exist."""
 
 import json
 import os
@@ -13,7 +13,7 @@ import yaml
 
 from syncheck.rules.catalogue import CATALOGUE
 from syncheck.version import __version__
-from tests.commands import refuses
+from tests.commands import unknown_word
 
 ROOT = Path(__file__).parents[2]
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
@@ -30,18 +30,18 @@ def steps_of(job):
 
 
 @pytest.mark.parametrize("name", TEXTS)
-def test_commands_and_files_that_a_text_names_exist(name):
+def test_commands_and_files_named_in_a_text_exist(name):
     text = read(name)
     targets = set(re.findall(r"\bmake ([a-z]+)\b", "\n".join(re.findall(r"`[^`]+`|```.*?```", text, re.DOTALL))))
     assert targets <= set(re.findall(r"^([a-z]+):", read("Makefile"), re.MULTILINE))
     for command in re.findall(r"`(syncheck [a-z][^`]*)`", text):
-        assert refuses(command) is None, command
+        assert unknown_word(command) is None, command
     generated = {"rules/index.md", "report-1.schema.json"}
     for link in re.findall(r"\]\(([^)#]+)[^)]*\)", text):
         assert link.startswith("https://") or link in generated or ((ROOT / name).parent / link).is_file(), link
 
 
-def test_the_citation_is_of_this_version():
+def test_the_citation_has_the_current_version():
     citation = yaml.safe_load(read("CITATION.cff"))
     assert citation["version"] == __version__
     assert citation["license"] == PROJECT["project"]["license"]
@@ -49,18 +49,18 @@ def test_the_citation_is_of_this_version():
     assert {"cff-version", "message", "title", "authors"} <= set(citation)
 
 
-def test_codes_keep_their_names():
+def test_rule_codes_keep_their_names():
     published = dict(line.split() for line in read("tests/golden/codes.txt").splitlines())
     now = {rule.code: rule.name for rule in CATALOGUE}
     assert {code: now.get(code) for code in published} == published
 
 
-def test_the_stability_page_names_the_version_of_the_report():
+def test_the_stability_page_names_the_report_version():
     schema = json.loads(read("syncheck/report/report-1.schema.json"))
     assert f"`version` is {schema['properties']['version']['const']};" in read("docs/stability.md")
 
 
-def test_the_workflow_covers_what_the_package_declares():
+def test_the_workflow_covers_the_declared_versions_and_systems():
     workflow = yaml.safe_load(read(".github/workflows/ci.yml"))
     declared = re.findall(r"Python :: (3\.\d+)", "\n".join(PROJECT["project"]["classifiers"]))
     assert workflow["jobs"]["check"]["strategy"]["matrix"]["python"] == declared
@@ -68,7 +68,7 @@ def test_the_workflow_covers_what_the_package_declares():
     assert {system.partition("-")[0] for system in systems} == {"windows", "macos"}
 
 
-def test_what_the_workflow_runs_exists():
+def test_commands_and_files_used_in_the_workflow_exist():
     workflow = yaml.safe_load(read(".github/workflows/ci.yml"))
     commands = [command for job in workflow["jobs"].values() for command in steps_of(job)]
     targets = set(re.findall(r"^([a-z]+):", read("Makefile"), re.MULTILINE))
@@ -84,7 +84,7 @@ def test_what_the_workflow_runs_exists():
             assert command.split("--group ")[1].split()[0] in PROJECT["dependency-groups"]
 
 
-def test_the_action_annotates_what_it_finds(tmp_path):
+def test_the_action_annotates_its_findings(tmp_path):
     action = yaml.safe_load(read("action.yml"))
     (script,) = steps_of(action["runs"])
     python = tmp_path / "python"
@@ -103,7 +103,7 @@ def test_the_action_annotates_what_it_finds(tmp_path):
     assert "file=train.py" in done.stdout
 
 
-def test_the_image_has_all_that_the_build_reads():
+def test_the_image_contains_everything_the_build_reads():
     lines = read("Dockerfile").splitlines()
     copied = {word for line in lines if line.startswith("COPY ") for word in line.split()[1:-1]}
     assert all((ROOT / name).exists() for name in copied)
@@ -117,4 +117,4 @@ def test_the_image_has_all_that_the_build_reads():
     assert entry[0] in PROJECT["project"]["scripts"]
     for line in lines:
         if line.startswith("#   docker run"):
-            assert refuses(line[line.index(" syncheck") :].strip()) is None
+            assert unknown_word(line[line.index(" syncheck") :].strip()) is None

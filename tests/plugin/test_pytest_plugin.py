@@ -1,4 +1,4 @@
-"""The pytest plugin, run by pytest on small test suites."""
+"""The pytest plugin, exercised by running pytest on small test suites."""
 
 import json
 import re
@@ -56,13 +56,13 @@ def pytest_runtest_protocol(item, nextitem):
 
 @pytest.fixture
 def suite(pytester):
-    """Run a test suite in a pytest of its own: virtual GPUs replace much of torch, and are one for a process."""
+    """Return a function that runs a suite in a separate pytest: virtual GPUs replace much of torch in a process."""
 
     def run(source, *options, settings=""):
         (pytester.path / "test_suite.py").write_text(textwrap.dedent(RACE) + textwrap.dedent(source))
         asyncio = "asyncio_default_fixture_loop_scope = function" if find_spec("pytest_asyncio") else ""
         (pytester.path / "pytest.ini").write_text(f"[pytest]\n{asyncio}\n{textwrap.dedent(settings)}")
-        quiet = ("-q", "-p", "no:cacheprovider", "-p", "no:hypothesispytest")  # slow to import, and of no use here
+        quiet = ("-q", "-p", "no:cacheprovider", "-p", "no:hypothesispytest")  # slow to import and not needed here
         return warm.run("pytest", *quiet, "--syncheck-backend", "sim", *options, folder=pytester.path)
 
     return run
@@ -72,7 +72,7 @@ def last(done):
     return done.stdout.strip().splitlines()[-1]
 
 
-def test_a_test_with_a_race_fails_with_its_excerpt_and_a_summary(suite):
+def test_a_test_with_a_race_fails_with_an_excerpt_and_a_summary(suite):
     done = suite("def test_it():\n    race()\ndef test_other():\n    pass\n", "--syncheck")
     assert "1 failed, 1 passed" in last(done)
     assert "error[SYN101] unordered-read" in done.stdout
@@ -80,7 +80,7 @@ def test_a_test_with_a_race_fails_with_its_excerpt_and_a_summary(suite):
     assert "1 finding in 1 test: SYN101 1" in done.stdout
 
 
-def test_pytest_needs_no_other_plugin(suite):
+def test_no_other_plugin_is_needed(suite):
     others = [
         option for name in ("xdist", "xdist.looponfail", "rerunfailures", "timeout") for option in ("-p", f"no:{name}")
     ]
@@ -89,12 +89,12 @@ def test_pytest_needs_no_other_plugin(suite):
     assert "1 finding in 1 test: SYN101 1" in done.stdout
 
 
-def test_without_the_flag_nothing_is_checked(suite):
+def test_nothing_is_checked_without_the_flag(suite):
     assert "SYN101" not in suite("def test_it():\n    race()\n").stdout
     assert "1 passed" in last(suite("def test_it():\n    race()\n", settings="syncheck = true\nsyncheck_ignore = SYN1"))
 
 
-def test_a_marker_checks_one_test_and_chooses_rules(suite):
+def test_a_marker_checks_one_test_and_selects_rules(suite):
     done = suite(
         """
         @pytest.mark.syncheck
@@ -118,12 +118,12 @@ def test_a_marker_checks_one_test_and_chooses_rules(suite):
     assert "FAILED test_suite.py::test_bad" in done.stdout
 
 
-def test_a_test_can_be_left_out(suite):
+def test_a_test_can_be_excluded(suite):
     done = suite("@pytest.mark.syncheck(disable=True)\ndef test_it():\n    race()\n", "--syncheck")
     assert "1 passed" in last(done)
 
 
-def test_findings_belong_to_their_test_setup_and_teardown_included(suite):
+def test_findings_are_attributed_to_their_test_including_setup_and_teardown(suite):
     done = suite(
         """
         @pytest.fixture
@@ -152,7 +152,7 @@ def test_findings_belong_to_their_test_setup_and_teardown_included(suite):
     assert "PASSED test_suite.py::test_clean" in done.stdout
 
 
-def test_tests_do_not_race_with_each_other_and_share_wide_fixtures(suite):
+def test_tests_do_not_race_with_each_other_and_can_share_wide_fixtures(suite):
     done = suite(
         """
         @pytest.fixture(scope="session")
@@ -200,7 +200,7 @@ def test_a_failing_test_keeps_its_own_error(suite):
     assert "error[SYN101]" in done.stdout
 
 
-def test_unittest_classes_and_junit_xml(suite, pytester):
+def test_unittest_classes_and_junit_xml_are_supported(suite, pytester):
     source = "import unittest\nclass TestIt(unittest.TestCase):\n    def test_it(self):\n        race()\n"
     done = suite(source, "--syncheck", "--junitxml=report.xml")
     assert "1 failed" in last(done)
@@ -215,17 +215,17 @@ def test_it_works_with_xdist(suite):
     assert "1 failed, 1 passed" in last(done), done.stdout
 
 
-def test_the_counts_of_all_processes_are_summed_up(suite):
+def test_counts_are_summed_over_all_processes(suite):
     tests = "".join(f"def test_{n}():\n    race()\n" for n in range(4))
     done = suite(tests, "--syncheck", "-n", "2")
     assert "4 findings in 4 tests: SYN101 4" in done.stdout
 
 
-def test_a_session_that_saw_no_gpu_says_so(suite):
+def test_a_session_without_gpu_work_says_so(suite):
     assert "nothing to check" in suite("def test_it():\n    pass\n", "--syncheck").stdout
 
 
-def test_what_pytest_prints_of_a_failure_is_not_the_programs(suite):
+def test_values_that_pytest_prints_for_a_failure_are_not_checked(suite):
     source = """
         def test_it():
             with torch.cuda.stream(torch.cuda.Stream()):
@@ -238,7 +238,7 @@ def test_what_pytest_prints_of_a_failure_is_not_the_programs(suite):
     assert "y          = tensor([1., 1., 1., 1.]" in done.stdout
 
 
-def test_the_summary_names_places_also_of_what_fails_nothing(suite):
+def test_the_summary_locates_findings_that_do_not_fail_a_test(suite):
     source = """
         def test_it():
             torch.zeros(4).to("cuda", non_blocking=True).sum().item()
@@ -275,7 +275,7 @@ def test_it_works_with_asyncio(suite):
     assert "FAILED test_suite.py::test_bad" in done.stdout
 
 
-def test_it_works_with_tests_in_forked_processes(suite, pytester):
+def test_tests_can_run_in_forked_processes(suite, pytester):
     source = """
         def test_bad():
             race()
@@ -294,7 +294,7 @@ def test_it_works_with_tests_in_forked_processes(suite, pytester):
     assert "1 finding in 1 test" in done.stdout
 
 
-def test_a_test_that_runs_again_is_checked_again(suite, pytester):
+def test_a_rerun_test_is_checked_again(suite, pytester):
     pytest.importorskip("pytest_rerunfailures")
     source = """
         attempts = []
@@ -311,7 +311,7 @@ def test_a_test_that_runs_again_is_checked_again(suite, pytester):
     assert "1 failed, 1 passed, 2 rerun" in last(done), done.stdout
 
 
-def test_settings_come_from_pyproject_under_pytests_own(suite, pytester):
+def test_pytest_options_override_settings_in_pyproject(suite, pytester):
     (pytester.path / "pyproject.toml").write_text('[tool.syncheck]\nignore = ["SYN1"]\ndevices = 3\n')
     body = "def test_it():\n    race()\n    assert torch.cuda.device_count() == {}\n"
     assert "1 passed" in last(suite(body.format(3), "--syncheck"))
@@ -340,7 +340,7 @@ def test_a_baseline_lets_known_findings_pass(suite, pytester, parallel):
 
 
 @pytest.mark.parametrize("parallel", [(), ("-n", "2")])
-def test_one_report_on_all_tests_can_go_to_a_file(suite, pytester, parallel):
+def test_one_report_for_all_tests_can_be_written_to_a_file(suite, pytester, parallel):
     tests = "def test_it():\n    race()\ndef test_other():\n    race()\n"
     suite(tests, "--syncheck", "--syncheck-output", "report.json", "--syncheck-output-format", "json", *parallel)
     report = json.loads((pytester.path / "report.json").read_text())
@@ -356,13 +356,13 @@ def test_one_report_on_all_tests_can_go_to_a_file(suite, pytester, parallel):
     )
 
 
-def test_settings_for_other_commands_are_left_alone(suite, pytester):
+def test_settings_of_other_commands_are_ignored(suite, pytester):
     (pytester.path / "pyproject.toml").write_text("[tool.syncheck]\nfail-fast = true\nmax-findings = 1\n")
     done = suite("def test_it():\n    race()\ndef test_other():\n    assert 0\n", "--syncheck")
     assert "2 failed" in last(done)
 
 
-def test_what_modules_do_wrong_at_import_fails_the_session(suite):
+def test_findings_at_import_time_fail_the_session(suite):
     for parallel in ((), ("-n", "1")):
         done = suite("race()\ndef test_it():\n    pass\n", "--syncheck", *parallel)
         assert "1 passed" in last(done)
@@ -371,7 +371,7 @@ def test_what_modules_do_wrong_at_import_fails_the_session(suite):
         assert "when the test modules were imported" in done.stdout
 
 
-def test_a_marker_means_the_same_with_the_flag(suite, pytester):
+def test_a_marker_has_the_same_meaning_with_the_flag(suite, pytester):
     (pytester.path / "pyproject.toml").write_text('[tool.syncheck]\nselect = ["SYN2"]\n')
     source = """
         @pytest.mark.syncheck(select=["SYN101"])
@@ -388,21 +388,21 @@ def test_a_marker_means_the_same_with_the_flag(suite, pytester):
 
 @pytest.mark.parametrize("marker", ['ignore=["SYN999"]', "ignor=[]", "devices=0", "devices=99"])
 @pytest.mark.parametrize("flag", [(), ("--syncheck",)])
-def test_a_wrong_marker_fails_its_test_alone(suite, marker, flag):
+def test_an_invalid_marker_fails_only_its_test(suite, marker, flag):
     source = f"@pytest.mark.syncheck({marker})\ndef test_it():\n    pass\ndef test_other():\n    pass\n"
     assert "1 passed, 1 error" in last(suite(source, *flag))
 
 
-def test_a_marker_takes_a_string_for_one_rule(suite):
+def test_a_marker_accepts_a_string_for_one_rule(suite):
     assert "1 passed" in last(suite('@pytest.mark.syncheck(ignore="SYN101")\ndef test_it():\n    race()\n'))
 
 
-def test_the_fixture_takes_names_and_prefixes(suite):
+def test_the_fixture_accepts_rule_names_and_prefixes(suite):
     source = "def test_it(syncheck):\n    with syncheck.expect('unordered-read', 'SYN1'):\n        race()\n"
     assert "1 passed" in last(suite(source, "--syncheck"))
 
 
-def test_marked_tests_alone_are_reported_by_workers_too(suite, pytester):
+def test_workers_report_marked_tests_without_the_flag(suite, pytester):
     source = "@pytest.mark.syncheck\ndef test_it():\n    race()\n"
     done = suite(source, "-n", "1", "--syncheck-output", "report.json", "--syncheck-output-format", "json")
     assert "1 finding in 1 test" in done.stdout
@@ -413,14 +413,14 @@ def test_marked_tests_alone_are_reported_by_workers_too(suite, pytester):
     assert "1 passed" in last(suite(source, *known))
 
 
-def test_a_report_that_cannot_be_written_hides_nothing(suite):
+def test_findings_are_shown_if_the_report_cannot_be_written(suite):
     done = suite("def test_it():\n    race()\n", "--syncheck", "--syncheck-output", "nowhere/report.txt")
     assert done.returncode == 4
     assert "error[SYN101]" in done.stdout
     assert "nowhere" in done.stdout
 
 
-def test_what_could_not_be_checked_is_told(suite):
+def test_an_incomplete_check_is_reported(suite):
     source = """
         import torch.multiprocessing as mp
 
@@ -443,13 +443,13 @@ def test_what_could_not_be_checked_is_told(suite):
         ("syncheck_ignore = SYN999", "SYN999"),
     ],
 )
-def test_wrong_settings_are_named(suite, setting, words):
+def test_invalid_settings_are_named(suite, setting, words):
     done = suite("def test_it(): pass\n", "--syncheck", settings=setting)
     assert done.returncode == 4
     assert words in done.stderr + done.stdout
 
 
-def test_the_unused_plugin_imports_no_torch(pytester):
+def test_the_unused_plugin_does_not_import_torch(pytester):
     (pytester.path / "test_it.py").write_text(
         "import sys\n"
         "def test_it():\n"
@@ -460,7 +460,7 @@ def test_the_unused_plugin_imports_no_torch(pytester):
     assert done.ret == 0
 
 
-def test_a_race_of_a_test_is_made_to_happen(suite, pytester):
+def test_a_race_in_a_test_is_reproduced(suite, pytester):
     (pytester.path / "conftest.py").write_text("def pytest_addoption(parser):\n    parser.addoption('--size')\n")
     source = """
         import pytest
@@ -488,14 +488,14 @@ def test_a_race_of_a_test_is_made_to_happen(suite, pytester):
     assert "nan" in again.stdout
 
 
-def test_a_test_that_cannot_be_run_again_says_why(suite, pytester):
+def test_a_test_that_cannot_be_rerun_gives_the_reason(suite, pytester):
     (pytester.path / "conftest.py").write_text("import sys\nassert 'syncheck' not in sys.orig_argv, 'not here'\n")
     done = suite("def test_it():\n    race()\n", "--syncheck", "--syncheck-witness")
     assert "1 failed" in last(done)
     assert "could not try the other order" in done.stdout
 
 
-def test_a_failing_test_gets_a_page_and_a_passing_one_none(suite, pytester):
+def test_only_a_failing_test_gets_a_page(suite, pytester):
     result = suite(
         """
         def test_wrong():
@@ -510,4 +510,4 @@ def test_a_failing_test_gets_a_page_and_a_passing_one_none(suite, pytester):
     (page,) = (pytester.path / "pages").iterdir()
     assert page.name == "test_suite.py_test_wrong.html"
     assert "SYN101" in page.read_text()
-    assert "what the GPUs did: " in result.stdout
+    assert "timeline: " in result.stdout

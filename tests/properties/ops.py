@@ -1,4 +1,4 @@
-"""The ops that random programs are made of, printed as a person would write them."""
+"""The ops of random programs, printed the way a person would write them."""
 
 from dataclasses import dataclass
 from typing import TypeAlias
@@ -148,8 +148,8 @@ class Program:
     """Ops in host order.
 
     Attributes:
-        n_sites: call sites that the ops are spread over; 0 gives each its own.
-        first_prune: cells of an allocation at which the engine first forgets some.
+        n_sites: number of call sites shared by the ops; 0 gives each op its own.
+        first_prune: number of cells of an allocation at which the engine first prunes some.
     """
 
     ops: tuple[Op, ...]
@@ -161,14 +161,14 @@ class Program:
         return "\n    ".join([head, *(f"{index:2}  {op}" for index, op in enumerate(self.ops))])
 
     def _repr_pretty_(self, printer, cycle):
-        """Let Hypothesis print a failing program as text."""
+        """Print a failing program as text in Hypothesis's output."""
         for number, line in enumerate(repr(self).splitlines()):
             if number:
                 printer.break_()
             printer.text(line)
 
     def label(self, index: int) -> int:
-        """Name the call site of an op."""
+        """Return the call site of an op."""
         return index % self.n_sites if self.n_sites else index
 
 

@@ -27,7 +27,7 @@ from tests.properties.ops import (
 from tests.properties.reference import HOST, View
 
 BLOCK_BYTES = 24
-"""Views stay inside so few bytes that they often meet."""
+"""Views stay within this few bytes so that they often overlap."""
 
 MAX_STREAMS = 5
 
@@ -36,7 +36,7 @@ T = TypeVar("T")
 
 @st.composite
 def views(draw: st.DrawFn, n_bytes: int = BLOCK_BYTES, max_stride: int = 8) -> View:
-    """A view of up to three dimensions inside one block: dense, strided, column halves, overlapping in itself."""
+    """Draw a view of up to three dimensions in one block: dense, strided, half of the columns, or self-overlapping."""
     item_size = draw(st.sampled_from([1, 1, 2]))
     sizes: list[int] = []
     strides: list[int] = []
@@ -53,7 +53,7 @@ def views(draw: st.DrawFn, n_bytes: int = BLOCK_BYTES, max_stride: int = 8) -> V
 
 _SOME_VIEWS = (
     View(0, (BLOCK_BYTES,), (1,)),
-    View(0, (4, 3), (6, 1)),  # the left half of a matrix of 4 x 6
+    View(0, (4, 3), (6, 1)),  # the left half of a 4 x 6 matrix
     View(3, (4, 3), (6, 1)),  # its right half
     View(0, (12,), (1,)),
     View(12, (12,), (1,)),
@@ -61,12 +61,12 @@ _SOME_VIEWS = (
 
 
 class _Writer:
-    """Turns rows of random bytes into ops that make sense; a row that makes none is dropped."""
+    """Turns rows of random bytes into valid ops, and drops rows that make none."""
 
     def __init__(self, some_views: list[View], n_devices: int, n_homes: int) -> None:
         self.views = [*_SOME_VIEWS, *some_views]
         self.n_devices = n_devices
-        self.n_homes = n_homes  # streams that memory is allocated on
+        self.n_homes = n_homes  # number of streams that allocate memory
         self.devices: list[int] = []
         self.legacy: set[int] = set()
         self.live: list[int] = []
@@ -82,7 +82,7 @@ class _Writer:
         return some[self.number(len(some))]
 
     def make(self, row: bytes) -> list[Op]:
-        """Make ops of a row; none of a row of zeros, so that a failing program can lose it."""
+        """Return the ops for a row. A row of zeros gives none, so that shrinking can remove it."""
         self.row = iter(row)
         make = self.pick(_KINDS)
         if make is None:
@@ -118,7 +118,7 @@ class _Writer:
         return self.new_block(1 + self.number(min(self.n_homes, len(self.devices))))
 
     def new_block(self, home: int) -> list[Op]:
-        """Allocate; mostly, another stream waits for the home stream and uses the block."""
+        """Allocate a block. Usually another stream then waits for the home stream and uses the block."""
         self.n_allocations += 1
         (self.live if home else self.pinned).append(self.n_allocations)
         self.homes[self.n_allocations] = home
@@ -130,14 +130,14 @@ class _Writer:
         return [block, *self.pick(((), (WaitStream(user, home),), (WaitStream(user, home), use)))]
 
     def turn_over(self) -> list[Op]:
-        """Free a block or some more, perhaps wait for an event, and allocate one on the first one's stream."""
+        """Free one or more blocks, perhaps wait for an event, and allocate one on the first one's home stream."""
         frees = self.drop()
         home = self.homes[frees[0].allocation]
         wait = [Wait(self.event(), home)] if home != HOST and self.number(2) else []
         return [*frees, *wait, *self.new_block(home)]
 
     def drop(self) -> list[Free]:
-        """Free a block or some more, in any order."""
+        """Free one or more blocks in any order."""
         return [self.free() for _ in range(min(self.pick((1, 1, 2, 3)), len(self.live + self.pinned)))]
 
     def launch(self) -> Launch:
@@ -149,7 +149,7 @@ class _Writer:
         )
 
     def careful_launch(self) -> list[Op]:
-        """Launch after waiting for most of the other streams, so that histories get long before they race."""
+        """Launch after waiting for most other streams, so that histories grow long before they race."""
         launch = self.launch()
         others = [stream for stream in range(1, 1 + len(self.devices)) if stream != launch.stream]
         return [*(WaitStream(launch.stream, other) for other in others if self.number(4)), launch]
@@ -206,7 +206,7 @@ _NEEDING_BLOCKS = (_Writer.launch, _Writer.careful_launch, _Writer.drop, _Writer
 
 @st.composite
 def programs(draw: st.DrawFn) -> Program:
-    """A program of up to five streams on up to three devices."""
+    """Draw a program with up to five streams on up to three devices."""
     writer = _Writer(
         draw(st.lists(views(), max_size=4)), draw(st.sampled_from([1, 1, 2, 3])), draw(st.sampled_from([1, 1, 2, 5]))
     )

@@ -1,13 +1,13 @@
-"""A slow and plain reference for the happens-before engine: a graph of ops, and the question "is there a path?".
+"""A slow and simple reference for the happens-before engine: a graph of ops and path queries.
 
-Every op is a node, every edge is one line of the table of happens-before edges, an access is a set of byte
-indices, and nothing is ever forgotten. There is no epoch, no vector clock, no shortcut.
+Every op is a node, every edge corresponds to one line of the table of happens-before edges, an access is a set of byte
+indices, and nothing is ever forgotten. There are no epochs, vector clocks or shortcuts.
 
-What the reference takes over from the engine's definitions:
-    - the beginning of a stream counts as its first op (the allocator may hand out memory before any launch);
+The reference shares these definitions with the engine:
+    - the start of a stream counts as its first op (the allocator may hand out memory before any launch);
     - an allocation counts as a write of the whole block at the last launch of its home stream;
-    - pools with a negative number never hand memory to anyone who could not have it: no hazard of either kind;
-    - a freed block is reported once: the allocation that may run into it takes it off the list.
+    - memory of a pool with a negative number has no reuse or first-use hazards;
+    - a use of a freed block is reported once: the allocation that may reuse the block removes it from the list.
 """
 
 from collections.abc import Iterable, Sequence
@@ -20,7 +20,7 @@ HOST = 0
 
 
 class View(NamedTuple):
-    """A strided view: byte offset of the first element; sizes and strides in elements; bytes of an element."""
+    """A strided view: byte offset of the first element, sizes and strides in elements, bytes per element."""
 
     start: int
     sizes: tuple[int, ...]
@@ -29,7 +29,7 @@ class View(NamedTuple):
 
 
 def bytes_of(view: View) -> frozenset[int]:
-    """List the bytes of a view, element by element."""
+    """Return the bytes of a view, computed element by element."""
     return frozenset(
         view.start + view.item_size * sum(map(int.__mul__, index, view.strides)) + byte
         for index in product(*map(range, view.sizes))
@@ -39,7 +39,7 @@ def bytes_of(view: View) -> frozenset[int]:
 
 @dataclass(slots=True)
 class Stream:
-    """A stream: its beginning, its last node, and its last launch (before the first one: its beginning)."""
+    """A stream: its start, its last node, and its last launch (its start if there is none)."""
 
     device: int
     kind: str
@@ -49,7 +49,7 @@ class Stream:
 
 
 class Access(NamedTuple):
-    """One access of the past. `label` names the launch."""
+    """A past access. `label` names the launch."""
 
     node: int
     actor: int
@@ -59,7 +59,7 @@ class Access(NamedTuple):
 
 
 class Conflict(NamedTuple):
-    """An earlier access, or None for the allocation itself, that a new one is not ordered with."""
+    """An earlier access that a new one is unordered with, or None for the allocation itself."""
 
     prior: Access | None
     is_write: bool
@@ -67,7 +67,7 @@ class Conflict(NamedTuple):
 
 @dataclass(slots=True)
 class Block:
-    """One allocation's life, with every access to it."""
+    """One allocation with every access to it."""
 
     home: int
     born: int
@@ -79,10 +79,10 @@ class Block:
 
 
 class FreedAccess(NamedTuple):
-    """A use of freed memory that its home stream was not ordered after at the free.
+    """A use of freed memory that its home stream was not ordered after when the memory was freed.
 
-    `is_last` marks those that the engine has to remember: no other stream's use of the block comes after it, so that
-    no other entry stands for it.
+    `is_last` marks uses that the engine has to remember: no use of the block on another stream comes after them, so no
+    other entry covers them.
     """
 
     allocation: int
@@ -92,23 +92,23 @@ class FreedAccess(NamedTuple):
 
     @property
     def cause(self) -> tuple[int, int, int]:
-        """What uses with one cause have in common: user stream, call site of the use, of the allocation."""
+        """The key shared by equivalent uses: stream and call site of the use, call site of the allocation."""
         return self.use.actor, self.use.label, self.block.label
 
 
 class Reuse(NamedTuple):
-    """What an allocation may run into: uses that may be reported, and those among them that must be."""
+    """Uses that an allocation may overlap: those that may be reported, and those of them that must be."""
 
     may: list[FreedAccess]
     must: list[FreedAccess]
 
 
 class Reference:
-    """The same ops as the engine's, on a graph that only grows."""
+    """Takes the same ops as the engine, on a graph that only grows."""
 
     def __init__(self) -> None:
         self._before: list[set[int]] = []  # node -> all nodes with a path to it
-        self._work: set[int] = set()  # nodes that wait for nothing but do something: launches and beginnings
+        self._work: set[int] = set()  # nodes that are not mere waits: launches and stream starts
         self._host = self._node()
         self.streams: dict[int, Stream] = {}
         self._events: dict[int, int] = {}  # event -> node of its latest record
@@ -129,7 +129,7 @@ class Reference:
         return len(self.streams)
 
     def _next(self, stream: int) -> list[int]:
-        """What an op submitted to the stream at this moment comes directly after."""
+        """Return the direct predecessors of an op submitted to the stream now."""
         this = self.streams[stream]
         return [this.tail, self._host] + [
             other.tail
@@ -142,7 +142,7 @@ class Reference:
         return node
 
     def _known(self, after: Iterable[int]) -> set[int]:
-        """All that happens before an op which comes directly after these."""
+        """Return everything that happens before an op with these direct predecessors."""
         after = list(after)
         return set(after).union(*(self._before[node] for node in after))
 
@@ -155,7 +155,7 @@ class Reference:
         self._events.pop(event, None)
 
     def wait(self, event: int, stream: int) -> bool | None:
-        """Return whether the wait ordered any work that was not ordered; None if the event was never recorded."""
+        """Return whether the wait ordered any unordered work, or None if the event was never recorded."""
         if event not in self._events:
             return None
         return self._wait(stream, self._events[event])
@@ -185,7 +185,7 @@ class Reference:
         return bool((self._before[self._host] - known) & self._work)
 
     def unfinished(self) -> set[int]:
-        """Streams that were given a launch which the host does not know to be complete."""
+        """Return the streams with a launch that the host has not waited for."""
         known = self._known([self._host])
         return {i for i, s in self.streams.items() if s.last_launch != s.begin and s.last_launch not in known}
 
@@ -211,7 +211,7 @@ class Reference:
         self.blocks[allocation].recorded.add(stream)
 
     def free(self, allocation: int) -> set[int]:
-        """End a life; return the streams whose `record_stream` protects nothing."""
+        """Free a block. Return the streams whose `record_stream` protects nothing."""
         block = self.blocks.pop(allocation)
         if block.pool < 0:
             return set()
@@ -222,11 +222,11 @@ class Reference:
         return {r for r, need in needs.items() if [freed for freed in need if freed.is_last] == last}
 
     def _unprotected(self, allocation: int, block: Block, recorded: set[int]) -> list[FreedAccess]:
-        """Uses that neither the home stream nor a recorded stream is ordered after at this moment.
+        """Return the uses that neither the home stream nor a recorded stream is ordered after now.
 
         Source:
             CUDACachingAllocator `insert_events`: at the free an event is recorded on each recorded stream, and the
-            block is not handed out before they are complete. Such an event comes after all that its stream waited for.
+            block is not handed out before they complete. Such an event comes after everything its stream waited for.
         """
         safe = self._known(self._next(block.home)).union(*(self._known(self._next(stream)) for stream in recorded))
         return [
@@ -241,7 +241,7 @@ class Reference:
     # -- accesses
 
     def launch(self, stream: int, accesses: Sequence[tuple[int, View, bool]], label: int) -> dict[int, list[Conflict]]:
-        """Return, for each allocation, what the launch conflicts with and is not ordered after."""
+        """Return, for each allocation, the conflicting accesses that the launch is not ordered after."""
         node = self._submit(stream)
         self.streams[stream].last_launch = node
         self._work.add(node)

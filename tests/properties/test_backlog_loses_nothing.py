@@ -1,4 +1,4 @@
-"""Calls that are delivered later, and only in part, give the findings of calls delivered at once, on every program."""
+"""Calls delivered late and in part give the same findings as calls delivered immediately, for every program."""
 
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
@@ -13,8 +13,8 @@ from tests.properties.programs import programs
 from tests.properties.reference import View
 
 
-class Numbered:
-    """Call sites that are their own line numbers."""
+class LineSites:
+    """Call sites whose numbers are their line numbers."""
 
     def place(self, site: int) -> Place:
         return Place(Frame("program.py", site, source=f"line {site}"))
@@ -36,7 +36,7 @@ class Delivery:
     """A session that receives a program's calls as the CUDA backend delivers them.
 
     Args:
-        is_late: by way of a backlog, while all work is on one stream.
+        is_late: deliver through a backlog while all work is on one stream.
     """
 
     def __init__(self, *, is_late: bool) -> None:
@@ -46,7 +46,7 @@ class Delivery:
         self.views: dict[View, int] = {}
         self.pinned: set[int] = set()
         self.events: set[int] = set()
-        self.streams: set[int] = set()  # that work and memory was on
+        self.streams: set[int] = set()  # with work or memory
 
     @staticmethod
     def failed(operator: str, error: Exception) -> None:
@@ -54,7 +54,7 @@ class Delivery:
 
     @property
     def now(self) -> Session:
-        """The session, which knows everything so far."""
+        """The session, after all calls so far have been delivered."""
         self.backlog.flush()
         return self.session
 
@@ -73,13 +73,13 @@ class Delivery:
                 self.launch(op, site)
             case p.Allocate():
                 (self.streams if op.home else self.pinned).add(op.home or op.allocation)
-                self.soon("allocate", op.allocation, op.home, op.n_bytes, op.pool, site)
+                self.deliver("allocate", op.allocation, op.home, op.n_bytes, op.pool, site)
             case p.Free():
-                self.soon("free", op.allocation, site)
+                self.deliver("free", op.allocation, site)
             case _:
                 self.order(op, site)
 
-    def soon(self, name: str, *args: int) -> None:
+    def deliver(self, name: str, *args: int) -> None:
         if self.is_late:
             self.backlog.add((name, *args))
         else:
@@ -128,11 +128,11 @@ class Delivery:
                 session.drop_event(op.event)
 
     def report(self) -> Report:
-        return self.now.report(Numbered())
+        return self.now.report(LineSites())
 
 
 def first_on_one_stream(program: p.Program, count: int) -> list[p.Op]:
-    """Return the ops of a program, the first ones moved to its first stream."""
+    """Return the ops of a program with the first ones moved to its first stream."""
     moved: list[p.Op] = []
     for index, op in enumerate(program.ops):
         match op:
@@ -146,7 +146,7 @@ def first_on_one_stream(program: p.Program, count: int) -> list[p.Op]:
 
 
 def reads_of_memory_that_is_freed() -> p.Program:
-    """Return a program in which several launches of a batch come before an allocation, and matter no more."""
+    """Return a program with several launches in a batch before an allocation that makes them irrelevant."""
     small = View(0, (24,), (1,))
     read_first = p.Launch(1, ((1, small, False),))
     ops = (
@@ -161,7 +161,7 @@ def reads_of_memory_that_is_freed() -> p.Program:
 
 
 def reads_and_writes_of_one_launch() -> p.Program:
-    """Return a program with two races of the same launches: of a write with a read, and with a write."""
+    """Return a program with two races between the same launches: of a write with a read and with a write."""
     ends, all_of_it, half = View(0, (4, 3), (6, 1)), View(0, (24,), (1,)), View(12, (12,), (1,))
     ops = (
         *(p.AddStream(stream, 0, "pool") for stream in (1, 2)),
@@ -174,7 +174,7 @@ def reads_and_writes_of_one_launch() -> p.Program:
 
 
 def a_launch_that_reads_what_it_writes() -> p.Program:
-    """Return a program in which a launch reads and writes the same bytes, and another races with it."""
+    """Return a program with a launch that reads and writes the same bytes, and another that races with it."""
     ends, all_of_it = View(0, (4, 3), (6, 1)), View(0, (24,), (1,))
     ops = (
         p.AddStream(1, 0, "pool"),

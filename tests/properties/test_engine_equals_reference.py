@@ -1,8 +1,8 @@
-"""The engine says what the slow reference says: on every program, at every op.
+"""The engine agrees with the slow reference for every program, at every op.
 
-For each launch and each allocation: the engine reports a race exactly when an earlier conflicting access is not ordered
-before the launch. After the first race of an allocation's life the engine, as FastTrack, may have forgotten an access
-that it would need; from there on every report must still be true.
+For each launch and each allocation, the engine reports a race if and only if an earlier conflicting access is not
+ordered before the launch. After the first race on an allocation, the engine, like FastTrack, may have forgotten an
+access that it would need. From then on, only the absence of false positives is checked.
 """
 
 from hypothesis import given, settings
@@ -25,7 +25,7 @@ class Pair:
         self.engine = Engine()
         self.reference = Reference()
         self.keys: dict[View, int] = {}
-        self.raced: set[int] = set()  # allocations of which a race was reported
+        self.raced: set[int] = set()  # allocations with a reported race
 
     def run(self) -> None:
         for index, op in enumerate(self.program.ops):
@@ -118,7 +118,7 @@ class Pair:
         assert allocation in self.raced or set(freed.useless_records) <= may_be_useless
 
     def check_reuse(self, freed: list[memory.FreedAccess], reuse: Reuse) -> None:
-        """Compare by cause: of several uses with one cause the engine reports one."""
+        """Compare by cause: the engine reports one of several uses with the same cause."""
         reported = {(use.use.actor, use.use.label, use.allocation_label) for use in freed}
         assert len(freed) == len(reported)
         may = {(use.allocation, *use.cause) for use in reuse.may}
@@ -133,7 +133,7 @@ def _result(added_order: bool | None) -> WaitResult:
 
 
 def _is_same(race: Race, conflict: Conflict) -> bool:
-    """Return whether the conflict is the one that the race reports."""
+    """Return whether a race reports a conflict."""
     if race.current.is_write != conflict.is_write or race.is_first_use:
         return race.is_first_use and conflict.prior is None
     prior = conflict.prior
@@ -157,7 +157,7 @@ def test_engine_equals_reference(program):
 
 @settings(max_examples=300)
 @given(known=st.lists(views(), max_size=5), view=views())
-def test_reads_on_the_home_stream_do_not_stand_for_the_first_use_elsewhere(known, view):
+def test_reads_on_the_home_stream_do_not_hide_a_first_use_elsewhere(known, view):
     engine = Engine()
     home, user = engine.add_stream(0), engine.add_stream(0)
     engine.allocate(1, home, p.SMALL, 0, 0)

@@ -1,4 +1,4 @@
-"""Footprints against plain sets of bytes, and the laws of clocks."""
+"""Footprints compared with plain sets of bytes, and the algebraic laws of clocks."""
 
 from collections import defaultdict
 from itertools import product
@@ -25,7 +25,7 @@ def test_overlap_is_exact(first, second):
 
 @fixed
 @given(first=views(4_000, 1_000), second=views(4_000, 1_000))
-def test_overlap_of_sparse_views_is_that_of_numpy(first, second):
+def test_overlap_of_sparse_views_agrees_with_numpy(first, second):
     assert overlap(strided(*first), strided(*second)) == np.shares_memory(_array(first), _array(second))
 
 
@@ -39,14 +39,14 @@ def test_a_footprint_spans_its_bytes(view):
 
 @fixed
 @given(outer=views(), inner=views())
-def test_contains_is_never_wrong_when_it_says_yes(outer, inner):
+def test_contains_has_no_false_positives(outer, inner):
     if contains(strided(*outer), strided(*inner)):
         assert bytes_of(inner) <= bytes_of(outer)
 
 
 @fixed
 @given(view=views(), start=st.integers(0, 24), length=st.integers(1, 24))
-def test_a_dense_range_contains_exactly_what_lies_in_it(view, start, length):
+def test_a_dense_range_contains_exactly_the_views_inside_it(view, start, length):
     inside = bytes_of(view) <= set(range(start, start + length))
     assert contains(dense(start, start + length), strided(*view)) == inside
 
@@ -64,8 +64,8 @@ def test_a_view_without_elements_overlaps_nothing(view, where, size):
 
 @fixed
 @given(view=views(), data=st.data())
-def test_the_same_bytes_seen_otherwise_are_the_same_footprint(view, data):
-    """Permuted dimensions, dimensions of size 1 with any stride, dimensions of stride 0: nothing changes."""
+def test_views_of_the_same_bytes_have_the_same_footprint(view, data):
+    """Permuting dimensions or adding dimensions of size 1 or stride 0 changes nothing."""
     dims = list(zip(view.sizes, view.strides, strict=True))
     dims += [(1, data.draw(st.integers(0, 30))), (data.draw(st.integers(1, 4)), 0)]
     sizes, strides = zip(*data.draw(st.permutations(dims)), strict=True)
@@ -74,7 +74,7 @@ def test_the_same_bytes_seen_otherwise_are_the_same_footprint(view, data):
     assert strided(*other) == strided(*view)
 
 
-def test_views_that_do_not_overlap_in_themselves_have_one_footprint_for_equal_bytes():
+def test_non_overlapping_views_of_equal_bytes_have_one_footprint():
     footprints: dict[frozenset[int], set[Footprint]] = defaultdict(set)
     for view in _nested_views():
         footprints[bytes_of(view)].add(strided(*view))
@@ -83,7 +83,7 @@ def test_views_that_do_not_overlap_in_themselves_have_one_footprint_for_equal_by
 
 
 def _nested_views():
-    """Views of up to three dimensions of which each steps over the whole of the narrower ones."""
+    """Yield views of up to three dimensions, each stepping over the whole extent of the narrower ones."""
     for n_dims, item_size in product(range(4), (1, 2)):
         for sizes in product((2, 3, 4), repeat=n_dims):
             for gaps in product((0, 1, 2), repeat=n_dims):
@@ -121,7 +121,7 @@ def joined(first: list[int], second: list[int]) -> list[int]:
 
 @fixed
 @given(clocks, clocks, clocks)
-def test_join_commutes_associates_and_is_idempotent(a, b, c):
+def test_join_is_commutative_associative_and_idempotent(a, b, c):
     assert joined(a, b) == joined(b, a)
     assert joined(joined(a, b), c) == joined(a, joined(b, c))
     assert joined(a, a) == a
@@ -130,13 +130,13 @@ def test_join_commutes_associates_and_is_idempotent(a, b, c):
 
 @fixed
 @given(clocks, clocks, st.integers(0, N_ACTORS))
-def test_join_of_an_older_and_shorter_clock_fills_up_with_nothing(a, b, length):
+def test_join_pads_a_shorter_clock_with_zeros(a, b, length):
     assert joined(a, b[:length]) == joined(a, b[:length] + [0] * (N_ACTORS - length))
 
 
 @fixed
 @given(clocks, clocks)
-def test_join_tells_whether_anything_changed_and_leaves_the_other_alone(a, b):
+def test_join_returns_whether_anything_changed_and_keeps_the_other_clock(a, b):
     before, other = list(a), list(b)
     assert join(a, b) == (a != before)
     assert b == other
@@ -150,7 +150,7 @@ def test_covers_is_monotone(a, b, epoch):
 
 @fixed
 @given(clocks, epochs, st.integers(1, 5))
-def test_an_actor_that_covers_an_epoch_covers_its_earlier_ones(clock, epoch, earlier):
+def test_covering_an_epoch_covers_earlier_epochs_of_its_actor(clock, epoch, earlier):
     if covers(clock, epoch):
         time = min(earlier, epoch >> ACTOR_BITS)
         assert covers(clock, time << ACTOR_BITS | epoch & ((1 << ACTOR_BITS) - 1))

@@ -1,4 +1,4 @@
-"""The index of cells finds exactly the ranges that meet a range, and makes the engine look at no others."""
+"""The cell index finds exactly the ranges that overlap a range, and the engine compares no others."""
 
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -14,17 +14,17 @@ _LENGTHS = st.one_of(st.integers(0, 20), st.integers(0, 1 << 38))
 
 @settings(max_examples=300)
 @given(ranges=st.lists(st.tuples(_STARTS, _LENGTHS), max_size=60), wanted=st.tuples(_STARTS, st.integers(1, 1 << 38)))
-def test_exactly_the_ranges_that_meet_are_found_in_order(ranges, wanted):
+def test_exactly_the_overlapping_ranges_are_found_in_order(ranges, wanted):
     index = Intervals()
     for number, (start, length) in enumerate(ranges):
         index.add(start, start + length, number)
     for begin, length in [wanted, *((start, max(length, 1)) for start, length in ranges)]:
         end = begin + length
-        meeting = [n for n, (start, size) in enumerate(ranges) if start < end and begin < start + size]
-        assert index.meeting(begin, end) == meeting
+        overlapping = [n for n, (start, size) in enumerate(ranges) if start < end and begin < start + size]
+        assert index.overlapping(begin, end) == overlapping
 
 
-def test_rows_of_one_buffer_are_compared_with_their_neighbours_only(monkeypatch):
+def test_rows_of_one_buffer_are_compared_only_with_their_neighbors(monkeypatch):
     compared = []
     real = memory.overlap
     monkeypatch.setattr(memory, "overlap", lambda one, other: compared.append(1) or real(one, other))

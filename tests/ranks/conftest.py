@@ -1,4 +1,4 @@
-"""Starts programs of several ranks under syncheck, as launchers do."""
+"""Starts programs with several ranks under syncheck in the ways launchers do."""
 
 import os
 import socket
@@ -23,13 +23,13 @@ def free_port():
 
 
 def forked(command):
-    """Return a command whose Python is forked from one that has imported torch."""
+    """Return a command whose Python is forked from one that has already imported torch."""
     return [warm.PYTHON if word == sys.executable else word for word in command]
 
 
 @pytest.fixture
-def in_folder(tmp_path):
-    """Return a function that runs a command in a folder of its own and returns what came of it."""
+def run_in_folder(tmp_path):
+    """Return a function that runs a command in a temporary folder and returns the completed process."""
 
     def run(*command, timeout=120, **more):
         environment = {**os.environ, "OMP_NUM_THREADS": "1", "PORT": free_port(), **more}
@@ -41,8 +41,8 @@ def in_folder(tmp_path):
 
 
 @pytest.fixture
-def by_hand(tmp_path):
-    """Return a function that starts ranks as `srun` does, by their environment; it returns what came of each."""
+def start_ranks(tmp_path):
+    """Return a function that starts ranks through environment variables, as `srun` does, and returns their results."""
 
     def run(command, size, timeout=120, **more):
         port = free_port()

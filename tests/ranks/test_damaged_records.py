@@ -1,4 +1,4 @@
-"""A damaged part is one rank that was not read: it is named, and what the other ranks found is reported."""
+"""A damaged part affects only its own rank: it is named, and findings of the other ranks are still reported."""
 
 import json
 import os
@@ -30,7 +30,7 @@ def found(rank):
 
 @pytest.fixture(scope="module")
 def job(tmp_path_factory):
-    """Three ranks with collectives of two groups, a finding each, and an end; the files by name."""
+    """The files by name of three ranks with collectives in two groups, one finding each, and an end."""
     folder = tmp_path_factory.mktemp("job")
     for rank in WORLD:
         recorder = Recorder(folder, Process(rank, 3))
@@ -46,7 +46,7 @@ def job(tmp_path_factory):
 
 
 def merged(folder, files):
-    """Merge a folder with some files, and render the report in all formats."""
+    """Merge a folder with the given files, and render the report in all formats."""
     for name in os.listdir(folder):
         os.unlink(folder / name)
     for name, data in files.items():
@@ -58,7 +58,7 @@ def merged(folder, files):
 
 
 def is_rest_reported(report, damaged):
-    """Return whether the other ranks' findings are there, and the damaged rank is read or named."""
+    """Return whether the other ranks' findings are reported, and the damaged rank is read or named."""
     lines = {f.place.frame.line for f in report.findings if f.rule is unordered_read.RULE}
     others = {10 + rank for rank in WORLD if rank != damaged}
     is_named = any(f"rank-{damaged:05}" in reason or f"rank {damaged}" in reason for reason in report.incomplete)
@@ -70,7 +70,7 @@ def name_of(job, rank, suffix):
 
 
 @pytest.mark.parametrize("suffix", [".jsonl", ".ops"])
-def test_a_part_that_was_cut_anywhere_hides_no_other_rank(job, tmp_path, suffix):
+def test_a_part_truncated_anywhere_hides_no_other_rank(job, tmp_path, suffix):
     for rank in (0, 2):
         name = name_of(job, rank, suffix)
         for end in range(0, len(job[name]), max(1, len(job[name]) // 60)):
@@ -89,7 +89,7 @@ def test_changed_bytes_hide_no_other_rank(job, tmp_path_factory, rank, suffix, d
 
 
 def values_in(record, path=()):
-    """Yield the way to each value in a record."""
+    """Yield the path to each value in a record."""
     items = record.items() if isinstance(record, dict) else enumerate(record) if isinstance(record, list) else ()
     for key, value in items:
         yield (*path, key)
@@ -114,7 +114,7 @@ def test_changed_values_hide_no_other_rank(job, tmp_path_factory, rank, data):
 
 
 @pytest.mark.parametrize("size", [2147483647, 1 << 70, -1, "3", None])
-def test_a_number_of_ranks_that_cannot_be_is_damage(job, tmp_path, size):
+def test_an_impossible_number_of_ranks_is_reported_as_damage(job, tmp_path, size):
     name = name_of(job, 1, ".jsonl")
     header, rest = job[name].split(b"\n", 1)
     kind, data = json.loads(header)

@@ -1,4 +1,4 @@
-"""How ranks find each other's records, and what they say where they cannot."""
+"""How ranks find each other's records, and what they report if they cannot."""
 
 import json
 import tempfile
@@ -12,7 +12,7 @@ from syncheck.ranks.rendezvous import Membership
 
 
 class Store:
-    """What the ranks have of a `torch.distributed.Store`."""
+    """The part of a `torch.distributed.Store` that the ranks use."""
 
     def __init__(self, value=None):
         self.values = {} if value is None else {"syncheck/folder": value}
@@ -32,12 +32,12 @@ class Store:
 
 
 @pytest.fixture(autouse=True)
-def no_other(monkeypatch):
+def no_active_writer(monkeypatch):
     monkeypatch.setattr(writer, "active", None)
     monkeypatch.delenv(rendezvous.PARTS, raising=False)
 
 
-def test_the_first_rank_makes_the_folder_and_the_others_find_it(tmp_path, monkeypatch):
+def test_the_first_rank_creates_the_folder_and_the_others_find_it(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     store, first = Store(), Membership(None)
     first.join(store, 0, 2)
@@ -48,21 +48,21 @@ def test_the_first_rank_makes_the_folder_and_the_others_find_it(tmp_path, monkey
     second = Membership(None)
     second.join(store, 1, 2)
     assert (writer.current().folder, writer.current().process.rank) == (folder, 1)
-    assert (first.alone, second.alone) == ("", "")
+    assert (first.unmerged_reason, second.unmerged_reason) == ("", "")
 
 
-def elsewhere(monkeypatch, folder):
-    """Return a store whose job has its folder on another machine."""
+def store_of_other_machine(monkeypatch, folder):
+    """Return the store of a job whose folder is on another machine."""
     monkeypatch.setattr(rendezvous, "_VISIBILITY_TIMEOUT", 0.2)
     store = Store(json.dumps(["a job", "other-machine"]).encode())
     store.set("syncheck/ready", json.dumps([str(folder), ""]))
     return store
 
 
-def test_ranks_that_do_not_see_the_folder_keep_their_records_on_their_machine(monkeypatch, tmp_path):
+def test_ranks_that_cannot_see_the_folder_keep_their_records_locally(monkeypatch, tmp_path):
     monkeypatch.chdir(tmp_path)
     (tmp_path / "file").touch()
-    store = elsewhere(monkeypatch, tmp_path / "file" / "job-1")
+    store = store_of_other_machine(monkeypatch, tmp_path / "file" / "job-1")
     members = []
     for rank in (1, 2):
         monkeypatch.setattr(writer, "active", None)
@@ -71,40 +71,43 @@ def test_ranks_that_do_not_see_the_folder_keep_their_records_on_their_machine(mo
         assert writer.current().folder == tmp_path / ".syncheck" / "job-1"
         writer.current().end(0, Report(), ["train.py"], [])
     merged = members[-1].end(Report(), 0, ["train.py"], [])
-    assert "which other-machine has made: this report has the ranks of" in merged.report.incomplete[0]
+    assert "created on other-machine, is not visible on " in merged.report.incomplete[0]
     assert "syncheck merge FOLDER FOLDER" in merged.report.incomplete[0]
-    assert "rank 0 of 3 left nothing" in merged.report.incomplete[1]
+    assert "rank 0 of 3 left no record" in merged.report.incomplete[1]
     assert merged.report.notes[-1].endswith("syncheck merge .syncheck/job-1")
 
 
-def test_a_rank_that_can_write_nowhere_says_so(monkeypatch, tmp_path):
+def test_a_rank_that_cannot_write_anywhere_says_so(monkeypatch, tmp_path):
     (tmp_path / "file").touch()
-    store = elsewhere(monkeypatch, tmp_path / "file" / "job-1")
+    store = store_of_other_machine(monkeypatch, tmp_path / "file" / "job-1")
     monkeypatch.setattr(Path, "mkdir", lambda *_, **__: (tmp_path / "file" / "x").write_text(""))
     member = Membership(None)
     member.join(store, 1, 2)
     assert writer.current() is None
-    assert "cannot write one of its own: name a shared folder with --ranks-dir" in member.alone
+    assert "cannot create its own: specify a shared folder with --ranks-dir" in member.unmerged_reason
 
 
-def test_a_store_that_cannot_be_used_leaves_the_rank_alone(tmp_path):
+def test_an_unusable_store_isolates_the_rank(tmp_path):
     member = Membership(tmp_path)
     member.join(object(), 0, 2)
-    assert member.alone.startswith("the ranks could not agree on a folder: AttributeError")
+    assert member.unmerged_reason.startswith("the ranks could not agree on a folder: AttributeError")
 
 
-def test_a_folder_that_cannot_be_written_leaves_all_ranks_alone_at_once(tmp_path):
+def test_an_unwritable_folder_isolates_all_ranks_immediately(tmp_path):
     (tmp_path / "file").touch()
     store = Store()
     for rank in range(3):
         member = Membership(tmp_path / "file")
         member.join(store, rank, 3)
-        assert member.alone == f"cannot write into {tmp_path / 'file'}: Not a directory; name a folder with --ranks-dir"
+        assert (
+            member.unmerged_reason
+            == f"cannot write to {tmp_path / 'file'}: Not a directory; specify a folder with --ranks-dir"
+        )
         assert writer.current() is None
 
 
-def test_ranks_in_a_read_only_folder_write_where_all_can(tmp_path, monkeypatch):
-    (tmp_path / ".syncheck").touch()  # root writes everywhere, but not into a file
+def test_ranks_in_a_read_only_folder_write_to_the_temporary_folder(tmp_path, monkeypatch):
+    (tmp_path / ".syncheck").touch()  # root can write to any folder, but not into a file
     monkeypatch.chdir(tmp_path)
     (tmp_path / "temporary").mkdir()
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path / "temporary"))
@@ -113,12 +116,12 @@ def test_ranks_in_a_read_only_folder_write_where_all_can(tmp_path, monkeypatch):
         monkeypatch.setattr(writer, "active", None)
         member = Membership(None)
         member.join(store, rank, 2)
-        assert member.alone == ""
+        assert member.unmerged_reason == ""
         assert writer.current().folder.parent == tmp_path / "temporary"
     assert [path.name[:4] for path in (tmp_path / "temporary").iterdir()] == ["job-"]
 
 
-def test_one_process_is_no_job(tmp_path):
+def test_a_single_process_is_not_a_job(tmp_path):
     member = Membership(tmp_path)
     member.join(Store(), 0, 1)
-    assert (writer.current(), member.alone) == (None, "")
+    assert (writer.current(), member.unmerged_reason) == (None, "")

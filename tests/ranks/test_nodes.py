@@ -1,4 +1,4 @@
-"""Jobs on several machines: each is an agent of torchrun, with its own file system where the test says so."""
+"""Jobs on several machines, each simulated by a torchrun agent, optionally with its own file system."""
 
 import shutil
 import subprocess
@@ -29,7 +29,7 @@ dist.all_reduce(y)
 
 
 def can_mount() -> bool:
-    """Return whether this process may have a file system of its own."""
+    """Return whether this process may mount its own file systems."""
     command = ["unshare", "--mount", "true"]
     return (
         shutil.which("unshare") is not None and not subprocess.run(command, capture_output=True, check=False).returncode
@@ -38,7 +38,7 @@ def can_mount() -> bool:
 
 @pytest.fixture
 def job(tmp_path):
-    """Return a function that runs a program on two machines, and returns (status, output) of each."""
+    """Return a function that runs a program on two machines and returns (status, output) of each."""
 
     def run(program, *options, is_shared=True):
         port = free_port()
@@ -70,7 +70,7 @@ def job(tmp_path):
     return run
 
 
-def test_machines_with_a_shared_folder_make_one_report(job):
+def test_machines_with_a_shared_folder_write_one_report(job):
     outcomes = job(PROGRAMS / "race.py", "--output-format", "concise")
     assert [status for status, _ in outcomes] == [0, 0]
     both = "".join(text for _, text in outcomes)
@@ -78,13 +78,13 @@ def test_machines_with_a_shared_folder_make_one_report(job):
     assert "(rank" not in both  # both ranks have it
 
 
-@pytest.mark.skipif(not can_mount(), reason="this process may not mount a file system of its own")
-def test_machines_with_a_folder_each_say_what_is_missing_and_how_to_merge(job, tmp_path):
+@pytest.mark.skipif(not can_mount(), reason="this process may not mount file systems")
+def test_machines_without_a_shared_folder_name_missing_ranks_and_how_to_merge(job, tmp_path):
     outcomes = job(PROGRAMS / "race.py", "--output-format", "concise", is_shared=False)
     assert [status for status, _ in outcomes] == [0, 0]
     both = " ".join("".join(text for _, text in outcomes).split())
-    assert "rank 0 of 2 left nothing" in both
-    assert "rank 1 of 2 left nothing" in both
+    assert "rank 0 of 2 left no record" in both
+    assert "rank 1 of 2 left no record" in both
     assert "merge them with `syncheck merge FOLDER FOLDER`" in both
     folders = [str(folder) for node in (0, 1) for folder in (tmp_path / f"saved{node}").glob("job-*")]
     command = [warm.PYTHON, "-m", "syncheck", "merge", "--output-format", "concise", *folders]
@@ -94,11 +94,11 @@ def test_machines_with_a_folder_each_say_what_is_missing_and_how_to_merge(job, t
     assert "incomplete" not in merged.stdout + merged.stderr
 
 
-def test_a_machine_that_dies_in_the_middle_hides_no_other(job, tmp_path):
+def test_a_machine_that_dies_midway_hides_no_other(job, tmp_path):
     program = tmp_path / "dying.py"
     program.write_text(DYING)
     outcomes = job(program, "--output-format", "concise", "--ranks-dir", str(tmp_path / "records"))
     assert all(status for status, _ in outcomes)
     reported = outcomes[0][1]
     assert reported.count("SYN601") == 1
-    assert "rank 1: no end is there" in " ".join(reported.split())
+    assert "rank 1: the record has no end" in " ".join(reported.split())

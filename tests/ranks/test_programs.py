@@ -1,4 +1,4 @@
-"""Programs of several processes on virtual GPUs, started in every way in which people start them."""
+"""Programs with several processes on virtual GPUs, started in every common way."""
 
 import json
 import socket
@@ -18,9 +18,9 @@ def findings(tmp_path):
 
 @pytest.mark.parametrize(
     "program", ["frameworks", "coalescing", "shapes", "mixed_backends"]
-)  # all collectives: test_same_accesses
-def test_frameworks_run_and_are_clean(program, in_folder, tmp_path):
-    done = in_folder(*RUN, "--nproc", "2", *JSON, str(PROGRAMS / f"{program}.py"))
+)  # collectives.py: see test_same_accesses
+def test_programs_of_frameworks_run_without_findings(program, run_in_folder, tmp_path):
+    done = run_in_folder(*RUN, "--nproc", "2", *JSON, str(PROGRAMS / f"{program}.py"))
     report, found = findings(tmp_path)
     assert (done.returncode, found) == (0, []), done.stdout + done.stderr
     assert report["incomplete"] == []
@@ -28,15 +28,15 @@ def test_frameworks_run_and_are_clean(program, in_folder, tmp_path):
     assert report["summary"]["operators"] > 20
 
 
-def test_a_message_is_waited_for_again(in_folder, tmp_path):
-    done = in_folder(*RUN, "--nproc", "2", "--hang-timeout", "5", *JSON, str(PROGRAMS / "waits_twice.py"))
+def test_a_message_can_be_waited_for_twice(run_in_folder, tmp_path):
+    done = run_in_folder(*RUN, "--nproc", "2", "--hang-timeout", "5", *JSON, str(PROGRAMS / "waits_twice.py"))
     report, found = findings(tmp_path)
     assert (done.returncode, found, report["incomplete"]) == (0, [], []), done.stdout + done.stderr
 
 
-def test_collectives_run_alone_too(in_folder):
+def test_collectives_can_run_in_a_single_rank(run_in_folder):
     alone = {"RANK": "0", "LOCAL_RANK": "0", "WORLD_SIZE": "1", "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": "0"}
-    done = in_folder(*RUN, str(PROGRAMS / "collectives.py"), **alone)
+    done = run_in_folder(*RUN, str(PROGRAMS / "collectives.py"), **alone)
     assert done.returncode == 0, done.stdout + done.stderr
     assert "no findings" in done.stderr
 
@@ -51,8 +51,8 @@ def test_collectives_run_alone_too(in_folder):
     ],
     ids=["torchrun of syncheck", "--nproc", "syncheck of torchrun", "mp.spawn"],
 )
-def test_a_race_in_both_ranks_is_one_finding_that_names_them(command, in_folder, tmp_path):
-    done = in_folder(*command)
+def test_a_race_in_both_ranks_is_one_finding_that_names_both(command, run_in_folder, tmp_path):
+    done = run_in_folder(*command)
     report, found = findings(tmp_path)
     assert found == [("SYN601", 14 if "spawned" in command[-3] else 12, [0, 1])], done.stdout + done.stderr
     assert done.returncode == 1
@@ -62,44 +62,44 @@ def test_a_race_in_both_ranks_is_one_finding_that_names_them(command, in_folder,
     assert not list(tmp_path.glob(".syncheck/job-*"))
 
 
-def test_a_rank_that_another_rank_starts_is_checked(in_folder, tmp_path):
-    done = in_folder(*RUN, *JSON, str(PROGRAMS / "starts_the_others.py"))
+def test_a_rank_started_by_another_rank_is_checked(run_in_folder, tmp_path):
+    done = run_in_folder(*RUN, *JSON, str(PROGRAMS / "starts_the_others.py"))
     report, found = findings(tmp_path)
     assert found == [("SYN601", 20, [0, 1])], done.stdout + done.stderr
     assert report["summary"]["ranks"] == 2
     assert not report["incomplete"]
 
 
-def test_ranks_that_only_their_environment_makes_ranks(by_hand, tmp_path):
-    ends = by_hand([*RUN, *JSON, str(PROGRAMS / "race.py")], 3)
+def test_ranks_can_be_started_through_environment_variables(start_ranks, tmp_path):
+    ends = start_ranks([*RUN, *JSON, str(PROGRAMS / "race.py")], 3)
     assert sorted(status for status, _ in ends) == [0, 0, 1]  # the last one to end reports
     assert findings(tmp_path)[1] == [("SYN601", 12, [0, 1, 2])]
 
 
-def test_a_finding_of_one_rank_is_of_that_rank(in_folder, tmp_path):
-    in_folder(*RUN, *JSON, "--nproc", "2", str(PROGRAMS / "race.py"), "only", "1")
+def test_a_finding_in_one_rank_names_only_that_rank(run_in_folder, tmp_path):
+    run_in_folder(*RUN, *JSON, "--nproc", "2", str(PROGRAMS / "race.py"), "only", "1")
     assert findings(tmp_path)[1] == [("SYN601", 12, [1])]
 
 
-def test_a_rank_that_is_not_checked_is_told(by_hand, tmp_path):
+def test_an_unchecked_rank_is_reported(start_ranks, tmp_path):
     program = str(PROGRAMS / "gloo.py")
 
     def command(rank):
         return [sys.executable, program] if rank == 1 else [*RUN, *JSON, program]
 
-    by_hand(command, 2)
+    start_ranks(command, 2)
     report, _ = findings(tmp_path)
-    assert "rank 1 of 2 left nothing: not checked, or ended too early" in report["incomplete"]
+    assert "rank 1 of 2 left no record: not checked, or ended too early" in report["incomplete"]
 
 
-def test_ranks_that_are_started_by_hand_keep_their_records_where_the_user_wants(by_hand, in_folder, tmp_path):
-    by_hand([*RUN, "--ranks-dir", "records", str(PROGRAMS / "race.py")], 2)
+def test_ranks_started_by_hand_keep_their_records_in_the_given_folder(start_ranks, run_in_folder, tmp_path):
+    start_ranks([*RUN, "--ranks-dir", "records", str(PROGRAMS / "race.py")], 2)
     (job,) = (tmp_path / "records").iterdir()
     assert len(list(job.glob("rank-0000[01]-*.jsonl"))) == 2
-    done = in_folder(*SYNCHECK, "merge", *JSON, "records")
+    done = run_in_folder(*SYNCHECK, "merge", *JSON, "records")
     assert done.returncode == 1
     assert findings(tmp_path)[1] == [("SYN601", 12, [0, 1])]
-    assert in_folder(*SYNCHECK, "merge", "--ignore", "SYN601", "records").returncode == 0
+    assert run_in_folder(*SYNCHECK, "merge", "--ignore", "SYN601", "records").returncode == 0
 
 
 @pytest.mark.parametrize(
@@ -107,30 +107,30 @@ def test_ranks_that_are_started_by_hand_keep_their_records_where_the_user_wants(
     [([], {}, ["SYN601"]), (["limit"], {}, []), ([], {"TORCH_NCCL_BLOCKING_WAIT": "1"}, [])],
     ids=["plain", "with a limit", "blocking by the environment"],
 )
-def test_a_wait_that_blocks_the_host_orders_every_stream(arguments, environment, codes, in_folder, tmp_path):
-    in_folder(*RUN, *JSON, str(PROGRAMS / "blocking_wait.py"), *arguments, **environment)
+def test_a_wait_that_blocks_the_host_orders_every_stream(arguments, environment, codes, run_in_folder, tmp_path):
+    run_in_folder(*RUN, *JSON, str(PROGRAMS / "blocking_wait.py"), *arguments, **environment)
     assert [rule for rule, *_ in findings(tmp_path)[1]] == codes
 
 
-def test_a_port_that_is_taken_is_the_programs_own_error(in_folder):
+def test_a_port_in_use_is_reported_as_the_programs_own_error(run_in_folder):
     with socket.socket() as taken:
         taken.bind(("127.0.0.1", 0))
         taken.listen(1)
         place = {"RANK": "0", "WORLD_SIZE": "2", "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(taken.getsockname()[1])}
-        done = in_folder(*RUN, str(PROGRAMS / "race.py"), **place)
+        done = run_in_folder(*RUN, str(PROGRAMS / "race.py"), **place)
     assert done.returncode == 1
     assert "EADDRINUSE" in done.stderr
     assert "nothing to check" in done.stderr
 
 
 @pytest.mark.parametrize("options", [["--nproc", "2"], []], ids=["--nproc", "mp.spawn"])
-def test_ranks_open_the_windows_of_a_budget_together(options, in_folder, tmp_path):
-    done = in_folder(*RUN, *options, "--budget", "30%", *JSON, str(PROGRAMS / "budget.py"))
+def test_ranks_open_the_windows_of_a_budget_together(options, run_in_folder, tmp_path):
+    done = run_in_folder(*RUN, *options, "--budget", "30%", *JSON, str(PROGRAMS / "budget.py"))
     report, found = findings(tmp_path)
     assert [(rule, ranks) for rule, _, ranks in found] == [("SYN101", [0, 1])], done.stdout + done.stderr
     assert report["incomplete"] == []
     (note,) = report["notes"]
-    assert note.startswith("rank 0: budget 30 %: ")
+    assert note.startswith("rank 0: budget 30%: ")
     opened = [line.split(":", 1)[1] for line in done.stdout.splitlines() if line.startswith("opened")]
     assert len(opened) == 2
     assert opened[0] == opened[1]
@@ -156,9 +156,9 @@ dist.destroy_process_group()
 
 
 @pytest.mark.slow
-def test_the_ranks_of_nproc_are_run_again_for_a_race(in_folder, tmp_path):
+def test_the_witness_reruns_all_ranks_of_nproc(run_in_folder, tmp_path):
     (tmp_path / "race_of_rank_1.py").write_text(RACE_OF_RANK_1)
-    in_folder(*RUN, *JSON, "--nproc", "2", "--witness", "race_of_rank_1.py")
+    run_in_folder(*RUN, *JSON, "--nproc", "2", "--witness", "race_of_rank_1.py")
     (finding,) = json.loads((tmp_path / "report.json").read_text())["findings"]
     proof = finding["proof"]
     assert (finding["rule"], proof["outcome"]) == ("SYN101", "shown"), proof

@@ -1,4 +1,4 @@
-"""Every collective reads, writes and waits in the simulator as NCCL's was seen to do on two GPUs."""
+"""In the simulator, every collective reads, writes and waits as NCCL's collectives did on two GPUs."""
 
 import gzip
 import json
@@ -14,7 +14,7 @@ RECORDED = ROOT / "traces" / "collectives_of_two_ranks.trace.gz"
 
 
 def table(path):
-    """Return, for each collective of a recorded run: operator, tensors read, tensors written, whose stream."""
+    """Return, for each collective of a recorded run, its operator, its numbers of reads and writes, and its stream."""
     rows, handles = [], {}
     with gzip.open(path, "rt") as lines:
         for record in map(json.loads, lines):
@@ -28,13 +28,11 @@ def table(path):
     return rows
 
 
-def test_the_simulator_and_nccl_agree(in_folder, tmp_path):
-    done = in_folder(*RUN, "--nproc", "2", "--trace", "t.gz", str(PROGRAMS / "collectives.py"))
+def test_the_simulator_and_nccl_agree(run_in_folder, tmp_path):
+    done = run_in_folder(*RUN, "--nproc", "2", "--trace", "t.gz", str(PROGRAMS / "collectives.py"))
     assert (done.returncode, "no findings" in done.stderr) == (0, True), done.stderr
     simulated, real = table(tmp_path / "t.rank0.gz"), table(RECORDED)
     assert len({operator for operator, *_ in simulated}) >= 14
     rest = iter(real)
-    assert all(row in rest for row in simulated), (
-        simulated
-    )  # DistributedDataParallel's own start is all that is missing
+    assert all(row in rest for row in simulated), simulated  # only DistributedDataParallel's setup is missing
     assert len(real) - len(simulated) <= 4

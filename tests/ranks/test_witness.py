@@ -1,4 +1,4 @@
-"""`--witness` on two ranks: a race around a collective is shown, and its schedule replays."""
+"""`--witness` on two ranks reproduces a race around a collective, and its schedule can be replayed."""
 
 import json
 from dataclasses import replace
@@ -88,13 +88,13 @@ work.wait()
 
 
 @pytest.fixture
-def run(in_folder, tmp_path):
-    """Return a function that runs a program on two ranks; it returns the report, and the lines that were printed."""
+def run(run_in_folder, tmp_path):
+    """Return a function that runs a program on two ranks and returns the report and the sorted output lines."""
 
     def check(source, *options):
         (tmp_path / "train.py").write_text(source)
         own = ("--isolated", "--nproc", "2", "--devices", "2", "--output-format", "json", "--output", "report.json")
-        done = in_folder(*RUN, *own, *options, "train.py", timeout=280)
+        done = run_in_folder(*RUN, *own, *options, "train.py", timeout=280)
         assert "Traceback" not in done.stderr, done.stderr[-3000:]
         return json.loads((tmp_path / "report.json").read_text()), sorted(done.stdout.splitlines())
 
@@ -115,7 +115,7 @@ def run(in_folder, tmp_path):
     ],
     ids=["read", "overwritten", "sent", "received", "scattered", "broadcast", "hook", "two groups"],
 )
-def test_a_race_around_a_collective_is_shown_and_replayed(run, body, access, usual, other):
+def test_a_race_around_a_collective_is_reproduced_and_replayed(run, body, access, usual, other):
     source = BEGIN + body + END
     report, _ = run(source, "--witness")
     (proof,) = [finding["proof"] for finding in report["findings"] if "proof" in finding]
@@ -127,29 +127,29 @@ def test_a_race_around_a_collective_is_shown_and_replayed(run, body, access, usu
 
 
 @pytest.fixture
-def explored(in_folder, tmp_path):
-    """Return a function that runs a program of some ranks by three schedules; it returns findings and notes."""
+def explored(run_in_folder, tmp_path):
+    """Return a function that runs a program under three random schedules and returns its findings and notes."""
 
     def explore(n_ranks, program, *arguments, seed=0):
         own = ("--isolated", "--nproc", str(n_ranks), "--devices", str(n_ranks), "--output-format", "json")
         schedules = ("--output", "report.json", "--schedules", "3", "--seed", str(seed))
-        in_folder(*RUN, *own, *schedules, str(PROGRAMS / f"{program}.py"), *arguments, timeout=280)
+        run_in_folder(*RUN, *own, *schedules, str(PROGRAMS / f"{program}.py"), *arguments, timeout=280)
         report = json.loads((tmp_path / "report.json").read_text())
         return report["findings"], report["notes"]
 
     return explore
 
 
-SAME = ([], ["3 random schedules: all results are those of the program's order"])
+SAME = ([], ["3 random schedules: all results match the program's order"])
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("program", ["collectives", "coalescing", "frameworks"])
-def test_a_right_job_gives_the_same_by_every_schedule(explored, program):
+def test_a_correct_job_gives_the_same_results_under_every_schedule(explored, program):
     assert explored(2, program) == SAME
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("seed", range(3))
-def test_random_exchanges_on_groups_and_streams_give_the_same_by_every_schedule(explored, seed):
+def test_random_exchanges_on_groups_and_streams_give_the_same_under_every_schedule(explored, seed):
     assert explored(3, "random_exchanges", str(seed), seed=10 * seed) == SAME

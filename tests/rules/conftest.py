@@ -1,4 +1,4 @@
-"""What the tests of the rules share."""
+"""Fixtures shared by the tests of the rules."""
 
 from collections.abc import Iterator
 
@@ -8,7 +8,7 @@ from simulated import Runner
 
 @pytest.fixture(scope="session")
 def simulator() -> Iterator[Runner]:
-    """What runs the fixtures."""
+    """The runner of the rule fixtures on simulated GPUs."""
     runner = Runner("sim")
     yield runner
     runner.close()
@@ -16,7 +16,7 @@ def simulator() -> Iterator[Runner]:
 
 @pytest.fixture(scope="session")
 def gpus() -> Iterator[Runner]:
-    """What runs the fixtures on real GPUs."""
+    """The runner of the rule fixtures on real GPUs."""
     runner = Runner("cuda")
     yield runner
     runner.close()

@@ -1,4 +1,4 @@
-"""Where the fixtures are, and what they expect: see `syncheck.testing.markers`."""
+"""The location and the expectations of the fixtures; see `syncheck.testing.markers`."""
 
 from pathlib import Path
 
@@ -9,5 +9,5 @@ ROOT = Path(__file__).parents[2] / "fixtures"
 
 
 def fixtures() -> list[Path]:
-    """Return the paths of all fixtures, in order."""
+    """Return the paths of all fixtures in order."""
     return sorted(ROOT.rglob("*.py"))

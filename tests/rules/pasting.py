@@ -1,4 +1,4 @@
-"""Change a program as the words of a report say, as a reader does who pastes them: without the edits behind them."""
+"""Applies the advice in a report's text as a reader who pastes it would, without using the structured edits."""
 
 import ast
 import re
@@ -13,7 +13,7 @@ _ALTERNATIVES = re.compile(r"; or let|, or record an event|, or keep its handle"
 
 
 def pasted(source: str, advice: str) -> str | None:
-    """Return a program with what a finding advises first; None where that is no code, or has a placeholder."""
+    """Return a program with a finding's first advice applied, or None if it is not code or has a placeholder."""
     first = _ALTERNATIVES.split(advice)[0]
     lines = source.split("\n")
     changes = [
@@ -32,14 +32,12 @@ def pasted(source: str, advice: str) -> str | None:
 
 
 def has_placeholder(advice: str) -> bool:
-    """Return whether advice is code that a reader has to complete, or has to find a place for."""
-    return (
-        re.search(r"`[^`]*<\w[\w ]*>[^`]*`|for example|split line|returns a handle, and not None", advice) is not None
-    )
+    """Return whether a reader would have to complete the advised code or choose its place."""
+    return re.search(r"`[^`]*<\w[\w ]*>[^`]*`|for example|split line|returns a handle and not None", advice) is not None
 
 
 def _method(code: str) -> str:
-    """Return what a call in code calls: of `torch.cuda.synchronize(1)`, "synchronize"."""
+    """Return the function name in a call: "synchronize" for `torch.cuda.synchronize(1)`."""
     return code.partition("(")[0].rpartition(".")[2]
 
 
@@ -50,7 +48,7 @@ def _insert(lines: list[str], number: int, code: str, where: str) -> None:
 
 
 def _calls(lines: list[str], number: int, name: str) -> list[ast.Call]:
-    """Return the calls of a function or method in a line, the last first."""
+    """Return the calls of a function or method in a line, last one first."""
     calls = [node for node in ast.walk(ast.parse("\n".join(lines))) if isinstance(node, ast.Call)]
     named = [c for c in calls if c.lineno == number and ast.unparse(c.func).rpartition(".")[2] == name]
     return sorted(named, key=lambda call: -call.col_offset)

@@ -1,4 +1,4 @@
-"""Run fixtures on simulated or real GPUs and compare what it finds with what their markers expect."""
+"""Runs fixtures on simulated or real GPUs and compares the findings with their markers."""
 
 import json
 import os
@@ -16,7 +16,7 @@ from tests import warm
 
 LIMIT_SECONDS = 60.0
 CUDA_ERRORS = frozenset({"RuntimeError", "ValueError", "AcceleratorError", "OutOfMemoryError"})
-"""What CUDA and torch raise for a wrong synchronization; a bad fixture may end with it, and with nothing else."""
+"""Exceptions that CUDA and torch raise for wrong synchronization. A bad fixture may end with one of them, no others."""
 
 _RAISED = re.compile(r"(?:\w+\.)*(\w*(?:Error|Exception|Exit|Interrupt))(?::|$)")
 _WORKER = Path(__file__).with_name("worker.py")
@@ -24,15 +24,15 @@ _WORKER = Path(__file__).with_name("worker.py")
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """What came of a fixture.
+    """The result of running a fixture.
 
     Attributes:
-        found: (code, line) -> number of findings with their primary place in the fixture.
-        elsewhere: findings with their primary place in another file, as text.
-        report: the whole report, as `--output-format json` prints it; empty if there is none.
+        found: (code, line) -> number of findings whose primary location is in the fixture.
+        elsewhere: findings whose primary location is in another file, as text.
+        report: the whole report, as printed by `--output-format json`; empty if there is none.
         status: the program's own exit status.
         error: the last line of its standard error.
-        timed_out: it was killed.
+        timed_out: whether it was killed for taking too long.
     """
 
     found: Counter[tuple[str, int]]
@@ -44,7 +44,7 @@ class Outcome:
 
 
 class Runner:
-    """Runs fixtures, each once, on a backend: "sim" or "cuda", with GPUs of "cuda" or, simulated, "xpu"."""
+    """Runs each fixture once on a backend, "sim" or "cuda", with GPUs of type "cuda" or, simulated, "xpu"."""
 
     def __init__(self, backend: str, device_type: str = "cuda") -> None:
         self._backend = backend
@@ -53,7 +53,7 @@ class Runner:
         self._folder = tempfile.TemporaryDirectory(prefix="syncheck-fixtures-")
 
     def outcome(self, path: Path, limit: float = LIMIT_SECONDS) -> Outcome:
-        """Run a fixture, or return what came of it before.
+        """Run a fixture, or return the result of its earlier run.
 
         Raises:
             MarkerError: its markers are malformed.
@@ -82,7 +82,7 @@ class Runner:
         return _outcome(path, folder, done.returncode, timed_out=False)
 
     def close(self) -> None:
-        """Remove what the programs have written."""
+        """Remove the files that the programs wrote."""
         self._folder.cleanup()
 
 
@@ -96,18 +96,18 @@ def _outcome(path: Path, folder: Path, status: int, *, timed_out: bool) -> Outco
         else:
             elsewhere.append(f"{finding['rule']} at {finding['path']}:{finding['line']}")
     lines = (folder / "stderr").read_text(encoding="utf-8", errors="replace").split("\n")
-    raised = [line for line in lines if _RAISED.match(line)]  # CUDA's own errors go on for some lines
+    raised = [line for line in lines if _RAISED.match(line)]  # CUDA error messages span several lines
     error = raised[-1] if raised else next((line for line in reversed(lines) if line.strip()), "")
     return Outcome(here, tuple(elsewhere), report, status, error, timed_out)
 
 
 def smaller(source: str) -> str:
-    """Return a program whose products of large matrices, which take a simulator seconds, are of smaller ones."""
+    """Return a program with its large matrix products, which take seconds to simulate, made smaller."""
     return re.sub(r"\b(2048|4096)\b", "256", source)
 
 
 def problems(expected: markers.Expected, outcome: Outcome) -> list[str]:
-    """Return, in words, all ways in which an outcome is not what the markers expect; none if it is right."""
+    """Return descriptions of all differences between an outcome and the markers; none if they agree."""
     if outcome.timed_out:
         return ["it did not end in time and was killed"]
     if not outcome.report:
@@ -122,8 +122,8 @@ def problems(expected: markers.Expected, outcome: Outcome) -> list[str]:
 
 
 def _is_hang(reason: str) -> bool:
-    """Return whether a report says no more than that ranks waited for each other, or died of that."""
-    return "the job hangs" in reason or "no end is there" in reason
+    """Return whether a reason only says that ranks waited for each other, or died as a result."""
+    return "the job hangs" in reason or "the record has no end" in reason
 
 
 def _differences(findings: Counter[tuple[str, int]], what: str) -> list[str]:
@@ -131,7 +131,7 @@ def _differences(findings: Counter[tuple[str, int]], what: str) -> list[str]:
 
 
 def _wrong_end(expected: markers.Expected, outcome: Outcome) -> list[str]:
-    """Return why a program should not have ended as it did: a bad one may end with an error of CUDA."""
+    """Return why a program's end is wrong, if it is. A bad program may end with a CUDA error."""
     match = _RAISED.match(outcome.error)
     raised = match[1] if match else ""
     if outcome.status == 0 or (expected.run and outcome.status == 1 and raised in CUDA_ERRORS):

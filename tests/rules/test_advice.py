@@ -1,4 +1,4 @@
-"""What a report advises can be pasted: the finding is gone, no other is there, and the program runs as before."""
+"""The advice in a report can be pasted: the finding disappears, no new one appears, and the program still runs."""
 
 from collections import Counter
 from pathlib import Path
@@ -13,20 +13,20 @@ PROGRAMS = Path(__file__).with_name("programs")
 IN_PROSE = frozenset(
     "SYN405 SYN406 SYN501 SYN604 SYN801 SYN803 SYN804 SYN805 SYN806 SYN808 SYN901 SYN902 SYN904".split()
 )
-"""Rules whose advice is no line of code."""
+"""Rules whose advice is not a line of code."""
 WITHOUT_A_LINE = {
-    "bugs/4_03_input_buffer_refilled_bad.py",  # where the host wrote is not known
-    "bugs/5_15_embedding_batch_reused_bad.py",  # the program has no object for the stream of the group
-    "host-read-in-flight/bad_reused_by_thread.py",  # threads have to wait for each other
-    "unordered-read/bad_recorded_after_put.py",  # a line has to go elsewhere
+    "bugs/4_03_input_buffer_refilled_bad.py",  # the line where the host wrote is unknown
+    "bugs/5_15_embedding_batch_reused_bad.py",  # the program has no object for the group's stream
+    "host-read-in-flight/bad_reused_by_thread.py",  # threads must wait for each other
+    "unordered-read/bad_recorded_after_put.py",  # a line has to be moved
     "wait-before-record/bad_ring.py",  # the event has no name where its record belongs
 }
-"""Programs whose findings are of other rules, and have no line of code either."""
+"""Programs with findings of other rules whose advice is not a line of code either."""
 COMPLETED_BY_THE_READER = {
-    "unordered-write/bad_threads.py",  # a lock has to be held around the line
-    "unsynchronized-timing/bad_timeit.py",  # a statement has to be split
+    "unordered-write/bad_threads.py",  # a lock must be held around the line
+    "unsynchronized-timing/bad_timeit.py",  # a statement must be split
 }
-"""Programs whose advice is code that has to be completed."""
+"""Programs whose advice is code that the reader has to complete."""
 WITH_MISTAKES = [path for path in markers.fixtures() if markers.read(path).run]
 
 
@@ -42,8 +42,8 @@ def serious(outcome: Outcome) -> Counter[str]:
     return Counter(finding["rule"] for finding in outcome.report["findings"] if finding["level"] != "advice")
 
 
-class Pastes:
-    """Runs a program, and copies of it with one finding's advice in them."""
+class PastedAdvice:
+    """Runs a program and copies of it with one finding's advice applied."""
 
     def __init__(self, path: Path, simulator: Runner, folder: Path) -> None:
         self._name, self._simulator, self._folder = path.name, simulator, folder
@@ -52,7 +52,7 @@ class Pastes:
         self.outcome = simulator.outcome(path)
 
     def after(self, advice: str) -> tuple[str, Outcome] | None:
-        """Return the program with advice, and what comes of it; None where that cannot be pasted."""
+        """Return the program with the advice applied and its outcome, or None if the advice cannot be pasted."""
         changed = pasted(self.source, advice)
         if changed is None:
             return None
@@ -63,7 +63,7 @@ class Pastes:
         return changed, self._simulator.outcome(program)
 
 
-def assert_cured(before: Outcome, after: Outcome, code: str, advice: str) -> None:
+def assert_fixed(before: Outcome, after: Outcome, code: str, advice: str) -> None:
     assert after.report, after.error
     assert after.status in {0, before.status}, after.error
     assert len(after.report["incomplete"]) <= len(before.report["incomplete"]), after.report["incomplete"]
@@ -73,8 +73,8 @@ def assert_cured(before: Outcome, after: Outcome, code: str, advice: str) -> Non
 
 @pytest.mark.slow
 @pytest.mark.parametrize("path", [*WITH_MISTAKES, *sorted(PROGRAMS.glob("*.py"))], ids=name_of)
-def test_each_advised_line_cures_its_finding(path: Path, simulator: Runner, tmp_path: Path) -> None:
-    pastes = Pastes(path, simulator, tmp_path)
+def test_each_pasted_advice_removes_its_finding(path: Path, simulator: Runner, tmp_path: Path) -> None:
+    pastes = PastedAdvice(path, simulator, tmp_path)
     assert not problems(markers.read(path), pastes.outcome)
     for finding in pastes.outcome.report["findings"]:
         advice = finding["help"]
@@ -85,13 +85,13 @@ def test_each_advised_line_cures_its_finding(path: Path, simulator: Runner, tmp_
             assert not has_placeholder(advice), advice
             assert finding["rule"] in IN_PROSE or name_of(path) in WITHOUT_A_LINE
         else:
-            assert_cured(pastes.outcome, after[1], finding["rule"], advice)
+            assert_fixed(pastes.outcome, after[1], finding["rule"], advice)
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("path", sorted(PROGRAMS.glob("*.py")), ids=name_of)
-def test_all_advised_lines_together_leave_a_clean_program(path: Path, simulator: Runner, tmp_path: Path) -> None:
-    pastes = Pastes(path, simulator, tmp_path)
+def test_pasting_all_advice_leaves_a_clean_program(path: Path, simulator: Runner, tmp_path: Path) -> None:
+    pastes = PastedAdvice(path, simulator, tmp_path)
     for _ in range(MOST_ROUNDS):
         advised = (pastes.after(finding["help"]) for finding in pastes.outcome.report["findings"])
         after = next((changed for changed in advised if changed is not None), None)
@@ -102,7 +102,7 @@ def test_all_advised_lines_together_leave_a_clean_program(path: Path, simulator:
     assert pastes.outcome.status == 0
 
 
-def test_words_become_a_change_of_the_program() -> None:
+def test_advice_is_applied_to_the_program() -> None:
     advice = "add `side.wait_stream(main)` before line 2; or let `y`, or the host, wait for `x`"
     assert pasted("a\n  b\n", advice) == "a\n  side.wait_stream(main)\n  b\n"
     assert pasted("e.wait(s)\n", "call `e.synchronize()` instead of `.wait()` at line 1") == "e.synchronize()\n"
@@ -125,5 +125,5 @@ def test_words_become_a_change_of_the_program() -> None:
         ("keep the value on the GPU", False),
     ],
 )
-def test_what_a_reader_has_to_complete_is_known(advice: str, has: bool) -> None:
+def test_advice_that_the_reader_has_to_complete_is_recognized(advice: str, has: bool) -> None:
     assert has_placeholder(advice) is has

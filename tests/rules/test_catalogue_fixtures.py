@@ -1,4 +1,4 @@
-"""Every rule has its pair of examples and its variants, and every folder of examples has its rule."""
+"""Every rule has a pair of examples and variants, and every folder of examples belongs to a rule."""
 
 import difflib
 from pathlib import Path
@@ -30,20 +30,20 @@ def _name(path: Path) -> str:
 
 
 @pytest.mark.parametrize("rule", RUN_RULES, ids=lambda rule: rule.name)
-def test_a_rule_has_a_pair_and_two_variants(rule: Rule) -> None:
+def test_each_rule_has_a_pair_of_examples_and_two_variants(rule: Rule) -> None:
     names = {path.name for path in (markers.ROOT / rule.name).glob("*.py")}
     assert {"bad.py", "good.py"} <= names
     assert sum(name.startswith("bad_") for name in names) >= 2
 
 
 @pytest.mark.parametrize("rule", RUN_RULES, ids=lambda rule: rule.name)
-def test_bad_and_good_are_a_minimal_pair(rule: Rule) -> None:
+def test_the_bad_and_good_examples_are_a_minimal_pair(rule: Rule) -> None:
     bad, good = (example.source.splitlines() for example in page.examples(rule))
     assert 0 < changed_lines(bad, good) <= MOST_CHANGED_LINES
 
 
 def changed_lines(before: list[str], after: list[str]) -> int:
-    """Return how many lines are added, removed or replaced; a replaced line counts once."""
+    """Return the number of lines added, removed or replaced, counting a replaced line once."""
     opcodes = difflib.SequenceMatcher(None, before, after, autojunk=False).get_opcodes()
     return sum(max(i2 - i1, j2 - j1) for tag, i1, i2, j1, j2 in opcodes if tag != "equal")
 
@@ -57,7 +57,7 @@ def test_a_replaced_line_counts_once(before: str, after: str, count: int) -> Non
 
 
 @pytest.mark.parametrize("path", _bad_files(), ids=_name)
-def test_a_bad_example_shows_its_own_rule(path: Path) -> None:
+def test_a_bad_example_expects_its_own_rule(path: Path) -> None:
     codes = {rule.code for rule in CATALOGUE if rule.name == path.parent.name}
     assert codes <= markers.read(path).codes
 
@@ -67,12 +67,12 @@ def test_a_good_example_expects_nothing(path: Path) -> None:
     assert markers.read(path).codes == frozenset()
 
 
-def test_folders_have_the_names_of_rules() -> None:
+def test_folders_are_named_after_rules() -> None:
     folders = {path.name for path in markers.ROOT.iterdir() if path.is_dir()}
     assert folders <= {rule.name for rule in CATALOGUE} | OTHER_FOLDERS
 
 
-def test_examples_lie_directly_in_a_folder_and_have_telling_names() -> None:
+def test_examples_are_directly_in_their_folder_and_named_good_or_bad() -> None:
     for path in markers.fixtures():
         assert path.parent.parent == markers.ROOT, path
         if path.parent.name not in OTHER_FOLDERS:

@@ -1,4 +1,4 @@
-"""Every fixture, run in the simulator and on real GPUs, gives the findings that its markers expect, and no others."""
+"""In the simulator and on real GPUs, every fixture gives exactly the findings that its markers expect."""
 
 from pathlib import Path
 
@@ -18,10 +18,10 @@ def test_the_simulator_finds_what_the_markers_expect(path: Path, simulator: Runn
 @pytest.mark.gpu
 @pytest.mark.parametrize("path", markers.fixtures(), ids=lambda path: path.relative_to(markers.ROOT).as_posix())
 def test_real_gpus_find_what_the_markers_expect(path: Path, gpus: Runner) -> None:
-    import torch  # only where there are GPUs
+    import torch  # imported only if there are GPUs
 
     expected = markers.read(path)
     if expected.devices > torch.cuda.device_count():
-        pytest.skip(f"it needs {expected.devices} GPUs")
+        pytest.skip(f"needs {expected.devices} GPUs")
     wrong = simulated.problems(expected, gpus.outcome(path))
     assert not wrong, "\n".join([str(path), *wrong])

@@ -1,4 +1,4 @@
-"""The harness can fail: malformed markers, doubled, missing and misplaced findings, programs that end wrongly."""
+"""The test harness detects malformed markers, duplicate, missing and misplaced findings, and wrong exits."""
 
 from collections import Counter
 from pathlib import Path
@@ -48,21 +48,21 @@ def test_a_marker_counts_for_its_half(comment: str, run: int, lint: int, missed:
     assert (expected.run[key], expected.lint[key], expected.missed[key]) == (run, lint, missed)
 
 
-def test_several_codes_at_one_line_are_kept_apart() -> None:
+def test_several_codes_on_one_line_are_kept_apart() -> None:
     assert parse("x = 1  # expect: SYN101, SYN201\n").run == Counter([("SYN101", 1), ("SYN201", 1)])
 
 
-def test_a_marker_after_a_call_of_several_lines_stands_where_it_is_written() -> None:
+def test_a_marker_in_a_multiline_call_applies_to_its_own_line() -> None:
     assert parse("f(  # expect: SYN101\n    1,\n)\n").run == Counter([("SYN101", 1)])
     assert parse("f(\n    1,\n)  # expect: SYN101\n").run == Counter([("SYN101", 3)])
 
 
-def test_markers_in_strings_are_text() -> None:
+def test_markers_in_strings_are_ignored() -> None:
     assert parse('"""# expect: SYN101"""\nx = "# expect: SYN101"\n').codes == frozenset()
 
 
 @pytest.mark.parametrize("header", ["# devices: 2\n", '"""Doc."""\n# devices: 2\n', '# devices: 2\n"""Doc."""\n'])
-def test_the_header_tells_the_devices(header: str) -> None:
+def test_the_header_sets_the_number_of_devices(header: str) -> None:
     assert parse(f"{header}import torch\n").devices == 2
 
 
@@ -122,7 +122,7 @@ def _outcome(*found: tuple[str, int], **changes: Any) -> simulated.Outcome:
 EXPECTED = parse("x = 1\ny = x  # expect: SYN101\n")
 
 
-def test_the_expected_finding_is_right() -> None:
+def test_the_expected_finding_is_accepted() -> None:
     assert simulated.problems(EXPECTED, _outcome(("SYN101", 2))) == []
 
 
@@ -160,11 +160,11 @@ def test_a_wrong_finding_fails(found: list[tuple[str, int]], words: list[str]) -
     ],
     ids=["other file", "incomplete", "no report", "timed out", "mistake", "exit status", "crash"],
 )
-def test_a_wrong_end_fails(changes: dict[str, Any]) -> None:
+def test_a_wrong_exit_fails(changes: dict[str, Any]) -> None:
     assert simulated.problems(EXPECTED, _outcome(("SYN101", 2), **changes))
 
 
-def test_a_bad_program_may_end_with_an_error_of_cuda_and_a_good_one_may_not() -> None:
+def test_a_bad_program_may_end_with_a_cuda_error_but_a_good_one_may_not() -> None:
     changes = {"status": 1, "error": "torch.AcceleratorError: CUDA error: operation not permitted"}
     assert simulated.problems(EXPECTED, _outcome(("SYN101", 2), **changes)) == []
     assert simulated.problems(parse("x = 1\n"), _outcome(**changes))
@@ -178,7 +178,7 @@ def _problems(simulator: Runner, path: Path, source: str, limit: float = simulat
     return simulated.problems(markers.read(path), simulator.outcome(path, limit))
 
 
-def test_a_program_is_run_and_its_finding_seen(simulator: Runner, tmp_path: Path) -> None:
+def test_a_program_is_run_and_its_finding_is_seen(simulator: Runner, tmp_path: Path) -> None:
     source = RACE.format(marker="  # expect: SYN101")
     assert _problems(simulator, tmp_path / "race.py", source) == []
 
@@ -188,16 +188,16 @@ def test_a_program_with_wrong_markers_fails(simulator: Runner, tmp_path: Path, m
     assert _problems(simulator, tmp_path / "race.py", RACE.format(marker=marker))
 
 
-def test_a_marker_at_the_wrong_line_fails(simulator: Runner, tmp_path: Path) -> None:
+def test_a_marker_on_the_wrong_line_fails(simulator: Runner, tmp_path: Path) -> None:
     source = RACE.format(marker="") + "x = 1  # expect: SYN101\n"
     assert len(_problems(simulator, tmp_path / "race.py", source)) == 2
 
 
-def test_a_program_that_sees_no_gpu_fails(simulator: Runner, tmp_path: Path) -> None:
+def test_a_program_without_gpu_work_fails(simulator: Runner, tmp_path: Path) -> None:
     assert _problems(simulator, tmp_path / "nothing.py", "x = 1\n")
 
 
-def test_a_program_that_fails_is_not_clean(simulator: Runner, tmp_path: Path) -> None:
+def test_a_failing_program_is_not_clean(simulator: Runner, tmp_path: Path) -> None:
     source = 'import torch\n\nx = torch.ones(8, device="cuda")\nraise KeyError(1)\n'
     assert _problems(simulator, tmp_path / "fails.py", source) == ["it ended with status 1: KeyError: 1"]
 
@@ -212,7 +212,7 @@ def test_a_program_that_hangs_is_killed(simulator: Runner, tmp_path: Path) -> No
     assert wrong == ["it did not end in time and was killed"]
 
 
-def test_a_program_does_not_disturb_the_next_one(simulator: Runner, tmp_path: Path) -> None:
+def test_a_program_does_not_affect_the_next_one(simulator: Runner, tmp_path: Path) -> None:
     source = "import os, sys\nprint('{', flush=True)\nsys.stdin.read()\nos._exit(0)\n"
     _problems(simulator, tmp_path / "noisy.py", source)
     source = RACE.format(marker="  # expect: SYN101")

@@ -1,4 +1,4 @@
-"""`--fix` never makes a program worse: what it repairs has no undefined name, runs, and is clean where it was not."""
+"""`--fix` never makes a program worse: a fixed program has no undefined names, runs, and lacks the fixed findings."""
 
 import subprocess
 import sys
@@ -21,9 +21,9 @@ NEEDS = {
     "waits_twice.py": "# ranks: 2\n",
     "errors.py": "# devices: 2\n",
 }
-"""What programs without markers need."""
+"""Headers that programs without markers need."""
 NOT_RUN = {"race_spawned.py", "starts_the_others.py"}
-"""Programs whose tests give them something: a port."""
+"""Programs whose tests pass them something: a port."""
 
 
 def name_of(path: Path) -> str:
@@ -31,7 +31,7 @@ def name_of(path: Path) -> str:
 
 
 def undefined_names(path: Path) -> Counter[str]:
-    """Return the names that ruff calls undefined, or read before they are bound."""
+    """Return the names that ruff reports as undefined or as used before assignment."""
     command = [sys.executable, "-m", "ruff", "check", "--isolated", "--select", "F821,F823"]
     printed = subprocess.run(
         [*command, "--output-format", "concise", str(path)], capture_output=True, text=True, check=False
@@ -40,17 +40,17 @@ def undefined_names(path: Path) -> Counter[str]:
 
 
 def serious(outcome: Outcome) -> Counter[str]:
-    """Return the rules of the errors and warnings of a run."""
+    """Return the rules of a run's errors and warnings."""
     findings = outcome.report.get("findings", ())
     return Counter(finding["rule"] for finding in findings if finding["level"] != "advice")
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("path", PROGRAMS, ids=name_of)
-def test_a_repaired_program_runs_and_is_clean(path: Path, simulator: Runner, tmp_path: Path) -> None:
+def test_a_fixed_program_runs_and_is_clean(path: Path, simulator: Runner, tmp_path: Path) -> None:
     source = path.read_text(encoding="utf-8")
     fixed = repair(str(path), source, unsafe=True, codes=CODES)
-    if not fixed.findings:  # nothing to repair
+    if not fixed.findings:  # nothing to fix
         return
     after = tmp_path / path.name
     after.write_text(NEEDS.get(path.name, "") + smaller(fixed.source))
@@ -66,7 +66,7 @@ def test_a_repaired_program_runs_and_is_clean(path: Path, simulator: Runner, tmp
     assert not serious(outcome) - (before - repaired)
 
 
-def test_most_programs_with_a_mistake_have_a_repair() -> None:
+def test_most_programs_with_a_mistake_have_a_fix() -> None:
     sources = {path: path.read_text(encoding="utf-8") for path in markers.fixtures()}
     repaired = [path for path, text in sources.items() if repair(str(path), text, unsafe=True, codes=CODES).findings]
     assert len(repaired) > 120

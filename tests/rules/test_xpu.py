@@ -1,4 +1,4 @@
-"""The fixtures of each rule, rewritten for `torch.xpu`, have the findings of those for `torch.cuda`."""
+"""The fixtures of each rule have the same findings when rewritten for `torch.xpu`."""
 
 import re
 from pathlib import Path
@@ -10,7 +10,7 @@ import torch
 
 FIXTURES = [path for path in markers.fixtures() if path.name in {"bad.py", "good.py"}]
 MISSING = re.compile(r"default_stream|_sleep|ExternalStream" + ("" if hasattr(torch.xpu, "XPUGraph") else "|[gG]raph"))
-"""What `torch.xpu` does not have; graphs are new there."""
+"""Functions that `torch.xpu` lacks; only newer versions of torch have graphs there."""
 NAMES = [
     ("torch.cuda", "torch.xpu"), ('"cuda', '"xpu'), ("'cuda", "'xpu"), (".cuda(", ".xpu("), ("is_cuda", "is_xpu"),
     ('"nccl"', '"xccl"'), (".CUDAGraph", ".XPUGraph"),
@@ -32,7 +32,7 @@ def for_xpu(text):
 
 @pytest.mark.slow
 @pytest.mark.parametrize("path", FIXTURES, ids=lambda path: path.relative_to(markers.ROOT).as_posix())
-def test_the_findings_are_the_same(path: Path, runner: simulated.Runner, tmp_path: Path) -> None:
+def test_the_findings_are_the_same_on_xpus(path: Path, runner: simulated.Runner, tmp_path: Path) -> None:
     text = path.read_text(encoding="utf-8")
     if MISSING.search(text):
         pytest.skip("torch.xpu has no such function")

@@ -1,4 +1,4 @@
-"""Run all fixtures on a backend and write what was found, or make the table of two such runs.
+"""Runs all fixtures on a backend and writes the findings, or makes a table that compares two such runs.
 
 `python tests/rules/verdicts.py run cuda real.json`, `... run sim simulated.json`, then
 `python tests/rules/verdicts.py table simulated.json real.json docs/verdicts.md`.
@@ -45,7 +45,7 @@ def run(backend: str, output: Path) -> None:
     for name, problems in wrong.items():
         print(name, problems)
     output.write_text(json.dumps({"machine": machine(), "results": results}, indent=1))
-    os._exit(0)  # the workers need no farewell
+    os._exit(0)  # skip the shutdown of the workers
 
 
 def machine() -> str:

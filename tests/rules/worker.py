@@ -1,6 +1,6 @@
-"""Check a fixture: `python worker.py REQUEST`, a JSON object: {"path", "devices", "ranks", "backend", "device_type"}.
+"""Checks a fixture: `python worker.py REQUEST`, a JSON object {"path", "devices", "ranks", "backend", "device_type"}.
 
-The working directory receives `report.json`. The status is the program's own, whatever was found.
+Writes `report.json` to the working directory. The exit status is the program's own, regardless of the findings.
 """
 
 import json
@@ -17,10 +17,10 @@ from syncheck.run import launcher
 
 
 def check(request: dict[str, Any]) -> int:
-    """Run one fixture; return the status."""
+    """Run one fixture and return the exit status."""
     if request["ranks"] > 1:
         _run_ranks(request)
-        return 0  # how each of them ends depends on which is first
+        return 0  # the exit status of each rank depends on which one is first
     options = Options(
         backend=request["backend"],
         devices=request["devices"],

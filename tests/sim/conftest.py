@@ -6,7 +6,7 @@ from tests import warm
 
 
 def run_program(program, folder):
-    """Run a program on four virtual GPUs; return (exit status, report or None, everything that was printed)."""
+    """Run a program on four virtual GPUs. Return (exit status, report or None, combined output)."""
     report = folder / "report.json"
     options = ("--backend", "sim", "--devices", "4", "--output-format", "json", "--output", str(report))
     done = warm.run("syncheck", "run", *options, str(program), folder=folder, limit=60)
@@ -15,7 +15,7 @@ def run_program(program, folder):
 
 @pytest.fixture
 def simulate(tmp_path):
-    """Run the source of a program; return its report. It must end with status 0 or with that of its findings."""
+    """Return a function that runs a program's source and returns its report. Its exit status must be 0 or 1."""
 
     def run(source):
         path = tmp_path / "program.py"

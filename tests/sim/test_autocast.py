@@ -1,4 +1,4 @@
-"""Autocast on simulated GPUs: what is kept between operators, and what is refused."""
+"""Autocast on simulated GPUs: which casts are cached between operators, and which operators raise an error."""
 
 import pytest
 import torch
@@ -19,19 +19,19 @@ def two_streams_share_a_weight(**options):
     del first, second
 
 
-def test_the_cast_of_a_weight_made_on_one_stream_is_used_on_another():
+def test_a_weight_cast_on_one_stream_and_used_on_another_is_reported():
     with syncheck.check(backend="sim") as report:
         two_streams_share_a_weight()
     assert "SYN101" in report.codes
 
 
-def test_without_the_cache_each_stream_casts_by_itself():
+def test_each_stream_casts_for_itself_without_the_cache():
     with syncheck.check(backend="sim") as report:
         two_streams_share_a_weight(cache_enabled=False)
     assert report.codes == ()
 
 
-def test_a_weight_is_cast_once_in_a_region_and_again_after_it():
+def test_a_weight_is_cast_once_per_region():
     with syncheck.check(backend="sim") as report:
         weight, x = torch.ones(4, 4, device="cuda", requires_grad=True), torch.ones(2, 4, device="cuda").half()
         counts = [casts_in_a_region(lambda: x @ weight) for _ in range(2)]
@@ -60,7 +60,7 @@ def test_gradients_of_all_uses_reach_the_weight():
         assert weight.grad.tolist() == [[4.0] * 4] * 4
 
 
-def test_binary_cross_entropy_is_refused():
+def test_binary_cross_entropy_is_rejected_under_autocast():
     with syncheck.check(backend="sim"):
         p = torch.full((4,), 0.5, device="cuda")
         with torch.autocast("cuda"), pytest.raises(RuntimeError, match="unsafe to autocast"):

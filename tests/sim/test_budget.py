@@ -1,4 +1,4 @@
-"""`--budget` on simulated GPUs: they are there from the first line on, and windows of the program count."""
+"""`--budget` on simulated GPUs, which exist from the first line, while only windows of the program are checked."""
 
 import json
 import re
@@ -52,31 +52,31 @@ def run(tmp_path):
 EACH_STEP = "for _ in range(40):\n    race()\n    step()"
 
 
-def test_a_race_on_every_step_is_found(run):
+def test_a_race_in_every_step_is_found(run):
     done, report = run(EACH_STEP, "--budget", "5%")
     assert "ended cuda:0" in done.stdout, done.stderr
     assert done.returncode == 1
     assert {finding["rule"] for finding in report["findings"]} >= {"SYN101"}
     (note,) = report["notes"]
-    assert re.match(r"budget 5 %: \d+ of 40 steps were checked \(.* %\) in \d+ windows?, .* checking cost about", note)
+    assert re.match(r"budget 5%: \d+ of 40 steps were checked \(.*%\) in \d+ windows?, .* checking cost about", note)
 
 
-def test_a_race_before_the_first_step_is_in_no_window(run):
+def test_a_race_before_the_first_step_is_outside_all_windows(run):
     done, report = run("race()\nfor _ in range(40):\n    step()", "--budget", "50%")
     assert (done.returncode, report["findings"], report["incomplete"]) == (0, [], [])
     assert 0 < report["summary"]["operators"] < 40 * 20
 
 
-def test_the_first_window_is_enough_to_stop_the_program(run):
+def test_the_first_window_can_stop_the_program(run):
     done, _ = run(EACH_STEP, "--budget", "1%", "--fail-fast")
     assert "ended" not in done.stdout
     assert done.returncode == 1
 
 
-def test_a_program_of_few_steps_was_not_checked_and_the_report_says_so(run):
+def test_a_program_with_too_few_steps_is_reported_as_unchecked(run):
     done, report = run("race()\nstep()", "--budget", "5%")
     assert "ended" in done.stdout
-    assert "check a short program without --budget" in report["incomplete"][0]
+    assert "check short programs without --budget" in report["incomplete"][0]
 
 
 PENDING = {
@@ -123,21 +123,21 @@ for n in range(40):
 
 
 @pytest.mark.parametrize("body", PENDING.values(), ids=PENDING)
-def test_what_was_pending_at_the_edge_of_a_window_is_no_finding(run, body):
+def test_work_pending_at_the_edge_of_a_window_is_not_reported(run, body):
     done, report = run(body, "--budget", "60%")
     assert "ended" in done.stdout, done.stderr
     assert [finding["rule"] for finding in report["findings"]] == []
 
 
-def test_pyproject_can_have_the_budget(run):
+def test_the_budget_can_be_set_in_pyproject(run):
     _, report = run(EACH_STEP, table='budget = "20%"')
-    assert report["notes"][0].startswith("budget 20 %")
+    assert report["notes"][0].startswith("budget 20%")
     _, report = run(EACH_STEP, table="budget = 0.2")
-    assert report["notes"][0].startswith("budget 20 %")
+    assert report["notes"][0].startswith("budget 20%")
 
 
 @pytest.mark.parametrize("value", ["5", "0", "true", '"abc"', "[1]"])
-def test_a_wrong_budget_in_pyproject_says_what_to_write(run, value):
+def test_an_invalid_budget_in_pyproject_gives_an_example(run, value):
     done, report = run(EACH_STEP, table=f"budget = {value}")
     assert (done.returncode, report) == (2, None)
     assert "5%" in done.stderr
@@ -170,7 +170,7 @@ main()
 
 @pytest.mark.slow
 @pytest.mark.parametrize("before", ["", "torch.optim.SGD(model.parameters(), lr=0.1)"], ids=["without", "with"])
-def test_a_service_without_steps_is_checked_in_seconds_unless_it_has_an_optimizer(before, tmp_path):
+def test_a_service_without_steps_is_checked_by_time_unless_it_has_an_optimizer(before, tmp_path):
     (tmp_path / "serve.py").write_text(SERVICE.format(before=before))
     (tmp_path / "early.py").write_text(EARLY)
     done = warm.run("early", folder=tmp_path)
@@ -178,7 +178,7 @@ def test_a_service_without_steps_is_checked_in_seconds_unless_it_has_an_optimize
     rules = {finding["rule"] for finding in report["findings"]}
     if before:
         assert (done.returncode, rules) == (3, set())  # nothing was checked
-        assert "mark what is not training" in report["incomplete"][0]
+        assert "mark work other than training" in report["incomplete"][0]
     else:
         assert done.returncode == 1, done.stderr
         assert "SYN101" in rules

@@ -1,4 +1,4 @@
-"""An error in what checks does not reach the user's program: it runs on, and the report says so."""
+"""An internal error of syncheck does not affect the user's program: it keeps running, and the report mentions it."""
 
 import pytest
 import torch
@@ -15,7 +15,7 @@ def broken(*args, **kwargs):
 @pytest.mark.parametrize(
     ("owner", "method"), [(Session, "launch"), (Session, "wait_stream"), (Session, "is_pending"), (SiteTable, "here")]
 )
-def test_an_error_in_the_check_leaves_the_program_alone(monkeypatch, owner, method):
+def test_an_internal_error_does_not_affect_the_program(monkeypatch, owner, method):
     with syncheck.check(backend="sim") as report:
         side = torch.cuda.Stream()
         x = torch.arange(4.0, device="cuda")
@@ -27,10 +27,10 @@ def test_an_error_in_the_check_leaves_the_program_alone(monkeypatch, owner, meth
         assert y.tolist() == [0, 2, 4, 6]
         monkeypatch.undo()
     (reason,) = report.incomplete
-    assert reason.startswith("syncheck itself failed, and stopped checking: KeyError: 'lost' at test_failures.py:")
+    assert reason.startswith("syncheck itself failed and stopped checking: KeyError: 'lost' at test_failures.py:")
 
 
-def test_graphs_are_recorded_and_replayed_after_an_error(monkeypatch):
+def test_graphs_are_captured_and_replayed_after_an_internal_error(monkeypatch):
     with syncheck.check(backend="sim") as report:
         x, y = torch.arange(4.0, device="cuda"), torch.zeros(4, device="cuda")
         side, graph = torch.cuda.Stream(), torch.cuda.CUDAGraph()
@@ -49,7 +49,7 @@ def test_graphs_are_recorded_and_replayed_after_an_error(monkeypatch):
     assert len(report.incomplete) == 1
 
 
-def test_what_was_found_before_an_error_is_reported(monkeypatch):
+def test_findings_from_before_an_internal_error_are_reported(monkeypatch):
     with syncheck.check(backend="sim") as report:
         x = torch.arange(4.0, device="cuda")
         with torch.cuda.stream(torch.cuda.Stream()):
@@ -61,7 +61,7 @@ def test_what_was_found_before_an_error_is_reported(monkeypatch):
     assert len(report.incomplete) == 1
 
 
-def test_an_interruption_is_the_users_own(monkeypatch):
+def test_a_keyboard_interrupt_is_not_an_internal_error(monkeypatch):
     def interrupted(*args, **kwargs):
         raise KeyboardInterrupt
 

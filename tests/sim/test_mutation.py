@@ -1,4 +1,4 @@
-"""`bench/mutation.py` deletes the synchronizations of a library, which a program of its own runs."""
+"""`bench/mutation.py` deletes the synchronizations of a library one by one and runs a driver program."""
 
 import subprocess
 import sys
@@ -41,7 +41,7 @@ EXPECTED = [
 ]
 
 
-def test_each_synchronization_of_a_library_is_judged_and_the_checkout_stays(tmp_path):
+def test_each_synchronization_of_a_library_is_judged_and_the_checkout_is_unchanged(tmp_path):
     package = tmp_path / "owner+name" / "somelib"
     package.mkdir(parents=True)
     (package / "__init__.py").touch()
@@ -55,7 +55,7 @@ def test_each_synchronization_of_a_library_is_judged_and_the_checkout_stays(tmp_
     assert (package / "streams.py").read_text() == LIBRARY
 
 
-def test_a_checkout_that_is_missing_is_named(tmp_path):
+def test_a_missing_checkout_is_named(tmp_path):
     driver = tmp_path / "driver.py"
     driver.write_text(DRIVER.lstrip())
     command = [sys.executable, "bench/mutation.py", "--checkouts", tmp_path, driver]

@@ -1,4 +1,4 @@
-"""What the simulator reports of operators of torch that are easily taken for something else."""
+"""Findings for torch operators whose order or accesses are easily misunderstood."""
 
 import weakref
 
@@ -10,7 +10,7 @@ import syncheck
 
 @pytest.fixture
 def check():
-    """Return a function that runs a program on simulated GPUs and returns the codes of errors and warnings."""
+    """Return a function that runs a program on simulated GPUs and returns the codes of its errors and warnings."""
 
     def run(program):
         with syncheck.check(backend="sim") as report:
@@ -41,7 +41,7 @@ def test_batch_norm_writes_its_statistics_in_training_mode(check):
 
 
 def offload_gradients(parameter, side, *, records):
-    """Copy a gradient to the host in a hook, on a stream of its own, and let go of it."""
+    """Copy a gradient to the host in a hook, on a side stream, and drop it."""
 
     def hook(taken):
         side.wait_stream(torch.cuda.current_stream())
@@ -57,7 +57,7 @@ def offload_gradients(parameter, side, *, records):
 
 
 @pytest.mark.parametrize("records", [False, True])
-def test_a_gradient_that_a_hook_reads_on_a_side_stream_is_not_protected(check, records):
+def test_a_gradient_read_on_a_side_stream_by_a_leaf_hook_needs_record_stream(check, records):
     def program():
         weight = torch.ones(1 << 19, device="cuda", requires_grad=True)
         offload_gradients(weight, torch.cuda.Stream(), records=records)
@@ -68,7 +68,7 @@ def test_a_gradient_that_a_hook_reads_on_a_side_stream_is_not_protected(check, r
     assert check(program) == ([] if records else ["SYN201"])
 
 
-def test_a_gradient_that_a_tensor_hook_reads_on_a_side_stream_is_not_protected(check):
+def test_a_gradient_read_on_a_side_stream_by_a_tensor_hook_needs_record_stream(check):
     def program():
         side, norms = torch.cuda.Stream(), []
 
@@ -120,7 +120,7 @@ def use_a_paged_cache(read, write, read_rows, written_rows):
 
 
 @pytest.mark.parametrize("read", READS.values(), ids=READS)
-def test_rows_that_an_index_reads_are_exact(check, read):
+def test_the_rows_read_by_an_index_are_exact(check, read):
     def program(written):
         use_a_paged_cache(read, WRITES["index_copy_"], [1, 9, 2], written)
 
@@ -129,7 +129,7 @@ def test_rows_that_an_index_reads_are_exact(check, read):
 
 
 @pytest.mark.parametrize("write", WRITES.values(), ids=WRITES)
-def test_rows_that_an_index_writes_are_exact(check, write):
+def test_the_rows_written_by_an_index_are_exact(check, write):
     def program(written):
         use_a_paged_cache(READS["index_select"], write, [1, 9, 2], written)
 
@@ -137,7 +137,7 @@ def test_rows_that_an_index_writes_are_exact(check, write):
     assert check(lambda: program([3, 9])) == ["SYN102"]
 
 
-def test_many_scattered_rows_are_taken_together(check):
+def test_many_scattered_rows_are_merged(check):
     def program(n_rows, written):
         cache = torch.zeros(n_rows, 2, device="cuda")
         even = torch.arange(0, 1000, 2, device="cuda")
@@ -155,7 +155,7 @@ def test_many_scattered_rows_are_taken_together(check):
 
 
 def use_rows_on_two_streams(cache, index):
-    """Write rows of a cache on one stream while another reads some."""
+    """Write rows of a cache on one stream while another stream reads some."""
     main, side = torch.cuda.current_stream(), torch.cuda.Stream()
     side.wait_stream(main)
     with torch.cuda.stream(side):
@@ -165,7 +165,7 @@ def use_rows_on_two_streams(cache, index):
     del kept
 
 
-def test_rows_of_an_index_that_is_too_long_to_look_at_may_be_others():
+def test_the_rows_of_a_very_long_index_are_uncertain():
     with syncheck.check(backend="sim") as report:
         use_rows_on_two_streams(
             torch.zeros(4, 2, device="cuda"), torch.zeros(1 << 15, dtype=torch.int64, device="cuda")
@@ -174,7 +174,7 @@ def test_rows_of_an_index_that_is_too_long_to_look_at_may_be_others():
     assert (finding.rule.code, finding.level) == ("SYN102", "warning")
 
 
-def test_rows_of_a_captured_index_may_be_others():
+def test_the_rows_of_a_captured_index_are_uncertain():
     with syncheck.check(backend="sim") as report:
         cache, index = torch.zeros(4, 2, device="cuda"), torch.tensor([1, 2], device="cuda")
         torch.cuda.synchronize()
@@ -186,7 +186,7 @@ def test_rows_of_a_captured_index_may_be_others():
     assert finding.level == "warning"
 
 
-def test_callbacks_at_the_end_of_a_backward_pass_come_after_the_wait_for_the_leaves(check):
+def test_queued_backward_callbacks_run_after_the_leaf_streams_are_joined(check):
     def program(*, is_queued):
         side, seen = torch.cuda.Stream(), []
         with torch.cuda.stream(side):
@@ -212,7 +212,7 @@ def test_callbacks_at_the_end_of_a_backward_pass_come_after_the_wait_for_the_lea
 
 
 @pytest.mark.parametrize("through", ["a product", "a view", "not a leaf"])
-def test_gradients_that_are_asked_for_are_joined_as_those_of_leaves(check, through):
+def test_requested_gradients_are_joined_like_those_of_leaves(check, through):
     def program():
         side = torch.cuda.Stream()
         with torch.cuda.stream(side):
@@ -230,7 +230,7 @@ def test_gradients_that_are_asked_for_are_joined_as_those_of_leaves(check, throu
     assert check(program) == []
 
 
-def test_a_leaf_whose_gradient_was_not_asked_for_is_not_joined(check):
+def test_a_leaf_whose_gradient_was_not_requested_is_not_joined(check):
     def program():
         side = torch.cuda.Stream()
         with torch.cuda.stream(side):
@@ -263,7 +263,7 @@ def test_a_module_moves_to_a_gpu_in_inference_mode(check):
     assert check(program) == []
 
 
-def test_operators_that_are_made_of_others_are_taken_apart_in_inference_mode(check):
+def test_composite_operators_are_decomposed_in_inference_mode(check):
     def program():
         with torch.inference_mode():
             normalize_on_two_streams(training=True)
@@ -271,7 +271,7 @@ def test_operators_that_are_made_of_others_are_taken_apart_in_inference_mode(che
     assert "SYN103" in check(program)
 
 
-def test_a_reshape_that_copies_reads_in_inference_mode(check):
+def test_a_reshape_that_copies_counts_as_a_read_in_inference_mode(check):
     def program():
         with torch.inference_mode():
             x = torch.ones(4, 3, device="cuda")
@@ -292,7 +292,7 @@ def test_a_reshape_that_copies_reads_in_inference_mode(check):
     ],
     ids=["a number by an index", "pageable memory"],
 )
-def test_copies_that_a_capture_cannot_keep_are_refused_by_name(call, what):
+def test_copies_that_cannot_be_captured_are_rejected_by_name(call, what):
     with syncheck.check(backend="sim") as report:
         x, index = torch.zeros(4, device="cuda"), torch.tensor([1], device="cuda")
         with pytest.raises(RuntimeError, match="captur"), torch.cuda.graph(torch.cuda.CUDAGraph()):
@@ -301,7 +301,7 @@ def test_copies_that_a_capture_cannot_keep_are_refused_by_name(call, what):
     assert what in finding.message
 
 
-def test_a_number_by_an_index_makes_the_host_wait(check):
+def test_storing_a_number_by_index_makes_the_host_wait(check):
     def program():
         host, index = torch.empty(4, pin_memory=True), torch.tensor([1, 2], device="cuda")
         x = torch.zeros(4, device="cuda")
@@ -312,7 +312,7 @@ def test_a_number_by_an_index_makes_the_host_wait(check):
     assert check(program) == []
 
 
-def test_a_pinned_buffer_that_was_handed_out_may_change_after_a_blocking_copy(check):
+def test_an_exported_pinned_buffer_may_be_changed_after_a_blocking_copy(check):
     def program():
         host = torch.zeros(4).pin_memory()
         values = host.numpy()
@@ -324,7 +324,7 @@ def test_a_pinned_buffer_that_was_handed_out_may_change_after_a_blocking_copy(ch
     assert check(program) == []
 
 
-def test_a_tensor_that_a_call_frees_is_not_called_as_what_the_call_is_bound_to(simulate):
+def test_a_tensor_freed_in_a_call_is_not_named_after_the_result_of_the_call(simulate):
     report = simulate("""
 import torch
 side = torch.cuda.Stream()
@@ -342,7 +342,7 @@ y = torch.ones(1 << 20, device="cuda")
     assert not any("z.record_stream" in finding["help"] for finding in found)
 
 
-def test_a_finding_keeps_no_tensor_alive(check):
+def test_a_finding_does_not_keep_tensors_alive(check):
     known = []
 
     def step():
@@ -395,7 +395,7 @@ main()
 """
 
 
-def test_the_tensors_of_a_batch_without_names_of_their_own_are_repaired_together(simulate):
+def test_unnamed_tensors_of_a_batch_are_fixed_together(simulate):
     (found,) = (finding for finding in simulate(BATCHES)["findings"] if finding["level"] != "advice")
     waits = [f"        {edit['code']}" for edit in found["fix"]["edits"]]
     assert waits == [f"        {name}.record_stream(torch.cuda.current_stream())" for name in "xy"]
@@ -405,8 +405,8 @@ def test_the_tensors_of_a_batch_without_names_of_their_own_are_repaired_together
     assert not [finding for finding in simulate("\n".join(repaired))["findings"] if finding["level"] != "advice"]
 
 
-def test_no_group_is_advised_at_the_line_that_makes_its_tensors(simulate):
-    """Before that line the parameters are empty tensors of the CPU, without `record_stream`."""
+def test_no_group_fix_is_advised_at_the_line_that_creates_the_tensors(simulate):
+    """Before that line, the parameters are empty CPU tensors, which do not support `record_stream`."""
     report = simulate("""
 import torch
 from torch import nn

@@ -1,4 +1,4 @@
-"""Settings of torch on simulated GPUs: those that only tune do nothing, others are honoured or refused."""
+"""Settings of torch on simulated GPUs: mere tuning is ignored, other settings are supported or rejected."""
 
 import pytest
 import torch
@@ -16,7 +16,7 @@ def checked():
 @pytest.mark.parametrize(
     "call",
     [
-        pytest.param(lambda t: t._C._cuda_clearCublasWorkspaces(), id="cublas workspaces"),  # what Lightning does
+        pytest.param(lambda t: t._C._cuda_clearCublasWorkspaces(), id="cublas workspaces"),  # as Lightning does
         pytest.param(lambda t: t._C._cuda_setCublasWorkspaceSize(1 << 20), id="size of a workspace"),
         pytest.param(lambda t: t._C._cuda_emptyCache(), id="empty cache"),
         pytest.param(lambda t: t.cuda.memory._set_allocator_settings("expandable_segments:True"), id="allocator"),
@@ -26,12 +26,12 @@ def checked():
         pytest.param(lambda t: t.cuda.tunable.enable(False), id="tunable operators"),
     ],
 )
-def test_calls_that_only_tune_do_nothing(checked, call):
+def test_tuning_calls_do_nothing(checked, call):
     call(torch)
     assert torch.ones(2, device="cuda").sum().item() == 2
 
 
-def test_preferred_libraries_and_sizes_are_remembered(checked):
+def test_preferred_libraries_and_cache_sizes_are_stored(checked):
     torch.backends.cuda.preferred_linalg_library("magma")
     assert "Magma" in str(torch.backends.cuda.preferred_linalg_library())
     torch.backends.cuda.cufft_plan_cache.max_size = 7
@@ -44,18 +44,18 @@ def test_the_low_level_device_is_the_current_one(checked):
     assert torch.ones(2, device="cuda").device.index == 1
 
 
-def test_a_compiled_kernel_is_refused_where_it_is_called_and_not_where_it_is_made(checked):
+def test_a_compiled_kernel_is_rejected_when_called_but_not_when_created(checked):
     kernel = torch.cuda.jiterator._create_jit_fn("template <typename T> T twice(T x) { return x + x; }")
     with pytest.raises(NotSimulatedError, match="jiterator"):
         kernel(torch.ones(2, device="cuda"))
 
 
-def test_an_allocator_without_a_cache_is_refused(checked):
+def test_an_allocator_without_a_cache_is_rejected(checked):
     with pytest.raises(NotSimulatedError, match="caching_allocator_enable"):
         torch.cuda.caching_allocator_enable(False)
 
 
-def test_the_debug_mode_warns_of_synchronizing_operators(checked):
+def test_the_sync_debug_mode_warns_about_synchronizing_operators(checked):
     x = torch.ones(3, device="cuda")
     torch.cuda.set_sync_debug_mode("warn")
     assert torch.cuda.get_sync_debug_mode() == 1
@@ -66,7 +66,7 @@ def test_the_debug_mode_warns_of_synchronizing_operators(checked):
     torch.cuda.synchronize()  # without a warning, as on GPUs
 
 
-def test_the_debug_mode_raises_in_synchronizing_operators(checked):
+def test_the_sync_debug_mode_can_make_synchronizing_operators_raise(checked):
     x = torch.ones(3, device="cuda")
     torch.cuda.set_sync_debug_mode(2)
     for call in (x.cpu, x.tolist, torch.cuda.current_stream().synchronize):
@@ -78,7 +78,7 @@ def test_the_debug_mode_raises_in_synchronizing_operators(checked):
         torch.cuda.set_sync_debug_mode("loud")
 
 
-def test_a_fraction_of_the_memory_is_all_that_there_is(checked):
+def test_the_memory_fraction_limits_the_memory(checked):
     torch.cuda.set_per_process_memory_fraction(1e-6, 1)
     assert torch.cuda.get_per_process_memory_fraction(1) == 1e-6
     with pytest.raises(torch.OutOfMemoryError):

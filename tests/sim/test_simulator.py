@@ -1,4 +1,4 @@
-"""What the simulator does to torch, and what it says of streams and memory."""
+"""How the simulator patches torch, and its events for streams and memory."""
 
 import subprocess
 import sys
@@ -15,7 +15,7 @@ from syncheck.sim.null_monitor import NoSites, NullMonitor
 
 
 class Recorder(NullMonitor):
-    """Keeps the calls that a test asks about."""
+    """Records the calls that the tests check."""
 
     def __init__(self):
         self.calls = []
@@ -23,7 +23,7 @@ class Recorder(NullMonitor):
     def launch(self, stream, operator, accesses, site, context=None):
         self.calls.append(("launch", stream, operator))
 
-    def wait_stream(self, stream, other, site, looked_up=("", "")):
+    def wait_stream(self, stream, other, site, origins=("", "")):
         self.calls.append(("wait", stream, other))
 
     def free(self, allocation, site):
@@ -57,7 +57,7 @@ def snapshot():
     return {(name, key): value for name, owner in owners.items() for key, value in list(vars(owner).items())}
 
 
-def test_everything_is_put_back():
+def test_all_patches_are_removed():
     before = snapshot()
     with new_simulator(2, NullMonitor()).watching():
         assert torch.ones(2, device="cuda:1").is_cuda
@@ -80,7 +80,7 @@ def test_the_simulator_can_be_installed_again():
             assert torch.cuda.device_count() == count
 
 
-def test_importing_changes_nothing():
+def test_importing_the_simulator_changes_nothing():
     code = (
         "import torch, time, threading\n"
         "def look(): return [dict(vars(o)) for o in (torch.Tensor, torch.cuda, time, threading.Thread, torch._C)]\n"
@@ -95,7 +95,7 @@ def test_importing_changes_nothing():
 # -- backward
 
 
-def test_backward_runs_on_the_streams_of_the_forward(simulator, recorder):
+def test_backward_runs_on_the_streams_of_the_forward_pass(simulator, recorder):
     side = torch.cuda.Stream()
     x = torch.ones(3, device="cuda", requires_grad=True)
     with torch.cuda.stream(side):
@@ -108,7 +108,7 @@ def test_backward_runs_on_the_streams_of_the_forward(simulator, recorder):
     assert torch.cuda.current_stream() == torch.cuda.default_stream()
 
 
-def test_leaf_streams_are_joined_with_the_caller(simulator, recorder):
+def test_the_streams_of_leaves_are_joined_with_the_caller(simulator, recorder):
     side = torch.cuda.Stream()
     with torch.cuda.stream(side):
         x = torch.ones(3, device="cuda", requires_grad=True)
@@ -132,7 +132,7 @@ def test_a_leaf_keeps_the_stream_of_its_first_use_while_a_graph_holds_its_node(s
     assert [call for call in recorder.calls if call[0] == "wait"] == []
 
 
-def test_leaves_that_were_used_before_any_other_stream_was_current_stay_on_the_default_stream(simulator, recorder):
+def test_leaves_used_before_any_other_stream_was_current_stay_on_the_default_stream(simulator, recorder):
     leaves = [torch.ones(3, device="cuda", requires_grad=True) for _ in range(3)]
     loss = sum((leaf * 2).sum() for leaf in leaves)
     loss.backward()
@@ -144,7 +144,7 @@ def test_leaves_that_were_used_before_any_other_stream_was_current_stay_on_the_d
     assert [call for call in recorder.calls if call[0] == "wait"] == []
 
 
-def test_a_node_that_launches_nothing_passes_the_order_on(simulator, recorder):
+def test_a_node_without_launches_passes_on_the_order(simulator, recorder):
     side = torch.cuda.Stream()
     x, c = (torch.ones(3, device="cuda", requires_grad=grad) for grad in (True, False))
     y = x * 2
@@ -158,7 +158,7 @@ def test_a_node_that_launches_nothing_passes_the_order_on(simulator, recorder):
     assert (on_side[1], wait, on_default[1]) == (side.ident, ("wait", default, side.ident), default)
 
 
-def test_functions_and_hooks_see_the_stream_of_their_node(simulator):
+def test_functions_and_hooks_run_with_the_stream_of_their_node(simulator):
     side, seen = torch.cuda.Stream(), []
 
     class Double(torch.autograd.Function):
@@ -224,7 +224,7 @@ def test_each_thread_has_its_own_device_and_stream(simulator):
     assert torch.cuda.current_device() == 1
 
 
-def test_a_forked_child_is_left_alone(simulate):
+def test_a_forked_child_is_not_simulated(simulate):
     report = simulate("""
 import os, torch
 x = torch.ones(3, device="cuda")
@@ -266,7 +266,7 @@ _ARGUMENTS = {
     "check_error": (0,),
     "CudaError": (0,),
 }
-# Tested by a program or a unit of their own: cuda_graphs.py, pools_profiler_compile.py, random_numbers.py.
+# Tested by other programs or unit tests: cuda_graphs.py, pools_profiler_compile.py, random_numbers.py.
 _ELSEWHERE = {
     "graph",
     "make_graphed_callables",
@@ -281,7 +281,7 @@ _ELSEWHERE = {
 
 @pytest.mark.filterwarnings("ignore")
 @pytest.mark.parametrize("module", [torch.cuda, torch.accelerator], ids=lambda m: m.__name__)
-def test_every_public_name_works_or_says_that_it_is_not_simulated(simulator, module):
+def test_every_public_name_works_or_raises_not_simulated_error(simulator, module):
     refused, texts = set(), []
     for name in set(module.__all__) - _ELSEWHERE:
         value = getattr(module, name)
@@ -299,7 +299,7 @@ def test_every_public_name_works_or_says_that_it_is_not_simulated(simulator, mod
     assert refused == (set(expected) & set(module.__all__))
 
 
-def test_refused_modules_name_what_they_refuse(simulator):
+def test_rejected_modules_are_named_in_the_error(simulator):
     for call in (torch.cuda.nccl.unique_id, torch.cuda.tunable.tune_gemm_in_file, torch.cuda.gds.GdsFile):
         with pytest.raises(NotSimulatedError, match=r"torch\.cuda\."):
             call()
@@ -307,7 +307,7 @@ def test_refused_modules_name_what_they_refuse(simulator):
         torch._C._cuda_getArchFlags()
 
 
-def test_a_cuda_build_of_torch_takes_the_ways_of_one_for_the_cpu(monkeypatch, request):
+def test_a_cuda_build_of_torch_takes_the_code_paths_of_a_cpu_build(monkeypatch, request):
     functions = torch._C
     monkeypatch.setattr(functions, "_cuda_ofARealGpu", lambda: "it looks for a driver", raising=False)
     monkeypatch.setattr(functions, "_has_cudnn", True)
@@ -321,7 +321,7 @@ def test_a_cuda_build_of_torch_takes_the_ways_of_one_for_the_cpu(monkeypatch, re
     torch.nn.LSTM(2, 2).to("cuda:1")
 
 
-# -- what real programs expect of torch
+# -- expectations of real programs
 
 
 def test_a_compiled_module_is_a_wrapper_that_runs_eagerly(simulator):
@@ -334,7 +334,7 @@ def test_a_compiled_module_is_a_wrapper_that_runs_eagerly(simulator):
 
 
 @pytest.mark.parametrize("n_bytes", [1 << 33, 1 << 60])
-def test_memory_that_is_not_there_is_torchs_own_error(simulator, n_bytes):
+def test_running_out_of_memory_raises_torchs_own_error(simulator, n_bytes):
     kept = []
     with pytest.raises(torch.OutOfMemoryError, match="CUDA out of memory"):
         kept.extend(torch.empty(n_bytes, dtype=torch.uint8, device="cuda") for _ in range(11))
@@ -342,7 +342,7 @@ def test_memory_that_is_not_there_is_torchs_own_error(simulator, n_bytes):
     assert torch.ones(2, device="cuda").sum().item() == 2
 
 
-def test_a_program_that_is_started_makes_the_report_incomplete(simulator, recorder):
+def test_a_started_python_process_makes_the_report_incomplete(simulator, recorder):
     subprocess.run(["true"], check=True)
     assert [call for call in recorder.calls if call[0] == "incomplete"] == []
     subprocess.run([sys.executable, "-c", "pass"], check=True)
@@ -364,7 +364,7 @@ def test_a_program_that_is_started_makes_the_report_incomplete(simulator, record
         "detach_()",
     ],
 )
-def test_a_view_in_place_is_no_write(simulate, call):
+def test_an_in_place_view_is_not_a_write(simulate, call):
     report = simulate(f"""
 import torch
 side = torch.cuda.Stream()

@@ -1,4 +1,4 @@
-"""`--steps` on simulated GPUs: they are there from the first line on, and only what is found in the window counts."""
+"""`--steps` on simulated GPUs, which exist from the first line, while only findings in the window count."""
 
 import re
 
@@ -53,7 +53,7 @@ def run(folder, steps, *options):
     ("steps", "lines"),
     [("2:5", {22}), ("4:6", set()), ("0:1", {12}), ("3:4", {22}), ("6:", {12}), ("3:", {12, 22})],
 )
-def test_findings_outside_of_the_window_do_not_count(tmp_path, steps, lines):
+def test_findings_outside_the_window_do_not_count(tmp_path, steps, lines):
     done = run(tmp_path, steps, "--output-format", "concise")
     assert "ended" in done.stdout, done.stderr
     assert "cuda:0" in done.stdout
@@ -62,10 +62,10 @@ def test_findings_outside_of_the_window_do_not_count(tmp_path, steps, lines):
     assert done.returncode == (1 if lines else 0)
 
 
-def test_a_window_that_never_begins_is_no_clean_run(tmp_path):
+def test_a_window_that_never_begins_is_not_a_clean_run(tmp_path):
     done = run(tmp_path, "10:12")
     assert "nothing to check: the program ended before the steps of --steps" in done.stderr
-    assert "only 6 of 10 steps were made" in done.stderr
+    assert "only 6 of 10 steps ran" in done.stderr
     assert "SYN" not in done.stdout + done.stderr
     assert "no findings" not in done.stderr
     assert done.returncode == 3

@@ -1,6 +1,6 @@
-"""Many Python threads at once: nothing breaks in the program, no finding is lost, and the trace can be replayed.
+"""Many Python threads at once: the program still works, no finding is lost, and the trace can be replayed.
 
-The programs switch threads every 10 microseconds, as the interpreter never does by itself.
+The programs switch threads every 10 microseconds, far more often than the interpreter does by default.
 """
 
 import json
@@ -68,7 +68,7 @@ def run_traced(source, folder):
 
 
 @pytest.mark.parametrize(("threads", "rounds"), [(8, 8), (64, 2)])
-def test_threads_that_make_everything_at_once_are_checked_in_peace(threads, rounds, tmp_path):
+def test_a_correct_program_with_many_busy_threads_has_no_findings(threads, rounds, tmp_path):
     status, report, replayed = run_traced(BUSY.format(threads=threads, rounds=rounds), tmp_path)
     assert [finding for finding in report["findings"] if finding["level"] in {"error", "warning"}] == []
     assert report["incomplete"] == []
@@ -105,7 +105,7 @@ for thread in threads:
 """
 
 
-def test_the_race_of_each_thread_is_found(tmp_path):
+def test_the_race_in_each_thread_is_found(tmp_path):
     functions = "\n".join(RACE.format(index=index) for index in range(8))
     source = RACES.format(functions=functions, names=", ".join(f"work_{index}" for index in range(8)))
     _, report, replayed = run_traced(source, tmp_path)
@@ -206,7 +206,7 @@ ORDERING = {
 
 
 @pytest.mark.parametrize("way", ORDERING)
-def test_what_may_have_ordered_two_threads_does(way, simulate):
+def test_operations_that_may_order_two_threads_do(way, simulate):
     give, take = ORDERING[way]
     report = simulate(HAND_OVER.format(give=give, take=take, pause=0.2))
     assert [finding["rule"] for finding in report["findings"] if finding["level"] in {"error", "warning"}] == []
@@ -227,7 +227,7 @@ NOT_ORDERING = {
 
 
 @pytest.mark.parametrize("way", NOT_ORDERING)
-def test_what_did_not_order_two_threads_does_not(way, simulate):
+def test_operations_that_do_not_order_two_threads_do_not(way, simulate):
     source = HAND_OVER.format(give="time.sleep(0.4)", take=NOT_ORDERING[way], pause=0.2)
     report = simulate(source)
     found = [finding for finding in report["findings"] if finding["level"] == "error"]
@@ -270,14 +270,14 @@ POOLS = {
 
 
 @pytest.mark.parametrize("kind", POOLS)
-def test_a_task_comes_after_what_was_done_before_it_was_submitted(kind, simulate):
+def test_a_task_is_ordered_after_work_before_its_submission(kind, simulate):
     warm, submit, result = POOLS[kind]
     report = simulate(POOL.format(warm=warm, submit=submit, result=result, before=WAIT, after="", pause=""))
     assert [finding["rule"] for finding in report["findings"] if finding["level"] == "error"] == []
 
 
 @pytest.mark.parametrize("kind", ["a new thread", "an idle thread", "a thread that has worked"])
-def test_a_task_does_not_come_after_what_was_done_behind_its_submission(kind, simulate):
+def test_a_task_is_not_ordered_after_work_that_follows_its_submission(kind, simulate):
     warm, submit, result = POOLS[kind]
     source = POOL.format(warm=warm, submit=submit, result=result, before="", after=WAIT, pause="\n    time.sleep(0.3)")
     found = [finding for finding in simulate(source)["findings"] if finding["level"] == "error"]

@@ -1,4 +1,4 @@
-"""What looks at a program in place of running it: right on simulated GPUs, or refused by name; the process lives on."""
+"""Tracers that do not really run a program work on simulated GPUs or are rejected by name, without side effects."""
 
 import pytest
 import torch
@@ -36,7 +36,7 @@ def checked():
 
 
 @pytest.mark.parametrize("call", CALLS.values(), ids=CALLS)
-def test_tracing_with_gradients_is_refused_and_the_process_lives_on(call, tmp_path):
+def test_tracing_with_gradients_is_rejected_without_side_effects(call, tmp_path):
     path = tmp_path / "program.py"
     path.write_text(TRACED.format(call=call))
     status, report, log = run_program(path, tmp_path)
@@ -45,7 +45,7 @@ def test_tracing_with_gradients_is_refused_and_the_process_lives_on(call, tmp_pa
     assert report["findings"] == []
 
 
-def test_programs_are_traced_where_that_runs_them(checked):
+def test_tracers_that_run_the_program_are_supported(checked):
     model, x = torch.nn.Linear(4, 4).cuda(), torch.ones(2, 4, device="cuda")
     assert make_fx(model)(x)(x).is_cuda
     assert torch.fx.symbolic_trace(model)(x).is_cuda
@@ -54,12 +54,12 @@ def test_programs_are_traced_where_that_runs_them(checked):
     assert torch.func.functionalize(lambda value: value.add_(1))(x).is_cuda
 
 
-def test_the_fake_of_a_tensor_says_which_gpu_that_is_on(checked):
+def test_a_fake_of_a_tensor_has_its_gpu_index(checked):
     fake = FakeTensorMode().from_tensor(torch.ones(3, device="cuda:1"))
     assert (fake * 2).device == torch.device("cuda", 1)
 
 
-def test_a_tensor_that_holds_others_says_which_gpu_it_was_made_for(checked):
+def test_a_wrapper_subclass_has_the_gpu_it_was_created_for(checked):
     class Wrapper(torch.Tensor):
         @staticmethod
         def __new__(cls, inner):
@@ -85,7 +85,7 @@ def test_a_nested_tensor_moves_with_its_parts(checked):
     nested = torch.nested.nested_tensor(rows, layout=torch.jagged, requires_grad=True)
     moved = nested.to("cuda")
     assert moved.device == moved.values().device == moved.offsets().device == torch.device("cuda:0")
-    assert (moved + nested.cuda()).shape[2] == 3  # rows of one length
+    assert (moved + nested.cuda()).shape[2] == 3  # all rows have the same length
     torch.nn.Linear(3, 2).cuda()(moved).values().sum().backward()
     assert nested.grad.device.type == nested.grad.values().device.type == "cpu"
     back = moved.detach().cpu()
@@ -93,7 +93,7 @@ def test_a_nested_tensor_moves_with_its_parts(checked):
     assert torch.equal(back.values(), torch.cat(rows))
 
 
-def test_fake_tensors_are_made_and_moved_as_on_a_gpu(checked):
+def test_fake_tensors_are_created_and_moved_as_on_a_gpu(checked):
     with FakeTensorMode():
         made = torch.ones(2, device="cuda")
         moved = [torch.ones(2).cuda(1), torch.ones(2).to("cuda"), (made + made.clone()), made.cpu()]

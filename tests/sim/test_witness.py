@@ -1,4 +1,4 @@
-"""`syncheck run --witness`: the report shows what a race changes, and a schedule replays it."""
+"""`syncheck run --witness` reports the effect of a race, and a schedule replays it."""
 
 import json
 import re
@@ -86,7 +86,7 @@ FAILS = RACE.replace("print(", "if (y + 1).isnan().any():\n    raise ValueError(
 
 @pytest.fixture
 def run(tmp_path):
-    """Return a function that runs a program; it returns the exit status, the report, and what was printed."""
+    """Return a function that runs a program and returns its exit status, report (or stderr if none) and stdout."""
 
     def check(source, *options):
         (tmp_path / "train.py").write_text(source)
@@ -103,7 +103,7 @@ def proofs(report):
     return [finding["proof"] for finding in report["findings"] if "proof" in finding]
 
 
-def test_an_unordered_read_is_shown_and_replayed(run):
+def test_an_unordered_read_is_reproduced_and_replayed(run):
     status, report, printed = run(RACE, "--witness")
     (proof,) = proofs(report)
     assert (status, printed) == (1, "sum 12.0\n")
@@ -118,7 +118,7 @@ def test_an_unordered_read_is_shown_and_replayed(run):
 
 
 @pytest.mark.parametrize("source", [FREED, HOST, FAILS])
-def test_what_is_freed_too_early_read_too_early_or_ends_the_program_is_shown(run, source):
+def test_early_frees_early_reads_and_crashes_are_reproduced(run, source):
     _, report, _ = run(source, "--witness")
     (proof,) = proofs(report)
     assert proof["outcome"] == "shown"
@@ -126,45 +126,45 @@ def test_what_is_freed_too_early_read_too_early_or_ends_the_program_is_shown(run
     assert "how the program ends" in found if source is FAILS else any(what.startswith("printed") for what in found)
 
 
-def test_a_race_on_gpus_of_another_kind_is_shown_on_those(run):
+def test_a_race_on_another_device_type_is_reproduced_there(run):
     _, report, printed = run(RACE.replace("cuda", "xpu"), "--device-type", "xpu", "--witness")
     (proof,) = proofs(report)
     assert (proof["outcome"], printed) == ("shown", "sum 12.0\n")
 
 
-def test_a_race_that_changes_nothing_is_not_shown(run):
+def test_a_race_without_effect_is_not_reproduced(run):
     _, report, _ = run(UNUSED, "--witness")
     assert {proof["outcome"] for proof in proofs(report)} == {"not-shown"}
 
 
-def test_a_program_that_is_not_deterministic_is_not_tried(run):
+def test_a_nondeterministic_program_is_not_tried(run):
     _, report, _ = run(UNSTEADY, "--witness")
     (proof,) = proofs(report)
     assert proof["outcome"] == "not-tried"
     assert "not deterministic" in proof["reason"]
 
 
-def test_a_program_that_fails_when_it_is_run_again_is_not_tried(run):
+def test_a_program_that_fails_when_rerun_is_not_tried(run):
     _, report, _ = run(ONCE, "--witness")
     (proof,) = proofs(report)
     assert proof["outcome"] == "not-tried"
     assert proof["reason"] == (
-        "the accesses did not come when the program was run again: FileExistsError: [Errno 17] File exists: 'once'"
+        "the accesses did not recur when the program was rerun: FileExistsError: [Errno 17] File exists: 'once'"
     )
 
 
-def test_record_stream_keeps_the_memory_of_a_storage_that_is_resized(run):
+def test_record_stream_protects_the_memory_of_a_resized_storage(run):
     status, report, _ = run(RESIZED, "--schedules", "8")
     assert status == 0
-    assert report["notes"] == ["8 random schedules: all results are those of the program's order"]
+    assert report["notes"] == ["8 random schedules: all results match the program's order"]
 
 
-def test_an_lstm_gives_the_same_by_every_schedule(run):
+def test_an_lstm_gives_the_same_results_under_every_schedule(run):
     _, report, _ = run(LSTM, "--schedules", "8")
-    assert report["notes"] == ["8 random schedules: all results are those of the program's order"]
+    assert report["notes"] == ["8 random schedules: all results match the program's order"]
 
 
-def test_a_tensor_that_becomes_a_view_of_itself_is_one_at_once(run):
+def test_an_in_place_view_takes_effect_immediately(run):
     source = """
 import torch
 
@@ -175,33 +175,33 @@ print(y.shape, y.sum(1).tolist())
 """
     _, report, printed = run(source, "--schedules", "8")
     assert "torch.Size([1, 3, 2]) [[6.0, 24.0]]" in printed
-    assert report["notes"] == ["8 random schedules: all results are those of the program's order"]
+    assert report["notes"] == ["8 random schedules: all results match the program's order"]
 
 
-def test_random_schedules_tell_a_race_from_a_right_program(run):
+def test_random_schedules_distinguish_a_race_from_a_correct_program(run):
     _, report, _ = run(RACE, "--schedules", "3", "--seed", "3")
     (note,) = report["notes"]
     assert re.search(
-        r"^\d of 3 random schedules give other results; with --schedule s1-\S+, printed line 1: 'sum nan'", note
+        r"^\d of 3 random schedules give different results; with --schedule s1-\S+, printed line 1: 'sum nan'", note
     )
     status, report, _ = run(GOOD, "--schedules", "3")
     assert status == 0
-    assert report["notes"] == ["3 random schedules: all results are those of the program's order"]
+    assert report["notes"] == ["3 random schedules: all results match the program's order"]
 
 
-def test_a_schedule_of_another_program_is_refused(run):
+def test_a_schedule_of_another_program_is_rejected(run):
     status, error, _ = run(RACE, "--schedule", "s1-000000-0-379a")
     assert status == 2
     assert error.startswith("syncheck: error: the schedule 's1-000000-0-379a' is not of this program\n")
 
 
-def test_a_damaged_schedule_is_refused(run):
+def test_a_damaged_schedule_is_rejected(run):
     status, error, _ = run(RACE, "--schedule", "s1-000000-0-379b")
     assert status == 2
     assert "is damaged" in error
 
 
-def test_a_program_that_takes_too_long_is_ended(tmp_path):
+def test_a_program_that_takes_too_long_is_killed(tmp_path):
     source = RACE + "\nimport sys, time\nif '--schedule' in sys.orig_argv:\n    time.sleep(100)\n"
     (tmp_path / "train.py").write_text(source)
     command = [warm.PYTHON, "-m", "syncheck", "run", "--backend", "sim", "--isolated", "--witness"]

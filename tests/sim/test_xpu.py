@@ -1,4 +1,4 @@
-"""Programs of `torch.xpu` on simulated GPUs."""
+"""Programs that use `torch.xpu` on simulated GPUs."""
 
 import pytest
 import torch
@@ -24,7 +24,7 @@ def snapshot():
     return {(name, key): value for name, owner in owners.items() for key, value in list(vars(owner).items())}
 
 
-def test_everything_is_put_back():
+def test_all_patches_are_removed():
     before = snapshot()
     given = (NullMonitor(), NoSites(), lambda _: None, NewFindings(), lambda: None)
     with Simulator(1, *given, device_type="xpu").watching():
@@ -36,7 +36,7 @@ def test_everything_is_put_back():
 
 
 @pytest.mark.usefixtures("xpus")
-def test_there_are_xpus_and_no_other_gpus():
+def test_xpus_are_available_and_other_gpus_are_not():
     assert torch.xpu.is_available()
     assert torch.xpu.device_count() == 2
     assert not torch.cuda.is_available()
@@ -48,7 +48,7 @@ def test_there_are_xpus_and_no_other_gpus():
 
 
 @pytest.mark.usefixtures("xpus")
-def test_tensors_say_where_they_are():
+def test_tensors_have_the_right_device():
     x = torch.ones(4, device="xpu:1")
     assert str(x.device) == "xpu:1"
     assert x.is_xpu
@@ -66,7 +66,7 @@ def test_tensors_say_where_they_are():
 
 
 @pytest.mark.usefixtures("xpus")
-def test_streams_and_events_are_those_of_the_module():
+def test_streams_and_events_are_those_of_torch_xpu():
     stream, event = torch.xpu.Stream(device=1), torch.xpu.Event(enable_timing=True)
     assert isinstance(stream, torch.xpu.Stream)
     assert stream.device == torch.device("xpu", 1)
@@ -82,11 +82,11 @@ def test_streams_and_events_are_those_of_the_module():
     torch.xpu.synchronize()
     torch.accelerator.synchronize()
     assert torch.Stream("xpu:1").device == torch.device("xpu", 1)
-    assert torch.xpu.Stream(priority=7).priority == 0  # the nearest one that there is
+    assert torch.xpu.Stream(priority=7).priority == 0  # clamped to the supported range
 
 
 @pytest.mark.usefixtures("xpus")
-def test_random_numbers_and_autocast():
+def test_random_numbers_and_autocast_work():
     torch.manual_seed(3)
     first = torch.rand(4, device="xpu")
     torch.xpu.manual_seed(3)
@@ -99,7 +99,7 @@ def test_random_numbers_and_autocast():
 
 
 @pytest.mark.usefixtures("xpus")
-def test_errors_are_those_of_the_module():
+def test_errors_are_those_of_torch_xpu():
     with pytest.raises(RuntimeError, match="at least two devices, xpu:0 and cpu"):
         torch.ones(2, device="xpu") + torch.ones(2)
     with pytest.raises(RuntimeError, match="XPU error: invalid device ordinal"):
@@ -134,7 +134,7 @@ def run(text, folder, *options):
     return warm.run(*command, folder=folder)
 
 
-def test_a_right_training_loop_is_clean(tmp_path):
+def test_a_correct_training_loop_has_no_findings(tmp_path):
     done = run(TRAINING.format(wait=WAIT, keep=KEEP), tmp_path)
     assert done.returncode == 0, done.stderr
     assert "no findings" in done.stderr
@@ -145,7 +145,7 @@ def test_a_right_training_loop_is_clean(tmp_path):
     ("wait", "keep", "code", "advice"),
     [("pass", KEEP, "SYN101", WAIT), (WAIT, "pass", "SYN201", KEEP)],
 )
-def test_a_missing_line_is_found_and_can_be_pasted(tmp_path, wait, keep, code, advice):
+def test_a_missing_line_is_reported_with_code_to_paste(tmp_path, wait, keep, code, advice):
     done = run(TRAINING.format(wait=wait, keep=keep), tmp_path)
     assert done.returncode == 1
     assert f"error[{code}]" in done.stderr
@@ -171,7 +171,7 @@ print(y.sum().item())
     assert run(right, tmp_path).returncode == 0
 
 
-def test_a_copy_to_the_host_is_waited_for(tmp_path):
+def test_a_missing_wait_for_a_copy_to_the_host_is_reported(tmp_path):
     text = """
 import torch
 
@@ -185,21 +185,21 @@ print(host.sum().item())
     assert run(text.format(wait="torch.xpu.synchronize()"), tmp_path).returncode == 0
 
 
-def test_a_trace_is_replayed_in_its_terms(tmp_path):
+def test_replaying_a_trace_names_its_device_type(tmp_path):
     run(TRAINING.format(wait="pass", keep=KEEP), tmp_path, "--trace", "run.trace")
     done = warm.run("syncheck", "replay", "run.trace", folder=tmp_path)
     assert WAIT in done.stdout + done.stderr
     assert "xpu:0" in done.stdout + done.stderr
 
 
-def test_real_ones_are_refused(tmp_path):
+def test_real_xpus_are_rejected(tmp_path):
     (tmp_path / "train.py").write_text("")
     done = warm.run("syncheck", "run", "--backend", "cuda", "--device-type", "xpu", "train.py", folder=tmp_path)
     assert done.returncode == 3
     assert "--backend sim" in done.stderr
 
 
-def test_a_check_inside_a_program(tmp_path):
+def test_a_check_inside_a_program_can_use_xpus(tmp_path):
     text = """
 import syncheck
 import torch

@@ -1,4 +1,4 @@
-"""Where syncheck runs may be poor: no terminal, a narrow one, no UTF-8, odd names, a package without its data."""
+"""Poor environments: no terminal or a narrow one, no UTF-8, odd file names, a package without its data files."""
 
 import os
 import pty
@@ -38,7 +38,7 @@ def run(*arguments, cwd, package=ROOT, **environment):
 
 
 @pytest.mark.parametrize("command", [("lint",), ("run", "--backend", "sim")])
-def test_a_path_with_spaces_colons_and_accents(folder, command):
+def test_a_path_may_contain_spaces_colons_and_accents(folder, command):
     status, text = run(*command, ODD, cwd=folder)
     assert status == 1
     assert f"--> {ODD}:6:9" in text
@@ -49,7 +49,7 @@ def test_a_path_with_spaces_colons_and_accents(folder, command):
 @pytest.mark.parametrize(
     "command", [("lint",), ("run", "--backend", "sim", "--html", "x.html"), ("lint", "--output-format", "sarif")]
 )
-def test_a_locale_without_utf8(folder, command):
+def test_lint_and_run_work_in_a_locale_without_utf8(folder, command):
     ascii_only = {"LC_ALL": "C", "PYTHONUTF8": "0", "PYTHONCOERCECLOCALE": "0", "PYTHONIOENCODING": "ascii"}
     status, text = run(*command, ODD, cwd=folder, **ascii_only)
     assert status == 1, text
@@ -60,14 +60,14 @@ def test_a_locale_without_utf8(folder, command):
 @pytest.mark.parametrize(
     "command", [("--help",), ("rules",), ("explain", "SYN101"), ("lint", "--help"), ("run", "-h"), ("config",)]
 )
-def test_other_commands_without_utf8(tmp_path, command):
+def test_other_commands_work_without_utf8(tmp_path, command):
     status, text = run(*command, cwd=tmp_path, LC_ALL="C", PYTHONUTF8="0", PYTHONIOENCODING="ascii")
     assert status == 0, text
     text.encode("ascii")
 
 
 @pytest.mark.parametrize("closed", ["<&-", ">/dev/null <&-", "2>&-"])
-def test_without_standard_streams(folder, closed):
+def test_lint_works_without_standard_streams(folder, closed):
     command = f"exec {sys.executable} -m syncheck lint '{ODD}' {closed}"
     done = subprocess.run(
         ["bash", "-c", command], cwd=folder, capture_output=True, check=False, timeout=100,
@@ -80,7 +80,7 @@ def test_without_standard_streams(folder, closed):
 @pytest.mark.parametrize(
     "command", ["run --backend sim --fail-fast race.py", "run nothing.py", "lint --fix --diff race.py"]
 )
-def test_an_error_stream_that_is_closed(tmp_path, command, closed):
+def test_commands_work_with_a_closed_error_stream(tmp_path, command, closed):
     (tmp_path / "race.py").write_text(
         "import torch\ns = torch.cuda.Stream()\nx = torch.ones(8, device='cuda')\n"
         "with torch.cuda.stream(s):\n    y = x * 2\n"
@@ -96,7 +96,7 @@ def test_an_error_stream_that_is_closed(tmp_path, command, closed):
         assert b"wait_stream" in done.stdout
 
 
-def test_a_terminal_of_40_columns(folder):
+def test_reports_fit_a_terminal_of_40_columns(folder):
     import fcntl
     import termios
 
@@ -112,7 +112,7 @@ def test_a_terminal_of_40_columns(folder):
         while True:
             try:
                 part = os.read(outer, 4096)
-            except OSError:  # the other end is closed
+            except OSError:  # the other end was closed
                 break
             if not part:
                 break
@@ -121,28 +121,28 @@ def test_a_terminal_of_40_columns(folder):
     lines = shown.decode().splitlines()
     assert process.returncode == 1
     assert "\x1b" not in shown.decode()
-    prose = [line for line in lines if "`side.wait_stream" not in line]  # code that is to be pasted is not broken
+    prose = [line for line in lines if "`side.wait_stream" not in line]  # code to paste is not wrapped
     assert [line for line in prose if len(line) > 40] == []
 
 
-def test_a_setting_that_is_there_twice(tmp_path):
+def test_a_duplicate_setting_is_reported(tmp_path):
     (tmp_path / "pyproject.toml").write_text("[tool.syncheck]\ndevices = 2\ndevices = 3\n")
     status, text = run("lint", cwd=tmp_path)
     assert status == 2
     assert "at line 3" in text
-    assert "a key is there twice: remove one of the two" in text
+    assert "a key is defined twice: remove one of the two" in text
 
 
-def test_a_table_that_is_there_twice(tmp_path):
+def test_a_duplicate_table_is_reported(tmp_path):
     (tmp_path / "pyproject.toml").write_text("[tool.syncheck]\ndevices = 2\n[tool.syncheck]\nstacks = true\n")
     status, text = run("lint", cwd=tmp_path)
     assert status == 2
-    assert "a table is there twice: make it one" in text
+    assert "a table is defined twice: merge the two" in text
 
 
-@pytest.mark.skipif(not os.path.exists("/dev/full"), reason="it is one of Linux")
+@pytest.mark.skipif(not os.path.exists("/dev/full"), reason="only Linux has it")
 @pytest.mark.parametrize("command", [("rules",), ("explain", "SYN101"), ("config",), ("--help",)])
-def test_a_full_disk_is_no_bug(tmp_path, command):
+def test_a_full_disk_is_not_reported_as_a_bug(tmp_path, command):
     with open("/dev/full", "wb") as full:
         done = subprocess.run(
             [warm.PYTHON, "-m", "syncheck", *command], cwd=tmp_path, stdout=full, stderr=subprocess.PIPE,
@@ -153,7 +153,7 @@ def test_a_full_disk_is_no_bug(tmp_path, command):
 
 
 @pytest.mark.slow
-def test_a_package_without_its_data(folder):
+def test_a_package_without_its_data_files_still_works(folder):
     package = folder / "package"
     shutil.copytree(ROOT / "syncheck", package / "syncheck", ignore=shutil.ignore_patterns("__pycache__"))
     for path in (package / "syncheck").rglob("*"):

@@ -1,4 +1,4 @@
-"""Windows and macOS, as far as a Linux machine can tell: what they lack is taken away."""
+"""Windows and macOS, approximated on Linux by removing what they lack."""
 
 import os
 import subprocess
@@ -40,7 +40,7 @@ def test_every_module_can_be_imported(system, tmp_path):
 
 
 @pytest.mark.parametrize("system", SYSTEMS)
-def test_a_run_and_its_replay(system, tmp_path):
+def test_a_run_and_its_replay_work(system, tmp_path):
     options = ("--backend", "sim", "--trace", "run.trace", "--html", "run.html", "--output-format", "concise")
     found = run(system, "run", *options, BAD, folder=tmp_path, status=1)
     assert "SYN101" in found
@@ -49,9 +49,9 @@ def test_a_run_and_its_replay(system, tmp_path):
     assert "SYN101" in run(system, "replay", "run.trace", folder=tmp_path, status=1)
 
 
-# 20 files get processes of their own; those of Windows need Windows
+# 20 files are linted by worker processes; Windows worker processes need a real Windows
 @pytest.mark.parametrize(("system", "count"), [("windows", 8), ("macos", 20)])
-def test_the_linter_repairs_and_writes_a_baseline(system, count, tmp_path):
+def test_the_linter_fixes_files_and_writes_a_baseline(system, count, tmp_path):
     for number in range(count):
         (tmp_path / f"train_{number}.py").write_bytes(BAD.read_bytes().replace(b"\n", b"\r\n"))
     found = run(system, "lint", folder=tmp_path, status=1)
@@ -73,5 +73,5 @@ def test_a_rank_is_checked(system, tmp_path, monkeypatch):
 
 
 @pytest.mark.parametrize("command", [("doctor",), ("explain", "SYN101")])
-def test_other_commands(command, tmp_path):
+def test_other_commands_work(command, tmp_path):
     assert run("windows", *command, folder=tmp_path, status=0)

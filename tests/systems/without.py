@@ -1,12 +1,12 @@
-"""Run syncheck in an interpreter that lacks what another system lacks.
+"""Runs syncheck in an interpreter without the features that another system lacks.
 
     python -m tests.systems.without windows ARGUMENTS...
 
-Nothing here is Windows or macOS: what only those have is not there. But whatever they do not have, and syncheck would
-use, ends this process with a traceback. With `modules` in place of ARGUMENTS, every module of syncheck is imported.
+This does not simulate Windows or macOS: features that only they have are still missing. But if syncheck uses a feature
+that they lack, the process ends with a traceback. `modules` instead of ARGUMENTS imports every module of syncheck.
 """
 
-import concurrent.futures.process  # noqa: F401  the standard library needs its own system while it is imported
+import concurrent.futures.process  # noqa: F401  the standard library needs the real system at import
 import importlib
 import multiprocessing
 import os
@@ -21,7 +21,7 @@ torch torch._dynamo torch.distributed.elastic.multiprocessing.api torch.distribu
 jinja2 libcst.codemod libcst.matchers libcst.metadata pathspec pygls.lsp.server pytest _pytest.pytester
 rich.ansi rich.console rich.progress rich.table typer typer.rich_utils typer.completion typer.main
 """.split()
-"""Modules that are not ours: they need the system that they run on while they are imported."""
+"""Third-party modules that need the real system while they are imported."""
 OF_OS = {
     "windows": """fork forkpty register_at_fork kill killpg getpgid getpgrp setsid chown fchown fchmod lchown getuid
         geteuid getgid getegid getgroups uname nice wait wait3 wait4 mkfifo pread pwrite sysconf sched_getaffinity
@@ -51,13 +51,13 @@ def _no_proc(function):
 
 
 def _forget(package):
-    """Have a package imported anew: this process may be forked from one that has it."""
+    """Remove a package from `sys.modules`: this process may be forked from one that has already imported it."""
     for name in [name for name in sys.modules if name.partition(".")[0] == package]:
         del sys.modules[name]
 
 
 def become(system):
-    """Take away what a system does not have."""
+    """Remove the features that a system does not have."""
     for name in OTHERS:
         importlib.import_module(name)
     _forget("syncheck")
@@ -72,14 +72,14 @@ def become(system):
         sys.modules[name] = None
     os.readlink, os.open = _no_proc(os.readlink), _no_proc(os.open)
     if system == "windows":
-        sys.platform = "win32"  # what asks for it has been imported
+        sys.platform = "win32"  # the modules that check it at import are already loaded
         del select.poll, select.epoll
     else:
         sys.platform = "darwin"
 
 
 def import_all():
-    """Import every module of syncheck; print how many there are."""
+    """Import every module of syncheck and print their number."""
     import syncheck
 
     found = [module.name for module in pkgutil.walk_packages(syncheck.__path__, "syncheck.")]

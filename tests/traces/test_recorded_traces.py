@@ -1,4 +1,4 @@
-"""Runs recorded on real GPUs give the same findings here, without torch and without a GPU."""
+"""Runs recorded on real GPUs give the same findings when replayed without torch and without a GPU."""
 
 from pathlib import Path
 
@@ -14,13 +14,13 @@ def traces() -> list[Path]:
     return sorted(TRACES.glob("*.trace.gz"))
 
 
-def test_there_are_traces_and_each_has_its_findings():
+def test_each_trace_has_its_expected_findings():
     assert len(traces()) >= 12
     assert {p.name.removesuffix(".trace.gz") for p in traces()} == {p.stem for p in TRACES.glob("*.expected")}
 
 
 @pytest.mark.parametrize("path", traces(), ids=lambda path: path.name.removesuffix(".trace.gz"))
-def test_a_recorded_run_gives_its_findings(path):
+def test_replaying_a_recorded_run_gives_its_findings(path):
     expected = path.with_name(path.name.replace(".trace.gz", ".expected")).read_text().split("\n")
     report = replay([path], Options())
     found = [f"{f.place.frame.path}:{f.place.frame.line} {f.rule.code}" for f in report.findings]

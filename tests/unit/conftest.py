@@ -1,4 +1,4 @@
-"""A stand-in for a GPU: CPU tensors are those of `cuda:0` for the capture of the CUDA backend."""
+"""A stand-in for a GPU: the CUDA backend's capture treats CPU tensors as tensors of `cuda:0`."""
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -17,7 +17,7 @@ from syncheck.sanitizer.session import Session
 
 
 class Recorder:
-    """Passes calls on to a session and keeps them; `flush_calls` has the calls made that are put off."""
+    """Forwards calls to a session and records them; `flush_calls` makes the deferred calls."""
 
     def __init__(self, session: Session) -> None:
         self.session = session
@@ -42,13 +42,13 @@ class Recorder:
         return [call for call in self.calls if call[0] == name]
 
     def launches(self) -> list[tuple[str, list[bool]]]:
-        """Return operator and, of each access, whether it writes."""
+        """Return each launch's operator, and for each access whether it writes."""
         return [(call[2], [write for _, _, write in call[3]]) for call in self.named("launch")]
 
 
 @pytest.fixture
 def on_cpu(monkeypatch: pytest.MonkeyPatch) -> SimpleNamespace:
-    """Let CPU tensors be those of `cuda:0`; `handle` of the result is the current stream's."""
+    """Treat CPU tensors as tensors of `cuda:0`; `handle` of the result is the current stream's."""
     monkeypatch.setattr(torch.cuda, "device_count", lambda: 1)
     monkeypatch.setattr(torch.Tensor, "is_cuda", property(lambda tensor: tensor.device.type == "cpu"), raising=False)
     monkeypatch.setattr(torch.Tensor, "get_device", lambda tensor: 0)
@@ -62,7 +62,7 @@ def on_cpu(monkeypatch: pytest.MonkeyPatch) -> SimpleNamespace:
 def watched_gpu(
     current: SimpleNamespace, timed_by: Any = None, delay: Any = None, extension: Any = None
 ) -> Iterator[SimpleNamespace]:
-    """Watch the stand-in with a session of its own for the time of a block.
+    """Watch the stand-in with its own session for the duration of a block.
 
     Args:
         current: the handle of the current stream.

@@ -1,18 +1,19 @@
 """The calls that a backend makes, as text.
 
-Calls are one line each: streams are "cuda:0" for a default one, else "s1", "s2" as they were made; memory is 1, 2 as it
-was allocated, "r" or "w" before it for a read or a write, which stands for both; events are "e1", "e2".
+Each call is one line. Streams are "cuda:0" if they are default streams, else "s1", "s2" in order of creation. Memory
+is 1, 2 in order of allocation, preceded by "r" or "w" for a read or a write (a write may also read). Events are
+"e1", "e2".
 """
 
 UNSHOWN = frozenset(
     """view describe_allocation name name_at name_view object_created object_destroyed event stream host release acquire
     acquire_all""".split()
 )
-"""Calls that only announce things, or order threads."""
+"""Calls that only announce objects or order threads."""
 
 
 class Recording:
-    """Passes calls on to a session, and keeps them as text."""
+    """Forwards calls to a session and records them as text."""
 
     def __init__(self, session, n_devices):
         self._session = session
@@ -67,8 +68,8 @@ class Recording:
                 return f"record {self._event(event)} on {self.stream_name(stream)}"
             case "wait", (event, stream, _, via, *_):
                 return f"wait {self.stream_name(stream)} for {self._event(event)} ({via or 'torch'})"
-            case "wait_stream", (stream, other, _, looked_up, *_):
-                by = ", ".join(how for how in looked_up if how)
+            case "wait_stream", (stream, other, _, origins, *_):
+                by = ", ".join(how for how in origins if how)
                 return f"wait {self.stream_name(stream)} for {self.stream_name(other)}" + (f" ({by})" if by else "")
             case "sync_event", (event, _):
                 return f"sync {self._event(event)}"

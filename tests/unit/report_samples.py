@@ -1,4 +1,4 @@
-"""Reports that the tests of the renderers share, and the comparison with their golden files."""
+"""Reports shared by the renderers' tests, and the comparison with golden files."""
 
 import os
 import re
@@ -59,7 +59,7 @@ done.record(
 
 
 def frame_at(path: str, text: str, marked: str, function: str = "", **more: bool) -> Frame:
-    """Return the frame of the expression `marked`, which stands once in the source `text`."""
+    """Return the frame of the expression `marked`, which occurs once in the source `text`."""
     assert text.count(marked) == 1, marked
     before, after = text[: text.index(marked)], text[: text.index(marked) + len(marked)]
     line, end_line = before.count("\n") + 1, after.count("\n") + 1
@@ -77,7 +77,7 @@ def place_at(path: str, text: str, marked: str, message: str = "", function: str
 
 
 def unordered_read() -> Finding:
-    """A finding with two places in one excerpt, and a stack for each."""
+    """Return a finding with two places in one excerpt, each with a stack."""
     callers = (
         frame_at("train.py", TRAIN, "forward(batch)", "step"),
         frame_at("train.py", TRAIN, 'step(torch.randn(1024, device="cuda"))', "<module>"),
@@ -101,7 +101,7 @@ def unordered_read() -> Finding:
 
 
 def missing_record() -> Finding:
-    """A finding in a file with tabs, with related places in the same file, elsewhere and unreadable."""
+    """Return a finding in a file with tabs whose related places are in this file, in another file and unreadable."""
     message = "`batch` (64x3 float32, 768 bytes) is freed while the default stream of cuda:1 may still use it"
     return Finding(
         RECORD,
@@ -125,7 +125,7 @@ def missing_record() -> Finding:
 
 
 def lost_record() -> Finding:
-    """A finding on an expression of several lines, among wide characters."""
+    """Return a finding on a multi-line expression among wide characters."""
     return Finding(
         RECORDED_AGAIN,
         place_at("宽.py", WIDE, "done.record(\n    流,\n)", around=1),
@@ -137,7 +137,7 @@ def lost_record() -> Finding:
 
 
 def loop_sync() -> Finding:
-    """A finding of which only path and line are known."""
+    """Return a finding with only a path and a line."""
     return Finding(
         LOOP_SYNC,
         Place(Frame("notebook cell 3", 12)),
@@ -148,7 +148,7 @@ def loop_sync() -> Finding:
 
 
 def rich_report() -> Report:
-    """Everything that a report can hold."""
+    """Return a report with everything that a report can contain."""
     return Report(
         findings=(missing_record(), loop_sync(), unordered_read(), lost_record()),
         incomplete=("2 operators of the library `fastops` are not understood: fastops::scan, fastops::sort",),
@@ -159,7 +159,7 @@ def rich_report() -> Report:
 
 
 def marks(shown: str) -> list[tuple[str, str, str]]:
-    """Return stroke, the source text right above it, and the label beside or below it, of each underline."""
+    """Return each underline's stroke, the source text right above it, and the label beside or below it."""
     found, source = [], ""
     for line in shown.splitlines():
         gutter, _, body = line.partition(" | ")

@@ -1,4 +1,4 @@
-"""The catalogue is complete, each page says what it must, and rules are found by code and name."""
+"""The catalogue is complete, each page has the required parts, and rules are found by code and name."""
 
 import importlib
 import pkgutil
@@ -15,7 +15,7 @@ from syncheck.rules.model import Family, Rule, Severity
 NOT_RULES = {"catalogue", "model", "page"}
 HEADINGS = ("Why it matters", "Fix", "Source")
 
-# A rule keeps its code, name and level for ever: change a line here only to add a rule.
+# A rule keeps its code, name and level forever: change a line here only to add a rule.
 FOR_EVER = """
 SYN101 unordered-read error
 SYN102 unordered-overwrite error
@@ -89,7 +89,7 @@ every_rule = pytest.mark.parametrize("rule", CATALOGUE, ids=lambda rule: rule.co
 
 @pytest.fixture
 def fixtures(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """An installed package without examples, and a checkout with some for SYN101."""
+    """Set up an installed package without examples and a checkout with examples for SYN101."""
     checkout = tmp_path / "checkout"
     (checkout / "unordered-read").mkdir(parents=True)
     (checkout / "unordered-read" / "bad.py").write_text(BAD, encoding="utf-8")
@@ -103,7 +103,7 @@ def modules() -> list[str]:
     return sorted(m.name for m in pkgutil.iter_modules(syncheck.rules.__path__) if m.name not in NOT_RULES)
 
 
-def test_the_catalogue_is_the_agreed_list_in_the_order_of_the_codes():
+def test_the_catalogue_is_the_agreed_list_in_code_order():
     declared = [f"{rule.code} {rule.name} {rule.severity}" for rule in CATALOGUE]
     assert declared == FOR_EVER.strip().splitlines()
 
@@ -119,21 +119,21 @@ def test_every_module_of_the_package_is_in_the_catalogue():
 
 
 @pytest.mark.parametrize("name", modules())
-def test_a_module_declares_the_rule_that_it_is_named_after(name):
+def test_a_module_declares_the_rule_it_is_named_after(name):
     module = importlib.import_module(f"syncheck.rules.{name}")
     assert module.RULE is find(name.replace("_", "-"))
     assert module.RULE.doc == module.__doc__
 
 
 @every_rule
-def test_a_code_is_of_a_known_family(rule: Rule):
+def test_a_code_belongs_to_a_known_family(rule: Rule):
     assert rule.family in Family
     assert rule.code[:3] == "SYN"
     assert len(rule.code) == 6
 
 
 @every_rule
-def test_a_page_has_one_summary_sentence_and_all_headings(rule: Rule):
+def test_a_page_has_a_one_sentence_summary_and_all_headings(rule: Rule):
     first, blank, *_ = rule.doc.splitlines()
     assert rule.summary == first
     assert rule.summary.endswith(".")
@@ -158,7 +158,7 @@ def test_a_message_is_one_sentence_made_of_named_facts(rule: Rule):
 
 
 @every_rule
-def test_a_rule_is_found_by_its_code_and_by_its_name_in_any_case(rule: Rule):
+def test_a_rule_is_found_by_code_and_name_in_any_case(rule: Rule):
     spellings = (rule.code, rule.code.lower(), rule.name, rule.name.upper(), f" {rule.name} ")
     assert {find(text) for text in spellings} == {rule}
 
@@ -174,7 +174,7 @@ def test_a_rule_is_found_by_its_code_and_by_its_name_in_any_case(rule: Rule):
     ],
 )
 @pytest.mark.parametrize("look_up", [find, matching])
-def test_a_near_miss_is_answered_with_the_nearest_rule(look_up, text, nearest):
+def test_a_near_miss_suggests_the_nearest_rule(look_up, text, nearest):
     with pytest.raises(ConfigError, match=text) as raised:
         look_up(text)
     assert raised.value.hint == f"did you mean {nearest}?"
@@ -182,28 +182,28 @@ def test_a_near_miss_is_answered_with_the_nearest_rule(look_up, text, nearest):
 
 @pytest.mark.parametrize("text", ["", "  ", "elephant", "0"])
 @pytest.mark.parametrize("look_up", [find, matching])
-def test_a_text_near_no_rule_is_answered_with_where_to_look(look_up, text):
+def test_a_text_unlike_any_rule_hints_where_to_look(look_up, text):
     with pytest.raises(ConfigError) as raised:
         look_up(text)
     assert "syncheck rules" in raised.value.hint
 
 
-def test_find_takes_no_prefix():
+def test_find_accepts_no_prefix():
     with pytest.raises(ConfigError):
         find("SYN10")
 
 
-def test_a_prefix_matches_its_family_in_the_order_of_the_codes():
+def test_a_prefix_matches_its_family_in_code_order():
     assert [rule.code for rule in matching("SYN1")] == ["SYN101", "SYN102", "SYN103", "SYN104", "SYN105"]
     assert matching("syn20") == (find("SYN201"), find("SYN202"), find("SYN203"))
 
 
-def test_a_whole_code_and_a_name_match_one_rule():
+def test_a_full_code_or_name_matches_one_rule():
     assert matching("SYN101") == (find("SYN101"),)
     assert matching("unordered-read") == (find("SYN101"),)
 
 
-def test_a_name_matches_as_a_whole_only():
+def test_part_of_a_name_does_not_match():
     with pytest.raises(ConfigError):
         matching("unordered")
 
@@ -213,18 +213,18 @@ def test_all_and_the_common_prefix_match_every_rule(text):
     assert matching(text) == CATALOGUE
 
 
-def test_a_prefix_of_no_code_is_an_error():
+def test_an_unknown_prefix_is_an_error():
     with pytest.raises(ConfigError, match="SYN0"):
         matching("SYN0")
 
 
-def test_examples_are_the_bad_and_the_good_program_without_variants(fixtures):
+def test_examples_are_the_bad_and_good_programs_without_variants(fixtures):
     bad, good = page.examples(find("SYN101"))
     assert (bad.kind, bad.path.name, bad.source) == ("bad", "bad.py", BAD_SHOWN)
     assert (good.kind, good.path.name, good.source) == ("good", "good.py", "good = True\n")
 
 
-def test_examples_inside_the_package_come_before_those_of_a_checkout(fixtures):
+def test_packaged_examples_take_precedence_over_those_of_a_checkout(fixtures):
     packaged = fixtures / "package" / "unordered-read"
     packaged.mkdir(parents=True)
     (packaged / "bad.py").write_text("packaged = True\n", encoding="utf-8")
@@ -232,21 +232,21 @@ def test_examples_inside_the_package_come_before_those_of_a_checkout(fixtures):
     assert bad.path == packaged / "bad.py"
 
 
-def test_a_rule_without_examples_has_none(fixtures):
+def test_a_rule_may_have_no_examples(fixtures):
     assert page.examples(find("SYN102")) == ()
 
 
-def test_examples_are_looked_for_in_the_package_and_beside_it():
+def test_examples_are_searched_in_and_beside_the_package():
     package = Path(syncheck.rules.__file__).parents[1]
     assert list(page.FOLDERS) == [package / "fixtures", package.parent / "fixtures"]
 
 
-def test_only_the_markers_of_the_tests_are_removed():
+def test_only_test_markers_are_removed():
     assert page.without_markers(BAD) == BAD_SHOWN
     assert page.without_markers(BAD_SHOWN) == BAD_SHOWN
 
 
-def test_a_page_begins_with_title_level_halves_and_summary(fixtures):
+def test_a_page_begins_with_title_level_and_summary(fixtures):
     text = page.markdown(find("SYN101"), frozenset({"run", "lint"}))
     title, _, level, _, summary = text.splitlines()[:5]
     assert title == "# SYN101 unordered-read"
@@ -263,7 +263,7 @@ def test_a_page_shows_both_examples_after_the_sections(fixtures):
 
 
 @every_rule
-def test_every_page_renders_whole(rule: Rule):
+def test_every_page_renders_completely(rule: Rule):
     text = page.markdown(rule, frozenset({"lint"}))
     assert text.startswith(f"# {rule.code} {rule.name}\n")
     assert f"Level: {rule.severity}. Found by: `syncheck lint`.\n" in text
@@ -274,20 +274,20 @@ def test_every_page_renders_whole(rule: Rule):
     assert not text.endswith("\n\n")
 
 
-def test_a_page_without_examples_has_no_heading_for_them(fixtures):
+def test_a_page_without_examples_has_no_example_headings(fixtures):
     assert "example\n" not in page.markdown(find("SYN102"), frozenset({"run"}))
 
 
-def test_a_page_says_when_nothing_finds_its_rule():
+def test_a_page_reports_when_nothing_finds_its_rule():
     assert "Found by: nothing yet." in page.markdown(find("SYN101"), frozenset())
 
 
-def test_a_page_of_an_unknown_half_is_refused():
+def test_a_page_with_an_unknown_half_is_rejected():
     with pytest.raises(ValueError, match="linter"):
         page.markdown(find("SYN101"), frozenset({"linter"}))
 
 
-def test_levels_are_ordered_from_worst_to_mildest():
+def test_levels_are_ordered_from_most_to_least_severe():
     assert sorted(Severity, key=lambda level: level.rank) == [
         Severity.ERROR,
         Severity.WARNING,

@@ -35,22 +35,22 @@ def test_a_block_is_checked_and_its_report_is_complete_afterwards(tmp_path):
     assert done.stdout == "('SYN101',) True 2\n", done.stderr
 
 
-def test_rules_can_be_left_out(tmp_path):
+def test_rules_can_be_ignored(tmp_path):
     assert run(program(options=", ignore=['SYN1']"), folder=tmp_path).stdout == "() False 2\n"
 
 
-def test_a_report_prints_as_run_prints_it(tmp_path):
+def test_a_report_prints_like_the_output_of_run(tmp_path):
     done = run(program() + "print(report)\n", folder=tmp_path)
     assert "error[SYN101] unordered-read" in done.stdout
     assert "program.py:9:13" in done.stdout
 
 
-def test_nothing_remains_after_the_block(tmp_path):
+def test_nothing_remains_patched_after_the_block(tmp_path):
     done = run(program() + "print(torch.cuda.is_available())\n", folder=tmp_path)
     assert done.stdout.endswith("False\n")
 
 
-def test_an_error_in_the_block_goes_through_and_the_findings_stay(tmp_path):
+def test_an_error_in_the_block_propagates_and_findings_are_kept(tmp_path):
     code = program().replace("        y = x * 2\n", "        y = x * 2\n    raise ValueError('mine')\n")
     code = code.replace("with syncheck", "try:\n  with syncheck").replace("\n    ", "\n      ")
     code = code.replace("\nprint", "\nexcept ValueError as error:\n  print(error)\nprint")
@@ -58,7 +58,7 @@ def test_an_error_in_the_block_goes_through_and_the_findings_stay(tmp_path):
     assert done.stdout == "mine\n('SYN101',) True 2\n", done.stderr
 
 
-def test_a_block_inside_another_has_its_own_findings_and_shares_them(tmp_path):
+def test_a_nested_block_has_its_own_findings_and_shares_them(tmp_path):
     code = """
 import torch
 with syncheck.check(backend="sim") as outer:
@@ -84,22 +84,22 @@ def test_a_block_under_syncheck_run_is_part_of_its_report(tmp_path):
 
 
 @pytest.mark.parametrize("options", [{"backend": "gpu"}, {"select": ["SYN999"]}])
-def test_wrong_options_are_refused(options):
+def test_invalid_options_are_rejected(options):
     with pytest.raises(ConfigError), syncheck.check(**options):
         pass
 
 
-def test_real_gpus_are_refused_where_there_are_none():
+def test_the_cuda_backend_is_rejected_without_gpus():
     with pytest.raises(BackendError, match="CUDA"), syncheck.check(backend="cuda"):
         pass
 
 
-def test_the_package_names_what_it_has():
+def test_an_unknown_attribute_of_the_package_is_an_error():
     with pytest.raises(AttributeError, match="chek"):
         _ = syncheck.chek  # type: ignore[attr-defined]
 
 
-def test_a_report_and_a_finding_are_fit_to_read(tmp_path):
+def test_reports_and_findings_have_readable_representations(tmp_path):
     code = (
         program()
         + "print(repr(report))\nprint(report.findings[0])\nprint(report.findings)\nprint(report._repr_html_())\n"
@@ -115,11 +115,11 @@ def test_a_report_and_a_finding_are_fit_to_read(tmp_path):
     assert "\x1b" not in shown
 
 
-def test_an_editor_completes_what_programs_use():
+def test_dir_lists_the_public_api():
     assert dir(syncheck) == sorted(syncheck.__all__)
 
 
-def test_a_traceback_says_what_to_do_about_an_error():
+def test_an_error_note_contains_the_hint():
     with pytest.raises(ConfigError) as raised, syncheck.check(backend="smi"):
         pass
     assert f"hint: {raised.value.hint}" in raised.value.__notes__

@@ -1,4 +1,4 @@
-"""The command line as a user meets it: each test is a tiny program and what it prints."""
+"""The command line as a user meets it: each test is a tiny program and its output."""
 
 import json
 import os
@@ -24,12 +24,12 @@ CLEAN = "import torch\nprint(torch.ones(2, device='cuda').sum().item())\n"
 
 
 def syncheck(*arguments, cwd=None):
-    """Run a command in a process that has torch imported already."""
+    """Run a command in a process in which torch is already imported."""
     return warm.run("syncheck", *map(str, arguments), folder=cwd or Path.cwd())
 
 
 def started(*arguments, cwd=None, **kwargs):
-    """Run a command in an environment of its own."""
+    """Run a command in a fresh process, optionally with its own environment."""
     command = [warm.PYTHON, "-m", "syncheck", *map(str, arguments)]
     return subprocess.run(command, capture_output=True, text=True, cwd=cwd, timeout=120, check=False, **kwargs)
 
@@ -44,7 +44,7 @@ def script(tmp_path):
     return write
 
 
-def test_help_rules_and_explain_load_neither_torch_nor_libcst():
+def test_help_rules_and_explain_import_neither_torch_nor_libcst():
     code = (
         "import sys; sys.argv = ['syncheck', *{0}]; from syncheck.cli.app import main\n"
         "try: main()\nexcept SystemExit as e: assert not e.code, e.code\n"
@@ -57,7 +57,7 @@ def test_help_rules_and_explain_load_neither_torch_nor_libcst():
         assert done.returncode == 0, done.stderr
 
 
-def test_rules_as_json_name_level_and_halves():
+def test_rules_as_json_have_name_level_and_halves():
     table = json.loads(syncheck("rules", "--output-format", "json").stdout)
     first = table[0]
     assert (first["code"], first["name"], first["level"]) == ("SYN101", "unordered-read", "error")
@@ -72,7 +72,7 @@ def test_explain_prints_the_page_with_its_examples():
     assert "wait_stream" in page
 
 
-def test_a_near_miss_of_a_rule_name_is_suggested():
+def test_a_misspelled_rule_name_gets_a_suggestion():
     done = syncheck("explain", "unorderd-read")
     assert done.returncode == 2
     assert "unordered-read" in done.stderr
@@ -107,7 +107,7 @@ def test_the_json_report_has_the_published_shape(script):
     assert finding["related"][0]["line"] == 4
 
 
-def test_the_report_goes_to_a_file_also_when_the_program_changes_directory(script, tmp_path):
+def test_the_report_file_is_written_even_if_the_program_changes_directory(script, tmp_path):
     path = script("import os\nos.chdir('/')\n" + RACE)
     done = syncheck("run", "--output", "report.json", "--output-format", "json", path, cwd=tmp_path)
     assert done.returncode == 1
@@ -132,11 +132,11 @@ def test_a_full_disk_loses_no_finding(script):
         (("--fail-on", "error"), 1),
     ],
 )
-def test_selection_decides_findings_and_status(script, options, status):
+def test_rule_selection_determines_findings_and_exit_status(script, options, status):
     assert syncheck("run", *options, script(RACE)).returncode == status
 
 
-def test_max_findings_says_how_many_are_hidden(script):
+def test_max_findings_reports_how_many_are_hidden(script):
     more = RACE + "third = torch.cuda.Stream()\nwith torch.cuda.stream(third):\n    z = x * 3\n"
     done = syncheck("run", "--max-findings", "1", script(more))
     assert done.returncode == 1
@@ -158,7 +158,7 @@ def test_stacks_show_the_callers(script):
     assert "in outer" not in syncheck("run", path).stderr
 
 
-# -- programs that end in other ways
+# -- programs that end abnormally
 
 
 @pytest.mark.parametrize(
@@ -176,7 +176,7 @@ def test_os_exit_with_0_still_fails_on_findings(script):
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
-def test_a_signal_shows_the_findings_and_ends_by_the_signal(script, number):
+def test_a_signal_shows_the_findings_and_ends_the_process_by_that_signal(script, number):
     path = script(RACE + "import time\nprint('ready', flush=True)\ntime.sleep(60)\n")
     command = [sys.executable, "-m", "syncheck", "run", str(path)]
     with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
@@ -189,25 +189,25 @@ def test_a_signal_shows_the_findings_and_ends_by_the_signal(script, number):
     assert "SYN101" in errors
 
 
-def test_a_forked_child_reports_nothing_of_its_own(script):
+def test_a_forked_child_prints_no_report_of_its_own(script):
     done = syncheck("run", script(RACE + "import os\nif os.fork():\n    os.wait()\n"))
     assert done.returncode == 1
     assert done.stderr.count("syncheck: 1 error") == 1
 
 
-def test_a_program_without_gpu_work_was_not_checked(script):
+def test_a_program_without_gpu_work_is_reported_as_unchecked(script):
     done = syncheck("run", script("print('hello')\n"))
     assert (done.returncode, done.stdout) == (3, "hello\n")
     assert done.stderr == "syncheck: nothing to check: the program launched no GPU work\n"
 
 
-def test_arguments_and_module_runs_are_as_in_python(script, tmp_path):
+def test_arguments_and_module_runs_work_as_in_python(script, tmp_path):
     script("import sys\nimport torch\ntorch.ones(1, device='cuda')\nprint(sys.argv[1:], __name__)\n", "tool.py")
     done = syncheck("run", "-m", "tool", "--devices", "9", "-m", cwd=tmp_path)
     assert (done.returncode, done.stdout) == (0, "['--devices', '9', '-m'] __main__\n")
 
 
-def test_classes_of_the_script_pickle_and_spawn_works(script):
+def test_classes_of_the_script_can_be_pickled_and_spawned(script):
     source = """
 import multiprocessing, pickle, torch
 class Thing:
@@ -224,7 +224,7 @@ if __name__ == "__main__":
     assert done.stdout == "[2, 3]\n", done.stderr
 
 
-# -- bad input
+# -- invalid input
 
 
 @pytest.mark.parametrize(
@@ -248,18 +248,18 @@ if __name__ == "__main__":
         (("run", "--steps", "5:5", "x.py"), 2, "LAST must be greater than FIRST"),
         (("run", "--budget", "0", "x.py"), 2, "write a share of the run's time: 5% or 0.05"),
         (("run", "--budget", "-5%", "x.py"), 2, "write a share of the run's time: 5% or 0.05"),
-        (("run", "--budget", "200%", "x.py"), 2, "leave the budget out to check everything"),
+        (("run", "--budget", "200%", "x.py"), 2, "omit the budget to check everything"),
         (("run", "--budget", "abc", "x.py"), 2, "invalid value for --budget: 'abc'"),
         (("run", "--budget", "nan", "x.py"), 2, "invalid value for --budget: 'nan'"),
         (("run", "--budget", "5", "x.py"), 2, "write 5% or 0.05"),
-        (("run", "--budget", "5%", "--steps", "2:3", "x.py"), 2, "--budget and --steps exclude each other"),
-        (("run", "--budget", "5%", "--trace", "t", "x.py"), 2, "--budget and --trace exclude each other"),
-        (("run", "--budget", "5%", "--times", "x.py"), 2, "--budget and --times exclude each other"),
-        (("run", "--budget", "5%", "--witness", "x.py"), 2, "--budget and --witness exclude each other"),
+        (("run", "--budget", "5%", "--steps", "2:3", "x.py"), 2, "--budget and --steps cannot be combined"),
+        (("run", "--budget", "5%", "--trace", "t", "x.py"), 2, "--budget and --trace cannot be combined"),
+        (("run", "--budget", "5%", "--times", "x.py"), 2, "--budget and --times cannot be combined"),
+        (("run", "--budget", "5%", "--witness", "x.py"), 2, "--budget and --witness cannot be combined"),
         (("replay", "no_such.trace"), 3, "no_such.trace"),
     ],
 )
-def test_wrong_usage_says_what_to_do(script, tmp_path, arguments, status, words):
+def test_wrong_usage_explains_what_to_do(script, tmp_path, arguments, status, words):
     script(CLEAN, "x.py")
     done = syncheck(*arguments, cwd=tmp_path)
     assert done.returncode == status
@@ -270,21 +270,21 @@ def test_wrong_usage_says_what_to_do(script, tmp_path, arguments, status, words)
 @pytest.mark.parametrize(
     ("command", "line"), [("run", "real ones if there are any. [default: auto]"), ("lint", "input. [default: .]")]
 )
-def test_help_has_the_defaults(command, line):
+def test_help_shows_defaults(command, line):
     assert line in started(command, "--help", env=os.environ | {"COLUMNS": "200"}).stdout
 
 
-def test_without_a_command_there_is_the_help_and_no_error():
+def test_no_command_prints_the_help_without_an_error():
     done = syncheck()
     assert done.returncode == 2
     assert "Usage: " in done.stdout + done.stderr
     assert "error" not in done.stderr
 
 
-def test_a_folder_without_records_says_how_ranks_record(tmp_path):
+def test_merging_a_folder_without_records_explains_how_ranks_record(tmp_path):
     done = syncheck("merge", tmp_path)
     assert done.returncode == 3
-    assert f"there are no records of ranks in '{tmp_path}'" in done.stderr
+    assert f"no rank records in '{tmp_path}'" in done.stderr
     assert "--ranks-dir" in done.stderr
 
 
@@ -294,10 +294,10 @@ def test_a_syntax_error_names_the_line(script):
     assert "train.py:1" in done.stderr
 
 
-def test_a_script_that_cannot_be_read_is_named(script):
+def test_an_unreadable_script_is_named(script):
     path = script(CLEAN)
     path.chmod(0)
-    if os.access(path, os.R_OK):  # root reads everything: take what even root cannot run
+    if os.access(path, os.R_OK):  # root reads everything: use something that even root cannot run
         path.unlink()
         path.mkdir()
     done = syncheck("run", path)
@@ -305,7 +305,7 @@ def test_a_script_that_cannot_be_read_is_named(script):
     assert str(path.name) in done.stderr
 
 
-def test_a_missing_torch_says_what_to_install(script, tmp_path):
+def test_a_missing_torch_explains_what_to_install(script, tmp_path):
     hidden = tmp_path / "torch.py"
     hidden.write_text("raise ModuleNotFoundError(\"No module named 'torch'\", name='torch')\n")
     done = started("run", script(CLEAN), env={**os.environ, "PYTHONPATH": str(tmp_path)})
@@ -313,7 +313,7 @@ def test_a_missing_torch_says_what_to_install(script, tmp_path):
     assert "pip install" in done.stderr
 
 
-def test_a_torch_that_is_too_old_is_refused():
+def test_a_torch_that_is_too_old_is_rejected():
     code = "import torch; torch.__version__ = '2.7.1'\n"
     code += "from syncheck.instrument.torch_version import check_torch\ncheck_torch()"
     done = subprocess.run([warm.PYTHON, "-c", code], capture_output=True, text=True, check=False)
@@ -338,7 +338,7 @@ def test_a_prefix_lists_its_rules():
         assert [line.split()[0] for line in done.stdout.splitlines()] == ["SYN201", "SYN202", "SYN203"]
 
 
-def test_options_behind_the_script_are_pointed_out(script):
+def test_options_after_the_script_are_pointed_out(script):
     path = script(CLEAN)
     done = syncheck("run", "--backend", "sim", path, "--devices", "4", "--select=SYN1", "--epochs")
     assert done.returncode == 0
@@ -355,12 +355,12 @@ def test_the_programs_own_options_are_not_pointed_out(script):
     assert "passed to the program" not in done.stderr
 
 
-def test_a_wrong_range_of_steps(script):
+def test_an_invalid_range_of_steps_is_rejected(script):
     done = syncheck("run", "--steps", "foo", script(CLEAN))
     assert "invalid value for --steps: 'foo' (expected FIRST:LAST)\n" in done.stderr
 
 
-def test_the_errors_can_be_caught_by_their_public_names():
+def test_errors_can_be_caught_by_their_public_names():
     with pytest.raises(syncheck_package.ConfigError) as caught, syncheck_package.check(backend="tpu"):
         pass
     assert isinstance(caught.value, syncheck_package.SyncheckError)
@@ -374,13 +374,13 @@ def test_the_errors_can_be_caught_by_their_public_names():
         (["lint"], "lint [OPTIONS] [PATH]..."), (["config"], "config [OPTIONS] [PATH]"), (["rules"], "rules [OPTIONS]"),
     ],
 )  # fmt: skip
-def test_help_shows_arguments_as_they_are_written_and_no_types(arguments, usage):
+def test_help_shows_arguments_as_written_and_no_types(arguments, usage):
     printed = syncheck(*arguments, "--help").stdout
     assert usage in next(line for line in printed.splitlines() if "Usage:" in line)
     assert not [line for line in printed.splitlines() if "<bool>" in line or "<str>" in line or "<list" in line]
 
 
-def test_a_wrong_choice_is_named_without_the_kind_of_the_error():
+def test_an_invalid_choice_is_named_without_the_error_class():
     done = syncheck("run", "--backend", "foo", "train.py")
     assert done.returncode == 2
     assert "invalid value for --backend: 'foo' is not one of" in done.stderr

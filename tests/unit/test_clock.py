@@ -1,41 +1,41 @@
-"""Vector clocks: what one actor knows of the others."""
+"""Vector clocks: what one actor is ordered after."""
 
 from syncheck.hb.clock import ACTOR_MASK, TICK, covers, join
 
 FIRST, SECOND = 1, 2
 
 
-def test_every_clock_covers_the_epoch_of_nothing():
+def test_every_clock_covers_the_zero_epoch():
     assert covers([0, 0], 0)
 
 
-def test_a_clock_covers_what_it_knows_and_what_came_before():
+def test_a_clock_covers_its_epoch_and_earlier_ones():
     clock = [0, 2 * TICK | FIRST]
     assert covers(clock, TICK | FIRST)
     assert covers(clock, 2 * TICK | FIRST)
 
 
-def test_a_clock_does_not_cover_what_came_later():
+def test_a_clock_does_not_cover_later_epochs():
     assert not covers([0, 2 * TICK | FIRST], 3 * TICK | FIRST)
 
 
-def test_a_clock_made_before_an_actor_existed_covers_nothing_of_it():
+def test_a_clock_older_than_an_actor_covers_nothing_of_it():
     assert not covers([0, TICK | FIRST], TICK | SECOND)
 
 
-def test_join_keeps_the_later_of_each_actor():
+def test_join_keeps_the_later_epoch_of_each_actor():
     clock = [0, 3 * TICK | FIRST, TICK | SECOND]
     assert join(clock, [0, 2 * TICK | FIRST, 5 * TICK | SECOND])
     assert clock == [0, 3 * TICK | FIRST, 5 * TICK | SECOND]
 
 
-def test_join_with_what_is_known_changes_nothing():
+def test_join_with_an_older_clock_changes_nothing():
     clock = [0, 3 * TICK | FIRST, TICK | SECOND]
     assert not join(clock, [0, 2 * TICK | FIRST, TICK | SECOND])
     assert clock == [0, 3 * TICK | FIRST, TICK | SECOND]
 
 
-def test_join_takes_a_clock_that_is_older_than_an_actor():
+def test_join_accepts_a_clock_older_than_an_actor():
     clock = [0, TICK | FIRST, TICK | SECOND]
     assert join(clock, [0, 2 * TICK | FIRST])
     assert clock == [0, 2 * TICK | FIRST, TICK | SECOND]

@@ -4,11 +4,11 @@ from syncheck.witness.proofs import Difference, Proof, ProofOutcome
 from tests.unit.report_samples import READ, check_golden, rich_report
 
 
-def test_concise_report_is_as_golden():
+def test_concise_report_matches_the_golden_file():
     check_golden("report.concise.txt", concise.render(rich_report()))
 
 
-def test_concise_report_has_one_line_for_each_finding():
+def test_concise_report_has_one_line_per_finding():
     frame = Frame("a.py", 3, 5)
     finding = Finding(READ, Place(frame), "two\nlines")
     unknown = Finding(READ, Place(Frame("b.py", 0)), "message")
@@ -19,7 +19,7 @@ def test_concise_report_has_one_line_for_each_finding():
     )
 
 
-def test_concise_report_has_what_came_of_a_proof():
+def test_concise_report_includes_the_outcome_of_a_proof():
     proof = Proof(
         ProofOutcome.SHOWN, "schedule", differences=(Difference("line 1", "2", "3"),), command="syncheck run x"
     )

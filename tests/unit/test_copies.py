@@ -1,4 +1,4 @@
-"""Copies between GPUs and host memory: which of them go through a temporary."""
+"""Copies between GPUs and host memory that go through a temporary."""
 
 import pytest
 import torch
@@ -24,29 +24,29 @@ CASES = {
 
 
 @pytest.mark.parametrize(("host", "gpu", "staged"), CASES.values(), ids=CASES)
-def test_what_does_not_lie_side_by_side_goes_through_a_temporary(host, gpu, staged):
+def test_incompatible_layouts_are_copied_through_a_temporary(host, gpu, staged):
     assert is_staged_copy(host, gpu, to_host=True) == staged
     assert is_staged_copy(gpu, host, to_host=False) == staged
 
 
-def test_a_source_that_is_repeated_goes_through_a_temporary():
+def test_a_broadcast_source_is_copied_through_a_temporary():
     assert is_staged_copy(torch.empty(4, 8), torch.empty(8), to_host=False)
     assert not is_staged_copy(torch.empty(1, 8), torch.empty(8), to_host=False)
     assert not is_staged_copy(torch.empty(4, 8), torch.empty(8), to_host=True)
 
 
-def test_a_temporary_makes_the_host_wait_for_a_copy_to_it():
+def test_a_staged_copy_to_the_host_makes_the_host_wait():
     plan = copy_plan(CopyEnd(-1, is_pinned=True, is_staged=True), CopyEnd(0), non_blocking=True)
     assert (plan.host_waits, plan.host_writes_target, plan.uses_host_memory) == (True, True, False)
 
 
-def test_a_temporary_lets_the_host_change_the_source():
+def test_a_staged_copy_from_the_host_reads_its_source_immediately():
     plan = copy_plan(CopyEnd(0), CopyEnd(-1, is_pinned=True, is_staged=True), non_blocking=True)
     assert (plan.host_waits, plan.host_reads_source, plan.uses_host_memory) == (False, True, False)
     assert not plan.overlaps_nothing  # the source is pinned
 
 
-def test_the_host_writes_columns_that_another_stream_may_still_be_reading():
+def test_a_host_write_to_columns_that_a_stream_may_still_read_is_reported():
     with syncheck.check(backend="sim") as report:
         side = torch.cuda.Stream()
         cache = torch.zeros(64, 128, pin_memory=True)

@@ -17,7 +17,7 @@ def load(stream, other, x):
 """
 
 
-def test_only_statements_that_are_nothing_but_a_call_are_deleted():
+def test_only_statements_that_consist_of_a_call_are_deleted():
     found = [(each.line, each.end, each.call, each.text) for each in deletions(SOURCE)]
     assert found == [
         (2, 4, "wait_stream", "stream.wait_stream( other )"),
@@ -36,7 +36,7 @@ def test_only_statements_that_are_nothing_but_a_call_are_deleted():
         (3, 8, "    if x: pass"),
     ],
 )
-def test_all_else_stays_at_its_line(index, line, changed):
+def test_everything_else_stays_at_its_line(index, line, changed):
     lines = without(SOURCE, deletions(SOURCE)[index]).split("\n")
     before = SOURCE.split("\n")
     assert lines[line - 1] == changed
@@ -44,7 +44,7 @@ def test_all_else_stays_at_its_line(index, line, changed):
     assert lines[:1] + lines[8:] == before[:1] + before[8:]
 
 
-def test_what_is_run_leaves_a_mark(tmp_path):
+def test_executed_statements_leave_a_mark(tmp_path):
     source = "class Event:\n    def wait(self): pass\ne = Event()\nif e:\n    e.wait(); e.wait()\nelse:\n    e.wait()\n"
     exec(marked(source, deletions(source), tmp_path), {})
     assert sorted(each.name for each in tmp_path.iterdir()) == ["0", "1"]

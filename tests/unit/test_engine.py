@@ -1,7 +1,7 @@
-"""Who happens before whom, and what follows for memory: each edge and each hazard in a few lines.
+"""Happens-before edges, and the memory hazards that follow from them: each in a few lines.
 
-`engine, (a, b) = streams(0, 0)` makes two pool streams of device 0. The block `X` is allocated on the first stream, and
-every stream knows that; `PINNED` is pinned host memory.
+`engine, (a, b) = streams(0, 0)` creates two pool streams of device 0. The block `X` is allocated on the first stream,
+and every stream is ordered after that; `PINNED` is pinned host memory.
 """
 
 import pytest
@@ -31,7 +31,7 @@ def give_memory(engine: Engine, home: int) -> None:
         engine.add_view(footprint)
     engine.allocate(X, home, 128, 0, 0)
     engine.allocate(PINNED, HOST, 128, HOST_POOL, 0)
-    engine.sync_device(0)  # streams of device 0 know of the allocation
+    engine.sync_device(0)  # orders the streams of device 0 after the allocation
 
 
 def streams(*devices: int) -> tuple[Engine, list[int]]:
@@ -60,7 +60,7 @@ def host_write(engine: Engine, allocation: int = PINNED) -> list[Race]:
 # -- conflicts
 
 
-def test_one_stream_runs_in_the_order_of_submission():
+def test_one_stream_runs_in_submission_order():
     engine, (a,) = streams(0)
     assert not write(engine, a)
     assert not read(engine, a)
@@ -140,31 +140,31 @@ def test_different_allocations_do_not_conflict():
     assert not write(engine, b, Y)
 
 
-# -- submission: what the host knows
+# -- submission: the order of the host
 
 
-def test_what_the_host_knows_happens_before_what_it_submits():
+def test_submitted_work_is_ordered_after_what_the_host_waited_for():
     engine, (a, b) = streams(0, 0)
     write(engine, a)
     engine.sync_stream(a)
     assert not write(engine, b)
 
 
-def test_work_after_a_synchronization_is_not_part_of_it():
+def test_work_after_a_synchronization_is_not_covered_by_it():
     engine, (a, b) = streams(0, 0)
     engine.sync_stream(a)
     write(engine, a)
     assert write(engine, b)
 
 
-def test_a_stream_made_later_comes_after_what_the_host_knows():
+def test_a_new_stream_is_ordered_after_what_the_host_waited_for():
     engine, (a,) = streams(0)
     write(engine, a)
     engine.sync_stream(a)
     assert not write(engine, engine.add_stream(0))
 
 
-def test_a_stream_made_later_does_not_wait_for_the_others():
+def test_a_new_stream_does_not_wait_for_the_others():
     engine, (a,) = streams(0)
     write(engine, a)
     assert write(engine, engine.add_stream(0))
@@ -197,7 +197,7 @@ def test_a_wait_comes_too_late_for_work_submitted_before_it():
     engine.wait(EVENT, b)
 
 
-def test_a_wait_does_not_order_the_other_way():
+def test_a_wait_orders_only_one_direction():
     engine, (a, b) = streams(0, 0)
     write(engine, b)
     engine.record(EVENT, a)
@@ -213,7 +213,7 @@ def test_order_passes_through_a_third_stream():
     assert not write(engine, b)
 
 
-def test_wait_on_unrecorded_event_orders_nothing():
+def test_a_wait_for_an_unrecorded_event_orders_nothing():
     engine, (a, b) = streams(0, 0)
     write(engine, a)
     assert engine.wait(EVENT, b) is WaitResult.NEVER_RECORDED
@@ -259,7 +259,7 @@ def test_synchronizing_an_event_makes_the_host_wait():
     assert not engine.unfinished()
 
 
-def test_synchronizing_an_event_says_nothing_about_later_work():
+def test_synchronizing_an_event_does_not_cover_later_work():
     engine, (a,) = streams(0)
     engine.record(EVENT, a)
     write(engine, a, PINNED)
@@ -274,7 +274,7 @@ def test_synchronizing_an_unrecorded_event_waits_for_nothing():
     assert host_read(engine)
 
 
-def test_an_event_recorded_before_a_stream_existed_can_be_waited_for_by_it():
+def test_a_new_stream_can_wait_for_an_earlier_event():
     engine, (a,) = streams(0)
     write(engine, a)
     engine.record(EVENT, a)
@@ -293,7 +293,7 @@ def test_an_event_carries_what_its_stream_had_waited_for():
     assert not write(engine, c)
 
 
-def test_two_records_of_one_stream_with_a_wait_between_them_differ():
+def test_records_before_and_after_a_wait_differ():
     engine, (a, b, c) = streams(0, 0, 0)
     engine.record(EVENT, b)
     write(engine, a)
@@ -304,7 +304,7 @@ def test_two_records_of_one_stream_with_a_wait_between_them_differ():
     assert not write(engine, c)
 
 
-def test_a_destroyed_event_leaves_its_id_unrecorded():
+def test_a_destroyed_event_counts_as_unrecorded():
     engine, (a, b) = streams(0, 0)
     write(engine, a)
     engine.record(EVENT, a)
@@ -317,7 +317,7 @@ def test_a_destroyed_event_leaves_its_id_unrecorded():
 # -- streams
 
 
-def test_wait_stream_orders_what_the_other_stream_was_given_so_far():
+def test_wait_stream_covers_work_submitted_so_far():
     engine, (a, b) = streams(0, 0)
     write(engine, a)
     assert engine.wait_stream(b, a) is WaitResult.ORDERED
@@ -333,7 +333,7 @@ def test_wait_stream_does_not_make_the_host_wait():
     assert host_read(engine)
 
 
-def test_synchronizing_one_stream_says_nothing_about_another():
+def test_synchronizing_one_stream_does_not_cover_another():
     engine, (a, b) = streams(0, 0)
     write(engine, a, PINNED)
     engine.sync_stream(b)
@@ -357,7 +357,7 @@ def test_synchronizing_a_device_waits_for_all_its_streams():
     assert not engine.sync_device(0)
 
 
-def test_synchronizing_one_device_says_nothing_about_another():
+def test_synchronizing_one_device_does_not_cover_another():
     engine, (a, b) = streams(0, 1)
     write(engine, b, PINNED)
     engine.sync_device(0)
@@ -380,7 +380,7 @@ def test_a_wait_that_adds_no_order_is_redundant():
     assert engine.wait_stream(a, a) is WaitResult.REDUNDANT
 
 
-def test_a_wait_for_what_the_host_knows_is_redundant():
+def test_a_wait_for_what_the_host_already_waited_for_is_redundant():
     engine, (a, b) = streams(0, 0)
     write(engine, a)
     engine.record(EVENT, a)
@@ -393,7 +393,7 @@ def test_a_wait_for_what_the_host_knows_is_redundant():
 
 
 def legacy_and_blocking() -> tuple[Engine, list[int]]:
-    """One legacy stream, two blocking ones and one pool stream."""
+    """Return an engine with one legacy stream, two blocking streams and one pool stream."""
     engine = Engine()
     made = [
         engine.add_stream(0, is_blocking=True),
@@ -405,7 +405,7 @@ def legacy_and_blocking() -> tuple[Engine, list[int]]:
     return engine, made
 
 
-def test_default_streams_of_two_devices_are_different():
+def test_default_streams_of_different_devices_are_different():
     engine = Engine()
     a, b = (engine.add_stream(device, is_legacy=True) for device in (0, 1))
     give_memory(engine, a)
@@ -413,7 +413,7 @@ def test_default_streams_of_two_devices_are_different():
     assert write(engine, b, PINNED)
 
 
-def test_a_pool_stream_has_no_order_with_the_default_stream():
+def test_a_pool_stream_is_unordered_with_the_default_stream():
     engine, (_, legacy, _, pool) = legacy_and_blocking()
     write(engine, legacy)
     assert write(engine, pool)
@@ -429,7 +429,7 @@ def test_a_blocking_stream_is_ordered_with_the_default_stream_both_ways(which):
     assert not write(engine, legacy)
 
 
-def test_two_blocking_streams_have_no_order():
+def test_two_blocking_streams_are_unordered():
     engine, (first, _, second, _) = legacy_and_blocking()
     write(engine, first)
     assert write(engine, second)
@@ -443,7 +443,7 @@ def test_work_on_the_default_stream_orders_two_blocking_streams():
 
 
 @pytest.mark.parametrize("act", ["allocate", "free", "clock", "stream_covers"])
-def test_memory_calls_and_questions_are_no_work_on_the_default_stream(act):
+def test_memory_calls_and_queries_are_not_work_on_the_default_stream(act):
     engine, (first, legacy, second, _) = legacy_and_blocking()
     engine.allocate(Y, legacy, 128, 0, 0)
     write(engine, legacy, Y)
@@ -460,7 +460,7 @@ def test_memory_calls_and_questions_are_no_work_on_the_default_stream(act):
     assert write(engine, second)
 
 
-def test_a_record_on_a_blocking_stream_comes_after_the_work_on_the_default_stream():
+def test_a_record_on_a_blocking_stream_is_ordered_after_the_default_stream():
     engine, (blocking, legacy, _, pool) = legacy_and_blocking()
     engine.record(EVENT, blocking)
     write(engine, legacy)
@@ -483,7 +483,7 @@ def test_synchronizing_the_default_stream_covers_the_blocking_streams():
     assert not host_read(engine)
 
 
-def test_a_blocking_stream_is_not_ordered_with_the_default_stream_of_another_device():
+def test_a_blocking_stream_is_unordered_with_another_devices_default_stream():
     engine = Engine()
     legacy = engine.add_stream(0, is_legacy=True)
     blocking = engine.add_stream(1, is_blocking=True)
@@ -495,8 +495,8 @@ def test_a_blocking_stream_is_not_ordered_with_the_default_stream_of_another_dev
 # -- hazard: missing record_stream
 
 
-def lent(n_bytes: int = 128, pool: int = 0) -> tuple[Engine, int, int]:
-    """`Y` lives on the first stream, was used on the second, and is not freed yet."""
+def used_elsewhere(n_bytes: int = 128, pool: int = 0) -> tuple[Engine, int, int]:
+    """Return an engine in which `Y`, allocated on the first stream, was used on the second and is not freed yet."""
     engine, (home, user) = streams(0, 0)
     engine.allocate(Y, home, n_bytes, pool, 11)
     engine.wait_stream(user, home)
@@ -509,8 +509,8 @@ def hazards(engine: Engine, home: int, n_bytes: int = 128, pool: int = 0, alloca
     return [(use.allocation, use.use.actor) for use in freed]
 
 
-def test_freed_memory_that_another_stream_uses_is_a_hazard_at_the_next_allocation():
-    engine, home, user = lent()
+def test_freed_memory_in_use_on_another_stream_is_a_hazard_at_the_next_allocation():
+    engine, home, user = used_elsewhere()
     engine.free(Y, 13)
     (freed,) = engine.allocate(9, home, 128, 0, 14)
     assert (freed.allocation, freed.home, freed.use.actor) == (Y, home, user)
@@ -518,13 +518,13 @@ def test_freed_memory_that_another_stream_uses_is_a_hazard_at_the_next_allocatio
 
 
 def test_a_hazard_is_reported_once():
-    engine, home, _ = lent()
+    engine, home, _ = used_elsewhere()
     engine.free(Y, 0)
     assert hazards(engine, home)
     assert not hazards(engine, home, allocation=10)
 
 
-def test_memory_used_on_its_own_stream_is_no_hazard():
+def test_memory_used_only_on_its_own_stream_is_not_a_hazard():
     engine, (home,) = streams(0)
     write(engine, home)
     engine.free(X, 0)
@@ -532,14 +532,14 @@ def test_memory_used_on_its_own_stream_is_no_hazard():
 
 
 def test_record_stream_removes_the_hazard():
-    engine, home, user = lent()
+    engine, home, user = used_elsewhere()
     assert not engine.record_stream(Y, user)
     assert engine.free(Y, 0).useless_records == ()
     assert not hazards(engine, home)
 
 
 def test_record_stream_protects_work_up_to_the_free():
-    engine, home, user = lent()
+    engine, home, user = used_elsewhere()
     engine.record_stream(Y, user)
     read(engine, user, Y)
     engine.free(Y, 0)
@@ -547,7 +547,7 @@ def test_record_stream_protects_work_up_to_the_free():
 
 
 def test_record_stream_of_one_user_does_not_protect_another():
-    engine, home, user = lent()
+    engine, home, user = used_elsewhere()
     third = engine.add_stream(0)
     engine.wait_stream(third, home)
     read(engine, third, X)
@@ -558,8 +558,8 @@ def test_record_stream_of_one_user_does_not_protect_another():
     assert hazards(engine, home) == [(Y, third)]
 
 
-def test_record_stream_protects_the_uses_that_the_stream_had_waited_for():
-    engine, home, user = lent()
+def test_record_stream_protects_uses_that_the_stream_had_waited_for():
+    engine, home, user = used_elsewhere()
     read(engine, user, Y, FRONT)
     third = engine.add_stream(0)
     engine.wait_stream(third, user)
@@ -569,66 +569,66 @@ def test_record_stream_protects_the_uses_that_the_stream_had_waited_for():
     assert not hazards(engine, home)
 
 
-def test_record_stream_of_the_home_stream_says_so():
-    engine, home, _ = lent()
+def test_record_stream_of_the_home_stream_is_detected():
+    engine, home, _ = used_elsewhere()
     assert engine.record_stream(Y, home)
     engine.free(Y, 0)
     assert hazards(engine, home)
 
 
 def test_the_first_note_of_a_recorded_stream_is_kept():
-    engine, _, user = lent()
+    engine, _, user = used_elsewhere()
     engine.record_stream(Y, user, (1, 2))
     engine.record_stream(Y, user, (3, 4))
     assert engine.records(Y) == {user: (1, 2)}
 
 
 def test_joining_before_the_free_is_safe():
-    engine, home, user = lent()
+    engine, home, user = used_elsewhere()
     engine.wait_stream(home, user)
     engine.free(Y, 0)
     assert not hazards(engine, home)
 
 
 def test_joining_before_the_next_allocation_is_safe():
-    engine, home, user = lent()
+    engine, home, user = used_elsewhere()
     engine.free(Y, 0)
     engine.wait_stream(home, user)
     assert not hazards(engine, home)
 
 
 def test_synchronizing_before_the_next_allocation_is_safe():
-    engine, home, user = lent()
+    engine, home, user = used_elsewhere()
     engine.free(Y, 0)
     engine.sync_stream(user)
     assert not hazards(engine, home)
 
 
 def test_joining_the_user_before_its_use_is_not_enough():
-    engine, home, user = lent()
+    engine, home, user = used_elsewhere()
     engine.wait_stream(home, user)
     read(engine, user, Y)
     engine.free(Y, 0)
     assert hazards(engine, home) == [(Y, user)]
 
 
-def test_a_record_that_was_not_needed_is_useless():
-    engine, home, user = lent()
+def test_an_unneeded_record_is_useless():
+    engine, home, user = used_elsewhere()
     engine.record_stream(Y, user)
     engine.wait_stream(home, user)
     assert engine.free(Y, 0).useless_records == (user,)
 
 
 def test_a_record_that_protects_one_of_two_uses_is_not_useless():
-    engine, home, user = lent()
+    engine, home, user = used_elsewhere()
     engine.wait_stream(home, user)
     read(engine, user, Y, FRONT)
     engine.record_stream(Y, user)
     assert engine.free(Y, 0).useless_records == ()
 
 
-def test_a_record_that_protects_what_its_stream_had_waited_for_is_not_useless():
-    engine, home, user = lent()
+def test_a_record_that_protects_what_its_stream_waited_for_is_not_useless():
+    engine, home, user = used_elsewhere()
     engine.wait_stream(home, user)
     third = engine.add_stream(0)
     engine.wait_stream(third, user)
@@ -639,16 +639,16 @@ def test_a_record_that_protects_what_its_stream_had_waited_for_is_not_useless():
     assert not hazards(engine, home)
 
 
-def test_a_record_that_only_the_host_made_superfluous_counts_as_useful():
-    engine, _, user = lent()
+def test_a_record_made_unnecessary_only_by_the_host_counts_as_useful():
+    engine, _, user = used_elsewhere()
     engine.record_stream(Y, user)
     engine.sync_stream(user)
     freed = engine.free(Y, 0)
     assert (freed.useless_records, freed.useful_records) == ((), (user,))
 
 
-def test_the_latest_use_is_the_one_reported():
-    engine, home, user = lent()
+def test_the_latest_use_is_reported():
+    engine, home, user = used_elsewhere()
     read(engine, user, Y, FRONT, label=21)
     read(engine, user, Y, BACK, label=22)
     read(engine, user, Y, FRONT, label=23)
@@ -657,7 +657,7 @@ def test_the_latest_use_is_the_one_reported():
     assert (freed.use.label, freed.use.footprint) == (23, dense(0, 64))
 
 
-def test_a_blocking_user_is_no_hazard_to_the_default_stream():
+def test_a_blocking_user_is_not_a_hazard_to_the_default_stream():
     engine, (blocking, legacy, _, _) = legacy_and_blocking()
     engine.allocate(Y, legacy, 128, 0, 0)
     write(engine, blocking, Y)
@@ -665,8 +665,8 @@ def test_a_blocking_user_is_no_hazard_to_the_default_stream():
     assert not hazards(engine, legacy)
 
 
-def test_each_user_is_a_hazard_of_its_own():
-    engine, home, user = lent()
+def test_each_user_is_a_separate_hazard():
+    engine, home, user = used_elsewhere()
     third = engine.add_stream(0)
     engine.wait_stream(third, home)
     read(engine, third, Y, BACK)
@@ -675,33 +675,33 @@ def test_each_user_is_a_hazard_of_its_own():
 
 
 def test_an_allocation_on_another_stream_never_gets_the_memory():
-    engine, _, user = lent()
+    engine, _, user = used_elsewhere()
     engine.free(Y, 0)
     assert not hazards(engine, user)
 
 
 @pytest.mark.parametrize(("old", "new"), [(SMALL_BYTES, SMALL_BYTES + 1), (SMALL_BYTES + 1, SMALL_BYTES)])
-def test_small_and_large_blocks_never_meet(old, new):
-    engine, home, user = lent(n_bytes=old)
+def test_small_and_large_blocks_are_never_exchanged(old, new):
+    engine, home, user = used_elsewhere(n_bytes=old)
     engine.free(Y, 0)
     assert not hazards(engine, home, new)
     assert hazards(engine, home, old, allocation=10) == [(Y, user)]
 
 
-def test_private_pools_never_meet_the_common_one():
-    engine, home, user = lent(pool=PRIVATE_POOL)
+def test_private_pools_never_share_memory_with_the_default_pool():
+    engine, home, user = used_elsewhere(pool=PRIVATE_POOL)
     engine.free(Y, 0)
     assert not hazards(engine, home)
     assert hazards(engine, home, pool=PRIVATE_POOL, allocation=10) == [(Y, user)]
 
 
 def test_the_memory_of_a_graph_stays_with_it():
-    engine, home, _ = lent(pool=GRAPH_POOL)
+    engine, home, _ = used_elsewhere(pool=GRAPH_POOL)
     engine.free(Y, 0)
     assert not hazards(engine, home, pool=GRAPH_POOL)
 
 
-def test_pinned_memory_may_be_freed_while_it_is_used():
+def test_pinned_memory_may_be_freed_while_in_use():
     engine, (a, b) = streams(0, 0)
     write(engine, a, PINNED)
     assert engine.free(PINNED, 0).useless_records == ()
@@ -709,7 +709,7 @@ def test_pinned_memory_may_be_freed_while_it_is_used():
     assert not write(engine, b, 9)
 
 
-def test_of_two_frees_with_one_cause_the_use_that_is_joined_last_counts():
+def test_of_two_frees_with_one_cause_the_use_joined_last_counts():
     engine, (home, user) = streams(0, 0)
     for allocation in (8, 9):
         engine.allocate(allocation, home, 128, 0, 11)
@@ -721,7 +721,7 @@ def test_of_two_frees_with_one_cause_the_use_that_is_joined_last_counts():
     assert hazards(engine, home, allocation=10) == [(9, user)]
 
 
-def test_of_two_frees_with_one_cause_a_large_block_does_not_hide_a_small_one():
+def test_a_large_block_does_not_hide_a_small_one_with_the_same_cause():
     engine, (home, user) = streams(0, 0)
     for allocation, n_bytes in ((8, 128), (9, SMALL_BYTES + 1)):
         engine.allocate(allocation, home, n_bytes, 0, 11)
@@ -733,8 +733,8 @@ def test_of_two_frees_with_one_cause_a_large_block_does_not_hide_a_small_one():
 # -- hazard: unordered first use
 
 
-def fresh() -> tuple[Engine, int, int]:
-    """`Y` was just allocated on the first stream, which has work to do; the second stream does not know."""
+def just_allocated() -> tuple[Engine, int, int]:
+    """Return an engine in which `Y` was just allocated on the busy first stream, unordered with the second."""
     engine, (home, user) = streams(0, 0)
     write(engine, home)
     engine.allocate(Y, home, 128, 0, 11)
@@ -743,24 +743,24 @@ def fresh() -> tuple[Engine, int, int]:
 
 @pytest.mark.parametrize("access", [read, write])
 def test_first_use_on_another_stream_is_a_hazard(access):
-    engine, home, user = fresh()
+    engine, home, user = just_allocated()
     (race,) = access(engine, user, Y)
     assert race.is_first_use
     assert (race.prior.actor, race.prior.label, race.prior.epoch) == (home, 11, engine.now(home))
 
 
 def test_first_use_on_the_home_stream_is_safe():
-    engine, home, _ = fresh()
+    engine, home, _ = just_allocated()
     assert not write(engine, home, Y)
 
 
 def test_first_use_after_waiting_for_the_home_stream_is_safe():
-    engine, home, user = fresh()
+    engine, home, user = just_allocated()
     engine.wait_stream(user, home)
     assert not write(engine, user, Y)
 
 
-def test_first_use_after_a_wait_that_came_before_the_allocation_is_safe_if_the_home_stream_was_given_nothing_else():
+def test_first_use_after_a_wait_before_the_allocation_is_safe_if_home_stayed_idle():
     engine, (home, user) = streams(0, 0)
     write(engine, home)
     engine.wait_stream(user, home)
@@ -769,13 +769,13 @@ def test_first_use_after_a_wait_that_came_before_the_allocation_is_safe_if_the_h
 
 
 def test_first_use_after_the_host_waited_for_the_home_stream_is_safe():
-    engine, home, user = fresh()
+    engine, home, user = just_allocated()
     engine.sync_stream(home)
     assert not write(engine, user, Y)
 
 
 def test_an_early_first_use_is_reported_once():
-    engine, _, user = fresh()
+    engine, _, user = just_allocated()
     third = engine.add_stream(0)
     assert write(engine, user, Y, FRONT)
     assert not write(engine, third, Y, BACK)
@@ -783,14 +783,14 @@ def test_an_early_first_use_is_reported_once():
 
 
 def test_each_part_of_the_block_has_a_first_use():
-    engine, home, user = fresh()
+    engine, home, user = just_allocated()
     write(engine, home, Y, FRONT)
     (race,) = write(engine, user, Y, BACK)
     assert race.is_first_use
 
 
-def test_a_race_with_a_real_access_says_more_than_the_first_use():
-    engine, home, user = fresh()
+def test_a_race_with_a_real_access_takes_precedence_over_the_first_use():
+    engine, home, user = just_allocated()
     read(engine, home, Y, label=7)
     (race,) = write(engine, user, Y)
     assert not race.is_first_use
@@ -798,7 +798,7 @@ def test_a_race_with_a_real_access_says_more_than_the_first_use():
 
 
 @pytest.mark.parametrize("pool", [HOST_POOL, GRAPH_POOL])
-def test_memory_that_had_no_tenant_in_flight_has_no_first_use(pool):
+def test_memory_without_a_previous_tenant_in_flight_has_no_first_use(pool):
     engine, (home, user) = streams(0, 0)
     write(engine, home)
     engine.allocate(Y, HOST if pool == HOST_POOL else home, 128, pool, 0)
@@ -815,14 +815,14 @@ def test_the_host_must_not_read_what_a_copy_still_writes():
     assert (race.prior.actor, race.prior.label, race.current.actor) == (a, 5, HOST)
 
 
-def test_the_host_must_not_change_what_a_copy_still_reads():
+def test_the_host_must_not_modify_what_a_copy_still_reads():
     engine, (a,) = streams(0)
     read(engine, a, PINNED)
     assert not host_read(engine)
     assert host_write(engine)
 
 
-def test_the_host_may_touch_what_the_device_is_done_with():
+def test_the_host_may_access_memory_after_a_synchronization():
     engine, (a,) = streams(0)
     write(engine, a, PINNED)
     engine.sync_stream(a)
@@ -830,7 +830,7 @@ def test_the_host_may_touch_what_the_device_is_done_with():
     assert not host_write(engine)
 
 
-def test_what_the_host_did_happens_before_what_it_submits():
+def test_host_accesses_are_ordered_before_later_submissions():
     engine, (a, b) = streams(0, 0)
     host_write(engine)
     assert not write(engine, a, PINNED)
@@ -839,13 +839,13 @@ def test_what_the_host_did_happens_before_what_it_submits():
     assert not read(engine, b, PINNED)
 
 
-def test_host_memory_that_no_stream_used_is_the_hosts_own():
+def test_host_memory_that_no_stream_used_has_no_conflicts():
     engine, _ = streams(0)
     assert not host_write(engine)
     assert not host_write(engine, allocation=99)  # pageable: unknown to the engine
 
 
-# -- mistakes in a trace
+# -- errors in a trace
 
 
 def test_unknown_allocation_raises_trace_error():
@@ -871,7 +871,7 @@ def test_freed_allocation_raises_trace_error():
         engine.free(X, 0)
 
 
-# -- heal, clones, questions
+# -- healing, clones, queries
 
 
 def test_a_healed_race_is_not_reported_at_every_later_use():
@@ -901,7 +901,7 @@ def test_healing_does_not_cover_work_submitted_later():
     assert read(engine, b)
 
 
-def test_a_race_with_the_host_is_healed_by_letting_it_know():
+def test_a_race_with_the_host_is_healed_by_ordering_the_host():
     engine, (a,) = streams(0)
     write(engine, a, PINNED)
     (race,) = host_read(engine)
@@ -910,13 +910,13 @@ def test_a_race_with_the_host_is_healed_by_letting_it_know():
 
 
 def test_a_first_use_is_healed_like_a_race():
-    engine, home, user = fresh()
+    engine, home, user = just_allocated()
     (race,) = write(engine, user, Y)
     engine.assume_ordered(race)
     assert engine.stream_covers(user, engine.now(home))
 
 
-def test_of_several_races_the_one_whose_cure_covers_the_others_comes_first():
+def test_the_race_whose_fix_covers_the_others_comes_first():
     engine, (a, b, c) = streams(0, 0, 0)
     read(engine, a)
     engine.wait_stream(b, a)
@@ -942,14 +942,14 @@ def test_cloned_streams_have_the_same_numbers_and_no_history():
     assert write(engine, b, PINNED)
 
 
-def test_a_clone_knows_footprints_that_are_found_later():
+def test_a_clone_shares_footprints_added_later():
     engine, (a,) = streams(0)
     inside = engine.clone_streams()
     inside.allocate(Y, HOST, 128, GRAPH_POOL, 0)
     assert not write(inside, a, Y, engine.add_view(dense(3, 5)))
 
 
-def test_unfinished_streams_are_those_with_work_that_the_host_did_not_wait_for():
+def test_unfinished_streams_have_work_the_host_did_not_wait_for():
     engine, (a, b) = streams(0, 0)
     assert not engine.unfinished()
     write(engine, a, PINNED, FRONT)
@@ -960,7 +960,7 @@ def test_unfinished_streams_are_those_with_work_that_the_host_did_not_wait_for()
     assert not engine.host_covers(engine.now(b))
 
 
-def test_a_snapshot_is_pending_until_the_host_knows_its_work():
+def test_a_snapshot_is_pending_until_the_host_waits_for_its_work():
     engine, (a, b) = streams(0, 0)
     write(engine, a)
     engine.record(EVENT, a)
@@ -970,14 +970,14 @@ def test_a_snapshot_is_pending_until_the_host_knows_its_work():
     assert not engine.is_pending(engine.snapshot(EVENT), besides=b)
 
 
-def test_asking_for_a_clock_gives_a_copy():
+def test_clock_returns_a_copy():
     engine, (a, b) = streams(0, 0)
     write(engine, a)
     engine.clock(b)[a] = engine.now(a)
     assert write(engine, b)
 
 
-def test_what_is_submitted_is_the_last_epoch_of_each_stream():
+def test_submitted_returns_the_last_epoch_of_each_stream():
     engine, (a, b) = streams(0, 0)
     write(engine, a)
     assert engine.submitted() == [0, engine.now(a), engine.now(b)]
@@ -985,7 +985,7 @@ def test_what_is_submitted_is_the_last_epoch_of_each_stream():
     assert engine.now(b) == b
 
 
-# -- what is remembered stays small, and is never too little
+# -- history stays small but never loses a conflict
 
 
 def count_cells(engine: Engine) -> int:
@@ -1002,7 +1002,7 @@ def test_a_write_of_the_whole_leaves_one_access_to_remember():
     assert [(label, is_write) for _, label, _, is_write in engine._blocks[X].uses()] == [(7, True)]
 
 
-def test_history_of_a_fixed_set_of_tensors_stays_bounded():
+def test_history_of_a_fixed_set_of_tensors_is_bounded():
     engine, (a, b) = streams(0, 0)
     for turn in range(20_000):
         reader, writer = (a, b) if turn % 2 else (b, a)
@@ -1012,7 +1012,7 @@ def test_history_of_a_fixed_set_of_tensors_stays_bounded():
     assert all(len(list(cell.all_reads())) <= 2 for block in engine._blocks.values() for cell in block.cells.values())
 
 
-def test_memory_that_comes_and_goes_leaves_nothing_behind():
+def test_freed_memory_leaves_no_history_behind():
     engine, (home, user) = streams(0, 0)
     for turn in range(2_000):
         engine.allocate(100 + turn, home, 128, 0, 1)
@@ -1023,7 +1023,7 @@ def test_memory_that_comes_and_goes_leaves_nothing_behind():
     assert sum(len(pool.pending) for pool in engine._pools.values()) <= 1
 
 
-def test_views_that_the_host_knows_to_be_done_are_forgotten():
+def test_views_completed_before_a_host_wait_are_forgotten():
     engine, (a,) = streams(0)
     for turn in range(2_000):
         write(engine, a, view=engine.add_view(dense(turn, turn + 1)))
@@ -1044,7 +1044,7 @@ def test_prune_never_loses_an_unordered_access():
     assert all(write(engine, b, view=row) for row in rows[300:])
 
 
-def test_prune_never_loses_what_only_some_streams_waited_for():
+def test_prune_never_loses_an_access_that_only_some_streams_waited_for():
     engine, (a, b, c) = streams(0, 0, 0)
     rows = [engine.add_view(dense(row, row + 1)) for row in range(500)]
     for row in rows:
@@ -1064,7 +1064,7 @@ def test_prune_never_loses_a_first_use():
     assert race.is_first_use
 
 
-def test_more_streams_than_an_epoch_can_name_are_refused():
+def test_more_streams_than_an_epoch_can_number_are_rejected():
     engine = Engine()
     for _ in range(4095):
         engine.add_stream(0)
@@ -1072,7 +1072,7 @@ def test_more_streams_than_an_epoch_can_name_are_refused():
         engine.add_stream(0)
 
 
-def test_a_stream_is_unordered_with_those_whose_last_work_it_does_not_follow():
+def test_unordered_lists_streams_whose_last_work_is_not_covered():
     engine, (home, user, idle) = streams(0, 0, 0)
     write(engine, home)
     engine.allocate(Y, user, 1_000, 0, 0)
@@ -1083,25 +1083,25 @@ def test_a_stream_is_unordered_with_those_whose_last_work_it_does_not_follow():
     assert engine.unordered(idle) == [user]
 
 
-def test_who_follows_all_others() -> None:
+def test_follows_others_requires_order_after_all_other_accesses() -> None:
     engine, (a, b) = streams(0, 0)
-    assert engine.follows_others(a, X)
-    assert not engine.follows_others(b, X)  # as long as one stream has used it, another is not its owner
+    assert engine.is_ordered_after_all(a, X)
+    assert not engine.is_ordered_after_all(b, X)  # as long as one stream has used it, another is not its owner
     engine.launch(a, [(X, LEFT, True)], 1)
     engine.launch(a, [(X, RIGHT, True)], 2)
     engine.record(EVENT, a)
     engine.launch(a, [(X, BACK, False)], 3)
     engine.wait(EVENT, b)
     engine.launch(b, [(X, FRONT, False)], 4)
-    assert not engine.follows_others(b, X)  # the read of BACK came after the event
-    assert not engine.follows_others(a, X)
+    assert not engine.is_ordered_after_all(b, X)  # the read of BACK came after the event
+    assert not engine.is_ordered_after_all(a, X)
     engine.record(EVENT, a)
     engine.wait(EVENT, b)
-    assert engine.follows_others(b, X)
+    assert engine.is_ordered_after_all(b, X)
     engine.record(EVENT, b)
     engine.wait(EVENT, a)
-    assert engine.follows_others(a, X)
+    assert engine.is_ordered_after_all(a, X)
     engine.launch(b, [(X, FRONT, False)], 5)
-    assert not engine.follows_others(a, X)
-    assert not engine.follows_others(a, PINNED)
-    assert not engine.follows_others(a, 99)
+    assert not engine.is_ordered_after_all(a, X)
+    assert not engine.is_ordered_after_all(a, PINNED)
+    assert not engine.is_ordered_after_all(a, 99)

@@ -1,4 +1,4 @@
-"""SARIF, GitHub, GitLab and JUnit reports, by the rules of those who read them."""
+"""SARIF, GitHub, GitLab and JUnit reports, validated by the rules of their consumers."""
 
 import json
 import re
@@ -14,19 +14,19 @@ from syncheck.witness.proofs import Difference, Proof, ProofOutcome
 from tests.unit.report_samples import TRAIN, WAIT, lost_record, missing_record, rich_report, unordered_read
 
 
-def strange() -> Report:
-    """Paths and texts that formats have to escape."""
+def special_characters() -> Report:
+    """Return a report with paths and texts that the formats have to escape."""
     finding = unordered_read()
     place = Place(Frame("a b/ü%,:\n<x>&\x1b.py", 3, source="x = '<&\"\x07'"), "said & <done>")
     return Report((replace(finding, place=place, related=(place,), message="100% of `x`\n::error::", help="a\r\nb"),))
 
 
-REPORTS = {"empty": Report(incomplete=("one\x1b[1m",)), "rich": rich_report(), "strange": strange()}
+REPORTS = {"empty": Report(incomplete=("one\x1b[1m",)), "rich": rich_report(), "strange": special_characters()}
 every_report = pytest.mark.parametrize("report", REPORTS.values(), ids=REPORTS)
 
 
 @every_report
-def test_sarif_is_read_back_with_all_that_code_scanning_asks_for(report):
+def test_sarif_is_valid_and_has_everything_code_scanning_requires(report):
     document = json.loads(sarif.render(report, version="1.2.3"))
     (run,) = Sarif.model_validate(document).runs
     assert len(run.results or []) == len(report.findings)
@@ -49,7 +49,7 @@ def test_sarif_is_read_back_with_all_that_code_scanning_asks_for(report):
         assert notification["message"]["text"] in report.incomplete
 
 
-def test_sarif_tells_the_way_to_a_race():
+def test_sarif_has_a_code_flow_for_a_race():
     (run,) = json.loads(sarif.render(Report((missing_record(),)), version="1"))["runs"]
     (flow,) = run["results"][0]["codeFlows"]
     lines = [
@@ -60,7 +60,7 @@ def test_sarif_tells_the_way_to_a_race():
 
 
 @pytest.mark.parametrize(("assumptions", "rank"), [((), 100.0), (("a",), 50.0), (("a", "b"), 33.3)])
-def test_sarif_ranks_what_the_linter_finds_by_what_it_takes_to_be_so(assumptions, rank):
+def test_sarif_ranks_lint_findings_by_their_assumptions(assumptions, rank):
     finding = replace(unordered_read(), source="lint", assumptions=assumptions)
     document = json.loads(sarif.render(Report((finding,)), version="1"))
     (result,) = document["runs"][0]["results"]
@@ -85,7 +85,7 @@ def test_sarif_has_the_text_that_a_fix_inserts(tmp_path, monkeypatch):
 
 
 @pytest.mark.parametrize("text", [None, "def (:\n", "x = 1\n"], ids=["no file", "no Python", "another text"])
-def test_sarif_has_no_fix_that_cannot_be_made(text, tmp_path, monkeypatch):
+def test_sarif_has_no_fix_that_cannot_be_applied(text, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     if text is not None:
         (tmp_path / "train.py").write_text(text)
@@ -101,7 +101,7 @@ def unescaped(text, more=()):
 
 
 @every_report
-def test_github_reads_one_command_a_finding(report):
+def test_github_has_one_command_per_finding(report):
     lines = github.render(report).splitlines()
     commands = [re.fullmatch(r"::(error|warning|notice) ([^:]*)::(.*)", line) for line in lines]
     assert len(commands) == len(report.findings) + len(report.incomplete)
@@ -120,7 +120,7 @@ def named(path):
 
 
 @pytest.mark.parametrize("sign", ["\x1b", "\x07", "\x9b", "\u2028", "\u202e", "\udcff"])
-def test_no_format_passes_signs_that_a_terminal_obeys_or_no_encoding_takes(sign):
+def test_no_format_passes_control_or_unencodable_characters(sign):
     report = named(f"a{sign}b.py")
     for text in (github.render(report), gitlab.render(report), junit.render(report), concise.render(report)):
         assert text.encode()
@@ -128,20 +128,20 @@ def test_no_format_passes_signs_that_a_terminal_obeys_or_no_encoding_takes(sign)
     assert json.loads(sarif.render(report, version="1"))["runs"][0]["results"]
 
 
-def test_a_path_is_no_workflow_command_of_github():
+def test_a_path_cannot_inject_a_github_workflow_command():
     for path in ("::error::x.py", " ::error::x.py", "a\n::error::x.py"):
         assert not any(line.lstrip().startswith("::") for line in concise.render(named(path)).splitlines())
         assert len(github.render(named(path)).splitlines()) == 1
 
 
-def test_junit_keeps_lines_apart():
+def test_junit_keeps_line_breaks():
     (suite,) = junitparser.JUnitXml.fromstring(junit.render(named("a.py")).encode())
     (case,) = suite
     assert case.result[0].text == "a.py:3\none\ntwo"
 
 
 @every_report
-def test_gitlab_gets_every_field_that_it_asks_for(report):
+def test_gitlab_has_every_required_field(report):
     entries = json.loads(gitlab.render(Report((*report.findings, *report.findings))))
     assert len(entries) == 2 * len(report.findings)
     assert len({entry["fingerprint"] for entry in entries}) == len(entries)
@@ -154,7 +154,7 @@ def test_gitlab_gets_every_field_that_it_asks_for(report):
 
 
 @every_report
-def test_junit_is_read_back_with_a_failure_for_each_finding(report):
+def test_junit_has_a_failure_for_each_finding(report):
     suites = junitparser.JUnitXml.fromstring(junit.render(report).encode())
     cases = [case for suite in suites for case in suite]
     failures = [result for case in cases for result in case.result if isinstance(result, junitparser.Failure)]
@@ -164,7 +164,7 @@ def test_junit_is_read_back_with_a_failure_for_each_finding(report):
     assert sum(suite.failures for suite in suites) == len(failures)
 
 
-def test_equal_findings_keep_their_own_fingerprints_where_lines_move():
+def test_fingerprints_do_not_depend_on_line_numbers():
     finding = lost_record()
     moved = replace(finding, place=replace(finding.place, frame=replace(finding.place.frame, line=99)))
     assert moved.fingerprint == finding.fingerprint
@@ -183,7 +183,7 @@ def test_equal_findings_keep_their_own_fingerprints_where_lines_move():
     ],
     ids=["github", "gitlab", "junit", "sarif", "json"],
 )
-def test_each_format_has_what_the_race_changes_and_the_command_that_shows_it(render):
+def test_each_format_has_the_differences_and_the_command_of_a_proof(render):
     changed = Difference("what train.py:9 reads", "[2]", "[nan]")
     command = "syncheck run --backend sim --schedule s1-abc-1.1-ff train.py"
     proof = Proof(ProofOutcome.SHOWN, "schedule", "s1-abc-1.1-ff", differences=(changed,), command=command)

@@ -1,4 +1,4 @@
-"""What is silenced, known or foreign: by comments, blocks, settings, a baseline, and where code is installed."""
+"""Suppressed, known and third-party findings: comments, blocks, settings, baselines and installed packages."""
 
 import json
 import os
@@ -52,7 +52,7 @@ def lint(folder, *options):
 FOUND = [("SYN101", 12)]
 
 
-def test_without_a_comment_both_halves_find_it(folder):
+def test_without_a_comment_both_halves_report_the_race(folder):
     assert run(folder)[0] == FOUND
     assert lint(folder)[0] == FOUND
 
@@ -70,25 +70,25 @@ def test_without_a_comment_both_halves_find_it(folder):
         ("# syncheck: ignored", FOUND, FOUND),
     ],
 )
-def test_a_comment_silences_what_it_names(folder, comment, in_run, in_lint):
+def test_a_comment_suppresses_the_rules_it_names(folder, comment, in_run, in_lint):
     (folder / "train.py").write_text(RACE.replace("return x * 2", f"return x * 2  {comment}") + "\n\nrace()\n")
     assert run(folder)[0] == in_run
     assert lint(folder)[0] == in_lint
 
 
-def test_a_comment_for_the_file_silences_all_of_it(folder):
+def test_a_file_comment_suppresses_the_whole_file(folder):
     (folder / "train.py").write_text("# syncheck: ignore-file[SYN101]" + RACE + "\n\nrace()\n")
     assert run(folder)[0] == []
     assert lint(folder)[0] == []
 
 
-def test_a_comment_inside_a_string_is_none(folder):
+def test_a_comment_inside_a_string_has_no_effect(folder):
     body = RACE.replace("return x * 2", 'return x * len("# syncheck: ignore")')
     (folder / "train.py").write_text(body + "\n\nrace()\n")
     assert run(folder)[0] == FOUND
 
 
-def test_unused_comments_are_told_by_the_half_that_can_know(folder):
+def test_unused_comments_are_reported_by_the_half_that_can_tell(folder):
     _, report = run(
         folder,
         body="""
@@ -104,7 +104,7 @@ def test_unused_comments_are_told_by_the_half_that_can_know(folder):
     assert lines == ["14", "16", "17"]
 
 
-def test_a_comment_that_only_lint_needs_is_not_unused_in_a_run(folder):
+def test_a_comment_needed_only_by_lint_is_not_unused_in_a_run(folder):
     _, report = run(
         folder,
         body="""
@@ -119,7 +119,7 @@ def test_a_comment_that_only_lint_needs_is_not_unused_in_a_run(folder):
     assert report["notes"] == []
 
 
-def test_a_block_silences_what_is_called_in_it_in_both_halves(folder):
+def test_a_block_suppresses_its_callees_in_both_halves(folder):
     (folder / "train.py").write_text(RACE + '\n\nwith syncheck.ignore("SYN1"):\n    race()\n')
     assert run(folder)[0] == []
     assert lint(folder)[0] == []
@@ -130,7 +130,7 @@ def test_a_block_silences_what_is_called_in_it_in_both_halves(folder):
     assert lint(folder)[0] == FOUND
 
 
-def test_a_block_is_of_its_thread(folder):
+def test_a_block_applies_only_to_its_thread(folder):
     found, _ = run(
         folder,
         body="""
@@ -154,19 +154,19 @@ def test_a_block_is_of_its_thread(folder):
     assert found == FOUND
 
 
-def test_a_replay_knows_blocks_and_comments(folder):
+def test_a_replay_respects_blocks_and_comments(folder):
     body = RACE.replace("return x * 2", "return x * 2  # syncheck: ignore")
     (folder / "train.py").write_text(
         body + '\n\nrace()\nx = torch.ones(2, device="cuda")\nwith syncheck.ignore("SYN1"), torch.cuda.stream(side):\n'
         "    x + 1\nwith torch.cuda.stream(side):\n    torch.cuda.current_stream().synchronize()\n"
     )
     assert run(folder, "--trace", "run.trace")[0] == []
-    (folder / "train.py").unlink()  # on another machine
+    (folder / "train.py").unlink()  # as if on another machine
     done = syncheck(folder, "replay", "--output-format", "json", "run.trace")
     assert json.loads(done.stdout)["findings"] == [], done.stderr
 
 
-def test_an_ignored_finding_does_not_end_a_program_that_fails_fast(folder):
+def test_an_ignored_finding_does_not_trigger_fail_fast(folder):
     body = (
         RACE.replace("return x * 2", "return x * 2  # syncheck: ignore") + "\n\nrace()\nprint('end', file=sys.stderr)\n"
     )
@@ -183,7 +183,7 @@ def test_an_unknown_rule_in_a_block_is_named(folder):
     assert "SYN999" in done.stderr
 
 
-def test_settings_of_the_file_are_for_runs_too(folder):
+def test_settings_from_the_file_apply_to_runs(folder):
     (folder / "pyproject.toml").write_text('[tool.syncheck]\nbackend = "sim"\ndevices = 3\nignore = ["SYN1"]\n')
     done = syncheck(folder, "run", "--output-format", "json", "train.py")
     report = json.loads(done.stdout)
@@ -194,7 +194,7 @@ def test_settings_of_the_file_are_for_runs_too(folder):
     assert run(folder)[0] == []
 
 
-def test_config_says_where_each_value_comes_from(folder):
+def test_config_shows_the_origin_of_each_value(folder):
     (folder / "pyproject.toml").write_text('[tool.syncheck]\ndevices = 3\nper-file-ignores = { "a/*" = ["SYN1"] }\n')
     done = syncheck(folder, "config", "--output-format", "json")
     rows = {row["key"]: (row["value"], row["origin"]) for row in json.loads(done.stdout)}
@@ -210,7 +210,7 @@ def test_config_says_where_each_value_comes_from(folder):
 
 
 @pytest.mark.parametrize("half", [run, lint])
-def test_a_baseline_hides_what_is_known_and_shows_what_is_new(folder, half):
+def test_a_baseline_hides_known_findings_and_shows_new_ones(folder, half):
     with_baseline = ("--baseline", "known.json")
     found, report = half(folder, *with_baseline, "--write-baseline")
     assert (found, report["known"]) == ([], 1)
@@ -225,7 +225,7 @@ def test_a_baseline_hides_what_is_known_and_shows_what_is_new(folder, half):
         assert syncheck(folder, "run", "--backend", "sim", *with_baseline, "train.py").returncode == 1
 
 
-def test_what_is_fixed_vanishes_from_the_baseline(folder):
+def test_fixed_findings_are_removed_from_the_baseline(folder):
     known = folder / "known.json"
     for half in (run, lint):
         half(folder, "--baseline", "known.json", "--write-baseline")
@@ -246,7 +246,7 @@ def test_what_is_fixed_vanishes_from_the_baseline(folder):
     ("text", "words"),
     [(None, "no such baseline"), ("{", "cannot read"), ("[]", "is not a baseline"), ('{"version": 9}', "version 9")],
 )
-def test_a_wrong_baseline_is_named(folder, text, words):
+def test_an_invalid_baseline_is_reported(folder, text, words):
     if text is not None:
         (folder / "known.json").write_text(text)
     for command in (("run", "--baseline", "known.json", "train.py"), ("lint", "--baseline", "known.json")):
@@ -257,7 +257,7 @@ def test_a_wrong_baseline_is_named(folder, text, words):
     assert "--baseline FILE" in syncheck(folder, "lint", "--write-baseline").stderr
 
 
-def test_findings_in_installed_packages_are_shown_in_short(folder, tmp_path_factory):
+def test_findings_in_installed_packages_are_abbreviated(folder, tmp_path_factory):
     installed = tmp_path_factory.mktemp("installed")
     package = installed / "site-packages" / "prefetching"
     package.mkdir(parents=True)
@@ -285,7 +285,7 @@ def status(folder, *arguments):
     return syncheck(folder, *arguments).returncode
 
 
-def test_failing_fast_lets_known_findings_pass(folder):
+def test_fail_fast_ignores_known_findings(folder):
     run(folder, "--baseline", "known.json", "--write-baseline")
     more = 'y = torch.ones(4, device="cuda")\nwith torch.cuda.stream(side):\n    z = y + 1\nprint("end")\n'
     (folder / "train.py").write_text(RACE + "\n\nrace()\nprint('later')\n" + more)
@@ -295,7 +295,7 @@ def test_failing_fast_lets_known_findings_pass(folder):
     assert "z = y + 1" in done.stderr
 
 
-def test_a_limit_on_findings_changes_no_status(folder):
+def test_a_limit_on_findings_does_not_change_the_status(folder):
     (folder / "train.py").write_text(
         "import torch\nfor _ in range(5):\n    torch.cuda.Stream()\n" + RACE + "\n\nrace()\n"
     )
@@ -333,7 +333,7 @@ def test_a_block_ends_with_its_task_or_generator(folder):
     assert found == FOUND
 
 
-def test_a_block_is_of_its_task(folder):
+def test_a_block_applies_only_to_its_task(folder):
     found, _ = run(
         folder,
         body="""
@@ -364,7 +364,7 @@ def test_a_block_is_of_its_task(folder):
         ("# syncheck: ignore[SYN10l]", "no rule matches"),
     ],
 )
-def test_a_damaged_comment_silences_nothing_and_is_told(folder, comment, reason):
+def test_a_malformed_comment_suppresses_nothing_and_is_reported(folder, comment, reason):
     (folder / "train.py").write_text(RACE.replace("return x * 2", f"return x * 2  {comment}") + "\n\nrace()\n")
     for half in (run, lint):
         found, report = half(folder)
@@ -372,14 +372,14 @@ def test_a_damaged_comment_silences_nothing_and_is_told(folder, comment, reason)
         assert reason in report["notes"][0]
 
 
-def test_only_our_own_ignore_silences(folder):
+def test_only_syncheck_ignore_suppresses(folder):
     (folder / "mylib.py").write_text("import contextlib\n\n\ndef ignore(rule):\n    return contextlib.nullcontext()\n")
     body = RACE.replace("import syncheck", "from mylib import ignore") + '\n\nwith ignore("SYN101"):\n    race()\n'
     (folder / "train.py").write_text(body)
     assert lint(folder, "train.py")[0] == FOUND
 
 
-def test_the_baseline_keeps_what_was_not_looked_at(folder):
+def test_the_baseline_keeps_findings_of_unchecked_files(folder):
     known = ("--baseline", "known.json")
     cell = {
         "cell_type": "code",
@@ -405,14 +405,14 @@ def test_the_baseline_keeps_what_was_not_looked_at(folder):
     assert status(folder, *command, "train.py") == 0
 
 
-def test_paths_are_those_of_the_start(folder):
+def test_paths_are_relative_to_the_starting_directory(folder):
     (folder / "sub").mkdir()
     found, report = run(folder, body='import os\nos.chdir("sub")\nrace()\n')
     assert found == FOUND
     assert report["findings"][0]["path"] == "train.py"
 
 
-def test_a_wrong_rule_in_the_settings_is_told_before_the_program_runs(folder):
+def test_an_invalid_rule_in_the_settings_is_reported_before_the_run(folder):
     (folder / "pyproject.toml").write_text('[tool.syncheck.per-file-ignores]\n"a.py" = ["SYN999"]\n')
     (folder / "train.py").write_text("print('ran')\n")
     done = syncheck(folder, "run", "--backend", "sim", "train.py")
@@ -421,7 +421,7 @@ def test_a_wrong_rule_in_the_settings_is_told_before_the_program_runs(folder):
     assert "SYN999" in done.stderr
 
 
-def test_patterns_are_relative_to_the_settings(folder):
+def test_patterns_are_relative_to_the_settings_file(folder):
     (folder / "pyproject.toml").write_text('[tool.syncheck]\nexclude = ["pkg/gen/"]\n')
     (folder / "pkg" / "gen").mkdir(parents=True)
     (folder / "pkg" / "gen" / "a.py").write_text("x = 1\n")
@@ -431,12 +431,12 @@ def test_patterns_are_relative_to_the_settings(folder):
         assert [path.rpartition("/")[2] for path in shown] == ["b.py"]
 
 
-def test_recording_a_trace_hides_no_unused_block(folder):
+def test_recording_a_trace_still_reports_unused_blocks(folder):
     (folder / "train.py").write_text(RACE + '\n\nwith syncheck.ignore("SYN2"):\n    race()\n')
     assert "unused `syncheck.ignore(" in syncheck(folder, "run", "--backend", "sim", "--trace", "t", "train.py").stderr
 
 
-def test_each_process_of_a_job_has_a_report_of_its_own(folder, monkeypatch):
+def test_each_process_of_a_job_writes_its_own_report(folder, monkeypatch):
     monkeypatch.setenv("WORLD_SIZE", "4")
     monkeypatch.setenv("RANK", "2")
     syncheck(folder, "run", "--backend", "sim", "--output-format", "json", "--output", "report.json", "train.py")

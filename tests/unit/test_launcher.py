@@ -1,4 +1,4 @@
-"""Every script runs twice, by python and by the launcher, and all that can be seen from outside is equal."""
+"""Every script runs twice, under Python and under the launcher, with the same externally visible behavior."""
 
 import json
 import os
@@ -18,7 +18,7 @@ from syncheck.run.launcher import Program, load
 
 REPOSITORY = Path(__file__).parents[2]
 
-# What a command line does with the launcher. The record distinguishes a report from its absence.
+# Acts like a command line that uses the launcher. The record distinguishes a report from its absence.
 DRIVER = """
 import json, os, signal, sys
 from syncheck.run.launcher import Program, execute, load
@@ -47,7 +47,7 @@ class Ended:
 
 
 class Twice:
-    """Runs a program by python and by the launcher in `folder`."""
+    """Runs a program under Python and under the launcher in `folder`."""
 
     def __init__(self, folder: Path, cache: Path):
         self.folder = folder
@@ -69,7 +69,7 @@ class Twice:
         )
 
     def run(self, *args, **kwargs) -> Ended:
-        """How it ended; the test fails if the launcher ended in another way."""
+        """Return how the program ended; fail the test if the launcher's run ended differently."""
         processes = [self.start(command) for command in self.commands(*args, **kwargs)]
         plain, launched = [ended(process) for process in processes]
         assert launched == plain
@@ -83,7 +83,7 @@ class Twice:
         return subprocess.Popen(command, cwd=self.folder, env=self.environment, stdout=pipe, stderr=pipe)
 
     def notes(self) -> list:
-        """What the launcher's processes reported: "at_exit", or the three values of an Outcome."""
+        """Return what the launcher's processes reported: "at_exit", or the three values of an Outcome."""
         if not self.record.exists():
             return []
         return [json.loads(line) for line in self.record.read_text().splitlines()]
@@ -334,7 +334,7 @@ ORDINARY = {
 def test_a_script_ends_as_in_python_when(source, status, twice):
     twice.write("x.py", source)
     plain = twice.run("x.py", "a", "--b", "")
-    assert plain.status == status  # that the script tests what it says
+    assert plain.status == status  # the script does what its id says
     assert twice.notes() == [[status, False, False]]
 
 
@@ -393,20 +393,20 @@ def test_at_exit_is_called_once_before_the_process_ends_by(source, status, twice
     assert twice.notes() == ["at_exit"]
 
 
-def test_a_child_that_falls_off_the_end_says_that_it_is_a_child(twice):
+def test_a_child_that_falls_off_the_end_reports_that_it_is_a_child(twice):
     source = "import os, atexit\natexit.register(print, 'atexit', flush=True)\npid = os.fork()\nif pid: os.wait()"
     twice.write("x.py", source)
     twice.run("x.py")
     assert twice.notes() == [[0, False, True], [0, False, False]]
 
 
-def test_a_child_that_fails_says_that_it_is_a_child(twice):
+def test_a_failing_child_reports_that_it_is_a_child(twice):
     twice.write("x.py", "import os\nif os.fork() == 0: 1 / 0\nprint(os.wait()[1])")
     twice.run("x.py")
     assert twice.notes() == [[1, False, True], [0, False, False]]
 
 
-def test_a_failing_at_exit_is_shown_and_the_status_is_kept(twice):
+def test_a_failing_at_exit_callback_is_shown_and_the_status_is_kept(twice):
     twice.write("x.py", "import os; os._exit(5)")
     _, command = twice.commands("x.py")
     command[2] = DRIVER.replace('lambda status: note("at_exit") or status', "lambda status: 1 / 0")
@@ -438,7 +438,7 @@ if __name__ == "__main__":
     assert twice.notes() == [[0, False, False]]
 
 
-def test_a_process_pool_that_is_left_open_ends(twice):
+def test_a_process_pool_left_open_ends(twice):
     source = (
         "from concurrent.futures import ProcessPoolExecutor\nimport multiprocessing\n"
         "pool = ProcessPoolExecutor(1, multiprocessing.get_context('fork'))\n"
@@ -449,7 +449,7 @@ def test_a_process_pool_that_is_left_open_ends(twice):
     assert twice.notes() == [[0, False, False]]
 
 
-def test_a_stdout_that_is_not_read_does_not_lose_the_outcome(twice):
+def test_an_unread_stdout_does_not_lose_the_outcome(twice):
     twice.write("x.py", "print('x' * 10)")
     statuses = []
     for command in twice.commands("x.py"):
@@ -473,7 +473,7 @@ PRINT_ALL = (
 
 
 @pytest.mark.parametrize("target", ["./x.py", "sub/../x.py", ".//x.py", "link.py", "sub/link.py", "no suffix"])
-def test_a_script_is_named_as_in_python_when_given_as(target, twice):
+def test_a_script_has_the_same_names_as_in_python_when_given_as(target, twice):
     twice.write("x.py", PRINT_ALL)
     twice.write("no suffix", PRINT_ALL)
     twice.write("sub/other.py", "")
@@ -483,20 +483,20 @@ def test_a_script_is_named_as_in_python_when_given_as(target, twice):
     twice.run(target, "a")
 
 
-def test_a_script_may_be_given_by_an_absolute_path_and_import_its_neighbours(twice):
+def test_a_script_given_by_absolute_path_can_import_its_neighbors(twice):
     twice.write("sub/neighbour.py", "print('imported')")
     twice.write("sub/x.py", PRINT_ALL + "import neighbour")
     assert "imported" in twice.run(str(twice.folder / "sub" / "x.py")).stdout
 
 
 @pytest.mark.parametrize("options", [("-O",), ("-OO",), ("-P",), ("-W", "error"), ("-X", "dev"), ("-u",)])
-def test_the_options_of_python_hold_for_the_script(options, twice):
+def test_python_options_apply_to_the_script(options, twice):
     twice.write("x.py", PRINT_ALL + "def f(): 'doc'\nprint(__debug__, f.__doc__)\nassert __debug__")
     twice.run("x.py", options=options)
 
 
 @pytest.mark.parametrize("start", ["script", "module", "link"])
-def test_the_entry_of_the_launcher_in_sys_path_gives_way_when_it_is_a(start, twice):
+def test_the_launchers_sys_path_entry_is_replaced_when_it_is_a(start, twice):
     twice.write("x.py", "import sys; print(sys.path)")
     twice.write("bin/driver.py", DRIVER)
     (twice.folder / "link").symlink_to("bin/driver.py")
@@ -517,7 +517,7 @@ ENCODED = {
 
 
 @pytest.mark.parametrize("source", ENCODED.values(), ids=ENCODED)
-def test_a_script_is_read_as_python_reads_it_when_it_has(source, twice):
+def test_a_script_is_decoded_as_in_python_when_it_has(source, twice):
     twice.write("x.py", source)
     twice.run("x.py")
 
@@ -594,7 +594,7 @@ def test_a_module_warns_once_when_it_is_compiled(twice):
     assert twice.run("app").stderr.count("SyntaxWarning") == 1
 
 
-def test_a_module_is_not_looked_for_in_the_working_directory_with_option_p(twice):
+def test_a_module_is_not_searched_in_the_working_directory_with_option_p(twice):
     twice.write("json/tool.py", "print('mine')")
     twice.write("data.json", "[1]")
     assert "1" in twice.run("json.tool", "data.json", options=("-P",), module=True).stdout
@@ -623,7 +623,7 @@ if __name__ == "__main__":
     assert twice.run("pkg.mod", module=True).stdout == "__mp_main__\n"
 
 
-def test_loading_a_module_runs_no_line_of_its_packages(twice, monkeypatch):
+def test_loading_a_module_executes_no_line_of_its_packages(twice, monkeypatch):
     twice.write("some_package/__init__.py", "raise AssertionError('imported')")
     twice.write("some_package/mod.py", "raise AssertionError('run')")
     monkeypatch.chdir(twice.folder)
@@ -660,7 +660,7 @@ atexit.register(print, "atexit of the launcher")
 """
 
 
-def test_everything_is_put_back_so_that_the_next_program_runs_as_the_first(twice):
+def test_everything_is_restored_so_that_the_next_program_runs_the_same(twice):
     source = """
 import atexit, os, signal, sys, threading
 from concurrent.futures import ThreadPoolExecutor
@@ -690,7 +690,7 @@ threading.Thread(target=run).start()
 """
 
 
-def test_a_thread_other_than_the_main_one_can_run_a_program(twice):
+def test_a_thread_other_than_the_main_thread_can_run_a_program(twice):
     twice.write("x.py", "import atexit; atexit.register(print, 'atexit')")
     done = twice.run_alone([sys.executable, "-c", IN_A_THREAD])
     assert (done.stdout, done.stderr) == (
@@ -699,7 +699,7 @@ def test_a_thread_other_than_the_main_one_can_run_a_program(twice):
     )
 
 
-def refused(target: str, *, module: bool = False) -> tuple[str, str]:
+def rejection(target: str, *, module: bool = False) -> tuple[str, str]:
     with pytest.raises(ScriptError) as caught:
         load(Program(target, (), module))
     return str(caught.value), caught.value.hint
@@ -711,39 +711,39 @@ def here(tmp_path, monkeypatch):
     return tmp_path
 
 
-def test_a_missing_script_is_refused_with_the_nearest_name(here):
+def test_a_missing_script_is_rejected_with_the_nearest_name(here):
     (here / "train.py").touch()
-    assert refused("trian.py") == ("no such file: 'trian.py'", "did you mean 'train.py'?")
-    assert refused("train") == ("no such file: 'train'", "did you mean 'train.py'?")
-    assert refused("nothing_like_it.txt")[1].startswith("paths are relative to ")
-    assert refused("nowhere/train.py")[1].startswith("there is no directory 'nowhere' in ")
+    assert rejection("trian.py") == ("no such file: 'trian.py'", "did you mean 'train.py'?")
+    assert rejection("train") == ("no such file: 'train'", "did you mean 'train.py'?")
+    assert rejection("nothing_like_it.txt")[1].startswith("paths are relative to ")
+    assert rejection("nowhere/train.py")[1].startswith("there is no directory 'nowhere' in ")
 
 
-def test_a_container_without_a_main_is_refused(here):
+def test_a_container_without_a_main_is_rejected(here):
     (here / "folder").mkdir()
     with zipfile.ZipFile(here / "app.zip", "w") as archive:
         archive.writestr("helper.py", "")
-    assert refused("folder")[0] == "no __main__.py in the directory 'folder'"
-    assert refused("app.zip")[0] == "no __main__.py in the zip file 'app.zip'"
-    assert "-m" in refused("folder")[1]
+    assert rejection("folder")[0] == "no __main__.py in the directory 'folder'"
+    assert rejection("app.zip")[0] == "no __main__.py in the zip file 'app.zip'"
+    assert "-m" in rejection("folder")[1]
 
 
-def test_what_cannot_be_read_is_refused(here):
+def test_an_unreadable_script_is_rejected(here):
     (here / "loop.py").symlink_to("loop.py")
-    assert refused("loop.py")[0] == "cannot read 'loop.py': Too many levels of symbolic links"
-    assert refused("a\0b.py")[0].startswith("cannot read 'a\\x00b.py': ")
+    assert rejection("loop.py")[0] == "cannot read 'loop.py': Too many levels of symbolic links"
+    assert rejection("a\0b.py")[0].startswith("cannot read 'a\\x00b.py': ")
 
 
-def test_bytecode_is_refused(here):
+def test_bytecode_is_rejected(here):
     (here / "x.pyc").write_bytes(b"")
     (here / "hidden").write_bytes(MAGIC_NUMBER + b"\0" * 12)
-    assert refused("x.pyc") == ("'x.pyc' is bytecode", "name the .py file that it was compiled from")
-    assert refused("hidden")[0] == "'hidden' is bytecode"
+    assert rejection("x.pyc") == ("'x.pyc' is bytecode", "name the .py file that it was compiled from")
+    assert rejection("hidden")[0] == "'hidden' is bytecode"
 
 
-def test_a_syntax_error_is_refused_with_its_line(here):
+def test_a_syntax_error_is_reported_with_its_line(here):
     (here / "x.py").write_text("import sys\nif True:\n    x = = 1\n")
-    message, hint = refused("x.py")
+    message, hint = rejection("x.py")
     assert message == "x.py:3: invalid syntax\n    x = = 1\n        ^"
     assert hint.endswith("nothing was run")
 
@@ -766,44 +766,44 @@ def test_a_syntax_error_is_refused_with_its_line(here):
         ),
     ],
 )
-def test_what_is_not_python_is_refused_with_its_place(source, message, here):
+def test_invalid_source_is_reported_with_its_place(source, message, here):
     (here / "x.py").write_bytes(source)
-    assert refused("x.py")[0] == message
+    assert rejection("x.py")[0] == message
 
 
-def test_null_bytes_are_refused(here):
+def test_null_bytes_are_rejected(here):
     (here / "x.py").write_bytes(b"x = 1\0\n")
-    assert "null bytes" in refused("x.py")[0]
+    assert "null bytes" in rejection("x.py")[0]
 
 
-def test_an_encoding_error_says_what_to_do(here):
+def test_an_encoding_error_explains_what_to_do(here):
     (here / "x.py").write_bytes(b"\n\n\n\xe9\n")
-    assert refused("x.py")[1].startswith("save it as UTF-8")
+    assert rejection("x.py")[1].startswith("save it as UTF-8")
 
 
-def test_a_missing_module_is_refused(here):
+def test_a_missing_module_is_rejected(here):
     (here / "some_package").mkdir()
     (here / "some_package" / "__init__.py").touch()
     (here / "some_module.py").touch()
-    assert refused("no_such_module", module=True)[0] == "no module named 'no_such_module'"
-    assert refused("some_package.mod", module=True)[0] == "no module named 'some_package.mod'"
-    assert refused("some_module.mod", module=True)[0] == "no module named 'some_module.mod'"
-    assert refused(".mod", module=True)[0] == "no module named '.mod'"
-    assert refused("some_module.py", module=True)[1] == "a script is named by its path, without -m"
+    assert rejection("no_such_module", module=True)[0] == "no module named 'no_such_module'"
+    assert rejection("some_package.mod", module=True)[0] == "no module named 'some_package.mod'"
+    assert rejection("some_module.mod", module=True)[0] == "no module named 'some_module.mod'"
+    assert rejection(".mod", module=True)[0] == "no module named '.mod'"
+    assert rejection("some_module.py", module=True)[1] == "a script is named by its path, without -m"
 
 
-def test_a_package_without_a_main_is_refused(here):
+def test_a_package_without_a_main_is_rejected(here):
     (here / "some_package").mkdir()
     (here / "some_package" / "__init__.py").touch()
-    assert refused("some_package", module=True)[0] == "the package 'some_package' has no __main__ and cannot be run"
+    assert rejection("some_package", module=True)[0] == "the package 'some_package' has no __main__ and cannot be run"
 
 
-def test_a_module_or_a_main_that_does_not_compile_is_refused_with_its_line(here):
+def test_a_module_or_main_that_does_not_compile_is_reported_with_its_line(here):
     (here / "some_module.py").write_text("x = = 1\n")
     (here / "app").mkdir()
     (here / "app" / "__main__.py").write_text("\nx = = 1\n")
-    assert refused("some_module", module=True)[0].startswith(f"{here}/some_module.py:1: invalid syntax\n")
-    assert refused("app")[0].startswith(f"{here}/app/__main__.py:2: invalid syntax\n")
+    assert rejection("some_module", module=True)[0].startswith(f"{here}/some_module.py:1: invalid syntax\n")
+    assert rejection("app")[0].startswith(f"{here}/app/__main__.py:2: invalid syntax\n")
 
 
 BROKEN_TORCH = """
@@ -825,7 +825,7 @@ except BackendError as error:
         ("import torch\ntorch.nn", "numbers.py", "AttributeError: partially"),  # torch imports that name
     ],
 )
-def test_a_torch_that_cannot_be_imported_is_an_error_that_names_the_file(tmp_path, source, name, expected):
+def test_a_failing_torch_import_names_the_file_that_shadows_a_module(tmp_path, source, name, expected):
     (tmp_path / name).write_text(source)
     command = [sys.executable, "-c", BROKEN_TORCH, str(tmp_path)]
     done = subprocess.run(command, capture_output=True, text=True, timeout=100, check=True)

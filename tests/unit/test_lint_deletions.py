@@ -1,4 +1,4 @@
-"""What `bench/lint_deletions.py` tries, and what it counts."""
+"""Cases and counts of `bench/lint_deletions.py`."""
 
 import pytest
 
@@ -39,7 +39,7 @@ def calls(cases: list[Case]) -> list[tuple[int, str]]:
     return sorted((case.deletion.line, case.deletion.call) for case in cases)
 
 
-def test_only_what_may_wait_for_a_gpu_is_deleted(folder):
+def test_only_calls_that_may_wait_for_a_gpu_are_deleted(folder):
     found = calls([case for case, _ in cases_of(folder, "one+a")])
     assert found == [(7, "wait_stream"), (10, "wait_stream"), (11, "synchronize"), (17, "wait")]
 
@@ -48,17 +48,17 @@ def test_equal_functions_count_once(folder):
     assert [call for _, call in calls(chosen(folder, 9, 9))] == ["wait_stream", "wait_stream", "synchronize", "wait"]
 
 
-def test_of_a_call_as_many_are_chosen_as_are_asked_for(folder):
+def test_the_requested_number_of_cases_per_call_is_chosen(folder):
     assert sorted(call for _, call in calls(chosen(folder, 1, 9))) == ["synchronize", "wait", "wait_stream"]
 
 
-def test_what_a_deletion_adds_is_counted(folder):
+def test_findings_added_by_a_deletion_are_counted(folder):
     cases = sorted((case for case, _ in cases_of(folder, "one+a")), key=lambda case: case.deletion.line)
     new = [[code for code, *_ in each] for each in tried(folder, cases)]
     assert new == [["SYN101"], [], [], []]
 
 
-def test_halves_are_those_of_names(folder):
+def test_a_case_belongs_to_the_half_of_its_repository(folder):
     halves = {case.half for case, _ in cases_of(folder, "one+a")}
     assert len(halves) == 1
     assert halves <= {"A", "B"}

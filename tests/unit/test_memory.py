@@ -1,4 +1,4 @@
-"""Shadow memory: what is remembered, and what may be forgotten."""
+"""Shadow memory: what is remembered and what may be forgotten."""
 
 from syncheck.hb.clock import TICK
 from syncheck.hb.footprint import dense, strided
@@ -32,7 +32,7 @@ def test_a_new_cell_carries_the_write_of_the_allocation():
     assert (cell.write, cell.write_label) == (BORN_AT, ALLOCATION)
 
 
-def test_cells_that_share_a_byte_know_each_other():
+def test_cells_that_share_a_byte_are_linked():
     made = block(WHOLE, LEFT_HALF, dense(200, 300))
     whole, half, apart = made.cells.values()
     assert whole.overlaps == [half]
@@ -40,12 +40,12 @@ def test_cells_that_share_a_byte_know_each_other():
     assert apart.overlaps == []
 
 
-def test_a_cell_inside_one_that_was_touched_has_no_first_use():
+def test_a_cell_inside_an_accessed_one_has_no_first_use():
     made = block(WHOLE, ROW)
     assert made.cells[1].write == 0
 
 
-def test_a_cell_that_reaches_beyond_all_others_still_has_a_first_use():
+def test_a_cell_that_extends_beyond_all_others_still_has_a_first_use():
     made = block(ROW, WHOLE)
     assert made.cells[1].write == BORN_AT
 
@@ -54,21 +54,21 @@ def test_the_allocation_is_not_a_use():
     assert list(block(WHOLE, ROW).uses()) == []
 
 
-def test_an_early_touch_is_forgotten_everywhere():
+def test_a_reported_first_use_is_cleared_everywhere():
     made = block(ROW, dense(64, 96))
     made.mark_first_use_reported()
     assert [cell.write for cell in made.cells.values()] == [0, 0]
     assert made.add_cell(9, dense(96, 128)).write == 0
 
 
-def test_an_early_touch_leaves_real_writes():
+def test_clearing_first_uses_keeps_real_writes():
     made = block(ROW, dense(64, 96))
     made.cells[0].write, made.cells[0].write_label = 6 * TICK | USER, 1
     made.mark_first_use_reported()
     assert made.cells[0].write == 6 * TICK | USER
 
 
-def test_a_read_after_a_read_that_it_knows_replaces_it():
+def test_a_read_replaces_an_earlier_read_it_is_ordered_after():
     cell = block(WHOLE).cells[0]
     cell.add_read(TICK | USER, 1, NOTHING_KNOWN)
     cell.add_read(TICK | OTHER, 2, [0, HOME, TICK | USER, TICK | OTHER])
@@ -83,7 +83,7 @@ def test_unordered_reads_are_all_remembered():
     assert sorted(cell.all_reads()) == [(TICK | OTHER, 2), (2 * TICK | USER, 3)]
 
 
-def test_a_write_of_all_bytes_supersedes_what_lies_inside():
+def test_a_write_of_all_bytes_supersedes_cells_inside():
     made = block(WHOLE, ROW)
     made.cells[1].add_read(TICK | USER, 1, NOTHING_KNOWN)
     supersede(made.cells[0])
@@ -97,7 +97,7 @@ def test_a_write_of_some_bytes_supersedes_nothing_larger():
     assert list(made.cells[0].all_reads()) == [(TICK | USER, 1)]
 
 
-def test_a_strided_write_supersedes_no_range_that_it_only_partly_overwrites():
+def test_a_strided_write_does_not_supersede_a_partly_overwritten_range():
     made = block(LEFT_HALF, ROW)
     made.cells[1].add_read(TICK | USER, 1, NOTHING_KNOWN)
     supersede(made.cells[0])
@@ -107,7 +107,7 @@ def test_a_strided_write_supersedes_no_range_that_it_only_partly_overwrites():
 # -- prune
 
 
-def test_prune_drops_what_the_host_knows_to_be_complete():
+def test_prune_drops_accesses_completed_before_a_host_wait():
     made = block(ROW, dense(64, 96))
     for key in (0, 1):
         made.cells[key].write = (key + 1) * TICK | USER
@@ -115,7 +115,7 @@ def test_prune_drops_what_the_host_knows_to_be_complete():
     assert list(made.cells) == [1]
 
 
-def test_prune_keeps_a_cell_with_one_read_that_the_host_does_not_know():
+def test_prune_keeps_a_cell_with_one_read_unknown_to_the_host():
     made = block(ROW)
     made.cells[0].write = 0
     made.cells[0].add_read(TICK | USER, 1, NOTHING_KNOWN)
@@ -124,14 +124,14 @@ def test_prune_keeps_a_cell_with_one_read_that_the_host_does_not_know():
     assert list(made.cells) == [0]
 
 
-def test_prune_takes_dropped_cells_out_of_the_others():
+def test_prune_unlinks_dropped_cells():
     made = block(WHOLE, ROW)
     made.prune(NOTHING_KNOWN)  # the row's history is that of the whole
     assert list(made.cells) == [0]
     assert made.cells[0].overlaps == []
 
 
-def test_prune_leaves_what_it_keeps_linked():
+def test_prune_keeps_remaining_cells_linked():
     made = block(WHOLE, ROW)
     whole, row = made.cells.values()
     row.add_read(TICK | USER, 1, NOTHING_KNOWN)
@@ -143,7 +143,7 @@ def test_prune_leaves_what_it_keeps_linked():
 # -- freed memory
 
 
-def test_a_use_that_the_home_stream_joined_meanwhile_is_no_hazard():
+def test_a_use_joined_by_the_home_stream_is_not_a_hazard():
     pool = Pool()
     pool.add(freed(epoch=3))
     assert pool.take(64, [0, HOME, 3 * TICK | USER]) == []
@@ -164,22 +164,22 @@ def test_a_small_request_never_gets_a_large_block():
     assert len(pool.take(SMALL_BYTES + 1, NOTHING_KNOWN)) == 1
 
 
-def test_the_pool_stays_bounded_when_one_place_goes_on_freeing():
+def test_the_pool_stays_bounded_when_one_place_keeps_freeing():
     pool = Pool()
     for allocation in range(1_000):
         pool.add(freed(epoch=allocation + 1, allocation=allocation))
     assert len(pool.pending) == 1
 
 
-def test_of_uses_with_one_cause_the_one_that_is_joined_last_is_kept():
+def test_of_uses_with_one_cause_the_one_joined_last_is_kept():
     pool = Pool()
     pool.add(freed(epoch=9, allocation=2))
-    pool.add(freed(epoch=3, allocation=1))  # used before, freed after
+    pool.add(freed(epoch=3, allocation=1))  # used earlier, freed later
     knows_the_first_use = [0, HOME, 5 * TICK | USER]
     assert [use.allocation for use in pool.take(64, knows_the_first_use)] == [2]
 
 
-def test_a_large_block_does_not_hide_a_small_one_of_the_same_cause():
+def test_a_large_block_does_not_hide_a_small_one_with_the_same_cause():
     pool = Pool()
     pool.add(freed(epoch=3, allocation=1))
     pool.add(freed(epoch=4, allocation=2, n_bytes=SMALL_BYTES + 1))
@@ -194,10 +194,10 @@ def test_different_uses_are_different_hazards():
     assert len(pool.take(64, NOTHING_KNOWN)) == 3
 
 
-def test_all_tensors_that_one_op_used_are_kept():
+def test_all_tensors_used_by_one_operation_are_kept():
     pool = Pool()
     for allocation in (1, 2, 2, 3):
         pool.add(freed(epoch=4, allocation=allocation))
-    pool.add(freed(epoch=3, allocation=4))  # of an earlier op with the same cause
+    pool.add(freed(epoch=3, allocation=4))  # of an earlier operation with the same cause
     assert [use.allocation for use in pool.take(64, NOTHING_KNOWN)] == [1, 2, 3]
     assert pool.take(64, NOTHING_KNOWN) == []

@@ -1,4 +1,4 @@
-"""`%%syncheck` in a notebook, with a stand-in for IPython's shell: it registers magics and runs cells."""
+"""`%%syncheck` in a notebook, with a stand-in for IPython's shell that registers magics and runs cells."""
 
 from types import SimpleNamespace
 
@@ -14,7 +14,7 @@ with torch.cuda.stream(side):
 
 
 class Shell:
-    """What the extension uses of `IPython.core.interactiveshell.InteractiveShell`."""
+    """The part of `IPython.core.interactiveshell.InteractiveShell` that the extension uses."""
 
     def __init__(self):
         self.magics, self.ran = {}, []
@@ -55,13 +55,13 @@ def test_a_finding_names_the_cell():
     assert report.findings[0].place.frame.path == "cell In[1]"
 
 
-def test_options_are_those_of_check():
+def test_options_match_those_of_check():
     _, check_cell = magic()
     assert check_cell("--backend sim --ignore SYN101,SYN102", RACE).codes == ()
     assert check_cell("--backend sim --select SYN2", RACE).codes == ()
 
 
-def test_a_wrong_line_is_refused_in_short_and_runs_nothing(capsys):
+def test_an_invalid_line_is_rejected_briefly_and_runs_nothing(capsys):
     shell, check_cell = magic()
     for line, wanted in (("--backend nope", "invalid choice: 'nope'"), ("--deep", "--deep"), ("'", "No closing quot")):
         assert check_cell(line, RACE) is None

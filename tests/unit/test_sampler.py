@@ -1,4 +1,4 @@
-"""Windows open and close between the units of one thread, and no error of theirs gets into the program."""
+"""Windows open and close between the units of one thread, and their errors do not reach the program."""
 
 import threading
 from collections.abc import Callable
@@ -12,7 +12,7 @@ from syncheck.run.sampler import SECOND, Sampler
 
 
 class Windows:
-    """Keeps what was called; opening and closing takes time."""
+    """Records its calls; opening and closing takes time."""
 
     def __init__(self, clock: Callable[[], float]) -> None:
         self.clock = clock
@@ -43,7 +43,7 @@ class Clock:
 
 @pytest.fixture
 def program():
-    """A program whose checked units take three times as long; `step` runs one and returns whether it was checked."""
+    """Return a program whose checked units take three times as long; `step` runs one and returns if it was checked."""
     clock = Clock()
     windows = Windows(clock)
     safe = SimpleNamespace(here=True)
@@ -58,7 +58,7 @@ def program():
     return SimpleNamespace(clock=clock, windows=windows, sampler=sampler, step=step, safe=safe)
 
 
-def test_the_run_costs_what_the_budget_allows(program):
+def test_the_run_stays_within_the_budget(program):
     checked = sum(program.step() for _ in range(20_000))
     assert program.clock.now <= 20_000 * 0.01 * 1.05
     assert checked > 100
@@ -71,7 +71,7 @@ def first_checked(program, key, most=5000):
     return next(number for number in range(most) if program.step(key))
 
 
-def test_a_call_site_that_was_not_seen_before_comes_first(program):
+def test_a_new_call_site_takes_precedence(program):
     for _ in range(2000):
         program.step("known")
     while not program.step("known"):
@@ -84,10 +84,10 @@ def test_a_call_site_that_was_not_seen_before_comes_first(program):
     assert new < first_checked(program, "known")
 
 
-def test_the_beginning_of_an_epoch_comes_first_but_not_every_time(program):
+def test_the_start_of_an_epoch_takes_precedence_but_not_every_time(program):
     for _ in range(2000):
         program.step()
-    opened = []  # how many windows there were with each that an epoch opened
+    opened = []  # number of windows so far, at each window that an epoch opened
     for _ in range(10):
         program.sampler.begins()
         if program.windows.is_open:
@@ -108,7 +108,7 @@ def test_a_pause_closes_the_window(program):
     assert program.sampler.controller.share().cost < 1
 
 
-def test_nothing_opens_or_closes_where_it_is_not_safe(program):
+def test_windows_neither_open_nor_close_where_it_is_unsafe(program):
     program.safe.here = False
     assert not any(program.step() for _ in range(100))
     program.safe.here = True
@@ -127,7 +127,7 @@ def test_units_of_other_threads_do_not_count(program):
     assert not program.windows.is_open
 
 
-def test_an_error_ends_the_checking_and_not_the_program(program):
+def test_an_error_ends_the_checking_but_not_the_program(program):
     program.windows.fails = True
     assert not any(program.step() for _ in range(1000))
     assert [str(error) for error in program.windows.errors] == ["broken"]
@@ -141,12 +141,12 @@ def test_the_end_closes_the_window_and_no_other_opens(program):
     assert not any(program.step() for _ in range(5000))
 
 
-# -- seconds, where there are no units
+# -- seconds, for programs without units
 
 
 @pytest.fixture
 def service(program):
-    """A program without units: `wait` lets it run for some seconds, in which the sampler is called when it wants."""
+    """Return a program without units; `wait` runs it for some seconds and calls the sampler when due."""
     clock, busy, windows = program.clock, Clock(), program.windows
     sampler = Sampler(Controller(0.05), windows, clock, lambda: program.safe.here, None, busy)
     checked = []
@@ -169,16 +169,16 @@ def service(program):
     )
 
 
-def test_a_program_without_steps_is_checked_in_seconds_as_the_budget_allows(service):
+def test_a_program_without_steps_is_checked_in_seconds_within_the_budget(service):
     assert service.wait(20_000)
     assert 0.03 * 20_000 < sum(service.checked) <= 0.05 * 20_000 + 2
     share = service.sampler.controller.share()
     assert share.windows > 100
-    assert share.cost == pytest.approx(sum(service.checked), abs=3)  # all of it, as no one knows what it costs
+    assert share.cost == pytest.approx(sum(service.checked), abs=3)  # all of it, because its cost is unknown
     assert service.sampler.unit == SECOND
 
 
-def test_waiting_earns_nothing_and_costs_nothing(service):
+def test_idle_time_earns_nothing_and_costs_nothing(service):
     service.wait(10)
     before = sum(service.checked)
     service.wait(100_000, busy_share=0.0)
@@ -187,18 +187,18 @@ def test_waiting_earns_nothing_and_costs_nothing(service):
     assert sum(service.checked) > before
 
 
-def test_a_program_that_has_made_a_step_has_no_seconds(program):
+def test_a_program_that_made_a_step_is_not_checked_in_seconds(program):
     program.step()
     assert program.sampler.tick() is None
     assert program.sampler.unit == "step"
 
 
-def test_a_program_that_has_an_optimizer_will_make_steps(program):
+def test_a_program_with_an_optimizer_is_expected_to_make_steps(program):
     program.sampler.expect_steps()
     assert program.sampler.tick() is None
 
 
-def test_ranks_open_no_windows_of_seconds(program):
+def test_ranks_open_no_timed_windows(program):
     agreement = SimpleNamespace(is_alone=lambda: False)
     sampler = Sampler(Controller(0.05), program.windows, program.clock, lambda: True, agreement)
     assert sampler.tick() is None
@@ -209,7 +209,7 @@ def first_window(service):
         service.wait(0.5)
 
 
-def test_windows_of_seconds_open_and_close_only_where_it_is_safe(service):
+def test_timed_windows_open_and_close_only_where_it_is_safe(service):
     service.safe.here = False
     service.wait(100)
     assert not service.windows.is_open
@@ -230,11 +230,11 @@ UNITS = {
 
 
 @pytest.mark.parametrize("unit", UNITS)
-def test_the_first_unit_of_its_own_ends_the_seconds(service, unit):
+def test_the_first_real_unit_ends_the_timed_windows(service, unit):
     first_window(service)
     service.wait(1)
     UNITS[unit](service.sampler)
-    assert service.windows.is_open  # nothing is closed where the program happens to be
+    assert service.windows.is_open  # nothing is closed at an arbitrary point of the program
     assert not service.wait(1)
     assert not service.windows.is_open
     assert service.sampler.unit == unit
@@ -246,7 +246,7 @@ def test_the_first_unit_of_its_own_ends_the_seconds(service, unit):
     assert service.sampler.controller.share().units == 5
 
 
-def test_units_after_seconds_pay_for_what_those_cost(service):
+def test_units_after_timed_windows_pay_for_their_cost(service):
     first_window(service)
     service.wait(3)
     service.sampler.ended()
@@ -257,11 +257,11 @@ def test_units_after_seconds_pay_for_what_those_cost(service):
         service.sampler.ended()
         opened.append(service.windows.is_open)
     share = service.sampler.controller.share()
-    assert share.windows == 1  # the first is on credit, and 2 seconds at 5 % are earned in 40
+    assert share.windows == 1  # the first window is on credit, and earning 2 seconds at 5 % takes 40
     assert share.cost < 1
 
 
-def test_a_service_that_ends_inside_of_a_window_closes_it(service):
+def test_a_service_that_ends_inside_a_window_closes_it(service):
     first_window(service)
     service.sampler.end()
     assert not service.windows.is_open
@@ -280,8 +280,8 @@ def usual_steps(program, n=2000):
         program.step()
 
 
-def until_open(program, shapes, most=5000):
-    """Return after how many steps with some shapes a window is open when they begin."""
+def steps_until_open(program, shapes, most=5000):
+    """Return the number of steps with these shapes before a window is open when they begin."""
     for number in range(most):
         program.sampler.arrives(shapes)
         if program.windows.is_open:
@@ -290,18 +290,18 @@ def until_open(program, shapes, most=5000):
     raise AssertionError("no window was opened")
 
 
-def test_a_shape_that_was_not_seen_before_comes_first(program):
+def test_a_new_shape_takes_precedence(program):
     usual_steps(program)
-    until_open(program, "usual")
+    steps_until_open(program, "usual")
     while program.windows.is_open:
         program.step()
-    new = until_open(program, "new")
+    new = steps_until_open(program, "new")
     while program.windows.is_open:
         program.step()
-    assert new < until_open(program, "new")  # by now it is known
+    assert new < steps_until_open(program, "new")  # by now it is known
 
 
-def test_a_rare_shape_is_checked_at_its_first_step_where_that_can_be_paid(program):
+def test_a_rare_shape_is_checked_at_its_first_step_if_the_budget_allows(program):
     usual_steps(program)
     while program.windows.is_open or program.sampler.controller.units_left():
         program.step()
@@ -309,7 +309,7 @@ def test_a_rare_shape_is_checked_at_its_first_step_where_that_can_be_paid(progra
     assert program.windows.is_open
 
 
-def test_a_shape_that_could_not_be_paid_for_stays_new(program):
+def test_an_unaffordable_shape_stays_new(program):
     usual_steps(program, 50)
     program.sampler.arrives("rare")
     assert not program.windows.is_open
@@ -319,7 +319,7 @@ def test_a_shape_that_could_not_be_paid_for_stays_new(program):
     assert program.windows.is_open
 
 
-def test_where_each_step_has_another_shape_shapes_say_nothing(program):
+def test_shapes_are_ignored_if_each_step_has_another(program):
     for number in range(2000):
         program.sampler.arrives(number)
         program.step()
@@ -350,7 +350,7 @@ def test_a_new_shape_opens_no_window_in_one_of_several_ranks(program):
     assert sampler.controller.share().windows > 1
 
 
-def test_a_new_shape_opens_no_window_where_it_is_not_safe(program):
+def test_a_new_shape_opens_no_window_where_it_is_unsafe(program):
     usual_steps(program)
     while program.sampler.controller.units_left():
         program.step()

@@ -49,18 +49,18 @@ watch.close()
 """
 
 
-def test_a_race_in_every_request_is_found_and_said_once(run):
+def test_a_race_in_every_request_is_reported_once(run):
     done = run(RACY.format(n=60))
     assert done.stdout == "['SYN101'] ['SYN101'] 60 True\n", done.stderr
 
 
-def test_the_text_says_what_was_checked(run):
+def test_the_text_reports_what_was_checked(run):
     done = run(RACY.format(n=60) + "print(watch)\nprint(repr(watch))")
     assert "of 60 requests were checked" in done.stdout
     assert "<syncheck watch: 1 error in service.py>" in done.stdout
 
 
-def test_the_first_requests_of_a_kind_come_first(run):
+def test_the_first_requests_of_a_kind_take_precedence(run):
     body = """
 for n in range(3000):
     with watch.request("usual"):
@@ -76,7 +76,7 @@ watch.close()
     assert done.stdout == "['SYN101'] True\n", done.stderr
 
 
-def test_training_steps_count_where_there_are_no_requests(run):
+def test_training_steps_count_without_requests(run):
     body = """
 weight = torch.nn.Parameter(torch.ones(4, device="cuda"))
 optimizer = torch.optim.SGD([weight], lr=0.1)
@@ -107,25 +107,25 @@ print(found)
     assert done.stdout == "['SYN101']\n", done.stderr
 
 
-def test_under_syncheck_run_all_is_checked_by_that(run):
+def test_under_syncheck_run_the_whole_program_is_checked(run):
     done = run(RACY.format(n=8), 0.2, "syncheck", "run", "--backend", "sim")
     assert "seen 8 times" in done.stdout + done.stderr
     assert "[] [] 0 False" in done.stdout
 
 
 @pytest.mark.parametrize("budget", [0, -0.1, 2, 5, "200%", "abc", None, True, float("nan")])
-def test_a_wrong_budget_says_what_to_write(budget):
+def test_an_invalid_budget_explains_what_to_write(budget):
     with pytest.raises(ConfigError) as raised:
         syncheck.watch(budget=budget)
     assert raised.value.hint
 
 
-def test_a_backend_that_does_not_exist():
+def test_an_unknown_backend_is_rejected():
     with pytest.raises(ConfigError, match="unknown backend 'gpu'"):
         syncheck.watch(backend="gpu")
 
 
-def test_under_a_budget_of_syncheck_run_requests_count_for_that(run):
+def test_requests_count_towards_the_budget_of_syncheck_run(run):
     body = """
 for n in range(60):
     with watch.request():
@@ -136,5 +136,5 @@ print(watch.share.units, 0 < watch.share.checked < 40)
     done = run(body, 0.2, "syncheck", "run", "--backend", "sim", "--budget", "30%")
     assert done.stdout.startswith("60 True\n"), done.stderr
     assert "SYN101" in done.stdout + done.stderr
-    assert "budget 30 %: " in done.stdout + done.stderr
+    assert "budget 30%: " in done.stdout + done.stderr
     assert "of 60 requests were checked" in done.stdout + done.stderr

@@ -15,7 +15,7 @@ def load(report):
     return json.loads(render_json(report, version="1.2.3"))
 
 
-def test_json_report_is_as_golden():
+def test_json_report_matches_the_golden_file():
     check_golden("report.json", render_json(rich_report(), version="1.2.3"))
 
 
@@ -93,7 +93,7 @@ def test_finding_has_the_keys_of_the_schema():
     }
 
 
-def test_unknown_stack_is_left_out():
+def test_unknown_stack_is_omitted():
     finding = Finding(unordered_read().rule, Place(Frame("a.py", 1)), "message", level=Severity.WARNING)
     (entry,) = load(Report((finding,)))["findings"]
     assert "stack" not in entry
@@ -113,21 +113,21 @@ def test_findings_and_related_places_keep_their_order():
     assert document["incomplete"] == list(report.incomplete)
 
 
-def test_text_that_no_encoding_takes_survives():
+def test_unencodable_text_survives():
     message = "'\udcff' and 漢字 and 😀"
     finding = Finding(unordered_read().rule, Place(Frame("a.py", 1)), message)
     shown = render_json(Report((finding,)), version="1")
     assert json.loads(shown.encode("utf-8"))["findings"][0]["message"] == message
 
 
-def test_report_is_a_function_of_its_input_and_ends_its_line():
+def test_report_is_deterministic_and_ends_with_a_newline():
     shown = render_json(rich_report(), version="1")
     assert shown == render_json(rich_report(), version="1")
     assert shown.endswith("\n}\n")
     assert shown.startswith('{\n  "version": 1,\n')
 
 
-def test_every_report_is_valid_by_the_published_schema():
+def test_every_report_is_valid_against_the_published_schema():
     schema = json.loads((Path(syncheck.__file__).parent / "report/report-1.schema.json").read_text())
     jsonschema.Draft202012Validator.check_schema(schema)
     for report in (Report(), rich_report(), Report((unordered_read(),))):

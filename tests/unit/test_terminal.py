@@ -1,4 +1,4 @@
-"""The report on a terminal: its width, colours and links."""
+"""The report on a terminal: width, colors and links."""
 
 import os
 import pty
@@ -26,7 +26,7 @@ def terminal(tmp_path):
     (tmp_path / "train.py").write_text(RACE)
 
     def run(*arguments, columns=80, **environment):
-        """Return what a command prints to a terminal of a width."""
+        """Return what a command prints to a terminal of the given width."""
         import fcntl
         import termios
 
@@ -68,11 +68,11 @@ def test_rules_and_paths_are_links(terminal, tmp_path):
 
 
 @pytest.mark.parametrize("environment", [{"TERM": "dumb"}, {"NO_COLOR": "1"}])
-def test_no_codes_where_none_are_wanted(terminal, environment):
+def test_no_escape_codes_where_none_are_wanted(terminal, environment):
     assert "\x1b" not in terminal("lint", "train.py", **environment)
 
 
-def test_colour_can_be_forced_without_a_terminal(tmp_path):
+def test_color_can_be_forced_without_a_terminal(tmp_path):
     (tmp_path / "train.py").write_text(RACE)
     environment = {"FORCE_COLOR": "1", "PYTHONPATH": str(ROOT), "PATH": os.environ["PATH"]}
     command = [sys.executable, "-m", "syncheck", "lint", "train.py"]

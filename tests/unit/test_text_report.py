@@ -32,7 +32,7 @@ def bare(place):
     return Finding(READ, place, "what happened")
 
 
-def test_text_report_is_as_golden():
+def test_text_report_matches_the_golden_file():
     check_golden("report.txt", text.render(rich_report(), color=False, stacks=True))
 
 
@@ -49,7 +49,7 @@ def test_every_finding_has_its_code_place_message_and_page():
         assert shown.count(f"= explain: syncheck explain {code}\n") == 1
 
 
-def test_both_places_are_marked_in_one_excerpt_when_near():
+def test_nearby_places_are_marked_in_one_excerpt():
     shown = show(unordered_read())
     label = "the default stream of cuda:0 wrote it here"
     assert marks(shown) == [("-", "torch.relu(x)", label), ("^", "y * 2", "")]
@@ -58,7 +58,7 @@ def test_both_places_are_marked_in_one_excerpt_when_near():
     assert shown.count("with torch.cuda.stream(copy):") == 1
 
 
-def test_places_far_apart_or_in_other_files_get_their_own_excerpt():
+def test_distant_places_and_other_files_get_their_own_excerpt():
     shown = show(missing_record())
     assert "\n   |\n  ::: train.py:15:5 in step\n   |\n" in shown
     assert [label for _, _, label in marks(shown)] == [
@@ -68,7 +68,7 @@ def test_places_far_apart_or_in_other_files_get_their_own_excerpt():
     ]
 
 
-def test_places_of_one_file_whose_texts_differ_are_not_merged():
+def test_places_of_one_file_with_different_texts_are_not_merged():
     edited = TRAIN.replace("with torch.cuda", "with  torch.cuda")
     related = place_at("a.py", edited, "torch.relu(x)", "written")
     assert ":::" in show(finding_at(TRAIN, "y * 2", [related]))
@@ -94,7 +94,7 @@ def test_two_places_on_one_line_have_two_underlines():
         ("é = x̂ + y", "y", "y"),
     ],
 )
-def test_underline_stands_under_the_expression(source, marked, expected):
+def test_underline_is_under_the_expression(source, marked, expected):
     assert marks(show(finding_at(source, marked))) == [("^", expected, "")]
 
 
@@ -112,7 +112,7 @@ def test_unknown_columns_point_at_the_first_word_of_the_line():
 
 
 @pytest.mark.parametrize("columns", [(90, 95), (3, 2), (1, 99)])
-def test_columns_outside_the_line_are_kept_inside(columns):
+def test_columns_outside_the_line_are_clamped(columns):
     frame = Frame("a.py", 1, columns[0], 1, columns[1], source="y = x")
     shown = show(bare(Place(frame)))
     (mark,) = re.findall(r"^  \| ( *\^+)$", shown, re.MULTILINE)
@@ -131,7 +131,7 @@ def test_unreadable_source_shows_location_and_message():
     ]
 
 
-def test_source_line_of_the_frame_stands_in_for_a_missing_excerpt():
+def test_source_line_of_the_frame_replaces_a_missing_excerpt():
     frame = Frame("a.py", 7, 5, 7, 6, source="y = x")
     assert marks(show(bare(Place(frame)))) == [("^", "x", "")]
 
@@ -148,18 +148,18 @@ def test_recursion_shows_every_frame():
     assert show(finding, stacks=True).count("from a.py:2 in f: f(n - 1)\n") == 2
 
 
-def test_lines_left_out_of_an_excerpt_are_shown_as_dots():
+def test_omitted_lines_of_an_excerpt_are_shown_as_dots():
     place = Place(Frame("a.py", 9, 1, 9, 2, source="y"), excerpt=((1, "def f():"), (9, "y")))
     assert "1 | def f():\n...\n9 | y\n" in show(bare(place))
 
 
-def test_blank_lines_at_the_ends_of_an_excerpt_are_left_out():
+def test_blank_lines_at_the_ends_of_an_excerpt_are_omitted():
     source = "\n\ny = x\n\nz = y\n\n"
     shown = show(finding_at(source, "y = x", [place_at("a.py", source, "z = y", "then")]))
     assert "  |\n3 | y = x\n  | ^^^^^\n4 |\n5 | z = y\n  | ----- then\n  |\n" in shown
 
 
-def test_excerpt_of_blank_lines_only_is_no_excerpt():
+def test_an_excerpt_of_blank_lines_only_is_omitted():
     place = Place(Frame("a.py", 9), excerpt=((1, ""), (2, " ")))
     assert show(bare(place)).splitlines()[1:4] == [
         " --> a.py:9",
@@ -168,7 +168,7 @@ def test_excerpt_of_blank_lines_only_is_no_excerpt():
     ]
 
 
-def test_count_and_rank_are_told_only_where_they_say_something():
+def test_count_and_rank_are_shown_only_where_informative():
     assert "(seen 3 times)" in show(unordered_read()).replace("\n", " ")
     assert "(rank 1)" in " ".join(show(missing_record()).split())
     both = replace(bare(Place(Frame("a.py", 1))), count=1200, rank=2)
@@ -190,7 +190,7 @@ def test_prose_is_wrapped_between_words_but_never_inside_code():
     assert max(len(line) for line in shown.splitlines() if "`" not in line) <= 60
 
 
-def test_source_lines_are_cut_and_not_wrapped_when_they_are_longer_than_the_width():
+def test_source_lines_longer_than_the_width_are_cut_and_not_wrapped():
     source = "y = [" + "0, " * 2000 + "x * 2, " + "1, " * 2000 + "]"
     shown = show(finding_at(source, "x * 2"), width=80)
     assert marks(shown) == [("^", "x * 2", "")]
@@ -212,7 +212,7 @@ def test_long_label_goes_below_its_underline():
     assert any(line.endswith(" the default stream of cuda:0 wrote it here, long before") for line in lines)
 
 
-def test_stacks_are_shown_only_when_asked_for():
+def test_stacks_are_shown_only_on_request():
     assert "step" not in show(unordered_read())
     shown = show(unordered_read(), stacks=True)
     assert shown.count("from train.py:14:11 in step: out = forward(batch)\n") == 2
@@ -220,7 +220,7 @@ def test_stacks_are_shown_only_when_asked_for():
     assert shown.index("into torch") < shown.index("from train.py:14") < shown.index("from train.py:18")
 
 
-def test_summary_counts_levels_and_says_what_was_checked():
+def test_summary_counts_levels_and_reports_what_was_checked():
     lines = text.render(rich_report(), color=False, stacks=False).splitlines()
     assert lines[-5:] == [
         "syncheck: 2 errors, 1 warning, 1 suggestion in 4 files",
@@ -258,11 +258,11 @@ def test_every_reason_for_incompleteness_has_its_own_line():
     assert "\nincomplete: a hook failed\nincomplete: no callback\n" in shown
 
 
-def test_report_is_a_function_of_its_input():
+def test_report_is_deterministic():
     assert text.render(rich_report(), color=True, stacks=True) == text.render(rich_report(), color=True, stacks=True)
 
 
-def test_colour_adds_only_codes():
+def test_color_adds_only_escape_codes():
     colored = text.render(rich_report(), color=True, stacks=True)
     plain = text.render(rich_report(), color=False, stacks=True)
     assert "\x1b" not in plain
@@ -272,12 +272,12 @@ def test_colour_adds_only_codes():
 
 @pytest.mark.parametrize("stacks", [False, True])
 @pytest.mark.parametrize("width", [0, 60, 100, 300])
-def test_no_line_ends_in_blanks(stacks, width):
+def test_no_line_has_trailing_blanks(stacks, width):
     shown = text.render(rich_report(), color=False, stacks=stacks, width=width)
     assert [line for line in shown.split("\n") if line != line.rstrip()] == []
 
 
-def test_text_of_the_program_is_neither_obeyed_nor_lost():
+def test_text_of_the_program_is_neither_interpreted_nor_lost():
     source = "x = '[bold red]' + '\x1b[31m' + '\udcff\u202e' + y"
     shown = show(finding_at(source, "y"))
     assert "x = '[bold red]' + '␛[31m' + '\ufffd\ufffd' + y" in shown
@@ -285,7 +285,7 @@ def test_text_of_the_program_is_neither_obeyed_nor_lost():
     shown.encode()
 
 
-def test_wide_lines_and_several_lines_together():
+def test_wide_characters_and_multi_line_expressions_together():
     assert marks(show(lost_record())) == [
         ("-", "done.record(流)", "recorded here first"),
         ("^", "done.record(", ""),

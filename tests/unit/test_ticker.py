@@ -1,4 +1,4 @@
-"""Time passes in a thread of its own, and acts in the main thread only where that is safe."""
+"""Time passes in a separate thread, which acts in the main thread only where that is safe."""
 
 import threading
 import time
@@ -11,7 +11,7 @@ from syncheck.run.ticker import Ticker
 
 @pytest.fixture
 def main_thread():
-    """A main thread that does what it is asked for at once, in the asking thread, and counts."""
+    """Return a main thread that runs requested actions at once, in the requesting thread, and counts them."""
     state = SimpleNamespace(asked=0, ticks=0, after=0, safe=True, frames=[], pauses=[], done=threading.Event())
 
     def ask(act):
@@ -38,7 +38,7 @@ def main_thread():
     return state
 
 
-def test_it_acts_until_it_is_not_wanted_any_more(main_thread):
+def test_the_ticker_acts_until_it_is_no_longer_needed(main_thread):
     main_thread.pauses = [0.0, 0.001, 0.0]
     with main_thread.ticker.running(0.0):
         assert main_thread.done.wait(10)
@@ -46,7 +46,7 @@ def test_it_acts_until_it_is_not_wanted_any_more(main_thread):
     assert main_thread.after >= 3
 
 
-def test_where_it_is_not_safe_it_asks_again(main_thread):
+def test_an_unsafe_point_is_retried(main_thread):
     main_thread.safe = lambda frame: frame.number > 5
     with main_thread.ticker.running(0.0):
         assert main_thread.done.wait(10)
@@ -54,7 +54,7 @@ def test_where_it_is_not_safe_it_asks_again(main_thread):
     assert main_thread.ticks == 1
 
 
-def test_where_too_much_is_pending_it_asks_again(main_thread):
+def test_a_full_queue_of_pending_calls_is_retried(main_thread):
     answers = [False, False, True]
     asked = []
 
@@ -71,17 +71,17 @@ def test_where_too_much_is_pending_it_asks_again(main_thread):
     assert asked == [False, False, True]
 
 
-def test_a_main_thread_that_never_answers_is_left(main_thread):
+def test_an_unresponsive_main_thread_is_abandoned(main_thread):
     pending = []
     ticker = Ticker(main_thread.ticker._tick, lambda _: True, lambda: None, lambda act: not pending.append(act))
     with ticker.running(0.0):
         while not pending:
             time.sleep(0.001)
-    pending[0](None)  # it answers after all
+    pending[0](None)  # it responds after all
     assert main_thread.ticks == 0
 
 
-def test_a_short_run_asks_for_nothing(main_thread):
+def test_a_short_run_requests_nothing(main_thread):
     with main_thread.ticker.running(1000.0):
         pass
     assert main_thread.asked == 0

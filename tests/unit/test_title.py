@@ -1,4 +1,4 @@
-"""How far a run is, in the title of its terminal."""
+"""Progress of a run in the title of its terminal."""
 
 import contextlib
 import io
@@ -31,7 +31,7 @@ def until(condition):
     assert condition()
 
 
-def test_the_title_follows_and_the_old_one_comes_back():
+def test_the_title_is_updated_and_the_old_one_restored():
     terminal, texts = Terminal(), iter(["one", "two", *["three"] * 10_000])
     with title.shown(lambda: next(texts), terminal.show, first_after=0, every=0.001):
         until(lambda: "three" in terminal.getvalue())
@@ -41,7 +41,7 @@ def test_the_title_follows_and_the_old_one_comes_back():
     assert "syncheck-title" not in {thread.name for thread in threading.enumerate()}
 
 
-def test_a_file_that_gets_the_number_of_a_closed_terminal_is_not_written_to(tmp_path):
+def test_a_file_that_reuses_the_number_of_a_closed_terminal_is_not_written_to(tmp_path):
     with open(tmp_path / "terminal", "w") as terminal:
         write, number = title.writer(terminal), terminal.fileno()
     (tmp_path / "terminal").unlink()
@@ -57,14 +57,14 @@ def test_a_terminal_without_a_descriptor_shows_nothing():
         time.sleep(0.01)
 
 
-def test_a_short_run_leaves_the_title_alone():
+def test_a_short_run_does_not_change_the_title():
     terminal = Terminal()
     with title.shown(lambda: "text", terminal.show, first_after=60):
         pass
     assert not terminal.getvalue()
 
 
-def test_a_terminal_that_the_program_has_closed_ends_nothing():
+def test_a_terminal_closed_by_the_program_causes_no_error():
     terminal = Terminal()
     with title.shown(lambda: "text", terminal.show, first_after=0, every=0.001):
         until(terminal.getvalue)
@@ -75,17 +75,17 @@ def test_a_terminal_that_the_program_has_closed_ends_nothing():
     ("term", "kind", "expected"),
     [("xterm-256color", Terminal, True), ("xterm", io.StringIO, False), ("dumb", Terminal, False)],
 )
-def test_what_has_no_title_shows_nothing(monkeypatch, term, kind, expected):
+def test_streams_without_a_title_show_nothing(monkeypatch, term, kind, expected):
     monkeypatch.setenv("TERM", term)
     assert title.can_show(kind()) is expected
 
 
-def test_a_terminal_without_a_name_shows_nothing(monkeypatch):
+def test_a_terminal_without_term_shows_nothing(monkeypatch):
     monkeypatch.delenv("TERM", raising=False)
     assert not title.can_show(Terminal())
 
 
-def test_a_run_on_a_terminal_says_how_far_it_is(tmp_path):
+def test_a_run_on_a_terminal_shows_its_progress(tmp_path):
     pty = pytest.importorskip("pty")
     (tmp_path / "long.py").write_text(
         "import time, torch\ntorch.ones(4, device='cuda') + 1\ntime.sleep(3.5)\nprint('done')\n"

@@ -1,4 +1,4 @@
-"""Recorded runs: the same findings again, and every kind of damaged file."""
+"""Recorded runs reproduce their findings, and every kind of damaged file is handled."""
 
 import gzip
 import json
@@ -14,7 +14,7 @@ from syncheck.sanitizer.session import Session
 from tests.unit.test_cli import RACE, started
 
 
-def everything(backend):
+def new_session(backend):
     return Session(lambda _: True, backend)
 
 
@@ -34,13 +34,13 @@ def test_a_replay_finds_what_the_run_found(recorded):
     assert json.loads(done.stdout)["incomplete"] == []
 
 
-def test_a_replay_elsewhere_differs_in_the_fix_alone(recorded, tmp_path):
+def test_a_replay_elsewhere_differs_only_in_the_fix(recorded, tmp_path):
     path, report = recorded
     found = json.loads(started("replay", path, "--output-format", "json", cwd=tmp_path).stdout)["findings"]
     assert [entry["fix"] and entry["fix"]["applicability"] for entry in found] == [
         "example",
         None,
-    ]  # the program's text
+    ]  # which needs the program's text
     for entry in (*found, *report["findings"]):
         entry |= {"fix": None, "help": entry["help"].removeprefix("for example, ")}
     assert found == report["findings"]
@@ -52,19 +52,19 @@ def test_a_replay_needs_neither_torch_nor_the_program(recorded, tmp_path):
     assert "SYN101" in done.stdout
 
 
-def test_a_trace_cut_off_between_calls_is_replayed_and_called_incomplete(recorded, tmp_path):
+def test_a_trace_cut_off_between_calls_is_replayed_as_incomplete(recorded, tmp_path):
     lines = gzip.decompress(recorded[0].read_bytes()).splitlines(keepends=True)
     path = tmp_path / "cut.trace"
     path.write_bytes(gzip.compress(b"".join(lines[:-1])))
-    report = replay([path], everything)
+    report = replay([path], new_session)
     assert report.findings
     assert "ends early" in report.incomplete[0]
 
 
-def test_a_trace_cut_off_inside_the_compression_is_called_incomplete(recorded, tmp_path):
+def test_a_trace_cut_off_inside_the_compression_is_replayed_as_incomplete(recorded, tmp_path):
     path = tmp_path / "cut.trace"
     path.write_bytes(recorded[0].read_bytes()[:-20])
-    assert "ends early" in replay([path], everything).incomplete[0]
+    assert "ends early" in replay([path], new_session).incomplete[0]
 
 
 @pytest.mark.parametrize(
@@ -86,29 +86,29 @@ def test_a_trace_cut_off_inside_the_compression_is_called_incomplete(recorded, t
         gzip.compress(b"[" * 100_000, mtime=0),
     ],
 )
-def test_a_file_that_is_no_trace_is_refused_in_one_sentence(tmp_path, content):
+def test_a_file_that_is_not_a_trace_is_rejected_with_its_name(tmp_path, content):
     path = tmp_path / "bad.trace"
     path.write_bytes(content)
     with pytest.raises(TraceError, match=r"bad\.trace"):
-        replay([path], everything)
+        replay([path], new_session)
 
 
 def test_a_newer_format_names_the_version_that_wrote_it(tmp_path):
     path = tmp_path / "newer.trace"
     path.write_bytes(gzip.compress(b'{"syncheck-trace": 99, "version": "7.0"}\n'))
     with pytest.raises(TraceError, match=r"99.*syncheck 7\.0"):
-        replay([path], everything)
+        replay([path], new_session)
 
 
-def replayed_or_refused(path):
-    """Return whether a file is replayed, or refused with its name: anything else is a crash."""
+def is_replayed_or_rejected(path):
+    """Return whether a file is replayed, or rejected with its name; anything else is a crash."""
     try:
-        return replay([path], everything) is not None
+        return replay([path], new_session) is not None
     except TraceError as error:
         return path.name in str(error)
 
 
-def test_no_damage_makes_the_reader_fail_in_another_way(recorded, tmp_path):
+def test_fuzzed_files_never_crash_the_reader(recorded, tmp_path):
     chance = random.Random(20)
     whole = recorded[0].read_bytes()
     lines = gzip.decompress(whole)
@@ -118,7 +118,7 @@ def test_no_damage_makes_the_reader_fail_in_another_way(recorded, tmp_path):
         for _ in range(chance.randint(1, 6)):
             data[chance.randrange(len(data))] = chance.randrange(256)
         path.write_bytes(gzip.compress(bytes(data)) if turn % 2 else bytes(data))
-        assert replayed_or_refused(path)
+        assert is_replayed_or_rejected(path)
 
 
 def test_mutated_calls_never_crash_the_replay(recorded, tmp_path):
@@ -134,11 +134,11 @@ def test_mutated_calls_never_crash_the_replay(recorded, tmp_path):
         elif len(record) > 1:
             record[chance.randrange(len(record))] = chance.choice(values)
         path.write_bytes(gzip.compress("\n".join(map(json.dumps, changed)).encode()))
-        assert replayed_or_refused(path)
+        assert is_replayed_or_rejected(path)
 
 
-def test_a_trace_that_was_cut_anywhere_is_replayed_as_far_as_it_goes(recorded, tmp_path):
-    """Every call is on the disk before the next one, so that all cuts lie behind the header."""
+def test_a_trace_cut_anywhere_is_replayed_as_far_as_possible(recorded, tmp_path):
+    """Every call is on the disk before the next one, so all cuts are after the header."""
     records = gzip.decompress(recorded[0].read_bytes()).decode().splitlines()
     trace = TraceFile(tmp_path / "whole.trace")
     ends = []
@@ -150,7 +150,7 @@ def test_a_trace_that_was_cut_anywhere_is_replayed_as_far_as_it_goes(recorded, t
     found = []
     for end in range(ends[0], ends[-1], 7):
         path.write_bytes((tmp_path / "whole.trace").read_bytes()[:end])
-        report = replay([path], everything)
+        report = replay([path], new_session)
         assert "ends early" in report.incomplete[-1]
         found.append(len(report.findings))
     trace.close()
@@ -159,7 +159,7 @@ def test_a_trace_that_was_cut_anywhere_is_replayed_as_far_as_it_goes(recorded, t
 
 
 @pytest.mark.parametrize("ending", ["os.kill(os.getpid(), signal.SIGKILL)", "os.abort()"])
-def test_a_program_that_is_killed_leaves_its_trace(tmp_path, ending):
+def test_a_killed_program_leaves_its_trace(tmp_path, ending):
     more = "time.sleep(0.6)\nz = y + 1\ntorch.cuda.synchronize()\n"
     (tmp_path / "train.py").write_text(f"import os, signal, time\n{RACE}{more}{ending}\n")
     started("run", "--backend", "sim", "--trace", "run.trace", "train.py", cwd=tmp_path)
@@ -168,7 +168,7 @@ def test_a_program_that_is_killed_leaves_its_trace(tmp_path, ending):
     assert "the trace ends early" in " ".join(done.stdout.split())
 
 
-def test_a_forked_child_leaves_the_trace_alone(tmp_path):
+def test_a_forked_child_does_not_touch_the_trace(tmp_path):
     more = "pid = os.fork()\nif pid == 0:\n    raise SystemExit\nos.waitpid(pid, 0)\n"
     (tmp_path / "train.py").write_text(f"import os\n{RACE}{more}")
     started("run", "--backend", "sim", "--trace", "run.trace", "train.py", cwd=tmp_path)

@@ -1,4 +1,4 @@
-"""Traces of several files: joined they say what one file would, alone each says what it can and what it cannot."""
+"""Traces in several files: together they are equivalent to one file; each alone reports its gaps."""
 
 import gzip
 import json
@@ -34,8 +34,8 @@ def new_session(backend):
     return Session(lambda _: True, backend)
 
 
-def recorded_again(path, folder, limit):
-    """Replay a trace, and write what is replayed into files of at least a size; return the first and the report."""
+def rerecorded(path, folder, limit):
+    """Replay a trace into new files of at least a given size; return the first one and the report."""
     sites, writers = StoredSites(), []
 
     def make(backend):
@@ -47,13 +47,13 @@ def recorded_again(path, folder, limit):
     return folder / "run.trace", report
 
 
-def says(report):
+def summaries(report):
     return [(f.rule.code, f.place.frame.path, f.place.frame.line, f.message, f.help, f.count) for f in report.findings]
 
 
 @pytest.fixture(scope="module")
 def in_parts(tmp_path_factory):
-    """A program with a race before its loop, and more than four files of its trace."""
+    """Run a program with a race before its loop; its trace has more than four files."""
     folder = tmp_path_factory.mktemp("parts")
     (folder / "train.py").write_text(LOOP)
     done = started(
@@ -64,7 +64,7 @@ def in_parts(tmp_path_factory):
 
 
 def copied(in_parts, folder):
-    """Return copies of the files of the trace, in order."""
+    """Return copies of the trace's files, in order."""
     paths = []
     for part in parts.named([in_parts[0] / "run.trace"]):
         paths.append(folder / part.path.name)
@@ -77,21 +77,21 @@ def copied(in_parts, folder):
 
 @pytest.mark.parametrize("path", RECORDINGS, ids=lambda path: path.name.removesuffix(".trace.gz"))
 @pytest.mark.parametrize("limit", [1, 2000])
-def test_the_files_of_a_run_on_real_gpus_say_together_what_one_file_says(path, limit, tmp_path):
-    first, report = recorded_again(path, tmp_path, limit)
+def test_the_files_of_a_real_run_together_report_what_one_file_reports(path, limit, tmp_path):
+    first, report = rerecorded(path, tmp_path, limit)
     joined = replaying.replay([first], new_session)
-    assert says(joined) == says(report)
+    assert summaries(joined) == summaries(report)
     assert joined.incomplete == report.incomplete == ()
     assert joined.summary.operators == report.summary.operators
 
 
 @pytest.mark.parametrize("path", RECORDINGS, ids=lambda path: path.name.removesuffix(".trace.gz"))
-def test_no_file_alone_reports_what_the_run_does_not(path, tmp_path):
-    first, report = recorded_again(path, tmp_path, 1)
-    whole = {finding[:3] for finding in says(report)}
+def test_no_file_alone_reports_more_than_the_run(path, tmp_path):
+    first, report = rerecorded(path, tmp_path, 1)
+    whole = {finding[:3] for finding in summaries(report)}
     for part in parts.named([first])[1:]:
         alone = replaying.replay([part.path], new_session)
-        assert {finding[:3] for finding in says(alone)} <= whole
+        assert {finding[:3] for finding in summaries(alone)} <= whole
         assert any(MIDDLE in reason for reason in alone.incomplete)
 
 
@@ -113,14 +113,14 @@ def test_files_can_be_named_in_several_ways(in_parts, named, tmp_path):
     assert report.incomplete == ()
 
 
-def test_files_of_several_runs_are_refused(in_parts, tmp_path):
+def test_files_of_different_runs_are_rejected(in_parts, tmp_path):
     paths = copied(in_parts, tmp_path)
-    other, _ = recorded_again(RECORDINGS[0], tmp_path / "..", 1 << 20)
+    other, _ = rerecorded(RECORDINGS[0], tmp_path / "..", 1 << 20)
     with pytest.raises(TraceError, match="different runs"):
         replay([paths[0], other], Options())
 
 
-def test_a_folder_without_a_trace_is_refused(tmp_path):
+def test_a_folder_without_a_trace_is_rejected(tmp_path):
     (tmp_path / "train.py").write_text("import torch\n")
     with pytest.raises(TraceError, match="no trace"):
         replay([tmp_path], Options())
@@ -130,7 +130,7 @@ def test_a_folder_without_a_trace_is_refused(tmp_path):
 
 
 class Calls:
-    """Makes the calls of a small program on a writer: two streams, an allocation, and what the test makes."""
+    """Makes the calls of a small program on a writer: two streams, an allocation, and the calls of the test."""
 
     def __init__(self, folder, limit=1):
         self.path = folder / "run.trace"
@@ -144,15 +144,15 @@ class Calls:
         self.writer.launch(stream, "aten::mul_", [(allocation, self.view, is_write)], 0)
 
     def reuse(self):
-        """Let the second stream use the first one's memory, free that, and let the first stream fill new memory."""
+        """Let the second stream use the first one's memory, free it, and let the first stream fill new memory."""
         self.writer.wait_stream(2, 1, 0)
         self.launch(2)
         self.writer.free(1, 0)
         self.writer.allocate(2, 1, 64, 0, 0)
         self.launch(1, 2, is_write=True)
 
-    def border(self):
-        """Make calls that say nothing until another file begins; return its path."""
+    def boundary(self):
+        """Make irrelevant calls until another file begins; return its path."""
         n_files = len(self.files())
         for number in range(100_000):
             self.writer.host_access(f"read {number * 7919}", [], 0)
@@ -164,7 +164,7 @@ class Calls:
         return sorted(self.path.parent.glob("run.*trace"), key=lambda path: (path != self.path, path))
 
     def alone(self, path):
-        """End the trace, and replay one file."""
+        """End the trace and replay one file."""
         self.writer.close()
         return replaying.replay([path], new_session)
 
@@ -178,89 +178,89 @@ def codes(report):
     return [finding.rule.code for finding in report.findings]
 
 
-def test_a_race_inside_of_a_file_is_found_in_that_alone(calls):
-    second = calls.border()
+def test_a_race_inside_a_file_is_found_in_that_file_alone(calls):
+    second = calls.boundary()
     calls.launch(1, is_write=True)
     calls.launch(2)
-    calls.border()
+    calls.boundary()
     report = calls.alone(second)
     assert codes(report) == ["SYN101"]
     assert any(MIDDLE in reason for reason in report.incomplete)
-    assert any("goes on behind" in reason for reason in report.incomplete)
+    assert any("continues after" in reason for reason in report.incomplete)
 
 
-def test_a_race_across_a_border_needs_both_files(calls):
+def test_a_race_across_a_file_boundary_needs_both_files(calls):
     calls.launch(1, is_write=True)
-    second = calls.border()
+    second = calls.boundary()
     calls.launch(2)
     assert codes(calls.alone(second)) == []
     assert codes(replaying.replay([calls.path], new_session)) == ["SYN101"]
 
 
-def test_an_event_that_was_recorded_before_the_file_is_no_wait_for_nothing(calls):
+def test_an_event_recorded_before_the_file_is_not_reported_as_unrecorded(calls):
     calls.writer.event(1, 0, timing=False)
     calls.writer.record(1, 1, 0)
-    second = calls.border()
+    second = calls.boundary()
     calls.writer.wait(1, 2, 0, "event")
     calls.launch(2)
     assert codes(calls.alone(second)) == []
 
 
-def test_an_event_that_was_not_recorded_before_the_file_is_one(calls):
+def test_an_event_never_recorded_before_the_file_is_reported(calls):
     calls.writer.event(1, 0, timing=False)
-    second = calls.border()
+    second = calls.boundary()
     calls.writer.wait(1, 2, 0, "event")
     assert codes(calls.alone(second)) == ["SYN401"]
 
 
-def test_work_before_the_file_is_not_taken_for_none_between_two_timing_events(calls):
+def test_a_stream_used_before_the_file_is_not_reported_as_idle_while_timed(calls):
     calls.writer.event(1, 0, timing=True)
     calls.writer.event(2, 0, timing=True)
     calls.writer.record(1, 1, 0)
     calls.launch(1, is_write=True)
-    second = calls.border()
-    calls.launch(2, calls_other(calls))
+    second = calls.boundary()
+    calls.launch(2, allocate_on_second_stream(calls))
     calls.writer.record(2, 1, 0)
     calls.writer.sync_event(2, 0)
     calls.writer.elapsed(1, 2, 0)
     assert codes(calls.alone(second)) == codes(replaying.replay([calls.path], new_session)) == []
 
 
-def calls_other(calls):
+def allocate_on_second_stream(calls):
     """Return an allocation of the second stream."""
     calls.writer.allocate(2, 2, 64, 0, 0)
     return 2
 
 
-def test_memory_that_record_stream_has_protected_before_the_file_stays_so(calls):
+def test_memory_protected_by_record_stream_before_the_file_stays_protected(calls):
     calls.writer.record_stream(1, calls.view, 2, 0)
-    second = calls.border()
+    second = calls.boundary()
     calls.reuse()
     assert codes(calls.alone(second)) == []
 
 
-def test_memory_that_nothing_protects_is_reported_although_it_is_older_than_the_file(calls):
-    second = calls.border()
+def test_reuse_of_unprotected_memory_older_than_the_file_is_reported(calls):
+    second = calls.boundary()
     calls.reuse()
     assert codes(calls.alone(second)) == ["SYN201"]
 
 
-def test_what_is_gone_is_not_declared(calls):
+def test_deleted_objects_are_not_declared_again(calls):
     calls.writer.event(1, 0, timing=False)
     for allocation in range(2, 2000):
         calls.writer.allocate(allocation, 1, 64, 0, 0)
         calls.writer.free(allocation, 0)
     calls.writer.drop_event(1)
-    second = calls.border()
+    second = calls.boundary()
     calls.writer.close()
     names = [record[0] for record in records(second)]
     assert (names.count("allocate"), names.count("event")) == (1, 0)
 
 
-def test_names_go_with_the_things(calls):
+def test_names_are_carried_over(calls):
     calls.writer.name(NamedKind.STREAM, 2, "side")
     calls.writer.name(NamedKind.ALLOCATION, 1, "batch")
-    second = calls.border()
+    second = calls.boundary()
     calls.launch(1, is_write=True)
     calls.launch(2)
     [finding] = calls.alone(second).findings
@@ -268,50 +268,50 @@ def test_names_go_with_the_things(calls):
     assert "`batch`" in finding.message
 
 
-def test_a_thread_that_is_older_than_the_file_knows_what_was_before(calls):
+def test_a_thread_older_than_the_file_is_ordered_after_earlier_work(calls):
     calls.writer.launch(1, "aten::mul_", [(1, calls.view, True)], 0)
     calls.writer.host(2, "worker")
     calls.writer.host(1, "MainThread")
-    second = calls.border()
+    second = calls.boundary()
     calls.writer.host(2, "worker")
     calls.launch(2, is_write=True)
     assert codes(calls.alone(second)) == []
 
 
-def test_no_file_ends_inside_of_a_capture(calls):
+def test_no_file_ends_inside_a_capture(calls):
     calls.writer.capture_begin(1, 2, 0)
     n_files = len(calls.files())
     for _ in range(2000):
         calls.launch(2, is_write=True)
     assert len(calls.files()) == n_files
     calls.writer.capture_end(1)
-    calls.border()
+    calls.boundary()
 
 
-def test_a_graph_that_was_captured_before_the_file_is_called_unknown(calls):
+def test_a_graph_captured_before_the_file_is_reported_as_unknown(calls):
     calls.writer.capture_begin(1, 2, 0)
     calls.launch(2, is_write=True)
     calls.writer.capture_end(1)
-    second = calls.border()
+    second = calls.boundary()
     calls.writer.replay(1, 2, 0)
     assert any("captured before run.000" in reason for reason in calls.alone(second).incomplete)
     assert replaying.replay([calls.path], new_session).incomplete == ()
 
 
-# -- what is lost
+# -- lost files
 
 
-def test_a_file_that_is_missing_loses_only_itself(in_parts, tmp_path):
+def test_a_missing_file_loses_only_itself(in_parts, tmp_path):
     paths = copied(in_parts, tmp_path)
     paths[2].unlink()
     report = replay([tmp_path], Options())
     assert codes(report) == [entry["rule"] for entry in in_parts[1]["findings"]]
-    assert any(f"goes on behind {paths[1].name}" in reason for reason in report.incomplete)
+    assert any(f"continues after {paths[1].name}" in reason for reason in report.incomplete)
     assert any(reason.startswith(paths[3].name) and MIDDLE in reason for reason in report.incomplete)
 
 
 @pytest.mark.parametrize("left", [0, 12, -30], ids=["nothing", "a piece of the header", "all but the end"])
-def test_a_file_that_is_cut_off_loses_only_itself(in_parts, left, tmp_path):
+def test_a_truncated_file_loses_only_itself(in_parts, left, tmp_path):
     paths = copied(in_parts, tmp_path)
     whole = replay([tmp_path], Options())
     paths[2].write_bytes(paths[2].read_bytes()[:left])
@@ -323,19 +323,19 @@ def test_a_file_that_is_cut_off_loses_only_itself(in_parts, left, tmp_path):
 
 
 @pytest.mark.parametrize("left", [0, 12])
-def test_files_without_a_first_line_are_left_out_among_others(in_parts, left, tmp_path):
+def test_files_without_a_header_are_skipped_among_others(in_parts, left, tmp_path):
     paths = copied(in_parts, tmp_path)
     paths[-1].write_bytes(paths[-1].read_bytes()[:left])
     report = replay(paths, Options())
     assert codes(report) == [entry["rule"] for entry in in_parts[1]["findings"]]
-    assert any(f"goes on behind {paths[-2].name}" in reason for reason in report.incomplete)
+    assert any(f"continues after {paths[-2].name}" in reason for reason in report.incomplete)
     with pytest.raises(TraceError, match=paths[-1].name):
         replay([paths[-1]], Options())
     with pytest.raises(TraceError, match="nothing was recorded"):
         replay([paths[-1], paths[-1]], Options())
 
 
-def test_a_file_that_is_damaged_loses_only_itself(in_parts, tmp_path):
+def test_a_damaged_file_loses_only_itself(in_parts, tmp_path):
     paths = copied(in_parts, tmp_path)
     lines = gzip.decompress(paths[2].read_bytes()).splitlines()
     paths[2].write_bytes(gzip.compress(b"\n".join([*lines[:-20], b'["free",[99999999,0]]', *lines[-20:]])))
@@ -346,7 +346,7 @@ def test_a_file_that_is_damaged_loses_only_itself(in_parts, tmp_path):
         replay([paths[2]], Options())
 
 
-def test_the_last_file_may_be_cut_off_by_a_kill(tmp_path):
+def test_a_kill_may_truncate_the_last_file(tmp_path):
     (tmp_path / "train.py").write_text(f"import os, signal\n{LOOP}os.kill(os.getpid(), signal.SIGKILL)\n")
     started("run", "--backend", "sim", "--trace", "run.trace", "--trace-size", "1KiB", "train.py", cwd=tmp_path)
     assert len(parts.named([tmp_path / "run.trace"])) > 1
@@ -355,10 +355,10 @@ def test_the_last_file_may_be_cut_off_by_a_kill(tmp_path):
     assert any("ends early" in reason for reason in report.incomplete)
 
 
-def test_a_disk_that_is_full_for_a_while_loses_one_file(calls):
-    """The limit of a file's size stands for the disk: writing fails as it does there."""
+def test_a_temporarily_full_disk_loses_one_file(calls):
+    """The file size limit stands in for a full disk: writing fails in the same way."""
     calls.launch(1, is_write=True)
-    failing = calls.border()
+    failing = calls.boundary()
     old = signal.signal(signal.SIGXFSZ, signal.SIG_IGN), resource.getrlimit(resource.RLIMIT_FSIZE)
     resource.setrlimit(resource.RLIMIT_FSIZE, (failing.stat().st_size, old[1][1]))
     try:
@@ -369,7 +369,7 @@ def test_a_disk_that_is_full_for_a_while_loses_one_file(calls):
         resource.setrlimit(resource.RLIMIT_FSIZE, old[1])
         signal.signal(signal.SIGXFSZ, old[0])
     assert len(calls.files()) > n_files
-    in_progress, last = calls.files()[-1], calls.border()
+    in_progress, last = calls.files()[-1], calls.boundary()
     calls.launch(1, is_write=True)
     calls.launch(2)
     with pytest.raises(OSError, match="File too large"):
@@ -377,22 +377,22 @@ def test_a_disk_that_is_full_for_a_while_loses_one_file(calls):
     report = replaying.replay([calls.path], new_session)
     assert codes(report) == ["SYN101"]
     assert any(reason.startswith(f"{failing.name} ends early") for reason in report.incomplete)
-    whole = (in_progress.name, last.name)  # the former if it was still held back as the disk had room again
+    whole = (in_progress.name, last.name)  # the former if it was still held back when the disk had room again
     assert any(reason.startswith(whole) for reason in report.incomplete)
 
 
 def records(path):
-    """Return the lines of a file behind its header."""
+    """Return the lines of a file after its header."""
     return [json.loads(line) for line in gzip.decompress(path.read_bytes()).splitlines()[1:]]
 
 
 # -- files
 
 
-def test_files_are_as_large_as_was_asked_for(tmp_path):
+def test_files_have_the_requested_size(tmp_path):
     calls = Calls(tmp_path, limit=20_000)
     for _ in range(3):
-        calls.border()
+        calls.boundary()
     calls.writer.close()
     assert all(20_000 <= path.stat().st_size < 30_000 for path in calls.files()[:-1])
 
@@ -404,10 +404,10 @@ def test_a_short_run_has_one_file(tmp_path):
     assert calls.files() == [calls.path]
 
 
-def test_a_trace_that_is_written_anew_leaves_no_file_of_the_old_one(tmp_path):
+def test_an_overwritten_trace_leaves_no_file_of_the_old_one(tmp_path):
     old = Calls(tmp_path)
-    old.border()
-    old.border()
+    old.boundary()
+    old.boundary()
     old.writer.close()
     (tmp_path / "run.0999.trace").write_text("of somebody else")
     new = Calls(tmp_path, limit=1 << 20)
@@ -416,8 +416,8 @@ def test_a_trace_that_is_written_anew_leaves_no_file_of_the_old_one(tmp_path):
     assert replaying.replay([new.path], new_session).incomplete == ()
 
 
-def test_a_timeline_is_drawn_of_files_that_go_on_from_each_other(tmp_path):
-    first, _ = recorded_again(RECORDINGS[0], tmp_path, 1)
+def test_a_timeline_can_be_drawn_from_consecutive_files(tmp_path):
+    first, _ = rerecorded(RECORDINGS[0], tmp_path, 1)
     files = [part.path for part in parts.named([first])]
     whole = recorded([RECORDINGS[0]], Options())
     assert len(recorded([first], Options()).recorder.graph().ops) == len(whole.recorder.graph().ops)

@@ -1,4 +1,4 @@
-"""`--verbose` says, on standard error, what is read, skipped and chosen, and why."""
+"""`--verbose` reports on standard error what is read, skipped and chosen, and why."""
 
 import re
 
@@ -35,7 +35,7 @@ def lines(done):
     return [line.removeprefix("syncheck: ") for line in done.stderr.splitlines() if line.startswith("syncheck: ")]
 
 
-def test_lint_says_what_became_of_each_file_and_where_settings_come_from(folder):
+def test_lint_reports_what_became_of_each_file_and_the_origin_of_settings(folder):
     said = lines(warm.run("syncheck", "lint", "-v", folder=folder))
     assert "checked train.py" in said
     assert "nothing to check in plain.py" in said
@@ -49,12 +49,12 @@ def test_lint_says_what_became_of_each_file_and_where_settings_come_from(folder)
     assert "took from the cache train.py" in again
 
 
-def test_a_file_that_is_named_and_left_out_is_said_too(folder):
+def test_an_excluded_file_named_explicitly_is_reported(folder):
     said = lines(warm.run("syncheck", "lint", "-v", "--force-exclude", "old.py", folder=folder))
     assert "skipped old.py: the setting `exclude`" in said
 
 
-def test_the_report_of_lint_is_the_same(folder):
+def test_verbose_does_not_change_the_report_of_lint(folder):
     loud, quiet = (
         warm.run("syncheck", "lint", *more, "--no-cache", "plain.py", folder=folder) for more in (["-v"], [])
     )
@@ -62,22 +62,22 @@ def test_the_report_of_lint_is_the_same(folder):
     assert not quiet.stderr
 
 
-def test_run_says_the_backend_and_why_and_where_settings_come_from(folder):
+def test_run_reports_the_backend_with_its_reason_and_the_origin_of_settings(folder):
     done = warm.run("syncheck", "run", "--verbose", "train.py", folder=folder)
     said = lines(done)
     assert done.returncode == 0, done.stderr
     assert f"settings: {folder / 'pyproject.toml'}" in said
     assert f"program: {folder / 'train.py'}" in said
     assert any(line.startswith("backend: 2 simulated GPUs, because ") for line in said)
-    assert any(re.fullmatch(r"program, with its check: \d+\.\d\d s", line) for line in said)
+    assert any(re.fullmatch(r"program, including the check: \d+\.\d\d s", line) for line in said)
     assert done.stdout == "4.0\n"
 
 
 @pytest.mark.parametrize(
     ("options", "why"),
     [
-        (["--backend", "sim"], "backend: 2 simulated GPUs, as the setting backend = sim asks for"),
-        (["--device-type", "xpu"], "backend: 2 simulated XPUs, as GPUs of torch.xpu are always simulated"),
+        (["--backend", "sim"], "backend: 2 simulated GPUs, as set by backend = sim"),
+        (["--device-type", "xpu"], "backend: 2 simulated XPUs, because GPUs of torch.xpu are always simulated"),
     ],
 )
 def test_the_reason_for_a_backend_is_the_setting_that_chose_it(folder, options, why):
@@ -86,4 +86,4 @@ def test_the_reason_for_a_backend_is_the_setting_that_chose_it(folder, options, 
 
 def test_without_files_settings_are_the_defaults(folder):
     said = lines(warm.run("syncheck", "overlap", "-v", "--isolated", "--backend", "sim", "train.py", folder=folder))
-    assert "settings: none but the defaults and the command line" in said
+    assert "settings: only the defaults and the command line" in said

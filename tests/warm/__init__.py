@@ -1,13 +1,13 @@
-"""A `python` whose processes are forked from one that has imported torch and syncheck: that saves seconds each.
+"""A `python` whose processes are forked from one that has imported torch and syncheck, which saves seconds per process.
 
-`PYTHON` stands for `sys.executable` in a command, and `BIN` for the folder of the environment's commands. Arguments,
-environment, working directory, descriptors, signals and exit status are the same. What such a process starts by its own
-`sys.executable` is forked, too. `client.py` is the process that is started: it has `server.py` fork another one, and
-stands for that one. What asks for another interpreter gets a real one: by options of Python, by variables that are read
-when it starts, by modules that hide those that are loaded.
+`PYTHON` replaces `sys.executable` in a command, and `BIN` is the folder with the environment's commands. Arguments,
+environment, working directory, descriptors, signals and exit status are the same. Processes that such a process starts
+with its own `sys.executable` are forked, too. A command starts `client.py`, which has `server.py` fork another process
+and stands in for it. Requests that need a different interpreter get a real one: those with Python options, with
+variables that are read at startup, or with modules that would shadow loaded ones.
 
-Not for tests of the start itself: what is imported, how long it takes, what a terminal, a limit on resources or a
-process group that is signalled does.
+Do not use it in tests of startup itself: imports, startup time, terminals, resource limits, or signals to a process
+group.
 """
 
 import atexit
@@ -22,7 +22,7 @@ from functools import cache
 from pathlib import Path
 
 COMMANDS = {"syncheck": "syncheck", "pytest": "pytest", "torchrun": "torch.distributed.run"}
-"""The other commands that are run by such a `python`, and their modules."""
+"""The other commands that run in such a `python`, and their modules."""
 _HERE = Path(__file__).parent
 
 
@@ -30,8 +30,8 @@ class _Server:
     """The process that the others are forked from.
 
     Attributes:
-        python: what starts one of them.
-        folder: has commands that start one of them.
+        python: the command that starts a process.
+        folder: the folder of the commands that start a process.
     """
 
     def __init__(self) -> None:
@@ -56,7 +56,7 @@ class _Server:
         os.chmod(path, 0o755)
 
     def close(self) -> None:
-        """End it, and with it all that was forked from it."""
+        """Stop the server and everything that was forked from it."""
         self._process.communicate()
         shutil.rmtree(self.folder, ignore_errors=True)
 
@@ -79,14 +79,14 @@ def __getattr__(name: str) -> str:
 def run(
     module: str, *arguments: str, folder: Path, path: str = "", limit: int = 120
 ) -> subprocess.CompletedProcess[str]:
-    """Run a module to its end and return what it printed.
+    """Run a module to completion and return its result.
 
     Args:
-        module: its name.
-        arguments: those of its command line.
+        module: the module's name.
+        arguments: its command-line arguments.
         folder: the working directory.
-        path: PYTHONPATH.
-        limit: seconds that it may take.
+        path: the value of PYTHONPATH.
+        limit: timeout in seconds.
     """
     environment = os.environ | ({"PYTHONPATH": path} if path else {})
     return subprocess.run(

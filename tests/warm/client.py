@@ -1,6 +1,6 @@
-"""Stand for a process that the server forks: `python -IS client.py SOCKET ARGUMENT...`.
+"""Stands in for a process that the server forks: `python -IS client.py SOCKET ARGUMENT...`.
 
-It imports little: it is started for each command.
+It imports little because it is started for each command.
 """
 
 import fcntl
@@ -11,11 +11,11 @@ import socket
 import sys
 
 _NO_HANDLER = {signal.SIGKILL, signal.SIGSTOP, signal.SIGCHLD}
-_BY_PYTHON = {signal.SIGPIPE, signal.SIGXFSZ}  # an interpreter ignores them, whatever it was started with
+_BY_PYTHON = {signal.SIGPIPE, signal.SIGXFSZ}  # an interpreter always ignores them
 
 
 def main() -> None:
-    """Have a process started, pass signals on to it, and end as it does."""
+    """Request a process, forward signals to it, and exit the way it does."""
     server = socket.socket(socket.AF_UNIX)
     descriptors = _inherited()
     server.connect(sys.argv[1])
@@ -29,18 +29,18 @@ def main() -> None:
         signal.signal(number, lambda got, frame: server.send(bytes([got])))
     answer = server.recv(4, socket.MSG_WAITALL)
     if len(answer) < 4:
-        os.write(2, b"the server of the tests' processes has ended\n")
+        os.write(2, b"the server of the tests' processes has exited\n")
         os._exit(70)
     _end(int.from_bytes(answer, "little", signed=True))
 
 
 def _inherited() -> list[int]:
-    """Return the descriptors that this process was given: Python's own are closed in other programs."""
+    """Return the descriptors that this process inherited. Python's own are not inheritable."""
     found = []
     for number in map(int, os.listdir("/dev/fd")):
         try:
             flags = fcntl.fcntl(number, fcntl.F_GETFD)
-        except OSError:  # that of the listing
+        except OSError:  # the descriptor of the listing itself
             continue
         if not flags & fcntl.FD_CLOEXEC:
             found.append(number)
@@ -49,7 +49,7 @@ def _inherited() -> list[int]:
 
 def _end(status: int) -> None:
     if status < 0:
-        import resource  # seldom
+        import resource  # rarely needed
 
         resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
         if -status != signal.SIGKILL:

@@ -1,4 +1,4 @@
-"""What a forked process does to be the one that was asked for."""
+"""Turns a forked process into the one that a client requested."""
 
 import atexit
 import fcntl
@@ -17,18 +17,18 @@ from typing import Any, NoReturn
 from _pytest.assertion.rewrite import AssertionRewritingHook
 
 _AT_START = ("PYTHON", "LC_", "LANG", "LD_", "MALLOC_", "TORCH_LOGS")
-"""How the names of variables begin that are read when an interpreter starts, or torch is imported ..."""
+"""Prefixes of the variables that are read when an interpreter starts or torch is imported ..."""
 _LATER = {"PYTHONPATH", "PYTHONDONTWRITEBYTECODE", "PYTHONUNBUFFERED"}
-"""... and those of them that are heeded here."""
+"""... and the variables among them that this module handles itself."""
 ROOT = str(Path(__file__).parents[2])
 _FIRST_FREE = 400
-"""Where descriptors are put while others take their numbers."""
+"""The first of the temporary descriptor numbers used while the others are rearranged."""
 
 
 def read_at_start(environment: dict[str, str]) -> dict[str, str]:
-    """Return the variables that make another interpreter.
+    """Return the variables that require a different interpreter.
 
-    With a seed of 0 for hashes, the witness has processes hash alike: those that are forked from one do.
+    PYTHONHASHSEED=0 is ignored: the witness sets it so that processes hash alike, which forked processes do anyway.
     """
     found = {k: v for k, v in environment.items() if v and k.startswith(_AT_START) and k not in _LATER}
     return {k: v for k, v in found.items() if (k, v) != ("PYTHONHASHSEED", "0")}
@@ -40,10 +40,10 @@ def entries(environment: dict[str, str]) -> list[str]:
 
 
 class Template:
-    """What the processes have in common.
+    """The state that all forked processes share.
 
     Args:
-        real: the interpreter.
+        real: path of the real interpreter.
     """
 
     def __init__(self, real: str) -> None:
@@ -55,7 +55,7 @@ class Template:
         self._kept: list[Any] = []
 
     def become(self, request: bytes, descriptors: list[int]) -> NoReturn:
-        """Be the process that a client asked for, and end as it does."""
+        """Become the process that a client requested, and exit with its status."""
         status = 70
         try:
             os.setpgid(0, 0)
@@ -69,7 +69,7 @@ class Template:
             os.environ.clear()
             os.environb.update(environment)
             status = self._run([os.fsdecode(word) for word in words])
-        except BaseException:  # noqa: BLE001  whatever it is, the process must not return
+        except BaseException:  # noqa: BLE001  the process must never return
             sys.excepthook(*sys.exc_info())
         finally:
             os._exit(status)
@@ -92,7 +92,7 @@ class Template:
         return _end(lambda: _execute(rest, main))
 
     def _is_like_this(self, words: list[str]) -> bool:
-        """Set the path; return whether the process can do without an interpreter of its own."""
+        """Set `sys.path`. Return whether the process can run without an interpreter of its own."""
         if not words or (words[0].startswith("-") and (words[0] not in {"-m", "-c"} or len(words) < 2)):
             return False
         if read_at_start(dict(os.environ)) != read_at_start(self._environment):
@@ -105,11 +105,11 @@ class Template:
         path = entries(dict(os.environ))
         sys.path[:] = [first, *path, *self._path]
         loaded = {name.partition(".")[0] for name in sys.modules} - {"tests", "__main__"}
-        names = loaded | {"sitecustomize", "usercustomize"}  # which are run at the start
+        names = loaded | {"sitecustomize", "usercustomize"}  # which run at startup
         return not any(_has(entry, names) for entry in {os.path.abspath(first), *path} - self._own)
 
     def _open_streams(self, *, unbuffered: bool) -> None:
-        """Make new objects of the standard streams: those of the server may have data."""
+        """Replace the standard streams: those of the server may have buffered data."""
         self._kept += [sys.stdin, sys.stdout, sys.stderr]
         for number, name in enumerate(("stdin", "stdout", "stderr")):
             like = getattr(sys, name)
@@ -119,7 +119,7 @@ class Template:
 
 
 def _stream(number: int, name: str, like: Any, *, unbuffered: bool) -> io.TextIOWrapper:
-    """Return a standard stream, encoded as another one."""
+    """Return a standard stream with the encoding of another one."""
     raw = io.FileIO(number, "w" if number else "r", closefd=False)
     raw.name = f"<{name}>"
     buffer: Any = raw if unbuffered and number else (io.BufferedWriter if number else io.BufferedReader)(raw)
@@ -132,7 +132,7 @@ def _stream(number: int, name: str, like: Any, *, unbuffered: bool) -> io.TextIO
 
 
 def _place(descriptors: list[int], numbers: list[int]) -> None:
-    """Give descriptors their numbers, and close all others."""
+    """Move descriptors to their numbers and close all others."""
     high = [fcntl.fcntl(one, fcntl.F_DUPFD_CLOEXEC, _FIRST_FREE) for one in descriptors]
     os.closerange(0, _FIRST_FREE)
     for one, number in zip(high, numbers, strict=True):
@@ -151,7 +151,7 @@ def _is_open(number: int) -> bool:
 
 
 def _has(folder: str, names: set[str]) -> bool:
-    """Return whether a folder has modules of one of these names."""
+    """Return whether a folder contains modules with any of these names."""
     try:
         found = os.listdir(folder)
     except OSError:
@@ -164,7 +164,7 @@ def _may_be_module(name: str, folder: str) -> bool:
 
 
 def _execute(words: list[str], main: ModuleType) -> None:
-    """Run what a command line names, as `python` does."""
+    """Run the program that a command line names, as `python` does."""
     if words[0] == "-m":
         AssertionRewritingHook._warn_already_imported = lambda *_: None  # type: ignore[method-assign]  # by the server
         sys.argv = ["-m", *words[2:]]
@@ -184,14 +184,14 @@ def _execute(words: list[str], main: ModuleType) -> None:
 
 
 def _end(run: Any) -> int:
-    """Run something to the end of its process; return the exit status."""
+    """Run a callable, then shut down like an interpreter. Return the exit status."""
     status: Any = 0
     interrupted = False
     try:
         run()
     except SystemExit as end:
         status = end.code
-    except BaseException as error:  # noqa: BLE001  as the interpreter does it
+    except BaseException as error:  # noqa: BLE001  as the interpreter does
         error.__traceback__ = _from_program(error.__traceback__)
         sys.excepthook(type(error), error, error.__traceback__)
         status, interrupted = 1, isinstance(error, KeyboardInterrupt)
@@ -211,7 +211,7 @@ def _end(run: Any) -> int:
 
 
 def _from_program(traceback: Any) -> Any:
-    """Return a traceback without the calls of this module."""
+    """Return a traceback without the frames of this module."""
     while traceback is not None and traceback.tb_frame.f_code.co_filename == __file__:
         traceback = traceback.tb_next
     return traceback

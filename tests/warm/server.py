@@ -1,4 +1,4 @@
-"""Fork a process for each client: `python server.py LISTENER PYTHON`. Ends with its standard input."""
+"""Forks a process for each client: `python server.py LISTENER PYTHON`. Exits when its standard input is closed."""
 
 import gc
 import importlib
@@ -13,7 +13,7 @@ from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
 
-# What commands import, and what that imports when it is used. Not the plugins of pytest: it rewrites their assertions.
+# The imports of the commands, including lazy ones. No pytest plugins: pytest rewrites their assertions.
 LIBRARIES = """
 torch torch._dynamo torch.distributed.run torch.multiprocessing torch.utils.data multiprocessing.spawn
 libcst.codemod libcst.matchers libcst.metadata rich.console rich.progress rich.table typer.main typer.rich_utils pytest
@@ -22,7 +22,7 @@ NOT_OURS = ("syncheck.pytest_plugin", "syncheck.notebook", "syncheck.fixtures")
 
 
 def load() -> None:
-    """Import what programs need."""
+    """Import the modules that programs need."""
     for name in LIBRARIES:
         importlib.import_module(name)
     import torch
@@ -33,18 +33,18 @@ def load() -> None:
         if not module.name.startswith(NOT_OURS) and not module.name.endswith("__main__"):
             try:
                 importlib.import_module(module.name)
-            except ModuleNotFoundError as error:  # what is not installed
+            except ModuleNotFoundError as error:  # an optional dependency is not installed
                 if error.name is None or error.name.startswith("syncheck"):
                     raise
     torch.set_num_threads(1)
     for finalizer in weakref.finalize._registry:  # type: ignore[attr-defined]
-        finalizer.atexit = False  # torch's: they take 40 milliseconds and change nothing outside of the process
+        finalizer.atexit = False  # torch's take 40 ms and have no effect outside the process
     gc.collect()
     gc.freeze()
 
 
 class Server:
-    """Forks processes, passes on signals, and says how they end."""
+    """Forks processes, forwards signals, and reports exit statuses."""
 
     def __init__(self, listener: socket.socket, become: Callable[[bytes, list[int]], None]) -> None:
         self._listener = listener
@@ -61,7 +61,7 @@ class Server:
             self._poll.register(descriptor, select.POLLIN)
 
     def serve(self) -> None:
-        """Serve until standard input ends; then end what is left."""
+        """Serve until standard input is closed, then kill the remaining processes."""
         while True:
             ready = [descriptor for descriptor, _ in self._poll.poll()]
             if 0 in ready:
@@ -83,14 +83,14 @@ class Server:
         request = b""
         while head and len(request) < int.from_bytes(head, "little"):
             part = client.recv(1 << 20)
-            if not part:  # it was killed
+            if not part:  # the client was killed
                 head = b""
             request += part
         if head:
             child = os.fork()
             if child == 0:
                 self._become(request, descriptors)
-            with suppress(PermissionError, ProcessLookupError):  # it has done so itself, and gone on
+            with suppress(PermissionError, ProcessLookupError):  # the child has already done so and moved on
                 os.setpgid(child, child)
             self._clients[client.fileno()] = child, client
             self._poll.register(client, select.POLLIN)
@@ -121,13 +121,13 @@ class Server:
 
 
 def _kill(process: int) -> None:
-    """End a process and those that it has started, which are of its group."""
+    """Kill a process and its descendants, which share its process group."""
     with suppress(ProcessLookupError):
         os.killpg(process, signal.SIGKILL)
 
 
 def main() -> None:
-    """Serve."""
+    """Run the server."""
     real, sys.executable = sys.executable, sys.argv[2]
     listener = socket.socket(fileno=int(sys.argv[1]))
     sys.path[0] = str(Path(__file__).parents[2])

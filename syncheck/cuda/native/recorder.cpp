@@ -40,7 +40,7 @@
 
 namespace py = pybind11;
 
-void quieten_trace(bool value);  // trace.cpp
+void mute_trace(bool value);  // trace.cpp
 
 namespace {
 
@@ -169,12 +169,12 @@ struct PlaceHash {
 using Accesses = c10::SmallVector<Access, 16>;
 
 // A tensor passed to an operator.
-struct Given {
+struct Input {
   at::Tensor tensor;
   bool is_write;
 };
 
-using Inputs = c10::SmallVector<Given, 8>;
+using Inputs = c10::SmallVector<Input, 8>;
 
 // Everything that is recorded, and the Python objects involved.
 struct State {
@@ -187,7 +187,7 @@ struct State {
   std::unordered_set<PyObject*> modes;  // the modes of this check
   PyTypeObject* mode = nullptr;         // their class
   c10::DeviceType kind = c10::DeviceType::CUDA;
-  bool are_several = false;      // several streams have work or memory; otherwise only the one given by the next two
+  bool has_multiple_streams = false;  // several streams have work or memory; otherwise only `stream` on `device`
   c10::DeviceIndex device = -1;
   int64_t stream = 0;
   int64_t next_allocation = 1;
@@ -226,30 +226,30 @@ struct State {
 State* state = new State;  // never destroyed: threads may still run operators while the process exits
 std::atomic<bool> is_active{false};
 
-class Locked {
+class GilGuard {
  public:
-  Locked() : held_(PyGILState_Ensure()) {}
-  ~Locked() {
+  GilGuard() : held_(PyGILState_Ensure()) {}
+  ~GilGuard() {
     PyGILState_Release(held_);
   }
-  Locked(const Locked&) = delete;
-  Locked& operator=(const Locked&) = delete;
+  GilGuard(const GilGuard&) = delete;
+  GilGuard& operator=(const GilGuard&) = delete;
 
  private:
   PyGILState_STATE held_;
 };
 
 // Disables the garbage collector, whose finalizers may call back into this module.
-class Uncollected {
+class CollectorPause {
  public:
-  Uncollected() : was_on_(PyGC_Disable() != 0) {}
-  ~Uncollected() {
+  CollectorPause() : was_on_(PyGC_Disable() != 0) {}
+  ~CollectorPause() {
     if (was_on_) {
       PyGC_Enable();
     }
   }
-  Uncollected(const Uncollected&) = delete;
-  Uncollected& operator=(const Uncollected&) = delete;
+  CollectorPause(const CollectorPause&) = delete;
+  CollectorPause& operator=(const CollectorPause&) = delete;
 
  private:
   bool was_on_;
@@ -343,7 +343,7 @@ Block* find(const c10::StorageImpl* storage) {
 
 // Return the sequence number of the backward node that runs in this thread, if any.
 std::optional<uint64_t> current_node() {
-  auto node = state->are_several ? torch::autograd::get_current_node() : nullptr;
+  auto node = state->has_multiple_streams ? torch::autograd::get_current_node() : nullptr;
   return node ? std::make_optional(node->sequence_nr()) : std::nullopt;
 }
 
@@ -448,7 +448,7 @@ bool each_tensor(const c10::IValue& value, Visit visit) {
 //
 // With several streams, whole backward passes are listened to, but the operators recorded here trigger no callbacks.
 bool is_simple() {
-  return Py_SIZE(state->running.ptr()) == 0 && (state->are_several || Py_SIZE(state->inside.ptr()) == 0);
+  return Py_SIZE(state->running.ptr()) == 0 && (state->has_multiple_streams || Py_SIZE(state->inside.ptr()) == 0);
 }
 
 // Return whether a tensor is in a pinned buffer that a stream may be using.
@@ -456,7 +456,7 @@ bool is_in_buffer(const at::Tensor& tensor) {
   if (PyDict_GET_SIZE(state->buffers.ptr()) == 0 || !tensor.is_cpu()) {
     return false;
   }
-  Locked lock;
+  GilGuard lock;
   py::object key = py::reinterpret_steal<py::object>(PyLong_FromVoidPtr(tensor.storage().unsafeGetStorageImpl()));
   return PyDict_Contains(state->buffers.ptr(), key.ptr()) != 0;
 }
@@ -470,7 +470,7 @@ bool is_only_mode() {
   return c10::impl::TorchDispatchModeTLS::stack_len() == 1 && Py_TYPE(top_mode()) == state->mode;
 }
 
-bool is_kinds_case(const Plan& plan, const Stack& stack, size_t begin) {
+bool is_recordable_case(const Plan& plan, const Stack& stack, size_t begin) {
   switch (plan.kind) {
     case Kind::ORDINARY:
       return true;
@@ -502,10 +502,10 @@ bool is_kinds_case(const Plan& plan, const Stack& stack, size_t begin) {
 // Return the session's id of a device's current stream. While the default stream is the only one, return 0 for any
 // other stream. With several streams, the caller holds the GIL.
 constexpr c10::StreamId PER_THREAD = 2;  // the handle of each thread's own default stream
-int64_t stream_of(c10::DeviceIndex device, bool are_several) {
+int64_t stream_of(c10::DeviceIndex device, bool has_multiple_streams) {
   c10::impl::VirtualGuardImpl guard(state->kind);
   const c10::Stream stream = guard.getStream(c10::Device(state->kind, device));
-  if (!are_several) {
+  if (!has_multiple_streams) {
     return stream.id() == 0 ? state->stream : 0;
   }
   auto known = state->streams.find(stream);
@@ -528,8 +528,9 @@ c10::DeviceIndex index_of(const at::Tensor& tensor) {
 // Collect an operator's input memory and its device; return whether all of it is on one device, which must be that of
 // the only stream while there is just one.
 bool take_inputs(
-    const Plan& plan, const Stack& stack, size_t begin, bool are_several, Inputs& inputs, c10::DeviceIndex& device) {
-  device = are_several ? -1 : state->device;
+    const Plan& plan, const Stack& stack, size_t begin, bool has_multiple_streams, Inputs& inputs,
+    c10::DeviceIndex& device) {
+  device = has_multiple_streams ? -1 : state->device;
   for (const Argument& argument : plan.arguments) {
     bool is_here = each_tensor(stack[begin + argument.position], [&](const at::Tensor& tensor) {
       if (tensor.device().type() != state->kind || tensor.numel() == 0) {
@@ -550,7 +551,7 @@ bool take_inputs(
 
 // Return whether `stream` is the only one that has used all input memory of an operator.
 bool is_private(const Inputs& inputs, int64_t stream) {
-  for (const Given& given : inputs) {
+  for (const Input& given : inputs) {
     Block* block = block_of(given.tensor);
     if (block != nullptr && block->home != stream) {
       return false;
@@ -561,7 +562,7 @@ bool is_private(const Inputs& inputs, int64_t stream) {
 
 Accesses accesses_to(const Inputs& inputs) {
   Accesses accesses;
-  for (const Given& given : inputs) {
+  for (const Input& given : inputs) {
     if (Block* block = block_of(given.tensor)) {
       const int64_t allocation = block->allocation;
       accesses.push_back({allocation, view_of(given.tensor), given.is_write});
@@ -643,7 +644,7 @@ bool needs_gradient(const Stack& stack, size_t begin) {
 
 // Return whether autograd only records the operator, without calling a hook or another operator, as it would for the
 // tangents of forward-mode differentiation, of which torch has one level at a time.
-bool is_only_noted(bool is_mutable, DispatchKeySet keys, const Stack& stack, size_t begin) {
+bool is_only_recorded_by_autograd(bool is_mutable, DispatchKeySet keys, const Stack& stack, size_t begin) {
   return (keys.raw_repr() & BETWEEN) == 0 && !at::SavedTensorDefaultHooks::get_hooks() &&
       torch::autograd::ForwardADLevel::try_get_by_idx(0) == nullptr &&
       !(is_mutable && needs_gradient(stack, begin));
@@ -681,10 +682,10 @@ class Kernel : public c10::OperatorKernel {
       }
     }
     if (given.kind == Kind::COMPOSITE) {
-      return take_apart(op, stack);
+      return decompose(op, stack);
     }
-    if (!is_kinds_case(given, *stack, begin) ||
-        (level_ == Level::ABOVE_AUTOGRAD && !is_only_noted(is_mutable_, keys, *stack, begin))) {
+    if (!is_recordable_case(given, *stack, begin) ||
+        (level_ == Level::ABOVE_AUTOGRAD && !is_only_recorded_by_autograd(is_mutable_, keys, *stack, begin))) {
       return false;
     }
     if (!given.is_seen || given.kind == Kind::ITEM) {
@@ -695,14 +696,14 @@ class Kernel : public c10::OperatorKernel {
     const Plan& plan = is_evaluating ? *given.evaluating : given;
     Inputs inputs;
     c10::DeviceIndex device = -1;
-    const bool are_several = state->are_several;  // copied, because another thread may change it
-    if (!take_inputs(plan, *stack, begin, are_several, inputs, device) ||
-        !is_for_us(plan, inputs, device, are_several)) {
+    const bool has_multiple_streams = state->has_multiple_streams;  // copied, because another thread may change it
+    if (!take_inputs(plan, *stack, begin, has_multiple_streams, inputs, device) ||
+        !is_recordable(plan, inputs, device, has_multiple_streams)) {
       return false;
     }
     run_below(level_, op, keys, stack);
     if (!inputs.empty() || plan.fresh) {
-      Locked lock;
+      GilGuard lock;
       try {
         finish(plan, *stack, plan.fresh ? op.schema().returns().size() : 0, inputs, device);
       } catch (const std::exception& error) {
@@ -713,16 +714,17 @@ class Kernel : public c10::OperatorKernel {
   }
 
   // Return whether an operator runs on the only stream, or on the only stream that has used its memory.
-  static bool is_for_us(const Plan& plan, const Inputs& inputs, c10::DeviceIndex device, bool are_several) {
-    if (!are_several) {
-      return stream_of(device, are_several) != 0;
+  static bool is_recordable(
+      const Plan& plan, const Inputs& inputs, c10::DeviceIndex device, bool has_multiple_streams) {
+    if (!has_multiple_streams) {
+      return stream_of(device, has_multiple_streams) != 0;
     }
     if (inputs.empty()) {
       return true;  // its results determine the device later
     }
-    Locked lock;
+    GilGuard lock;
     try {
-      return is_private(inputs, stream_of(device, are_several));
+      return is_private(inputs, stream_of(device, has_multiple_streams));
     } catch (const std::exception& error) {
       report(plan, error.what());
       return false;
@@ -731,7 +733,7 @@ class Kernel : public c10::OperatorKernel {
 
   // Run the operators that a composite operator consists of, as `WatchMode` does. With autograd enabled it never gets
   // here. If something has disabled autograd on the way, the mode handles it, starting from the outermost call's state.
-  static bool take_apart(const OperatorHandle& op, Stack* stack) {
+  static bool decompose(const OperatorHandle& op, Stack* stack) {
     const bool is_autograd_off = c10::impl::tls_local_dispatch_key_set().excluded_.has_any(c10::autograd_dispatch_keyset);
     if (is_autograd_off && !c10::InferenceMode::is_enabled()) {
       return false;
@@ -754,9 +756,9 @@ class Kernel : public c10::OperatorKernel {
     if (inputs.empty() && made == -1) {
       return;  // no GPU is involved
     }
-    const int64_t stream = made == MIXED ? 0 : stream_of(device < 0 ? made : device, state->are_several);
+    const int64_t stream = made == MIXED ? 0 : stream_of(device < 0 ? made : device, state->has_multiple_streams);
     if (!is_active || state->modes.count(top_mode()) == 0 || stream == 0 || (made >= 0 && device >= 0 && made != device) ||
-        (state->are_several && !is_private(inputs, stream))) {
+        (state->has_multiple_streams && !is_private(inputs, stream))) {
       give_up(plan, stack, n_results, inputs);
       return;
     }
@@ -775,7 +777,7 @@ class Kernel : public c10::OperatorKernel {
   // stream or used the operator's memory on one meanwhile, or the results are on another GPU.
   static void give_up(const Plan& plan, const Stack& stack, size_t n_results, const Inputs& inputs) {
     py::list given, made;
-    for (const Given& input : inputs) {
+    for (const Input& input : inputs) {
       py::object wrapped = py::reinterpret_steal<py::object>(THPVariable_Wrap(input.tensor));
       given.append(py::make_tuple(wrapped, input.is_write));
     }
@@ -786,7 +788,7 @@ class Kernel : public c10::OperatorKernel {
       });
     }
     py::object mode = py::reinterpret_borrow<py::object>(top_mode());
-    mode.attr("late")(py::reinterpret_borrow<py::object>(plan.name), given, made, py::arg("fills") = plan.touches);
+    mode.attr("log_late")(py::reinterpret_borrow<py::object>(plan.name), given, made, py::arg("fills") = plan.touches);
   }
 
   c10::SafeKernelFunction original_;
@@ -924,15 +926,15 @@ void watch(py::object mode) {
 
 // Record the operators of the only stream with work or memory, which is a device's default stream.
 void start(int64_t stream, int64_t device) {
-  state->are_several = false;
+  state->has_multiple_streams = false;
   state->stream = stream;
   state->device = static_cast<c10::DeviceIndex>(device);
   is_active = true;
 }
 
 // Record operators on all streams, each limited to memory that only its stream has used.
-void start_several() {
-  state->are_several = true;
+void start_multiple() {
+  state->has_multiple_streams = true;
   is_active = true;
 }
 
@@ -994,11 +996,11 @@ void purge() {
 void take_calls(bool is_condensed, const py::object& deque) {
   state->n_since_purge += state->items.size();
   // With frequent calls, purging costs no more than the recording did, unless the exact time of a free matters.
-  if (!state->are_several || !is_condensed || 4 * state->n_since_purge >= state->blocks.size()) {
+  if (!state->has_multiple_streams || !is_condensed || 4 * state->n_since_purge >= state->blocks.size()) {
     state->n_since_purge = 0;
     purge();
   }
-  Uncollected uncollected;
+  CollectorPause pause;
   std::vector<Item> items;
   std::vector<Access> accesses;
   std::vector<int64_t> freed;
@@ -1125,7 +1127,7 @@ PYBIND11_MODULE(TORCH_EXTENSION_NAME, module) {
   module.def("watch", &watch);
   module.def("next_allocation", &next_allocation);
   module.def("start", &start);
-  module.def("start_several", &start_several);
+  module.def("start_multiple", &start_multiple);
   module.def("own", &own);
   module.def("share", &share);
   module.def("complete", &complete);
@@ -1136,5 +1138,5 @@ PYBIND11_MODULE(TORCH_EXTENSION_NAME, module) {
   module.def("unknown_storages", &unknown_storages);
   module.def("has_calls", &has_calls);
   module.def("n_recorded", &n_recorded);
-  module.def("quieten_trace", &quieten_trace);
+  module.def("mute_trace", &mute_trace);
 }

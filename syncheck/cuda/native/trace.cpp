@@ -22,81 +22,83 @@ using c10::TensorImpl;
 using c10::impl::GPUTrace;
 using c10::impl::PyInterpreter;
 
-std::atomic<const PyInterpreter*> torchs{nullptr};
+std::atomic<const PyInterpreter*> torch_interpreter{nullptr};
 
-[[noreturn]] void is_not_there() {
+[[noreturn]] void not_implemented() {
   TORCH_INTERNAL_ASSERT(false, "syncheck: only the GPU trace uses this interpreter");
 }
 
-struct Quiet final : c10::impl::PyInterpreterVTable {
+struct MutedTrace final : c10::impl::PyInterpreterVTable {
   virtual void trace_gpu_event_creation(DeviceType, uintptr_t) const {}
   virtual void trace_gpu_memory_allocation(DeviceType, uintptr_t) const {}
   virtual void trace_gpu_memory_deallocation(DeviceType, uintptr_t) const {}
   virtual void trace_gpu_stream_creation(DeviceType, uintptr_t) const {}
 
   virtual void trace_gpu_event_deletion(DeviceType kind, uintptr_t event) const {
-    (*torchs.load())->trace_gpu_event_deletion(kind, event);
+    (*torch_interpreter.load())->trace_gpu_event_deletion(kind, event);
   }
   virtual void trace_gpu_event_record(DeviceType kind, uintptr_t event, uintptr_t stream) const {
-    (*torchs.load())->trace_gpu_event_record(kind, event, stream);
+    (*torch_interpreter.load())->trace_gpu_event_record(kind, event, stream);
   }
   virtual void trace_gpu_event_wait(DeviceType kind, uintptr_t event, uintptr_t stream) const {
-    (*torchs.load())->trace_gpu_event_wait(kind, event, stream);
+    (*torch_interpreter.load())->trace_gpu_event_wait(kind, event, stream);
   }
   virtual void trace_gpu_device_synchronization(DeviceType kind) const {
-    (*torchs.load())->trace_gpu_device_synchronization(kind);
+    (*torch_interpreter.load())->trace_gpu_device_synchronization(kind);
   }
   virtual void trace_gpu_stream_synchronization(DeviceType kind, uintptr_t stream) const {
-    (*torchs.load())->trace_gpu_stream_synchronization(kind, stream);
+    (*torch_interpreter.load())->trace_gpu_stream_synchronization(kind, stream);
   }
   virtual void trace_gpu_event_synchronization(DeviceType kind, uintptr_t event) const {
-    (*torchs.load())->trace_gpu_event_synchronization(kind, event);
+    (*torch_interpreter.load())->trace_gpu_event_synchronization(kind, event);
   }
 
   virtual std::string name() const { return "syncheck"; }
-  virtual void incref(PyObject*) const { is_not_there(); }
-  virtual void decref(PyObject*) const { is_not_there(); }
-  virtual void decref(PyObject*, bool) const { is_not_there(); }
-  virtual bool try_incref(const c10::impl::PyObjectSlot&) const { is_not_there(); }
-  virtual size_t refcnt(PyObject*) const { is_not_there(); }
-  virtual c10::intrusive_ptr<TensorImpl> detach(const TensorImpl*) const { is_not_there(); }
-  virtual void dispatch(const c10::OperatorHandle&, torch::jit::Stack*) const { is_not_there(); }
-  virtual void reportErrorCallback(PyObject*, c10::DispatchKey) const { is_not_there(); }
+  virtual void incref(PyObject*) const { not_implemented(); }
+  virtual void decref(PyObject*) const { not_implemented(); }
+  virtual void decref(PyObject*, bool) const { not_implemented(); }
+  virtual bool try_incref(const c10::impl::PyObjectSlot&) const { not_implemented(); }
+  virtual size_t refcnt(PyObject*) const { not_implemented(); }
+  virtual c10::intrusive_ptr<TensorImpl> detach(const TensorImpl*) const { not_implemented(); }
+  virtual void dispatch(const c10::OperatorHandle&, torch::jit::Stack*) const { not_implemented(); }
+  virtual void reportErrorCallback(PyObject*, c10::DispatchKey) const { not_implemented(); }
   virtual void python_op_registration_trampoline(
       const c10::OperatorHandle&, c10::DispatchKey, c10::DispatchKeySet, torch::jit::Stack*, bool, bool) const {
-    is_not_there();
+    not_implemented();
   }
-  virtual void throw_abstract_impl_not_imported_error(std::string, const char*, const char*) const { is_not_there(); }
+  virtual void throw_abstract_impl_not_imported_error(std::string, const char*, const char*) const {
+    not_implemented();
+  }
   virtual void python_dispatcher(const c10::OperatorHandle&, c10::DispatchKeySet, torch::jit::Stack*) const {
-    is_not_there();
+    not_implemented();
   }
-  virtual bool is_contiguous(const TensorImpl*, at::MemoryFormat) const { is_not_there(); }
-  virtual c10::SymBool sym_is_contiguous(const TensorImpl*, at::MemoryFormat) const { is_not_there(); }
-  virtual bool is_strides_like(const TensorImpl*, at::MemoryFormat) const { is_not_there(); }
-  virtual bool is_non_overlapping_and_dense(const TensorImpl*) const { is_not_there(); }
-  virtual c10::Device device(const TensorImpl*) const { is_not_there(); }
-  virtual int64_t dim(const TensorImpl*) const { is_not_there(); }
-  virtual c10::IntArrayRef strides(const TensorImpl*) const { is_not_there(); }
-  virtual c10::IntArrayRef sizes(const TensorImpl*) const { is_not_there(); }
-  virtual c10::SymIntArrayRef sym_sizes(const TensorImpl*) const { is_not_there(); }
-  virtual c10::Layout layout(const TensorImpl*) const { is_not_there(); }
-  virtual int64_t numel(const TensorImpl*) const { is_not_there(); }
-  virtual c10::SymInt sym_numel(const TensorImpl*) const { is_not_there(); }
-  virtual c10::SymIntArrayRef sym_strides(const TensorImpl*) const { is_not_there(); }
-  virtual c10::SymInt sym_storage_offset(const TensorImpl*) const { is_not_there(); }
-  virtual void reset_backward_hooks(const TensorImpl*) const { is_not_there(); }
+  virtual bool is_contiguous(const TensorImpl*, at::MemoryFormat) const { not_implemented(); }
+  virtual c10::SymBool sym_is_contiguous(const TensorImpl*, at::MemoryFormat) const { not_implemented(); }
+  virtual bool is_strides_like(const TensorImpl*, at::MemoryFormat) const { not_implemented(); }
+  virtual bool is_non_overlapping_and_dense(const TensorImpl*) const { not_implemented(); }
+  virtual c10::Device device(const TensorImpl*) const { not_implemented(); }
+  virtual int64_t dim(const TensorImpl*) const { not_implemented(); }
+  virtual c10::IntArrayRef strides(const TensorImpl*) const { not_implemented(); }
+  virtual c10::IntArrayRef sizes(const TensorImpl*) const { not_implemented(); }
+  virtual c10::SymIntArrayRef sym_sizes(const TensorImpl*) const { not_implemented(); }
+  virtual c10::Layout layout(const TensorImpl*) const { not_implemented(); }
+  virtual int64_t numel(const TensorImpl*) const { not_implemented(); }
+  virtual c10::SymInt sym_numel(const TensorImpl*) const { not_implemented(); }
+  virtual c10::SymIntArrayRef sym_strides(const TensorImpl*) const { not_implemented(); }
+  virtual c10::SymInt sym_storage_offset(const TensorImpl*) const { not_implemented(); }
+  virtual void reset_backward_hooks(const TensorImpl*) const { not_implemented(); }
 };
 
 }  // namespace
 
 // Suppress torch's calls into Python for allocations, frees, and new events and streams, or restore them.
-void quieten_trace(bool value) {
-  static auto* const quiet = new PyInterpreter(new Quiet);  // never destroyed: torch may be calling it
+void mute_trace(bool value) {
+  static auto* const muted = new PyInterpreter(new MutedTrace);  // never destroyed: torch may be calling it
   const PyInterpreter* now = GPUTrace::gpuTraceState.load();
-  if (value && now != nullptr && now != quiet) {
-    torchs = now;
-    GPUTrace::gpuTraceState = quiet;
-  } else if (!value && now == quiet) {
-    GPUTrace::gpuTraceState = torchs.load();
+  if (value && now != nullptr && now != muted) {
+    torch_interpreter = now;
+    GPUTrace::gpuTraceState = muted;
+  } else if (!value && now == muted) {
+    GPUTrace::gpuTraceState = torch_interpreter.load();
   }
 }

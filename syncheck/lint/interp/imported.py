@@ -3,6 +3,7 @@
 import ast
 import re
 from collections.abc import Callable, Iterator
+from functools import lru_cache
 from typing import Protocol
 
 from syncheck.lint import nodes
@@ -45,6 +46,10 @@ class Module(Protocol):
 
     def get(self, name: str) -> ast.stmt | None:
         """Return the statement that binds a name."""
+        ...
+
+    def is_class(self, name: str) -> bool:
+        """Return whether the statement that binds a name begins as a class does."""
         ...
 
     def source(self, name: str) -> str:
@@ -90,9 +95,9 @@ class ImportedFunctions:
         if found is None:
             return None
         module, name = found
-        if isinstance(module.get(name), ast.ClassDef):
+        if module.is_class(name) or isinstance(module.get(name), ast.ClassDef):
             return None
-        if not (any(map(is_on_gpu, call.values())) or _WORDS.search(module.source(name))):
+        if not (any(map(is_on_gpu, call.values())) or _may_do_something(module.source(name))):
             return None
         return self._within(call, lambda: self._function(module, name))
 
@@ -165,6 +170,12 @@ class ImportedFunctions:
 
     def _define(self, statement: ast.stmt, scope: Scope) -> None:
         self._evaluator.run([statement], scope)
+
+
+@lru_cache(maxsize=4096)
+def _may_do_something(source: str) -> bool:
+    """Return whether a function may do something here although it is given no tensor on a GPU."""
+    return _WORDS.search(source) is not None
 
 
 def _is_context(function: Function) -> bool:

@@ -186,9 +186,9 @@ class Machine:
             self.assume_synchronized()
             return
         self.joins.note_wait_stream(waiter.ident, awaited.ident, self._n_idents)
-        device = waiter.device if waiter.looked_up else awaited.device
-        looked_up = (waiter.looked_up, awaited.looked_up)
-        self.session.wait_stream(waiter.ident, awaited.ident, self.site(node), looked_up, self.current(device))
+        device = waiter.device if waiter.origin else awaited.device
+        origins = (waiter.origin, awaited.origin)
+        self.session.wait_stream(waiter.ident, awaited.ident, self.site(node), origins, self.current(device))
 
     def join(self, waiter: StreamId, awaited: StreamId) -> None:
         """Make a stream wait for another stream, as torch does internally."""
@@ -204,7 +204,7 @@ class Machine:
         site = self.site(node)
         event.escaped, event.recorded = False, (target.ident, site, self.function)
         self.joins.note_record(event.ident, target.ident, self._n_idents)
-        self.session.record(event.ident, target.ident, site, target.looked_up, self.current(target.device))
+        self.session.record(event.ident, target.ident, site, target.origin, self.current(target.device))
 
     def wait(self, event: Event, stream: Stream | None, via: WaitCall, node: ast.AST) -> None:
         """Make a stream wait for an event."""
@@ -217,7 +217,7 @@ class Machine:
         current = self.current(target.device)
         if event.recorded is not None and event.has_timing is False and not self.is_capturing():
             self.own_waits.note(event, target, self.site(node), self.function, is_followed=not self.ordering_only)
-        self.session.wait(event.ident, target.ident, self.site(node), via, target.looked_up, current)
+        self.session.wait(event.ident, target.ident, self.site(node), via, target.origin, current)
 
     # -- host
 

@@ -65,7 +65,7 @@ def _wanted(part: Part) -> tuple[NamedKind, int, Callable[[Value], bool]] | None
 
 
 def _is_stream(ident: int, value: Value) -> bool:
-    return isinstance(value, Stream) and value.ident == ident and not value.looked_up
+    return isinstance(value, Stream) and value.ident == ident and not value.origin
 
 
 def _is_event(ident: int, value: Value) -> bool:
@@ -84,9 +84,9 @@ def _name_of(scope: Scope, text: str, is_wanted: Callable[[Value], bool]) -> str
     while around is not None:
         found += [text for name, value in around.names.items() for text, item in _held(name, value) if is_wanted(item)]
         around = around.parent
-    spoken = [name for name in found if set(re.findall(r"[A-Za-z_]\w*", name)) <= words]
+    display_name = [name for name in found if set(re.findall(r"[A-Za-z_]\w*", name)) <= words]
     plain = [name for name in found if "[" not in name]
-    return (spoken or plain or found or [""])[0]
+    return (display_name or plain or found or [""])[0]
 
 
 def _held(name: str, value: Value) -> Iterator[tuple[str, Value]]:

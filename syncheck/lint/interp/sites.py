@@ -112,7 +112,7 @@ class Places:
         if not name:
             return ""
         line, column, _, _ = span(self.nodes[site - 1])
-        return "" if self._bindings.is_handed_over(line, column) else name
+        return "" if self._bindings.is_passed_on(line, column) else name
 
     def ignored(self, site: SiteId, rule: Rule) -> bool:
         """See `Sites`."""

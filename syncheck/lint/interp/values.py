@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from typing import Any, TypeAlias
 
-from syncheck.hb.ids import AllocationId, EventId, GraphId, LookedUp, ReadingId, SiteId, StreamId
+from syncheck.hb.ids import AllocationId, EventId, GraphId, ReadingId, SiteId, StreamId, StreamOrigin
 
 
 class Value:
@@ -102,13 +102,13 @@ class Stream(Value):
     """A stream, by its id in the session.
 
     Attributes:
-        looked_up: how the program obtained it.
+        origin: how the program obtained it.
         life: reports the end of a stream that the program created.
     """
 
     ident: StreamId
     device: int
-    looked_up: LookedUp = LookedUp.BY_NAME
+    origin: StreamOrigin = StreamOrigin.BY_NAME
     life: Life | None = None
 
 

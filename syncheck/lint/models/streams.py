@@ -2,7 +2,7 @@
 
 import ast
 
-from syncheck.hb.ids import LookedUp, NamedKind, WaitCall
+from syncheck.hb.ids import NamedKind, StreamOrigin, WaitCall
 from syncheck.lint.interp.contexts import restoring, stream_context
 from syncheck.lint.interp.evaluator import Evaluator
 from syncheck.lint.interp.machine import N_DEVICES, Machine
@@ -155,16 +155,16 @@ def _current_stream(evaluator: Evaluator, call: Call) -> Value:
     if device is None:
         device = evaluator.machine.only_device(call.node)
     if device is None:
-        return Stream(UNKNOWN_STREAM, 0, LookedUp.CURRENT)
-    return Stream(evaluator.machine.current(device), device, LookedUp.CURRENT)
+        return Stream(UNKNOWN_STREAM, 0, StreamOrigin.CURRENT)
+    return Stream(evaluator.machine.current(device), device, StreamOrigin.CURRENT)
 
 
 @models("torch.cuda.default_stream")
 def _default_stream(evaluator: Evaluator, call: Call) -> Value:
     device = _index(evaluator, call.get("device", 0))
     if device is None:
-        return Stream(UNKNOWN_STREAM, 0, LookedUp.DEFAULT)
-    return Stream(evaluator.machine.default_stream(device), device, LookedUp.DEFAULT)
+        return Stream(UNKNOWN_STREAM, 0, StreamOrigin.DEFAULT)
+    return Stream(evaluator.machine.default_stream(device), device, StreamOrigin.DEFAULT)
 
 
 @models("torch.cuda.stream", "torch.cuda.StreamContext")

@@ -1,4 +1,4 @@
-"""Show the exceptions that end a program, and those that cannot, as python shows them.
+"""Display of exceptions that end a program, and of those that are ignored, in the same way as python.
 
 Source:
     CPython 3.11 to 3.13: `Python/pythonrun.c` and `Python/errors.c`; the functions are named in brackets.
@@ -14,23 +14,23 @@ from typing import Any
 
 from syncheck.system import signals
 
-_INTERRUPTED = 128 + signal.SIGINT  # what a shell makes of [exit_sigint]
+_INTERRUPTED = 128 + signal.SIGINT  # the status that a shell reports for [exit_sigint]
 
 
 def raised_by(act: Callable[[], object]) -> BaseException | None:
-    """Do it and return what it raises, the traceback without the frames of this package."""
+    """Call a function and return the exception that it raises, without this package's frames in the traceback."""
     try:
         act()
-    except BaseException as error:  # noqa: BLE001  whatever ends the program is its result
+    except BaseException as error:  # noqa: BLE001  any exception that ends the program is its result
         return error.with_traceback(_beyond_us(error.__traceback__))
     return None
 
 
 def report(error: BaseException) -> tuple[int, bool]:
-    """Show what ended the program [_PyErr_PrintEx].
+    """Show the exception that ended the program [_PyErr_PrintEx].
 
     Returns:
-        The exit status that it gives, and whether it is an interrupt by the user.
+        The resulting exit status, and whether it is an interrupt by the user.
     """
     if isinstance(error, SystemExit):
         return _status_of(error), False
@@ -40,22 +40,22 @@ def report(error: BaseException) -> tuple[int, bool]:
     exit_of_hook = _call_excepthook(error)
     if exit_of_hook is not None:
         return _status_of(exit_of_hook), False
-    interrupted = type(error) is KeyboardInterrupt  # [run_eval_code_obj] no subclass of it
+    interrupted = type(error) is KeyboardInterrupt  # [run_eval_code_obj] not a subclass
     return (_INTERRUPTED if interrupted else 1), interrupted
 
 
 def attempt(act: Callable[[], object], where: object, moment: str) -> bool:
-    """Do it and return whether it succeeded; what it raises is shown and ignored.
+    """Call a function and return whether it succeeded; its exception is shown and ignored.
 
     Args:
-        act: what to do.
-        where: what python says that the exception came from, until 3.12.
-        moment: when python says that it came, from 3.13 on: "on threading shutdown".
+        act: the function.
+        where: the object that python names as the origin of the exception, until 3.12.
+        moment: the occasion that python names from 3.13 on: "on threading shutdown".
     """
     error = raised_by(act)
     if error is None:
         return True
-    described: Any = SimpleNamespace(  # python's own type for it cannot be made in Python
+    described: Any = SimpleNamespace(  # python's own type cannot be instantiated from Python
         exc_type=type(error), exc_value=error, exc_traceback=error.__traceback__, err_msg=None, object=where
     )
     if sys.version_info >= (3, 13):
@@ -93,7 +93,7 @@ def _status_of(error: SystemExit) -> int:
 
 
 def _call_excepthook(error: BaseException) -> SystemExit | None:
-    """Show an uncaught exception; return the SystemExit that the hook raised, if it did."""
+    """Show an uncaught exception; return the SystemExit raised by the hook, if any."""
     if not hasattr(sys, "excepthook"):
         _write("sys.excepthook is missing\n")
         _display(error)
@@ -128,7 +128,7 @@ def _unraisable(described: Any) -> str:
 def _repr(value: object) -> str:
     try:
         return repr(value)
-    except Exception:  # noqa: BLE001  of a detached stream, for one
+    except Exception:  # noqa: BLE001  for example of a detached stream
         return "<object repr() failed>"
 
 

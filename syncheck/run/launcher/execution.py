@@ -25,10 +25,10 @@ class Outcome:
 
     Attributes:
         status: the exit status that python itself would have had, 0 to 255.
-        interrupted: it ended by a KeyboardInterrupt, and `status` is 128 + SIGINT. Python would end by the
-            signal itself; whoever wants that sends it again.
-        is_child: this process is a child that the program forked and that ran to the end of the script. It
-            must not report; all that is left to do is to exit with `status`.
+        interrupted: whether it ended by a KeyboardInterrupt; `status` is then 128 + SIGINT. Python would die of the
+            signal itself; a caller that needs this can send the signal again.
+        is_child: whether this process is a child that the program forked and that ran to the end of the script. It must
+            not report, only exit with `status`.
     """
 
     status: int
@@ -39,19 +39,20 @@ class Outcome:
 def execute(
     prepared: PreparedProgram, at_exit: Callable[[int], int], at_exec: Callable[[Any, Any], None] | None = None
 ) -> Outcome:
-    """Run a program to its end: its code, its threads, its `atexit` callbacks.
+    """Run a program to its end: its code, its threads and its `atexit` callbacks.
 
-    Afterwards `sys.argv`, `sys.path`, `__main__`, the working directory and the signal handlers are as they
-    were. The `atexit` callbacks of this process have run, also those from before the program. `sys.stdout`
-    and `sys.stderr` are what the program left; one that cannot be flushed leads nowhere, or is None.
+    Afterwards, `sys.argv`, `sys.path`, `__main__`, the working directory and the signal handlers are restored. All
+    `atexit` callbacks of this process have run, including those registered before the program. `sys.stdout` and
+    `sys.stderr` are as the program left them; a stream that cannot be flushed is redirected to the null device, or
+    None.
 
     Args:
-        prepared: from `load`.
-        at_exit: called, at most once and only in this process, when the program is about to end it by
-            `os._exit` or SIGTERM, in the thread that does so, with the exit status; it returns the status to
-            end with (that of a signal is not changed). It must flush what it writes. Not called where this
-            function returns. So it is when the program replaces itself by another one, by `os.execv`.
-        at_exec: called before it in that case, with the path and the arguments of the other program.
+        prepared: the result of `load`.
+        at_exit: called at most once, and only in this process, when the program is about to end the process by
+            `os._exit` or SIGTERM, or to replace itself with another program by `os.execv`. It runs in the thread that
+            does so, receives the exit status and returns the status to exit with (ignored for signals). It must flush
+            its output. It is not called if this function returns.
+        at_exec: called before `at_exit` if the program replaces itself, with the path and arguments of the new program.
     """
     pid = os.getpid()
     with restored(), search_path(prepared.entry), ExitHook(at_exit, at_exec):
@@ -67,13 +68,13 @@ def execute(
 
 
 def _run_body(prepared: PreparedProgram) -> tuple[int, bool]:
-    """Run the code; the exit status, and whether the user interrupted it.
+    """Run the code; return the exit status and whether the user interrupted it.
 
-    The objects in the frames of a SystemExit are gone when this returns, so before `atexit` runs.
+    The objects in the frames of a SystemExit are freed when this returns, before the `atexit` callbacks run.
     """
     error = raised_by(lambda: _run(prepared))
     if prepared.code is not None:
-        flush_quietly()  # [_PyRun_SimpleFile]; for a module python does not
+        flush_quietly()  # [_PyRun_SimpleFile]; python does not do this for a module
     try:
         return (0, False) if error is None else report(error)
     finally:
@@ -85,11 +86,11 @@ def _run(prepared: PreparedProgram) -> None:
         exec(prepared.code, vars(sys.modules["__main__"]))  # noqa: S102  the user's own program
         return
     name = prepared.program.target if prepared.program.is_module else "__main__"
-    _runpy._run_module_as_main(name, prepared.program.is_module)  # noqa: SLF001  what python itself calls
+    _runpy._run_module_as_main(name, prepared.program.is_module)  # noqa: SLF001  called by python itself
 
 
 def _new_main(prepared: PreparedProgram) -> ModuleType:
-    """The `__main__` that python has when the program begins; runpy fills in the rest."""
+    """Return the `__main__` module at the start of the program; runpy fills in the rest."""
     main = ModuleType("__main__")
     attributes = vars(main)
     if sys.version_info < (3, 14):

@@ -1,4 +1,4 @@
-"""Call `at_exit` before the ends of a process that run no Python code: `os._exit`, `os.exec*`, SIGTERM and SIGHUP."""
+"""Hook for process exits that run no Python code: `os._exit`, `os.exec*`, SIGTERM and SIGHUP."""
 
 import _signal  # type: ignore[import-not-found]  # not in typeshed; `signal` converts our handler to an int
 import operator
@@ -17,10 +17,10 @@ from syncheck.system import signals
 from .state import in_main_thread
 
 _ENDING = tuple(getattr(signal, name) for name in ("SIGTERM", "SIGHUP") if hasattr(signal, name))
-"""The signals that ask a process to end: SIGHUP comes when the terminal, or the connection to it, is gone."""
+"""Signals that ask a process to terminate; SIGHUP is sent when the terminal or its connection is closed."""
 
 _REPLACING = tuple(name for name in ("execv", "execve") if hasattr(os, name))
-"""What all functions of `os` call that replace the program of a process.
+"""The functions that all other functions of `os` call to replace the program of a process.
 
 Source:
     Lib/os.py, `execl`, `_execvpe`.
@@ -30,15 +30,15 @@ Source:
 class _Terminate(int):
     """A handler that equals SIG_DFL (0).
 
-    `signal.getsignal` and `signal.signal` look a handler up among the values of `signal.Handlers`, so for
-    this one they answer SIG_DFL, as they would without us.
+    `signal.getsignal` and `signal.signal` look up a handler among the values of `signal.Handlers`, so for this handler
+    they return SIG_DFL, as they would without syncheck.
     """
 
     _act: Callable[[int], None]
 
     @classmethod
     def calling(cls, act: Callable[[int], None]) -> Self:
-        """A handler that calls `act`."""
+        """Return a handler that calls `act`."""
         handler = cls(signal.SIG_DFL)
         handler._act = act
         return handler
@@ -48,18 +48,18 @@ class _Terminate(int):
 
 
 class ExitHook:
-    """While it is entered, `at_exit` is called once before this process ends by `os._exit` or a signal that asks it to.
+    """Context manager that calls `at_exit` once before this process ends by `os._exit` or a termination signal.
 
-    So it is before the process becomes another program, by `os.execv` and the functions that call it, and
-    `at_exec` before that, with the path and the arguments of the program. A forked child is left as if there
-    were none.
+    It is also called before the process is replaced by another program, by `os.execv` and the functions that call it;
+    `at_exec` is called before it, with the path and arguments of that program. The hook has no effect in forked
+    children.
     """
 
     def __init__(self, at_exit: Callable[[int], int], at_exec: Callable[[Any, Any], None] | None = None) -> None:
         self._at_exit, self._at_exec = at_exit, at_exec
         self._spoken = False
         self._is_speaking = False
-        self._lock = threading.RLock()  # a second thread that exits waits for the report of the first
+        self._lock = threading.RLock()  # another exiting thread waits for the report of the first one
         self._pid = os.getpid()
         self._real_exit = os._exit
         self._real_exec = {name: getattr(os, name) for name in _REPLACING}
@@ -87,8 +87,8 @@ class ExitHook:
                 signal.signal(number, signal.SIG_DFL)
 
     def _leave_children(self) -> None:
-        """Remove us from a child at once: a signal must end it even inside a call into C."""
-        remove = weakref.WeakMethod(self._remove)  # python keeps the callback for ever
+        """Remove the hook from forked children immediately: a signal must end them even inside a call into C."""
+        remove = weakref.WeakMethod(self._remove)  # python keeps the callback forever
 
         def after_fork() -> None:
             alive = remove()
@@ -100,7 +100,7 @@ class ExitHook:
 
     def _speaking_exit(self) -> Callable[[int], NoReturn]:
         def _exit(status: int) -> NoReturn:
-            code = operator.index(status)  # what os._exit refuses ends nothing
+            code = operator.index(status)  # an argument that os._exit rejects ends nothing
             self._real_exit(self.speak(code))
 
         _exit.__module__, _exit.__qualname__ = "os", "_exit"  # so that it pickles as os._exit does
@@ -110,7 +110,7 @@ class ExitHook:
     def _speaking_exec(self, real_exec: Callable[..., NoReturn]) -> Callable[..., NoReturn]:
         @wraps(real_exec)
         def execute(path: Any, argv: Any, *environment: Any, **named: Any) -> NoReturn:
-            # `os.execvp` tries the folders of PATH one after the other: what is no program replaces nothing
+            # `os.execvp` tries the folders of PATH in turn: a path that is not executable replaces nothing
             if isinstance(path, int) or (os.path.isfile(path) and os.access(path, os.X_OK)):
                 if self._at_exec is not None and os.getpid() == self._pid:
                     self._at_exec(path, argv)
@@ -121,13 +121,13 @@ class ExitHook:
 
     def _on_signal(self, number: int) -> None:
         if self._is_speaking:
-            return  # a second one must not cut the words off: the process is about to end
+            return  # another signal must not interrupt the report: the process is about to end
         self.speak(128 + number)
         signal.signal(number, signal.SIG_DFL)
         os.kill(os.getpid(), number)
 
     def speak(self, status: int) -> int:
-        """Call `at_exit` unless that was done; the status to end with. No signal that asks to end cuts it off."""
+        """Call `at_exit` once, uninterrupted by termination signals; return the status to exit with."""
         if os.getpid() != self._pid:
             return status
         with self._lock:
@@ -136,7 +136,7 @@ class ExitHook:
             self._spoken = self._is_speaking = True
             try:
                 return self._at_exit(status)
-            except BaseException:  # noqa: BLE001  the process ends all the same, and with its own status
+            except BaseException:  # noqa: BLE001  the process still ends, with its own status
                 traceback.print_exc()
                 return status
             finally:

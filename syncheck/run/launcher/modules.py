@@ -1,4 +1,4 @@
-"""Find what `python -m NAME` would run, without importing the packages on the way."""
+"""Find the module that `python -m NAME` would run, without importing its parent packages."""
 
 import itertools
 import sys
@@ -14,7 +14,7 @@ def find_module(name: str) -> ModuleSpec | None:
     """Find a module, or the `__main__` of a package.
 
     Returns:
-        None where only the import of its packages can show whether it exists.
+        The spec; None if only importing its packages can show whether it exists.
 
     Raises:
         ScriptError: there is no such module.
@@ -47,7 +47,7 @@ def _search(name: str) -> ModuleSpec | None:
 
 
 def _locations(package: ModuleSpec | None, name: str) -> list[str] | None:
-    """Where the modules of a package are; None for what is not in a package."""
+    """Return the search locations of a package; None at the top level."""
     if package is None:
         return None
     if package.submodule_search_locations is None:
@@ -64,7 +64,7 @@ def _ask_finders(full_name: str, locations: list[str] | None) -> ModuleSpec | No
 
 
 def _extends_its_path(package: ModuleSpec) -> bool:
-    """Whether the package may look for its modules in more places once it is imported."""
+    """Return whether the package may extend its search path once it is imported."""
     if package.origin is None:
         return False
     source = data_of(package)

@@ -1,4 +1,4 @@
-"""Find, read and compile the program, without running a line of it."""
+"""Find, read and compile a program without running any of it."""
 
 import difflib
 import os
@@ -18,12 +18,12 @@ from .state import search_path, working_directory
 
 @dataclass(frozen=True, slots=True)
 class Program:
-    """What to run.
+    """The program to run.
 
     Attributes:
-        target: the path of a script, of a directory or zip file with a `__main__.py`, or a module's name.
-        arguments: what the program finds in `sys.argv[1:]`.
-        is_module: `target` is a module, as after `python -m`.
+        target: the path of a script, the path of a directory or zip file with a `__main__.py`, or a module name.
+        arguments: the program's `sys.argv[1:]`.
+        is_module: whether `target` is a module, as in `python -m`.
     """
 
     target: str
@@ -33,14 +33,14 @@ class Program:
 
 @dataclass(frozen=True, slots=True)
 class PreparedProgram:
-    """A program that was found and that compiles.
+    """A program that was found and compiles.
 
     Attributes:
-        program: what was asked for.
-        path: the script, directory or zip file as `python` names it, absolute; of a module its file, or None
-            where only the import of its packages can show it.
-        entry: what `python` would put first in `sys.path`; None where it adds nothing (`python -P`).
-        code: of a script; None for what `runpy` runs: a module, a directory, a zip file.
+        program: the requested program.
+        path: absolute path of the script, directory or zip file, as `python` names it; for a module, its file, or None
+            if only importing its packages can show it.
+        entry: the entry that `python` would put first in `sys.path`; None if it adds none (`python -P`).
+        code: code of a script; None for anything that `runpy` runs: a module, a directory, a zip file.
     """
 
     program: Program
@@ -52,11 +52,11 @@ class PreparedProgram:
 def load(program: Program) -> PreparedProgram:
     """Find, read and compile a program.
 
-    A module is found without importing the packages it is in: their code is part of the program.
+    A module is found without importing its parent packages, because their code is part of the program.
 
     Raises:
-        ScriptError: there is no such file or module, it cannot be read or decoded, it does not compile, it is
-            a directory or a package without `__main__.py`, or it is bytecode.
+        ScriptError: the file or module does not exist, cannot be read or decoded, or does not compile; or it is a
+            directory or package without `__main__.py`, or bytecode.
     """
     if program.is_module:
         return _load_module(program)
@@ -89,7 +89,7 @@ def _load_module(program: Program) -> PreparedProgram:
 def _load_script(program: Program, path: str) -> PreparedProgram:
     source = _read(program.target, path)
     code = compile_source(source, path, program.target)
-    # [_PyPathConfig_ComputeSysPath0] the folder of the file itself, not of a link to it
+    # [_PyPathConfig_ComputeSysPath0] the folder of the file itself, not of a symbolic link to it
     entry = None if sys.flags.safe_path else os.path.dirname(os.path.realpath(path))
     return PreparedProgram(program, path, entry, code)
 
@@ -133,7 +133,7 @@ def _absolute(path: str) -> str:
 
 
 def _check(spec: ModuleSpec) -> None:
-    """Compile what `runpy` is going to read and compile again; its warnings come then."""
+    """Compile the code that `runpy` will read and compile again later; warnings are issued then."""
     source = data_of(spec)
     if source is not None and spec.origin is not None:
         compile_source(source, spec.origin, spec.origin, quiet=True)

@@ -1,9 +1,9 @@
-"""The end of a program as python performs it: threads, `atexit`, the standard streams.
+"""Shutdown of a program, as performed by python: threads, `atexit`, the standard streams.
 
 Source:
     CPython 3.11 to 3.13: `Python/pylifecycle.c`; the functions are named in brackets.
 """
-# The end of the threads and of atexit has no public name:
+# The functions that shut down threading and atexit are private:
 # ruff: noqa: SLF001
 
 import atexit
@@ -22,13 +22,13 @@ _threading: Any = threading
 
 
 def finish() -> int | None:
-    """Wait for the threads, run the `atexit` callbacks, flush the streams [Py_FinalizeEx].
+    """Wait for the threads, run the `atexit` callbacks, and flush the streams [Py_FinalizeEx].
 
-    Everything registered with `atexit` in this process is run and forgotten, also what was registered before
-    the program: `atexit` does not distinguish them. Outside the main thread no thread is waited for.
+    All `atexit` callbacks of this process are run and removed, including those registered before the program, because
+    `atexit` does not distinguish them. Outside the main thread, no threads are waited for.
 
     Returns:
-        The exit status that replaces the program's own; None where nothing went wrong.
+        The exit status that replaces the program's own; None if nothing went wrong.
     """
     if in_main_thread():
         attempt(_threading._shutdown, threading, "on threading shutdown")
@@ -37,7 +37,7 @@ def finish() -> int | None:
 
 
 def revive_threads() -> None:
-    """Let this process have threads and executors again, and end them once more with the process."""
+    """Allow threads and executors in this process again, and register their shutdown at process exit."""
     if not in_main_thread():
         return
     _threading._SHUTTING_DOWN = False
@@ -52,14 +52,14 @@ def revive_threads() -> None:
 
 
 def flush_quietly() -> None:
-    """Flush the standard streams, whatever comes of it [flush_io]."""
+    """Flush the standard streams, ignoring errors [flush_io]."""
     for stream in (sys.stderr, sys.stdout):
         with suppress(Exception):
             stream.flush()
 
 
 def _flush_streams() -> bool:
-    """[flush_std_files] Only a failure of stdout is shown."""
+    """Flush the standard streams, showing only a failure of stdout [flush_std_files]."""
     flushed = _is_closed(sys.stdout) or attempt(sys.stdout.flush, sys.stdout, "on flushing sys.stdout")
     if not flushed:
         sys.stdout = _emptied(sys.stdout)
@@ -72,19 +72,19 @@ def _flush_streams() -> bool:
 def _is_closed(stream: Any) -> bool:
     try:
         return stream is None or bool(stream.closed)
-    except Exception:  # noqa: BLE001  of a detached stream, for one; then it counts as open
+    except Exception:  # noqa: BLE001  for example of a detached stream, which counts as open
         return False
 
 
 def _emptied(stream: Any) -> Any:
-    """Send the rest to nowhere: python would fail again, and say so again, when the process ends."""
+    """Redirect remaining output to the null device, so that python does not fail again at process exit."""
     try:
         descriptor = stream.fileno()
         null = os.open(os.devnull, os.O_WRONLY)
-        if null != descriptor:  # they are equal where the program closed it
+        if null != descriptor:  # equal if the program closed the stream's descriptor
             os.dup2(null, descriptor)
             os.close(null)
         stream.flush()
-    except Exception:  # noqa: BLE001  a stream of the program's own; None is one that python leaves alone
+    except Exception:  # noqa: BLE001  a custom stream of the program; python ignores a stream that is None
         return None
     return stream

@@ -1,4 +1,4 @@
-"""Source bytes to code, with every failure raised as a ScriptError."""
+"""Compilation of source bytes to code; every failure is raised as a ScriptError."""
 
 import io
 import sys
@@ -14,7 +14,7 @@ _ENCODING_HINT = "save it as UTF-8, or name its encoding in its first line: # -*
 
 
 def data_of(spec: ModuleSpec) -> bytes | None:
-    """The source of a module; None where it has none to read (bytecode, built in, an extension)."""
+    """Return the source of a module; None if it has no readable source (bytecode, built-in, extension)."""
     read = getattr(spec.loader, "get_data", None)
     if read is None or spec.origin is None or not spec.origin.endswith(".py"):
         return None
@@ -30,18 +30,18 @@ def compile_source(source: bytes, path: str, shown: str, *, quiet: bool = False)
     """Compile a module.
 
     Args:
-        source: the bytes of the file: byte order mark, encoding cookie and line ends as they are.
-        path: the file name that goes into the code.
+        source: the bytes of the file, with byte order mark, encoding cookie and line endings unchanged.
+        path: the file name stored in the code.
         shown: the file name for messages.
-        quiet: give no warnings, because the same source is compiled again later.
+        quiet: whether to suppress warnings, because the same source is compiled again later.
 
     Raises:
-        ScriptError: it is not text in the encoding that it claims, or not Python.
+        ScriptError: the source is not valid in its declared encoding, or not valid Python.
     """
     _check_encoding(source, shown)
     try:
         with warnings.catch_warnings(action="ignore") if quiet else nullcontext():
-            # dont_inherit: the future statements of this file are not the program's
+            # dont_inherit: the future statements of this file must not apply to the program
             return compile(source, path, "exec", dont_inherit=True)
     except SyntaxError as error:
         raise ScriptError(_explain(error, shown), _version_hint()) from error
@@ -62,7 +62,7 @@ def _check_encoding(source: bytes, shown: str) -> None:
 
 
 def _explain(error: SyntaxError, shown: str) -> str:
-    """The place, the message, the line and a caret under the column."""
+    """Return the place, the message, the line and a caret under the column."""
     place = shown if error.lineno is None else f"{shown}:{error.lineno}"
     message = f"{place}: {error.msg}"
     if not error.text:

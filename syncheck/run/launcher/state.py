@@ -1,4 +1,4 @@
-"""What a program changes in the interpreter and what is put back after it."""
+"""Interpreter state that a program changes, and its restoration."""
 
 import _signal  # type: ignore[import-not-found]  # not in typeshed; `signal` hides what a handler is
 import os
@@ -14,7 +14,7 @@ _SOON = 1e-3
 
 
 def working_directory() -> str | None:
-    """None where it was removed."""
+    """Return the working directory; None if it was deleted."""
     try:
         return os.getcwd()
     except OSError:
@@ -22,13 +22,13 @@ def working_directory() -> str | None:
 
 
 def in_main_thread() -> bool:
-    """Only the main thread sets signal handlers and ends the other threads."""
+    """Return whether this is the main thread: only it can set signal handlers and end the other threads."""
     return threading.current_thread() is threading.main_thread()
 
 
 @contextmanager
 def search_path(entry: str | None) -> Iterator[None]:
-    """Let `sys.path` begin with `entry`, in place of the entry python added for us."""
+    """Let `sys.path` start with `entry` instead of the entry that python added for syncheck."""
     path, saved = sys.path, sys.path.copy()
     rest = saved[1:] if saved and saved[0] == _own_entry() else saved
     path[:] = rest if entry is None else [entry, *rest]
@@ -41,7 +41,7 @@ def search_path(entry: str | None) -> Iterator[None]:
 
 @contextmanager
 def restored() -> Iterator[None]:
-    """Put back `sys.argv`, `__main__`, `sys.excepthook`, the working directory, timers and signal handlers."""
+    """Restore `sys.argv`, `__main__`, `sys.excepthook`, the working directory, timers and signal handlers on exit."""
     argv, main, hook = sys.argv, sys.modules["__main__"], sys.excepthook
     folder, handlers, timers = working_directory(), _handlers(), _timers()
     try:
@@ -58,7 +58,7 @@ def restored() -> Iterator[None]:
 
 
 def _handlers() -> dict[signal.Signals, object]:
-    """The handlers that can be put back, so none that C code installed."""
+    """Return the handlers that can be restored, which excludes those installed by C code."""
     if not in_main_thread():
         return {}
     handlers = {number: _signal.getsignal(number) for number in signal.valid_signals() - _UNCHANGEABLE}
@@ -66,7 +66,7 @@ def _handlers() -> dict[signal.Signals, object]:
 
 
 def _timers() -> dict[int, tuple[float, float, float]]:
-    """The timers that send signals: when they were asked, the seconds that are left, and the interval."""
+    """Return the timers that send signals: (time of the query, seconds left, interval)."""
     if not in_main_thread() or not hasattr(signal, "getitimer"):
         return {}
     kinds = (signal.ITIMER_REAL, signal.ITIMER_VIRTUAL, signal.ITIMER_PROF)
@@ -74,14 +74,14 @@ def _timers() -> dict[int, tuple[float, float, float]]:
 
 
 def _restart(timers: dict[int, tuple[float, float, float]]) -> None:
-    """Stop the timers that a program has left behind, which would have ended with it; let others run on."""
+    """Stop the timers that the program left behind, which would have ended with it; let earlier ones continue."""
     for kind, (asked, left, interval) in timers.items():
         rest = max(left - (time.monotonic() - asked), _SOON) if left else 0
         signal.setitimer(kind, rest, interval)
 
 
 def _own_entry() -> str | None:
-    """What python put first in `sys.path` for the program that this process was started as.
+    """Return the entry that python put first in `sys.path` for the program that this process was started with.
 
     Source:
         `sys.path` in the Python library reference: the folder of the script, the working directory after -m,

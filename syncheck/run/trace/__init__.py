@@ -1,1 +1,1 @@
-"""A recording of the calls made on a monitor, and their replay."""
+"""Recording and replay of the calls made on a monitor."""

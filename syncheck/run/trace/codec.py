@@ -1,17 +1,18 @@
 """Trace files: gzip-compressed JSON lines, one call of `Monitor` each, after a header line.
 
-A call is `[name, [argument, ...], {keyword: value}]`; the call sites that it names come before it as
-`["site", id, place, bound name]`, with the rules that the program ignores there, if it does, at the end. The last line
-is `["end"]`: without it the program was cut off, and the replay says so.
+A call is `[name, [argument, ...], {keyword: value}]`. The call sites that it refers to precede it as
+`["site", id, place, bound name]`, followed by the rules that the program ignores there, if any. The last line is
+`["end"]`; without it, recording was interrupted, and the replay reports this.
 
-The trace of a long run is several files. Each but the last ends with `["goes on"]`, and each but the first begins with
-the calls that declare what exists where it begins (`syncheck.run.trace.state`), up to `["begins"]`. Who replays a file
-after the one before it leaves those calls out, and so makes the very calls of the run; who replays it by itself makes
-them, and then takes all work from before to be complete. The header says of which run a file is, and its number.
+The trace of a long run consists of several files. All but the last end with `["goes on"]`. All but the first start with
+calls that declare the objects that exist at that point (`syncheck.run.trace.state`), up to `["begins"]`. A replay of a
+file after its predecessor skips these calls, and so makes exactly the calls of the run. A replay of the file alone
+makes
+them, and then treats all earlier work as complete. The header contains the id of the run and the number of the file.
 
-Formats 1 to 3 are still read: they have one file, and formats 1 and 2 know no threads. In format 1 some calls have
-other names, and a launch's context is a number.
-A trace of real GPUs may say how long operators took (`timed`, `times`): without these it is a trace without times.
+Formats 1 to 3 are still readable: they have a single file, and formats 1 and 2 have no threads. In format 1, some calls
+have different names, and a launch's context is a number.
+A trace of real GPUs may contain the durations of operators (`timed`, `times`); otherwise it has no times.
 """
 
 import gzip
@@ -37,7 +38,7 @@ from syncheck.source.scopes import scopes_of
 FORMAT = 4
 _READABLE = (1, 2, 3, 4)
 BEGINS, GOES_ON, END = "begins", "goes on", "end"
-"""Lines that are no calls."""
+"""Lines that are not calls."""
 _STREAMS, _CONTEXT_AT = 4096, 4
 _READ_AS = {
     "passed": "launches_elided",
@@ -45,11 +46,11 @@ _READ_AS = {
     "made": "object_created",
     "dropped": "object_destroyed",
 }
-"""The names that some calls have in format 1."""
+"""Names of calls in format 1 -> current names."""
 
 
 class StoredSites:
-    """The places that a trace brings along; where the files themselves are as they were, their names too."""
+    """The places stored in a trace, and the names in their source files if these are unchanged."""
 
     def __init__(self) -> None:
         self.places: dict[int, Place] = {}
@@ -57,7 +58,7 @@ class StoredSites:
         self.codes: dict[int, list[str]] = {}
 
     def add(self, record: Any) -> None:
-        """Add a call site, as the trace has it; a file of it has each of its own, known or not."""
+        """Add a call site from a trace record; each file of a trace repeats the call sites that it uses."""
         site = int(record[1])
         if site not in self.places:
             self.places[site] = serialization.to_place(record[2])
@@ -94,26 +95,26 @@ def _line_of(frame: Frame) -> SourceLine:
 
 
 class Ending(Enum):
-    """How a file of a trace ends."""
+    """The way in which a trace file ends."""
 
     END = auto()
     GOES_ON = auto()
-    """The next file goes on."""
+    """The trace continues in the next file."""
     CUT_OFF = auto()
 
 
 class Reader:
-    """Makes the calls of one file of a trace on a session.
+    """Replays one trace file on a session.
 
     Attributes:
-        number: of the line that was read last, from 1.
-        graphs: those that were captured; one file adds to those of the files before it.
-        has_unknown_graph: a graph was replayed that is not one of these.
+        number: number of the last line read, from 1.
+        graphs: the captured graphs, including those of earlier files.
+        has_unknown_graph: whether a graph that is not among these was replayed.
 
     Args:
         path: the file.
-        session: gets the calls.
-        sites: gets the call sites.
+        session: receives the calls.
+        sites: receives the call sites.
     """
 
     def __init__(self, path: Path, session: Session, sites: StoredSites, graphs: set[int]) -> None:
@@ -127,10 +128,10 @@ class Reader:
         self._lines = islice(_lines(path), 1, None)  # without the header
 
     def declare(self, *, is_known: bool) -> None:
-        """Make the calls that declare what exists where the file begins; `is_known`: leave them out.
+        """Make the calls that declare the objects existing at the start of the file, or skip them if `is_known`.
 
         Raises:
-            TraceError: the file is cut off here, or damaged.
+            TraceError: the file is truncated here, or damaged.
         """
         with self._damage_named():
             for record in self._records():
@@ -141,7 +142,7 @@ class Reader:
         raise _UnreadableError(f"{self._path}: the trace is cut off before its first call", HINT)
 
     def play(self) -> Ending:
-        """Make all calls that are left.
+        """Make all remaining calls.
 
         Raises:
             TraceError: the file is damaged.
@@ -155,7 +156,7 @@ class Reader:
         return ending if ending is not None and not self._is_cut_off else Ending.CUT_OFF
 
     def damaged(self, error: Exception) -> TraceError:
-        """Return the error for calls that broke something."""
+        """Return the error for calls that raised an exception."""
         reason = f"{type(error).__name__}: {error}".partition("\n")[0]
         text = f"{self._path}: the trace is damaged, seen at record {self.number} ({reason})"
         return TraceError(text, "record the trace again")
@@ -170,7 +171,7 @@ class Reader:
             raise self.damaged(error) from error
 
     def _records(self) -> Iterator[Any]:
-        """Return the lines that are left, up to where the file is cut off."""
+        """Yield the remaining lines, up to the point where the file is truncated."""
         try:
             for record in self._lines:
                 self.number += 1
@@ -198,11 +199,11 @@ class Reader:
 
 
 class _UnreadableError(TraceError):
-    """The file is no trace, or its lines are none."""
+    """The file is not a trace, or its lines are not valid records."""
 
 
 class NothingRecordedError(_UnreadableError):
-    """The file is empty, or cut off in its first line: that of a trace which was just begun."""
+    """The file is empty or truncated in its first line, like that of a trace that was just started."""
 
 
 class _CutOffError(Exception):
@@ -224,7 +225,7 @@ _CALLS = {name for name, _ in inspect.getmembers(Monitor, inspect.isfunction) if
 
 
 def _frozen(value: Any) -> Any:
-    """Return lists as tuples, as the calls were made."""
+    """Convert lists to tuples, as in the original calls."""
     return tuple(_frozen(item) for item in value) if isinstance(value, list) else value
 
 
@@ -252,7 +253,7 @@ def read_header(path: Path) -> dict[str, Any]:
     """Return the header of a trace.
 
     Raises:
-        TraceError: the file cannot be read, is no trace, or is of a newer format.
+        TraceError: the file cannot be read, is not a trace, or has a newer format.
     """
     try:
         header = next(_lines(path), None)

@@ -1,4 +1,4 @@
-"""The file of a trace while it is written: lines, compressed, on the disk soon after they come."""
+"""A trace file being written: compressed lines, flushed to disk soon after they are added."""
 
 import os
 import zlib
@@ -8,19 +8,19 @@ from time import monotonic
 from syncheck.system.descriptors import Descriptor
 
 _GZIP = 31
-"""Of `zlib.compressobj`: with the header and the trailer of a gzip file."""
+"""`wbits` of `zlib.compressobj` for the header and trailer of a gzip file."""
 _MOST_LINES, _MOST_SECONDS = 256, 0.5
-"""What a process that is killed may lose, at most."""
+"""Maximum data that a killed process may lose."""
 
 
 class TraceFile:
-    """A file of lines, and those that follow it, for this process alone: a forked child must not touch it.
+    """A file of lines and its successors, for this process only: a forked child must not write to it.
 
     Attributes:
-        n_bytes: of the lines so far in the current file, compressed, also where they could not be written.
+        n_bytes: compressed size of the lines in the current file, including those that could not be written.
 
     Args:
-        path: the file, which is made anew.
+        path: the file, which is overwritten.
 
     Raises:
         OSError: it cannot be written.
@@ -40,7 +40,7 @@ class TraceFile:
         self._file = Descriptor.of_file(path, truncate=True)
 
     def write(self, line: str) -> None:
-        """Add a line. The program under test must not see that this fails: `close` says it."""
+        """Add a line. Errors must not reach the program under test; `close` raises them."""
         if os.getpid() != self._pid:
             return
         self._put(self._compressor.compress(line.encode() + b"\n"))
@@ -49,12 +49,12 @@ class TraceFile:
             self.flush()
 
     def flush(self) -> None:
-        """Write what was held back: a trace that ends after it can be read up to here."""
+        """Write the buffered data, so that a trace truncated later can be read up to here."""
         self._put(self._compressor.flush(zlib.Z_SYNC_FLUSH))
         self._lines, self._flushed = 0, monotonic()
 
     def follow(self, path: Path) -> None:
-        """Finish the file, and begin another one: also where the one before could not be written."""
+        """Finish the file and start another one, even if the previous one could not be written."""
         if os.getpid() != self._pid:
             return
         self._finish()

@@ -1,4 +1,4 @@
-"""The files of a trace: the first has the name that was asked for, the others are numbered and stand beside it."""
+"""The files of a trace: the first has the requested name, the others are numbered and beside it."""
 
 import contextlib
 import re
@@ -16,9 +16,9 @@ class Part:
 
     Attributes:
         path: the file.
-        backend: how the GPUs were provided, in words.
-        recording: which run it is of; "" in a trace of an earlier version, which has one file.
-        number: which of its files it is, from 1.
+        backend: description of the GPUs.
+        recording: id of the recorded run; "" in a trace of an earlier version, which has one file.
+        number: number of the file, from 1.
     """
 
     path: Path
@@ -36,7 +36,7 @@ def read(path: Path) -> Part:
     """Read the header of a file.
 
     Raises:
-        TraceError: it is no trace, or of a newer format.
+        TraceError: it is not a trace, or has a newer format.
     """
     header = codec.read_header(path)
     trace = header.get("part", {})
@@ -47,12 +47,12 @@ def read(path: Path) -> Part:
 
 
 def named(paths: Sequence[Path]) -> list[Part]:
-    """Return the files of the one trace that some names stand for, in order.
+    """Return the files of the single trace that some paths refer to, in order.
 
-    A folder stands for all traces in it, the first file of a trace, alone, also for those that follow it.
+    A folder refers to all traces in it. A single path to the first file of a trace also refers to its other files.
 
     Raises:
-        TraceError: there is none, one is no trace, or they are of several runs.
+        TraceError: there is no trace, a file is not a trace, or the files belong to several runs.
     """
     found = [part for path in paths for part in (_in_folder(path) if path.is_dir() else _read(path, len(paths)))]
     if len(paths) == 1 and not paths[0].is_dir():
@@ -62,12 +62,12 @@ def named(paths: Sequence[Path]) -> list[Part]:
     runs = {part.recording or str(part.path): part for part in found}
     if len(runs) > 1:
         names = " and ".join(sorted(part.path.name for part in runs.values())[:2])
-        raise TraceError(f"{names} are traces of different runs", "replay them one after the other")
+        raise TraceError(f"{names} are traces of different runs", "replay them separately")
     return sorted({part.number: part for part in found}.values(), key=lambda part: part.number)
 
 
 def _read(path: Path, n_paths: int) -> list[Part]:
-    """Return a file; nothing, of several, for one that has none of the run: what is missing shows in the others."""
+    """Return a file; if there are several paths, skip a file without content, because the gap is reported later."""
     try:
         return [read(path)]
     except codec.NothingRecordedError:
@@ -77,14 +77,14 @@ def _read(path: Path, n_paths: int) -> list[Part]:
 
 
 def remove_others(first: Path) -> None:
-    """Remove the files that follow the first of a trace, which is going to be written anew."""
+    """Remove the later files of an existing trace whose first file is about to be overwritten."""
     with contextlib.suppress(TraceError, OSError):
         for part in _behind(read(first)):
             part.path.unlink()
 
 
 def _behind(first: Part) -> list[Part]:
-    """Return the files beside the first of a trace that are of the same run."""
+    """Return the files beside the first file of a trace that belong to the same run."""
     if first.number != 1 or not first.recording:
         return []
     name = re.compile(re.escape(first.path.stem) + r"\.\d{4,}" + re.escape(first.path.suffix))
@@ -100,7 +100,7 @@ def _in_folder(folder: Path) -> list[Part]:
 
 
 def _readable(paths: Sequence[Path]) -> list[Part]:
-    """Return those of some files that are traces, and have at least a header."""
+    """Return the files that are traces with at least a header."""
     found = []
     for path in paths:
         with contextlib.suppress(TraceError):

@@ -1,6 +1,6 @@
-"""Replays a trace: the files that go on from each other on one session, as if they were one.
+"""Replay of a trace: consecutive files are replayed on one session, as if they were a single file.
 
-Where a file is missing or cut off, the next one begins on a session of its own: what was pending there is unknown.
+After a missing or truncated file, the next one starts with a new session, because the work pending there is unknown.
 """
 
 from collections.abc import Callable, Iterator, Sequence
@@ -16,16 +16,16 @@ from syncheck.sanitizer.collector import Checkpoint
 from syncheck.sanitizer.session import Session
 
 MakeSession = Callable[[str], Session]
-"""Makes a new session of the backend's description; it may pass the calls on to one."""
+"""Creates a new session, or a wrapper that forwards to one, from the backend's description."""
 
 
 @dataclass(frozen=True, slots=True)
 class Stretch:
-    """Files that were replayed on one session.
+    """Consecutive files that were replayed on one session.
 
     Attributes:
-        names: of the files.
-        report: what was found in them.
+        names: names of the files.
+        report: their findings.
     """
 
     names: tuple[str, ...]
@@ -33,22 +33,22 @@ class Stretch:
 
 
 def replay(paths: Sequence[Path], make_session: MakeSession, sites: StoredSites | None = None) -> Report:
-    """Make the calls of a trace on new sessions, and return what these find.
+    """Replay the calls of a trace on new sessions, and return the findings.
 
     Args:
-        paths: as for `parts.named`.
-        make_session: makes a session, most often the only one.
-        sites: gets the call sites.
+        paths: see `parts.named`.
+        make_session: creates a session; usually called once.
+        sites: receives the call sites.
 
     Raises:
-        TraceError: a file cannot be read, is no trace, or is of a newer format; the only one is damaged.
+        TraceError: a file cannot be read, is not a trace, or has a newer format; or the only file is damaged.
         ConfigError: from `make_session`.
     """
     return whole([stretch.report for stretch in stretches(paths, make_session, sites)])
 
 
 def whole(reports: Sequence[Report]) -> Report:
-    """Return the report of a trace, of those of its stretches."""
+    """Combine the reports of the stretches of a trace."""
     found = reports[0]
     for report in reports[1:]:
         found = joined(found, report)
@@ -56,7 +56,7 @@ def whole(reports: Sequence[Report]) -> Report:
 
 
 def stretches(paths: Sequence[Path], make_session: MakeSession, sites: StoredSites | None = None) -> Iterator[Stretch]:
-    """Replay a trace, and yield what was found in each stretch of files that go on from each other: see `replay`."""
+    """Replay a trace, and yield each stretch of consecutive files with its findings: see `replay`."""
     rest = parts.named(paths)
     sites = sites if sites is not None else StoredSites()
     is_only = len(rest) == 1
@@ -75,7 +75,7 @@ def stretches(paths: Sequence[Path], make_session: MakeSession, sites: StoredSit
 
 
 def _replayed_again(files: Sequence[Part], make_session: MakeSession, sites: StoredSites) -> Stretch:
-    """Replay the files before a damaged one once more, without what may have been half a call."""
+    """Replay the files before a damaged one again, because the damaged one may have left a call half done."""
     if not files:
         return Stretch((), Report())
     try:
@@ -88,8 +88,8 @@ class _DamagedError(Exception):
     """A file is damaged.
 
     Args:
-        n_whole: how many of the files before it are not.
-        cause: what is wrong.
+        n_whole: number of intact files before it.
+        cause: the error.
     """
 
     def __init__(self, n_whole: int, cause: TraceError) -> None:
@@ -99,7 +99,7 @@ class _DamagedError(Exception):
 
 
 class _Stretch:
-    """Replays files from the first on, as far as they go on from each other."""
+    """Replays files from the first one, as long as they are consecutive."""
 
     def __init__(self, files: Sequence[Part], make_session: MakeSession, sites: StoredSites) -> None:
         self._files = files
@@ -107,13 +107,13 @@ class _Stretch:
         self._session = make_session(f"a trace of {files[0].backend}")
         self._graphs: set[int] = set()
         self._since: Checkpoint | None = None
-        self._n_before = 0  # operators that only stand for what was before
+        self._n_before = 0  # operators that only represent earlier work
 
     def replayed(self) -> Stretch:
-        """Replay them and return what was found.
+        """Replay the files and return the findings.
 
         Raises:
-            _DamagedError: one cannot be replayed.
+            _DamagedError: a file cannot be replayed.
         """
         used: list[str] = []
         for at, part in enumerate(self._files):
@@ -130,7 +130,7 @@ class _Stretch:
         return Stretch(tuple(used), self._report(len(used) - 1))
 
     def _play(self, part: Part, *, is_first: bool) -> tuple[Ending, int]:
-        """Replay a file; return how it ends, and the number of its last record."""
+        """Replay a file; return its ending and the number of its last record."""
         reader = Reader(part.path, self._session, self._sites, self._graphs)
         if part.number > 1:
             reader.declare(is_known=not is_first)
@@ -142,14 +142,14 @@ class _Stretch:
         return ending, reader.number
 
     def _begin_in_the_middle(self, part: Part) -> None:
-        """What was declared is there, and all work from before is taken to be complete."""
+        """Start in the middle of a trace: declared objects exist, and all earlier work is treated as complete."""
         self._session.reset()
         self._session.incomplete(_BEGINS_IN_THE_MIDDLE.format(part.path.name))
         self._since = self._session.collector.checkpoint()
         self._n_before = self._session.n_operators
 
     def _note_end(self, used: Sequence[str], ending: Ending, number: int) -> None:
-        """Note what is missing behind the last file that was replayed."""
+        """Note what is missing after the last file that was replayed."""
         is_last = len(used) == len(self._files)
         if ending is Ending.CUT_OFF:
             self._session.incomplete(_CUT_OFF.format(number) if is_last else _CUT_OFF_BETWEEN.format(used[-1], number))
@@ -159,7 +159,7 @@ class _Stretch:
     def _report(self, last: int) -> Report:
         try:
             report = self._session.report(self._sites, self._since)
-        except Exception as error:  # damaged calls can break what is put together here, too
+        except Exception as error:  # damaged calls can also make this fail
             path = self._files[last].path
             raise _DamagedError(last, Reader(path, self._session, self._sites, self._graphs).damaged(error)) from error
         operators = report.summary.operators - self._n_before
@@ -170,7 +170,7 @@ _BEGINS_IN_THE_MIDDLE = (
     "{} was replayed without the files before it: what was pending where it begins is unknown, and so is what only a "
     "whole run shows"
 )
-_UNKNOWN_GRAPH = "a graph was replayed that was captured before {}: what is in it is unknown"
-_CUT_OFF = "the trace ends early, after record {}: the program was cut off while recording"
+_UNKNOWN_GRAPH = "a graph was replayed that was captured before {}: its contents are unknown"
+_CUT_OFF = "the trace ends early, after record {}: recording was interrupted"
 _CUT_OFF_BETWEEN = "{} ends early, after record {}: what it recorded after that is lost"
-_GOES_ON = "the trace goes on behind {}, in a file that was not replayed"
+_GOES_ON = "the trace continues after {}, in a file that was not replayed"

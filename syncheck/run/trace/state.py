@@ -1,6 +1,6 @@
-"""What exists at some time of a run, as the calls that declare it: each further file of a trace begins with them.
+"""The objects that exist at some point of a run, as calls that declare them; later files of a trace start with these.
 
-Work from before is not in them: a session that gets these calls, and then `Session.reset`, takes it to be complete.
+The calls do not include earlier work: a session that receives them and then `Session.reset` treats it as complete.
 """
 
 from collections.abc import Callable, Iterator
@@ -16,19 +16,19 @@ Call = tuple[str, tuple[Any, ...], dict[str, Any]]
 
 
 class LiveState:
-    """Follows the calls that begin and end the life of things, and keeps those that declare what is there.
+    """Tracks the calls that create and destroy objects, and keeps those that declare the existing ones.
 
     Attributes:
-        is_capturing: a graph is being captured.
+        is_capturing: whether a graph is being captured.
 
     Args:
-        session: gets the same calls, each before this does.
+        session: receives the same calls, each before this object does.
     """
 
     def __init__(self, session: Session) -> None:
         self._session = session
         self.is_capturing = False
-        self._definitions: list[Call] = []  # type of device, streams and views, in their order: ids follow from it
+        self._definitions: list[Call] = []  # device type, streams and views; their order determines the ids
         self._n_views = 0
         self._memory: dict[AllocationId, Call] = {}
         self._protected: dict[AllocationId, dict[StreamId, Call]] = {}  # by record_stream
@@ -44,10 +44,10 @@ class LiveState:
         }  # fmt: skip
 
     def follower(self, name: str) -> Callable[[Call, Any], None] | None:
-        """Return what takes each call of a method and its result; None for a method that declares nothing."""
+        """Return the handler for calls of a method and their results; None for a method that declares nothing."""
         return self._followers.get(name)
 
-    # -- what each call changes
+    # -- handlers of calls
 
     def _defined(self, call: Call, _: Any) -> None:
         self._definitions.append(call)
@@ -86,7 +86,7 @@ class LiveState:
 
     def _recorded(self, call: Call, _: Any) -> None:
         event, stream = call[1][:2]
-        if not (self.is_capturing and self._session.capturing(stream)):  # else it is recorded in the graph alone
+        if not (self.is_capturing and self._session.capturing(stream)):  # otherwise it is recorded only in the graph
             self._records[event] = call
 
     def _capture_began(self, _: Call, __: Any) -> None:
@@ -95,10 +95,10 @@ class LiveState:
     def _capture_ended(self, _: Call, __: Any) -> None:
         self.is_capturing = False
 
-    # -- what is there
+    # -- declaration of existing objects
 
     def calls(self) -> Iterator[Call]:
-        """Yield the calls that declare all that exists."""
+        """Yield the calls that declare all existing objects."""
         yield from self._definitions
         for allocation, call in self._memory.items():
             yield call
@@ -112,18 +112,18 @@ class LiveState:
         yield from self._described()
         yield from self._named()
         if self._host is not None and self._newest_host is not None:
-            yield self._newest_host  # so that older threads are known to be no new ones, which know nothing
+            yield self._newest_host  # so that older threads do not count as new and unordered
             yield self._host
 
     def _timed_work(self) -> Iterator[Call]:
-        """Yield work behind each timing event: whether there was none is not known any more."""
+        """Yield work after each timing event, because it is no longer known whether there was any."""
         timed = {event for event, (_, _, keywords) in self._events.items() if keywords.get("timing")}
         streams = {call[1][1] for event, call in self._records.items() if event in timed}
         for stream in sorted(streams):
             yield "launches_elided", (stream, 1, UNKNOWN_SITE), {}
 
     def _warmed_up(self) -> Iterator[Call]:
-        """Yield operators that have run, where a capture wants that."""
+        """Yield launches of the operators that have been warmed up for captures."""
         first = next((call[1][0] for call in self._definitions if call[0] == "stream"), None)
         if first is not None:
             for operator in sorted(self._session.warm_operators):

@@ -1,4 +1,4 @@
-"""Writes the calls of a run down, in files that can each be replayed by itself: see `syncheck.run.trace.codec`."""
+"""Recording of the calls of a run in files that can each be replayed separately: see `syncheck.run.trace.codec`."""
 
 import inspect
 import json
@@ -18,10 +18,10 @@ from syncheck.sanitizer.session import Session
 from syncheck.version import __version__
 
 _QUESTIONS = frozenset(
-    "holds_used_memory follows_others is_pending capturing report collector n_operators warm_operators".split()
-)  # what changes nothing
+    "holds_used_memory is_ordered_after_all is_pending capturing report collector n_operators warm_operators".split()
+)  # attributes that change nothing
 _FIRST_OF_SEVERAL = frozenset("launch launches_elided allocate free event record host_access sync_stream".split())
-"""Calls that no call before them needs behind it in the same file; every program that goes on makes some of them."""
+"""Calls before which a new file may begin, as no earlier call needs them in its own file; all programs make some."""
 _WITH_SITE = frozenset(
     name
     for name, call in inspect.getmembers(Monitor, inspect.isfunction)
@@ -33,14 +33,14 @@ _LIMIT = 64 << 20
 
 
 class TraceWriter:
-    """A monitor that writes each call down and passes it on.
+    """A monitor that records each call and forwards it.
 
     Args:
         session: the monitor that checks.
-        path: the first file to write; the next ones are beside it. Those of a trace that was there before are removed.
-        sites: converts call sites to places, which are stored with the trace.
-        backend: how the GPUs were provided, in words.
-        limit: bytes of a file when the next one begins.
+        path: the first file to write; later files are beside it. The files of an earlier trace are removed.
+        sites: converts call sites to places, which are stored in the trace.
+        backend: description of the GPUs.
+        limit: size of a file in bytes at which the next one is started.
 
     Raises:
         OSError: the file cannot be written.
@@ -51,7 +51,7 @@ class TraceWriter:
         self._path = path
         self._sites = sites
         self._backend = backend
-        self._known: set[SiteId] = set()  # those in the current file
+        self._known: set[SiteId] = set()  # call sites in the current file
         self._state = LiveState(session)
         self._recording = secrets.token_hex(8)
         self._number = 1
@@ -106,7 +106,7 @@ class TraceWriter:
             self._write(["site", site, place, self._sites.bound(site), *([ignored] if ignored else [])])
 
     def _begin_next(self) -> None:
-        """End the file, and begin the next one with what exists now."""
+        """End the file, and start the next one with the objects that exist now."""
         self._write([GOES_ON])
         self._number += 1
         self._known.clear()
@@ -116,7 +116,9 @@ class TraceWriter:
             self._write_call(*call, _site_at(call[0]))
         self._write([BEGINS])
         self._file.flush()
-        self._full_at = max(self._limit, 2 * self._file.n_bytes)  # else a file would hold next to nothing of its own
+        self._full_at = max(
+            self._limit, 2 * self._file.n_bytes
+        )  # otherwise a file might contain almost only declarations
 
     def close(self) -> None:
         """Finish the file.
@@ -129,6 +131,6 @@ class TraceWriter:
 
 
 def _site_at(name: str) -> int:
-    """Return which argument of a call is its site; -1 if none."""
+    """Return the index of a call's `site` argument; -1 if there is none."""
     parameters = list(inspect.signature(getattr(Monitor, name)).parameters)
     return parameters.index("site") - 1 if "site" in parameters else -1

@@ -1,4 +1,4 @@
-"""What several tests of the CUDA backend need."""
+"""Shared fixtures of the CUDA backend's tests."""
 
 import fcntl
 import gc
@@ -10,7 +10,7 @@ from syncheck.cuda.native_build import extension
 
 @pytest.fixture(scope="session")
 def recorder(tmp_path_factory):
-    """The extension, built once by all workers of a run."""
+    """Return the native extension, built once and shared by all workers of a run."""
     folder = tmp_path_factory.getbasetemp().parent / "native"
     folder.mkdir(exist_ok=True)
     with pytest.MonkeyPatch.context() as patch, (folder / "lock").open("w") as lock:
@@ -21,7 +21,7 @@ def recorder(tmp_path_factory):
 
 @pytest.fixture
 def collection():
-    """Python's garbage collection, on; as it was before after the test."""
+    """Enable garbage collection for the test, then restore its previous state."""
     was_enabled = gc.isenabled()
     gc.enable()
     yield

@@ -1,4 +1,4 @@
-"""A stand-in for a GPU on which one launch is late: its streams have clocks, and sleeps move them."""
+"""A stand-in for a GPU with one delayed launch: streams have clocks, and sleeps advance them."""
 
 from collections import defaultdict
 from contextlib import contextmanager, nullcontext
@@ -13,7 +13,7 @@ from tests.unit.conftest import watched_gpu
 
 
 class Events:
-    """Events with times in milliseconds: each record is one millisecond after the last one of any stream."""
+    """Events with times in milliseconds: each record is one millisecond after the previous one on any stream."""
 
     def __init__(self, late):
         self._late = late
@@ -53,7 +53,7 @@ class Work:
         self.made_current = []
 
     @contextmanager
-    def unseen(self):
+    def hidden(self):
         with disable_dispatch_modes():
             yield
 
@@ -74,17 +74,17 @@ class Work:
     def overwrite(self, address, n_bytes, device, handle, byte):
         self.overwritten.append((n_bytes, handle, byte))
 
-    def settle(self):
+    def synchronize(self):
         self.n_settled += 1
 
     def on_host(self, tensor):
-        with self.unseen():
+        with self.hidden():
             return tensor.detach().clone()
 
 
 @contextmanager
 def delayed_gpu(current, monkeypatch, folder, delay, *pairs):
-    """Watch the stand-in with a delay; `recorded()` of the result ends the program and returns its record."""
+    """Watch the stand-in with a delay; `recorded()` of the result ends the run and returns its record."""
     path = folder / "record.json"
     monkeypatch.setenv(record.REQUEST, Request(str(path), pairs).as_variable())
     monkeypatch.setattr(backend, "OwnWork", Work)

@@ -1,4 +1,4 @@
-"""The CUDA backend: its parts put together."""
+"""Integration of the CUDA backend's components."""
 
 from types import SimpleNamespace
 
@@ -10,14 +10,14 @@ def test_each_device_has_its_default_stream(gpu):
     assert gpu.monitor.named("stream")[0][1:4] == (1, 0, 0)
 
 
-def test_a_second_stream_switches_the_trace_on_for_good(gpu):
+def test_a_second_stream_enables_the_gpu_trace_permanently(gpu):
     assert not gpu.cuda.gpu_trace._is_enabled
     gpu.current.handle = 7
     torch.ones(1)
     assert gpu.cuda.gpu_trace._is_enabled
 
 
-def test_objects_are_recognized_for_their_names(gpu):
+def test_launch_namer_identifies_allocations_streams_and_events(gpu):
     x = torch.ones(2)
     namer = gpu.cuda.launches._namer
     identities = namer._identities
@@ -26,7 +26,7 @@ def test_objects_are_recognized_for_their_names(gpu):
     assert identities.event_of(3) == 0
 
 
-def test_the_end_looks_at_what_is_left_and_listens_no_more(gpu):
+def test_finish_reports_pending_work_and_stops_checking(gpu):
     torch.ones(2)
     gpu.cuda.finish()
     assert not gpu.cuda.is_checking

@@ -1,4 +1,4 @@
-"""Backward passes: where the program called them."""
+"""Attribution of backward passes to the program's call sites."""
 
 import pytest
 import torch
@@ -17,7 +17,7 @@ def watched(gpu):
     patches.undo()
 
 
-def test_operators_of_the_engine_have_the_call_of_the_program(watched):
+def test_autograd_operators_are_attributed_to_the_programs_backward_call(watched):
     x = torch.ones(3, requires_grad=True)
     loss = x.sin().sum()
     watched.cuda.flush_calls()
@@ -28,7 +28,7 @@ def test_operators_of_the_engine_have_the_call_of_the_program(watched):
     assert watched.cuda.reporter.backward_site == 0
 
 
-def test_a_pass_inside_of_a_pass_belongs_to_the_outer_one(watched):
+def test_a_nested_backward_pass_is_attributed_to_the_outer_one(watched):
     seen, reporter = [], watched.cuda.reporter
 
     def nested(gradient):
@@ -43,7 +43,7 @@ def test_a_pass_inside_of_a_pass_belongs_to_the_outer_one(watched):
     assert seen == ["x.sin().sum().backward()"]
 
 
-def test_an_error_ends_the_pass(watched):
+def test_an_error_ends_the_backward_pass(watched):
     def fail(gradient):
         raise ZeroDivisionError
 
@@ -54,7 +54,7 @@ def test_an_error_ends_the_pass(watched):
     assert watched.cuda.reporter.backward_site == 0
 
 
-def test_checkpoints_are_recomputed_to_their_end_while_watched(gpu):
+def test_checkpoint_early_stop_is_disabled_while_watched(gpu):
     before, patches = checkpoint._enable_checkpoint_early_stop, Patches()
     cuda = gpu.cuda
     parts = (cuda.reporter, cuda.streams, cuda.memory, cuda.host, cuda.launches, cuda.gpu_trace)

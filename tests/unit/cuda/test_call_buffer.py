@@ -1,4 +1,4 @@
-"""Monitor calls that are buffered."""
+"""Buffered monitor calls."""
 
 import pytest
 
@@ -29,7 +29,7 @@ def buffer(monitor, failures):
     return CallBuffer(monitor, lambda what, error: failures.append((what, type(error))))
 
 
-def test_calls_are_made_in_their_order_when_they_are_flushed(buffer, monitor):
+def test_flush_makes_calls_in_order_and_only_once(buffer, monitor):
     buffer.condenses = False
     buffer.add(("allocate", 1, 1, 16, 0, 5))
     buffer.launch(1, "aten::add", [(1, 0, True)], 6)
@@ -40,20 +40,20 @@ def test_calls_are_made_in_their_order_when_they_are_flushed(buffer, monitor):
     assert len(monitor.calls) == 2
 
 
-def test_enough_calls_ask_to_be_flushed(buffer, monkeypatch):
+def test_a_full_buffer_requests_a_flush(buffer, monkeypatch):
     monkeypatch.setattr(call_buffer, "_ENOUGH", 2)
     assert not buffer.launch(1, "aten::add", [], 0)
     assert buffer.launch(1, "aten::add", [], 0)
 
 
-def test_of_equal_accesses_the_last_is_kept(buffer, monitor):
+def test_only_the_last_of_equal_accesses_is_kept(buffer, monitor):
     for site in (1, 2, 3):
         buffer.launch(1, "aten::add_", [(1, 0, True)], site)
     buffer.flush()
     assert monitor.calls == [("launches_elided", 1, 2, 2), ("launch", 1, "aten::add_", [(1, 0, True)], 3)]
 
 
-def test_memory_that_came_and_went_is_left_out(buffer, monitor):
+def test_memory_allocated_and_freed_within_the_buffer_is_omitted(buffer, monitor):
     buffer.add(("allocate", 1, 1, 16, 0, 5))
     buffer.launch(1, "aten::mul", [(1, 0, True), (2, 0, False)], 6)
     buffer.add(("free", 1, 7))
@@ -61,21 +61,21 @@ def test_memory_that_came_and_went_is_left_out(buffer, monitor):
     assert monitor.calls == [("launch", 1, "aten::mul", [(2, 0, False)], 6)]
 
 
-def test_memory_from_before_is_freed(buffer, monitor):
+def test_frees_of_memory_from_before_the_buffer_are_kept(buffer, monitor):
     buffer.launch(1, "aten::mul", [(1, 0, False)], 6)
     buffer.add(("free", 1, 7))
     buffer.flush()
     assert monitor.calls[-1] == ("free", 1, 7)
 
 
-def test_an_operator_is_heard_of_once_without_its_accesses(buffer, monitor):
+def test_an_operator_whose_accesses_are_elided_is_reported_once(buffer, monitor):
     for name in ("aten::mul", "aten::mul", "aten::add"):
         buffer.launch(1, name, [(1, 0, False)], 6)
     buffer.flush()
     assert [call[2] for call in monitor.calls if call[0] == "launch"] == ["aten::mul", "aten::add"]
 
 
-def test_without_a_launch_nothing_is_left_out(buffer, monitor):
+def test_without_launches_every_call_is_kept(buffer, monitor):
     calls = [("allocate", 1, 1, 16, 0, 5), ("free", 1, 7)]
     for call in calls:
         buffer.add(call)
@@ -86,7 +86,7 @@ def test_without_a_launch_nothing_is_left_out(buffer, monitor):
 @pytest.mark.parametrize(
     ("call", "what"), [(("launch", 1, "aten::add", [], 0), "aten::add"), (("free", 1, 7), "memory")]
 )
-def test_a_call_that_fails_is_named_and_the_others_are_made(buffer, monitor, failures, call, what):
+def test_a_failing_call_is_reported_and_later_calls_still_run(buffer, monitor, failures, call, what):
     def fail(*_):
         raise ZeroDivisionError
 

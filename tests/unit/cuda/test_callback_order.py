@@ -1,4 +1,4 @@
-"""Callbacks that come while an operator runs."""
+"""Callbacks that arrive while an operator runs."""
 
 import sys
 
@@ -18,7 +18,7 @@ def wait(stream, event=1):
 SYNC = Callback(Kind.SYNC_STREAM, 0, 1)
 
 
-def test_callbacks_are_kept_for_the_frame_of_their_operator():
+def test_callbacks_are_kept_per_operator_frame():
     kept, frame = KeptCallbacks(), sys._getframe()
     kept.keep(frame, SYNC)
     kept.keep(frame, record(1))
@@ -34,13 +34,13 @@ def test_callbacks_are_kept_for_the_frame_of_their_operator():
     [
         ([], False, 1),
         ([record(1), wait(2), record(2, 5)], False, 2),
-        ([record(2)], False, 2),  # it worked where it recorded
-        ([record(2)], True, 1),  # one that waits first did not work there
-        ([record(1), wait(2)], True, 2),  # one of several that are launched together
-        ([wait(2, 7)], False, 1),  # it waits for what was recorded before
+        ([record(2)], False, 2),  # the record shows where it worked
+        ([record(2)], True, 1),  # an operator that waits first did not work there
+        ([record(1), wait(2)], True, 2),  # one of several operators launched together
+        ([wait(2, 7)], False, 1),  # it waits for an earlier record
     ],
 )
-def test_an_operator_worked_on_the_stream_that_waited_and_recorded(inner, waits_first, stream):
+def test_working_stream_is_the_one_that_waited_and_recorded(inner, waits_first, stream):
     assert working_stream(inner, 1, waits_first=waits_first) == stream
 
 
@@ -54,5 +54,5 @@ def test_an_operator_worked_on_the_stream_that_waited_and_recorded(inner, waits_
         ([], 1, 0),
     ],
 )
-def test_its_work_comes_after_its_waits_and_before_its_records_and_synchronizations(inner, stream, place):
+def test_work_is_placed_after_waits_and_before_records_and_synchronizations(inner, stream, place):
     assert place_of_work(inner, stream) == place

@@ -1,4 +1,4 @@
-"""The graph captures in progress."""
+"""Graph captures in progress."""
 
 import gc
 import threading
@@ -13,7 +13,7 @@ def captures(gpu):
     return Captures(gpu.cuda.reporter)
 
 
-def elsewhere(function):
+def in_other_thread(function):
     results = []
     thread = threading.Thread(target=lambda: results.append(function()))
     thread.start()
@@ -25,27 +25,27 @@ def test_a_capture_belongs_to_the_thread_that_began_it(captures):
     assert not captures
     captures.begin()
     assert captures
-    assert captures.is_mine()
-    assert not elsewhere(captures.is_mine)
+    assert captures.is_own()
+    assert not in_other_thread(captures.is_own)
     captures.end()
     assert not captures
 
 
-def test_another_thread_may_end_it(captures):
-    elsewhere(captures.begin)
+def test_another_thread_may_end_a_capture(captures):
+    in_other_thread(captures.begin)
     captures.begin()
     captures.end()
-    assert not captures.is_mine()
+    assert not captures.is_own()
     captures.end()
     assert not captures
 
 
-def test_what_cuda_refuses_is_reported(gpu, captures):
+def test_a_synchronization_that_cuda_rejects_is_reported(gpu, captures):
     captures.refuse("Event.synchronize()")
     assert [call[1] for call in gpu.monitor.named("sync_in_capture")] == ["Event.synchronize()"]
 
 
-def test_a_check_that_ends_in_a_capture_lets_garbage_be_collected(captures, collection):
+def test_ending_a_check_during_a_capture_reenables_garbage_collection(captures, collection):
     captures.hold_garbage()
     captures.begin()
     assert not gc.isenabled()

@@ -1,4 +1,4 @@
-"""Collectives on real GPUs: what the callbacks do not report of NCCL."""
+"""Collectives on real GPUs: the NCCL work that callbacks do not report."""
 
 import pytest
 import torch
@@ -11,7 +11,7 @@ pytestmark = pytest.mark.skipif(not torch.distributed.is_available(), reason="th
 
 
 class Work:
-    """The handle of a collective (a SimpleNamespace has no weak references)."""
+    """Handle of a collective (a SimpleNamespace does not support weak references)."""
 
 
 @pytest.fixture
@@ -31,14 +31,14 @@ def launched(gpu, collectives, dispatch, stream, inner=()):
     return accesses
 
 
-def test_a_stream_of_its_own_is_called_nccl_once(gpu, collectives, dispatch):
+def test_a_dedicated_collective_stream_is_named_nccl_once(gpu, collectives, dispatch):
     side = gpu.cuda.streams.of(0, 7)
     for _ in range(2):
         launched(gpu, collectives, dispatch, side)
     assert [call[1:] for call in gpu.monitor.named("name")] == [("stream", side, "nccl")]
 
 
-def test_a_handle_is_given_to_calls_of_python(gpu, collectives, dispatch, monkeypatch):
+def test_python_calls_get_a_handle_for_their_collective(gpu, collectives, dispatch, monkeypatch):
     side = gpu.cuda.streams.of(0, 7)
     launched(gpu, collectives, dispatch, side)
     assert gpu.monitor.named("collective") == []
@@ -50,25 +50,25 @@ def test_a_handle_is_given_to_calls_of_python(gpu, collectives, dispatch, monkey
     calls.event = 0
 
 
-def test_a_message_protects_its_tensors(gpu, collectives):
+def test_point_to_point_operations_protect_their_tensors(gpu, collectives):
     side = gpu.cuda.streams.of(0, 7)
     ((allocation, view, _),) = launched(gpu, collectives, gpu.cuda.operators.plan(torch.ops.c10d.send.default), side)
     assert gpu.monitor.named("record_stream") == [("record_stream", allocation, view, side, 0)]
 
 
-def test_on_the_current_stream_nothing_is_added(gpu, collectives, dispatch):
+def test_collectives_on_the_current_stream_need_no_extra_reports(gpu, collectives, dispatch):
     launched(gpu, collectives, dispatch, 1)
     assert gpu.monitor.named("name") == gpu.monitor.named("collective") == []
 
 
-def test_a_handle_that_is_complete_lets_the_host_know(gpu):
+def test_a_completed_handle_synchronizes_the_host_with_its_event(gpu):
     handles, work = Handles(gpu.cuda.reporter), Work()
     event = gpu.cuda.reporter.next_event()
     gpu.monitor.event(event, 0, timing=False)
     gpu.monitor.record(event, 1, 0)
     handles.add(work, event)
-    handles._host_knows(work)
-    handles._host_knows(Work())
+    handles._report_complete(work)
+    handles._report_complete(Work())
     assert [call[1] for call in gpu.monitor.named("sync_event")] == [event]
     del work
     assert handles._events == {}

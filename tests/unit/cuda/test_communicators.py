@@ -1,4 +1,4 @@
-"""When NCCL's communicator of a collective is made ahead of it."""
+"""Eager creation of a collective's NCCL communicator."""
 
 from types import SimpleNamespace
 
@@ -9,7 +9,7 @@ from syncheck.cuda.communicators import connect
 
 
 class Group:
-    """A process group with a backend that notes when it is connected."""
+    """Process group with a backend that records each connection."""
 
     def __init__(self, is_initialized, bound_device_id=None):
         self.connected = []
@@ -23,7 +23,7 @@ class Group:
         return self.backend
 
 
-def test_the_first_collective_finds_its_communicator_made():
+def test_the_communicator_is_created_before_the_first_collective():
     group = Group(is_initialized=False)
     connect("c10d::allreduce_", group, 1)
     assert group.connected == [torch.device("cuda", 1)]
@@ -33,14 +33,14 @@ def test_the_first_collective_finds_its_communicator_made():
     ("name", "group"),
     [
         ("c10d::allreduce_", Group(is_initialized=True)),
-        ("c10d::allreduce_", Group(False, torch.device("cuda", 0))),  # made with the group
-        ("c10d::send", Group(is_initialized=False)),  # has a communicator of two ranks
+        ("c10d::allreduce_", Group(False, torch.device("cuda", 0))),  # created with the group
+        ("c10d::send", Group(is_initialized=False)),  # uses a communicator of two ranks
     ],
 )
-def test_no_other_communicator_is_made(name, group):
+def test_no_communicator_is_created_when_none_is_needed(name, group):
     connect(name, group, 0)
     assert group.connected == []
 
 
-def test_a_backend_without_communicators_is_left_alone():
+def test_a_backend_without_communicators_is_ignored():
     connect("c10d::allreduce_", SimpleNamespace(_get_backend=lambda device: SimpleNamespace()), 0)

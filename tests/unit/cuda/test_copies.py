@@ -1,4 +1,4 @@
-"""Copies between host and devices."""
+"""Copies between the host and devices."""
 
 from types import SimpleNamespace
 
@@ -15,13 +15,13 @@ def copies(gpu):
 
 
 @pytest.mark.parametrize("name", ["_to_copy", "copy_", "_foreach_copy_", "record_stream", "_pin_memory"])
-def test_operators_that_copy_are_handled_here(copies, name):
+def test_copy_operators_have_special_handlers(copies, name):
     applies, run = copies.specials[name]
     assert callable(applies)
     assert callable(run)
 
 
-def test_only_what_goes_to_another_device_is_a_copy_between_devices():
+def test_crossing_devices_is_detected_for_tensors_and_lists():
     x = SimpleNamespace(get_device=lambda: 0)
     y, h = SimpleNamespace(get_device=lambda: 1), SimpleNamespace(get_device=lambda: -1)
     assert not module._crosses((x, x), {})
@@ -36,7 +36,7 @@ def test_only_what_goes_to_another_device_is_a_copy_between_devices():
     ("wanted", "moves"),
     [(None, False), ("cpu", False), ("cuda", True), ("cuda:1", True), ("meta", True)],
 )
-def test_a_conversion_moves_if_another_device_is_wanted(wanted, moves):
+def test_a_conversion_moves_data_only_to_another_device(wanted, moves):
     kwargs = {} if wanted is None else {"device": torch.device(wanted)}
     assert module._moves((torch.ones(2),), kwargs) is moves
     assert not module._moves((3,), kwargs)
@@ -46,11 +46,11 @@ def test_a_conversion_moves_if_another_device_is_wanted(wanted, moves):
     ("args", "kwargs", "expected"),
     [((1, 2), {}, False), ((1, 2, True), {}, True), ((1, 2), {"non_blocking": True}, True)],
 )
-def test_whether_a_copy_blocks(args, kwargs, expected):
+def test_non_blocking_is_read_from_arguments(args, kwargs, expected):
     assert module._non_blocking(args, kwargs) is expected
 
 
-def test_between_devices_both_streams_wait(gpu, copies):
+def test_a_copy_between_devices_makes_both_streams_wait(gpu, copies):
     x, y = torch.ones(4), torch.ones(4)
     gpu.cuda.streams.of(1, 0)
     accesses = [gpu.cuda.memory.access(x, is_write=False), gpu.cuda.memory.access(y, is_write=True)]
@@ -71,7 +71,7 @@ def test_record_stream_is_reported_with_the_exact_view(gpu, copies):
     assert call[1:4] == (gpu.cuda.memory.allocation_of(x), gpu.cuda.memory.exact_view(x), side)
 
 
-def test_an_operator_that_fails_keeps_its_error(gpu, copies):
+def test_a_failing_copy_raises_its_own_error_and_restores_callbacks(gpu, copies):
     def fail(*_, **__):
         raise ZeroDivisionError
 

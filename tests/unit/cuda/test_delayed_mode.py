@@ -1,4 +1,4 @@
-"""The dispatch mode of a run in which one launch is late."""
+"""The dispatch mode of a run in which one launch is delayed."""
 
 import torch
 from torch.utils._python_dispatch import _get_current_dispatch_mode
@@ -9,14 +9,14 @@ from syncheck.witness.schedule import LaunchId
 from tests.unit.cuda.delayed import delayed_gpu
 
 
-def test_operators_run_and_are_logged_as_without_it(on_cpu, monkeypatch, tmp_path):
+def test_operators_compute_and_are_logged_as_usual(on_cpu, monkeypatch, tmp_path):
     with delayed_gpu(on_cpu, monkeypatch, tmp_path, Delay(0)) as gpu:
         assert isinstance(_get_current_dispatch_mode(), DelayedMode)
         assert (torch.ones(2, 2) @ torch.ones(2, 2)).tolist() == [[2, 2], [2, 2]]
         assert [name for name, _ in gpu.monitor.launches()] == ["aten::ones", "aten::ones", "aten::mm"]
 
 
-def test_an_error_of_an_operator_passes(on_cpu, monkeypatch, tmp_path):
+def test_operator_errors_propagate(on_cpu, monkeypatch, tmp_path):
     with delayed_gpu(on_cpu, monkeypatch, tmp_path, Delay(0, LaunchId(1, 3), 500)) as gpu:
         a, b = torch.ones(2, 3), torch.ones(2, 3)
         try:
@@ -28,7 +28,7 @@ def test_an_error_of_an_operator_passes(on_cpu, monkeypatch, tmp_path):
         assert gpu.cuda.is_checking
 
 
-def test_a_collective_on_a_stream_of_its_own_is_called_from_a_stream_that_sleeps(on_cpu, monkeypatch, tmp_path):
+def test_a_collective_with_its_own_stream_is_issued_from_a_sleeping_stream(on_cpu, monkeypatch, tmp_path):
     delay = Delay(0, LaunchId(2, 1), 500, issuer=LaunchId(1, 2))
     with delayed_gpu(on_cpu, monkeypatch, tmp_path, delay) as gpu:
         x = torch.ones(2)

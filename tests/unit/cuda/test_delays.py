@@ -1,4 +1,4 @@
-"""What a run with a delay does around its operators."""
+"""Delays that a run inserts around its operators."""
 
 import pytest
 import torch
@@ -16,7 +16,7 @@ SIDE = 7
 
 @pytest.fixture
 def late(on_cpu, monkeypatch, tmp_path):
-    """Return the function that watches a stand-in on which a launch is 500 ms late."""
+    """Return a function that watches a stand-in with one launch delayed by 500 ms."""
 
     def watch(launch, *pairs, **more):
         delay = Delay(0, launch, 500 if launch else 0, **more)
@@ -25,7 +25,7 @@ def late(on_cpu, monkeypatch, tmp_path):
     return watch
 
 
-def test_the_operator_that_makes_the_launch_is_late_and_no_other(late):
+def test_only_the_operator_of_the_named_launch_is_delayed(late):
     with late(LaunchId(1, 2)) as gpu:
         x = torch.ones(3)
         x.view(3, 1).t()  # launches nothing
@@ -39,14 +39,14 @@ def test_the_operator_that_makes_the_launch_is_late_and_no_other(late):
         assert gpu.recorded().delayed == 1
 
 
-def test_without_a_launch_nothing_is_late(late):
+def test_nothing_is_delayed_without_a_launch(late):
     with late(None) as gpu:
         torch.ones(3).add_(1)
         assert gpu.work.sleeps == []
         assert gpu.recorded().has_ended
 
 
-def test_each_later_call_from_the_same_line_can_be_late_too(late):
+def test_repeated_delays_apply_to_each_later_call_from_the_same_line(late):
     with late(LaunchId(1, 2), is_repeated=True) as gpu:
         x = torch.ones(3)
         for _ in range(3):
@@ -56,7 +56,7 @@ def test_each_later_call_from_the_same_line_can_be_late_too(late):
         assert len(gpu.work.sleeps) == 3
 
 
-def test_the_accesses_of_a_race_are_recorded_with_what_they_read_and_leave(late):
+def test_racing_accesses_are_recorded_with_the_values_read_and_left(late):
     pair = Pair(LaunchId(2, 1), LaunchId(1, 2))
     with late(LaunchId(2, 1), pair) as gpu:
         x = torch.ones(2)
@@ -65,7 +65,7 @@ def test_the_accesses_of_a_race_are_recorded_with_what_they_read_and_leave(late)
         gpu.current.handle = 0
         x.mul_(3)
         seen = gpu.recorded()
-    assert seen.order == ["1.2", "2.1"]  # the later one was complete first
+    assert seen.order == ["1.2", "2.1"]  # the later one completed first
     assert [values.shown for values in seen.read["2.1"] + seen.read["1.2"]] == [("1", "1"), ("2", "2")]
     assert [values.shown for values in seen.left["1.2"]] == [("6", "6")]
     assert seen.starts == {"2.1": "2.1", "1.2": "1.2"}
@@ -74,7 +74,7 @@ def test_the_accesses_of_a_race_are_recorded_with_what_they_read_and_leave(late)
     assert all(place.startswith(__file__) or "test_delays.py:" in place for place in seen.places.values())
 
 
-def test_in_a_run_without_delay_the_accesses_come_in_the_order_of_the_program(late):
+def test_without_a_delay_accesses_are_recorded_in_program_order(late):
     with late(None, Pair(LaunchId(2, 1), LaunchId(1, 2))) as gpu:
         x = torch.ones(2)
         gpu.current.handle = SIDE
@@ -84,14 +84,14 @@ def test_in_a_run_without_delay_the_accesses_come_in_the_order_of_the_program(la
         assert gpu.recorded().order == ["2.1", "1.2"]
 
 
-def test_a_race_with_the_host_does_not_make_the_host_wait(late):
+def test_a_race_with_the_host_does_not_block_the_host(late):
     with late(LaunchId(1, 2), Pair(LaunchId(1, 2), LaunchId(0, 0))) as gpu:
         torch.ones(2).add_(1)
         assert gpu.work.n_settled == 0
 
 
 @pytest.mark.parametrize(("dtype", "byte"), [(torch.float32, 0xFF), (torch.long, 0)])
-def test_memory_that_is_freed_while_it_is_used_is_overwritten(late, dtype, byte):
+def test_memory_freed_while_in_use_is_overwritten(late, dtype, byte):
     with late(LaunchId(2, 1)) as gpu:
         x = torch.ones(8, dtype=dtype)
         gpu.current.handle = SIDE
@@ -103,7 +103,7 @@ def test_memory_that_is_freed_while_it_is_used_is_overwritten(late, dtype, byte)
         assert gpu.work.overwritten == [(8 * dtype.itemsize, 0, byte)]
 
 
-def test_memory_that_is_freed_once_the_late_operator_is_complete_is_left_alone(late):
+def test_memory_freed_after_the_delayed_operator_completes_is_not_overwritten(late):
     with late(LaunchId(2, 1)) as gpu:
         x = torch.ones(8)
         gpu.current.handle = SIDE
@@ -115,13 +115,13 @@ def test_memory_that_is_freed_once_the_late_operator_is_complete_is_left_alone(l
         assert gpu.work.overwritten == []
 
 
-def test_what_the_host_gets_is_recorded(late):
+def test_values_transferred_to_the_host_are_recorded(late):
     with late(None) as gpu:
         torch.full((2,), 3.0).sum().item()
         assert [values.shown for values in gpu.recorded().host] == [("6",)]
 
 
-def test_while_a_graph_is_captured_nothing_is_late(late):
+def test_nothing_is_delayed_during_graph_capture(late):
     with late(LaunchId(1, 2)) as gpu:
         x = torch.ones(2)
         gpu.cuda.captures.begin()
@@ -131,7 +131,7 @@ def test_while_a_graph_is_captured_nothing_is_late(late):
 
 
 class Graph:
-    """Stands for a graph that is replayed, which adds one to a tensor."""
+    """Stand-in for a graph whose replay launches work on stream 1."""
 
     def __init__(self, gpu, tensor):
         self.gpu, self.tensor = gpu, tensor
@@ -141,7 +141,7 @@ class Graph:
             monitor.launch(1, "graph replay", (), 0)
 
 
-def test_a_replay_can_be_late(late, monkeypatch):
+def test_a_replay_can_be_delayed(late, monkeypatch):
     monkeypatch.setattr(torch.cuda, "CUDAGraph", Graph)
     with late(LaunchId(1, 2), Pair(LaunchId(1, 2), LaunchId(1, 3))) as gpu:
         patches = Patches()
@@ -155,14 +155,14 @@ def test_a_replay_can_be_late(late, monkeypatch):
     assert (seen.delayed, sorted(seen.starts)) == (1, ["1.2", "1.3"])
 
 
-def test_a_collective_before_the_late_operator_is_not_late(late, monkeypatch):
-    monkeypatch.setattr("syncheck.cuda.delayed_mode.NAMESPACES", {"aten"})  # every operator is taken for a collective
+def test_a_collective_before_the_delayed_operator_is_not_delayed(late, monkeypatch):
+    monkeypatch.setattr("syncheck.cuda.delayed_mode.NAMESPACES", {"aten"})  # treat every operator as a collective
     with late(LaunchId(1, 2)) as gpu:
         torch.ones(2).add_(1)
         assert gpu.work.sleeps == []
 
 
-def test_an_error_of_syncheck_is_recorded_and_not_the_programs(late, monkeypatch):
+def test_an_internal_error_is_recorded_and_not_raised_in_the_program(late, monkeypatch):
     with late(LaunchId(1, 2)) as gpu:
         monkeypatch.setattr(gpu.work, "sleep", lambda *_: {}["no rate"])
         assert torch.ones(2).add_(1).tolist() == [2, 2]
@@ -170,7 +170,7 @@ def test_an_error_of_syncheck_is_recorded_and_not_the_programs(late, monkeypatch
         assert gpu.cuda.is_checking
 
 
-def test_a_launch_of_another_thread_is_not_taken_for_ones_own(late):
+def test_launches_from_another_thread_are_not_attributed_to_the_current_call(late):
     pair = Pair(LaunchId(2, 1), LaunchId(1, 2))
     with late(None, pair) as gpu:
         x = torch.ones(2)
@@ -184,15 +184,15 @@ def test_a_launch_of_another_thread_is_not_taken_for_ones_own(late):
     assert seen.starts == {}
 
 
-def test_a_functional_collective_is_late_on_the_programs_own_stream(late):
+def test_a_functional_collective_is_delayed_on_the_programs_stream(late):
     with late(LaunchId(2, 1), issuer=LaunchId(1, 2)) as gpu:
         x = torch.ones(2)
         running = gpu.cuda.delays.begin(Call("_c10d_functional::all_reduce", True, 0, [(x, False)], is_collective=True))
-        assert (running.is_late, running.aside) == (True, 0)
+        assert (running.is_late, running.forked) == (True, 0)
         gpu.cuda.delays.end(running, None)
 
 
-def test_after_an_error_of_an_operator_launches_are_looked_at_as_before(late):
+def test_launch_tracking_resumes_after_an_operator_error(late):
     with late(None, Pair(LaunchId(1, 3), LaunchId(1, 4))) as gpu:
         a, b = torch.ones(2, 3), torch.ones(2, 3)
         with pytest.raises(RuntimeError, match="cannot be multiplied"):
@@ -203,7 +203,7 @@ def test_after_an_error_of_an_operator_launches_are_looked_at_as_before(late):
         assert list(gpu.recorded().starts) == ["1.4"]
 
 
-def test_the_communicator_of_a_collective_is_made_before_the_delay(late, monkeypatch):
+def test_the_communicator_is_created_before_the_delay(late, monkeypatch):
     order = []
     monkeypatch.setattr(communicators, "connect", lambda name, group, device: order.append((name, group, device)))
     with late(LaunchId(2, 1), issuer=LaunchId(1, 2)) as gpu:

@@ -1,4 +1,4 @@
-"""The GPUs of this machine, and what this torch lacks to watch them."""
+"""GPUs of this machine and missing torch features."""
 
 import os
 import sys
@@ -12,20 +12,20 @@ from syncheck.cuda import devices
 from syncheck.errors import BackendError
 
 
-def test_to_ask_for_gpus_leaves_the_environment_as_it_was(monkeypatch):
+def test_is_available_restores_the_environment(monkeypatch):
     seen = []
-    monkeypatch.setattr(torch.cuda, "is_available", lambda: bool(seen.append(os.environ[devices._ASK_NVML])))
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: bool(seen.append(os.environ[devices._NVML_VARIABLE])))
     for before in (None, "0"):
-        monkeypatch.delenv(devices._ASK_NVML, raising=False)
+        monkeypatch.delenv(devices._NVML_VARIABLE, raising=False)
         if before is not None:
-            monkeypatch.setenv(devices._ASK_NVML, before)
+            monkeypatch.setenv(devices._NVML_VARIABLE, before)
         assert devices.is_available() is False
-        assert os.environ.get(devices._ASK_NVML) == before
+        assert os.environ.get(devices._NVML_VARIABLE) == before
     assert seen == ["1", "1"]
 
 
 @pytest.mark.parametrize(("count", "text"), [(1, "1 GPU"), (2, "2 GPUs")])
-def test_gpus_are_described(monkeypatch, count, text):
+def test_describe_counts_gpus(monkeypatch, count, text):
     monkeypatch.setattr(torch.version, "cuda", "12.8")
     monkeypatch.setattr(devices, "is_available", lambda: True)
     monkeypatch.setattr(torch.cuda, "device_count", lambda: count)
@@ -33,7 +33,7 @@ def test_gpus_are_described(monkeypatch, count, text):
 
 
 @pytest.mark.parametrize(("cuda", "message"), [(None, "built without CUDA"), ("12.8", "finds no CUDA device")])
-def test_without_a_gpu_it_is_said_what_to_do(monkeypatch, cuda, message):
+def test_a_missing_gpu_raises_an_error_with_a_hint(monkeypatch, cuda, message):
     monkeypatch.setattr(torch.version, "cuda", cuda)
     monkeypatch.setattr(devices, "is_available", lambda: False)
     with pytest.raises(BackendError, match=message) as error:
@@ -42,34 +42,34 @@ def test_without_a_gpu_it_is_said_what_to_do(monkeypatch, cuda, message):
 
 
 @pytest.mark.parametrize("enabled", [True, False])
-def test_torchs_own_sanitizer_excludes_ours(monkeypatch, enabled):
+def test_torchs_own_sanitizer_is_mutually_exclusive(monkeypatch, enabled):
     module = SimpleNamespace(cuda_sanitizer=SimpleNamespace(enabled=enabled))
     monkeypatch.setitem(sys.modules, "torch.cuda._sanitizer", module)
     if enabled:
-        with pytest.raises(BackendError, match="both cannot check one program"):
+        with pytest.raises(BackendError, match="both cannot check the same program"):
             devices.check_sanitizer()
     else:
         devices.check_sanitizer()
 
 
-def test_what_a_torch_lacks_is_listed(monkeypatch):
+def test_missing_torch_features_are_listed(monkeypatch):
     monkeypatch.setattr(devices, "_c", SimpleNamespace())
     monkeypatch.setattr(devices, "driver", lambda: None)
     monkeypatch.delattr(gpu_trace, "EventWaitCallbacks")
     lacks = " ".join(devices.missing())
     assert "_cuda_getCurrentRawStream" in lacks
     assert "EventWaitCallbacks" in lacks
-    assert "every stream from outside counts as non-blocking" in lacks
+    assert "all external streams count as non-blocking" in lacks
 
 
-def test_without_a_driver_nothing_is_blocking_and_there_are_no_times(monkeypatch):
+def test_without_a_driver_streams_are_non_blocking_and_untimed(monkeypatch):
     monkeypatch.setattr(devices, "driver", lambda: None)
     assert not devices.is_blocking(7)
     assert devices.milliseconds(1, 2) is None
 
 
 @pytest.mark.parametrize(("flags", "status", "blocking"), [(0, 0, True), (1, 0, False), (0, 700, False)])
-def test_the_driver_says_which_streams_are_blocking(monkeypatch, flags, status, blocking):
+def test_blocking_streams_are_identified_by_driver_flags(monkeypatch, flags, status, blocking):
     def get_flags(handle, pointer):
         pointer._obj.value = flags
         return status
@@ -78,7 +78,7 @@ def test_the_driver_says_which_streams_are_blocking(monkeypatch, flags, status, 
     assert devices.is_blocking(7) is blocking
 
 
-def test_rocm_is_a_build_with_gpus(monkeypatch):
+def test_rocm_builds_are_supported(monkeypatch):
     monkeypatch.setattr(torch.version, "cuda", None)
     monkeypatch.setattr(torch.version, "hip", "6.4.1")
     monkeypatch.setattr(devices, "is_available", lambda: True)

@@ -1,4 +1,4 @@
-"""What the hot path needs of an operator's plan."""
+"""Dispatch plan fields that the hot path needs."""
 
 import pytest
 import torch
@@ -13,7 +13,7 @@ def dispatch(operator, special=None):
     return DispatchPlan(operator, plan_of(operator), special)
 
 
-def test_only_what_is_read_or_written_is_looked_at():
+def test_only_accessed_arguments_are_planned():
     assert dispatch(aten.add_.Tensor).arguments == ((0, "self", False, True), (1, "other", False, False))
     assert dispatch(aten.zeros_like.default).arguments == ()
     assert dispatch(aten.view.default).arguments == ()
@@ -33,7 +33,7 @@ def test_only_what_is_read_or_written_is_looked_at():
     ],
     ids=str,
 )  # fmt: skip
-def test_results_are_new_flat_or_seen(operator, fresh, flat, seen):
+def test_results_are_classified_as_fresh_flat_or_seen(operator, fresh, flat, seen):
     made = dispatch(operator)
     assert (made.fresh, made.is_flat, made.is_seen) == (fresh, flat, seen)
 
@@ -56,7 +56,7 @@ def test_operators_that_neither_order_nor_wait_are_silent(operator, silent):
     assert dispatch(operator).listens is not silent
 
 
-def test_views_need_no_listener_and_operators_that_read_a_value_do():
+def test_views_need_no_listener_but_value_reads_do():
     assert not dispatch(aten.view.default).listens
     item = dispatch(aten._local_scalar_dense.default)
     assert (item.is_item, item.listens) == (True, True)
@@ -64,7 +64,7 @@ def test_views_need_no_listener_and_operators_that_read_a_value_do():
     assert dispatch(aten.view.default, special=("a", "b")).is_seen
 
 
-def test_a_higher_order_operator_is_taken_apart():
+def test_a_higher_order_operator_is_decomposed():
     made = HigherOrder(torch.cond)
     assert made.call is torch.cond
     assert (made.listens, made.is_seen, made.plan) == (True, False, None)

@@ -1,4 +1,4 @@
-"""Events of the CUDA driver: a driver of the tests keeps which context each call was made in."""
+"""CUDA driver events, with a fake driver that records the context of each call."""
 
 import time
 
@@ -10,12 +10,12 @@ from syncheck.errors import BackendError
 
 
 class Driver:
-    """Contexts are 100 and up, one a device; events are 7 and up.
+    """Fake driver: contexts count from 100, one per device; events count from 7.
 
     Attributes:
-        failing: what the next calls return: an error of CUDA, 0 for none.
-        contexts: those that are current, the latest last.
-        retained: how often a context was asked for.
+        failing: CUDA error that the next calls return, 0 for none.
+        contexts: stack of current contexts, the latest last.
+        retained: every context that was requested.
         records: (context, event, stream) of each record.
         pending: events that are not complete.
     """
@@ -68,47 +68,47 @@ def events(driver):
     return DriverEvents()
 
 
-def test_without_a_driver_nothing_is_measured(monkeypatch):
+def test_a_missing_driver_raises_an_error_with_a_hint(monkeypatch):
     monkeypatch.setattr(devices, "driver", lambda: None)
-    with pytest.raises(BackendError, match="the CUDA driver's library is not found") as error:
+    with pytest.raises(BackendError, match="the CUDA driver library was not found") as error:
         DriverEvents()
-    assert error.value.hint == "leave out --times"
+    assert error.value.hint == "omit --times"
 
 
-def test_an_event_is_made_with_times_in_the_context_of_its_device(driver, events):
+def test_events_are_created_with_timing_in_the_context_of_their_device(driver, events):
     assert (events.make(0), driver.made_in) == (7, 100)
     assert (events.make(1), driver.made_in) == (8, 101)
     assert driver.flags == 0
     assert driver.contexts == []
 
 
-def test_the_context_of_a_device_is_retained_once(driver, events):
+def test_each_device_context_is_retained_once(driver, events):
     for device in (0, 1, 0, 1):
         events.make(device)
     assert driver.retained == [100, 101]
 
 
-def test_an_event_that_the_driver_refuses_is_none(driver, events):
+def test_a_rejected_event_creation_returns_zero(driver, events):
     driver.failing = 2
     assert events.make(0) == 0
     assert driver.contexts == []
 
 
-def test_a_record_is_made_in_the_context_of_the_device(driver, events):
+def test_records_are_made_in_the_context_of_the_device(driver, events):
     assert events.record(7, 1, 55) is True
     assert events.record(7, 0, 0) is True  # the default stream of the context
     assert driver.records == [(101, 7, 55), (100, 7, 0)]
     assert driver.contexts == []
 
 
-def test_a_record_that_fails_is_known(driver, events):
+def test_a_failed_record_returns_false(driver, events):
     driver.failing = 400
     assert events.record(7, 0, 0) is False
     assert driver.contexts == []
 
 
 @pytest.mark.parametrize("name", ["cuEventCreate", "cuEventRecord"])
-def test_after_an_error_the_context_is_that_of_the_program_again(driver, events, monkeypatch, name):
+def test_the_programs_context_is_restored_after_an_error(driver, events, monkeypatch, name):
     def fail(*_):
         raise ZeroDivisionError
 
@@ -118,21 +118,21 @@ def test_after_an_error_the_context_is_that_of_the_program_again(driver, events,
     assert driver.contexts == []
 
 
-def test_an_event_is_complete_unless_the_driver_says_that_it_is_not_ready(driver, events):
+def test_an_event_is_pending_only_if_the_driver_says_not_ready(driver, events):
     driver.pending = {7}
     assert events.is_complete(7) is False
     assert events.is_complete(8) is True
-    driver.failing = 700  # nothing more will come
+    driver.failing = 700  # no further completion will be reported
     assert events.is_complete(8) is True
 
 
-def test_a_wait_gives_the_time_at_which_it_ended(driver, events):
+def test_wait_returns_the_time_at_which_it_ended(driver, events):
     before = time.perf_counter_ns()
     assert before <= events.wait(7) <= time.perf_counter_ns()
     assert driver.waits == [7]
 
 
 @pytest.mark.parametrize(("milliseconds", "nanoseconds"), [(1.5, 1_500_000), (0.0000004, 0), (None, None), (0.0, 0)])
-def test_times_are_whole_nanoseconds(events, monkeypatch, milliseconds, nanoseconds):
+def test_times_are_rounded_to_whole_nanoseconds(events, monkeypatch, milliseconds, nanoseconds):
     monkeypatch.setattr(devices, "milliseconds", lambda start, end: milliseconds if (start, end) == (7, 8) else -1)
     assert events.nanoseconds(7, 8) == nanoseconds

@@ -21,7 +21,7 @@ def patches():
 
 @pytest.fixture
 def graphs():
-    """Graphs that were compiled, by `backend`."""
+    """Return the list of graphs compiled by `backend`."""
     torch._dynamo.reset()
     return []
 
@@ -51,7 +51,7 @@ def test_compiled_functions_run_eagerly_until_the_check_ends(patches, graphs, ba
     assert len(graphs) == 1
 
 
-def test_functions_that_were_compiled_before_run_eagerly_too(patches, graphs, backend):
+def test_functions_compiled_before_the_check_run_eagerly_too(patches, graphs, backend):
     @torch.compile(backend=backend)
     def double(x):
         return x + x
@@ -69,7 +69,7 @@ def stance():
 
 
 @pytest.mark.parametrize("set_stance", [torch.compiler.set_stance, torch._dynamo.set_stance], ids=["public", "dynamo"])
-def test_a_program_that_sets_the_compilers_stance_runs_eagerly_too(patches, graphs, backend, set_stance):
+def test_functions_run_eagerly_even_if_the_program_sets_the_compiler_stance(patches, graphs, backend, set_stance):
     double = torch.compile(lambda x: x + x, backend=backend)
     install_eager(lambda _: None, patches)
 
@@ -88,7 +88,7 @@ def test_a_program_that_sets_the_compilers_stance_runs_eagerly_too(patches, grap
     assert len(graphs) == 1
 
 
-def test_after_the_check_the_stance_is_what_the_program_wants(patches):
+def test_the_programs_stance_is_restored_after_the_check(patches):
     install_eager(lambda _: None, patches)
     inner = Patches()
     install_eager(lambda _: None, inner)
@@ -103,14 +103,14 @@ def test_after_the_check_the_stance_is_what_the_program_wants(patches):
     assert stance() == "default"
 
 
-def test_a_function_that_must_be_one_graph_runs_under_the_dispatch_mode(gpu, patches, graphs):
+def test_fullgraph_functions_run_under_the_dispatch_mode(gpu, patches, graphs):
     install_eager(lambda _: None, patches)
     double = torch.compile(lambda x: x + x, backend="eager", fullgraph=True)
     assert double(torch.ones(2)).tolist() == [2, 2]
     assert [call[0] for call in gpu.monitor.launches()] == ["aten::ones", "aten::add"]
 
 
-def test_a_compiler_that_is_not_imported_yet_is_found(tmp_path):
+def test_a_compiler_imported_later_is_patched(tmp_path):
     program = """
 import sys, torch
 from torch import compile
@@ -132,7 +132,7 @@ assert graphs
     assert done.returncode == 0, done.stderr
 
 
-def test_transformed_branches_give_their_results_and_are_not_checked(gpu, patches):
+def test_transformed_branches_compute_correctly_but_are_not_checked(gpu, patches):
     notes = []
     install_eager(notes.append, patches)
     x = torch.tensor([[1.0, 2.0], [-1.0, -2.0]])

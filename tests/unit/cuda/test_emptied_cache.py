@@ -8,7 +8,7 @@ from syncheck.instrument.patching import Patches
 
 
 @pytest.mark.parametrize("module", [torch.cuda, torch.cuda.memory, torch.accelerator, torch.accelerator.memory])
-def test_it_is_reported_wherever_torch_has_it(gpu, module, monkeypatch):
+def test_empty_cache_is_reported_from_every_module(gpu, module, monkeypatch):
     monkeypatch.setattr(torch._C, "_accelerator_isAllocatorInitialized", lambda: False)
     patches, original = Patches(), module.empty_cache
     install_emptied_cache(gpu.cuda.reporter, patches)

@@ -1,4 +1,4 @@
-"""Events: which object and which handle is which event."""
+"""Identification of events by object and by handle."""
 
 import gc
 from types import SimpleNamespace
@@ -7,7 +7,7 @@ import pytest
 
 
 class Event:
-    """Stands for an event object of torch."""
+    """Stand-in for a torch event object."""
 
     def __init__(self, handle=0):
         self.cuda_event = handle
@@ -19,11 +19,11 @@ def events(gpu):
 
 
 def run(original=None):
-    """Return what stands for torch's own method."""
+    """Return `original` or a stand-in for torch's own method."""
     return original or (lambda *args: None)
 
 
-def test_an_event_that_python_makes_is_announced_once(gpu, events):
+def test_an_event_created_in_python_is_announced_once(gpu, events):
     done = Event()
     ident = events.made(done, timing=True)
     assert events.of(done) == ident
@@ -31,7 +31,7 @@ def test_an_event_that_python_makes_is_announced_once(gpu, events):
     assert [str(call[1]) for call in gpu.monitor.named("object_created")] == ["timing event"]
 
 
-def test_one_of_cpp_code_is_known_by_its_handle(gpu, events):
+def test_an_event_created_in_cpp_is_identified_by_its_handle(gpu, events):
     assert not events.is_known(5)
     ident = events.of_handle(5)
     assert events.of_handle(5) == ident
@@ -43,12 +43,12 @@ def test_one_of_cpp_code_is_known_by_its_handle(gpu, events):
     assert [call[1] for call in gpu.monitor.named("drop_event")] == [ident]
 
 
-def test_an_event_from_before_the_check_is_unknown_once_it_has_a_handle(events):
+def test_an_event_with_a_handle_from_before_the_check_is_unknown(events):
     assert events.of(Event(9)) == 0
     assert events.of(Event()) != 0
 
 
-def test_a_record_gives_the_object_its_handle(gpu, events):
+def test_a_record_associates_the_event_with_its_handle(gpu, events):
     done = Event()
     ident = events.made(done, timing=False)
 
@@ -73,14 +73,14 @@ def test_waits_and_synchronizations_are_reported(gpu, events):
 
 
 @pytest.mark.parametrize("done", [True, False])
-def test_a_query_lets_the_host_know_if_it_says_yes(gpu, events, done):
+def test_only_a_successful_query_synchronizes_the_host(gpu, events, done):
     event = Event(5)
     ident = events.of_handle(5)
     assert events._query(lambda _: done)(event) is done
     assert [call[1] for call in gpu.monitor.named("sync_event")] == ([ident] if done else [])
 
 
-def test_what_is_suppressed_is_torchs_own(gpu, events):
+def test_suppressed_calls_go_straight_to_torch(gpu, events):
     seen = []
     with gpu.cuda.reporter.suppressed():
         events._wait(lambda *args: seen.append(args))(Event(), None)
@@ -90,7 +90,7 @@ def test_what_is_suppressed_is_torchs_own(gpu, events):
     assert gpu.monitor.named("event") == []
 
 
-def test_an_event_object_that_is_gone_is_dropped_unless_a_callback_is_about_it(gpu, events):
+def test_a_deleted_event_is_dropped_once_no_callback_refers_to_it(gpu, events):
     done = Event()
     ident = events.made(done, timing=True)
     gpu.cuda.kept.count += 1

@@ -1,6 +1,6 @@
-"""What the monitor receives later, what it never receives, and when torch's GPU trace is suppressed.
+"""Deferred and elided monitor calls, and when torch's GPU trace is suppressed.
 
-That no finding is lost by it is shown on random programs, in `tests/properties`.
+`tests/properties` uses random programs to show that no finding is lost.
 """
 
 from types import SimpleNamespace
@@ -17,13 +17,13 @@ from syncheck.instrument.plan import plan_of
 
 @pytest.fixture
 def trace():
-    """The switch of the GPU trace, that of a real one replaced."""
+    """Return a trace whose switch is a stand-in."""
     trace = GpuTrace()
     trace.switch = SimpleNamespace(value=False)
     return trace
 
 
-def test_what_happens_on_one_stream_is_reported_later_and_in_order(gpu):
+def test_calls_on_a_single_stream_are_deferred_and_reported_in_order(gpu):
     torch.ones(4).neg_()
     gpu.cuda.flush_calls()
     gpu.monitor.calls.clear()
@@ -33,14 +33,14 @@ def test_what_happens_on_one_stream_is_reported_later_and_in_order(gpu):
     assert [call[0] for call in gpu.monitor.calls] == ["allocate", "launch", "launch", "free"]
 
 
-def test_what_is_put_off_does_not_grow_without_end(gpu):
+def test_the_call_buffer_is_bounded(gpu):
     a = torch.ones(4)
     for _ in range(5000):
         a.neg_()
     assert len(gpu.cuda.reporter.call_buffer.calls) < 3000
 
 
-def test_with_a_second_stream_launches_are_reported_at_once(gpu):
+def test_launches_are_reported_immediately_once_a_second_stream_exists(gpu):
     a = torch.ones(4)
     gpu.current.handle = 7
     b = torch.ones(4)
@@ -52,19 +52,19 @@ def test_with_a_second_stream_launches_are_reported_at_once(gpu):
     assert gpu.monitor.calls[-1][:3] == ("launch", 1, "aten::add_")
 
 
-def test_a_clock_is_read_after_what_was_put_off(gpu):
+def test_deferred_calls_are_flushed_before_a_clock_read(gpu):
     torch.ones(4)
     gpu.cuda.reporter.monitor.clock(1, 0)
     assert [call[0] for call in gpu.monitor.calls if call[0] in {"launch", "clock"}] == ["launch", "clock"]
 
 
-def test_a_forked_child_tells_nothing_of_its_parent(gpu):
+def test_a_forked_child_drops_its_parents_buffered_calls(gpu):
     torch.ones(4)
     gpu.cuda.reporter.become_child()
     assert not gpu.cuda.reporter.call_buffer.calls
 
 
-def test_the_monitor_is_told_what_something_can_still_depend_on(gpu):
+def test_condensed_calls_keep_only_accesses_that_later_work_can_depend_on(gpu):
     gpu.cuda.reporter.call_buffer.condenses = True
     a = torch.ones(4)
     for _ in range(3):
@@ -88,7 +88,7 @@ def test_the_monitor_is_told_what_something_can_still_depend_on(gpu):
     assert gpu.report().summary.operators == 1 + 3 * 3 + 4
 
 
-def test_memory_that_the_monitor_knows_is_freed_there(gpu):
+def test_memory_known_to_the_monitor_is_reported_as_freed(gpu):
     gpu.cuda.reporter.call_buffer.condenses = True
     a = torch.ones(4)
     gpu.cuda.flush_calls()
@@ -98,7 +98,7 @@ def test_memory_that_the_monitor_knows_is_freed_there(gpu):
     assert gpu.monitor.launches()[1:] == [("aten::neg_", [])]
 
 
-def test_another_storage_over_a_part_of_a_living_block_frees_nothing(gpu):
+def test_another_storage_over_part_of_a_live_block_frees_nothing(gpu):
     a = torch.ones(8)
     part = a[4:]
     part.add_(1)
@@ -109,7 +109,7 @@ def test_another_storage_over_a_part_of_a_living_block_frees_nothing(gpu):
     assert gpu.report().incomplete == ()
 
 
-def test_an_address_that_has_a_new_tenant_is_not_freed_with_the_old_one(gpu):
+def test_a_reused_address_is_not_freed_with_its_previous_allocation(gpu):
     a = torch.ones(8)
     memory = gpu.cuda.memory
     old = memory.live[a.data_ptr()]
@@ -120,7 +120,7 @@ def test_an_address_that_has_a_new_tenant_is_not_freed_with_the_old_one(gpu):
     assert gpu.monitor.named("free") == []
 
 
-def test_nothing_is_left_out_where_another_stream_may_be_at_work(gpu):
+def test_nothing_is_elided_once_another_stream_may_be_active(gpu):
     gpu.cuda.reporter.call_buffer.condenses = True
     a = torch.ones(4)
     gpu.current.handle = 7
@@ -130,7 +130,7 @@ def test_nothing_is_left_out_where_another_stream_may_be_at_work(gpu):
     assert [call[1] for call in gpu.monitor.named("free")] == [2, 1]
 
 
-def test_with_a_second_stream_a_free_has_its_place_in_the_program(gpu):
+def test_frees_are_attributed_to_call_sites_once_a_second_stream_exists(gpu):
     a = torch.ones(4)
     gpu.current.handle = 7
     b = torch.ones(4)
@@ -140,7 +140,7 @@ def test_with_a_second_stream_a_free_has_its_place_in_the_program(gpu):
     assert sources == ["del a", "del b"]
 
 
-def test_memory_on_another_stream_is_not_alone(gpu):
+def test_a_launch_is_reported_immediately_if_another_stream_allocated_memory(gpu):
     a = torch.ones(4)
     gpu.current.handle = 7
     torch.empty(4)
@@ -149,14 +149,14 @@ def test_memory_on_another_stream_is_not_alone(gpu):
     assert gpu.monitor.calls[-1][:3] == ("launch", 1, "aten::add_")
 
 
-# -- who listens
+# -- which operators need a listener
 
 
 def listens(operator):
     return DispatchPlan(operator, plan_of(operator), None).listens
 
 
-def test_operators_that_never_wait_or_record_run_without_a_listener():
+def test_operators_that_never_wait_or_record_need_no_listener():
     aten = torch.ops.aten
     silent = [aten.mm.default, aten.add.Tensor, aten._foreach_add_.Scalar, aten.native_layer_norm.default]
     loud = [aten.nonzero.default, aten.equal.default, aten.masked_fill.Tensor, aten._local_scalar_dense.default]
@@ -164,7 +164,7 @@ def test_operators_that_never_wait_or_record_run_without_a_listener():
     assert all(map(listens, loud))
 
 
-def test_an_operator_of_the_program_is_listened_to(gpu):
+def test_operators_defined_by_the_program_have_a_listener(gpu):
     with torch.library._scoped_library("backlog_test", "FRAGMENT") as library:
         library.define("twice(Tensor x) -> Tensor", tags=torch.Tag.pointwise)
         seen = []
@@ -176,7 +176,7 @@ def test_an_operator_of_the_program_is_listened_to(gpu):
     assert seen == [True]
 
 
-def test_who_dozes_is_woken_and_falls_asleep_again_at_the_end(trace):
+def test_a_deferred_call_is_suppressed_until_the_trace_is_enabled(trace):
     seen = []
 
     def work():
@@ -190,7 +190,7 @@ def test_who_dozes_is_woken_and_falls_asleep_again_at_the_end(trace):
     assert trace.inside == []
 
 
-def test_who_is_not_woken_hears_nothing_and_leaves_others_alone(trace):
+def test_a_deferred_call_stays_suppressed_unless_it_is_nested(trace):
     seen = []
     trace.around(lambda: (trace.defer(lambda: seen.append(trace.switch.value)), seen.append(trace.switch.value)))()
     trace.defer(lambda: seen.append(trace.switch.value))
@@ -202,7 +202,7 @@ def test_who_is_not_woken_hears_nothing_and_leaves_others_alone(trace):
     assert not trace.switch.value
 
 
-def test_who_was_woken_dozes_no_more(trace):
+def test_deferred_calls_are_traced_once_the_trace_is_enabled(trace):
     trace.enable()
     seen = []
     trace.defer(lambda: (trace.enable(), seen.append(trace.switch.value)))
@@ -211,7 +211,7 @@ def test_who_was_woken_dozes_no_more(trace):
     assert not trace.switch.value
 
 
-def test_where_there_are_sparse_tensors_every_operator_is_listened_to(gpu):
+def test_every_operator_needs_a_listener_once_sparse_tensors_exist(gpu):
     aten = torch.ops.aten
     a = torch.ones(3, 3)
     a + a
@@ -221,7 +221,7 @@ def test_where_there_are_sparse_tensors_every_operator_is_listened_to(gpu):
     assert gpu.cuda.operators.plan(aten.mul.Tensor).listens
 
 
-def test_a_second_stream_wakes_who_dozes(gpu):
+def test_a_second_stream_enables_the_trace_during_a_deferred_call(gpu):
     gpu.cuda.gpu_trace.switch = SimpleNamespace(value=False)
     seen = []
 
@@ -238,13 +238,13 @@ def test_a_second_stream_wakes_who_dozes(gpu):
 
 @pytest.fixture
 def quietened(monkeypatch):
-    """What a trace was given for `quieten`, by its number."""
+    """Return a function that installs a trace and returns the arguments passed to `quieten`."""
     calls = []
 
     def installed(switch):
         monkeypatch.setattr(devices, "start_trace", lambda: switch)
         trace, patches = GpuTrace(), Patches()
-        trace.quieten = calls.append
+        trace.set_muted = calls.append
         trace.install(patches)
         patches.undo()
         return calls
@@ -252,15 +252,15 @@ def quietened(monkeypatch):
     return installed
 
 
-def test_torch_is_silent_about_memory_for_the_time_of_a_check(quietened):
-    assert quietened(SimpleNamespace(value=False)) == [True, False]
+def test_torchs_memory_callbacks_are_silenced_during_a_check(quieten_calls):
+    assert quieten_calls(SimpleNamespace(value=False)) == [True, False]
 
 
-def test_torch_says_all_where_others_listen(quietened):
-    assert True not in quietened(devices.NoSwitch())
+def test_memory_callbacks_are_kept_if_others_listen(quieten_calls):
+    assert True not in quieten_calls(devices.NoSwitch())
 
 
-def test_a_program_that_activates_the_trace_during_a_check_keeps_its_callbacks(trace, monkeypatch):
+def test_a_trace_activated_by_the_program_during_a_check_stays_active(trace, monkeypatch):
     switch = SimpleNamespace(value=False)
     monkeypatch.setattr(devices, "start_trace", lambda: switch)
     original, patches = torch._C._activate_gpu_trace, Patches()

@@ -1,4 +1,4 @@
-"""CUDA graphs: a capture records what its operators touch, a replay touches all of it at once."""
+"""CUDA graphs: a capture records the memory that its operators access, a replay accesses all of it at once."""
 
 import gc
 from types import SimpleNamespace
@@ -22,7 +22,7 @@ def graphs(gpu, monkeypatch):
     )  # fmt: skip
 
 
-def test_a_capture_and_its_replay(graphs):
+def test_a_capture_and_its_replay_are_reported(graphs):
     gpu, graph, x = graphs.gpu, SimpleNamespace(), torch.ones(4)
     gpu.current.handle = 7
     graphs.begin(graph)
@@ -36,23 +36,23 @@ def test_a_capture_and_its_replay(graphs):
     assert begin[2] == replay[2] == gpu.cuda.streams.of(0, 7)
 
 
-def test_a_graph_from_before_the_check_is_named(graphs):
+def test_replaying_a_graph_from_before_the_check_is_reported_as_incomplete(graphs):
     graph = SimpleNamespace()
     graphs.replay(graph)
     graphs.end(graph)
     gpu = graphs.gpu
-    assert gpu.report().incomplete == ("a CUDA graph was replayed that was captured before the check began",)
+    assert gpu.report().incomplete == ("a CUDA graph captured before the check began was replayed",)
     assert gpu.monitor.named("capture_end") == []
     gpu.monitor.session._incomplete.clear()
 
 
-def test_what_is_suppressed_is_not_reported(graphs, collection):
+def test_suppressed_captures_are_not_reported(graphs, collection):
     with graphs.gpu.cuda.reporter.suppressed():
         graphs.begin(SimpleNamespace())
     assert graphs.gpu.monitor.named("capture_begin") == []
 
 
-def test_no_garbage_is_collected_during_a_capture(graphs, collection):
+def test_garbage_collection_is_disabled_during_captures(graphs, collection):
     seen = []
     begin = Graphs._capture_begin(graphs.graphs, lambda graph: seen.append(gc.isenabled()))
     end = Graphs._capture_end(graphs.graphs, lambda graph: seen.append(gc.isenabled()))
@@ -66,7 +66,7 @@ def test_no_garbage_is_collected_during_a_capture(graphs, collection):
     assert seen == [False] * 4
 
 
-def test_a_capture_that_cannot_begin_or_end_lets_garbage_be_collected(graphs, collection):
+def test_a_capture_that_fails_to_begin_or_end_reenables_garbage_collection(graphs, collection):
     def fails(graph):
         raise RuntimeError("no capture")
 
@@ -80,7 +80,7 @@ def test_a_capture_that_cannot_begin_or_end_lets_garbage_be_collected(graphs, co
     assert gc.isenabled()
 
 
-def test_a_program_without_collection_stays_without_it(graphs, collection):
+def test_garbage_collection_disabled_by_the_program_stays_disabled(graphs, collection):
     gc.disable()
     graph = SimpleNamespace()
     graphs.begin(graph)
@@ -93,6 +93,6 @@ def test_a_replay_may_use_any_memory(graphs):
     graphs.begin(graph)
     graphs.end(graph)
     owners.on_change = lambda allocation, stream: lost.append((allocation, stream))
-    owners.add(SimpleNamespace(follows_others=lambda stream, allocation: True), 1, [(9, 0, True)], {})
+    owners.add(SimpleNamespace(is_ordered_after_all=lambda stream, allocation: True), 1, [(9, 0, True)], {})
     graphs.replay(graph)
     assert lost == [(9, 1), (9, NOT_SOLE)]

@@ -26,8 +26,8 @@ def hooks(gpu, monkeypatch):
     patches.undo()
 
 
-def test_a_wait_for_a_stream_says_how_both_were_got(gpu, hooks):
-    side, current = Stream(7), hooks._looked_up(lambda: Stream(0), "current_stream")()
+def test_wait_stream_reports_how_both_streams_were_obtained(gpu, hooks):
+    side, current = Stream(7), hooks._with_origin(lambda: Stream(0), "current_stream")()
     hooks._wait_stream(lambda *args: None)(side, current)
     (call,) = gpu.monitor.named("wait_stream")
     assert call[1:3] == (gpu.cuda.streams.of(0, 7), 1)
@@ -35,36 +35,36 @@ def test_a_wait_for_a_stream_says_how_both_were_got(gpu, hooks):
 
 
 @pytest.mark.parametrize("done", [True, False])
-def test_a_query_lets_the_host_know_if_it_says_yes(gpu, hooks, done):
+def test_only_a_successful_query_synchronizes_the_host(gpu, hooks, done):
     assert hooks._query(lambda stream: done)(Stream(0)) is done
     assert len(gpu.monitor.named("sync_stream")) == done
 
 
-def test_a_busy_kernel_is_reported(gpu, hooks):
+def test_cuda_sleep_is_reported_as_a_launch(gpu, hooks):
     hooks._sleep(lambda cycles: None)(100)
     assert gpu.monitor.named("launch")[0][2:4] == ("torch.cuda._sleep", ())
     assert gpu.cuda.threads.state.implicit_device
     gpu.cuda.threads.state.implicit_device = False
 
 
-def test_on_several_gpus_entered_streams_are_remembered(gpu, hooks):
+def test_entered_stream_contexts_are_tracked_on_multiple_gpus(gpu, hooks):
     threads, context = gpu.cuda.threads, SimpleNamespace(stream=Stream(7))
     enter, leave = hooks._enter_context(lambda _: "entered"), hooks._exit(lambda *_: None)
     enter(context)
-    assert threads.state.contexts == []  # on one GPU it applies to everything
+    assert threads.state.contexts == []  # on one GPU a stream context applies to everything
     threads.n_devices = 2
     assert enter(context) == "entered"
     assert [stream for stream, _ in threads.state.contexts] == [gpu.cuda.streams.of(0, 7)]
-    assert threads.n_special == 1
+    assert threads.n_checked_contexts == 1
     leave(context, None, None, None)
-    assert (threads.state.contexts, threads.n_special) == ([], 0)
+    assert (threads.state.contexts, threads.n_checked_contexts) == ([], 0)
 
 
-def test_choices_and_questions_of_the_program_are_noted(gpu, hooks):
+def test_device_selections_and_queries_are_recorded(gpu, hooks):
     state = gpu.cuda.threads.state
-    assert hooks._chosen(lambda index: index)(3) == 3
+    assert hooks._set_explicitly(lambda index: index)(3) == 3
     assert state.set_explicitly
-    assert hooks._asked(lambda: 1)() == 1
+    assert hooks._current_device(lambda: 1)() == 1
     assert state.implicit_device
     state.implicit_device = state.set_explicitly = False
 
@@ -79,22 +79,22 @@ def test_choices_and_questions_of_the_program_are_noted(gpu, hooks):
         ("to", (torch.half,), False),
     ],
 )
-def test_a_device_without_an_index_is_noted(gpu, hooks, name, args, implicit):
+def test_use_of_a_device_without_an_index_is_recorded(gpu, hooks, name, args, implicit):
     state = gpu.cuda.threads.state
     state.implicit_device = False
-    hooks._to_default(lambda tensor, *_, **__: tensor, name)(torch.ones(1), *args)
+    hooks._move(lambda tensor, *_, **__: tensor, name)(torch.ones(1), *args)
     assert state.implicit_device is implicit
     state.implicit_device = False
 
 
-def test_what_is_suppressed_is_torchs_own(gpu, hooks):
+def test_suppressed_calls_go_straight_to_torch(gpu, hooks):
     with gpu.cuda.reporter.suppressed():
         hooks._wait_stream(lambda *args: None)(Stream(7), Stream(0))
         hooks._sleep(lambda cycles: None)(100)
     assert gpu.monitor.named("wait_stream") == gpu.monitor.named("launch") == []
 
 
-def test_a_class_made_in_c_is_opened_by_a_subclass():
+def test_a_c_class_is_opened_through_a_subclass():
     opened = _open_class(torch.Stream)
     assert issubclass(opened, torch.Stream)
     assert issubclass(torch.Stream, opened)
@@ -104,7 +104,7 @@ def test_a_class_made_in_c_is_opened_by_a_subclass():
     del opened.new_attribute
 
 
-def test_memory_that_a_storage_lets_go_of_is_freed(gpu, hooks, monkeypatch):
+def test_memory_released_by_resizing_a_storage_is_freed(gpu, hooks, monkeypatch):
     monkeypatch.setattr(torch.UntypedStorage, "is_cuda", True)
     x = torch.ones(4)
     hooks._hook_resize()

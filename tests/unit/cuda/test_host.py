@@ -1,4 +1,4 @@
-"""Pinned host memory that streams copy from and to."""
+"""Pinned host memory that streams read and write."""
 
 import gc
 from types import SimpleNamespace
@@ -60,7 +60,7 @@ def host(reporter, monkeypatch):
     return HostMemory(reporter, memory)
 
 
-def test_pinned_memory_gets_a_tag_with_its_first_copy(host, reporter):
+def test_pinned_memory_is_tagged_with_its_first_copy(host, reporter):
     h = torch.ones(4)
     assert host.of(h) is None
     buffer = host.tag(h)
@@ -69,7 +69,7 @@ def test_pinned_memory_gets_a_tag_with_its_first_copy(host, reporter):
     assert host.tag(torch.ones(4, dtype=torch.int64)) is None
 
 
-def test_the_end_of_a_buffer_is_reported(host, reporter):
+def test_freeing_a_pinned_buffer_is_reported(host, reporter):
     h = torch.ones(4)
     host.tag(h)
     del h
@@ -78,7 +78,7 @@ def test_the_end_of_a_buffer_is_reported(host, reporter):
     assert reporter.monitor.calls[-1] == ("free", 1, 0)
 
 
-def test_the_host_reads_what_a_stream_may_be_using(host, reporter):
+def test_host_reads_of_tagged_memory_are_reported(host, reporter):
     h = torch.ones(4)
     host.touch("Tensor.tolist()", h)
     assert reporter.monitor.calls == []
@@ -88,7 +88,7 @@ def test_the_host_reads_what_a_stream_may_be_using(host, reporter):
     assert host.access(h[:0], is_write=True) is None
 
 
-def test_a_buffer_that_was_changed_behind_the_back_is_reported(host, reporter):
+def test_an_untracked_write_to_an_exported_buffer_is_reported(host, reporter):
     h = torch.ones(8)
     buffer = host.tag(h)
     host.mark_exported(h)
@@ -103,20 +103,20 @@ def test_a_buffer_that_was_changed_behind_the_back_is_reported(host, reporter):
     assert buffer.in_flight == {}
 
 
-def test_only_a_buffer_whose_address_was_handed_out_is_watched(host):
+def test_only_exported_buffers_are_verified(host):
     h = torch.ones(8)
     buffer = host.tag(h)
     host.note_async_copy(h)
     assert buffer.in_flight == {}
 
 
-def test_an_address_may_have_been_handed_out_before_the_first_copy(host):
+def test_a_buffer_may_be_exported_before_its_first_copy(host):
     h = torch.ones(8)
     host.mark_exported(h)
     assert host.tag(h).exported
 
 
-def test_methods_through_which_values_leave_torch_are_watched(host, reporter):
+def test_methods_that_expose_values_are_hooked(host, reporter):
     h, patches = torch.ones(4), Patches()
     host.tag(h)
     host.install(patches)
@@ -140,5 +140,5 @@ def test_methods_through_which_values_leave_torch_are_watched(host, reporter):
     [(lambda x: x, (0, 64)), (lambda x: x[1], (16, 32)), (lambda x: x[:, 1], (4, 56)), (lambda x: x[2:, 2:], (40, 64))],
     ids=["whole", "row", "column", "corner"],
 )
-def test_the_extent_of_a_view_in_its_storage(view, bytes_):
+def test_extent_covers_a_view_within_its_storage(view, bytes_):
     assert extent(view(torch.ones(4, 4))) == bytes_

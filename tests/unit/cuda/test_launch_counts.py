@@ -1,4 +1,4 @@
-"""Launches are counted as the engine counts them."""
+"""Launch counts agree with those of the engine."""
 
 from syncheck.cuda.launch_counts import LaunchCounts
 from syncheck.hb.clock import TICK
@@ -7,7 +7,7 @@ from syncheck.witness.schedule import LaunchId
 
 
 class Streams:
-    """A session with two streams, and the counts of what it gets."""
+    """Session with two streams, and the launch counts of its calls."""
 
     def __init__(self):
         self.session = Session(lambda rule: True, "none", lambda finding: None)
@@ -19,7 +19,7 @@ class Streams:
         return self.session._engine.now(stream) // TICK
 
 
-def test_the_next_launch_has_the_number_that_the_engine_gives_it():
+def test_the_next_launch_has_the_number_that_the_engine_assigns():
     streams = Streams()
     counts = streams.counts
     counts.launch(1, "aten::add", (), 0)
@@ -33,7 +33,7 @@ def test_the_next_launch_has_the_number_that_the_engine_gives_it():
     assert not counts.has_had(LaunchId(1, 5))
 
 
-def test_what_is_captured_does_not_count_until_it_is_replayed():
+def test_captured_launches_count_only_when_replayed():
     streams = Streams()
     counts = streams.counts
     counts.capture_begin(1, 2, 0)
@@ -45,7 +45,7 @@ def test_what_is_captured_does_not_count_until_it_is_replayed():
     assert streams.of_engine(2) == 1
 
 
-def test_memory_is_known_by_its_stream_and_place_until_it_is_freed():
+def test_an_allocation_is_tracked_by_stream_and_site_until_it_is_freed():
     counts = Streams().counts
     counts.allocate(5, 2, 64, 0, 3)
     assert counts.allocated == {5: (2, 3)}
@@ -53,7 +53,7 @@ def test_memory_is_known_by_its_stream_and_place_until_it_is_freed():
     assert counts.allocated == {}
 
 
-def test_a_copy_of_the_counts_stays_as_it_is():
+def test_a_snapshot_of_the_counts_does_not_change():
     counts = Streams().counts
     before = counts.snapshot()
     counts.launch(1, "aten::add", (), 0)

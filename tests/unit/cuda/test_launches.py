@@ -1,4 +1,4 @@
-"""Reports launches, with what torch itself orders around them."""
+"""Reports of launches and of the ordering that torch adds around them."""
 
 import pytest
 import torch
@@ -11,21 +11,21 @@ def launches(gpu):
     return gpu.cuda.launches
 
 
-def test_a_launch_is_reported_with_each_access_once(gpu, launches):
+def test_a_launch_reports_each_access_once(gpu, launches):
     x = torch.ones(4)
     access = gpu.cuda.memory.access(x, is_write=True)
     launches.launch("mine::op", 1, 0, [access, (*access[:2], False)], [x])
     assert gpu.monitor.named("launch")[-1][1:4] == (1, "mine::op", [access])
 
 
-def test_without_an_access_only_what_touches_nothing_is_reported(gpu, launches):
+def test_a_launch_without_accesses_is_reported_only_if_it_touches_nothing(gpu, launches):
     launches.launch("mine::op", 1, 0, [], [])
     assert gpu.monitor.named("launch") == []
-    launches.launch_nothing("torch.cuda._sleep", 1, 0)
+    launches.launch_empty("torch.cuda._sleep", 1, 0)
     assert gpu.monitor.named("launch")[-1][1:4] == (1, "torch.cuda._sleep", ())
 
 
-def test_callbacks_are_reported_as_what_they_are(gpu, launches):
+def test_callbacks_are_reported_by_kind(gpu, launches):
     event = gpu.cuda.reporter.next_event()
     gpu.monitor.event(event, 0, timing=False)
     gpu.monitor.calls.clear()
@@ -37,7 +37,7 @@ def test_callbacks_are_reported_as_what_they_are(gpu, launches):
     launches.replay_callbacks([])
 
 
-def test_the_tensor_of_a_finding_is_described_with_its_shape(gpu):
+def test_a_finding_describes_its_tensor_with_name_and_shape(gpu):
     x = torch.ones(2, 3)
     gpu.current.handle = 7
     x.add_(1)

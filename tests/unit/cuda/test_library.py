@@ -1,4 +1,4 @@
-"""What described functions and operators of libraries do on real GPUs."""
+"""Described library functions and operators on real GPUs."""
 
 from types import SimpleNamespace
 
@@ -14,8 +14,8 @@ SIDE = 7
 
 
 @pytest.fixture(autouse=True)
-def no_others(monkeypatch):
-    """Begin without descriptions."""
+def no_descriptions(monkeypatch):
+    """Start without descriptions."""
     monkeypatch.setattr(descriptions, "_described", {})
     monkeypatch.setattr(devices, "current_device", lambda: 0)
 
@@ -32,7 +32,7 @@ def side(gpu):
     return gpu.cuda.streams.of(0, SIDE)
 
 
-def test_a_stream_is_an_object_or_the_current_one(gpu, calls, side):
+def test_stream_of_accepts_an_object_or_the_current_stream(gpu, calls, side):
     assert calls.stream_of(SimpleNamespace(device_index=0, cuda_stream=SIDE)) == side
     assert calls.stream_of(None) == gpu.cuda.streams.of(0, 0)
     gpu.current.handle = SIDE
@@ -58,13 +58,13 @@ def test_a_launch_reads_and_writes_the_memory_of_its_tensors(gpu, calls, side):
     ]  # fmt: skip
 
 
-def test_a_launch_that_touches_nothing_is_none(gpu, calls, side):
+def test_a_launch_that_accesses_no_memory_is_not_reported(gpu, calls, side):
     before = len(gpu.monitor.named("launch"))
     calls.launch("acme.copy", side, [(torch.ones(4)[:0], False)])
     assert [call[2] for call in gpu.monitor.named("launch")[before:]] == ["aten::ones"]
 
 
-def test_a_stream_waits_for_another_and_never_for_itself(gpu, calls, side):
+def test_a_stream_waits_for_another_but_never_for_itself(gpu, calls, side):
     calls.wait_stream(side, 1)
     calls.wait_stream(side, side)
     assert [call[1:3] for call in gpu.monitor.named("wait_stream")] == [(side, 1)]
@@ -79,7 +79,7 @@ def test_a_stream_waits_for_an_event(gpu, calls, side):
     assert (call[1], call[2], str(call[4])) == (ident, side, "")
 
 
-def test_the_host_waits_inside_of_a_call(gpu, calls, side):
+def test_sync_stream_is_reported_as_an_implicit_host_wait(gpu, calls, side):
     calls.sync_stream(side)
     (call,) = gpu.monitor.named("sync_stream")
     assert (call[1], call[-1]) == (side, ("explicit", False))
@@ -90,7 +90,7 @@ def test_the_host_waits_inside_of_a_call(gpu, calls, side):
 
 @pytest.fixture
 def acme(gpu):
-    """Define operators that copy, each of which would be seen by its parts."""
+    """Define operators that copy; without descriptions they would be observed through their parts."""
     with torch.library._scoped_library("acme_unit", "DEF") as library:
         library.define("copy(Tensor x, Tensor(a!) out) -> ()")
         library.impl("copy", lambda x, out: [out.copy_(x), None][1], "CPU")
@@ -100,7 +100,7 @@ def acme(gpu):
 
 
 def launched(gpu, function):
-    """Return what a call launches: operator, stream and, of each access, whether it writes."""
+    """Return the launches of a call: operator, stream, and for each access whether it writes."""
     before = len(gpu.monitor.named("launch"))
     function()
     return [(call[2], call[1], [write for *_, write in call[3]]) for call in gpu.monitor.named("launch")[before:]]
@@ -115,7 +115,7 @@ def test_a_described_operator_is_reported_as_described(gpu, acme, side):
     assert [call[1] for call in gpu.monitor.named("sync_stream")] == [side]
 
 
-def test_a_new_result_is_memory_of_the_current_stream(gpu, acme, side):
+def test_a_new_result_belongs_to_the_current_stream(gpu, acme, side):
     describe("acme_unit::double(x)", reads="x", returns="new")
     x = torch.ones(4)
     gpu.current.handle = SIDE
@@ -133,7 +133,7 @@ def test_an_empty_result_has_no_memory(gpu, acme):
     assert gpu.monitor.named("allocate") == []
 
 
-def test_a_result_that_is_known_is_not_announced_again(gpu, acme):
+def test_a_known_result_is_not_announced_again(gpu, acme):
     describe("acme_unit::double(x)", reads="x", returns="new")
     x = torch.ones(4)
     special = gpu.cuda.operators._described.special(descriptions.operator("acme_unit::double"))
@@ -145,7 +145,7 @@ def test_a_result_that_is_known_is_not_announced_again(gpu, acme):
     assert len(gpu.monitor.named("allocate")) == before
 
 
-def test_an_error_of_the_operator_is_the_programs_and_nothing_is_reported(gpu, acme):
+def test_an_operator_error_reaches_the_program_and_nothing_is_reported(gpu, acme):
     describe("acme_unit::copy(x, out)", reads="x", writes="out")
 
     def fail():

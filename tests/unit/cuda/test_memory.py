@@ -1,4 +1,4 @@
-"""Which allocation a tensor lies in."""
+"""Mapping of tensors to allocations."""
 
 import gc
 
@@ -14,7 +14,7 @@ def memory(gpu):
     return gpu.cuda.memory
 
 
-def test_a_tensor_has_one_entry_for_each_address_in_its_block(gpu, memory):
+def test_each_address_in_a_block_has_its_own_entry(gpu, memory):
     x = torch.ones(4, 4)
     whole, row = memory.access(x, is_write=False), memory.access(x[1], is_write=True)
     assert whole[0] == row[0] == memory.allocation_of(x) == memory.allocation_of(x[2])
@@ -23,7 +23,7 @@ def test_a_tensor_has_one_entry_for_each_address_in_its_block(gpu, memory):
     assert memory.live[x[1].data_ptr()].offset == 16
 
 
-def test_equal_extents_are_one_view_and_strided_ones_their_own(memory):
+def test_equal_extents_share_a_view_and_strided_ones_do_not(memory):
     x, y = torch.ones(4, 4), torch.ones(16)
     assert memory.access(x, is_write=False)[1] == memory.access(y, is_write=False)[1]
     assert memory.access(x.t(), is_write=False)[1] != memory.access(x[:, :2], is_write=False)[1]
@@ -35,7 +35,7 @@ def test_an_empty_tensor_has_no_access(memory):
     assert memory.find(torch.empty(0)) is None
 
 
-def test_memory_whose_allocation_was_not_seen_is_in_no_pool(gpu, memory):
+def test_memory_with_an_unseen_allocation_has_an_unknown_pool(gpu, memory):
     with torch.utils._python_dispatch._disable_current_modes():
         old = torch.zeros(8)
     memory.access(old, is_write=False)
@@ -43,7 +43,7 @@ def test_memory_whose_allocation_was_not_seen_is_in_no_pool(gpu, memory):
     assert call[3:6] == (32, UNKNOWN_POOL, 0)
 
 
-def test_what_dies_is_freed_before_the_next_call(gpu, memory):
+def test_dead_memory_is_freed_before_the_next_call(gpu, memory):
     x = torch.ones(4)
     memory.access(x, is_write=False)
     ident = memory.allocation_of(x)
@@ -66,7 +66,7 @@ def test_inner_addresses_are_forgotten_with_their_block(memory):
     memory.freed(x.data_ptr())
 
 
-def test_from_the_first_side_stream_on_frees_have_their_place(gpu, memory):
+def test_frees_have_call_sites_once_a_side_stream_exists(gpu, memory):
     x = torch.ones(4)
     gpu.current.handle = 7
     kept = torch.empty(1)
@@ -76,7 +76,7 @@ def test_from_the_first_side_stream_on_frees_have_their_place(gpu, memory):
     assert gpu.cuda.reporter.sites.place(call[2]).frame.source.strip() == "del x"
 
 
-def test_lists_are_remembered_up_to_a_number(memory, monkeypatch):
+def test_remembered_tensor_lists_are_bounded(memory, monkeypatch):
     monkeypatch.setattr(module, "_MOST_LISTS", 3)
     tensors = [torch.ones(2) for _ in range(4)]
     for start in range(3):
@@ -91,7 +91,7 @@ def test_lists_are_remembered_up_to_a_number(memory, monkeypatch):
 
 
 @pytest.mark.filterwarnings("ignore:Sparse")
-def test_a_tensor_without_storage_lies_nowhere(memory):
+def test_a_tensor_without_storage_has_no_allocation(memory):
     with torch.utils._python_dispatch._disable_current_modes():
         sparse = torch.eye(2).to_sparse()
     assert memory.allocation_of(sparse) == 0

@@ -1,6 +1,6 @@
-"""The CUDA backend's capture, on a machine without GPUs: CPU tensors stand in for tensors of `cuda:0`.
+"""The CUDA backend's capture on a machine without GPUs: CPU tensors stand in for tensors of `cuda:0`.
 
-What needs a driver (streams, events, callbacks) is tested by `pytest -m gpu`.
+Streams, events and callbacks need a driver and are tested by `pytest -m gpu`.
 """
 
 import sys
@@ -38,7 +38,7 @@ def test_views_and_metadata_launch_nothing(gpu):
     assert len(gpu.monitor.named("allocate")) == 1
 
 
-def test_parts_of_one_tensor_are_parts_of_one_allocation(gpu):
+def test_views_of_a_tensor_share_its_allocation(gpu):
     a = torch.zeros(4, 4)
     a[1:].add_(1)
     a[:, 2].mul_(2)
@@ -47,7 +47,7 @@ def test_parts_of_one_tensor_are_parts_of_one_allocation(gpu):
     assert len({made[0][1], rows[0][1], column[0][1]}) == 3
 
 
-def test_a_race_names_shape_and_variable(gpu):
+def test_a_race_reports_shape_and_variable_name(gpu):
     a = torch.zeros(4, 4)
     gpu.current.handle = 7
     total = a.sum()
@@ -58,8 +58,8 @@ def test_a_race_names_shape_and_variable(gpu):
     assert finding.place.frame.source.strip() == "total = a.sum()"
 
 
-class AsksForEverything(torch.Tensor):
-    """A tensor that takes operators apart, also those that ask for its size, layout and device."""
+class QueryInterceptingTensor(torch.Tensor):
+    """Tensor subclass that intercepts operators, including queries for its size, layout and device."""
 
     @staticmethod
     def __new__(cls, inner):
@@ -78,8 +78,8 @@ class AsksForEverything(torch.Tensor):
         return func(*args, **(kwargs or {}))
 
 
-def test_questions_that_no_dispatcher_knows_go_to_the_tensor(gpu):
-    x = AsksForEverything(torch.ones(2, 3))
+def test_queries_unknown_to_the_dispatcher_go_to_the_tensor(gpu):
+    x = QueryInterceptingTensor(torch.ones(2, 3))
     assert (x.size(), x.dim(), x.device.type) == ((2, 3), 2, "cpu")
     nested = torch.nested.nested_tensor([torch.ones(2), torch.ones(3)], layout=torch.jagged)
     assert [part.tolist() for part in (nested * 2).unbind()] == [[2, 2], [2, 2, 2]]
@@ -90,19 +90,19 @@ def test_questions_that_no_dispatcher_knows_go_to_the_tensor(gpu):
 
 @pytest.mark.filterwarnings("ignore:TypedStorage")
 @pytest.mark.parametrize("dtype", [torch.int32, torch.float32])
-def test_views_that_primitive_operators_make_are_views(gpu, dtype):
+def test_views_made_by_primitive_operators_are_views(gpu, dtype):
     x = torch.ones(4, 6, dtype=dtype, requires_grad=dtype.is_floating_point)
     results = torch._refs.reshape(x, (24,)), torch._refs.flatten(x), torch._refs.as_strided(x, (2, 2), (1, 1))
     assert [result._is_view() for result in results] == [True, True, True]
 
 
 @pytest.mark.filterwarnings("ignore")
-def test_numbers_of_a_traced_function_are_read(gpu):
+def test_numbers_in_a_traced_function_are_supported(gpu):
     traced = torch.jit.trace(lambda x: torch.clamp_min(1.0 + x, 0), torch.ones(2))
     assert traced(torch.ones(2)).tolist() == [2, 2]
 
 
-def test_memory_that_was_freed_is_another_allocation_when_it_comes_back(gpu):
+def test_freed_memory_becomes_a_new_allocation_when_reused(gpu):
     a = torch.zeros(8)
     gpu.cuda.memory.freed(a.data_ptr())
     a.add_(1)
@@ -111,7 +111,7 @@ def test_memory_that_was_freed_is_another_allocation_when_it_comes_back(gpu):
     assert gpu.monitor.named("free")[0][1] == first[1]
 
 
-def test_memory_from_before_the_check_is_unknown_and_races_with_nothing(gpu):
+def test_memory_from_before_the_check_does_not_race(gpu):
     with torch.utils._python_dispatch._disable_current_modes():
         old = torch.zeros(8)
     gpu.current.handle = 7
@@ -119,7 +119,7 @@ def test_memory_from_before_the_check_is_unknown_and_races_with_nothing(gpu):
     assert gpu.report().findings == ()
 
 
-def test_results_that_share_a_block_are_one_allocation_and_end_with_it(gpu):
+def test_results_sharing_a_block_are_one_allocation_and_end_with_it(gpu):
     q, k, v = torch._transform_bias_rescale_qkv(torch.randn(2, 3, 24), torch.randn(24), 2)
     entries = [gpu.cuda.memory.live[tensor.data_ptr()].ident for tensor in (q, k, v)]
     assert len(set(entries)) == 1
@@ -127,7 +127,7 @@ def test_results_that_share_a_block_are_one_allocation_and_end_with_it(gpu):
     assert not {tensor.data_ptr() for tensor in (q, k, v)} & gpu.cuda.memory.live.keys()
 
 
-def test_a_block_that_several_results_share_has_the_size_of_all_of_them(gpu):
+def test_a_block_shared_by_several_results_has_their_total_size(gpu):
     torch._transform_bias_rescale_qkv(torch.randn(2, 3, 24), torch.randn(24), 2)
     assert [call[3] for call in gpu.monitor.named("allocate")] == [576, 96, 576]
 
@@ -142,7 +142,7 @@ def test_sparse_and_nested_tensors_do_not_end_the_check(gpu):
     assert gpu.cuda.is_checking
 
 
-def test_an_unseen_first_touch_through_record_stream_is_no_useless_one(gpu):
+def test_record_stream_on_unseen_memory_is_not_reported_as_useless(gpu):
     with torch.utils._python_dispatch._disable_current_modes():
         old = torch.zeros(8)
     gpu.cuda.memory.access(old, is_write=False)
@@ -173,7 +173,7 @@ def test_an_operator_that_raises_keeps_its_error_and_loses_nothing(gpu):
     assert gpu.monitor.launches()[-1] == ("aten::add_", [True])
 
 
-def test_an_error_that_passes_a_nameless_tensor_stays_what_it_is_and_frees_it(gpu):
+def test_an_error_keeps_its_type_and_releases_temporaries(gpu):
     a = torch.ones(4, 4)
     with pytest.raises(StopIteration):
         torch.add(a + 1, next(iter(())))
@@ -191,7 +191,7 @@ def test_a_block_lives_as_long_as_its_last_view(gpu):
     assert [call[1] for call in gpu.monitor.named("free")] == [1]
 
 
-def test_a_new_tensor_where_an_old_block_was_ends_the_old_one(gpu):
+def test_a_new_storage_at_the_address_of_an_old_block_ends_the_old_block(gpu):
     a = torch.ones(8)
     storage = torch.ones(8).untyped_storage()
     memory = gpu.cuda.memory
@@ -200,7 +200,7 @@ def test_a_new_tensor_where_an_old_block_was_ends_the_old_one(gpu):
     assert a.data_ptr() not in memory.live
 
 
-def test_waiting_for_a_functional_collective_touches_nothing(gpu):
+def test_waiting_for_a_functional_collective_accesses_no_memory(gpu):
     import torch.distributed._functional_collectives  # defines the operators
 
     a = torch.ones(4)
@@ -208,7 +208,7 @@ def test_waiting_for_a_functional_collective_touches_nothing(gpu):
     assert [name for name, _ in gpu.monitor.launches()] == ["aten::ones"]
 
 
-def test_the_trace_is_on_only_inside_of_what_is_listened_to(gpu):
+def test_the_trace_is_on_only_inside_listening_calls(gpu):
     trace = gpu.cuda.gpu_trace
     trace.switch = SimpleNamespace(value=False)
     seen = []
@@ -226,7 +226,7 @@ def test_the_trace_is_on_only_inside_of_what_is_listened_to(gpu):
     assert not trace.switch.value
 
 
-def test_operators_without_a_gradient_are_taken_apart_in_inference_mode(gpu):
+def test_operators_without_a_gradient_are_decomposed_in_inference_mode(gpu):
     layer = torch.nn.Linear(4, 4)
     gpu.monitor.calls.clear()
     with torch.inference_mode():
@@ -234,13 +234,13 @@ def test_operators_without_a_gradient_are_taken_apart_in_inference_mode(gpu):
     assert "aten::addmm" in [name for name, _ in gpu.monitor.launches()]
 
 
-def test_a_dropout_that_drops_nothing_returns_its_input_in_inference_mode(gpu):
+def test_an_inactive_dropout_returns_its_input_in_inference_mode(gpu):
     with torch.inference_mode():
         x = torch.ones(2)
         assert torch.nn.functional.dropout(x, training=False) is x
 
 
-def test_kernels_in_python_are_not_run_in_place_of_those_of_c(gpu):
+def test_python_kernels_do_not_replace_native_kernels(gpu):
     x, weight = torch.randn(4, 3), torch.ones(3)
     gpu.monitor.launches()
     gpu.monitor.calls.clear()
@@ -250,16 +250,16 @@ def test_kernels_in_python_are_not_run_in_place_of_those_of_c(gpu):
     assert [name for name in names if "::_" not in name] == ["aten::native_batch_norm", "aten::upsample_nearest1d"]
 
 
-def test_fake_tensors_touch_no_memory(gpu):
+def test_fake_tensors_access_no_memory(gpu):
     with FakeTensorMode():
-        torch.ones(4) + 1  # at its first use torch 2.8 makes real tensors
+        torch.ones(4) + 1  # on first use torch 2.8 makes real tensors
         gpu.monitor.launches()
         gpu.monitor.calls.clear()
         torch.ones(4) + 1
     assert gpu.monitor.launches() == []
 
 
-def test_a_subclass_that_takes_operators_apart_is_seen_by_its_parts(gpu):
+def test_a_tensor_subclass_is_observed_through_its_inner_tensors(gpu):
     class Doubled(torch.Tensor):
         @staticmethod
         def __new__(cls, inner):
@@ -275,7 +275,7 @@ def test_a_subclass_that_takes_operators_apart_is_seen_by_its_parts(gpu):
     assert gpu.monitor.launches()[-1] == ("aten::mul", [False, True])
 
 
-def test_a_failure_of_syncheck_is_told_and_ends_the_check_if_it_goes_on(gpu, monkeypatch):
+def test_an_internal_failure_is_reported_and_repeated_failures_end_the_check(gpu, monkeypatch):
     def fail(*_: object) -> None:
         raise KeyError("a mistake of ours")
 
@@ -292,7 +292,7 @@ def test_a_failure_of_syncheck_is_told_and_ends_the_check_if_it_goes_on(gpu, mon
     gpu.monitor.session._incomplete.clear()
 
 
-def test_a_call_site_is_that_of_the_program_and_not_of_the_library(gpu):
+def test_a_call_site_is_in_the_program_rather_than_the_library(gpu):
     x = torch.ones(2, 4)
     torch.nn.Linear(4, 4)(x)
     sites = gpu.cuda.reporter.sites
@@ -300,33 +300,33 @@ def test_a_call_site_is_that_of_the_program_and_not_of_the_library(gpu):
     assert sites.place(addmm[4]).frame.source.strip() == "torch.nn.Linear(4, 4)(x)"
 
 
-def test_the_sanitizer_of_torch_is_refused(monkeypatch):
+def test_torchs_own_sanitizer_is_rejected(monkeypatch):
     module = SimpleNamespace(cuda_sanitizer=SimpleNamespace(enabled=True))
     monkeypatch.setitem(sys.modules, "torch.cuda._sanitizer", module)
-    with pytest.raises(BackendError, match="both cannot check one program"):
+    with pytest.raises(BackendError, match="both cannot check the same program"):
         devices.check_sanitizer()
 
 
-def test_a_torch_without_cuda_is_named():
+def test_a_torch_build_without_cuda_raises_an_error():
     if torch.version.cuda is None:
         with pytest.raises(BackendError, match="built without CUDA"):
             devices.describe()
 
 
-def in_another_thread(function):
+def in_other_thread(function):
     thread = threading.Thread(target=function)
     thread.start()
     thread.join()
 
 
 @pytest.mark.parametrize(("is_ours", "is_refused", "reports"), [(True, True, 1), (False, True, 1), (False, False, 0)])
-def test_another_thread_may_wait_during_a_capture_unless_cuda_refuses(gpu, is_ours, is_refused, reports):
+def test_rejected_waits_of_other_threads_during_a_capture_are_reported(gpu, is_ours, is_refused, reports):
     def wait(event: object) -> None:
         if is_refused:
             raise RuntimeError("operation not permitted when stream is capturing")
 
     captures = gpu.cuda.captures
-    captures.begin() if is_ours else in_another_thread(captures.begin)
+    captures.begin() if is_ours else in_other_thread(captures.begin)
     synchronize = gpu.cuda.events._synchronize(wait)
     with pytest.raises(RuntimeError) if is_refused else nullcontext():
         synchronize(SimpleNamespace(cuda_event=0))
@@ -334,7 +334,7 @@ def test_another_thread_may_wait_during_a_capture_unless_cuda_refuses(gpu, is_ou
     assert len(gpu.monitor.named("sync_in_capture")) == reports
 
 
-def test_the_host_waits_in_operators_that_need_a_number():
+def test_operators_that_need_a_number_synchronize_the_host():
     waiting = [torch.ops.aten._to_sparse.default, torch.ops.aten.linalg_matrix_exp.default]
     assert all(operator_plan(operator).synchronizes for operator in waiting)
     assert not operator_plan(torch.ops.aten.mm.default).synchronizes
@@ -362,16 +362,16 @@ SYNC = Callback(Kind.SYNC_STREAM, 0, 1)
         ([record(1), wait(2), record(2), record(1)], 2, 2),
         # observed: a synchronous collective works on the current stream
         ([record(1), record(1)], 1, 0),
-        # observed: waiting for a work makes the current stream wait
+        # observed: waiting for a work object makes the current stream wait
         ([wait(1)], 1, 1),
-        # observed: one of several that are launched together
+        # observed: one of several operators launched together
         ([record(1), wait(2)], 2, 2),
         ([SYNC], 1, 0),
         ([wait(1), SYNC], 1, 1),
         ([], 1, 0),
     ],
 )
-def test_an_operator_belongs_after_its_waits_and_before_its_records(inner, stream, place):
+def test_an_operator_is_placed_after_its_waits_and_before_its_records(inner, stream, place):
     assert working_stream(inner, 1) == stream
     assert place_of_work(inner, stream) == place
 
@@ -391,7 +391,7 @@ def test_an_operator_belongs_after_its_waits_and_before_its_records(inner, strea
         ("barrier", set(), set()),
     ],
 )
-def test_collectives_write_and_read(name, written, read):
+def test_collectives_declare_reads_and_writes(name, written, read):
     plan = plan_of(getattr(torch.ops.c10d, name).default)
     assert plan is not None
     assert {argument.name for argument in plan.tensors if argument.is_write} == written
@@ -408,7 +408,7 @@ def test_near_sites_are_equal_for_one_instruction_and_differ_between_two():
     assert first[0] == first[1] != second
 
 
-def test_a_number_in_place_of_a_tensor_is_no_access_and_takes_no_other_path(gpu, monkeypatch):
+def test_a_number_operand_has_no_access_and_stays_on_the_fast_path(gpu, monkeypatch):
     a = torch.ones(4)
     monkeypatch.setattr(gpu.cuda.operators, "log_slowly", None)
     b = a + 1
@@ -416,13 +416,13 @@ def test_a_number_in_place_of_a_tensor_is_no_access_and_takes_no_other_path(gpu,
     assert gpu.monitor.launches()[1:] == [("aten::add", [False, True]), ("aten::mul_", [True])]
 
 
-def test_an_operator_that_fails_with_a_number_is_tried_once(gpu):
+def test_a_failing_operator_with_a_number_operand_is_tried_once(gpu):
     with pytest.raises(RuntimeError, match="not supported") as failed:
         torch.tensor([True]) - True
     assert failed.value.__context__ is None
 
 
-def test_a_gradient_that_another_stream_uses_is_protected_as_torch_does_it(gpu):
+def test_a_gradient_used_on_another_stream_is_protected_as_in_torch(gpu):
     class OnSide(torch.autograd.Function):
         @staticmethod
         def forward(ctx, x):
@@ -433,7 +433,7 @@ def test_a_gradient_that_another_stream_uses_is_protected_as_torch_does_it(gpu):
             gpu.current.handle = 7
             inside = gradient * 3
             gpu.current.handle = 8
-            made = inside * 2  # its own memory on another stream is the program's own business
+            made = inside * 2  # its own memory on another stream is the program's responsibility
             gpu.current.handle = 0
             return made
 
@@ -453,7 +453,7 @@ def test_a_gradient_that_another_stream_uses_is_protected_as_torch_does_it(gpu):
 
 
 @pytest.mark.parametrize("training", [False, True])
-def test_batch_norm_writes_its_statistics_in_training_mode_only(gpu, training):
+def test_batch_norm_writes_its_statistics_only_in_training_mode(gpu, training):
     x, mean, variance = torch.ones(4, 3), torch.zeros(3), torch.ones(3)
     torch._native_batch_norm_legit(x, None, None, mean, variance, training, 0.1, 1e-5)
     accesses = gpu.monitor.launches()[-1][1]
@@ -461,7 +461,7 @@ def test_batch_norm_writes_its_statistics_in_training_mode_only(gpu, training):
 
 
 @pytest.mark.parametrize("training", [False, True])
-def test_batch_norm_of_libraries_writes_its_statistics_in_training_mode_only(training):
+def test_cudnn_batch_norm_writes_its_statistics_only_in_training_mode(training):
     plan = operator_plan(torch.ops.aten.cudnn_batch_norm.default)
     if plan.is_evaluating((None, None, None, None, None, training, 0.1, 1e-5), {}):
         plan = plan.evaluating
@@ -488,7 +488,7 @@ ON_ROWS = {
     ],
     ids=["select", "index", "embedding", "one row", "whole"],
 )
-def test_rows_that_an_index_on_the_gpu_names_may_be_others(gpu, write, read, level):
+def test_rows_selected_by_an_index_on_the_gpu_may_be_disjoint(gpu, write, read, level):
     cache, index = torch.zeros(8, 3), torch.tensor([1, 5])
     gpu.current.handle = 7
     read(cache, index)
@@ -496,15 +496,15 @@ def test_rows_that_an_index_on_the_gpu_names_may_be_others(gpu, write, read, lev
     write(cache, index)
     (finding,) = (finding for finding in gpu.report().findings if finding.rule.code == "SYN102")
     assert finding.level == level
-    assert ("an index on the GPU says which rows" in str(finding.related)) == (level == "warning")
+    assert ("an index on the GPU determines which rows" in str(finding.related)) == (level == "warning")
 
 
-def test_rows_of_a_sparse_tensor_are_all_of_its_parts(gpu):
+def test_index_select_on_a_sparse_tensor_accesses_all_of_its_parts(gpu):
     torch.eye(4).to_sparse().index_select(0, torch.tensor([1, 2]))
     assert gpu.report().incomplete == ()
 
 
-def test_what_is_copied_into_rows_is_read_in_full(gpu):
+def test_the_source_of_an_indexed_copy_is_read_in_full(gpu):
     cache, index, source = torch.zeros(8, 3), torch.tensor([1, 5]), torch.zeros(2, 3)
     gpu.current.handle = 7
     source.fill_(1)
@@ -514,7 +514,7 @@ def test_what_is_copied_into_rows_is_read_in_full(gpu):
     assert finding.level == "error"
 
 
-def test_a_gradient_that_a_hook_uses_on_a_stream_that_it_entered_is_not_protected(gpu):
+def test_a_gradient_used_on_a_stream_entered_by_a_hook_is_not_protected(gpu):
     torch.ones(4)
     gpu.current.handle = 7
     torch.ones(4)
@@ -539,7 +539,7 @@ def test_a_gradient_that_a_hook_uses_on_a_stream_that_it_entered_is_not_protecte
     gpu.cuda.reporter.backward_site = 0
 
 
-def test_torchs_own_fills_of_seed_and_offset_of_a_graph_are_not_looked_at(gpu, monkeypatch):
+def test_torchs_own_fills_of_a_graphs_seed_and_offset_are_ignored(gpu, monkeypatch):
     class Graph:
         """Fills seed and offset as torch does."""
 
@@ -576,7 +576,7 @@ def test_torchs_own_fills_of_seed_and_offset_of_a_graph_are_not_looked_at(gpu, m
 
 
 @pytest.mark.filterwarnings("ignore:The PyTorch API of nested tensors")
-def test_an_operator_that_nested_tensors_have_of_their_own_is_not_taken_apart(gpu):
+def test_an_operator_implemented_for_nested_tensors_is_not_decomposed(gpu):
     rows = torch.nested.nested_tensor([torch.ones(2, 4), torch.ones(3, 4)])
     layer = torch.nn.Linear(4, 2)
     assert layer(rows).unbind()[1].shape == (3, 2)
@@ -584,7 +584,7 @@ def test_an_operator_that_nested_tensors_have_of_their_own_is_not_taken_apart(gp
 
 @pytest.fixture(scope="module")
 def library():
-    """A library's operator that calls another one."""
+    """Return a library operator that calls other operators."""
 
     @torch.library.custom_op("cuda_mode_test::product", mutates_args=())
     def product(x: torch.Tensor) -> torch.Tensor:
@@ -609,8 +609,8 @@ def library():
     ],
     ids=["einsum", "tensordot", "attention", "power", "pinv", "cov", "loss", "lstm", "library"],
 )
-def test_autocast_treats_the_operators_inside_of_others(compute, context, library, gpu, monkeypatch):
-    """A mode runs below autocast, where those inside of `einsum` would compute in float32."""
+def test_autocast_applies_to_operators_inside_others(compute, context, library, gpu, monkeypatch):
+    """A mode runs below autocast, where the inner operators of `einsum` would compute in float32."""
     x = torch.arange(16.0).reshape(4, 4).sin()
 
     def result():
@@ -625,7 +625,7 @@ def test_autocast_treats_the_operators_inside_of_others(compute, context, librar
     assert torch.equal(watched, plain)
 
 
-def test_autocast_stays_off_where_the_program_switched_it_off(gpu):
+def test_autocast_stays_off_where_the_program_disabled_it(gpu):
     x = torch.eye(4)
     with torch.inference_mode(), torch.autocast("cpu", torch.bfloat16):
         with torch.autocast("cpu", enabled=False):
@@ -636,8 +636,8 @@ def test_autocast_stays_off_where_the_program_switched_it_off(gpu):
 
 
 @pytest.mark.parametrize("context", [nullcontext, torch.inference_mode])
-def test_conjugated_views_inside_of_operators_are_what_they_are_without_a_check(context, gpu):
-    """Below a mode, kernels that take no such view would read it as if it were not conjugated."""
+def test_conjugated_views_inside_operators_compute_the_same_results(context, gpu):
+    """Below a mode, kernels without support for conjugated views would read them as if they were not conjugated."""
     x = torch.randn(5, 5, dtype=torch.complex64)
     with context():
         watched = torch.linalg.pinv(x), torch.fft.hfft(x)

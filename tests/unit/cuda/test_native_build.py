@@ -1,4 +1,4 @@
-"""The native recorder is built where it can be, and said to be missing where it cannot."""
+"""The native recorder is built where possible; elsewhere its absence is reported."""
 
 import sys
 from pathlib import Path
@@ -11,26 +11,26 @@ from syncheck.errors import BackendError
 
 
 @pytest.fixture(autouse=True)
-def not_known(monkeypatch, tmp_path):
+def clear_known_extension(monkeypatch, tmp_path):
     monkeypatch.setattr(native_build, "_known", [])
     monkeypatch.setenv("SYNCHECK_CACHE_DIR", str(tmp_path))
 
 
 @pytest.fixture
 def tools(monkeypatch):
-    """Whatever is looked for is there."""
+    """Pretend that every tool is installed."""
     monkeypatch.setattr(native_build.shutil, "which", lambda name: f"/usr/bin/{name}")
 
 
 def built_by(monkeypatch, make):
-    """Let `make(folder)` stand for the compiler."""
+    """Replace the compiler with `make(folder)`."""
     monkeypatch.setattr(
         cpp_extension, "load", lambda name, sources, *, extra_cflags, build_directory: make(Path(build_directory))
     )
 
 
 def reason(monkeypatch):
-    """Return the note of a run that wants the recorder if there is one."""
+    """Return the last note of a run that uses the recorder if available."""
     notes = []
     monkeypatch.setattr(native_build.torch.cuda, "is_available", lambda: True)
     assert native_build.extension("auto", notes.append) is None
@@ -38,7 +38,7 @@ def reason(monkeypatch):
     return notes[-1]
 
 
-def test_nothing_is_built_for_the_recorder_in_python_or_without_a_gpu(monkeypatch):
+def test_nothing_is_built_for_the_python_recorder_or_without_a_gpu(monkeypatch):
     notes = []
     assert native_build.extension("python", notes.append) is None
     monkeypatch.setattr(native_build.torch.cuda, "is_available", lambda: False)
@@ -46,24 +46,24 @@ def test_nothing_is_built_for_the_recorder_in_python_or_without_a_gpu(monkeypatc
     assert notes == []
 
 
-def test_without_a_compiler_one_line_says_what_is_used(monkeypatch):
+def test_a_missing_compiler_produces_a_one_line_note(monkeypatch):
     monkeypatch.setattr(native_build.shutil, "which", lambda name: None)
     text = reason(monkeypatch)
     assert "compiler" in text
-    assert text.endswith("; the recorder in Python is used")
+    assert text.endswith("; the Python recorder is used")
 
 
-def test_an_older_torch_has_none(monkeypatch):
+def test_an_older_torch_has_no_native_recorder(monkeypatch):
     monkeypatch.setattr(native_build, "_OLDEST", (99, 0))
     assert "it needs torch 99.0" in reason(monkeypatch)
 
 
-def test_without_ninja_the_line_says_how_to_get_it(monkeypatch):
+def test_a_missing_ninja_note_says_how_to_install_it(monkeypatch):
     monkeypatch.setattr(native_build.shutil, "which", lambda name: None if name == "ninja" else name)
     assert "pip install ninja" in reason(monkeypatch)
 
 
-def test_a_compiler_that_fails_leaves_a_log(monkeypatch, tmp_path, tools):
+def test_a_compiler_failure_leaves_a_log(monkeypatch, tmp_path, tools):
     def fail(folder):
         raise RuntimeError("Error building extension: no such header")
 
@@ -74,23 +74,23 @@ def test_a_compiler_that_fails_leaves_a_log(monkeypatch, tmp_path, tools):
     assert "no such header" in log.read_text()
 
 
-def test_a_cache_that_cannot_be_written_is_said(monkeypatch, tmp_path, tools):
+def test_an_unwritable_cache_falls_back_to_the_python_recorder(monkeypatch, tmp_path, tools):
     (tmp_path / "syncheck").write_text("a file in the way")
-    assert "the recorder in Python is used" in reason(monkeypatch)
+    assert "the Python recorder is used" in reason(monkeypatch)
 
 
-def test_the_recorder_that_was_asked_for_must_be_there(monkeypatch):
+def test_an_explicitly_requested_recorder_must_exist(monkeypatch):
     monkeypatch.setattr(native_build.shutil, "which", lambda name: None)
-    with pytest.raises(BackendError, match="there is no native recorder"):
+    with pytest.raises(BackendError, match="the native recorder is unavailable"):
         native_build.extension("native", lambda text: None)
 
 
-def test_a_file_that_is_no_extension_is_said(monkeypatch, tools):
+def test_an_invalid_extension_file_is_reported(monkeypatch, tools):
     built_by(monkeypatch, lambda folder: (folder / "syncheck_recorder.so").write_bytes(b"nothing"))
-    assert "there is no native recorder" in reason(monkeypatch)
+    assert "the native recorder is unavailable" in reason(monkeypatch)
 
 
-def test_it_is_built_once(monkeypatch, tmp_path, tools):
+def test_the_extension_is_built_once(monkeypatch, tmp_path, tools):
     built = []
 
     def make(folder):
@@ -105,19 +105,19 @@ def test_it_is_built_once(monkeypatch, tmp_path, tools):
     assert not built[0].exists()
 
 
-def test_doctor_says_whether_it_is_there(monkeypatch, tools):
+def test_doctor_reports_whether_the_recorder_is_built(monkeypatch, tools):
     assert "not built yet" in native_build.state()
     built_by(monkeypatch, lambda folder: (folder / "syncheck_recorder.so").write_bytes(b"nothing"))
     reason(monkeypatch)
     assert native_build.state().startswith("built: ")
 
 
-def test_doctor_says_what_is_missing(monkeypatch):
+def test_doctor_reports_a_missing_tool(monkeypatch):
     monkeypatch.setattr(native_build.shutil, "which", lambda name: None)
-    assert native_build.state().endswith("was not found; the recorder in Python is used")
+    assert native_build.state().endswith("was not found; the Python recorder is used")
 
 
-def test_another_torch_is_another_file(monkeypatch):
+def test_another_torch_version_has_another_cache_key(monkeypatch):
     native_build._key.cache_clear()
     first = native_build._key()
     native_build._key.cache_clear()
@@ -127,5 +127,5 @@ def test_another_torch_is_another_file(monkeypatch):
 
 
 @pytest.mark.skipif(sys.platform == "linux", reason="it can be built on Linux")
-def test_on_other_systems_there_is_none(monkeypatch):
+def test_other_systems_have_no_native_recorder(monkeypatch):
     assert "cannot be built" in reason(monkeypatch)

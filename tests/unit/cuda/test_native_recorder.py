@@ -1,4 +1,4 @@
-"""The native recorder records what the dispatch mode does, and leaves to it what is not its own.
+"""The native recorder agrees with the dispatch mode and leaves to it what it cannot handle.
 
 CPU tensors stand in for tensors of `cuda:0`, as in the tests of the mode.
 """
@@ -25,7 +25,7 @@ SAMPLES = {}
 
 
 class Holder(torch.Tensor):
-    """A tensor that has no memory of its own, but holds another."""
+    """A tensor without memory of its own that wraps another tensor."""
 
     @staticmethod
     def __new__(cls, inner):
@@ -153,7 +153,7 @@ def inference():
 def native(on_cpu, recorder):
     with watched_gpu(on_cpu, extension=recorder) as watched:
         watched.extension = recorder
-        torch.ones(1)  # the first operator is the mode's: it says which stream is the only one
+        torch.ones(1)  # the first operator goes to the mode, which determines the only stream
         yield watched
 
 
@@ -167,17 +167,17 @@ def native(on_cpu, recorder):
         ("nonzero.default", False),  # the host waits for the size
         ("_pin_memory.default", False),
         ("index_put_.default", False),
-        ("index_copy_.default", False),  # rows that an index names
+        ("index_copy_.default", False),  # rows selected by an index
     ],
 )
-def test_only_operators_that_neither_wait_nor_record_are_described(operator, is_ours):
+def test_only_operators_that_neither_wait_nor_record_are_recorded_natively(operator, is_ours):
     name, _, overload = operator.partition(".")
     func = getattr(getattr(torch.ops.aten, name), overload)
     assert (description(DispatchPlan(func, plan_of(func), None), SimpleNamespace(specials={})) is not None) == is_ours
 
 
-def seen_by_mode(monkeypatch):
-    """Return a list that gets the names of the operators that the mode runs from now on."""
+def operators_run_by_mode(monkeypatch):
+    """Return a list that collects the names of the operators that the mode runs from now on."""
     names = []
     original = WatchMode.__torch_dispatch__
 
@@ -190,7 +190,7 @@ def seen_by_mode(monkeypatch):
 
 
 def last_accesses(watched):
-    """Return what is known of the memory that lives: its size, and who accessed which bytes of it last."""
+    """Return the live memory: for each access its size and bytes, and the stream and line of the last one."""
     watched.cuda.flush_calls()
     sizes, last, gone = {}, {}, set()
     for name, *rest in watched.monitor.calls:
@@ -212,60 +212,60 @@ def last_accesses(watched):
 def watched_accesses(current, program, extension=None):
     with watched_gpu(current, extension=extension) as watched:
         torch.ones(1)
-        program()  # it makes plans
+        program()  # the first run creates plans
         kept = program()
         found = last_accesses(watched)
         assert kept
         return found, watched.report().summary.operators
 
 
-@pytest.mark.filterwarnings("ignore:.torch.jit.script:DeprecationWarning")  # by which torch has some derivatives
+@pytest.mark.filterwarnings("ignore:.torch.jit.script:DeprecationWarning")  # torch uses it for some derivatives
 @pytest.mark.parametrize("name", SAMPLES)
-def test_it_records_what_the_mode_does(name, on_cpu, recorder):
+def test_the_recorder_records_the_same_accesses_as_the_mode(name, on_cpu, recorder):
     expected = watched_accesses(on_cpu, SAMPLES[name])
     found = watched_accesses(on_cpu, SAMPLES[name], recorder)
     assert found == expected
     assert recorder.n_recorded() > 1
 
 
-def test_the_mode_is_not_asked_for_what_it_can_record(native, monkeypatch):
+def test_the_mode_is_bypassed_for_operators_the_recorder_handles(native, monkeypatch):
     SAMPLES["arithmetic"]()
-    names = seen_by_mode(monkeypatch)
+    names = operators_run_by_mode(monkeypatch)
     SAMPLES["arithmetic"]()
     assert names == []
 
 
-def test_marks_of_the_profiler_are_no_matter_for_the_mode(native, monkeypatch):
+def test_profiler_annotations_do_not_reach_the_mode(native, monkeypatch):
     def marked():
         with torch.profiler.record_function("step"):
             torch.ones(4).neg_()
 
     marked()
-    names = seen_by_mode(monkeypatch)
+    names = operators_run_by_mode(monkeypatch)
     with torch.profiler.profile(activities=[torch.profiler.ProfilerActivity.CPU]) as profile:
         marked()
     assert names == []
     assert "step" in {event.key for event in profile.key_averages()}
 
 
-def test_operators_made_of_others_are_taken_apart_without_the_mode(native, monkeypatch):
+def test_composite_operators_are_decomposed_without_the_mode(native, monkeypatch):
     SAMPLES["inference"]()
-    names = seen_by_mode(monkeypatch)
+    names = operators_run_by_mode(monkeypatch)
     SAMPLES["inference"]()
     made_of_others = {"linear", "layer_norm", "dropout", "chunk", "scaled_dot_product_attention", "reshape", "matmul"}
     assert not made_of_others & {name.split(".")[1] for name in names}
 
 
-def test_a_subclass_in_inference_mode_is_for_the_mode(native, monkeypatch):
+def test_a_subclass_in_inference_mode_goes_to_the_mode(native, monkeypatch):
     x, weight = torch.randn(2, 3), torch.randn(4, 3)
     with torch.inference_mode():
         plain = nn.functional.linear(x, weight)
-        names = seen_by_mode(monkeypatch)
+        names = operators_run_by_mode(monkeypatch)
         assert torch.equal(nn.functional.linear(Holder(x), weight), plain)
     assert "aten.linear.default" in names
 
 
-def test_a_race_on_a_second_stream_is_found_in_memory_that_it_saw_first(native):
+def test_a_race_with_a_second_stream_is_found_in_natively_recorded_memory(native):
     torch.zeros(4, 4)
     n_before = native.extension.n_recorded()
     a = torch.zeros(4, 4)
@@ -281,7 +281,7 @@ def test_a_race_on_a_second_stream_is_found_in_memory_that_it_saw_first(native):
     assert finding.related[0].frame.source.strip() == "a = torch.zeros(4, 4)"
 
 
-def test_memory_that_one_stream_uses_stays_its_own_beside_others(native, monkeypatch):
+def test_memory_used_by_one_stream_stays_on_the_native_path_despite_other_streams(native, monkeypatch):
     a = torch.zeros(4)
     native.cuda.streams.of(0, 7)
 
@@ -293,8 +293,8 @@ def test_memory_that_one_stream_uses_stays_its_own_beside_others(native, monkeyp
         b.sub_(1)
         return c
 
-    work()  # it makes plans
-    names = seen_by_mode(monkeypatch)
+    work()  # the first run creates plans
+    names = operators_run_by_mode(monkeypatch)
     c = work()
     assert names == []
     native.cuda.flush_calls()
@@ -308,12 +308,12 @@ def test_memory_that_one_stream_uses_stays_its_own_beside_others(native, monkeyp
 
 
 @pytest.mark.parametrize("is_adopted", [False, True])
-def test_memory_that_several_streams_use_is_for_the_mode(native, monkeypatch, is_adopted):
+def test_memory_used_by_several_streams_goes_to_the_mode(native, monkeypatch, is_adopted):
     native.cuda.streams.of(0, 7)
     a = torch.zeros(4)
     assert native.cuda.memory.allocation_of(a) if is_adopted else True
     native.current.handle = 7
-    names = seen_by_mode(monkeypatch)
+    names = operators_run_by_mode(monkeypatch)
     a.add_(1)
     native.current.handle = 0
     b = torch.ones(4)
@@ -328,13 +328,13 @@ def hand_over(native, first, second):
         monitor.wait_stream(native.cuda.streams.of(0, second), native.cuda.streams.of(0, first), 0)
 
 
-def test_a_stream_that_waits_for_all_others_has_memory_to_itself(native, monkeypatch):
+def test_a_stream_that_waits_for_all_others_becomes_the_sole_owner_of_memory(native, monkeypatch):
     native.cuda.streams.of(0, 7)
     a = torch.zeros(8)
     native.current.handle = 7
     hand_over(native, 0, 7)
     a[:4].add_(1).sub_(1).mul_(1)
-    names = seen_by_mode(monkeypatch)
+    names = operators_run_by_mode(monkeypatch)
     a[:4].sub_(1)
     a[4:].mul_(2)
     native.current.handle = 0
@@ -352,7 +352,7 @@ def test_a_stream_that_waits_for_all_others_has_memory_to_itself(native, monkeyp
     assert report.findings[0].related[0].frame.source.strip() == "a.add_(1)"
 
 
-def test_a_stream_that_has_not_waited_for_all_has_no_memory_to_itself(native, monkeypatch):
+def test_a_stream_that_has_not_waited_for_all_others_does_not_own_memory(native, monkeypatch):
     native.cuda.streams.of(0, 7)
     a = torch.zeros(8)
     native.current.handle = 7
@@ -363,7 +363,7 @@ def test_a_stream_that_has_not_waited_for_all_has_no_memory_to_itself(native, mo
     native.current.handle = 7
     a[4:].mul_(2)
     native.current.handle = 0
-    names = seen_by_mode(monkeypatch)
+    names = operators_run_by_mode(monkeypatch)
     a[:4].sub_(1)
     a[4:].mul_(2)
     assert names == ["aten.sub_.Tensor", "aten.mul_.Tensor"]
@@ -375,19 +375,19 @@ def test_a_stream_that_has_not_waited_for_all_has_no_memory_to_itself(native, mo
     [lambda gpu: gpu.cuda.memory.owners.clear(), lambda gpu: gpu.cuda.captures.begin()],
     ids=["replay", "capture"],
 )
-def test_memory_that_a_graph_may_use_is_for_the_mode(native, monkeypatch, forget):
+def test_memory_that_a_graph_may_use_goes_to_the_mode(native, monkeypatch, forget):
     native.cuda.streams.of(0, 7)
     a = torch.zeros(8)
     native.current.handle = 7
     hand_over(native, 0, 7)
     a.sub_(1)
     forget(native)
-    names = seen_by_mode(monkeypatch)
+    names = operators_run_by_mode(monkeypatch)
     a.sub_(1)
     assert names == ["aten.sub_.Tensor"]
 
 
-def test_memory_that_another_stream_may_be_using_is_not_reused_in_silence(native):
+def test_reuse_of_memory_in_use_on_another_stream_is_reported(native):
     other, site = native.cuda.streams.of(0, 7), native.cuda.reporter.site
     a = torch.zeros(64)
     native.current.handle = 7
@@ -428,11 +428,11 @@ def test_a_gradient_that_crosses_streams_is_protected(native):
     assert [call[3] for call in native.monitor.named("record_stream")] == [other]
 
 
-def test_threads_that_the_program_starts_end_it_beside_other_streams(native, monkeypatch):
+def test_native_recording_stops_when_the_program_starts_threads_and_uses_streams(native, monkeypatch):
     a = torch.zeros(4)
     native.cuda.streams.of(0, 7)
     a.add_(1)
-    names = seen_by_mode(monkeypatch)
+    names = operators_run_by_mode(monkeypatch)
     native.cuda.reporter.follow_threads(native.monitor)
     a.add_(1)
     assert names == ["aten.add_.Tensor"]
@@ -442,11 +442,11 @@ def test_threads_that_the_program_starts_end_it_beside_other_streams(native, mon
     assert native.monitor.named("free")[-1][1] in kept
 
 
-def test_pinned_buffers_are_for_the_mode_and_nothing_else_is(native, monkeypatch):
+def test_only_pinned_buffers_go_to_the_mode(native, monkeypatch):
     a, buffer = torch.zeros(4), torch.zeros(4)
     a.add_(1)
     native.cuda.host.buffers[storage_key(buffer.untyped_storage())] = None
-    names = seen_by_mode(monkeypatch)
+    names = operators_run_by_mode(monkeypatch)
     a.add_(1)
     assert names == []
     buffer.add_(1)
@@ -454,11 +454,11 @@ def test_pinned_buffers_are_for_the_mode_and_nothing_else_is(native, monkeypatch
     native.cuda.host.buffers.clear()
 
 
-def test_the_session_gets_what_was_recorded_before_the_host_waits(native, recorder):
-    torch.ones(4).neg_()  # it makes plans
+def test_recorded_calls_reach_the_session_before_the_host_waits(native, recorder):
+    torch.ones(4).neg_()  # creates plans
     torch.ones(4).neg_()
     native.cuda.streams.before_wait()
-    assert recorder.has_calls()  # with one stream the wait itself makes it needless
+    assert recorder.has_calls()  # with a single stream the wait itself makes a flush unnecessary
     native.cuda.streams.of(0, 7)
     a = torch.ones(4).neg_()
     assert recorder.has_calls()
@@ -468,7 +468,7 @@ def test_the_session_gets_what_was_recorded_before_the_host_waits(native, record
     del a
 
 
-def test_what_the_host_waits_for_needs_no_accesses(native):
+def test_accesses_completed_by_a_host_wait_are_elided(native):
     native.cuda.reporter.call_buffer.condenses = True
     x, w = torch.ones(4), torch.ones(4)
 
@@ -501,10 +501,10 @@ def test_a_wait_for_another_stream_completes_nothing(native):
     assert len(native.monitor.named("launch")[-1][3]) == 2
 
 
-def test_an_ignored_block_is_for_the_mode(native, monkeypatch):
+def test_an_ignored_block_goes_to_the_mode(native, monkeypatch):
     a = torch.zeros(4)
     a.add_(1)
-    names = seen_by_mode(monkeypatch)
+    names = operators_run_by_mode(monkeypatch)
     with syncheck.ignore("SYN101"):
         a.add_(1)
     assert names == ["aten.add_.Tensor"]
@@ -512,7 +512,7 @@ def test_an_ignored_block_is_for_the_mode(native, monkeypatch):
     assert len(names) == 1
 
 
-def test_subclasses_and_other_modes_are_for_the_mode(native, monkeypatch):
+def test_subclasses_with_their_own_dispatch_go_to_the_mode(native, monkeypatch):
     class Mine(torch.Tensor):
         pass
 
@@ -527,14 +527,14 @@ def test_subclasses_and_other_modes_are_for_the_mode(native, monkeypatch):
 
     a = torch.zeros(2)
     a.add_(1)
-    names = seen_by_mode(monkeypatch)
+    names = operators_run_by_mode(monkeypatch)
     torch.zeros(2).as_subclass(Mine).add_(1)
-    assert "aten.add_.Tensor" not in names  # it has no dispatch of its own
+    assert "aten.add_.Tensor" not in names  # the subclass has no dispatch of its own
     Wrapped(torch.zeros(2)).add_(1)
     assert "aten.add_.Tensor" in names
 
 
-def test_an_error_of_an_operator_is_the_programs(native):
+def test_operator_errors_reach_the_program(native):
     a, b = torch.zeros(2, 3), torch.zeros(2, 3)
     with pytest.raises(RuntimeError, match="cannot be multiplied"):
         torch.mm(a, b)
@@ -561,7 +561,7 @@ def test_operators_of_threads_are_recorded(native):
     assert [call[2] for call in native.monitor.named("launch")].count("aten::add_") >= 1
 
 
-def test_memory_that_is_freed_is_forgotten(native):
+def test_freed_memory_is_forgotten(native):
     for _ in range(50):
         torch.zeros(1000)
     native.cuda.flush_calls()
@@ -569,7 +569,7 @@ def test_memory_that_is_freed_is_forgotten(native):
     assert len(kept) <= 2
 
 
-def test_a_resized_storage_is_another_block(native):
+def test_a_resized_storage_is_a_new_block(native):
     a = torch.ones(4)
     a.add_(1)
     a.untyped_storage().resize_(4096)
@@ -581,7 +581,7 @@ def test_a_resized_storage_is_another_block(native):
 
 
 @pytest.mark.filterwarnings("ignore:.torch.jit.script:DeprecationWarning")
-def test_a_tangent_that_takes_operators_apart_does_so(native):
+def test_a_tangent_subclass_intercepts_its_operators(native):
     x = torch.ones(2).sin()
     x.mul(x)
     with forward_ad.dual_level():
@@ -601,7 +601,7 @@ def test_results_do_not_change(on_cpu, recorder):
         assert losses() == plain
 
 
-def test_it_keeps_no_check_alive(on_cpu, recorder):
+def test_the_recorder_keeps_no_session_alive(on_cpu, recorder):
     with watched_gpu(on_cpu, extension=recorder) as watched:
         SAMPLES["arithmetic"]()
         session = weakref.ref(watched.monitor.session)
@@ -612,7 +612,7 @@ def test_it_keeps_no_check_alive(on_cpu, recorder):
     assert session() is None
 
 
-def test_a_check_makes_no_plan_that_one_before_has_made(on_cpu, recorder):
+def test_plans_are_reused_by_later_checks(on_cpu, recorder):
     def check():
         with watched_gpu(on_cpu, extension=recorder):
             SAMPLES["training"]()
@@ -623,7 +623,7 @@ def test_a_check_makes_no_plan_that_one_before_has_made(on_cpu, recorder):
     assert [check() for _ in range(3)] == [made] * 3
 
 
-def test_the_mode_sees_what_hooks_of_saved_tensors_do(native, monkeypatch):
+def test_the_mode_observes_saved_tensor_hooks(native, monkeypatch):
     w = torch.randn(4, requires_grad=True)
 
     def step():
@@ -636,10 +636,10 @@ def test_the_mode_sees_what_hooks_of_saved_tensors_do(native, monkeypatch):
     assert [call[2] for call in native.monitor.named("launch")].count("aten::mul") > before
 
 
-def test_an_operator_that_ends_after_a_second_stream_came_up_is_logged(native):
+def test_an_operator_that_ends_after_a_second_stream_appeared_is_logged(native):
     a, b = torch.ones(4), torch.ones(4)
     native.cuda.streams.of(0, 7)
-    native.mode.late("aten::add", [(a, False)], [b], fills=True)
+    native.mode.log_late("aten::add", [(a, False)], [b], fills=True)
     operator, writes = native.monitor.launches()[-1]
     assert (operator, writes[0]) == ("aten::add", False)
 

@@ -1,4 +1,4 @@
-"""What is recorded of a run on real GPUs."""
+"""Observations recorded during a run on real GPUs."""
 
 import gc
 
@@ -9,7 +9,7 @@ from syncheck.witness.delay import Delay
 from tests.unit.cuda.delayed import delayed_gpu
 
 
-def test_a_view_can_be_seen_again_while_its_memory_is_there():
+def test_a_kept_view_can_be_rebuilt_while_its_memory_is_alive():
     x = torch.arange(6.0)
     kept = Kept.of(x.view(2, 3).t()[1:])
     assert kept.tensor().tolist() == [[1, 4], [2, 5]]
@@ -18,7 +18,7 @@ def test_a_view_can_be_seen_again_while_its_memory_is_there():
     assert kept.tensor() is None
 
 
-def test_what_the_program_still_has_at_its_end_is_recorded_in_the_order_of_allocation(on_cpu, monkeypatch, tmp_path):
+def test_live_tensors_at_the_end_are_recorded_in_allocation_order(on_cpu, monkeypatch, tmp_path):
     with delayed_gpu(on_cpu, monkeypatch, tmp_path, Delay(0)) as gpu:
         weights, gone, loss = torch.full((2,), 4.0), torch.ones(3), torch.zeros(1)
         del gone
@@ -27,7 +27,7 @@ def test_what_the_program_still_has_at_its_end_is_recorded_in_the_order_of_alloc
         del weights, loss
 
 
-def test_what_torch_func_wraps_is_recorded_once(on_cpu, monkeypatch, tmp_path):
+def test_a_tensor_wrapped_by_torch_func_is_recorded_once(on_cpu, monkeypatch, tmp_path):
     with delayed_gpu(on_cpu, monkeypatch, tmp_path, Delay(0)) as gpu:
         weights, kept = torch.full((2, 1), 4.0), []
         torch.func.vmap(lambda row: kept.append(row) or row.clone())(weights)
@@ -35,7 +35,7 @@ def test_what_torch_func_wraps_is_recorded_once(on_cpu, monkeypatch, tmp_path):
         kept.clear()
 
 
-def test_of_the_views_of_a_tensor_the_largest_is_recorded(on_cpu, monkeypatch, tmp_path):
+def test_only_the_largest_view_of_a_tensor_is_recorded(on_cpu, monkeypatch, tmp_path):
     with delayed_gpu(on_cpu, monkeypatch, tmp_path, Delay(0)) as gpu:
         flat = torch.arange(4.0)
         gc.collect()
@@ -45,14 +45,14 @@ def test_of_the_views_of_a_tensor_the_largest_is_recorded(on_cpu, monkeypatch, t
         del parts
 
 
-def test_nothing_is_recorded_unless_it_is_asked_for(tmp_path):
+def test_nothing_is_recorded_unless_requested(tmp_path):
     seen = Observations(None, None, None, None)
-    seen.host_reads(torch.ones(1), 0)
+    seen.record_host_read(torch.ones(1), 0)
     seen.finish(None, None, None)
     assert seen.record.host == []
 
 
-def test_an_end_is_recorded_once(on_cpu, monkeypatch, tmp_path):
+def test_the_end_of_a_run_is_recorded_once(on_cpu, monkeypatch, tmp_path):
     with delayed_gpu(on_cpu, monkeypatch, tmp_path, Delay(0)) as gpu:
         gpu.recorded()
         assert gpu.recorded().has_ended

@@ -1,4 +1,4 @@
-"""Classes in place of torch.Stream and torch.Event: the same ones for all checks of a process."""
+"""Replacement classes for torch.Stream and torch.Event, shared by all checks of a process."""
 
 from types import SimpleNamespace
 
@@ -10,7 +10,7 @@ from syncheck.cuda.open_classes import elapsed_time, install_open_classes
 from syncheck.instrument.patching import Patches
 
 
-def test_checks_one_after_the_other_and_one_inside_another_have_the_same_classes():
+def test_consecutive_and_nested_checks_share_the_same_classes():
     before = torch.Stream, torch.Event
     seen = []
     for _ in range(2):
@@ -29,7 +29,7 @@ def event(ident, is_done=True):
     return SimpleNamespace(event_id=ident, query=lambda: is_done)
 
 
-def test_the_time_between_events_of_any_check(monkeypatch):
+def test_elapsed_time_works_for_events_of_any_check(monkeypatch):
     monkeypatch.setattr(devices, "milliseconds", lambda start, end: 2.5)
     assert elapsed_time(event(1), event(2)) == 2.5
 
@@ -42,7 +42,7 @@ def test_the_time_between_events_of_any_check(monkeypatch):
         (event(2), ValueError, "enable_timing=True"),
     ],
 )
-def test_where_there_is_no_time_the_errors_are_torchs(monkeypatch, end, error, words):
+def test_elapsed_time_raises_torchs_errors(monkeypatch, end, error, words):
     monkeypatch.setattr(devices, "milliseconds", lambda start, end: None)
     with pytest.raises(error, match=words):
         elapsed_time(event(1), end)

@@ -20,13 +20,13 @@ def note(errors, operator, text="captured"):
     errors.note(None if operator is None else plan_of(operator), RuntimeError(text), sys._getframe())
 
 
-def test_callbacks_of_an_operator_that_raised_are_forgotten(gpu, errors):
+def test_callbacks_of_a_failed_operator_are_discarded(gpu, errors):
     gpu.cuda.kept.keep(sys._getframe(), Callback(Kind.RECORD, 1, 1))
     errors.note(None, RuntimeError(), sys._getframe())
     assert gpu.cuda.kept.count == 0
 
 
-def test_outside_of_a_capture_an_error_is_the_programs(gpu, errors):
+def test_errors_outside_of_a_capture_are_not_reported(gpu, errors):
     note(errors, aten.nonzero.default)
     assert gpu.monitor.named("sync_in_capture") == []
 
@@ -43,7 +43,7 @@ def test_outside_of_a_capture_an_error_is_the_programs(gpu, errors):
     ],
     ids=lambda value: str(value) or "any",
 )  # fmt: skip
-def test_in_a_capture_it_is_said_what_cannot_be_captured(gpu, errors, operator, text, is_refused):
+def test_an_operator_that_cannot_be_captured_is_reported(gpu, errors, operator, text, is_refused):
     gpu.cuda.captures.begin()
     note(errors, operator, text)
     gpu.cuda.captures.end()
@@ -51,7 +51,7 @@ def test_in_a_capture_it_is_said_what_cannot_be_captured(gpu, errors, operator, 
     assert ([call[2] for call in gpu.monitor.named("launch")] == [plan_of(operator).name]) is not is_refused
 
 
-def test_where_nothing_is_checked_nothing_is_looked_at(gpu, errors):
+def test_nothing_is_reported_while_not_checking(gpu, errors):
     gpu.cuda.is_checking = False
     gpu.cuda.captures.begin()
     note(errors, aten.nonzero.default)

@@ -1,4 +1,4 @@
-"""How operators are logged: the hot path and its plain twin make the same calls."""
+"""Logging of operators: the hot path and its slow reference make the same calls."""
 
 import contextlib
 import gc
@@ -24,7 +24,7 @@ hot = Operators.log
 
 
 def of_syncheck(function):
-    """Return a function that counts as code of syncheck, whose frames are no call sites."""
+    """Return a function that counts as code of syncheck, so that its frames are not call sites."""
     return FunctionType(function.__code__.replace(co_filename=operators.__file__), globals())
 
 
@@ -38,12 +38,12 @@ def log_plainly(self, dispatch, args, kwargs, result):
 def log_hot(self, dispatch, args, kwargs, result):
     if host_wait(dispatch.plan.base, args, kwargs or {}, FACTS) is HostWait.NEVER:
         hot(self, dispatch, args, kwargs, result)
-    else:  # on a GPU a callback comes then, and with callbacks nothing is on the hot path
+    else:  # on a GPU a callback arrives here, and calls with callbacks bypass the hot path
         log_plainly(self, dispatch, args, kwargs, result)
 
 
 class Comparable:
-    """Makes calls comparable: allocations are counted from 0, views are their bytes, call sites their lines."""
+    """Normalizes calls for comparison: allocations are counted from 0, views become bytes, call sites become lines."""
 
     def __init__(self, gpu):
         self.sites, self.lines, self.views = gpu.cuda.reporter.sites, {}, {}
@@ -86,7 +86,7 @@ class Comparable:
 
 @pytest.fixture
 def no_collections():
-    """No memory is freed at a random moment."""
+    """Disable garbage collection so that no memory is freed at a random moment."""
     gc.collect()
     gc.disable()
     yield
@@ -94,7 +94,7 @@ def no_collections():
 
 
 def calls_in(current, log, programs, monkeypatch, handles=(0,)):
-    """Return the calls that each program makes, by its name."""
+    """Return the calls that each program makes, by program name."""
     monkeypatch.setattr(Operators, "log", log)
     calls = {}
     with watched_gpu(current) as gpu:
@@ -118,13 +118,13 @@ def samples(table):
 
 
 def run_if_possible(entry, sample):
-    # some need a GPU, or have no real result to go back from
+    # some need a GPU, or have no real result to differentiate
     with contextlib.suppress(RuntimeError, NotImplementedError, AssertionError):
         run_sample(entry, sample)
 
 
 @pytest.mark.filterwarnings("ignore")
-def test_the_hot_path_and_the_plain_one_make_the_same_calls_for_every_operator(on_cpu, monkeypatch, no_collections):
+def test_the_hot_path_and_the_slow_path_make_the_same_calls_for_every_operator(on_cpu, monkeypatch, no_collections):
     table = operator_table(monkeypatch)
     plain = calls_in(on_cpu, log_plainly, samples(table), monkeypatch)
     fast = calls_in(on_cpu, log_hot, samples(table), monkeypatch)
@@ -204,11 +204,9 @@ PROGRAMS = [
 @pytest.mark.parametrize(
     "handles", [(0,), (0, 7), (7, 0)], ids=["one stream", "a side stream", "back on the default one"]
 )
-def test_the_paths_agree_on_lists_views_and_training_also_where_several_streams_work(
-    on_cpu, monkeypatch, no_collections, handles
-):
+def test_both_paths_agree_on_composed_programs_with_one_or_more_streams(on_cpu, monkeypatch, no_collections, handles):
     programs = [(program.__name__, program) for program in PROGRAMS]
-    in_training()  # the first optimizer of a process lives for longer
+    in_training()  # the first optimizer of a process lives longer
     plain = calls_in(on_cpu, log_plainly, programs, monkeypatch, handles)
     fast = calls_in(on_cpu, log_hot, programs, monkeypatch, handles)
     for name, calls in plain.items():
@@ -216,11 +214,11 @@ def test_the_paths_agree_on_lists_views_and_training_also_where_several_streams_
         assert (name, fast[name]) == (name, calls)
 
 
-# -- what both are made of
+# -- building blocks of both paths
 
 
 @pytest.mark.filterwarnings("ignore:Sparse")
-def test_a_tensor_is_made_of_its_strided_parts():
+def test_a_tensor_consists_of_its_dense_parts():
     x = torch.eye(3)
     assert [part is x for part in dense_parts(x)] == [True]
     coo, csr, csc = x.to_sparse(), x.to_sparse_csr(), x.to_sparse_csc()
@@ -231,7 +229,7 @@ def test_a_tensor_is_made_of_its_strided_parts():
     assert dense_parts(x.to_mkldnn()) == []
 
 
-def test_a_plan_is_worked_out_once_for_an_operator(gpu):
+def test_each_operator_is_planned_once(gpu):
     operators = gpu.cuda.operators
     first = operators.plan(torch.ops.aten.add.Tensor)
     torch.ones(2).add(torch.ones(2))
@@ -241,8 +239,8 @@ def test_a_plan_is_worked_out_once_for_an_operator(gpu):
     assert operators.plan(torch.ops.aten.copy_.default).special
 
 
-def test_an_operator_with_a_callback_inside_is_placed_among_them(gpu):
-    """A copy on a stream of its own: it waits before, and records an event after."""
+def test_an_operator_is_placed_between_its_inner_callbacks(gpu):
+    """A copy on its own stream waits before and records an event after."""
     reporter, streams = gpu.cuda.reporter, gpu.cuda.streams
     dispatch, x = gpu.cuda.operators.plan(torch.ops.aten.neg_.default), torch.ones(4)
     side, (before, after) = streams.of(0, 7), (reporter.next_event(), reporter.next_event())
@@ -273,7 +271,7 @@ def test_an_operator_with_a_callback_inside_is_placed_among_them(gpu):
 def test_the_host_waits_before_or_after_the_kernel(gpu, monkeypatch, run, names):
     x = torch.ones(4)
     monkeypatch.setattr(Operators, "log", log_plainly)
-    gpu.cuda.host.buffers[0] = None  # else reading a number of host memory is nothing to log
+    gpu.cuda.host.buffers[0] = None  # without a buffer, reading a number from host memory is not logged
     gpu.monitor.calls.clear()
     run(x)
     del gpu.cuda.host.buffers[0]

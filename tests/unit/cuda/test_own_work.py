@@ -1,4 +1,4 @@
-"""What a proof does on GPUs by itself; what needs a driver is tested by `pytest -m gpu`."""
+"""GPU work that a confirmation run does itself; parts that need a driver are tested by `pytest -m gpu`."""
 
 import torch
 
@@ -6,22 +6,22 @@ from syncheck.cuda import devices
 from syncheck.cuda.own_work import OwnWork
 
 
-def test_the_check_does_not_see_it(gpu):
+def test_own_work_is_invisible_to_the_check(gpu):
     work = OwnWork(gpu.cuda.reporter, None)
     before = len(gpu.monitor.named("launch"))
-    with work.unseen():
+    with work.hidden():
         torch.ones(3).add_(1)
     assert len(gpu.monitor.named("launch")) == before
     assert gpu.cuda.is_checking
 
 
-def test_values_can_be_had_on_the_host(gpu):
+def test_values_are_copied_to_the_host(gpu):
     x = torch.ones(3)
     copy = OwnWork(gpu.cuda.reporter, None).on_host(x)
     assert copy.tolist() == [1, 1, 1]
 
 
-def test_gpus_that_are_not_in_use_are_not_waited_for(gpu, monkeypatch):
+def test_settle_ignores_uninitialized_gpus(gpu, monkeypatch):
     monkeypatch.setattr(devices.cuda, "is_initialized", lambda: False)
     monkeypatch.setattr(torch.cuda, "synchronize", lambda device: 1 / 0)
-    OwnWork(gpu.cuda.reporter, None).settle()
+    OwnWork(gpu.cuda.reporter, None).synchronize()

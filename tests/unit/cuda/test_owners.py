@@ -1,4 +1,4 @@
-"""Memory that one stream has to itself again."""
+"""Memory that a single stream owns again."""
 
 import pytest
 
@@ -7,12 +7,12 @@ from syncheck.cuda.streams import NOT_SOLE
 
 
 class Follows:
-    """A monitor: these (stream, allocation) come after all others."""
+    """Monitor in which these (stream, allocation) pairs are ordered after all other work."""
 
     def __init__(self, *pairs):
         self.pairs = pairs
 
-    def follows_others(self, stream, allocation):
+    def is_ordered_after_all(self, stream, allocation):
         return (stream, allocation) in self.pairs
 
 
@@ -28,13 +28,13 @@ def owners(changes):
     return made
 
 
-def test_what_follows_all_others_is_owned(owners, changes):
+def test_a_stream_ordered_after_all_others_owns_the_memory(owners, changes):
     owners.add(Follows((3, 10), (3, 12)), 3, [(10, 0, True), (10, 1, False), (11, 0, True), (12, 0, True)], {12})
     assert changes == [(10, 3)]
     assert [owners[allocation] for allocation in (10, 11, 12)] == [3, NOT_SOLE, NOT_SOLE]
 
 
-def test_it_ends_with_the_use_by_another_stream(owners, changes):
+def test_ownership_ends_when_another_stream_uses_the_memory(owners, changes):
     owners.add(Follows((3, 10)), 3, [(10, 0, True)], {})
     owners.use(3, 10)
     assert owners[10] == 3
@@ -44,7 +44,7 @@ def test_it_ends_with_the_use_by_another_stream(owners, changes):
     assert changes == [(10, 3), (10, NOT_SOLE)]
 
 
-def test_it_ends_with_the_memory_and_where_all_may_be_used(owners, changes):
+def test_ownership_ends_with_the_memory_or_when_cleared(owners, changes):
     owners.add(Follows((3, 10), (3, 11)), 3, [(10, 0, True), (11, 0, True)], {})
     changes.clear()
     owners.forget(10)
@@ -53,7 +53,7 @@ def test_it_ends_with_the_memory_and_where_all_may_be_used(owners, changes):
     assert owners[10] == owners[11] == NOT_SOLE
 
 
-def test_nothing_is_asked_where_it_is_not_wanted():
+def test_the_monitor_is_not_queried_without_a_listener():
     owners = Owners()
     owners.add(None, 3, [(10, 0, True)], {})
     assert owners[10] == NOT_SOLE

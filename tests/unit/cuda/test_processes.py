@@ -1,4 +1,4 @@
-"""Processes that the program starts: forked ones cannot use CUDA, and are left alone."""
+"""Child processes: forked ones cannot use CUDA and are not checked."""
 
 import os
 import subprocess
@@ -19,7 +19,7 @@ def watched(gpu):
     patches.undo()
 
 
-def test_a_forked_child_is_left_alone(watched):
+def test_a_forked_child_is_not_checked(watched):
     reader, writer = os.pipe()
     child = os.fork()
     if not child:
@@ -35,14 +35,14 @@ def test_a_forked_child_is_left_alone(watched):
     assert watched.cuda.is_checking
 
 
-def test_a_program_that_is_started_is_named(watched):
+def test_a_started_program_is_reported_as_unchecked(watched):
     subprocess.run([sys.executable, "-c", ""], check=True)
     (reason,) = watched.report().incomplete
     assert "was not checked" in reason
     watched.monitor.session._incomplete.clear()
 
 
-def test_afterwards_nothing_is_watched(gpu):
+def test_undo_stops_watching_processes(gpu):
     patches = Patches()
     processes.install_processes(gpu.cuda.reporter, patches)
     patches.undo()

@@ -1,4 +1,4 @@
-"""Memory that comes and goes in unusual ways: either recorder finds the same.
+"""Unusual memory lifetimes: both recorders report the same findings.
 
 CPU tensors stand in for tensors of `cuda:0`, as in the tests of the mode.
 """
@@ -22,7 +22,7 @@ def gpu(request, on_cpu, recorder):
 
 
 def make_plans():
-    """Run each operator once: the first time it is the mode's."""
+    """Run each operator once: the first call always goes to the mode."""
     x = torch.zeros(4)
     x.neg_().relu_().fill_(1)
     torch.nonzero(torch.ones(4))
@@ -44,7 +44,7 @@ class Cycle:
         self.held, self.me = held, self
 
 
-def test_tensors_that_the_collector_frees_are_freed_in_order(gpu):
+def test_tensors_freed_by_the_garbage_collector_are_freed_in_order(gpu):
     gpu.cuda.streams.of(0, 7)
     w = torch.ones(4)
     gc.collect()
@@ -62,7 +62,7 @@ def test_tensors_that_the_collector_frees_are_freed_in_order(gpu):
     assert codes(gpu) == []
 
 
-def test_a_storage_that_is_resized_to_the_same_address_is_another_block(gpu):
+def test_a_storage_resized_to_the_same_address_is_a_new_block(gpu):
     gpu.cuda.streams.of(0, 7)
     a = torch.ones(1 << 20)
     assert gpu.cuda.memory.allocation_of(a)
@@ -71,7 +71,7 @@ def test_a_storage_that_is_resized_to_the_same_address_is_another_block(gpu):
         a.neg_()
         address, n_bytes = storage.data_ptr(), storage.nbytes()
         storage.resize_(0)
-        gpu.cuda.memory.freed(address)  # as the hook of resize_ does for a storage on a GPU
+        gpu.cuda.memory.freed(address)  # as the resize_ hook does for a storage on a GPU
         storage.resize_(n_bytes)
         is_same |= storage.data_ptr() == address
     a.neg_()
@@ -79,7 +79,7 @@ def test_a_storage_that_is_resized_to_the_same_address_is_another_block(gpu):
     assert codes(gpu) == []
 
 
-def test_two_storages_over_one_address_are_one_block(gpu):
+def test_two_storages_at_one_address_are_one_block(gpu):
     gpu.cuda.streams.of(0, 7)
     a = torch.zeros(4)
     a.neg_()
@@ -89,7 +89,7 @@ def test_two_storages_over_one_address_are_one_block(gpu):
     assert codes(gpu) == ["SYN103"]
 
 
-def test_new_memory_at_an_address_that_a_resized_tensor_has_left(gpu):
+def test_new_memory_at_an_address_vacated_by_a_resize_is_tracked(gpu):
     gpu.cuda.streams.of(0, 7)
     olds = [torch.zeros(1000) for _ in range(200)]
     assert all(gpu.cuda.memory.allocation_of(old) for old in olds)
@@ -117,7 +117,7 @@ def captured(gpu):
     return x
 
 
-def test_memory_of_a_graph_that_another_stream_replays_is_reused(gpu):
+def test_reusing_memory_of_a_graph_replayed_on_another_stream_is_found(gpu):
     x = captured(gpu)
     call(gpu, "sync_device", 0, 0)
     call(gpu, "replay", 1, gpu.cuda.streams.of(0, 0), gpu.cuda.reporter.site())
@@ -127,7 +127,7 @@ def test_memory_of_a_graph_that_another_stream_replays_is_reused(gpu):
     assert codes(gpu) == ["SYN201"]
 
 
-def test_memory_of_a_graph_is_written_while_another_stream_replays_it(gpu):
+def test_writing_memory_of_a_graph_during_its_replay_is_found(gpu):
     x = captured(gpu)
     call(gpu, "sync_device", 0, 0)
     call(gpu, "replay", 1, gpu.cuda.streams.of(0, 0), gpu.cuda.reporter.site())
@@ -138,7 +138,7 @@ def test_memory_of_a_graph_is_written_while_another_stream_replays_it(gpu):
     assert codes(gpu) == ["SYN903"]
 
 
-def test_memory_of_a_graph_is_freed_before_a_replay(gpu):
+def test_replaying_a_graph_whose_memory_was_freed_is_found(gpu):
     x = captured(gpu)
     kept = [torch.zeros(4) for _ in range(50)]
     gpu.cuda.flush_calls()
@@ -160,7 +160,7 @@ def test_a_capture_leaves_no_work_on_its_stream(gpu):
     assert side not in gpu.monitor.session._engine.unfinished()
 
 
-def test_memory_is_reused_beside_the_default_stream_of_another_gpu(gpu):
+def test_reusing_memory_in_use_by_another_gpus_default_stream_is_found(gpu):
     other = gpu.cuda.streams.of(1, 0)
     gpu.cuda.streams.used(other)
     a = torch.zeros(64)
@@ -175,7 +175,7 @@ def test_memory_is_reused_beside_the_default_stream_of_another_gpu(gpu):
 
 @pytest.mark.parametrize("function", [torch.nn.functional.silu, torch.nn.functional.mish])
 @pytest.mark.parametrize("is_native", [False, True], ids=["python", "native"])
-def test_gradients_are_those_of_the_devices_own_kernel(function, is_native, on_cpu, recorder):
+def test_gradients_come_from_the_devices_own_kernel(function, is_native, on_cpu, recorder):
     def gradient():
         torch.manual_seed(0)
         x = torch.randn(1000).bfloat16().requires_grad_()
@@ -208,7 +208,7 @@ def test_memory_of_an_earlier_check_is_freed(is_native, on_cpu, recorder):
         assert unknown == []
 
 
-def test_an_earlier_check_that_changes_leaves_the_recorder_to_the_next(on_cpu, recorder):
+def test_a_change_in_an_earlier_check_does_not_affect_the_current_recorder(on_cpu, recorder):
     with watched_gpu(on_cpu, extension=recorder) as earlier:
         make_plans()
     with watched_gpu(on_cpu, extension=recorder) as gpu:
@@ -245,7 +245,7 @@ record_stream(t[{a}], {stream})""".splitlines()
 
 
 def random_program(rng):
-    """Return the text of a program: tensors are made, used, bound anew, copied and freed on three streams."""
+    """Return the text of a program that creates, uses, rebinds, copies and frees tensors on three streams."""
     lines = ["t = [torch.full((8,), value) for value in (5.0, 6.0, 7.0)]"]
     for _ in range(rng.randrange(6, 24)):
         values = {"a": rng.randrange(3), "b": rng.randrange(3), "event": rng.randrange(2), "other": rng.choice(STREAMS)}
@@ -255,7 +255,7 @@ def random_program(rng):
 
 
 def findings_of(text, current, extension, times=2):
-    """Run a program, the first time to make plans of its operators; return what is found in it."""
+    """Run a program several times, the first to create plans of its operators; return its findings."""
     with watched_gpu(current, extension=extension) as gpu:
         gpu.cuda.reporter.call_buffer.condenses = True
         reporter, memory = gpu.cuda.reporter, gpu.cuda.memory
@@ -301,8 +301,8 @@ def test_random_programs_have_the_same_findings_with_either_recorder(first, on_c
     assert n_findings > 10
 
 
-def test_memory_that_was_never_used_is_freed_at_its_moment(on_cpu, recorder):
-    """Its reuse is a finding as of then: later the stream may have waited."""
+def test_unused_memory_is_freed_at_the_right_moment(on_cpu, recorder):
+    """Whether reuse is a finding depends on that moment: the stream may wait later."""
     text = """t = torch.full((8,), 1.0).neg_(); torch.empty(8)
 kept = [torch.full((8,), 1.0) for _ in range(64)]
 t = torch.full((8,), 1.0)

@@ -1,4 +1,4 @@
-"""What every part of the CUDA backend needs to report."""
+"""The reporter shared by all parts of the CUDA backend."""
 
 import pytest
 
@@ -31,7 +31,7 @@ def reporter(monitor):
     return made
 
 
-def test_who_gets_the_monitor_gets_it_up_to_date(reporter, monitor):
+def test_the_monitor_is_flushed_before_it_is_handed_out(reporter, monitor):
     order = []
     reporter.before_flush.append(lambda: reporter.call_buffer.add(("free", 2, 0)))
     reporter.before_call.append(lambda given: order.append((given is monitor, list(monitor.calls))))
@@ -41,7 +41,7 @@ def test_who_gets_the_monitor_gets_it_up_to_date(reporter, monitor):
     assert order == [(True, [("free", 1, 0), ("free", 2, 0)])]
 
 
-def test_new_findings_are_named_with_the_tensors_of_the_call(reporter):
+def test_new_findings_are_passed_on_with_the_tensors_of_the_call(reporter):
     named = []
     reporter.on_findings = named.append
     with reporter.locked_monitor(["x"]):
@@ -52,7 +52,7 @@ def test_new_findings_are_named_with_the_tensors_of_the_call(reporter):
     assert named == [["x"]]
 
 
-def test_numbers_count_from_1(reporter):
+def test_numbering_starts_at_1(reporter):
     for count in (reporter.next_event, reporter.next_graph, reporter.next_reading):
         assert (count(), count()) == (1, 2)
 
@@ -62,7 +62,7 @@ def test_a_call_site_is_that_of_the_program(reporter):
     assert reporter.sites.place(site).frame.source.strip() == "site = reporter.site()"
 
 
-def test_callbacks_are_suppressed_in_blocks_and_where_nothing_is_checked(reporter):
+def test_callbacks_are_suppressed_in_blocks_and_while_not_checking(reporter):
     assert not reporter.callbacks_suppressed
     with reporter.suppressed(), reporter.suppressed():
         assert reporter.callbacks_suppressed
@@ -71,14 +71,14 @@ def test_callbacks_are_suppressed_in_blocks_and_where_nothing_is_checked(reporte
     assert reporter.callbacks_suppressed
 
 
-def test_a_failure_of_syncheck_ends_the_check_and_not_the_program(reporter, monitor):
+def test_an_internal_failure_ends_the_check_but_not_the_program(reporter, monitor):
     with reporter.guard():
         raise KeyError("ours")
     assert not reporter.is_checking
-    assert "syncheck itself failed, and stopped checking: KeyError: 'ours' at test_reporter.py" in monitor.reasons[0]
+    assert "syncheck itself failed and stopped checking: KeyError: 'ours' at test_reporter.py" in monitor.reasons[0]
 
 
-def test_some_operators_may_fail_before_it_ends(reporter, monitor, monkeypatch):
+def test_a_limited_number_of_operator_failures_is_tolerated(reporter, monitor, monkeypatch):
     monkeypatch.setattr(module, "_MAX_FAILURES", 2)
     for _ in range(2):
         reporter.report_failure("aten::add", KeyError("x"))

@@ -1,4 +1,4 @@
-"""Windows of a budget on the stand-in for a GPU: what stays between them, and what their edges hide."""
+"""Sampling windows on a stand-in GPU: patches between windows, and effects at window boundaries."""
 
 import gc
 import threading
@@ -54,7 +54,7 @@ def run(on_cpu, monkeypatch):
 
 
 def hot_path():
-    """Return all that is replaced while a program is watched and that it calls often."""
+    """Return all frequently called attributes that are patched while a program is watched."""
     kinds = (torch.cuda.Stream, torch.cuda.Event, torch.cuda.StreamContext, torch.Tensor, torch.UntypedStorage)
     kinds += (torch.cuda.CUDAGraph, time, torch.cuda, torch.accelerator)
     found = {(kind, name): value for kind in kinds for name, value in list(vars(kind).items()) if name != "__doc__"}
@@ -64,7 +64,7 @@ def hot_path():
     return found | {"Stream": torch.Stream, "Event": torch.Event, "engine": engine()}
 
 
-def test_between_windows_nothing_is_replaced(run):
+def test_nothing_is_patched_between_windows(run):
     outside = hot_path()
     seen = set()
     with run.watching():
@@ -86,7 +86,7 @@ def test_between_windows_nothing_is_replaced(run):
 
 
 def racing(run):
-    """Write a tensor on one stream and read it on another that does not wait."""
+    """Write a tensor on one stream and read it on another without waiting."""
     run.current.handle = 0
     x = torch.ones(8)
     run.current.handle = 7
@@ -95,7 +95,7 @@ def racing(run):
     return x, y
 
 
-def test_a_race_on_every_step_is_found_once_and_counted_in_all_windows(run):
+def test_a_race_in_every_step_is_found_once_and_counted_across_windows(run):
     with run.watching():
         for _ in range(60):
             racing(run)
@@ -109,7 +109,7 @@ def test_a_race_on_every_step_is_found_once_and_counted_in_all_windows(run):
 
 
 def windows_with(run, outside, inside, steps=40):
-    """Run steps; `outside` at the end of one before a window, `inside` at the beginning of each that is checked."""
+    """Run steps, calling `outside` in each unchecked step and `inside` at the start of each checked one."""
     with run.watching():
         kept = None
         for _ in range(steps):
@@ -122,7 +122,7 @@ def windows_with(run, outside, inside, steps=40):
     return run.report()
 
 
-def test_memory_from_before_a_window_takes_part_in_no_race(run):
+def test_memory_from_before_a_window_does_not_race(run):
     def read(pair):
         run.current.handle = 9
         pair[0] + pair[1]
@@ -133,7 +133,7 @@ def test_memory_from_before_a_window_takes_part_in_no_race(run):
     assert report.summary.operators > 0
 
 
-def test_memory_of_an_earlier_window_takes_part_in_no_race(run):
+def test_memory_from_an_earlier_window_does_not_race(run):
     kept = []  # (number of its window, tensor)
     n_read = 0
     with run.watching():
@@ -151,12 +151,12 @@ def test_memory_of_an_earlier_window_takes_part_in_no_race(run):
     assert run.report().findings == ()
 
 
-def test_a_reading_of_a_clock_from_before_a_window_is_not_compared(run):
+def test_a_clock_reading_from_before_a_window_is_not_compared(run):
     report = windows_with(run, time.time, lambda began: (torch.ones(4), time.time() - began))
     assert "SYN701" not in {finding.rule.code for finding in report.findings}
 
 
-def test_a_mode_of_the_program_around_windows_stays(run):
+def test_the_programs_own_mode_survives_windows(run):
     from torch.utils.flop_counter import FlopCounterMode
 
     with run.watching():
@@ -170,7 +170,7 @@ def test_a_mode_of_the_program_around_windows_stays(run):
     assert current_dispatch_modes() == []
 
 
-def test_sessions_of_windows_are_forgotten(run):
+def test_sessions_of_past_windows_are_released(run):
     sessions = weakref.WeakSet()
     kept = []
     with run.watching():
@@ -183,7 +183,7 @@ def test_sessions_of_windows_are_forgotten(run):
     assert len(sessions) <= 2
 
 
-def test_threads_that_start_in_a_window_keep_no_mode(run):
+def test_threads_started_in_a_window_keep_no_mode(run):
     from threading import Thread
 
     modes = []
@@ -197,12 +197,12 @@ def test_threads_that_start_in_a_window_keep_no_mode(run):
     assert {n_modes for _, n_modes in modes} == {0}
 
 
-def test_a_block_that_is_checked_inside_says_that_only_windows_are(run):
+def test_a_check_block_inside_a_sampled_run_is_reported_as_incomplete(run):
     with run.watching(), syncheck.check() as report:
         for _ in range(8):
             racing(run)
             run.step()
-    assert "a budget has windows of the block checked" in report.incomplete
+    assert "because of the budget, only windows of the block were checked" in report.incomplete
     assert "SYN101" in {finding.rule.code for finding in run.report().findings}
 
 
@@ -210,7 +210,7 @@ def test_a_block_that_is_checked_inside_says_that_only_windows_are(run):
 
 
 def wait(run, seconds):
-    """Let the program run without a step; return whether a window is open then."""
+    """Let the program run without a step; return whether a window is open afterwards."""
     run.now[0] += seconds
     run.sampler.tick()
     return run.sampler.is_open
@@ -229,7 +229,7 @@ def test_a_race_in_a_program_without_steps_is_found(run):
     assert "no steps and no requests" in note
 
 
-def test_between_windows_of_seconds_nothing_is_replaced(run):
+def test_nothing_is_patched_between_timed_windows(run):
     outside = hot_path()
     with run.watching():
         before = hot_path()
@@ -244,7 +244,7 @@ def test_between_windows_of_seconds_nothing_is_replaced(run):
     assert hot_path() == outside
 
 
-def test_a_window_of_seconds_neither_begins_nor_ends_in_a_backward_pass(run):
+def test_a_timed_window_neither_begins_nor_ends_in_a_backward_pass(run):
     seen = []
 
     class Double(torch.autograd.Function):
@@ -271,7 +271,7 @@ def test_a_window_of_seconds_neither_begins_nor_ends_in_a_backward_pass(run):
     assert seen == [(False, False), (True, True)]
 
 
-def test_both_kinds_of_units_are_in_the_report(run):
+def test_both_units_appear_in_the_report(run):
     with run.watching():
         while not wait(run, 1.0):
             pass
@@ -285,7 +285,7 @@ def test_both_kinds_of_units_are_in_the_report(run):
     assert "steps were checked" in notes[1]
 
 
-def test_findings_of_a_window_of_seconds_are_reported_by_another_thread(run):
+def test_findings_of_a_timed_window_are_reported_by_another_thread(run):
     reporters = []
     run.on_window = lambda: reporters.append(threading.current_thread().name)
     run.first_tick = 0.01
@@ -296,7 +296,7 @@ def test_findings_of_a_window_of_seconds_are_reported_by_another_thread(run):
     assert reporters[0] == "syncheck-budget"
 
 
-def test_a_race_that_only_a_rare_shape_has_is_found_at_its_first_step(run):
+def test_a_race_that_only_a_rare_shape_triggers_is_found_at_its_first_step(run):
     class Rows(torch.utils.data.IterableDataset):
         def __iter__(self):
             for number in range(1000):

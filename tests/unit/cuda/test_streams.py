@@ -1,4 +1,4 @@
-"""All streams that the program uses, by device and handle."""
+"""All streams of the program, by device and handle."""
 
 import threading
 from types import SimpleNamespace
@@ -32,7 +32,7 @@ def streams(on_cpu):
     return made
 
 
-def test_a_stream_is_announced_at_first_sight(streams):
+def test_a_stream_is_announced_when_first_seen(streams):
     default, side = streams.of(0, 0), streams.of(0, 7)
     assert streams.of(0, 7) == side != default
     assert [call[1:4] for call in streams.monitor.calls] == [(default, 0, 0), (side, 0, 7)]
@@ -44,7 +44,7 @@ def test_the_legacy_handle_is_the_default_stream(streams):
     assert streams.of(0, 1) == streams.of(0, 0)
 
 
-def test_the_per_thread_stream_is_another_in_each_thread(streams):
+def test_the_per_thread_stream_differs_between_threads(streams):
     mine, others = streams.of(0, 2), []
     thread = threading.Thread(target=lambda: others.append(streams.of(0, 2)))
     thread.start()
@@ -52,9 +52,9 @@ def test_the_per_thread_stream_is_another_in_each_thread(streams):
     assert streams.of(0, 2) == mine != others[0]
 
 
-def test_all_is_on_one_stream_until_another_comes(streams):
+def test_a_single_stream_is_tracked_until_another_appears(streams):
     several = []
-    streams.on_several.append(lambda: several.append(1))
+    streams.on_multiple_streams.append(lambda: several.append(1))
     default = streams.of(0, 0)
     assert streams.used(default)
     assert streams.sole_stream == default
@@ -65,7 +65,7 @@ def test_all_is_on_one_stream_until_another_comes(streams):
     assert several == [1]
 
 
-def test_the_first_side_stream_is_noted_once(streams):
+def test_the_first_side_stream_is_announced_once(streams):
     seen = []
     streams.on_side_stream.append(lambda: seen.append(1))
     for handle in (0, 7, 8):
@@ -79,14 +79,14 @@ def stream_object(device="cuda:0", **attributes):
     return SimpleNamespace(device=device, device_index=device.index, device_type=1, stream_id=3, **attributes)
 
 
-def test_an_object_of_the_generic_class_stands_for_its_stream(streams, monkeypatch):
+def test_a_generic_stream_object_maps_to_its_stream(streams, monkeypatch):
     side = streams.of(0, 7)
     monkeypatch.setattr(devices.cuda, "Stream", lambda **_: SimpleNamespace(cuda_stream=7))
     assert streams.known(stream_object()) == streams.of_object(stream_object()) == side
     assert streams.known(stream_object("cpu")) == 0
 
 
-def test_an_object_stands_for_its_stream(streams, on_cpu):
+def test_a_stream_object_maps_to_its_stream(streams, on_cpu):
     side = streams.of(0, 7)
     assert streams.of_object(SimpleNamespace(cuda_stream=7, device_index=0)) == side
     assert streams.known(stream_object(cuda_stream=7)) == side
@@ -95,12 +95,12 @@ def test_an_object_stands_for_its_stream(streams, on_cpu):
     assert streams.of_object(None) == streams.current(0) == side
 
 
-def test_streams_beyond_what_can_be_told_apart_are_the_last_of_their_device(streams, monkeypatch):
+def test_streams_beyond_the_limit_share_the_last_stream_of_their_device(streams, monkeypatch):
     monkeypatch.setattr("syncheck.cuda.streams.MOST_STREAMS", 3)
     default, first, other = streams.of(0, 0), streams.of(0, 7), streams.of(1, 0)
     assert [streams.of(0, 8), streams.of(0, 9), streams.of(1, 8), streams.of(0, 8)] == [first, first, other, first]
     assert streams.of(0, 0) == default
     assert streams.monitor.calls[3] == (
         "incomplete",
-        "there are more than 4,095 streams: races between the others are not found",
+        "more than 4,095 streams: races between the remaining ones are not found",
     )

@@ -1,4 +1,4 @@
-"""Threads under the capture for real GPUs: the monitor is given the thread that acts, from the first started one on."""
+"""Threads on real GPUs: once a thread is started, the monitor receives the acting thread."""
 
 import threading
 
@@ -10,15 +10,15 @@ from syncheck.instrument.patching import Patches
 from syncheck.instrument.threads import install_threads
 
 
-def test_one_thread_is_not_mentioned(gpu):
+def test_a_single_thread_is_not_reported(gpu):
     torch.ones(4) * 2
     assert gpu.monitor.named("host") == gpu.monitor.named("acquire_all") == []
 
 
-def test_a_started_thread_is_a_host_of_its_own(gpu):
+def test_a_started_thread_is_a_separate_host(gpu):
     reporter = gpu.cuda.reporter
     hosts = Hosts(LockedMonitor(reporter.call_buffer.monitor, reporter.lock))
-    hosts.on_several = lambda: reporter.follow_threads(hosts.monitor)
+    hosts.on_first_thread = lambda: reporter.follow_threads(hosts.monitor)
     patches = Patches()
     install_threads(gpu.cuda, hosts, patches)
     try:

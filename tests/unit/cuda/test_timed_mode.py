@@ -1,4 +1,4 @@
-"""The dispatch mode that also measures."""
+"""The dispatch mode that also measures operators."""
 
 import pytest
 import torch
@@ -9,7 +9,7 @@ from tests.unit.conftest import watched_gpu
 
 
 class Timing:
-    """Keeps what is measured; what comes before a launch is seen at its beginning."""
+    """Records measurements, and how many launches were logged between begin and end."""
 
     def __init__(self, gpu):
         self.gpu = gpu
@@ -35,12 +35,12 @@ def timing(on_cpu):
         yield mode.timing
 
 
-def test_an_operator_runs_and_is_logged_between_beginning_and_end(timing):
+def test_an_operator_runs_and_is_logged_between_begin_and_end(timing):
     assert torch.ones(2).add_(1).tolist() == [2, 2]
     assert timing.measured[:2] == [("aten::ones", 1), ("aten::add_", 1)]
 
 
-def test_the_arguments_are_those_of_the_call(timing):
+def test_begin_receives_the_arguments_of_the_call(timing):
     torch.ones(2, dtype=torch.float64)
     args, kwargs = timing.given
     assert args == ([2],)
@@ -50,20 +50,20 @@ def test_the_arguments_are_those_of_the_call(timing):
     assert timing.given == ((x,), {})
 
 
-def test_what_is_not_to_be_measured_runs_all_the_same(timing):
+def test_an_unmeasured_operator_still_runs(timing):
     timing.wanted = False
     assert torch.ones(2).tolist() == [1, 1]
     assert timing.measured == []
 
 
-def test_after_the_last_measured_operator_nothing_is_asked(timing):
+def test_begin_is_not_called_once_timing_is_over(timing):
     timing.is_over = True
     timing.begin = None
     assert torch.ones(2).tolist() == [1, 1]
     assert timing.measured == []
 
 
-def test_an_operator_that_fails_has_no_end(timing):
+def test_a_failing_operator_has_no_end(timing):
     x = torch.ones(2, 3)
     timing.measured.clear()
     with pytest.raises(RuntimeError, match="shapes cannot be multiplied"):

@@ -1,4 +1,4 @@
-"""Operators are measured by events around them: a driver of the tests has a clock that goes on by each operator."""
+"""Timing of operators with events, with a fake driver whose clock advances at each record."""
 
 import pytest
 import torch
@@ -11,14 +11,14 @@ US = 1000
 
 
 class Driver:
-    """Events that are numbers; a record takes the time of a clock that goes on by 10 us each time."""
+    """Fake driver: events are numbers, and each record advances the clock by 10 us."""
 
     def __init__(self):
         self.now = 0
         self.times = {}
         self.made = 0
         self.records = []
-        self.is_behind = False  # the GPU is: no event is complete
+        self.is_behind = False  # the GPU is behind: no event is complete
 
     def make(self, device):
         self.made += 1
@@ -52,7 +52,7 @@ def gpu(on_cpu, driver):
 
 
 def measured(gpu):
-    """Return the graph that is made of the calls."""
+    """Return the graph built from the recorded calls."""
     recorder = Recorder(Session(lambda _: True, "a stand-in"))
     gpu.cuda.timing.finish()
     gpu.cuda.flush_calls()
@@ -62,14 +62,14 @@ def measured(gpu):
     return recorder.graph()
 
 
-def test_each_operator_stands_between_two_events_of_its_stream(gpu, driver):
+def test_each_operator_is_enclosed_by_two_events_of_its_stream(gpu, driver):
     gpu.current.handle = 7
     torch.ones(4, device=torch.device("cpu")).neg_()
     handles = [stream for _, _, stream in driver.records]
     assert handles[-2:] == [7, 7]
 
 
-def test_operators_get_the_times_that_were_measured(gpu):
+def test_operators_get_their_measured_times(gpu):
     a = torch.ones(4)
     a.neg_()
     graph = measured(gpu)
@@ -78,14 +78,14 @@ def test_operators_get_the_times_that_were_measured(gpu):
     assert graph.measured
 
 
-def test_what_touches_no_memory_is_not_measured(gpu, driver):
+def test_operators_that_access_no_memory_are_not_measured(gpu, driver):
     a = torch.ones(4)
     before = len(driver.records)
     a.view(2, 2)
     assert len(driver.records) == before
 
 
-def test_every_operator_is_passed_on_and_measured_once(gpu):
+def test_every_operator_is_forwarded_and_measured_once(gpu):
     a = torch.ones(4)
     for _ in range(3):
         a.neg_()
@@ -95,7 +95,7 @@ def test_every_operator_is_passed_on_and_measured_once(gpu):
     assert graph.elided == 0
 
 
-def test_complete_operators_are_read_while_the_program_runs_and_their_events_used_again(gpu, driver, monkeypatch):
+def test_completed_operators_are_read_during_the_run_and_their_events_reused(gpu, driver, monkeypatch):
     monkeypatch.setattr("syncheck.cuda.timing._MOST_PENDING", 8)
     a = torch.ones(4)
     for _ in range(200):
@@ -104,7 +104,7 @@ def test_complete_operators_are_read_while_the_program_runs_and_their_events_use
     assert len(gpu.monitor.named("times")) > 10
 
 
-def test_what_the_gpu_has_not_reached_yet_is_read_later(gpu, driver, monkeypatch):
+def test_operators_that_are_still_pending_are_read_later(gpu, driver, monkeypatch):
     monkeypatch.setattr("syncheck.cuda.timing._MOST_PENDING", 2)
     driver.is_behind = True
     a = torch.ones(4)
@@ -123,7 +123,7 @@ def test_nothing_is_measured_during_a_capture(gpu, driver):
     assert len(driver.records) == before
 
 
-def test_a_clock_that_jumps_back_gives_no_time_and_a_note(gpu, driver, monkeypatch):
+def test_a_clock_that_goes_backwards_yields_a_note_instead_of_a_time(gpu, driver, monkeypatch):
     a = torch.ones(4)
     monkeypatch.setattr(driver, "nanoseconds", lambda start, end: -5)
     a.neg_()
@@ -140,7 +140,7 @@ def limited(gpu, most, launches):
     return a
 
 
-def test_after_so_many_operators_none_is_measured_and_the_check_costs_what_it_did(gpu, driver):
+def test_measuring_stops_at_the_limit_and_condensing_resumes(gpu, driver):
     limited(gpu, 5, 100)
     assert driver.made <= 2 * 5 + 1
     assert len(gpu.monitor.named("timed")) == 5
@@ -160,7 +160,7 @@ def test_the_next_program_is_measured_again(gpu):
     assert len(gpu.monitor.named("timed")) == 1
 
 
-def test_an_operator_that_fails_leaves_the_next_ones_measured(gpu):
+def test_a_failing_operator_does_not_affect_later_measurements(gpu):
     a = torch.ones(4)
     with pytest.raises(RuntimeError):
         torch.mm(a, a)

@@ -1,4 +1,4 @@
-"""What torch itself reports: records, waits and synchronizations."""
+"""Records, waits and synchronizations that torch itself reports."""
 
 from types import SimpleNamespace
 
@@ -27,7 +27,7 @@ def test_records_and_waits_of_cpp_code_are_reported(gpu, handlers):
 
 
 def test_the_session_works_while_an_operator_waits(gpu, handlers, monkeypatch):
-    """Torch calls before it waits, here from the frame of an operator."""
+    """Torch calls the handlers before it waits; here the caller is an operator's frame."""
     seen, frame = [], SimpleNamespace(f_code=trace_handlers.DISPATCH)
     monkeypatch.setattr(trace_handlers, "_caller", lambda: frame)
     monkeypatch.setattr(gpu.cuda.streams, "before_wait", lambda: seen.append("wait"))
@@ -40,7 +40,7 @@ def test_the_session_works_while_an_operator_waits(gpu, handlers, monkeypatch):
     gpu.cuda.kept.by_frame.clear()
 
 
-def test_a_wait_for_an_event_from_before_says_nothing(gpu, handlers):
+def test_a_wait_for_an_unknown_event_is_ignored(gpu, handlers):
     handlers._waited(99, 0)
     handlers._event_synchronized(99)
     assert gpu.monitor.named("wait") == gpu.monitor.named("sync_event") == []
@@ -54,7 +54,7 @@ def test_synchronizations_are_reported(gpu, handlers):
     assert [call[0] for call in gpu.monitor.calls][-3:] == ["sync_stream", "sync_event", "sync_device"]
 
 
-def test_in_a_capture_a_wait_for_the_device_is_refused(gpu, handlers):
+def test_a_device_synchronization_during_capture_is_rejected(gpu, handlers):
     gpu.cuda.captures.begin()
     handlers._device_synchronized()
     gpu.cuda.captures.end()
@@ -62,14 +62,14 @@ def test_in_a_capture_a_wait_for_the_device_is_refused(gpu, handlers):
     assert gpu.monitor.named("sync_in_capture")[0][1] == "torch.cuda.synchronize()"
 
 
-def test_an_event_that_is_deleted_may_come_again(gpu, handlers):
+def test_the_handle_of_a_deleted_event_may_be_reused(gpu, handlers):
     handlers._recorded(5, 0)
     first = gpu.cuda.events.of_handle(5)
     handlers._event_deleted(5)
     assert gpu.cuda.events.of_handle(5) != first
 
 
-def test_what_is_suppressed_is_known_already(gpu, handlers):
+def test_suppressed_callbacks_are_ignored(gpu, handlers):
     with gpu.cuda.reporter.suppressed():
         handlers._recorded(5, 0)
         handlers._device_synchronized()
@@ -77,7 +77,7 @@ def test_what_is_suppressed_is_known_already(gpu, handlers):
     assert [call for call in gpu.monitor.calls if call[0] in {"record", "sync_device", "sync_stream"}] == []
 
 
-def test_handlers_take_the_place_of_the_registries_and_leave_it(handlers, monkeypatch):
+def test_handlers_replace_the_registries_and_restore_them(handlers, monkeypatch):
     heard, patches = [], Patches()
     registry = gpu_trace.EventDeletionCallbacks
     monkeypatch.setattr(registry, "callback_list", [heard.append])
@@ -85,5 +85,5 @@ def test_handlers_take_the_place_of_the_registries_and_leave_it(handlers, monkey
     handlers.install(patches)
     registry.fire_callbacks(5)
     patches.undo()
-    assert heard == [5]  # who listened already is called first
+    assert heard == [5]  # existing listeners are called first
     assert registry.fire_callbacks == before

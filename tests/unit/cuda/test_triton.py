@@ -15,7 +15,7 @@ FINDERS = ("identify_accessed_tensors", "identify_mutated_tensors")
 
 
 class JITFunction:
-    """Stands for a kernel of Triton."""
+    """Stand-in for a Triton kernel."""
 
     arg_names = ("x", "y", "n")
     __name__ = "add_kernel"
@@ -51,26 +51,26 @@ def find(monkeypatch, written):
     monkeypatch.setattr(triton_kernel_wrap, FINDERS[1], lambda function, given, _: written, raising=False)
 
 
-def test_what_a_kernel_writes_is_read_from_its_code(gpu, kernel, monkeypatch):
+def test_written_arguments_are_inferred_from_the_kernels_code(gpu, kernel, monkeypatch):
     find(monkeypatch, ["y"])
     assert kernel.run(torch.ones(4), torch.ones(4), 4) == "ran"
     assert writes(gpu) == [("triton::add_kernel", [False, True])]
 
 
-def test_where_its_code_does_not_say_all_count_as_written(gpu, kernel):
+def test_all_arguments_count_as_written_if_the_code_cannot_be_read(gpu, kernel):
     kernel.run(torch.ones(4), y=torch.ones(4), n=4)
     assert writes(gpu) == [("triton::add_kernel", [True, True])]
-    assert any("could not be read from its code" in note for note in gpu.report().notes)
+    assert any("writes could not be determined" in note for note in gpu.report().notes)
 
 
-def test_a_kernel_without_tensors_or_for_warming_up_is_not_reported(gpu, kernel, monkeypatch):
+def test_kernels_without_tensors_and_warmups_are_not_reported(gpu, kernel, monkeypatch):
     find(monkeypatch, [])
     kernel.run(1, 2, 3)
     kernel.run(torch.ones(4), torch.ones(4), 4, warmup=True)
     assert writes(gpu) == []
 
 
-def test_its_code_is_read_once_for_arguments_of_the_same_kinds(gpu, kernel, monkeypatch):
+def test_the_code_is_read_once_per_combination_of_argument_kinds(gpu, kernel, monkeypatch):
     seen = []
     monkeypatch.setattr(triton_kernel_wrap, FINDERS[1], lambda *_: seen.append(1) or [], raising=False)
     for n in (4, 4, 5):
@@ -78,7 +78,7 @@ def test_its_code_is_read_once_for_arguments_of_the_same_kinds(gpu, kernel, monk
     assert len(seen) == 2
 
 
-def test_without_triton_nothing_is_hooked(gpu, monkeypatch):
+def test_nothing_is_hooked_without_triton(gpu, monkeypatch):
     monkeypatch.setitem(sys.modules, "triton", None)
     cuda = gpu.cuda
     Triton(cuda.reporter, cuda.streams, cuda.memory, cuda.launches, SimpleNamespace()).install()

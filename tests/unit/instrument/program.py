@@ -1,4 +1,4 @@
-"""Programs in a text, with their source where Python looks for it."""
+"""Programs given as text, with their source available through linecache."""
 
 import linecache
 import textwrap
@@ -8,7 +8,7 @@ _numbers = count()
 
 
 def run(source, **names):
-    """Run a text as a module of the user's; return its globals."""
+    """Run a text as a user module; return its globals."""
     filename = f"<program {next(_numbers)}>"
     text = textwrap.dedent(source)
     linecache.cache[filename] = (len(text), None, text.splitlines(keepends=True), filename)

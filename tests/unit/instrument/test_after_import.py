@@ -1,4 +1,4 @@
-"""What is done as soon as a module has been imported."""
+"""Actions that run as soon as a module has been imported."""
 
 import importlib.util
 import pkgutil
@@ -18,10 +18,10 @@ def module(tmp_path, monkeypatch):
     sys.modules.pop("a_module_of_the_test", None)
 
 
-def test_it_is_done_once_when_the_module_is_complete(module):
+def test_the_action_runs_once_after_the_module_is_complete(module):
     seen = []
     after_import(module, lambda: seen.append(sys.modules[module].there))
-    assert importlib.util.find_spec(module) is not None  # as libraries do that ask what is installed
+    assert importlib.util.find_spec(module) is not None  # as libraries do to check what is installed
     assert seen == []
     importlib.import_module(module)
     importlib.reload(sys.modules[module])
@@ -30,7 +30,7 @@ def test_it_is_done_once_when_the_module_is_complete(module):
     assert seen == [True, "at once"]
 
 
-def test_the_module_looks_as_it_does_without(module):
+def test_the_module_looks_the_same_as_without_the_hook(module):
     after_import(module, lambda: None)
     finders = len(sys.meta_path)
     importlib.import_module(module)
@@ -39,10 +39,10 @@ def test_the_module_looks_as_it_does_without(module):
     assert type(sys.modules[module].__loader__) is type(sys.modules[module].__spec__.loader) is type(pytest.__loader__)
 
 
-def test_it_can_be_called_off(module):
+def test_the_action_can_be_cancelled(module):
     seen = []
-    call_off = after_import(module, lambda: seen.append(1))
-    call_off()
+    cancel = after_import(module, lambda: seen.append(1))
+    cancel()
     importlib.import_module(module)
-    call_off()
+    cancel()
     assert seen == []

@@ -1,4 +1,4 @@
-"""Ranks open their windows together: by what rank 0 has put into the store of the process group."""
+"""Ranks open their windows together, following the decisions that rank 0 puts into the process group's store."""
 
 import threading
 from datetime import timedelta
@@ -24,7 +24,7 @@ class Clock:
 
 
 class Rank:
-    """A rank, in a thread: its steps take a time of its own."""
+    """A rank in a thread, whose steps take an individual time."""
 
     def __init__(self, number, seconds):
         self.number, self.seconds = number, seconds
@@ -57,14 +57,14 @@ shared = threading.local()
 
 @pytest.fixture
 def job(monkeypatch):
-    """Run ranks side by side, and return them; `group` of the result says whether there is a process group."""
+    """Return a function that runs ranks side by side; its `c10d` attribute is the fake torch module."""
     store = dist.HashStore()
     c10d = SimpleNamespace(
         is_initialized=lambda: True, get_world_size=lambda: N_RANKS, get_rank=lambda: shared.rank,
         _get_default_store=lambda: store,
     )  # fmt: skip
     monkeypatch.setattr(agreement, "c10d", c10d)
-    monkeypatch.setattr(agreement, "_PATIENCE", timedelta(seconds=60))
+    monkeypatch.setattr(agreement, "_TIMEOUT", timedelta(seconds=60))
 
     def job(*steps):
         ranks = [Rank(number, 0.01 * (1 + number)) for number in range(N_RANKS)]
@@ -86,20 +86,20 @@ def test_all_ranks_open_their_windows_at_the_same_steps(job):
     assert [rank.reasons for rank in ranks] == [[], [], []]
 
 
-def test_a_rank_that_rank_0_has_left_opens_no_more_and_says_why(job):
-    job.monkeypatch.setattr(agreement, "_PATIENCE", timedelta(seconds=1))
+def test_a_rank_abandoned_by_rank_0_stops_opening_windows_and_reports_why(job):
+    job.monkeypatch.setattr(agreement, "_TIMEOUT", timedelta(seconds=1))
     ranks = job(300, 3000)
     assert ranks[1].opened[: len(ranks[0].opened)] == ranks[0].opened
     assert ranks[1].opened[len(ranks[0].opened) :] == []
-    assert "where rank 0 made no decision" in ranks[1].reasons[0]
+    assert "because rank 0 decided on none there" in ranks[1].reasons[0]
 
 
-def test_without_a_process_group_no_rank_opens_a_window(job):
+def test_no_rank_opens_a_window_without_a_process_group(job):
     job.c10d.is_initialized = lambda: False
     assert [rank.opened for rank in job(100)] == [[], [], []]
 
 
-def test_no_window_opens_inside_of_a_backward_pass():
+def test_no_window_opens_inside_a_backward_pass():
     seen = []
     x = torch.ones(2, requires_grad=True)
     x.register_hook(lambda _: seen.append(is_safe()))

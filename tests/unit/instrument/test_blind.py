@@ -1,4 +1,4 @@
-"""Code between two calls: whether it may have got word of another thread."""
+"""Code between two calls: whether it may have observed another thread."""
 
 import sys
 import textwrap
@@ -8,7 +8,7 @@ import pytest
 import torch
 
 from syncheck.instrument import blind
-from syncheck.instrument.blind import is_blind, is_in_loop
+from syncheck.instrument.blind import is_in_loop, observes_no_threads
 from tests.unit.instrument.program import run
 
 MODULE = """
@@ -56,7 +56,7 @@ for each in range(2):
 
 
 class Event:
-    """An event of a GPU."""
+    """A GPU event."""
 
     def query(self):
         return True
@@ -64,7 +64,7 @@ class Event:
 
 @pytest.fixture(autouse=True)
 def settings(monkeypatch):
-    """Let the program have a second module."""
+    """Provide a second module for the program."""
     monkeypatch.setattr(torch.Tensor, "mark", None, raising=False)
     monkeypatch.setattr(torch.cuda, "Event", Event)
     module = ModuleType("settings")
@@ -73,7 +73,7 @@ def settings(monkeypatch):
 
 
 class Marks:
-    """Notes where a frame is, and asks at the second call of it what was between the two."""
+    """Records the position of a frame, and at the second call checks the code in between."""
 
     def __init__(self, *, is_once=True):
         self.is_once = is_once
@@ -85,12 +85,12 @@ class Marks:
         if self.first is None:
             self.first = frame.f_lasti
         else:
-            self.found.append(is_blind(frame, self.first, frame.f_lasti, is_once=self.is_once))
+            self.found.append(observes_no_threads(frame, self.first, frame.f_lasti, is_once=self.is_once))
         return 1
 
 
 def found(body, *, is_function=True, **options):
-    """Return what is found for a body that calls `mark` twice."""
+    """Return the result for a body that calls `mark` twice."""
     mark = Marks(**options)
     program = f"def program():\n{textwrap.indent(body, '    ')}\nprogram()\n" if is_function else body
     run(MODULE + program, mark=mark, from_outside=1)
@@ -99,7 +99,7 @@ def found(body, *, is_function=True, **options):
 
 
 def between(code, *, before="", call="mark()", **options):
-    """Return what is found for the code between two calls."""
+    """Return the result for the code between two calls."""
     return found(f"{before}\n{call}\n{code}\n{call}", **options)
 
 
@@ -147,7 +147,7 @@ for i in range(3): a = x + i
 
 @pytest.mark.parametrize("code", BLIND.strip().splitlines())
 @pytest.mark.parametrize("is_function", [True, False])
-def test_code_that_looks_at_nothing_of_others_is_blind(code, is_function):
+def test_code_that_reads_no_shared_state_is_blind(code, is_function):
     assert between(code, is_function=is_function)
 
 
@@ -196,34 +196,34 @@ import os
 
 @pytest.mark.parametrize("code", SEEING.strip().splitlines())
 @pytest.mark.parametrize("is_function", [True, False])
-def test_code_that_may_look_at_what_others_changed_is_not(code, is_function):
+def test_code_that_may_read_changes_by_other_threads_is_not_blind(code, is_function):
     assert not between(code, is_function=is_function)
 
 
-def test_a_name_of_a_function_is_its_own_unless_it_is_shared():
+def test_a_local_name_is_private_unless_it_is_shared():
     assert between("a = mine", before="mine = 1")
     assert not between("a = mine", before="mine = 1\ndef inner():\n    nonlocal mine\n    mine = 2")
     assert not between("a = mine", before="global mine\nmine = 1")
 
 
 @pytest.mark.parametrize("name", ["twice", "made_in_a_loop", "from_outside"])
-def test_a_name_that_the_module_does_not_bind_once_is_not_known_in_a_function(name):
+def test_a_module_name_not_bound_exactly_once_is_unknown_in_a_function(name):
     assert not between(f"a = {name}")
     assert between(f"a = {name}", is_function=False)
 
 
 @pytest.mark.parametrize("call", ["mark()", "print(mark())", "a = mark() + 1", "torch.add(x, mark())", "x.add(mark())"])
-def test_what_is_around_the_calls_themselves_is_looked_at(call):
+def test_harmless_code_around_the_calls_is_blind(call):
     assert found(f"mark()\n{call}")
 
 
-@pytest.mark.parametrize(("between", "is_blind"), [("x + 1", True), ("helper()", False)])
-def test_two_calls_in_one_statement_have_its_other_parts_between_them(between, is_blind):
-    assert found(f"a = mark(), {between}, mark()") is is_blind
+@pytest.mark.parametrize(("between", "observes_no_threads"), [("x + 1", True), ("helper()", False)])
+def test_the_rest_of_a_statement_lies_between_two_calls_in_it(between, is_blind):
+    assert found(f"a = mark(), {between}, mark()") is observes_no_threads
 
 
 @pytest.mark.parametrize("call", ["helper(mark())", "a = items, mark()", "a = [mark() for _ in range(1)]"])
-def test_what_is_around_the_calls_may_see_something(call):
+def test_code_around_the_calls_may_read_shared_state(call):
     assert not found(f"mark()\n{call}")
 
 
@@ -231,32 +231,32 @@ def test_what_is_around_the_calls_may_see_something(call):
     ("call", "is_known"),
     [("x.mark()", True), ("x.T.mark()", True), ("box.mark()", True), ("box.box.mark()", False), ("made[0]()", False)],
 )
-def test_what_a_call_is_made_on_must_be_known(call, is_known):
+def test_the_receiver_of_a_call_must_be_known(call, is_known):
     before = "box.mark = torch.Tensor.mark = mark\nbox.box, made = box, [mark]"
     assert between("pass", before=before, call=call) is is_known
 
 
-def test_in_a_loop_the_way_leads_round():
+def test_a_loop_is_followed_around():
     loop = "for i in range(2):\n    mark()\n    a = x + 1"
     assert found(loop)
     assert not found(loop.replace("x + 1", "helper()"))
     assert not found("for i in range(2):\n    mark()\n    a = x + 1\n    if items: continue")
 
 
-def test_a_loop_around_the_function_may_have_led_there():
+def test_a_loop_in_a_function_that_may_run_again_is_not_blind():
     loop = "for i in range(2):\n    mark()\n    a = x + 1"
     assert not found(loop, is_once=False)
 
 
-# -- the whole way into a function, or out of it
+# -- the whole path into a function or out of it
 
 
-def asked(source, start=None, end=None):
-    """Return what is found from the beginning of a function to a call, or from there to its end."""
+def is_path_blind(source, start=None, end=None):
+    """Return the result for the path from the start of a function to a call, or from the call to the end."""
     frames = []
     run(source, mark=lambda: frames.append((sys._getframe(1), sys._getframe(1).f_lasti)))
     ((frame, offset),) = frames
-    return is_blind(frame, start and offset, end and offset)
+    return observes_no_threads(frame, start and offset, end and offset)
 
 
 FUNCTION = """
@@ -268,14 +268,14 @@ around()
 """
 
 
-def test_the_beginning_of_a_function_is_looked_at_up_to_a_call():
-    assert asked(FUNCTION.format(before="a = 1", after="print(print.__name__)"), end=True)
-    assert not asked(FUNCTION.format(before="print(print.__name__)", after="a = 1"), end=True)
+def test_the_start_of_a_function_is_checked_up_to_a_call():
+    assert is_path_blind(FUNCTION.format(before="a = 1", after="print(print.__name__)"), end=True)
+    assert not is_path_blind(FUNCTION.format(before="print(print.__name__)", after="a = 1"), end=True)
 
 
-def test_the_end_of_a_function_is_looked_at_from_a_call_on():
-    assert asked(FUNCTION.format(before="a = [print()]", after="a = 1"), start=True)
-    assert not asked(FUNCTION.format(before="a = 1", after="print(print.__name__)"), start=True)
+def test_the_end_of_a_function_is_checked_from_a_call_on():
+    assert is_path_blind(FUNCTION.format(before="a = [print()]", after="a = 1"), start=True)
+    assert not is_path_blind(FUNCTION.format(before="a = 1", after="print(print.__name__)"), start=True)
 
 
 @pytest.mark.parametrize(
@@ -285,21 +285,21 @@ def test_the_end_of_a_function_is_looked_at_from_a_call_on():
 )
 def test_code_of_unknown_shape_is_not_blind(source):
     is_a_module_in_3_12 = source.startswith("[") and sys.version_info >= (3, 12)
-    assert is_a_module_in_3_12 or not asked(source, end=True)
+    assert is_a_module_in_3_12 or not is_path_blind(source, end=True)
 
 
-def test_of_functions_with_one_name_the_right_one_is_looked_at():
+def test_the_right_one_of_functions_with_equal_names_is_checked():
     twins = "def f():\n    print(print.__name__)\n    mark()\nother = f\n\n@(lambda f: f)\ndef f():\n    mark()\nf()"
-    assert asked(twins, end=True)
-    assert not asked(twins.removesuffix("f()") + "other()", end=True)
+    assert is_path_blind(twins, end=True)
+    assert not is_path_blind(twins.removesuffix("f()") + "other()", end=True)
 
 
-def test_a_thread_that_is_traced_is_not_looked_at(monkeypatch):
+def test_a_traced_thread_is_not_blind(monkeypatch):
     monkeypatch.setattr(sys, "gettrace", lambda: print)
     assert not between("pass")
 
 
-def test_code_without_columns_is_not_looked_at(monkeypatch):
+def test_code_without_column_positions_is_not_blind(monkeypatch):
     monkeypatch.setattr(blind, "position", lambda code, offset: (1, 1, None, None))
     assert not between("pass")
 
@@ -310,7 +310,7 @@ def test_a_module_keeps_its_names():
     assert marks.found == [True]
 
 
-def test_a_frame_holds_nothing_that_the_program_has_deleted():
+def test_a_frame_does_not_keep_deleted_values_alive():
     import weakref
 
     def program(mark):
@@ -328,7 +328,7 @@ def test_a_frame_holds_nothing_that_the_program_has_deleted():
 
 
 def offsets(function):
-    """Return line -> whether the instructions there may run more than once."""
+    """Return a mapping from line to whether its instructions may run more than once."""
     import dis
 
     code = function.__code__
@@ -353,7 +353,7 @@ def test_instructions_in_loops_may_run_again():
     }  # fmt: skip
 
 
-def test_where_the_source_is_not_known_all_may():
+def test_all_instructions_may_run_again_if_the_source_is_unknown():
     namespace = {}
     exec("def f():\n    return 1", namespace)
     assert set(offsets(namespace["f"]).values()) == {True}

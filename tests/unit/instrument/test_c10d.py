@@ -1,4 +1,4 @@
-"""The parts of torch.distributed, where there are any."""
+"""Parts of torch.distributed, if available."""
 
 from importlib.util import module_from_spec, spec_from_file_location
 
@@ -22,7 +22,7 @@ def test_the_parts_are_torchs_own():
     assert c10d.Work is torch.distributed.Work
 
 
-def test_a_build_without_torch_distributed_has_none_of_them(monkeypatch):
+def test_a_build_without_torch_distributed_has_no_parts(monkeypatch):
     monkeypatch.setattr(torch.distributed, "is_available", lambda: False)
     module = imported_again()
     assert (module.ProcessGroup, module.Work, module.c10d) == (None, None, None)

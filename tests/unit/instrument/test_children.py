@@ -37,7 +37,7 @@ def notes(monkeypatch):
     patches.undo()
 
 
-def test_a_program_of_python_that_is_not_checked_is_named(notes):
+def test_an_unchecked_python_program_is_reported(notes):
     subprocess.run([sys.executable, "-c", ""], check=True)
     subprocess.run(["true"], check=True)
     assert len(notes) == 1
@@ -54,13 +54,13 @@ def test_a_program_of_python_that_is_not_checked_is_named(notes):
         (3, ["python"], False),
     ],
 )
-def test_a_program_that_replaces_this_one_is_named(path, arguments, is_named):
+def test_a_python_program_that_replaces_this_process_is_reported(path, arguments, is_named):
     notes = []
     children.note_replaced(path, arguments, notes.append)
     assert bool(notes) == is_named
 
 
-def test_a_program_that_is_started_under_syncheck_is_checked(notes):
+def test_a_program_started_under_syncheck_is_not_reported(notes):
     subprocess.run([sys.executable, "-m", "syncheck", "explain", "SYN101"], check=True, capture_output=True)
     assert notes == []
 
@@ -76,14 +76,14 @@ def test_a_program_that_is_started_under_syncheck_is_checked(notes):
         ("'", ""),
     ],
 )
-def test_the_program_of_a_command_is_known(args, name):
+def test_the_program_of_a_command_is_identified(args, name):
     assert children._program(args) == name
 
 
 RANK = {"RANK": "0", "WORLD_SIZE": "2", "LOCAL_WORLD_SIZE": "2"}
 
 
-def test_a_rank_that_a_launcher_starts_is_checked(monkeypatch):
+def test_a_rank_started_by_a_launcher_is_checked(monkeypatch):
     member = Member("/folder")
     monkeypatch.setattr(rendezvous, "active", member)
     words, environment = children._checked([sys.executable, "-u", "train.py", "--lr"], RANK)
@@ -92,7 +92,7 @@ def test_a_rank_that_a_launcher_starts_is_checked(monkeypatch):
     assert member.has_children
 
 
-def test_a_rank_with_a_local_number_alone_is_checked(monkeypatch):
+def test_a_rank_with_only_a_local_rank_is_checked(monkeypatch):
     monkeypatch.setattr(rendezvous, "active", Member("/folder"))
     words, environment = children._checked([sys.executable, "train.py"], {"LOCAL_RANK": "1", "WORLD_SIZE": "2"})
     assert words[1:4] == ["-m", "syncheck", "run"]
@@ -111,24 +111,24 @@ def test_a_rank_with_a_local_number_alone_is_checked(monkeypatch):
         ("python train.py", RANK),
     ],
 )
-def test_other_programs_are_left_as_they_are(monkeypatch, args, environment):
+def test_other_programs_are_left_unchanged(monkeypatch, args, environment):
     monkeypatch.setattr(rendezvous, "active", Member())
     assert children._checked(args, environment) is None
 
 
-def test_one_that_is_checked_already_is_not_checked_twice(monkeypatch):
+def test_a_program_already_under_syncheck_is_not_wrapped_again(monkeypatch):
     monkeypatch.setattr(rendezvous, "active", Member())
     words = [sys.executable, "-m", "syncheck", "run", "train.py"]
     assert children._checked(words, RANK) == (words, RANK)
 
 
-def test_of_several_machines_the_ranks_have_no_folder(monkeypatch):
+def test_ranks_of_a_multi_machine_job_have_no_shared_folder(monkeypatch):
     monkeypatch.setattr(rendezvous, "active", Member("/folder"))
     _, environment = children._checked([sys.executable, "-m", "train"], {**RANK, "LOCAL_WORLD_SIZE": "1"})
     assert rendezvous.PARTS not in environment
 
 
-def test_a_spawned_process_that_is_not_checked_is_named(notes):
+def test_an_unchecked_spawned_process_is_reported(notes):
     process = get_context("spawn").Process(target=print)
     process.start()
     process.join()

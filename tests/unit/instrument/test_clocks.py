@@ -1,4 +1,4 @@
-"""Host clocks: a reading remembers when it was taken."""
+"""Host clocks whose readings remember when they were taken."""
 
 import copy
 import os
@@ -43,7 +43,7 @@ def test_a_difference_of_two_readings_is_reported(monitor, name):
     assert clock.__name__ == name
 
 
-def test_a_reading_in_another_unit_is_the_same_reading(monitor):
+def test_a_reading_converted_to_another_unit_is_the_same_reading(monitor):
     began = time.time() * 1000
     ended = 1000 * time.time()
     assert ended - began >= 0
@@ -56,7 +56,7 @@ def test_a_reading_minus_a_number_is_a_number(monitor):
     assert ("difference",) not in {call[:1] for call in monitor.calls}
 
 
-def test_readings_are_copied_and_pickled_as_what_they_are(monitor):
+def test_copied_and_pickled_readings_keep_their_value(monitor):
     for reading in (time.time(), time.time_ns()):
         assert copy.copy(reading) is copy.deepcopy(reading) is reading
         again = pickle.loads(pickle.dumps(reading))
@@ -65,7 +65,7 @@ def test_readings_are_copied_and_pickled_as_what_they_are(monitor):
     assert isinstance(time.time(), FloatReading)
 
 
-def test_callers_in_libraries_get_plain_numbers(monitor):
+def test_library_callers_get_plain_numbers(monitor):
     namespace = {"time": time}
     library = os.path.join(sysconfig.get_paths()["purelib"], "library.py")
     exec(compile("reading = time.time()", library, "exec"), namespace)
@@ -78,7 +78,7 @@ def test_timeit_takes_a_reading_before_and_after(monitor):
     assert monitor.calls == [("clock", 1, 7), ("clock", 2, 7), ("difference", 1, 2)]
 
 
-def test_readings_of_two_checks_are_not_compared():
+def test_readings_of_different_checks_are_not_compared():
     monitors = []
     readings = []
     for _ in range(2):

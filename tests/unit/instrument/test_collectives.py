@@ -1,17 +1,17 @@
-"""What the collectives of torch.distributed read and write, and what ranks must agree on."""
+"""Reads and writes of torch.distributed collectives, and the arguments on which ranks must agree."""
 
 import pytest
 import torch
 import torch.distributed as dist
 
 from syncheck.instrument import collectives
-from syncheck.instrument.collectives import argument, calls, install_calls, is_handed_out, plan_of
+from syncheck.instrument.collectives import argument, calls, hook_group_methods, plan_of, returns_handle
 from syncheck.instrument.patching import Patches
 
 pytestmark = pytest.mark.skipif(not dist.is_available(), reason="this torch has no torch.distributed")
 
 
-def test_other_operators_have_no_plan_here():
+def test_only_collectives_have_a_plan_here():
     assert plan_of(torch.ops.aten.add.Tensor) is None
     plan = plan_of(torch.ops.c10d.allreduce_.default)
     assert (plan.touches, plan.writes_outputs) == (True, False)
@@ -33,9 +33,9 @@ def test_arguments_are_found_by_name():
         (1, "aten::add", False),
     ],
 )  # fmt: skip
-def test_handles_are_given_to_calls_of_python(monkeypatch, depth, operator, expected):
+def test_handles_are_returned_only_to_python_calls(monkeypatch, depth, operator, expected):
     monkeypatch.setattr(calls, "depth", depth)
-    assert is_handed_out(operator) is expected
+    assert returns_handle(operator) is expected
 
 
 @pytest.fixture
@@ -45,9 +45,9 @@ def group():
     dist.destroy_process_group()
 
 
-def test_the_calls_of_a_group_are_followed(group):
+def test_calls_of_a_group_are_tracked(group):
     patches, handed, seen = Patches(), [], []
-    install_calls(patches, lambda work, event: handed.append(event))
+    hook_group_methods(patches, lambda work, event: handed.append(event))
     describe = collectives._reduce_name
     try:
         options = dist.AllreduceOptions()
@@ -63,16 +63,16 @@ def test_the_calls_of_a_group_are_followed(group):
     assert describe(3) == ""
 
 
-def test_a_group_is_known_by_its_ranks(group):
+def test_a_group_is_identified_by_its_ranks(group):
     boxed = group.boxed()
     func = torch.ops.c10d.allreduce_.default
     found, me = collectives._group(func, ([torch.ones(1)], boxed), {})
     assert (found.ranks, me) == ((0,), 0)
     assert collectives.group_name(func, ([torch.ones(1)], boxed), {}) == found.name
-    assert collectives._described(func, ([torch.ones(1)], boxed), {}) is None  # alone, a rank agrees with itself
+    assert collectives._describe(func, ([torch.ones(1)], boxed), {}) is None  # alone, a rank agrees with itself
 
 
-def test_each_backend_of_a_group_has_an_order_of_its_own(group, monkeypatch):
+def test_each_backend_of_a_group_has_its_own_order(group, monkeypatch):
     func = torch.ops.c10d.allreduce_.default
     monkeypatch.setitem(collectives.c10d._world.pg_backend_config, group, "cpu:gloo,cuda:nccl")
     on_host = collectives.group_name(func, ([torch.ones(1)], group.boxed()), {})
@@ -80,13 +80,13 @@ def test_each_backend_of_a_group_has_an_order_of_its_own(group, monkeypatch):
     assert (on_host, on_gpu) == (f"{group.group_name} on the CPU", group.group_name)
 
 
-def test_types_and_shapes_are_words():
-    assert collectives._text([torch.ones(2, 3)]) == "float32 [2, 3]"
-    assert collectives._text([torch.ones(2)] * 9) == "9 tensors float32 [2]"
-    long = collectives._text([torch.ones(n) for n in range(9)])
+def test_types_and_shapes_are_described_in_words():
+    assert collectives._describe_tensors([torch.ones(2, 3)]) == "float32 [2, 3]"
+    assert collectives._describe_tensors([torch.ones(2)] * 9) == "9 tensors float32 [2]"
+    long = collectives._describe_tensors([torch.ones(n) for n in range(9)])
     assert long.startswith("9 tensors of 36 elements: float32 [0], ")
-    assert long != collectives._text([torch.ones(n) for n in (*range(8), 9)])
+    assert long != collectives._describe_tensors([torch.ones(n) for n in (*range(8), 9)])
 
 
-def test_what_a_rank_exchanges_with_others():
+def test_pairwise_exchanges_of_a_rank():
     assert collectives._pairs(1, [5, 6, 7], [1, 2, 3]) == ((1, 0, 5), (1, 2, 7), (0, 1, 1), (2, 1, 3))

@@ -1,4 +1,4 @@
-"""Branches and loops of torch below a dispatch mode, which keeps torch from compiling them."""
+"""Torch's branches and loops under a dispatch mode, where they are not compiled."""
 
 from contextlib import nullcontext
 
@@ -32,7 +32,7 @@ def mode():
 
 
 @pytest.mark.parametrize("sign", [1, -1])
-def test_a_branch_is_taken_with_its_gradient(mode, sign):
+def test_a_branch_is_taken_and_has_a_gradient(mode, sign):
     factor, x = torch.tensor(2.0, requires_grad=True), torch.full((2,), float(sign))
     y = torch.cond(x.sum() > 0, lambda x: x * factor, lambda x: {"other": x * factor**2}, (x,))
     (y if sign > 0 else y["other"]).sum().backward()
@@ -40,7 +40,7 @@ def test_a_branch_is_taken_with_its_gradient(mode, sign):
 
 
 @pytest.mark.parametrize(("n_rounds", "expected"), [(0, [1, 1]), (3, [8, 8])])
-def test_a_loop_goes_round(mode, n_rounds, expected):
+def test_a_loop_runs_until_its_condition_is_false(mode, n_rounds, expected):
     x = torch.ones(2)
     n, (y,) = while_loop(lambda n, _: n < n_rounds, lambda n, part: (n + 1, [part[0] * 2]), (torch.tensor(0), [x]))
     assert (n, y.tolist()) == (n_rounds, expected)
@@ -48,7 +48,7 @@ def test_a_loop_goes_round(mode, n_rounds, expected):
     assert mode.seen.count(torch.ops.aten.mul.Tensor) == n_rounds
 
 
-def test_functions_of_rows_take_and_give_structures(mode):
+def test_map_and_scan_accept_and_return_nested_structures(mode):
     rows = {"x": torch.ones(3, 2), "y": torch.arange(3)}
     made = torch._higher_order_ops.map(lambda row, factor: (row["x"] * factor, [row["y"]]), rows, torch.tensor(2.0))
     assert torch.equal(made[0], torch.full((3, 2), 2.0))

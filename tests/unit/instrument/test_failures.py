@@ -1,4 +1,4 @@
-"""What a report says of an error in syncheck itself."""
+"""Messages about internal errors of syncheck."""
 
 from syncheck.instrument.failures import stopped_by
 
@@ -11,14 +11,14 @@ def _raised() -> Exception:
     raise AssertionError
 
 
-def test_an_error_is_named_with_the_place_where_it_arose():
+def test_an_error_is_reported_with_its_location():
     error = _raised()
     line = error.__traceback__.tb_lineno
     assert stopped_by(error) == (
-        "syncheck itself failed, and stopped checking: "
+        "syncheck itself failed and stopped checking: "
         f"ValueError: invalid literal for int() with base 10: 'x' at test_failures.py:{line}"
     )
 
 
-def test_an_error_that_was_never_raised_has_no_place():
-    assert stopped_by(KeyError("a")) == "syncheck itself failed, and stopped checking: KeyError: 'a'"
+def test_an_error_that_was_never_raised_has_no_location():
+    assert stopped_by(KeyError("a")) == "syncheck itself failed and stopped checking: KeyError: 'a'"

@@ -1,4 +1,4 @@
-"""The findings whose tensors have no names yet."""
+"""Findings whose tensors have not been named yet."""
 
 from syncheck.instrument.findings import NewFindings
 

@@ -1,4 +1,4 @@
-"""What a container that holds a thing among others is called."""
+"""Names of containers that hold an object among others."""
 
 import sys
 from collections import deque
@@ -23,38 +23,38 @@ def group_here(wanted):
 
 
 @pytest.mark.parametrize("kind", [list, tuple, deque])
-def test_a_sequence_is_gone_through(kind):
+def test_sequences_are_searched(kind):
     streams = kind([Thing(1), Thing(2)])
     assert group_here(2) == "streams"
     assert group_here(3) == ""
     assert streams
 
 
-def test_of_a_dict_the_values_are_gone_through():
+def test_the_values_of_a_dict_are_searched():
     streams = {object(): Thing(1), object(): Thing(2)}
     assert group_here(2) == "streams.values()"
     assert streams
 
 
-def test_a_container_of_an_object_is_found():
+def test_a_container_held_by_an_object_is_found():
     pool = SimpleNamespace(streams=[Thing(1)])
     assert group_here(1) == "pool.streams"
     assert pool
 
 
-def test_what_holds_other_things_too_is_no_group():
+def test_a_container_with_other_objects_is_not_a_group():
     mixed, few = [Thing(1), None], []
     assert group_here(1) == ""
     assert mixed != few
 
 
-def test_what_has_very_many_members_is_no_group():
+def test_a_very_large_container_is_not_a_group():
     many = [Thing(1)] * 1000
     assert group_here(1) == ""
     assert many
 
 
-def test_no_code_of_the_program_runs():
+def test_no_program_code_runs():
     class Strange(list):
         def __iter__(self):
             raise AssertionError

@@ -1,4 +1,4 @@
-"""Threads of the program as hosts: which one acts, what orders them, and where one may have got word of others."""
+"""Program threads as hosts: which one acts, what orders them, and where one may have observed others."""
 
 import gc
 import threading
@@ -13,7 +13,7 @@ from tests.unit.instrument.program import run
 
 
 class Monitor:
-    """Keeps the calls, each with its arguments."""
+    """Records calls with their arguments."""
 
     def __init__(self):
         self.calls = []
@@ -23,7 +23,7 @@ class Monitor:
 
 
 def as_library(source, **names):
-    """Return the function `f` of a text as one of a library, whose frames are none of the program's."""
+    """Return the function `f` of a text as library code, whose frames do not count as the program's."""
     exec(compile(source, threading.__file__, "exec"), names)
     return names["f"]
 
@@ -35,10 +35,10 @@ WATCHED = as_library(
 
 
 class World:
-    """A program whose main thread makes calls of GPUs, as others do.
+    """A program whose threads make GPU calls.
 
     Attributes:
-        calls: what the monitor gets.
+        calls: calls received by the monitor.
     """
 
     def __init__(self):
@@ -56,7 +56,7 @@ class World:
         return [call[0] for call in self.calls]
 
     def thread(self, work, *, name="worker"):
-        """Run something in a thread of the program, and wait for it."""
+        """Run a function in a thread of the program and join it."""
         thread = threading.Thread(target=WATCHED, args=(self.hosts, work), name=name)
         self.hosts.start(thread)
         thread.start()
@@ -64,8 +64,8 @@ class World:
         self.hosts.joined(thread)
         return thread
 
-    def elsewhere(self, work):
-        """Run something in a thread that is not followed."""
+    def in_untracked_thread(self, work):
+        """Run a function in an untracked thread."""
         thread = threading.Thread(target=work)
         thread.start()
         thread.join()
@@ -76,26 +76,26 @@ def world():
     return World()
 
 
-# -- which thread acts
+# -- the acting thread
 
 
-def test_before_the_first_start_nothing_is_said(world):
+def test_hosts_are_not_reported_before_the_first_thread_start(world):
     world.launch()
     world.launch()
     assert world.calls == [("launch",), ("launch",)]
-    assert not world.hosts.are_several
+    assert not world.hosts.has_threads
 
 
-def test_the_first_start_is_announced_once(world):
+def test_the_first_thread_start_is_announced_once(world):
     seen = []
-    world.hosts.on_several = lambda: seen.append(world.hosts.are_several)
+    world.hosts.on_first_thread = lambda: seen.append(world.hosts.has_threads)
     for _ in range(2):
         world.start_one()
     assert seen == [False]
-    assert world.hosts.are_several
+    assert world.hosts.has_threads
 
 
-def test_one_thread_alone_is_not_mentioned_after_a_start(world):
+def test_a_single_acting_thread_is_not_reported_after_a_start(world):
     world.start_one()
     world.calls.clear()
     world.launch()
@@ -103,7 +103,7 @@ def test_one_thread_alone_is_not_mentioned_after_a_start(world):
     assert world.calls == [("launch",), ("launch",)]
 
 
-def test_a_started_thread_comes_after_its_start_and_before_its_join(world):
+def test_a_thread_is_ordered_after_its_start_and_before_its_join(world):
     world.launch()
     thread = world.thread(world.launch)
     world.launch()
@@ -115,14 +115,14 @@ def test_a_started_thread_comes_after_its_start_and_before_its_join(world):
     ]  # fmt: skip
 
 
-def test_each_thread_is_a_host_of_its_own(world):
+def test_each_thread_is_a_separate_host(world):
     for name in "ab":
         world.thread(world.launch, name=name)
     main = (MAIN_THREAD, "MainThread")
     assert [call[1:] for call in world.calls if call[0] == "host"] == [(2, "a"), main, (3, "b"), main]
 
 
-def test_a_thread_that_makes_no_call_is_not_mentioned(world):
+def test_a_thread_without_calls_is_not_reported(world):
     world.thread(lambda: None)
     assert world.names() == ["release", "acquire"]  # its start and its join
 
@@ -132,24 +132,24 @@ def test_a_join_before_any_start_orders_nothing(world):
     assert world.calls == []
 
 
-def test_a_thread_that_nothing_is_known_of_stands_for_every_one(world):
+def test_an_unknown_thread_stands_for_every_thread(world):
     world.start_one()
     world.calls.clear()
-    world.elsewhere(world.launch)
+    world.in_untracked_thread(world.launch)
     assert world.calls == [("host", EVERY_THREAD, ""), ("launch",)]
 
 
-# -- what orders threads
+# -- synchronization objects
 
 
-def test_an_object_has_one_number_as_long_as_it_lives(world):
+def test_an_object_has_one_number_during_its_lifetime(world):
     first, second = threading.Event(), threading.Event()
     number = world.hosts.sync_of(first)
     assert world.hosts.sync_of(first) == number
     assert world.hosts.sync_of(second) != number
 
 
-def test_the_number_of_an_object_that_is_gone_is_forgotten_before_the_next_call(world):
+def test_the_number_of_a_deleted_object_is_forgotten_before_the_next_call(world):
     thing = threading.Event()
     number = world.hosts.sync_of(thing)
     del thing
@@ -159,15 +159,15 @@ def test_the_number_of_an_object_that_is_gone_is_forgotten_before_the_next_call(
     assert world.calls == [("forget_sync", number), ("launch",)]
 
 
-def test_an_object_at_the_address_of_one_that_is_gone_is_another_one(world):
+def test_an_object_at_a_reused_address_gets_a_new_number(world):
     first, second = threading.Event(), threading.Event()
     number = world.hosts.sync_of(first)
     objects = world.hosts._objects
-    objects[id(second)] = objects.pop(id(first))  # as if it lay where the first one did
+    objects[id(second)] = objects.pop(id(first))  # as if it were at the address of the first one
     assert world.hosts.sync_of(second) != number
 
 
-def test_the_thread_that_releases_or_acquires_is_named(world):
+def test_the_releasing_or_acquiring_thread_is_reported(world):
     sync = world.hosts.sync_of(world)
     world.thread(lambda: world.hosts.release(sync))
     world.hosts.acquire(sync)
@@ -176,7 +176,7 @@ def test_the_thread_that_releases_or_acquires_is_named(world):
     ]  # fmt: skip
 
 
-# -- where a thread may have got word of others
+# -- where a thread may have observed others
 
 
 HEAD = """
@@ -199,26 +199,26 @@ def seeing():
 
 
 class Go:
-    """An event of the program's: another thread makes a call of a GPU while the program waits for it."""
+    """Event of the program: another thread makes a GPU call while the program waits for it."""
 
     def __init__(self, world):
         self.event = threading.Event()
-        self.event.wait = lambda: world.elsewhere(world.launch)
+        self.event.wait = lambda: world.in_untracked_thread(world.launch)
 
 
-def has_news(body):
-    """Return whether the thread of a program is ordered after the others at its last call.
+def has_unobserved(body):
+    """Return whether a program's thread is ordered after the others at its last call.
 
-    It is a thread of the test's own: what has started the tests may be a program, too.
+    The program runs in a separate thread, because the caller of the tests may be a program, too.
     """
     with ThreadPoolExecutor(1) as pool:
-        return pool.submit(_has_news, body).result()
+        return pool.submit(_is_ordered_after_others, body).result()
 
 
-def _has_news(body):
+def _is_ordered_after_others(body):
     world = World()
     world.start_one()
-    world.elsewhere(world.launch)
+    world.in_untracked_thread(world.launch)
     lines = "\n".join(f"    {line}" for line in body.splitlines())
     go = Go(world).event
     calling = as_library("def f(one, other):\n    one()\n    go.wait()\n    other()", go=go)
@@ -253,32 +253,34 @@ SEEING = {
 
 
 @pytest.mark.parametrize("body", BLIND.values(), ids=BLIND)
-def test_blind_code_keeps_a_thread_from_news(body):
-    assert not has_news(body)
+def test_blind_code_does_not_order_a_thread_after_others(body):
+    assert not has_unobserved(body)
 
 
 @pytest.mark.parametrize("body", SEEING.values(), ids=SEEING)
 def test_code_that_may_have_looked_orders_a_thread_after_all_others(body):
-    assert has_news(body)
+    assert has_unobserved(body)
 
 
-def test_two_calls_of_the_monitor_by_one_call_of_the_program_are_one_look(world):
+def test_two_monitor_calls_from_one_program_call_count_as_one_observation(world):
     source = "def f():\n    launch()\n    go.wait()\n    launch()\n"
     both = as_library(source, launch=world.launch, go=Go(world).event)
     world.start_one()
-    world.elsewhere(world.launch)
+    world.in_untracked_thread(world.launch)
     run("def program(both):\n    both()\nprogram(both)", both=both)
     assert world.names()[-3:] == ["launch", "host", "launch"]
 
 
-@pytest.mark.parametrize(("before", "has_news"), [("a = 1", False), ("print(*items, end='')", True)])
-def test_a_new_thread_knows_nothing_but_what_was_before_its_start(world, before, has_news):
+@pytest.mark.parametrize(("before", "has_unobserved"), [("a = 1", False), ("print(*items, end='')", True)])
+def test_a_new_thread_is_ordered_only_after_what_preceded_its_start(world, before, has_unobserved):
     work = run(f"{HEAD}\ndef work():\n    {before}\n    launch()\n", launch=world.launch)["work"]
     world.thread(work)
-    assert world.names()[1:5] == ["host", "acquire", *(["acquire_all"] if has_news else []), "launch", "release"][:4]
+    assert (
+        world.names()[1:5] == ["host", "acquire", *(["acquire_all"] if has_unobserved else []), "launch", "release"][:4]
+    )
 
 
-def test_a_task_knows_what_was_done_before_it_was_submitted(world):
+def test_a_task_is_ordered_after_its_submission(world):
     world.start_one()
     item = threading.Event()
 
@@ -297,7 +299,7 @@ def test_a_task_knows_what_was_done_before_it_was_submitted(world):
     assert world.names().count("acquire") == 3
 
 
-def test_a_thread_whose_function_was_called_by_a_library_may_have_news(world):
+def test_a_thread_whose_function_was_called_by_a_library_may_have_observed_others(world):
     work = run("def work():\n    list(map(lambda _: launch(), range(1)))", launch=world.launch)["work"]
     world.thread(work)
     assert "acquire_all" in world.names()

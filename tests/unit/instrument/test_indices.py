@@ -1,10 +1,10 @@
-"""What a function calls an item that it picks by a number."""
+"""Spelling of an item that a function selects by index."""
 
 import sys
 
 import torch
 
-from syncheck.instrument.indices import as_spoken, name_of_item
+from syncheck.instrument.indices import name_of_item, with_source_index
 
 
 class Ring:
@@ -12,37 +12,37 @@ class Ring:
         self.slots, self.n, self.by_name = slots, n, {}
 
 
-def test_the_index_that_the_function_uses_is_taken():
+def test_the_index_expression_of_the_function_is_used():
     slots, turn = ["a", "b"], 3
     assert slots[turn % 2] == "b"
-    assert as_spoken("slots[1]", sys._getframe()) == "slots[turn % 2]"
+    assert with_source_index("slots[1]", sys._getframe()) == "slots[turn % 2]"
 
 
 def test_attributes_are_read_without_running_code():
     ring = Ring(["a", "b", "c"], 5)
     assert ring.slots[ring.n // 2 - 1] == "b"
-    assert as_spoken("ring.slots[1]", sys._getframe()) == "ring.slots[ring.n // 2 - 1]"
+    assert with_source_index("ring.slots[1]", sys._getframe()) == "ring.slots[ring.n // 2 - 1]"
 
 
-def test_an_index_that_picks_another_item_is_not_taken():
+def test_an_index_that_selects_another_item_is_not_used():
     slots, turn = ["a", "b"], 0
     assert slots[turn] == "a"
-    assert as_spoken("slots[1]", sys._getframe()) == "slots[1]"
+    assert with_source_index("slots[1]", sys._getframe()) == "slots[1]"
 
 
-def test_where_two_pick_the_same_item_none_is_taken():
+def test_an_ambiguous_index_is_not_used():
     slots, i, j = ["a", "b"], 1, 1
     assert slots[i] == slots[j]
-    assert as_spoken("slots[1]", sys._getframe()) == "slots[1]"
+    assert with_source_index("slots[1]", sys._getframe()) == "slots[1]"
 
 
-def test_a_key_is_an_index_too():
+def test_a_dict_key_is_an_index_too():
     ring, name = Ring([], 0), "left"
     ring.by_name[name] = 1
-    assert as_spoken("ring.by_name['left']", sys._getframe()) == "ring.by_name[name]"
+    assert with_source_index("ring.by_name['left']", sys._getframe()) == "ring.by_name[name]"
 
 
-def test_an_index_of_another_function_or_of_calls_is_not_taken():
+def test_an_index_from_another_function_or_with_calls_is_not_used():
     slots, n = ["a", "b"], 1
 
     def other(k):
@@ -51,23 +51,23 @@ def test_an_index_of_another_function_or_of_calls_is_not_taken():
     assert other(1) == slots[len(slots) - n]
     assert slots[int(1 / n)] == "b"
     assert slots[n % 2 if n else 0] == "b"
-    assert as_spoken("slots[1]", sys._getframe()) == "slots[1]"
+    assert with_source_index("slots[1]", sys._getframe()) == "slots[1]"
 
 
-def test_what_cannot_be_calculated_is_not_taken():
+def test_an_index_that_cannot_be_evaluated_is_not_used():
     slots, turn, none = ["a"], 0, 0
     if turn:
         assert slots[turn % none] == slots["x" + slots]
-    assert as_spoken("slots[0]", sys._getframe()) == "slots[0]"
+    assert with_source_index("slots[0]", sys._getframe()) == "slots[0]"
 
 
-def test_other_names_stay():
-    assert as_spoken("side", sys._getframe()) == "side"
-    assert as_spoken("", sys._getframe()) == ""
-    assert as_spoken("slots[turn]", sys._getframe()) == "slots[turn]"
+def test_other_names_are_unchanged():
+    assert with_source_index("side", sys._getframe()) == "side"
+    assert with_source_index("", sys._getframe()) == ""
+    assert with_source_index("slots[turn]", sys._getframe()) == "slots[turn]"
 
 
-def test_an_item_of_a_dict_has_the_variable_that_picks_it():
+def test_a_dict_item_is_named_by_the_variable_that_selects_it():
     device = torch.device("cpu")
     streams = {torch.device("cpu"): "a", torch.device("meta"): "b"}
     assert streams[device] == "a"
@@ -75,7 +75,7 @@ def test_an_item_of_a_dict_has_the_variable_that_picks_it():
     assert name_of_item(lambda value: value == "b", sys._getframe()) == ""
 
 
-def test_an_item_of_an_attribute_is_found_by_the_key_itself():
+def test_a_dict_item_of_an_attribute_is_named_by_the_key_object():
     ring, key = Ring([], 0), object()
     ring.by_name[key] = "thing"
     assert ring.by_name[key] == "thing"
@@ -95,7 +95,7 @@ def test_keys_of_the_program_are_not_compared():
     assert name_of_item(lambda value: isinstance(value, str) and value == "thing", sys._getframe()) == ""
 
 
-def test_without_such_a_key_the_name_is_that_of_the_item():
+def test_without_a_matching_key_the_index_expression_is_the_name():
     slots, turn = ["a", "b"], 3
     assert slots[turn % 2] == "b"
     assert name_of_item(lambda value: value == "b", sys._getframe()) == "slots[turn % 2]"

@@ -1,4 +1,4 @@
-"""Operators that an operator calls while a dispatch mode runs it."""
+"""Operators called by other operators under a dispatch mode."""
 
 from contextlib import nullcontext
 
@@ -44,12 +44,12 @@ def product(x: torch.Tensor) -> torch.Tensor:
     ],
     ids=str,
 )
-def test_which_kernels_call_other_operators(operator, calls):
+def test_kernels_that_call_other_operators_are_identified(operator, calls):
     assert calls_others(operator) is calls
 
 
 @pytest.mark.parametrize("context", [nullcontext, torch.inference_mode])
-def test_the_program_may_change_autocast_inside_of_its_own_operator(context):
+def test_a_program_operator_may_change_autocast_internally(context):
     x = torch.eye(3)
     with context(), torch.autocast("cpu", torch.bfloat16):
         plain = product(x)
@@ -57,7 +57,7 @@ def test_the_program_may_change_autocast_inside_of_its_own_operator(context):
             assert product(x).dtype == plain.dtype == torch.bfloat16
 
 
-def test_the_state_of_the_caller_comes_back():
+def test_the_callers_state_is_restored():
     x = torch.eye(3)
     with torch.inference_mode(), torch.autocast("cpu", torch.bfloat16), Watching():
         torch.tensordot(x, x, dims=1)
@@ -69,11 +69,11 @@ def test_the_state_of_the_caller_comes_back():
         assert torch.tensordot(x, x, dims=1).dtype == torch.bfloat16
 
 
-def test_what_inference_mode_changes_is_noted_for_autograd():
+def test_changes_in_inference_mode_are_recorded_for_autograd():
     x, leaf = torch.ones(3), torch.ones(3, requires_grad=True)
     made = leaf.clone()
     with Watching(), torch.inference_mode():
-        x.absolute_()  # made of others
+        x.absolute_()  # a composite operator
         view = made.view_as(made)
     assert x._version == 1
     with pytest.raises(RuntimeError, match="created in inference mode"):
@@ -81,7 +81,7 @@ def test_what_inference_mode_changes_is_noted_for_autograd():
 
 
 @pytest.mark.filterwarnings("ignore:.*an autograd kernel was not registered")  # torch's advice
-def test_an_operator_without_a_derivative_has_that_of_the_operators_that_it_calls():
+def test_an_operator_without_a_derivative_uses_those_of_its_inner_operators():
     x = torch.ones(3, requires_grad=True)
     with torch.library._scoped_library("inner_operators", "FRAGMENT") as library, Watching():
         library.define("tripled(Tensor x) -> Tensor")
@@ -92,7 +92,7 @@ def test_an_operator_without_a_derivative_has_that_of_the_operators_that_it_call
 
 @pytest.mark.filterwarnings("ignore:.*torch.jit.trace:DeprecationWarning")
 @pytest.mark.parametrize("gradient", [True, False])
-def test_a_traced_network_has_the_operators_of_one_traced_without_a_mode(gradient):
+def test_a_traced_network_has_the_same_operators_as_without_a_mode(gradient):
     network, x = (
         torch.nn.Sequential(torch.nn.Conv2d(1, 2, 3), torch.nn.ReLU()).requires_grad_(gradient),
         torch.ones(1, 1, 4, 4),

@@ -1,4 +1,4 @@
-"""Described functions of libraries are reported when the program calls them."""
+"""Described library functions are reported when the program calls them."""
 
 import sys
 from types import ModuleType
@@ -15,7 +15,7 @@ CURRENT_STREAM = 1
 
 
 class Calls:
-    """Keeps what is reported; a stream is a number, or an object with one."""
+    """Records reported calls; a stream is a number or an object with one."""
 
     def __init__(self):
         self.checking = True
@@ -32,7 +32,7 @@ class Calls:
 
 
 class Event:
-    """An event of a GPU."""
+    """A GPU event."""
 
 
 class Store:
@@ -61,7 +61,7 @@ def calls():
 
 @pytest.fixture
 def acme(monkeypatch):
-    """A module of a library: its functions, a class, a stream, and a builtin without a signature."""
+    """Return a library module with functions, a class, a stream, and a builtin without a signature."""
     monkeypatch.setattr(descriptions, "_described", {})
     module = ModuleType("acme")
     store = type("Store", (Store,), dict(vars(Store)))
@@ -77,7 +77,7 @@ def acme(monkeypatch):
 
 @pytest.fixture
 def install(calls, acme):
-    """Wrap what has been described; put back at the end."""
+    """Return a function that wraps everything described; the wrappers are removed after the test."""
     patches = Patches()
     yield lambda: Library(calls).install(patches)
     patches.undo()
@@ -87,7 +87,7 @@ X, OUT = torch.ones(1), torch.ones(1)
 
 
 def shown(calls):
-    """Return the calls with tensors as "x" and "out"."""
+    """Return the calls with tensors shown as "x" and "out"."""
 
     def name(part):
         if part is X or part is OUT:
@@ -97,21 +97,21 @@ def shown(calls):
     return [name(call) for call in calls.made]
 
 
-def test_a_function_is_reported_after_it_ran_with_what_it_touches(calls, acme, install):
+def test_a_function_is_reported_after_it_ran_with_its_accesses(calls, acme, install):
     describe("acme.copy(x, out, stream)", reads="x", writes="out", stream="stream")
     install()
     assert acme.copy(X, OUT, stream=4) is OUT
     assert shown(calls) == [["launch", "acme.copy", 4, [["x", False], ["out", True]]]]
 
 
-def test_a_stream_that_is_left_out_is_the_current_one(calls, acme, install):
+def test_an_omitted_stream_is_the_current_one(calls, acme, install):
     describe("acme.copy(x, out, stream)", reads="x", stream="stream")
     install()
     acme.copy(X)
     assert shown(calls) == [["launch", "acme.copy", CURRENT_STREAM, [["x", False]]]]
 
 
-def test_an_error_of_the_function_stays_and_nothing_is_reported(calls, acme, install):
+def test_an_error_propagates_and_nothing_is_reported(calls, acme, install):
     describe("acme.copy(x)", reads="x")
     install()
     with pytest.raises(TypeError):
@@ -119,7 +119,7 @@ def test_an_error_of_the_function_stays_and_nothing_is_reported(calls, acme, ins
     assert calls.made == []
 
 
-def test_outside_of_the_check_nothing_is_reported(calls, acme, install):
+def test_nothing_is_reported_outside_of_a_check(calls, acme, install):
     describe("acme.copy(x)", reads="x")
     install()
     calls.checking = False
@@ -127,7 +127,7 @@ def test_outside_of_the_check_nothing_is_reported(calls, acme, install):
     assert calls.made == []
 
 
-def test_a_method_reports_its_object_and_what_that_has(calls, acme, install):
+def test_a_method_may_refer_to_attributes_of_its_object(calls, acme, install):
     describe("acme.Store.fetch(self, out)", reads="self.table", writes="out", stream="self.side", waits_for="current")
     install()
     store = acme.Store()
@@ -138,7 +138,7 @@ def test_a_method_reports_its_object_and_what_that_has(calls, acme, install):
 
 
 @pytest.mark.parametrize("is_instance", [True, False])
-def test_a_static_method_stays_one(calls, acme, install, is_instance):
+def test_a_static_method_stays_static(calls, acme, install, is_instance):
     describe("acme.Store.pack(x)", reads="x")
     install()
     assert (acme.Store() if is_instance else acme.Store).pack(X) == ("packed", X)
@@ -146,7 +146,7 @@ def test_a_static_method_stays_one(calls, acme, install, is_instance):
 
 
 @pytest.mark.parametrize("is_instance", [True, False])
-def test_a_class_method_stays_one_also_of_a_subclass(calls, acme, install, is_instance):
+def test_a_class_method_stays_bound_to_its_class(calls, acme, install, is_instance):
     describe("acme.Store.load(x)", reads="x")
     install()
     kind = type("Mine", (acme.Store,), {})
@@ -154,13 +154,13 @@ def test_a_class_method_stays_one_also_of_a_subclass(calls, acme, install, is_in
     assert shown(calls) == [["launch", "acme.Store.load", CURRENT_STREAM, [["x", False]]]]
 
 
-def test_a_class_that_is_described_as_a_function_stays_a_class(acme, install):
+def test_a_class_described_as_a_function_stays_a_class(acme, install):
     describe("acme.Store(x)", reads="x")
     install()
     assert isinstance(acme.Store(), acme.Store)
 
 
-def test_the_full_name_of_a_variable_is_a_stream(calls, acme, install):
+def test_the_full_name_of_a_variable_may_denote_a_stream(calls, acme, install):
     describe("acme.copy(x)", reads="x", stream="acme.streams.side", then_waits=("current", "acme.streams.side"))
     install()
     acme.copy(X)
@@ -169,7 +169,7 @@ def test_the_full_name_of_a_variable_is_a_stream(calls, acme, install):
     ]  # fmt: skip
 
 
-def test_an_event_is_waited_for_and_an_argument_that_is_none_is_not(calls, acme, install, monkeypatch):
+def test_an_event_is_waited_for_unless_the_argument_is_none(calls, acme, install, monkeypatch):
     describe("acme.copy(x, out, stream)", waits_for=("out", "stream"))
     monkeypatch.setattr(torch.cuda, "Event", Event)
     install()
@@ -202,21 +202,21 @@ def test_new_tensors_in_a_result_are_written(calls, acme, install):
     ]  # fmt: skip
 
 
-def test_what_touches_no_tensor_launches_nothing(calls, acme, install):
+def test_a_call_that_touches_no_tensor_launches_nothing(calls, acme, install):
     describe("acme.copy(x)", reads="x")
     install()
     acme.copy(3)
     assert calls.made == []
 
 
-def test_tensors_in_a_list_are_touched(calls, acme, install):
+def test_tensors_in_a_list_are_accessed(calls, acme, install):
     describe("acme.copy(x)", reads="x")
     install()
     acme.copy([X, OUT])
     assert shown(calls) == [["launch", "acme.copy", CURRENT_STREAM, [["x", False], ["out", False]]]]
 
 
-def test_a_default_of_the_function_counts(calls, acme, install):
+def test_default_arguments_are_considered(calls, acme, install):
     acme.copy = lambda x, stream=4: x
     describe("acme.copy(x, stream)", reads="x", stream="stream")
     install()
@@ -224,7 +224,7 @@ def test_a_default_of_the_function_counts(calls, acme, install):
     assert shown(calls) == [["launch", "acme.copy", 4, [["x", False]]]]
 
 
-def test_compiled_code_is_bound_by_its_description(calls, acme, install):
+def test_compiled_functions_are_bound_by_their_description(calls, acme, install):
     describe("acme.compiled(x, y)", reads="x")
     install()
     assert acme.compiled((X,), (OUT,), key=lambda _: 1) == (X,)
@@ -232,7 +232,7 @@ def test_compiled_code_is_bound_by_its_description(calls, acme, install):
 
 
 @pytest.mark.parametrize("name", ["acme.missing", "acme.Missing.fetch", "acme.number", "acme.Store.missing"])
-def test_what_the_library_lacks_is_left_out(calls, acme, install, name):
+def test_missing_members_of_the_library_are_skipped(calls, acme, install, name):
     before = dict(vars(acme))
     describe(f"{name}(x)", reads="x")
     install()
@@ -246,7 +246,7 @@ def test_operators_are_not_wrapped(acme, install):
     assert dict(vars(acme)) == before
 
 
-def test_functions_are_put_back(acme, calls):
+def test_functions_are_restored(acme, calls):
     before, fetch = acme.copy, acme.Store.fetch
     describe("acme.copy(x)", reads="x")
     describe("acme.Store.fetch(self, out)", reads="out")
@@ -257,7 +257,7 @@ def test_functions_are_put_back(acme, calls):
     assert (acme.copy, acme.Store.fetch) == (before, fetch)
 
 
-def test_a_module_that_is_imported_later_is_wrapped_then(calls, acme, install, tmp_path, monkeypatch):
+def test_a_module_imported_later_is_wrapped_on_import(calls, acme, install, tmp_path, monkeypatch):
     (tmp_path / "acme_later.py").write_text("def copy(x):\n    return x\n")
     monkeypatch.syspath_prepend(str(tmp_path))
     describe("acme_later.copy(x)", reads="x")
@@ -270,7 +270,7 @@ def test_a_module_that_is_imported_later_is_wrapped_then(calls, acme, install, t
     monkeypatch.delitem(sys.modules, "acme_later")
 
 
-def test_a_module_inside_of_a_package_is_wrapped_when_it_is_imported_itself(calls, install, tmp_path, monkeypatch):
+def test_a_submodule_is_wrapped_when_it_is_imported(calls, install, tmp_path, monkeypatch):
     package = tmp_path / "acme_package"
     package.mkdir()
     (package / "__init__.py").write_text("")
@@ -288,13 +288,13 @@ def test_a_module_inside_of_a_package_is_wrapped_when_it_is_imported_itself(call
         monkeypatch.delitem(sys.modules, name)
 
 
-def test_a_library_that_is_not_installed_is_no_error(calls, install):
+def test_a_library_that_is_not_installed_is_not_an_error(calls, install):
     describe("acme_that_is_nowhere.Store.fetch(self, x)", reads="x")
     install()
     assert calls.made == []
 
 
-def test_arguments_are_bound_by_the_names_of_the_description():
+def test_arguments_are_bound_by_the_names_in_the_description():
     effect = Effect("acme.f", ("x", "y", "z"))
     assert bound_to(effect, (1, 2), {"z": 3, "w": 4}) == {"x": 1, "y": 2, "z": 3, "w": 4}
     assert bound_to(effect, (1, 2, 3, 4), {}) == {"x": 1, "y": 2, "z": 3}

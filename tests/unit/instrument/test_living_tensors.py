@@ -1,4 +1,4 @@
-"""All tensors of the program."""
+"""Search for all tensors of the program."""
 
 import gc
 import sys
@@ -10,7 +10,7 @@ import torch
 from syncheck.instrument.living_tensors import living_tensors
 
 
-def test_tensors_of_all_ages_are_found():
+def test_tensors_of_all_generations_are_found():
     old = [torch.ones(1), torch.nn.Parameter(torch.ones(1))]
     gc.collect()
     gc.collect()
@@ -20,7 +20,7 @@ def test_tensors_of_all_ages_are_found():
     assert {type(tensor) for tensor in found} <= {torch.Tensor, torch.nn.Parameter}
 
 
-def test_what_is_no_plain_tensor_is_not():
+def test_tensor_subclasses_are_not_found():
     class Mine(torch.Tensor):
         pass
 
@@ -36,7 +36,7 @@ def test_nothing_is_kept_alive():
 
 
 @pytest.mark.parametrize("was_enabled", [False, True])
-def test_the_collection_of_garbage_is_as_before(was_enabled):
+def test_the_state_of_garbage_collection_is_restored(was_enabled):
     before = gc.isenabled()
     (gc.enable if was_enabled else gc.disable)()
     try:
@@ -46,7 +46,7 @@ def test_the_collection_of_garbage_is_as_before(was_enabled):
         (gc.enable if before else gc.disable)()
 
 
-def test_other_threads_go_on_making_tuples():
+def test_other_threads_can_keep_creating_tuples():
     made, errors, stop = [], [], threading.Event()
 
     def work():

@@ -1,4 +1,4 @@
-"""A monitor that many threads may call: one call at a time."""
+"""A monitor that serializes the calls of many threads."""
 
 import threading
 
@@ -8,7 +8,7 @@ from syncheck.instrument.locked_monitor import LockedMonitor
 
 
 class Direct:
-    """Notes calls, and whether the lock was held."""
+    """Records calls and whether the lock was held."""
 
     def __init__(self, lock):
         self.lock = lock
@@ -26,7 +26,7 @@ class Direct:
 
 
 class Lock:
-    """A lock that can be asked whether it is held."""
+    """A lock that reports whether it is held."""
 
     def __init__(self):
         self.lock = threading.RLock()
@@ -47,7 +47,7 @@ def monitor():
     return LockedMonitor(Direct(lock), lock)
 
 
-def test_a_call_is_passed_on_with_the_lock_held(monitor):
+def test_a_call_is_forwarded_with_the_lock_held(monitor):
     assert monitor.launch(1, site=2) == 7
     assert monitor.launch(3) == 7
     assert monitor.direct.calls == [("launch", (1,), {"site": 2}, 1), ("launch", (3,), {}, 1)]
@@ -58,25 +58,25 @@ def test_a_call_is_looked_up_once(monitor):
     assert monitor.launch is monitor.launch
 
 
-def test_who_holds_the_lock_may_make_several_calls(monitor):
+def test_the_lock_holder_may_make_several_calls(monitor):
     with monitor.lock:
         monitor.launch()
         monitor.drop()
     assert [call[-1] for call in monitor.direct.calls] == [2, 2]
 
 
-def test_an_error_gives_the_lock_back(monitor):
+def test_an_error_releases_the_lock(monitor):
     with pytest.raises(ZeroDivisionError):
         monitor.fail()
     assert monitor.lock.held == 0
 
 
-def test_a_call_that_the_monitor_lacks_is_an_error(monitor):
+def test_an_unknown_call_is_an_error(monitor):
     with pytest.raises(AttributeError, match="no_such_call"):
         monitor.no_such_call()
 
 
-def test_calls_that_are_put_off_come_before_the_next_one_in_order(monitor):
+def test_deferred_calls_run_in_order_before_the_next_call(monitor):
     monitor.later("drop", 1, 2)
     monitor.later("drop", 3)
     assert monitor.direct.calls == []
@@ -88,7 +88,7 @@ def test_calls_that_are_put_off_come_before_the_next_one_in_order(monitor):
     assert [call[-1] for call in monitor.direct.calls] == [1, 1, 1, 1]
 
 
-def test_a_call_that_is_put_off_by_another_one_comes_before_the_next(monitor):
+def test_a_call_deferred_by_another_runs_before_the_next_call(monitor):
     monitor.before_call = lambda: monitor.later("drop")
     monitor.launch()
     assert [call[0] for call in monitor.direct.calls] == ["launch"]
@@ -96,7 +96,7 @@ def test_a_call_that_is_put_off_by_another_one_comes_before_the_next(monitor):
     assert [call[0] for call in monitor.direct.calls] == ["launch", "drop", "launch"]
 
 
-def test_before_each_call_who_asks_is_called_with_the_lock_held(monitor):
+def test_before_call_runs_before_each_call_with_the_lock_held(monitor):
     monitor.launch()
     seen = []
     monitor.before_call = lambda: seen.append((len(monitor.direct.calls), monitor.lock.held))

@@ -1,4 +1,4 @@
-"""The main thread is interrupted between two bytecodes; a window begins only where no call of torch is half done."""
+"""Interrupting the main thread between two bytecodes; a window starts only where no torch call is in progress."""
 
 import builtins
 import importlib
@@ -14,8 +14,8 @@ from syncheck.instrument.main_thread import call_in_main_thread, is_between_call
 from syncheck.source.frames import frame_at
 
 
-def asked_for(act, work):
-    """Ask for a call from another thread while this one works; return the thread that it ran in."""
+def request_while_working(act, work):
+    """Request a call from another thread while this one works; return the thread in which it ran."""
     ran = []
 
     def ask():
@@ -29,19 +29,19 @@ def asked_for(act, work):
     return ran[0]
 
 
-def test_it_runs_in_the_main_thread_while_that_works():
+def test_the_call_runs_in_the_busy_main_thread():
     names = []
 
     def work():
         for _ in range(100):
             pass
 
-    thread = asked_for(lambda frame: names.append(frame.f_globals["__name__"]), work)
+    thread = request_while_working(lambda frame: names.append(frame.f_globals["__name__"]), work)
     assert thread is threading.main_thread()
-    assert names[0] in {__name__, "threading"}  # which the start of the asking thread waits in
+    assert names[0] in {__name__, "threading"}  # the starting of the requesting thread waits in `threading`
 
 
-def test_an_interrupt_inside_is_not_lost():
+def test_a_keyboard_interrupt_inside_the_call_is_not_lost():
     def interrupted(_):
         raise KeyboardInterrupt
 
@@ -54,7 +54,7 @@ def here():
     return is_between_calls(frame_at(1))
 
 
-def test_a_program_is_between_calls_in_its_own_code_and_in_its_modules():
+def test_program_code_and_module_forwards_are_between_calls():
     found = []
 
     class Model(torch.nn.Module):
@@ -106,12 +106,12 @@ class Double(torch.autograd.Function):
         return gradient * 2
 
 
-def in_a_mode(found):
+def in_a_dispatch_mode(found):
     with Logging(found):
         torch.ones(2) + 1
 
 
-def in_a_tensor_of_its_own(found):
+def in_a_tensor_subclass(found):
     Own.found = found
     torch.ones(2).as_subclass(Own) + 1
 
@@ -121,13 +121,13 @@ def in_a_backward_pass(found):
     Double.apply(torch.ones(2, requires_grad=True)).sum().backward()
 
 
-def in_a_hook_of_a_backward_pass(found):
+def in_a_backward_hook(found):
     x = torch.ones(2, requires_grad=True)
     x.register_hook(lambda gradient: found.append(here()))
     (x * 2).sum().backward()
 
 
-def in_a_step_of_an_optimizer(found):
+def in_an_optimizer_step(found):
     weight = torch.nn.Parameter(torch.ones(2))
     weight.grad = torch.ones(2)
     optimizer = torch.optim.SGD([weight], lr=0.1)
@@ -146,11 +146,11 @@ def in_an_import(found):
 @pytest.mark.parametrize(
     "place",
     [
-        in_a_mode, in_a_tensor_of_its_own, in_a_backward_pass, in_a_hook_of_a_backward_pass, in_a_step_of_an_optimizer,
+        in_a_dispatch_mode, in_a_tensor_subclass, in_a_backward_pass, in_a_backward_hook, in_an_optimizer_step,
         in_an_import,
     ],
 )  # fmt: skip
-def test_where_something_is_half_done_it_is_not(place, tmp_path, monkeypatch):
+def test_code_inside_an_unfinished_operation_is_not_between_calls(place, tmp_path, monkeypatch):
     (tmp_path / "syncheck_imported_here.py").write_text("import builtins\nbuiltins.syncheck_found()\n")
     monkeypatch.syspath_prepend(str(tmp_path))
     found = []

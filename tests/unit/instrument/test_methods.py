@@ -1,4 +1,4 @@
-"""Methods of torch.Tensor are replaced."""
+"""Replacement of methods of torch.Tensor."""
 
 import pytest
 import torch
@@ -23,13 +23,13 @@ def seen():
     patches.undo()
 
 
-def test_a_replacement_runs_around_the_original_and_keeps_its_name(seen):
+def test_a_replacement_wraps_the_original_and_keeps_its_name(seen):
     assert torch.ones(2).tolist() == [1, 1]
     assert seen == ["Tensor"]
     assert torch.Tensor.tolist.__name__ == "tolist"
 
 
-def test_a_subclass_that_overrides_it_is_asked_first(seen):
+def test_an_overriding_subclass_takes_precedence(seen):
     class Mine(torch.Tensor):
         @classmethod
         def __torch_function__(cls, func, types, args=(), kwargs=None):
@@ -39,7 +39,7 @@ def test_a_subclass_that_overrides_it_is_asked_first(seen):
     assert seen == []
 
 
-def test_a_mode_is_asked_first(seen):
+def test_a_function_mode_takes_precedence(seen):
     class Mode(torch.overrides.TorchFunctionMode):
         def __torch_function__(self, func, types, args=(), kwargs=None):
             return "mode"
@@ -51,7 +51,7 @@ def test_a_mode_is_asked_first(seen):
         assert x.tolist() == "mode"
 
 
-def test_what_was_imported_before_is_asked_by_the_original():
+def test_dispatch_tables_with_the_original_function_still_work():
     handled = {torch.Tensor.tolist: "in a table"}
 
     class Table(torch.Tensor):
@@ -68,7 +68,7 @@ def test_what_was_imported_before_is_asked_by_the_original():
         patches.undo()
 
 
-def test_what_nothing_takes_is_an_error(seen):
+def test_a_call_that_nothing_implements_is_an_error(seen):
     class Table(torch.Tensor):
         @classmethod
         def __torch_function__(cls, func, types, args=(), kwargs=None):
@@ -78,7 +78,7 @@ def test_what_nothing_takes_is_an_error(seen):
         torch.ones(2).as_subclass(Table).tolist()
 
 
-def test_a_class_that_calls_torchs_own_function_is_asked_once(seen):
+def test_a_class_that_calls_torchs_own_function_is_consulted_once(seen):
     asked = []
 
     class Calling(torch.Tensor):
@@ -91,7 +91,7 @@ def test_a_class_that_calls_torchs_own_function_is_asked_once(seen):
     assert asked == [torch.Tensor.tolist]
 
 
-def test_classes_are_asked_for_a_replaced_function():
+def test_a_replaced_function_consults_overriding_classes():
     class Mine:
         @classmethod
         def __torch_function__(cls, func, types, args=(), kwargs=None):
@@ -102,7 +102,7 @@ def test_classes_are_asked_for_a_replaced_function():
     assert absolute(-1) == -1
 
 
-def test_classes_are_asked_for_a_replaced_property():
+def test_a_replaced_property_consults_overriding_classes():
     patches, asked = Patches(), []
     replace_property(patches, "is_cuda", lambda tensor: f"computed for {tensor.numel()}")
 

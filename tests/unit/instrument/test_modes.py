@@ -1,4 +1,4 @@
-"""A dispatch mode is left wherever it is in the stack."""
+"""Entering and leaving dispatch modes anywhere in the stack."""
 
 import pytest
 import torch
@@ -19,7 +19,7 @@ class Counting(TorchDispatchMode):
 
 
 @pytest.mark.parametrize("place", [0, 1, 2])
-def test_the_others_stay_in_their_order(place):
+def test_leaving_a_mode_keeps_the_others_in_order(place):
     modes = [Counting() for _ in range(3)]
     for mode in modes:
         mode.__enter__()
@@ -33,7 +33,7 @@ def test_the_others_stay_in_their_order(place):
     assert [mode.seen for mode in modes] == [0 if mode is modes[place] else 1 for mode in modes]
 
 
-def test_a_mode_is_entered_under_those_that_the_program_leaves_first():
+def test_a_mode_is_entered_below_the_programs_modes():
     own = Counting()
     with Counting() as outer:
         with Counting() as inner:
@@ -45,7 +45,7 @@ def test_a_mode_is_entered_under_those_that_the_program_leaves_first():
     assert current_dispatch_modes() == []
 
 
-def test_a_mode_that_is_not_entered_is_not_left():
+def test_leaving_a_mode_that_was_not_entered_does_nothing():
     with Counting() as mode:
         leave_mode(Counting())
         assert current_dispatch_modes() == [mode]
@@ -55,7 +55,7 @@ class CountingToo(Counting):
     """A mode of another class."""
 
 
-def test_modes_of_a_class_are_taken_off_for_a_block():
+def test_modes_of_a_class_are_removed_for_a_block():
     with Counting() as outer, CountingToo() as own, Counting() as inner:
         with without_modes(CountingToo):
             assert current_dispatch_modes() == [outer, inner]

@@ -1,4 +1,4 @@
-"""Gives the monitor the program's names of its things."""
+"""Passing the program's names for streams, events and tensors to the monitor."""
 
 import pytest
 import torch
@@ -27,7 +27,7 @@ class Monitor:
 
 
 class Identities:
-    """Strings are streams and events; tensors are allocation 9."""
+    """Identities in which strings are streams and events, and tensors are allocation 9."""
 
     def allocation_of(self, tensor):
         return 9
@@ -50,14 +50,14 @@ def finding(site, *code, **kwargs):
     return PendingFinding(redundant_wait.RULE, site, {"reason": ("",)}, fix=fix, **kwargs)
 
 
-def test_a_new_thing_is_named_by_what_it_is_bound_to(parts):
+def test_a_new_object_is_named_by_the_variable_it_is_bound_to(parts):
     namer, monitor, sites, _ = parts
     copy = sites.here()
     namer.name_new("stream", 1, copy)
     assert monitor.names == {("stream", 1): "copy"}
 
 
-def test_things_of_a_comprehension_are_counted(parts):
+def test_objects_of_a_comprehension_are_numbered(parts):
     namer, monitor, sites, _ = parts
     made = [sites.here() for _ in range(2)]
     for number, site in enumerate(made, 1):
@@ -65,7 +65,7 @@ def test_things_of_a_comprehension_are_counted(parts):
     assert monitor.names == {("stream", 1): "made[0]", ("stream", 2): "made[1]"}
 
 
-def test_what_is_not_bound_has_no_name(parts):
+def test_an_unbound_object_has_no_name(parts):
     namer, monitor, sites, _ = parts
     namer.name_new("stream", 1, sites.here())
     assert monitor.names == {}
@@ -80,7 +80,7 @@ def test_the_tensor_of_a_finding_is_named_by_its_variable(parts):
     del batch
 
 
-def test_of_the_tensors_in_one_allocation_that_of_the_bytes_is_named(parts):
+def test_the_tensor_at_the_bytes_of_a_finding_gives_the_name(parts):
     namer, monitor, sites, _ = parts
     weight, bias = torch.ones(6).split([4, 2])
     here = sites.here()
@@ -101,7 +101,7 @@ def test_the_values_of_a_sparse_tensor_have_its_name(parts, layout):
     del rows
 
 
-def test_bytes_that_lie_in_no_variable_have_no_name(parts):
+def test_bytes_outside_of_any_variable_have_no_name(parts):
     namer, monitor, sites, _ = parts
     weight = torch.ones(6)[:4]
     namer.name_findings([finding(sites.here(), allocation=9, view=1, extent=(16, 24))])
@@ -109,7 +109,7 @@ def test_bytes_that_lie_in_no_variable_have_no_name(parts):
     del weight
 
 
-def test_what_a_repair_speaks_of_is_named_at_its_line(parts):
+def test_objects_mentioned_by_a_fix_are_named_at_its_line(parts):
     namer, monitor, sites, _ = parts
     side, done, batch = "a stream", "an event", torch.ones(1)
     namer.name_findings([finding(sites.here(), StreamCode(2), " ", EventCode(3), " ", TensorCode(9))])
@@ -117,7 +117,7 @@ def test_what_a_repair_speaks_of_is_named_at_its_line(parts):
     del side, done, batch
 
 
-def test_what_is_gone_is_named_by_what_has_its_part_now(parts):
+def test_a_freed_allocation_is_named_by_its_replacement(parts):
     namer, monitor, sites, called = parts
     batch = torch.ones(1)
     for again, names in ((0, {}), (9, {("allocation", 5): "batch"})):

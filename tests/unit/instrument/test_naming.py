@@ -1,4 +1,4 @@
-"""What the program calls its streams, events and tensors."""
+"""The program's names for its streams, events and tensors."""
 
 import ast
 import sys
@@ -10,7 +10,7 @@ import torch
 from syncheck.instrument.naming import (
     bound_name,
     counted_name,
-    is_handed_over,
+    is_passed_on,
     name_in_frame,
     name_of_tensor,
     stored_name,
@@ -35,7 +35,7 @@ from syncheck.instrument.naming import (
         ("return_ = f(X())", "return_"), ("a = [f()]; b = X()", "b"), ("a = f(); X(); c = f()", ""),
     ],
 )  # fmt: skip
-def test_what_is_made_is_bound_to_a_target(source, name):
+def test_a_new_value_is_named_by_its_assignment_target(source, name):
     tree = ast.parse(source)
     made = next(node for node in ast.walk(tree) if isinstance(node, ast.Name) and node.id == "X")
     assert target_in(ast.walk(tree), made.lineno, made.col_offset) == name
@@ -51,7 +51,7 @@ def test_what_is_made_is_bound_to_a_target(source, name):
         ("pairs[...][1]", 2, "pairs[2][1]"),
     ],
 )
-def test_things_of_a_comprehension_are_counted(name, iteration, counted):
+def test_objects_of_a_comprehension_are_numbered(name, iteration, counted):
     assert counted_name(name, iteration) == counted
 
 
@@ -67,7 +67,7 @@ def test_an_instruction_is_found_in_the_source():
 
 
 class _Noted:
-    """Notes where it is freed."""
+    """Records where it is freed."""
 
     def __init__(self, noted):
         self._noted = noted
@@ -77,7 +77,7 @@ class _Noted:
         self._noted.append((frame.f_code, frame.f_lasti))
 
 
-def test_what_a_variable_of_several_loses_has_its_name():
+def test_values_dropped_by_an_unpacking_are_named_by_their_targets():
     noted = []
     first, second = _Noted(noted), _Noted(noted)
     for _ in range(1):
@@ -90,7 +90,7 @@ def of(tensor, is_wanted=None):
     return name_of_tensor(sys._getframe(1), is_wanted or (lambda value: value is tensor))
 
 
-def test_a_tensor_is_called_by_the_variable_of_the_running_line():
+def test_a_tensor_is_named_by_the_variable_of_the_running_line():
     x = other = torch.ones(1)
     assert of(x) == "x"
     assert of(other) == "other"
@@ -117,7 +117,7 @@ def test_items_and_attributes_are_named():
     assert found == ["batch['image']", "items[0]"]
 
 
-def test_a_tensor_that_an_object_holds_is_named_by_it():
+def test_a_tensor_held_by_an_object_is_named_by_attribute():
     class Batch:
         pass
 
@@ -126,22 +126,22 @@ def test_a_tensor_that_an_object_holds_is_named_by_it():
     assert of(None, lambda value: value is vars(batch)["image"]) == "batch.image"
     assert of(None, lambda value: value is vars(batch)["boxes"]["left"]) == "batch.boxes['left']"
     image = vars(batch)["image"]
-    assert of(image) == "image"  # a variable goes before
+    assert of(image) == "image"  # a variable takes precedence
 
 
-def test_parameters_and_gradients_are_named_by_their_net():
+def test_parameters_and_gradients_are_named_by_their_module():
     net = torch.nn.Linear(1, 1)
     net.weight.grad = torch.ones(1, 1)
     assert of(None, lambda value: value is net.weight) == "net.weight"
     assert of(None, lambda value: value is net.weight.grad) == "net.weight.grad"
 
 
-def test_what_nothing_holds_has_no_name():
+def test_a_value_that_nothing_holds_has_no_name():
     name = of(object())
     assert name == ""
 
 
-def test_in_one_frame_what_objects_hold_is_found_too():
+def test_objects_of_a_frame_are_searched_for_their_members():
     class Loader:
         pass
 
@@ -166,7 +166,7 @@ def test_no_code_of_a_value_runs():
     del watched
 
 
-def test_no_key_of_a_dict_is_printed():
+def test_dict_keys_are_not_printed():
     class Key:
         def __repr__(self):
             raise AssertionError
@@ -183,7 +183,7 @@ def test_no_key_of_a_dict_is_printed():
     del x
 
 
-def test_what_pytest_stores_while_it_evaluates_an_assertion_is_no_name_of_the_program():
+def test_pytests_assertion_variables_are_not_names_of_the_program():
     def names_of(value):
         frame = sys._getframe(1)
         return name_in_frame(frame, lambda held: held is value), name_of_tensor(frame, lambda held: held is value)
@@ -200,17 +200,17 @@ def made_here():
     return frame.f_code, frame.f_lasti
 
 
-def test_what_goes_into_a_call_or_comes_from_a_lambda_has_not_the_name_of_the_result():
+def test_call_arguments_and_lambda_results_are_handed_over():
     direct = made_here()
     wrapped = [made_here()]
     given = repeated(made_here())
     makers = [lambda: repeated(0) or made_here()]
     later = makers[0]()
     (counted,) = tuple(made_here() for _ in range(1))
-    assert [is_handed_over(found) for found in (direct, wrapped[0], given, later, counted)] == [
+    assert [is_passed_on(found) for found in (direct, wrapped[0], given, later, counted)] == [
         False, False, True, True, False,
     ]  # fmt: skip
-    assert not is_handed_over(None)
+    assert not is_passed_on(None)
 
 
 class Pair(NamedTuple):
@@ -225,7 +225,7 @@ class Slotted:
         self.held = held
 
 
-def test_parts_of_a_named_tuple_have_their_names():
+def test_fields_of_a_named_tuple_have_their_names():
     wanted = object()
     pair = Pair(None, wanted)
     del wanted
@@ -242,7 +242,7 @@ def test_attributes_of_objects_in_a_list_are_found():
     assert name_in_frame(sys._getframe(), lambda value: value is stages[1].held) == "stages[1].held"
 
 
-def test_the_name_that_the_function_uses_comes_first():
+def test_the_name_used_by_the_function_takes_precedence():
     def use():
         return name_in_frame(sys._getframe(), lambda value: value is box.held)
 

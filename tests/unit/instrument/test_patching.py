@@ -1,4 +1,4 @@
-"""Attributes are replaced for the time of a run, and put back."""
+"""Attributes are replaced during a run and restored afterwards."""
 
 import sys
 from types import ModuleType, SimpleNamespace
@@ -13,7 +13,7 @@ def patches():
     return Patches()
 
 
-def test_everything_is_put_back_the_latest_first(patches):
+def test_undo_restores_everything_latest_first(patches):
     class Owner:
         a = 1
 
@@ -27,7 +27,7 @@ def test_everything_is_put_back_the_latest_first(patches):
     assert not hasattr(Owner, "new")
 
 
-def test_an_attribute_of_a_base_is_not_copied_down(patches):
+def test_undo_does_not_leave_an_inherited_attribute_on_the_subclass(patches):
     class Base:
         a = 1
 
@@ -48,7 +48,7 @@ def modules(monkeypatch):
     return SimpleNamespace(**{name.rpartition(".")[2]: module for name, module in made.items()})
 
 
-def test_an_object_is_replaced_wherever_torchs_modules_hold_it(patches, modules):
+def test_an_object_is_replaced_in_all_torch_modules(patches, modules):
     old, new = object(), object()
     modules.patched.f = modules.other.g = modules.program.f = old
     patches.everywhere({old: new})
@@ -57,7 +57,7 @@ def test_an_object_is_replaced_wherever_torchs_modules_hold_it(patches, modules)
     assert modules.patched.f is modules.other.g is old
 
 
-def test_a_module_that_was_imported_meanwhile_is_put_back_too(patches, modules):
+def test_undo_also_restores_modules_that_got_the_replacement_later(patches, modules):
     old, new = object(), object()
     modules.patched.f = old
     patches.everywhere({old: new})
@@ -66,7 +66,7 @@ def test_a_module_that_was_imported_meanwhile_is_put_back_too(patches, modules):
     assert modules.other.late is old
 
 
-def test_actions_at_the_end_run_once_after_everything_is_put_back(patches):
+def test_final_actions_run_once_after_everything_is_restored(patches):
     class Owner:
         a = 1
 
@@ -79,7 +79,7 @@ def test_actions_at_the_end_run_once_after_everything_is_put_back(patches):
     assert seen == [("last", 1), ("first", 1)]
 
 
-def test_places_that_are_known_are_found_again_and_new_ones_too(patches, modules):
+def test_known_and_new_occurrences_are_found_again(patches, modules):
     old, new = object(), object()
     modules.patched.f = old
     for _ in range(2):

@@ -1,4 +1,4 @@
-"""What an operator reads and writes, from its schema."""
+"""An operator's reads and writes, derived from its schema."""
 
 import pytest
 import torch
@@ -26,7 +26,7 @@ def touched(operator):
     ],
     ids=str,
 )
-def test_the_schema_says_what_is_read_and_written(operator, arguments):
+def test_reads_and_writes_follow_from_the_schema(operator, arguments):
     assert touched(operator) == arguments
 
 
@@ -41,12 +41,12 @@ def test_the_schema_says_what_is_read_and_written(operator, arguments):
     ],
     ids=str,
 )
-def test_views_and_metadata_touch_nothing(operator, touches):
+def test_views_and_metadata_access_nothing(operator, touches):
     plan = plan_of(operator)
     assert (plan.touches, plan.writes_outputs) == (touches, touches)
 
 
-def test_what_else_a_plan_says():
+def test_plans_record_other_properties():
     assert plan_of(aten.nonzero.default).synchronizes
     assert not plan_of(aten.add.Tensor).synchronizes
     assert plan_of(aten.native_dropout.default).random
@@ -55,11 +55,11 @@ def test_what_else_a_plan_says():
     assert (plan_of(aten.add.Tensor).name, plan_of(aten.add.Tensor).base) == ("aten::add", "add")
 
 
-def test_a_write_stands_for_a_read_of_the_same_bytes():
+def test_a_write_subsumes_a_read_of_the_same_bytes():
     assert unique([(1, 2, False), (1, 3, False), (1, 2, True), (1, 2, False)]) == [(1, 2, True), (1, 3, False)]
 
 
-def test_tensors_are_found_by_position_name_and_in_lists():
+def test_tensors_are_found_by_position_by_name_and_in_lists():
     x, y, z = (torch.ones(1) for _ in range(3))
     found = tensors_of(plan_of(aten.add.out), (x, y), {"out": z})
     assert [(t is w, a.name) for (t, a), w in zip(found, (x, y, z), strict=True)] == [
@@ -72,7 +72,7 @@ def test_tensors_are_found_by_position_name_and_in_lists():
     assert len(tensors_of(plan_of(aten.add.Tensor), (x, 2), {})) == 1
 
 
-def test_tensors_of_results():
+def test_tensors_in_results_are_found():
     x = torch.ones(1)
     assert len(tensors_in((x, [x, (x,)], 3, None))) == 3
     assert tensors_in(None) == []

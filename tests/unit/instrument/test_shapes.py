@@ -1,4 +1,4 @@
-"""Shapes of batches, of whatever they are made, without a call of the program's code."""
+"""Shapes of batches of any structure, obtained without calling program code."""
 
 from collections import UserDict, namedtuple
 from dataclasses import dataclass
@@ -35,7 +35,7 @@ MAKERS = {
 
 
 @pytest.mark.parametrize("make", MAKERS.values(), ids=MAKERS)
-def test_a_changed_shape_is_seen_and_changed_numbers_are_not(make):
+def test_a_changed_shape_is_detected_and_changed_values_are_not(make):
     usual = shapes_of(make(torch.zeros(8, 4), torch.zeros(8, 4)))
     assert usual
     assert shapes_of(make(torch.ones(8, 4), torch.ones(8, 4))) == usual
@@ -43,16 +43,16 @@ def test_a_changed_shape_is_seen_and_changed_numbers_are_not(make):
     assert hash(usual) is not None
 
 
-def test_a_changed_type_is_seen():
+def test_a_changed_dtype_is_detected():
     assert shapes_of(torch.zeros(2)) != shapes_of(torch.zeros(2, dtype=torch.float16))
 
 
 @pytest.mark.parametrize("value", [None, 3, "text", [], {}, [1, 2, 3], object(), torch.nn.Linear, iter([1])])
-def test_what_holds_no_tensor_has_no_shape(value):
+def test_a_value_without_tensors_has_no_shape(value):
     assert shapes_of(value) == ()
 
 
-def test_a_value_that_holds_itself_and_one_that_holds_much_end():
+def test_recursive_and_large_values_are_bounded():
     ring = [torch.zeros(1)]
     ring.append(ring)
     assert len(shapes_of(ring)) <= 64
@@ -86,7 +86,7 @@ class Rows(list):
         raise AssertionError
 
 
-def test_no_code_of_the_program_runs():
+def test_no_program_code_runs():
     batch = Lazy(rows=Rows([torch.zeros(2)]), own=torch.zeros(3).as_subclass(Watched))
     with Everything():
         found = shapes_of(batch)

@@ -29,13 +29,13 @@ def near(sites, outer=0):
     return sites.near(sys._getframe(1), outer)
 
 
-def test_one_place_has_one_number_and_another_its_own(sites):
+def test_each_place_has_its_own_number(sites):
     first, second = [capture(sites) for _ in range(2)], capture(sites)
     assert first[0] == first[1] != second
     assert 0 not in first
 
 
-def test_the_same_line_of_another_caller_is_another_stack_but_near_it_is_one(sites):
+def test_capture_distinguishes_callers_of_a_line_but_near_does_not(sites):
     def here(look):
         return look(sites)
 
@@ -43,7 +43,7 @@ def test_the_same_line_of_another_caller_is_another_stack_but_near_it_is_one(sit
     assert here(near) == here(near)
 
 
-def test_of_a_deep_stack_the_innermost_frames_count(sites):
+def test_only_the_innermost_frames_of_a_deep_stack_count(sites):
     def deep(n_frames):
         return deep(n_frames - 1) if n_frames else capture(sites)
 
@@ -79,7 +79,7 @@ def test_lines_are_those_of_the_call_and_its_callers(sites):
     assert sites.lines_of(0)[0].number == 0
 
 
-def test_where_no_frame_is_the_users_the_line_is_the_librarys(sites):
+def test_without_user_frames_the_line_is_the_librarys(sites):
     scope = {"capture": capture, "sites": sites}
     code = compile("\n\nfound = []\ndef work():\n    found.append(capture(sites))", threading.__file__, "exec")
     exec(code, scope)
@@ -90,13 +90,13 @@ def test_where_no_frame_is_the_users_the_line_is_the_librarys(sites):
     assert (line.path.rpartition("/")[2], line.number, line.is_users) == ("threading.py", 5, False)
 
 
-def test_nowhere_is_a_place_of_its_own(sites):
+def test_site_zero_is_an_unknown_place(sites):
     assert sites.place(0).frame.path == "<unknown>"
     assert sites.near(None, 5) == 5
     assert sites.bound(0) == ""
 
 
-def test_a_call_inside_of_a_library_is_the_programs(sites):
+def test_a_call_inside_a_library_is_attributed_to_the_program(sites):
     namespace, library = {}, os.path.join(sysconfig.get_paths()["purelib"], "library.py")
     exec(compile("def call(f): return f()", library, "exec"), namespace)
     made = namespace["call"](lambda: capture(sites))
@@ -104,7 +104,7 @@ def test_a_call_inside_of_a_library_is_the_programs(sites):
     assert not sites.place(made).stack[1].is_user
 
 
-def test_the_generated_method_of_a_dataclass_is_not_the_programs(sites):
+def test_the_generated_method_of_a_dataclass_is_not_user_code(sites):
     @dataclass
     class Made:
         sites: SiteTable
@@ -117,14 +117,14 @@ def test_the_generated_method_of_a_dataclass_is_not_the_programs(sites):
     assert (generated.function, generated.is_user) == ("__create_fn__.<locals>.__init__", False)
 
 
-def test_code_that_the_program_runs_from_a_string_is_its_own(sites):
+def test_code_that_the_program_runs_from_a_string_is_user_code(sites):
     names = {"look": lambda: capture(sites)}
     exec("made = look()", names)
     frames = sites.place(names["made"]).stack
     assert next(frame for frame in frames if frame.path == "<string>").is_user
 
 
-def test_where_rules_are_ignored_the_same_place_has_another_number(sites):
+def test_a_place_inside_an_ignore_block_has_another_number(sites):
     def here():
         return near(sites)
 
@@ -139,7 +139,7 @@ def test_where_rules_are_ignored_the_same_place_has_another_number(sites):
     assert sites.place(inside) == sites.place(plain)
 
 
-def test_a_folder_of_the_user_may_lie_inside_of_an_installed_package():
+def test_a_user_folder_may_lie_inside_an_installed_package():
     path = Path(sysconfig.get_paths()["purelib"], "mine", "train.py")
     code = compile("def f(look): return look()", str(path), "exec")
     namespace = {}

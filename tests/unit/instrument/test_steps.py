@@ -12,7 +12,7 @@ from syncheck.instrument.torch_internals import loader_iterator
 
 
 class Watched:
-    """Keeps the steps during which it watched."""
+    """Records the steps during which it watched."""
 
     def __init__(self) -> None:
         self.is_on = False
@@ -41,7 +41,7 @@ def optimizer() -> torch.optim.Optimizer:
 
 
 def steps_watched(window: tuple[int, int | None], n_steps: int, watched: Watched) -> list[int]:
-    """Return the steps, from 0, that ran under the watch."""
+    """Return the steps, counted from 0, that ran while watched."""
     first, second = optimizer(), optimizer()
     seen = []
     with Window(window, watched, watched).watching():
@@ -63,13 +63,13 @@ def test_a_window_is_a_slice_of_the_steps(window, expected):
     assert watched.notes == []
 
 
-def test_a_window_that_never_began_is_told():
+def test_a_window_that_never_began_is_reported():
     watched = Watched()
     assert steps_watched((100, 120), 3, watched) == []
-    assert watched.notes == [NO_STEPS, "only 3 of 100 steps were made"]
+    assert watched.notes == [NO_STEPS, "only 3 of 100 steps ran"]
 
 
-def test_nothing_is_counted_afterwards():
+def test_nothing_is_counted_after_the_run():
     watched = Watched()
     steps_watched((0, 1), 2, watched)
     optimizer().step()
@@ -77,7 +77,7 @@ def test_nothing_is_counted_afterwards():
 
 
 class Units:
-    """Keeps what it is called with."""
+    """Records its calls."""
 
     def __init__(self):
         self.calls = []
@@ -97,14 +97,14 @@ class Units:
         self.calls.append("optimizer")
 
     def arrives(self, shapes):
-        """Shapes have tests of their own."""
+        """Ignore the shapes, which have their own tests."""
 
 
 def loader(length):
     return torch.utils.data.DataLoader(torch.arange(length))
 
 
-def test_epochs_begin_with_the_loaders_that_steps_are_made_with():
+def test_an_epoch_begins_with_the_loader_that_drives_the_steps():
     units, train, test, first = Units(), loader(3), loader(2), optimizer()
     with TrainingSteps(units, lambda _: None).watching():
         for _ in range(2):
@@ -115,7 +115,7 @@ def test_epochs_begin_with_the_loaders_that_steps_are_made_with():
     assert units.calls == [*epoch, "pause", "epoch", *epoch[1:]]
 
 
-def test_an_evaluation_between_steps_is_no_epoch():
+def test_an_evaluation_between_steps_is_not_an_epoch():
     units, train, test, first = Units(), loader(6), loader(2), optimizer()
     with TrainingSteps(units, lambda _: None).watching():
         for number, _ in enumerate(train):
@@ -126,7 +126,7 @@ def test_an_evaluation_between_steps_is_no_epoch():
     assert units.calls == ["pause"] + ["step", "step", "pause"] * 3
 
 
-def test_a_loader_in_each_step_is_no_epoch():
+def test_a_loader_in_each_step_is_not_an_epoch():
     units, train, first = Units(), loader(3), optimizer()
     with TrainingSteps(units, lambda _: None).watching():
         for _ in range(5):
@@ -135,7 +135,7 @@ def test_a_loader_in_each_step_is_no_epoch():
     assert units.calls == ["pause"] + ["step"] * 5
 
 
-def test_a_loader_may_have_no_hash():
+def test_an_unhashable_loader_is_supported():
     class Own(torch.utils.data.DataLoader):
         __hash__ = None
 
@@ -148,7 +148,7 @@ def test_a_loader_may_have_no_hash():
     assert units.calls == ["pause"]
 
 
-def test_steps_are_told_apart_by_the_place_of_their_call():
+def test_steps_are_keyed_by_their_call_site():
     units, first = Units(), optimizer()
     with TrainingSteps(units, lambda _: None).watching():
         for _ in range(2):
@@ -157,7 +157,7 @@ def test_steps_are_told_apart_by_the_place_of_their_call():
     assert units.keys[0] == units.keys[1] != units.keys[2]
 
 
-def test_when_the_first_optimizer_is_gone_another_one_counts():
+def test_another_optimizer_counts_once_the_first_is_gone():
     units, first = Units(), optimizer()
     with TrainingSteps(units, lambda _: None).watching():
         first.step()
@@ -170,7 +170,7 @@ def test_when_the_first_optimizer_is_gone_another_one_counts():
 @pytest.mark.parametrize(
     ("kind", "name"), [(torch.utils.data.DataLoader, "__iter__"), (torch.optim.Optimizer, "__init__")]
 )
-def test_nothing_of_the_loaders_and_optimizers_stays_replaced(kind, name):
+def test_loader_and_optimizer_patches_are_removed(kind, name):
     before = getattr(kind, name)
     with TrainingSteps(Units(), lambda _: None).watching():
         assert getattr(kind, name) is not before
@@ -178,7 +178,7 @@ def test_nothing_of_the_loaders_and_optimizers_stays_replaced(kind, name):
 
 
 class Shapes(Units):
-    """Keeps the shapes that arrive, too."""
+    """Also records arriving shapes."""
 
     def arrives(self, shapes):
         self.calls.append(tuple(shape for shape, _ in shapes))
@@ -189,7 +189,7 @@ def batches(n_rows, size=4, **options):
 
 
 @pytest.mark.parametrize("n_workers", [0, 1])
-def test_shapes_of_the_batches_that_steps_are_made_with_arrive(n_workers):
+def test_shapes_of_training_batches_arrive(n_workers):
     units, first = Shapes(), optimizer()
     with TrainingSteps(units, lambda _: None).watching():
         for _ in batches(10, num_workers=n_workers):
@@ -207,7 +207,7 @@ def test_shapes_of_an_evaluation_do_not_arrive():
     assert units.calls == ["pause", "step", "pause", ((4, 2),), "step", ((4, 2),), "step"]
 
 
-def test_with_several_batches_a_step_the_shapes_of_all_arrive():
+def test_shapes_of_all_batches_of_a_step_arrive():
     units, first = Shapes(), optimizer()
     with TrainingSteps(units, lambda _: None).watching():
         for number, _ in enumerate(batches(15)):
@@ -216,7 +216,7 @@ def test_with_several_batches_a_step_the_shapes_of_all_arrive():
     assert units.calls == ["pause", "step", ((4, 2),), ((3, 2),), "step"]
 
 
-def test_nothing_of_the_iterators_stays_replaced():
+def test_iterator_patches_are_removed():
     kind = loader_iterator()
     before = kind.__next__
     with TrainingSteps(Units(), lambda _: None).watching():

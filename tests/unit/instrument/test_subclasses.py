@@ -1,4 +1,4 @@
-"""Subclasses of torch.Tensor are made by a call, also under a dispatch mode."""
+"""Constructing subclasses of torch.Tensor, also under a dispatch mode."""
 
 import inspect
 
@@ -47,23 +47,23 @@ MAKERS = {
 
 
 @pytest.mark.parametrize("make", MAKERS.values(), ids=list(MAKERS))
-def test_a_subclass_is_made_by_a_call(mode, make):
+def test_a_subclass_can_be_constructed(mode, make):
     assert type(make()) in {Plain, Named}
 
 
-def test_it_has_its_values_and_attributes(mode):
+def test_a_constructed_subclass_has_its_values_and_attributes(mode):
     made = Named([1.0, 2.0], "a")
     assert (made.tolist(), made.label) == ([1.0, 2.0], "a")
     assert Plain(2, 3).shape == (2, 3)
     assert type(Plain([1.0]) + 1) is Plain
 
 
-def test_a_plain_tensor_is_made_as_ever(mode):
+def test_a_plain_tensor_is_constructed_as_usual(mode):
     assert type(torch.Tensor([1.0])) is torch.Tensor
     assert type(torch.nn.Parameter(Plain([1.0]))) is Plain
 
 
-def test_afterwards_all_is_as_before():
+def test_undo_restores_the_constructor():
     before = torch.Tensor.__new__
     patches = Patches()
     install_subclasses(patches)
@@ -72,6 +72,6 @@ def test_afterwards_all_is_as_before():
     assert Named([1.0], "a").tolist() == [1.0]
 
 
-def test_its_signature_agrees_with_any_as_the_compiler_wants_when_it_is_imported(mode):
+def test_the_patched_constructor_has_the_generic_signature_the_compiler_expects(mode):
     kinds = [parameter.kind for parameter in inspect.signature(torch.Tensor.__new__).parameters.values()]
     assert kinds == [inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD]

@@ -1,4 +1,4 @@
-"""Answers about torch's tensors."""
+"""Facts about torch tensors."""
 
 import pytest
 import torch
@@ -6,7 +6,7 @@ import torch
 from syncheck.instrument.tensor_facts import TorchFacts
 
 
-def test_where_a_tensor_lies_is_asked_of_the_backend():
+def test_tensor_placement_comes_from_the_backend():
     x = torch.ones(1)
     facts = TorchFacts(lambda tensor: tensor is x)
     assert facts.is_on_gpu(x)
@@ -16,11 +16,11 @@ def test_where_a_tensor_lies_is_asked_of_the_backend():
 @pytest.mark.parametrize(
     ("dtype", "is_mask"), [(torch.bool, True), (torch.uint8, True), (torch.int64, False), (torch.float32, False)]
 )
-def test_truth_values_are_masks(dtype, is_mask):
+def test_boolean_and_byte_tensors_are_masks(dtype, is_mask):
     assert TorchFacts(bool).is_mask(torch.ones(2, dtype=dtype)) is is_mask
 
 
-def test_one_element_is_a_number():
+def test_a_single_element_is_a_number():
     facts = TorchFacts(bool)
     assert facts.is_number(torch.ones(()))
     assert facts.is_number(torch.ones(1, 1))

@@ -1,4 +1,4 @@
-"""What orders the threads that use it."""
+"""Synchronization objects that order threads."""
 
 import contextlib
 import queue
@@ -16,11 +16,11 @@ EVENT_METHODS = {name: getattr(threading.Event, name) for name in ("set", "wait"
 
 
 class Hosts:
-    """Keeps what orders threads: not what those do that run already, such as the ones of pytest-xdist."""
+    """Records ordering calls, except those of threads that are already running, such as pytest-xdist's."""
 
     def __init__(self):
         self._strangers = frames_of_threads().keys() - {threading.get_ident()}
-        self.are_several = True
+        self.has_threads = True
         self.is_checking = True
         self.calls = []
         self.thing = None
@@ -51,26 +51,26 @@ def hosts():
     patches.undo()
 
 
-def a_set_event():
+def new_set_event():
     event = threading.Event()
     EVENT_METHODS["set"](event)
     return event
 
 
-def a_queue(size=0, items=1):
+def new_queue(size=0, items=1):
     made = Queue(size)
     made.queue.extend(range(items))
     made.unfinished_tasks = items
     return made
 
 
-def a_used_permit():
+def exhausted_semaphore():
     made = threading.BoundedSemaphore(1)
     made._value = 0
     return made
 
 
-def a_result():
+def finished_future():
     made = Future()
     made._result, made._state = 5, "FINISHED"
     return made
@@ -80,43 +80,43 @@ def a_result():
     ("make", "use", "expected"),
     [
         (threading.Event, lambda e: e.set(), ["release"]),
-        (a_set_event, lambda e: e.wait(), ["acquire"]),
+        (new_set_event, lambda e: e.wait(), ["acquire"]),
         (threading.Event, lambda e: e.wait(0), []),
-        (a_set_event, lambda e: e.is_set(), ["acquire"]),
+        (new_set_event, lambda e: e.is_set(), ["acquire"]),
         (threading.Event, lambda e: e.is_set(), []),
         (threading.Event, lambda e: e.clear(), []),
-        (a_queue, lambda q: q.put(1), ["release"]),
-        (lambda: a_queue(2), lambda q: q.put(1, timeout=1), ["release", "acquire"]),
-        (a_queue, lambda q: q.get(), ["release", "acquire"]),
-        (a_queue, lambda q: q.get_nowait(), ["release", "acquire"]),
-        (a_queue, lambda q: q.put_nowait(1), ["release"]),
+        (new_queue, lambda q: q.put(1), ["release"]),
+        (lambda: new_queue(2), lambda q: q.put(1, timeout=1), ["release", "acquire"]),
+        (new_queue, lambda q: q.get(), ["release", "acquire"]),
+        (new_queue, lambda q: q.get_nowait(), ["release", "acquire"]),
+        (new_queue, lambda q: q.put_nowait(1), ["release"]),
         (threading.Semaphore, lambda s: s.release(), ["release"]),
         (threading.Semaphore, lambda s: s.acquire(), ["acquire"]),
         (lambda: threading.Semaphore(0), lambda s: s.acquire(timeout=0.01), []),
-        (a_used_permit, lambda s: s.release(), ["release"]),
+        (exhausted_semaphore, lambda s: s.release(), ["release"]),
         (lambda: threading.Barrier(1), lambda b: b.wait(), ["release", "acquire"]),
         (Future, lambda f: f.set_result(1), ["release"]),
         (Future, lambda f: f.set_exception(ValueError()), ["release"]),
-        (a_result, lambda f: f.result(), ["acquire"]),
-        (a_result, lambda f: f.exception(), ["acquire"]),
-        (a_result, lambda f: f.done(), ["acquire"]),
+        (finished_future, lambda f: f.result(), ["acquire"]),
+        (finished_future, lambda f: f.exception(), ["acquire"]),
+        (finished_future, lambda f: f.done(), ["acquire"]),
         (Future, lambda f: f.done(), []),
     ],
 )
-def test_what_a_call_releases_and_acquires(hosts, make, use, expected):
+def test_each_call_releases_and_acquires_as_expected(hosts, make, use, expected):
     thing = make()
     use(thing)
     assert hosts.calls == expected
     assert not expected or hosts.thing is thing
 
 
-def test_a_result_is_that_of_the_method(hosts):
-    assert a_queue().get() == 0
-    assert a_set_event().wait(timeout=1) is True
+def test_methods_return_their_usual_results(hosts):
+    assert new_queue().get() == 0
+    assert new_set_event().wait(timeout=1) is True
     assert threading.Event().wait(0) is False
 
 
-def test_a_release_comes_before_the_call_and_an_acquisition_after_it(hosts):
+def test_a_release_precedes_the_call_and_an_acquire_follows_it(hosts):
     seen = []
 
     class Slow(Queue):
@@ -131,32 +131,32 @@ def test_a_release_comes_before_the_call_and_an_acquisition_after_it(hosts):
     assert hosts.calls == ["release", "acquire"]
 
 
-def test_a_task_begins_after_it_was_submitted_and_before_its_result(hosts):
+def test_a_task_begins_after_its_submission_and_before_its_result(hosts):
     with ThreadPoolExecutor(1) as pool:
         assert pool.submit(int).result() == 0
-    began = hosts.calls.index("begin task")  # around it are the semaphore and the future of the pool
+    began = hosts.calls.index("begin task")  # the semaphore and the future of the pool surround it
     assert "release" in hosts.calls[:began]
     assert "release" in hosts.calls[began:]
     assert "acquire" in hosts.calls[began:]
 
 
-def test_a_call_that_fails_acquires_nothing(hosts):
+def test_a_failed_call_acquires_nothing(hosts):
     with contextlib.suppress(queue.Empty):
         Queue().get(timeout=0)
     with contextlib.suppress(queue.Full):
-        a_queue(1, items=1).put(2, timeout=0)
+        new_queue(1, items=1).put(2, timeout=0)
     assert hosts.calls == ["release", "release"]
 
 
-@pytest.mark.parametrize(("are_several", "is_checking"), [(False, True), (True, False)])
-def test_one_thread_alone_and_what_is_not_checked_is_not_followed(hosts, are_several, is_checking):
-    hosts.are_several, hosts.is_checking = are_several, is_checking
-    a_set_event().is_set()
-    assert a_queue().get() == 0
+@pytest.mark.parametrize(("has_threads", "is_checking"), [(False, True), (True, False)])
+def test_calls_are_not_tracked_with_a_single_thread_or_while_not_checking(hosts, has_threads, is_checking):
+    hosts.has_threads, hosts.is_checking = has_threads, is_checking
+    new_set_event().is_set()
+    assert new_queue().get() == 0
     assert hosts.calls == []
 
 
-def test_a_thread_from_before_is_left_out():
+def test_a_thread_that_was_already_running_is_ignored():
     stop, acts = threading.Event(), threading.Event()
 
     def act():
@@ -176,7 +176,7 @@ def test_a_thread_from_before_is_left_out():
     assert made.calls == []
 
 
-def test_methods_are_put_back():
+def test_methods_are_restored():
     patches = Patches()
     install_thread_order(Hosts(), lambda: True, patches)
     assert threading.Event.wait is not EVENT_METHODS["wait"]

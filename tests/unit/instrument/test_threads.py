@@ -21,7 +21,7 @@ class Mode:
 
 
 class Watcher(threading.local):
-    """Has a state for each thread, and what is shared by all."""
+    """Has state for each thread and state shared by all."""
 
     log = []  # noqa: RUF012  shared by all threads
     inherited = []  # noqa: RUF012  shared by all threads
@@ -40,7 +40,7 @@ class Watcher(threading.local):
 
 
 class Hosts:
-    """Keeps what is reported of threads."""
+    """Records what is reported about threads."""
 
     def __init__(self):
         self.reported = []
@@ -76,7 +76,7 @@ def test_a_thread_enters_the_mode_and_leaves_it(watcher):
     assert len({ident for _, ident in Watcher.log}) == 1
 
 
-def test_it_knows_what_was_current_where_it_was_started(watcher):
+def test_a_thread_inherits_the_state_current_at_its_start(watcher):
     watcher.state.device, watcher.state.streams = 1, {1: 7}
     run()
     watcher.state.streams[1] = 9
@@ -84,7 +84,7 @@ def test_it_knows_what_was_current_where_it_was_started(watcher):
 
 
 @pytest.mark.filterwarnings("ignore::pytest.PytestUnhandledThreadExceptionWarning")
-def test_an_error_leaves_the_mode_too(watcher):
+def test_an_error_also_leaves_the_mode(watcher):
     def fail():
         raise ZeroDivisionError
 
@@ -92,18 +92,18 @@ def test_an_error_leaves_the_mode_too(watcher):
     assert [what for what, _ in Watcher.log] == ["enter", "leave"]
 
 
-def test_a_thread_that_is_started_afterwards_is_not_watched(watcher):
+def test_a_thread_started_after_the_check_is_not_watched(watcher):
     Watcher.is_checking = False
     run()
     assert Watcher.log == []
 
 
-def test_what_orders_a_thread_is_told(watcher, hosts):
+def test_ordering_calls_of_a_thread_are_reported(watcher, hosts):
     run()
     assert hosts.reported == [("start", "t"), ("begin", "t"), ("end", "t"), ("joined", "t")]
 
 
-def test_a_join_that_did_not_see_the_end_orders_nothing(watcher, hosts):
+def test_a_join_that_timed_out_orders_nothing(watcher, hosts):
     go_on = threading.Event()
     thread = threading.Thread(target=go_on.wait, name="t")
     thread.start()

@@ -1,4 +1,4 @@
-"""Torch's private names: what a new version of torch may change."""
+"""Torch's private names, which a new version of torch may change."""
 
 import pytest
 import torch
@@ -6,7 +6,7 @@ import torch
 from syncheck.instrument import torch_internals as internals
 
 
-def test_storages_are_told_apart_by_their_identity():
+def test_storages_are_distinguished_by_identity():
     x = torch.ones(4)
     assert internals.storage_key(x.untyped_storage()) == internals.storage_key(x[1:].untyped_storage())
     assert internals.storage_key(x.untyped_storage()) != internals.storage_key(torch.ones(4).untyped_storage())
@@ -29,7 +29,7 @@ def test_parts_of_sparse_and_zero_tensors():
     assert not internals.is_zero_tensor(torch.zeros(2))
 
 
-def test_the_node_that_runs_is_known_in_a_backward_pass():
+def test_the_current_node_is_known_in_a_backward_pass():
     seen = []
     x = torch.ones(1, requires_grad=True)
     y = x.sin()
@@ -45,7 +45,7 @@ def test_the_node_that_runs_is_known_in_a_backward_pass():
     [(torch.ops.aten.item.default, True), (torch.ops.aten.linear.default, True), (torch.ops.aten.add.Tensor, False)],
     ids=str,
 )
-def test_operators_that_are_made_of_others(operator, composite):
+def test_composite_operators_are_identified(operator, composite):
     assert internals.is_composite(operator) is composite
     assert not internals.is_composite(object())
 
@@ -59,7 +59,7 @@ def test_schemas_and_modes():
     assert internals.is_in_bad_fork() is False
 
 
-def test_numbers_in_place_of_tensors_are_taken_by_every_operator():
+def test_every_operator_accepts_numbers_in_place_of_tensors():
     aten = torch.ops.aten
     assert internals.call_with_numbers(aten.view.default, (2, [1]), {}).tolist() == [2]
     assert internals.call_with_numbers(aten.equal.default, (2, 2), {})
@@ -71,13 +71,13 @@ def test_numbers_in_place_of_tensors_are_taken_by_every_operator():
         internals.call_with_numbers(aten.view.default, (2, [3]), {})
 
 
-def test_operators_of_torchscript_alone_have_no_kernel():
+def test_torchscript_only_operators_have_no_kernel():
     assert not internals.has_kernel(torch.ops.prim.device.default, "CPU")
     assert not internals.is_composite(torch.ops.prim.device.default)
     assert internals.has_kernel(torch.ops.aten.add.Tensor, "CPU")
 
 
-def test_tensors_take_the_places_of_numbers():
+def test_numbers_are_replaced_by_tensors():
     aten = torch.ops.aten
     with pytest.raises(RuntimeError) as refused:
         aten.view.default(2, [1])

@@ -1,4 +1,4 @@
-"""The values of tensors."""
+"""Values of tensors."""
 
 import random
 
@@ -7,24 +7,24 @@ import torch
 from syncheck.instrument.values import seed_generators, values_of
 
 
-def test_equal_tensors_have_equal_values_however_they_lie():
+def test_equal_tensors_have_equal_values_regardless_of_layout():
     matrix = torch.arange(6.0).view(2, 3)
     assert values_of(matrix.t()) == values_of(matrix.t().contiguous())
     assert values_of(matrix) != values_of(matrix.t())
 
 
-def test_values_past_those_that_are_shown_count():
+def test_values_beyond_those_shown_affect_the_checksum():
     one, other = torch.zeros(10_000), torch.zeros(10_000)
     other[-1] = 1
     assert values_of(one).shown == values_of(other).shown
     assert values_of(one).checksum != values_of(other).checksum
 
 
-def test_there_may_be_no_values():
+def test_an_empty_tensor_has_no_values():
     assert values_of(torch.empty(0)).count == 0
 
 
-def test_random_numbers_begin_alike():
+def test_begin_alike_makes_random_numbers_reproducible():
     drawn = []
     for _ in range(2):
         seed_generators()

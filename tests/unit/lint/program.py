@@ -1,4 +1,4 @@
-"""Follows a few lines of a program, and shows the calls that a backend would make: see `tests/unit/recording.py`."""
+"""Follows a few lines of a program and returns the backend calls they cause (see `tests/unit/recording.py`)."""
 
 import ast
 import textwrap
@@ -20,7 +20,7 @@ ALL = frozenset(rule.code for rule in CATALOGUE)
 
 
 def new_program(source="", flipped=frozenset(), steps=4000, others=""):
-    """Return the parts that follow a program; the imports of torch are made, and `others` is the file `others.py`."""
+    """Return a program and its interpreter; torch is imported, and `others` is the text of `others.py`."""
     models.load()
     file = SourceFile("program.py", textwrap.dedent(source))
     places = Places(file)
@@ -43,7 +43,7 @@ def new_program(source="", flipped=frozenset(), steps=4000, others=""):
 
 
 def follow(source, flipped=frozenset(), steps=4000, others=""):
-    """Follow a program as a script; what it holds at its end lives on."""
+    """Follow a program as a script; objects it holds at the end stay alive."""
     program = new_program(source, flipped, steps, others)
     with by_reference_count():
         program.interpreter.run(program.tree.body, program.scope)
@@ -51,22 +51,22 @@ def follow(source, flipped=frozenset(), steps=4000, others=""):
 
 
 def calls_of(source, before="", **kwargs):
-    """Return the calls that a program makes, those of what stands before it left out."""
+    """Return the calls that a program makes, excluding those of the lines before it."""
     before = textwrap.dedent(before)
     program, start = follow(before + textwrap.dedent(source), **kwargs), follow(before, **kwargs)
-    calls, made = list(program.calls), list(start.calls)  # what is freed with the programs themselves left out
+    calls, made = list(program.calls), list(start.calls)  # without the frees caused by deleting the programs themselves
     assert calls[: len(made)] == made
     return calls[len(made) :]
 
 
 def value_of(expression, before=""):
-    """Return what an expression stands for after some lines."""
+    """Return the value of an expression after some lines."""
     program = follow(textwrap.dedent(before))
     return program.interpreter.evaluate(ast.parse(expression, mode="eval").body, program.scope)
 
 
 def constant(expression, before=""):
-    """Return the constant that an expression stands for; a word for any other value."""
+    """Return the constant value of an expression, or a word for any other value."""
     return plain(value_of(expression, before))
 
 
@@ -83,6 +83,6 @@ def plain(value):
 
 
 def call(*args, **kwargs):
-    """Return a call with constants."""
+    """Return a call with these arguments."""
     node = ast.parse("f()", mode="eval").body
     return Call(node, list(args), kwargs)

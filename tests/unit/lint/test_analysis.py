@@ -1,4 +1,4 @@
-"""Finds what is wrong in one file: as a script, then function by function."""
+"""Analysis of one file: first as a script, then function by function."""
 
 import gc
 import textwrap
@@ -33,23 +33,23 @@ def test_a_script_is_followed():
     assert found("import torch" + textwrap.dedent(RACE)) == [("SYN101", 5)]
 
 
-def test_a_function_is_followed_by_itself_unless_the_script_reaches_it():
+def test_a_function_is_followed_separately_unless_the_script_reaches_it():
     assert found(FUNCTION) == [("SYN101", 6)]
     assert found(FUNCTION + "f()\n") == [("SYN101", 6)]
 
 
-def test_findings_are_of_the_linter_and_counted_once():
+def test_findings_come_from_the_linter_and_are_counted_once():
     findings = analysis(FUNCTION + "for _ in range(3):\n    f()\n").findings()
     (finding,) = (finding for finding in findings if finding.rule.code == "SYN101")
     assert (finding.source, finding.count) == ("lint", 1)
 
 
-def test_what_is_no_python_is_refused():
+def test_invalid_python_is_rejected():
     with pytest.raises(SyntaxError):
         analysis("def (")
 
 
-def test_methods_are_followed_on_an_object_of_which_any_method_may_have_been_called():
+def test_methods_are_followed_on_an_object_on_which_any_method_may_have_run():
     source = """
     import torch
     class Loader:
@@ -66,7 +66,7 @@ def test_methods_are_followed_on_an_object_of_which_any_method_may_have_been_cal
     assert ("SYN103", 10) not in found(source.format(wait="torch.cuda.current_stream().wait_stream(self.stream)"))
 
 
-def test_a_stream_that_is_made_later_is_a_stream_of_the_object():
+def test_a_stream_attribute_assigned_later_is_a_stream_of_the_object():
     source = """
     import torch
     class A:
@@ -80,7 +80,7 @@ def test_a_stream_that_is_made_later_is_a_stream_of_the_object():
     assert ("SYN101", 8) in found(source)
 
 
-def test_open_conditions_are_decided_both_ways():
+def test_unknown_conditions_are_decided_both_ways():
     source = """
     import torch
     def f(flag, x):
@@ -95,13 +95,13 @@ def test_open_conditions_are_decided_both_ways():
     assert found(source) == [("SYN101", 9)]
 
 
-def test_rules_about_what_ran_before_hold_in_scripts_only():
+def test_rules_about_earlier_execution_apply_only_to_scripts():
     loop = "for _ in range(4):\n    s = torch.cuda.Stream()\n"
     assert ("SYN805", 3) in found("import torch\n" + loop)
     assert found("import torch\ndef f():\n" + textwrap.indent(loop, "    ")) == []
 
 
-def test_a_program_of_definitions_is_no_script():
+def test_a_file_with_only_definitions_is_not_a_script():
     assert found("import torch\nx = 1\nclass A:\n    pass\n") == []
 
 
@@ -117,13 +117,13 @@ def test_a_program_of_definitions_is_no_script():
         ("for _ in y: pass", True),
     ],
 )
-def test_branches_that_import_and_define_make_no_script(branch, is_script):
+def test_branches_that_only_import_and_define_do_not_make_a_script(branch, is_script):
     function = "def f():\n    for _ in range(4):\n        s = torch.cuda.Stream()\n"
     codes = [code for code, _ in found(f"import torch\n{function}{branch}\nx = f()\n")]
     assert ("SYN805" in codes) is is_script
 
 
-def test_a_stream_context_that_does_not_apply_is_blamed_where_it_begins():
+def test_an_inapplicable_stream_context_is_blamed_where_it_begins():
     source = """
     import torch
     s = torch.cuda.Stream(device=1)
@@ -135,11 +135,11 @@ def test_a_stream_context_that_does_not_apply_is_blamed_where_it_begins():
     assert (finding.rule.code, finding.place.frame.line, finding.related[0].frame.line) == ("SYN501", 4, 5)
 
 
-def test_a_program_that_never_ends_is_followed_for_a_while():
+def test_an_endless_program_is_followed_for_a_limited_time():
     assert found("import torch\ndef f(s=torch.cuda.Stream()):\n    while True:\n        f()\nf()\n") == []
 
 
-def test_a_branch_for_the_cpu_alone_is_not_followed():
+def test_a_branch_for_the_cpu_is_not_followed():
     source = """
     import torch
     def forward(x, weight, device):
@@ -167,7 +167,7 @@ class Reducer:
 """
 
 
-def test_a_handle_that_other_functions_of_the_file_see_is_not_dropped():
+def test_a_handle_visible_to_other_functions_is_not_dropped():
     assert found(DEFERRED.format(name="pending")) == []
     dropped = DEFERRED.replace("{name} = deque()\n", "").replace("    for", "    pending = deque()\n    for")
     assert [code for code, _ in found(dropped)] == ["SYN603"]
@@ -186,25 +186,25 @@ def measure():
 """
 
 
-def test_a_clock_around_a_call_of_what_was_moved_to_a_gpu_spans_its_work():
+def test_a_clock_around_a_call_of_a_moved_module_is_reported():
     assert found(NET.format(kind="Experts", wait="pass")) == [("SYN701", 9)]
     assert found(NET.format(kind="Experts", wait="torch.cuda.synchronize()")) == []
 
 
-def test_what_memory_that_goes_back_to_cuda_waits_for_is_in_the_time():
+def test_time_measured_after_emptying_the_cache_includes_the_work():
     source = NET.replace("layer = {kind}(8).cuda()", "layer = torch.nn.Linear(8, 8).cuda()")
     assert found(source.format(kind="K", wait="pass")) == [("SYN701", 9)]
     assert found(source.format(kind="K", wait="torch.cuda.empty_cache()")) == []
 
 
 @pytest.mark.parametrize(("source", "expected"), [("torch.ones(8)", []), ("torch.ones(8).pin_memory()", ["SYN701"])])
-def test_a_copy_from_pageable_memory_is_over_when_a_clock_is_read(source, expected):
+def test_a_copy_from_pageable_memory_is_complete_when_a_clock_is_read(source, expected):
     loop = f"for _ in range(9): {source}.cuda(non_blocking=True)"
     program = f"import time, torch\nstart = time.time()\n{loop}\nprint(time.time() - start)\n"
     assert [code for code, _ in found(program) if code != "SYN303"] == expected
 
 
-def test_the_rules_are_those_of_the_session_and_of_the_source():
+def test_rules_include_those_of_the_session_and_of_the_source():
     codes = {rule.code for rule in RULES}
     assert {"SYN101", "SYN406", "SYN804"} <= codes
     assert not {"SYN802", "SYN904"} & codes
@@ -227,7 +227,7 @@ CYCLES = """
 """
 
 
-def test_what_was_followed_goes_without_the_collector():
+def test_analyzed_objects_are_freed_without_the_garbage_collector():
     machines, errors = [], []
 
     def interpreter_of(machine, *args):

@@ -1,4 +1,4 @@
-"""What is known of files that were linted before."""
+"""Cached results of earlier lint runs."""
 
 import os
 
@@ -35,7 +35,7 @@ def test_a_result_is_known_to_the_next_run(tmp_path, file):
     assert (tmp_path / "cache" / ".gitignore").read_text() == "*\n"
 
 
-def test_another_content_is_not_known(tmp_path, file):
+def test_changed_content_is_not_known(tmp_path, file):
     kept(tmp_path / "cache", file)
     file.write_bytes(b"x = 2\n")
     os.utime(file, ns=(1, 1))
@@ -44,7 +44,7 @@ def test_another_content_is_not_known(tmp_path, file):
     assert Cache(tmp_path / "cache").find(str(file)) is None
 
 
-def test_a_file_that_was_only_touched_is_known(tmp_path, file):
+def test_a_touched_but_unchanged_file_is_known(tmp_path, file):
     kept(tmp_path / "cache", file)
     os.utime(file, ns=(1, 1))
     assert Cache(tmp_path / "cache").find(str(file)).findings == (FINDING,)
@@ -56,26 +56,26 @@ def test_results_depend_on_the_key(tmp_path, file):
     assert Cache(tmp_path / "cache", "a").find(str(file)) is not None
 
 
-def test_a_file_that_is_gone_is_not_known(tmp_path, file):
+def test_a_deleted_file_is_not_known(tmp_path, file):
     kept(tmp_path / "cache", file)
     file.unlink()
     assert Cache(tmp_path / "cache").find(str(file)) is None
 
 
 @pytest.mark.parametrize("text", ["", "no json", "[1]", '{"%s": {"time": 1}}', '{"%s": 3}'])
-def test_a_cache_that_is_broken_is_as_good_as_none(tmp_path, file, text):
+def test_a_broken_cache_is_ignored(tmp_path, file, text):
     kept(tmp_path / "cache", file)
     (stored,) = (tmp_path / "cache").glob("*.cache")
     stored.write_text(text.replace("%s", str(file)))
     assert Cache(tmp_path / "cache").find(str(file)) is None
 
 
-def test_without_a_folder_nothing_is_kept(tmp_path, file):
+def test_without_a_folder_nothing_is_stored(tmp_path, file):
     kept(None, file)
     assert Cache(None).find(str(file)) is None
 
 
-def test_a_file_that_could_not_be_read_has_no_result(tmp_path, file):
+def test_an_unreadable_file_has_no_result(tmp_path, file):
     cache = Cache(tmp_path / "cache")
     cache.keep(str(file), "", RESULT)
     cache.keep(str(tmp_path / "gone.py"), "abc", RESULT)
@@ -83,7 +83,7 @@ def test_a_file_that_could_not_be_read_has_no_result(tmp_path, file):
     assert not (tmp_path / "cache").exists()
 
 
-def test_a_folder_that_cannot_be_written_is_no_error(tmp_path, file):
+def test_an_unwritable_folder_is_not_an_error(tmp_path, file):
     (tmp_path / "cache").write_text("a file")
     kept(tmp_path / "cache", file)
 
@@ -99,12 +99,12 @@ def other(tmp_path):
 
 
 def known_with(tmp_path, file, *others):
-    """Return a function that says whether a result that depends on other files is still known."""
+    """Return a function that checks whether a result that depends on other files is still known."""
     kept(tmp_path / "cache", file, Result((FINDING,), asked={str(path): files.stamp(path) for path in others}))
     return lambda: Cache(tmp_path / "cache").find(str(file)) is not None
 
 
-def test_a_result_is_as_good_as_the_files_it_depends_on(tmp_path, file, other):
+def test_a_result_is_valid_as_long_as_its_dependencies(tmp_path, file, other):
     is_known = known_with(tmp_path, file, other)
     assert is_known()
     other.write_bytes(b"y = 22\n")
@@ -113,7 +113,7 @@ def test_a_result_is_as_good_as_the_files_it_depends_on(tmp_path, file, other):
     assert not is_known()
 
 
-def test_another_file_that_was_only_touched_changes_nothing(tmp_path, file, other):
+def test_a_touched_but_unchanged_dependency_keeps_the_result(tmp_path, file, other):
     is_known = known_with(tmp_path, file, other)
     os.utime(other, ns=(1, 1))
     assert is_known()
@@ -122,7 +122,7 @@ def test_another_file_that_was_only_touched_changes_nothing(tmp_path, file, othe
     assert not is_known()
 
 
-def test_a_file_that_was_not_there_may_come(tmp_path, file):
+def test_a_missing_dependency_that_appears_invalidates_the_result(tmp_path, file):
     missing = tmp_path / "missing.py"
     is_known = known_with(tmp_path, file, missing)
     assert is_known()

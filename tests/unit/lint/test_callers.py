@@ -1,4 +1,4 @@
-"""What the callers of a function do with its results, where they are not in the file."""
+"""Uses of a function's results by unknown callers."""
 
 import textwrap
 
@@ -35,7 +35,7 @@ def test_each_batch_of_a_generator_is_used_on_the_current_stream():
     assert [call for call in calls if call.startswith("launch cuda:0 the")] == [f"{USE} r2", f"{USE} r3"]
 
 
-def test_a_batch_is_dropped_before_the_next_one_is_made():
+def test_a_batch_is_dropped_before_the_next_one_is_created():
     calls, _ = calls_after("""
         for _ in range(2):
             yield torch.ones(2, device='cuda')
@@ -44,12 +44,12 @@ def test_a_batch_is_dropped_before_the_next_one_is_made():
     assert shown[:3] == [f"{USE} r2", "free 2", f"{USE} r3"]
 
 
-def test_tensors_in_a_batch_are_used_and_those_of_the_host_are_not():
+def test_gpu_tensors_in_a_batch_are_used():
     calls, _ = calls_after("yield {'x': [x], 'h': h}")
     assert calls == [f"{USE} r1"]
 
 
-def test_an_object_that_can_be_iterated_is_looped_over():
+def test_an_iterable_object_is_looped_over():
     program = follow(HEAD + "class Loader:\n    def __iter__(self):\n        yield x\nloader = Loader()\n")
     loader = program.scope.names["loader"]
     assert isinstance(loader, Instance)
@@ -64,13 +64,13 @@ def test_the_next_batch_is_used(name):
     assert calls == [f"{USE} r1"]
 
 
-def test_any_other_result_goes_where_it_cannot_be_followed():
+def test_any_other_result_escapes():
     calls, program = calls_after("return x")
     assert not any(call.startswith("launch") for call in calls)
     assert program.scope.names["x"].block.escaped
 
 
-def test_the_use_belongs_to_the_function_and_what_ran_before_goes_on():
+def test_the_use_is_attributed_to_the_function_and_the_state_is_restored():
     program = follow(HEAD)
     seen = []
     program.machine.function = "outer"
@@ -85,7 +85,7 @@ METHODS = follow("def make(): pass\ndef use(x): pass\n").tree.body
 
 
 @pytest.mark.parametrize(("after", "is_handed_on"), [("", True), ("torch.cuda.synchronize()", False)])
-def test_a_result_that_is_still_computed_is_handed_on_to_another_method(after, is_handed_on):
+def test_a_result_still_being_computed_is_passed_to_another_method(after, is_handed_on):
     program = follow(f"{HEAD}y = x + 1\n{after}\n")
     handed_on, machine, names = HandedOn(), program.machine, program.scope.names
     handed_on.note(machine, names["y"], METHODS[0])
@@ -118,12 +118,12 @@ def f(x):
         ("own", "own = torch.cuda.Stream()", []),
     ],
 )
-def test_a_function_is_called_again_where_a_stream_outlives_it(stream, wait, expected):
+def test_a_function_with_a_longer_lived_stream_is_called_again(stream, wait, expected):
     result = lint_source("m.py", Text(KEPT.format(stream=stream, wait=wait)))
     assert [finding.rule.code for finding in result.findings] == expected
 
 
-def test_what_a_second_call_finds_in_what_both_use_is_its_callers():
+def test_findings_of_a_second_call_on_shared_memory_are_left_to_the_callers():
     source = KEPT.replace("y = torch", "BOTH.sin_()\n        y = torch").replace(
         "def f", "BOTH = torch.zeros(4, device='cuda')\ndef f"
     )

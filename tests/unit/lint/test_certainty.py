@@ -1,4 +1,4 @@
-"""How sure a finding is."""
+"""Certainty of findings."""
 
 import ast
 import textwrap
@@ -25,13 +25,13 @@ def finding(code, line=10, related=(), **kwargs):
 
 
 def shown(findings, *, guesses=None, copies=(), has_chosen=False):
-    """Return (code, level) of what is reported; guesses and copies by line."""
+    """Return (code, level) of the reported findings; guesses and copies are given by line."""
     likely = {frame(line): is_likely for line, is_likely in (guesses or {}).items()}
     result = judged(findings, likely, {frame(line) for line in copies}, EMPTY, has_chosen=has_chosen)
     return [(found.rule.code, found.level.value) for found in result]
 
 
-# -- what depends on unknown code
+# -- dependence on unknown code
 
 
 @pytest.mark.parametrize("code", ["SYN701", "SYN402", "SYN502"])
@@ -39,12 +39,12 @@ def shown(findings, *, guesses=None, copies=(), has_chosen=False):
     ("guesses", "expected"),
     [({}, "error"), ({5: True}, "warning"), ({5: False}, None), ({5: True, 6: False}, None), ({7: False}, "error")],
 )
-def test_work_that_unknown_code_may_have_left_makes_a_finding_unsure(code, guesses, expected):
+def test_possible_work_of_unknown_code_makes_a_finding_uncertain(code, guesses, expected):
     made = finding(code, related=(5, 6), level=Severity.ERROR)
     assert shown([made], guesses=guesses) == ([(code, expected)] if expected else [])
 
 
-def test_other_rules_do_not_ask_what_runs():
+def test_other_rules_do_not_depend_on_unknown_code():
     assert shown([finding("SYN101", related=(5,))], guesses={5: False}) == [("SYN101", "error")]
 
 
@@ -61,14 +61,14 @@ def test_other_rules_do_not_ask_what_runs():
         ("SYN301", {}, (), True, ("conditions that are not known are as on one path through the program",)),
     ],
 )
-def test_a_finding_says_what_it_takes_to_be_so(code, guesses, copies, has_chosen, expected):
+def test_a_finding_states_its_assumptions(code, guesses, copies, has_chosen, expected):
     likely = {frame(line): is_likely for line, is_likely in guesses.items()}
     made = [finding(code, related=(5,))]
     (result,) = judged(made, likely, {frame(line) for line in copies}, EMPTY, has_chosen=has_chosen)
     assert result.assumptions == expected
 
 
-def test_of_equal_findings_the_one_that_takes_least_for_granted_counts():
+def test_of_equal_findings_the_one_with_the_fewest_assumptions_is_kept():
     made = finding("SYN301", related=(5,))
     some, more = replace(made, assumptions=("a",)), replace(made, assumptions=("a", "b"))
     assert [found.assumptions for found in merge_equal([more, some])] == [("a",)]
@@ -81,7 +81,7 @@ def test_of_equal_findings_the_one_that_takes_least_for_granted_counts():
 @pytest.mark.parametrize(
     ("function", "has_chosen", "level"), [("g", True, "warning"), ("g", False, "error"), ("f", True, "error")]
 )
-def test_a_capture_of_another_function_on_a_path_that_was_chosen_may_not_call_this_one(function, has_chosen, level):
+def test_a_capture_in_another_function_on_a_chosen_path_is_only_a_warning(function, has_chosen, level):
     made = finding("SYN902", related=(frame(5, function),))
     assert shown([made], has_chosen=has_chosen) == [("SYN902", level)]
     assert shown([finding("SYN101", related=(frame(5, function),))], has_chosen=has_chosen) == [("SYN101", "error")]
@@ -90,7 +90,7 @@ def test_a_capture_of_another_function_on_a_path_that_was_chosen_may_not_call_th
 # -- waits of a stream for itself
 
 
-def test_a_finding_of_another_rule_at_the_same_place_says_more():
+def test_another_rule_at_the_same_place_takes_precedence():
     assert shown([finding("SYN407"), finding("SYN301")]) == [("SYN301", "error")]
     assert [code for code, _ in shown([finding("SYN407", 11), finding("SYN301")])] == ["SYN407", "SYN301"]
     assert [code for code, _ in shown([finding("SYN407"), finding("SYN407")])] == ["SYN407", "SYN407"]
@@ -99,14 +99,14 @@ def test_a_finding_of_another_rule_at_the_same_place_says_more():
 # -- clocks
 
 
-def test_what_may_have_been_a_copy_from_a_gpu_is_not_timed():
+def test_a_possible_copy_from_a_gpu_is_not_reported_as_mistimed():
     assert shown([finding("SYN701", related=(5,))], copies=[5]) == []
     assert shown([finding("SYN701", related=(5,))], copies=[6]) == [("SYN701", "error")]
     assert shown([finding("SYN301", related=(5,))], copies=[5]) == [("SYN301", "error")]
 
 
 def is_measured(source):
-    """Return whether the time up to the last reading of a clock is reported."""
+    """Return whether the time up to the last clock reading is reported."""
     tree = ast.parse(textwrap.dedent(source))
     readings = [node for node in ast.walk(tree) if isinstance(node, ast.Call) and ast.unparse(node.func) == "clock"]
     last = max(readings, key=lambda node: (node.lineno, node.col_offset))
@@ -130,7 +130,7 @@ def is_measured(source):
         "seconds = self.seconds = clock() - start",
         "a = b = clock()\nprint(b - start)",
         "a = clock()\nb = a - start\nc = b * 1000\nprint(c)",
-        "a = clock()\nb = a\nc = b\nd = c\ne = d\nif e > 5: stop()",  # further than is looked
+        "a = clock()\nb = a\nc = b\nd = c\ne = d\nif e > 5: stop()",  # beyond the search depth
         "clock()",
         "accelerator_time = clock() - start\nprint(accelerator_time)",
         "data.append(clock() - start)",
@@ -142,7 +142,7 @@ def is_measured(source):
     ],
 )
 @pytest.mark.parametrize("is_function", [True, False])
-def test_a_time_that_goes_somewhere_is_measured(use, is_function):
+def test_a_time_that_is_used_is_measured(use, is_function):
     assert is_measured(f"def f():\n{textwrap.indent(use, '    ')}" if is_function else use)
 
 
@@ -179,27 +179,27 @@ def test_a_time_that_goes_somewhere_is_measured(use, is_function):
     ],
 )
 @pytest.mark.parametrize("is_function", [True, False])
-def test_a_time_that_is_only_compared_or_is_the_hosts_own_is_not(use, is_function):
+def test_a_time_that_is_only_compared_or_concerns_the_host_is_not_measured(use, is_function):
     assert not is_measured(f"async def f():\n{textwrap.indent(use, '    ')}" if is_function else use)
 
 
-def test_a_use_in_another_function_is_none_of_the_same_name():
+def test_a_use_of_the_same_name_in_another_function_does_not_count():
     other = "def f():\n    seconds = clock()\ndef g(seconds):\n    print(seconds)\n"
     assert not is_measured(other)
     assert not is_measured("def f(): seconds = clock()\nprint(seconds)\n")
     assert not is_measured("def f():\n    seconds = clock()\n    def g(seconds):\n        print(seconds)\n")
 
 
-def test_of_functions_inside_of_others_the_innermost_counts():
+def test_the_innermost_function_counts():
     inner = "def f(seconds):\n    print(seconds)\n    def g():\n        seconds = clock()\n        {}\n"
     assert not is_measured(inner.format("pass"))
     assert is_measured(inner.format("print(seconds)"))
 
 
-# -- one finding for each reading
+# -- one finding per reading
 
 
-def test_of_findings_about_one_reading_the_worst_is_kept_at_the_place_of_the_first():
+def test_the_worst_finding_per_reading_is_kept_at_the_first_place():
     warning, error = (finding("SYN701", level=level) for level in (Severity.WARNING, Severity.ERROR))
     other, race = finding("SYN701", 20), finding("SYN101")
     assert one_for_each_clock([warning, race, error, other]) == [error, race, other]
@@ -207,6 +207,6 @@ def test_of_findings_about_one_reading_the_worst_is_kept_at_the_place_of_the_fir
     assert one_for_each_clock([race, race]) == [race, race]
 
 
-def test_of_equal_ones_the_first_is_kept():
+def test_the_first_of_equal_findings_is_kept():
     one, two = finding("SYN701", related=(1,)), finding("SYN701", related=(2,))
     assert one_for_each_clock([one, two]) == [one]

@@ -1,4 +1,4 @@
-"""Classes as a whole: which methods are followed, and in which order."""
+"""Analysis of whole classes: which methods are followed, and in which order."""
 
 import ast
 import textwrap
@@ -14,7 +14,7 @@ WAIT = "self.stream.synchronize()"
 
 
 def steps(**methods):
-    """Return the names of the methods of a class in order; each is given by its body."""
+    """Return the names of a class's methods in the order they are followed; each is given by its body."""
     source = "class A:\n" + "".join(f"    def {name}(self):\n        {body}\n" for name, body in methods.items())
     return names(source)
 
@@ -24,15 +24,15 @@ def names(source):
     return [method.name for method in order(kind)]
 
 
-def test_methods_are_called_as_they_stand_and_all_of_them_twice():
+def test_methods_run_in_source_order_and_twice():
     assert steps(b=WORK, a="pass") == ["b", "a", "b", "a"]
 
 
-def test_what_ends_comes_last():
+def test_closing_methods_come_last():
     assert steps(close="pass", put=WORK, flush="pass", get="pass") == 2 * ["put", "get", "close", "flush"]
 
 
-def test_methods_that_only_wait_come_after_each_other_one():
+def test_waiting_methods_come_after_each_other_method():
     assert steps(wait=WAIT, put=WORK, close="pass") == 2 * ["put", "wait", "close", "wait"]
 
 
@@ -57,37 +57,37 @@ def test_an_anchor_in_a_private_method_counts():
     assert steps(_go=WORK, a="self._go()", b="return self.x") == ["a", "b", "a", "b"]
 
 
-def test_one_method_leaves_nothing_for_another():
+def test_a_single_constructor_leaves_nothing_for_another_method():
     assert steps(_b=WORK, __init__="pass") == []
 
 
-def test_one_method_leaves_something_for_its_next_call():
+def test_a_single_method_leaves_something_for_its_next_call():
     assert steps(a=WORK, _b="pass", __init__="pass") == ["a", "a"]
 
 
-def test_what_the_constructor_alone_calls_is_not_called_again():
+def test_methods_called_only_by_the_constructor_are_not_called_again():
     assert (
         steps(__init__="self.make()\n        self.load()", make=WORK, load=WORK, run="self.load()")
         == ["load", "run"] * 2
     )
 
 
-def test_a_method_that_calls_another_one_does_not_only_wait():
+def test_a_method_that_calls_another_does_more_than_wait():
     assert steps(__init__="pass", _load=WORK, get="self.side.synchronize()\n        self._load()") == ["get", "get"]
 
 
 @pytest.mark.parametrize(("count", "expected"), [(24, 48), (25, 0)])
-def test_a_class_with_very_many_methods_is_not_followed(count, expected):
+def test_a_class_with_too_many_methods_is_not_followed(count, expected):
     assert len(steps(**{f"m{number}": WORK for number in range(count)})) == expected
 
 
 @pytest.mark.parametrize("name", ["__call__", "__iter__", "__next__", "__enter__", "__exit__"])
-def test_methods_that_python_calls_are_followed(name):
+def test_special_methods_that_python_calls_are_followed(name):
     assert name in steps(**{name: WORK, "other": "pass"})
 
 
 @pytest.mark.parametrize("name", ["__init__", "_private", "__len__"])
-def test_other_names_with_underscores_are_not(name):
+def test_other_names_with_underscores_are_not_followed(name):
     assert steps(**{name: WORK, "a": "pass", "b": "pass"}) == ["a", "b", "a", "b"]
 
 
@@ -101,13 +101,13 @@ def test_other_names_with_underscores_are_not(name):
         ("@abstractmethod\ndef a(self)", False), ("def a(cls)", False), ("def a()", False),
     ],
 )  # fmt: skip
-def test_methods_of_an_object_are_followed(head, is_followed):
+def test_only_instance_methods_are_followed(head, is_followed):
     method = textwrap.indent(f"{head}: {WORK}", "    ")
     source = f"class A:\n    kind = 1\n{method}\n    def b(self): pass\n    def c(self): pass\n"
     assert names(source) == 2 * (["a", "b", "c"] if is_followed else ["b", "c"])
 
 
-# -- what several methods show together
+# -- findings that span several methods
 
 
 def finding(code="SYN101", line=10, functions=("A.put", "A.get")):
@@ -118,21 +118,21 @@ def finding(code="SYN101", line=10, functions=("A.put", "A.get")):
 @pytest.mark.parametrize(
     "code", ["SYN101", "SYN102", "SYN103", "SYN104", "SYN201", "SYN301", "SYN302", "SYN601", "SYN602"]
 )
-def test_what_two_methods_show_together_rests_on_the_order_of_their_calls(code):
+def test_a_finding_across_two_methods_depends_on_their_call_order(code):
     (found,) = between_methods([finding(code)], [])
     assert (found.rule.code, found.level.value) == (code, "warning")
 
 
 @pytest.mark.parametrize("functions", [("A.put",), ("A.put", "A.put")])
-def test_what_one_method_shows_alone_is_found_alone(functions):
+def test_a_finding_within_one_method_is_left_out(functions):
     assert list(between_methods([finding(functions=functions)], [])) == []
 
 
-def test_rules_that_are_not_about_what_one_leaves_for_another_are_left_out():
+def test_rules_that_do_not_concern_shared_state_are_left_out():
     assert list(between_methods([finding("SYN701")], [])) == []
 
 
-def test_what_was_found_otherwise_is_not_found_again():
+def test_an_already_known_finding_is_not_repeated():
     assert list(between_methods([finding()], [finding()])) == []
     assert list(between_methods([finding()], [finding("SYN102")])) != []
     assert list(between_methods([finding()], [finding(line=11)])) != []

@@ -44,12 +44,12 @@ SOURCES = {
 
 
 @pytest.mark.parametrize("source", SOURCES.values(), ids=SOURCES)
-def test_a_tree_is_that_of_the_whole_file_with_the_same_places(source):
+def test_the_tree_equals_that_of_the_whole_file_including_positions(source):
     assert dumped(parse(source)) == dumped(ast.parse(source))
 
 
 @pytest.mark.parametrize("name", ["functions", "methods", "branches", "a signature of several lines"])
-def test_bodies_are_deferred_until_they_are_asked_for(name):
+def test_bodies_are_parsed_on_first_access(name):
     tree = parse(SOURCES[name])
     for function in functions(tree.body):
         assert type(function) in KINDS.values()
@@ -61,14 +61,14 @@ def test_bodies_are_deferred_until_they_are_asked_for(name):
         assert text_of(function) is None
 
 
-def test_short_bodies_are_parsed_at_once():
+def test_short_bodies_are_parsed_immediately():
     assert deferred_names("def f():\n    return 1\n") == []
 
 
 @pytest.mark.parametrize(
     "before", ['x = f"{y["a"]}"\n', "if True:\n\tpass\n", "\f\n"], ids=["strings in strings", "tabs", "form feeds"]
 )
-def test_what_is_not_certain_is_parsed_as_a_whole(before):
+def test_uncertain_sources_are_parsed_as_a_whole(before):
     source = before + program("def f(total):")
     try:
         ast.parse(source)
@@ -79,24 +79,24 @@ def test_what_is_not_certain_is_parsed_as_a_whole(before):
         assert deferred_names(source) == []
 
 
-def test_a_mistake_outside_of_functions_is_found_at_its_line():
+def test_a_syntax_error_outside_of_functions_has_its_line():
     with pytest.raises(SyntaxError) as raised:
         parse(program("def f(total):") + "def g(\n")
     assert raised.value.lineno == 10
 
 
-def test_a_mistake_in_a_body_is_found_at_its_line_when_the_body_is_asked_for():
+def test_a_syntax_error_in_a_body_is_raised_with_its_line_on_access():
     (function,) = functions(parse("\n" + program("def f(total):", "    x = = 1")).body)
     with pytest.raises(SyntaxError) as raised:
         function.body  # noqa: B018
     assert raised.value.lineno == 3
 
 
-def test_the_code_of_a_text_has_neither_strings_nor_comments():
+def test_code_of_removes_strings_and_comments():
     assert code_of("x = 'Stream'  # Event\ny = '''a\nb'''") == 'x = "         ' + " " * 7 + '\ny = "\n' + " " * 7
 
 
-def test_a_formatted_string_that_may_hold_others_has_no_certain_code():
+def test_a_formatted_string_with_nested_strings_is_uncertain():
     with pytest.raises(UncertainError):
         code_of('f"{x["')
     assert code_of('x("{")') == 'x("  )'

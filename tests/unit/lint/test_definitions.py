@@ -1,4 +1,4 @@
-"""The definitions of a file as libcst trees."""
+"""Definitions of a file as libcst trees."""
 
 import ast
 
@@ -27,7 +27,7 @@ def definitions(source=SOURCE):
     return Definitions(ast.parse(source), lines_of(source))
 
 
-def test_a_line_belongs_to_a_statement_at_the_top_level():
+def test_a_line_belongs_to_a_top_level_statement():
     found = definitions()
     assert [(found.at(line).lines.first, found.at(line).lines.last) for line in (1, 3, 8, 11)] == [
         (1, 1), (3, 9), (3, 9), (11, 11),
@@ -51,7 +51,7 @@ def test_the_innermost_statement_of_a_line_is_found():
     assert function.statement_at(99) is None
 
 
-def test_positions_are_those_of_the_file():
+def test_positions_are_relative_to_the_file():
     function = definitions().at(4)
     call = function.node_at(7, 12, 8, 16)
     assert isinstance(call, cst.Call)
@@ -59,7 +59,7 @@ def test_positions_are_those_of_the_file():
     assert function.node_at(7, 12, 8, 15) is None
 
 
-def test_the_members_of_nested_classes_are_definitions_of_their_own():
+def test_members_of_nested_classes_are_separate_definitions():
     source = "class A:\n    class B:\n        x = 1\n\n        def f(self):\n            g(1)\n\nclass C: y = 2\n"
     found = list(definitions(source).near(range(1, 9), are_classes_whole=False))
     assert [(part.lines.first, part.lines.last) for part in found] == [(3, 3), (5, 6), (8, 8)]
@@ -72,7 +72,7 @@ def test_the_members_of_nested_classes_are_definitions_of_their_own():
     ("lines", "are_classes_whole", "found"),
     [([5], False, [(5, 6)]), ([4], False, []), ([4, 8], True, [(1, 6), (8, 8)]), ([7], True, []), ([], True, [])],
 )
-def test_definitions_near_some_lines_are_those_that_have_one(lines, are_classes_whole, found):
+def test_definitions_near_some_lines_contain_one_of_them(lines, are_classes_whole, found):
     source = "class A:\n    class B:\n        x = 1\n\n        def f(self):\n            g(1)\n\nclass C: y = 2\n"
     near = definitions(source).near(lines, are_classes_whole=are_classes_whole)
     assert [(part.lines.first, part.lines.last) for part in near] == found

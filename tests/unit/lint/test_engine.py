@@ -1,4 +1,4 @@
-"""Lints files, and says what could not be read."""
+"""Linting files and reporting unreadable ones."""
 
 import json
 import multiprocessing
@@ -32,16 +32,16 @@ def test_a_text_is_linted():
     ("source", "problem"),
     [("def (", "line 1: invalid syntax"), ("x = " + "(" * 5000 + ")" * 5000, "too")],
 )
-def test_what_cannot_be_parsed_is_a_problem(source, problem):
+def test_unparsable_source_is_a_problem(source, problem):
     assert problem in lint_source("a.py", files.Text(source)).problem
 
 
-def test_a_failure_of_the_linter_is_no_failure_of_the_run(monkeypatch):
+def test_an_internal_error_does_not_fail_the_run(monkeypatch):
     monkeypatch.setattr(analysis.Analysis, "findings", lambda self: 1 / 0)
     assert "please report it: ZeroDivisionError" in lint_source("a.py", files.Text(RACE)).problem
 
 
-def test_comments_silence_and_are_noted_where_they_do_not():
+def test_comments_suppress_and_unused_ones_are_recorded():
     silenced = RACE.replace("x * 2", "x * 2  # syncheck: ignore[SYN101]")
     assert lint_source("a.py", files.Text(silenced)) == engine.Result()
     unused = lint_source("a.py", files.Text(silenced.replace("SYN101", "SYN102")))
@@ -49,7 +49,7 @@ def test_comments_silence_and_are_noted_where_they_do_not():
     assert unused.unused[0][0] == 5
 
 
-def test_a_file_that_cannot_matter_is_not_looked_at():
+def test_an_irrelevant_file_is_not_parsed():
     assert lint_data("a.py", b"def (") == engine.Result()
     assert lint_data("a.py", b"import torch\nStream(\n").problem.startswith("line 2")
     assert "utf-8" in lint_data("a.py", b"# torch Stream(\n\n# \xff").problem
@@ -59,7 +59,7 @@ def notebook(*cells):
     return json.dumps({"cells": [{"cell_type": "code", "source": cell} for cell in cells]}).encode()
 
 
-def test_places_in_a_notebook_are_cells_and_lines():
+def test_places_in_a_notebook_have_cells_and_lines():
     first, second = RACE.split("with")
     result = lint_data("a.ipynb", notebook(first, "with" + second))
     (finding,) = result.findings
@@ -76,7 +76,7 @@ def folder(tmp_path):
     return tmp_path
 
 
-def test_files_are_linted_and_kept(folder):
+def test_files_are_linted_and_results_cached(folder):
     paths = sorted(map(str, folder.glob("*.py")))
     progress = []
     outcome = lint(paths, Cache(folder / "cache"), lambda *done: progress.append(done))
@@ -88,7 +88,7 @@ def test_files_are_linted_and_kept(folder):
     assert "again" not in progress
 
 
-def test_a_path_that_cannot_be_read_is_a_problem(tmp_path):
+def test_an_unreadable_path_is_a_problem(tmp_path):
     outcome = lint([str(tmp_path), str(tmp_path / "gone.py")], Cache(None), lambda *_: None)
     assert [result.problem for result in outcome.results.values()] == [
         "the folder cannot be read", "No such file or directory",
@@ -103,7 +103,7 @@ def test_many_files_are_linted_by_several_processes(tmp_path, monkeypatch):
     assert [codes(result) for result in outcome.results.values()] == [[("SYN101", 5)]] * 3
 
 
-def test_much_text_is_read_by_several_processes_whatever_is_in_it(tmp_path, monkeypatch):
+def test_large_inputs_are_linted_by_several_processes(tmp_path, monkeypatch):
     monkeypatch.setattr(engine, "_FEW", 1)
     monkeypatch.setattr(engine, "_MUCH", 10)
     own = []
@@ -116,12 +116,12 @@ def test_much_text_is_read_by_several_processes_whatever_is_in_it(tmp_path, monk
     assert own == []  # in this process
 
 
-def test_files_that_have_something_to_check_are_told_from_others(folder):
+def test_files_with_something_to_check_are_distinguished(folder):
     paths = sorted(map(str, folder.glob("*.py")))
     assert [lint_data(path, Path(path).read_bytes()).is_checked for path in paths] == [True, True, False]
 
 
-def test_a_report_has_what_the_options_of_each_file_select(folder, monkeypatch):
+def test_a_report_respects_the_options_of_each_file(folder, monkeypatch):
     monkeypatch.chdir(folder)
     outcome = lint(sorted(map(str, folder.glob("*.py"))), Cache(None), lambda *_: None)
     report = report_of(outcome, lambda path: Options())

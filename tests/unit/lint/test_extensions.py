@@ -1,4 +1,4 @@
-"""Rules and descriptions of libraries that the settings name."""
+"""Rules and library descriptions named in the settings."""
 
 import sys
 
@@ -27,8 +27,8 @@ describe("acme_of_a_test.copy_rows(x, out)", reads="x", writes="out")
 
 @pytest.fixture
 def folder(tmp_path, monkeypatch):
-    """Return a project's folder; what it registers is gone afterwards."""
-    models.load()  # once for all tests: they are to stay
+    """Return a project folder; whatever it registers is removed afterwards."""
+    models.load()  # load them once for all tests: they must stay
     for owner, name in ((rule_registry, "_of_projects"), (catalogue, "_of_projects"), (library, "_described")):
         monkeypatch.setattr(owner, name, {})
     monkeypatch.setattr(prefilter, "_of_libraries", set())
@@ -49,7 +49,7 @@ def write(folder, name, text):
     return name
 
 
-def test_the_settings_say_what_is_loaded():
+def test_the_settings_determine_what_is_loaded():
     options = Options(rules=("acme.rules",), models=("acme.models",), root="/project")
     assert Extensions.of(options) == (("acme.rules",), ("acme.models",), "/project")
 
@@ -59,7 +59,7 @@ def test_without_extensions_nothing_is_loaded(folder):
     assert rule_registry.all_rules() == rule_registry.own_rules()
 
 
-def test_rules_are_found_in_the_projects_folder_and_registered(folder):
+def test_rules_are_found_in_the_project_folder_and_registered(folder):
     name = write(folder, "rules_a", RULES.format(number=1) + RULES.format(number=2).replace("Calls", "Others"))
     extensions(folder, rules=(name,)).load()
     assert [rule.code for rule in rule_registry.all_rules()[-2:]] == ["ACME1", "ACME2"]
@@ -67,14 +67,14 @@ def test_rules_are_found_in_the_projects_folder_and_registered(folder):
     assert str(folder) not in sys.path
 
 
-def test_loading_them_again_changes_nothing(folder):
+def test_loading_again_changes_nothing(folder):
     name = write(folder, "rules_b", RULES.format(number=1))
     first = extensions(folder, rules=(name,)).load()
     assert extensions(folder, rules=(name,)).load() == first
     assert [rule.code for rule in rule_registry.all_rules()].count("ACME1") == 1
 
 
-def test_descriptions_have_models_for_the_linter(folder):
+def test_descriptions_register_models_for_the_linter(folder):
     name = write(folder, "models_a", MODELS)
     extensions(folder, models=(name,)).load()
     assert [effect.name for effect in library.described()] == ["acme_of_a_test.copy_rows"]
@@ -82,7 +82,7 @@ def test_descriptions_have_models_for_the_linter(folder):
     assert prefilter.can_matter(b"copy_rows(1)")
 
 
-def test_what_is_loaded_has_a_digest_that_changes_with_it(folder):
+def test_the_digest_changes_with_the_loaded_modules(folder):
     names = [write(folder, "rules_c", RULES.format(number=1)), write(folder, "models_c", MODELS)]
     loaded = extensions(folder, rules=(names[0],), models=(names[1],))
     before = loaded.load()
@@ -94,7 +94,7 @@ def test_what_is_loaded_has_a_digest_that_changes_with_it(folder):
         before = after
 
 
-def test_a_module_without_a_rule_is_refused(folder):
+def test_a_rule_module_without_a_rule_is_rejected(folder):
     name = write(folder, "rules_d", "from syncheck.extend import LintRule\n")
     with pytest.raises(ConfigError, match="rules_d has no rule") as error:
         extensions(folder, rules=(name,)).load()
@@ -105,7 +105,7 @@ def test_a_module_of_descriptions_needs_no_rule(folder):
     assert extensions(folder, models=(write(folder, "models_d", "x = 1\n"),)).load()
 
 
-def test_two_rules_with_one_code_are_refused(folder):
+def test_two_rules_with_the_same_code_are_rejected(folder):
     names = [write(folder, f"rules_{n}", RULES.format(number=1).replace("calls-1", f"calls-{n}")) for n in "ef"]
     with pytest.raises(ConfigError, match="ACME1"):
         extensions(folder, rules=tuple(names)).load()

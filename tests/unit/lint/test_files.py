@@ -1,4 +1,4 @@
-"""Which files to lint, and their text."""
+"""File discovery and decoding."""
 
 import json
 import os
@@ -32,32 +32,32 @@ def test_a_folder_is_searched_in_order_for_python_files_and_notebooks(folder):
     assert found(".") == ["a.py", "note.ipynb", "pkg/b.py", "pkg/deep/c.py"]
 
 
-def test_a_file_that_is_named_is_linted_whatever_it_is_called_and_once(folder):
+def test_a_named_file_is_linted_once_regardless_of_its_name(folder):
     assert found("readme", "build/d.py", ".", "a.py") == [
         "readme", "build/d.py", "a.py", "note.ipynb", "pkg/b.py", "pkg/deep/c.py",
     ]  # fmt: skip
 
 
-def test_a_path_that_does_not_exist_is_an_error(folder):
+def test_a_missing_path_is_an_error(folder):
     with pytest.raises(ConfigError, match="no such file or folder: 'gone'"):
         found("gone")
 
 
-def test_what_git_ignores_is_left_out(folder):
+def test_files_ignored_by_git_are_excluded(folder):
     (folder / ".gitignore").write_text("*.ipynb\n/pkg/deep/\n")
     (folder / "pkg" / ".gitignore").write_text("b.py\n")
     assert found(".") == ["a.py"]
     assert found(".", respect_gitignore=False) == ["a.py", "note.ipynb", "pkg/b.py", "pkg/deep/c.py"]
 
 
-def test_ignore_files_above_count_up_to_the_repository(folder):
+def test_gitignore_files_above_apply_up_to_the_repository_root(folder):
     (folder / ".gitignore").write_text("c.py\n")
     assert found("pkg") == ["pkg/b.py", "pkg/deep/c.py"]  # there is no repository
     (folder / ".git").mkdir()
     assert found("pkg") == ["pkg/b.py"]
 
 
-def test_settings_leave_files_out(folder):
+def test_settings_exclude_files(folder):
     assert found(".", exclude=("pkg/",)) == ["a.py", "note.ipynb"]
     assert found(".", exclude=("*.ipynb", "deep")) == ["a.py", "pkg/b.py"]
     assert found("pkg/b.py", exclude=("pkg/",)) == ["pkg/b.py"]
@@ -66,7 +66,7 @@ def test_settings_leave_files_out(folder):
     assert found("a.py", force_exclude=True) == ["a.py"]
 
 
-def test_links_to_a_file_are_one_file(folder):
+def test_links_to_a_file_are_the_same_file(folder):
     (folder / "link.py").symlink_to(folder / "a.py")
     assert found("a.py", "link.py") == ["a.py"]
 
@@ -81,7 +81,7 @@ def test_links_to_a_file_are_one_file(folder):
         ("# coding: latin-1\nx = 'ä'".encode("latin-1"), "# coding: latin-1\nx = 'ä'"),
     ],
 )  # fmt: skip
-def test_a_text_has_the_encoding_that_it_names_and_plain_line_ends(data, text):
+def test_text_is_decoded_by_its_declared_encoding_with_normalized_line_ends(data, text):
     assert decode(data, "a.py").source == text
 
 
@@ -89,12 +89,12 @@ def test_a_text_has_the_encoding_that_it_names_and_plain_line_ends(data, text):
     ("data", "problem"),
     [(b"\n\nx = '\xff'", "it is not utf-8"), (b"# coding: no-such\n", "unknown encoding"), (b"x\0", "NUL")],
 )
-def test_what_is_no_text_is_refused(data, problem):
+def test_undecodable_text_is_rejected(data, problem):
     with pytest.raises(SyntaxError, match=problem):
         decode(data, "a.py")
 
 
-def test_the_code_cells_of_a_notebook_are_one_text():
+def test_the_code_cells_of_a_notebook_form_one_text():
     cells = [
         {"cell_type": "markdown", "source": "text"},
         {"cell_type": "code", "source": ["x = 1\n", "  !ls\n", "%time y"]},
@@ -118,22 +118,22 @@ def test_the_code_cells_of_a_notebook_are_one_text():
         ("x = a % b\nx %= 3\ny = x != 3", "x = a % b\nx %= 3\ny = x != 3"),
     ],
 )
-def test_what_only_a_notebook_understands_does_nothing(cell, python):
+def test_notebook_only_syntax_is_replaced(cell, python):
     document = {"cells": [{"cell_type": "code", "source": cell}]}
     assert decode(json.dumps(document).encode(), "a.ipynb").source == f"{python}\n"
 
 
 @pytest.mark.parametrize("data", [b"{", b"[]", b'{"cells": 3}', b'{"cells": [{}]}'])
-def test_what_is_no_notebook_is_refused(data):
+def test_an_invalid_notebook_is_rejected(data):
     with pytest.raises(SyntaxError, match="it is not a notebook"):
         decode(data, "a.ipynb")
 
 
-def test_lines_end_where_pythons_do():
+def test_lines_end_where_they_do_in_python():
     assert lines_of("a\x0cb\nc\r\nd") == ["a\x0cb\n", "c\r\n", "d"]
 
 
-def test_a_folder_that_is_named_is_searched_although_git_ignores_it(folder):
+def test_a_named_folder_is_searched_even_if_git_ignores_it(folder):
     (folder / ".git").mkdir()
     (folder / ".gitignore").write_text("/pkg/\n*.ipynb\n")
     tree(folder, pkg__deep__e_nb="")

@@ -1,4 +1,4 @@
-"""What a function is given that is followed by itself."""
+"""Arguments assumed for a function that is followed separately."""
 
 import ast
 
@@ -14,7 +14,7 @@ def given_to(source):
     return given(program.machine, function), list(program.calls)[start:]
 
 
-def test_a_device_is_the_default_one():
+def test_a_device_parameter_is_the_default_device():
     found, calls = given_to("def f(x, device='cuda:1', kind='cpu', *, dev=torch.device('cuda')): pass")
     assert (set(found), calls) == ({"device", "dev"}, [])
 
@@ -22,22 +22,22 @@ def test_a_device_is_the_default_one():
 SIDE = "def f(x: torch.Tensor, y, n):\n    with torch.cuda.stream(s):\n        {body}\n"
 
 
-def test_tensors_are_on_a_gpu_where_a_side_stream_uses_them_and_are_complete():
+def test_parameters_used_on_a_side_stream_are_complete_gpu_tensors():
     found, calls = given_to(SIDE.format(body="z = x @ y"))
     assert set(found) == {"x", "y"}
     assert calls[-1] == "all complete"
     assert all(tensor.is_given for tensor in found.values())
 
 
-def test_without_streams_nothing_is_known_of_a_tensor():
+def test_without_streams_tensor_parameters_are_unknown():
     assert given_to("def f(x: torch.Tensor):\n    return x + 1\n") == ({}, [])
 
 
-def test_a_tensor_that_the_function_moves_may_be_anywhere():
+def test_a_parameter_that_the_function_moves_may_be_anywhere():
     assert set(given_to(SIDE.format(body="z = x.cuda() + y"))[0]) == set()
 
 
-def test_a_caller_reuses_memory_after_work_on_a_side_stream_alone():
+def test_a_caller_reuses_memory_only_after_work_on_a_side_stream():
     program = follow("a = 1")
     for source, n_made in ((SIDE.format(body="pass"), 1), ("def f(): pass", 0)):
         before = len(program.calls)
@@ -45,7 +45,7 @@ def test_a_caller_reuses_memory_after_work_on_a_side_stream_alone():
         assert sum("launch" in call for call in list(program.calls)[before:]) == n_made
 
 
-def test_methods_and_defaults():
+def test_methods_and_defaults_are_recognized():
     (method, helper) = ast.parse("def f(self, a=1): pass\ndef g(x): pass").body
     assert takes_self(Function(method, None))
     assert not takes_self(Function(helper, None))

@@ -1,4 +1,4 @@
-"""Contexts and decorators of a file."""
+"""Context managers and decorators of a file."""
 
 import ast
 import textwrap
@@ -41,7 +41,7 @@ def idle():
 """
 
 
-def test_contexts_and_decorators_in_which_something_begins_are_found():
+def test_helpers_that_start_something_are_found():
     found = helpers_in(ast.parse(SOURCE).body, lambda node: "now" in ast.unparse(node))
     assert found == {"Timer", "section", "timed", "log_time"}
 
@@ -58,7 +58,7 @@ def test_contexts_and_decorators_in_which_something_begins_are_found():
     ],
 )
 @pytest.mark.parametrize("is_deferred", [True, False])
-def test_a_function_uses_them_in_with_statements_and_as_decorators(function, expected, is_deferred):
+def test_helpers_are_used_in_with_statements_and_as_decorators(function, expected, is_deferred):
     source = function + "\n" + textwrap.indent("# a long comment\n" * 20 + "pass\n", "    ")
     (node,) = (deferred.parse(source) if is_deferred else ast.parse(source)).body
     assert (deferred.text_of(node) is not None) is is_deferred

@@ -24,7 +24,7 @@ def repository(tmp_path):
 
 
 def where(root, importer, name):
-    """Return the file, below a folder, of a function that a file imports."""
+    """Return the file of an imported function, relative to a folder, and the function's name."""
     found = Imports(str(root / importer)).function(name)
     return None if found is None else (os.path.relpath(found[0].path, root).replace(os.sep, "/"), found[1])
 
@@ -32,7 +32,7 @@ def where(root, importer, name):
 # -- one file
 
 
-def test_of_a_module_only_what_is_asked_for_is_parsed():
+def test_only_the_requested_parts_of_a_module_are_parsed():
     module = Module("m.py", "def f():\n    return 1\n\n\nthis is no Python\n\n\nx: int = 3\n")
     assert ast.unparse(module.get("f")) == "def f():\n    return 1"
     assert ast.unparse(module.get("x")) == "x: int = 3"
@@ -51,7 +51,7 @@ def test_the_last_definition_counts():
     assert ast.unparse(Module("m.py", "x = 1\nx = 2\n").get("x")) == "x = 2"
 
 
-def test_names_that_branches_bind_are_found():
+def test_names_bound_in_branches_are_found():
     text = (
         "try:\n    from fast import f\nexcept ImportError:\n    f = None\nelse:\n    g = 1\nif x:\n    def h(): pass\n"
     )
@@ -59,13 +59,13 @@ def test_names_that_branches_bind_are_found():
     assert [type(module.get(name)) for name in "fgh"] == [ast.ImportFrom, ast.Assign, ast.FunctionDef]
 
 
-def test_text_at_the_beginning_of_a_line_hides_a_function_and_no_other():
+def test_unindented_text_in_a_function_hides_only_that_function():
     module = Module("m.py", 'def f():\n    """Text\ndef g(): pass\n    """\ndef h(): pass\n')
     assert module.get("f") is None
     assert module.get("h") is not None
 
 
-# -- where names lead
+# -- name resolution
 
 
 def test_modules_are_found_by_absolute_and_relative_names(repository):
@@ -77,29 +77,29 @@ def test_modules_are_found_by_absolute_and_relative_names(repository):
     assert where(root, "p/a.py", "numpy.f") is None
 
 
-def test_a_package_hands_names_on(repository):
+def test_a_package_reexports_names(repository):
     root = repository(p__init="from .a import f as h\nfrom . import b", p__a="def f(): pass", p__b="def g(): pass")
     assert where(root, "main.py", "p.h") == ("p/a.py", "f")
     assert where(root, "main.py", "p.b.g") == ("p/b.py", "g")
 
 
-def test_files_that_import_each_other_end_the_search(repository):
+def test_a_circular_import_ends_the_search(repository):
     root = repository(a="from b import f", b="from a import f")
     assert where(root, "main.py", "a.f") is None
 
 
-def test_a_script_imports_what_lies_beside_it_or_below_src(repository):
+def test_a_script_imports_files_beside_it_and_below_src(repository):
     root = repository(src__p__init="def f(): pass", tools__run="", tools__help="def g(): pass")
     assert where(root, "tools/run.py", "p.f") == ("src/p/__init__.py", "f")
     assert where(root, "tools/run.py", "help.g") == ("tools/help.py", "g")
 
 
-def test_what_two_folders_have_is_not_known(repository):
+def test_a_name_found_in_two_folders_is_ambiguous(repository):
     root = repository(utils="def f(): pass", tools__utils="def f(): pass", tools__run="")
     assert where(root, "tools/run.py", "utils.f") is None
 
 
-def test_the_search_ends_at_the_repository(tmp_path, repository):
+def test_the_search_ends_at_the_repository_root(tmp_path, repository):
     (tmp_path / "utils.py").write_text("def f(): pass")
     inner = tmp_path / "inner"
     inner.mkdir()
@@ -107,7 +107,7 @@ def test_the_search_ends_at_the_repository(tmp_path, repository):
     assert where(inner, "main.py", "utils.f") is None
 
 
-def test_an_installed_package_imports_from_itself_alone(tmp_path):
+def test_an_installed_package_imports_only_from_itself(tmp_path):
     folder = tmp_path / "site-packages"
     for name in ("p", "q"):
         (folder / name).mkdir(parents=True)
@@ -118,7 +118,7 @@ def test_an_installed_package_imports_from_itself_alone(tmp_path):
 
 
 @pytest.mark.parametrize("text", ["def f(:", "f = 3", "x = '\0'", "# -*- coding: nonsense -*-\ndef f(): pass"])
-def test_what_is_no_function_is_not_known(repository, text):
+def test_a_name_that_is_not_a_function_is_unknown(repository, text):
     assert where(repository(a=text), "main.py", "a.f") is None
 
 
@@ -126,7 +126,7 @@ def test_a_file_that_is_too_large_is_not_read(repository):
     assert where(repository(a="def f(): pass\n" + "#" * 1_000_000), "main.py", "a.f") is None
 
 
-def test_what_was_looked_for_is_noted_with_its_state(repository):
+def test_looked_up_files_are_recorded_with_their_state(repository):
     root = repository(a="def f(): pass")
     imports = Imports(str(root / "main.py"))
     imports.function("a.f")

@@ -1,4 +1,4 @@
-"""Streams that a `with` statement makes for itself."""
+"""Streams created inside a `with` statement."""
 
 import textwrap
 
@@ -27,19 +27,19 @@ def found(work, *, before="pass", after="return made", stream="torch.cuda.Stream
     return said
 
 
-def test_nothing_can_wait_for_a_stream_without_a_name():
+def test_nothing_can_wait_for_an_unnamed_stream():
     ((line, message),) = found("made = Wrapper(net)")
     assert line == 6
     assert message == "nothing ever waits for the stream that is made here, nor does it wait for others"
 
 
-def test_what_the_host_reads_is_waited_for_and_may_be_too_early():
+def test_values_read_by_the_host_may_be_read_too_early():
     ((_, message),) = found("made = loss.detach().cpu().item()")
     assert message == "the stream that is made here never waits for the stream that makes what it reads"
 
 
 @pytest.mark.parametrize("stream", ["torch.cuda.Stream() if cuda else None", "torch.cuda.Stream(device=0)"])
-def test_a_stream_is_made_in_other_words(stream):
+def test_other_expressions_that_create_a_stream_are_found(stream):
     assert found("made = Wrapper(net)", stream=stream)
 
 
@@ -60,5 +60,5 @@ def test_a_stream_is_made_in_other_words(stream):
         {"work": "made = Wrapper(net)", "stream": "make()"},
     ],
 )
-def test_what_may_be_ordered_or_needs_no_order_is_not_reported(given):
+def test_possibly_ordered_or_harmless_work_is_not_reported(given):
     assert found(**given) == []

@@ -1,4 +1,4 @@
-"""How long a tensor lives in a program that is only read."""
+"""Lifetimes of tensors in a statically analyzed program."""
 
 import gc
 
@@ -7,14 +7,14 @@ import pytest
 from syncheck.lint.lifetimes import Collector, by_reference_count, weakly
 
 
-def test_the_collector_of_cycles_is_off_inside():
+def test_the_cyclic_garbage_collector_is_off_inside():
     assert gc.isenabled()
     with by_reference_count():
         assert not gc.isenabled()
     assert gc.isenabled()
 
 
-def test_it_comes_back_after_an_error_and_stays_off_where_it_was():
+def test_the_garbage_collector_is_restored_after_errors_and_nesting():
     with pytest.raises(ZeroDivisionError), by_reference_count():
         raise ZeroDivisionError
     assert gc.isenabled()
@@ -39,7 +39,7 @@ def collector():
     gc.enable()
 
 
-def test_a_collector_waits_for_some_source(collector):
+def test_collection_waits_for_a_certain_amount_of_source(collector):
     collector.begin()
     ended = []
     Cycle(ended)
@@ -49,7 +49,7 @@ def test_a_collector_waits_for_some_source(collector):
     assert ended
 
 
-def test_a_collector_counts_anew_after_each_collection(collector):
+def test_counting_restarts_after_each_collection(collector):
     collector.begin()
     collector.file_ended(100)
     ended = []
@@ -58,7 +58,7 @@ def test_a_collector_counts_anew_after_each_collection(collector):
     assert not ended
 
 
-def test_a_process_that_does_more_than_lint_is_left_alone(collector):
+def test_a_process_that_did_not_begin_is_left_alone(collector):
     ended = []
     gc.disable()
     Cycle(ended)
@@ -66,7 +66,7 @@ def test_a_process_that_does_more_than_lint_is_left_alone(collector):
     assert not ended
 
 
-def test_what_is_left_after_a_collection_is_not_looked_at_again(collector):
+def test_survivors_of_a_collection_are_not_examined_again(collector):
     collector.begin()
     ended = []
     kept = Cycle(ended)

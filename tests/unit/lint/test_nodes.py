@@ -21,12 +21,12 @@ def f(a, *, b: int = 1):
 LEFT_OUT = ast.expr_context | ast.operator | ast.unaryop | ast.cmpop | ast.boolop
 
 
-def test_walk_finds_what_ast_walk_finds_but_contexts_and_operators():
+def test_walk_finds_the_nodes_of_ast_walk_without_contexts_and_operators():
     tree = ast.parse(SOURCE)
     assert set(walk(tree)) == {node for node in ast.walk(tree) if not isinstance(node, LEFT_OUT)}
 
 
-def test_walk_gives_each_node_once_and_outer_ones_first():
+def test_walk_yields_each_node_once_and_outer_nodes_first():
     found = walk(ast.parse(SOURCE))
     assert len(found) == len(set(found))
     place = {node: number for number, node in enumerate(found)}
@@ -54,7 +54,7 @@ def test_statements_are_found_in_all_kinds_of_blocks():
     }
 
 
-def test_a_question_is_asked_once_of_each_node():
+def test_once_caches_the_answer_per_node():
     asked = []
 
     @once
@@ -73,7 +73,7 @@ def test_a_question_is_asked_once_of_each_node():
     assert asked == [name.value, call.value]
 
 
-def test_the_function_around_a_line_is_the_innermost():
+def test_function_around_returns_the_innermost_function():
     tree = ast.parse("x = 1\ndef f():\n    y = 2\n    async def g():\n        z = 3\n    return g")
     around = [getattr(function_around(tree, line), "name", "") for line in (1, 3, 5, 6)]
     assert around == ["", "f", "g", "f"]
@@ -83,7 +83,7 @@ def test_names_are_those_of_variables():
     assert names(ast.parse("a.b[c](d=e, f='g')")) == {"a", "c", "e"}
 
 
-def test_the_text_of_a_node_does_not_depend_on_its_spaces():
+def test_the_text_of_a_node_does_not_depend_on_spacing():
     assert text(ast.parse("f( a,b )").body[0]) == text(ast.parse("f(a, b)  # here").body[0]) == "f(a, b)"
 
 
@@ -96,6 +96,6 @@ def test_the_text_of_a_node_does_not_depend_on_its_spaces():
         ("a = 1", []),
     ],
 )  # fmt: skip
-def test_branches_are_the_statements_directly_in_one(source, kinds):
+def test_branches_are_the_statements_directly_inside_one(source, kinds):
     (statement,) = ast.parse(source).body
     assert [type(inner).__name__ for inner in branches(statement)] == kinds

@@ -55,7 +55,7 @@ def found(stream=SIDE, *, make="pass", fork=FORK, work="y = gate(x)", join=JOIN,
         ({"stream": "side", "make": "side = self.side", "join": "pass"}, NO_JOIN),
     ],
 )
-def test_a_stream_that_is_ordered_on_one_side_only_is_found(given, flaw):
+def test_a_stream_ordered_on_one_side_only_is_found(given, flaw):
     assert found(**given) == [flaw.format(stream=given.get("stream", SIDE))]
 
 
@@ -63,7 +63,7 @@ def test_a_stream_that_is_ordered_on_one_side_only_is_found(given, flaw):
     "given",
     [
         {},
-        {"fork": "pass", "join": "pass"},  # nothing says that it is another stream
+        {"fork": "pass", "join": "pass"},  # nothing indicates that it is a different stream
         {"join": "pass", "after": "return y"},  # the caller may wait
         {"join": "pass", "after": "kept.append(y)"},
         {"join": "pass", "after": "return y.shape"},
@@ -81,7 +81,7 @@ def test_a_stream_that_is_ordered_on_one_side_only_is_found(given, flaw):
         {"fork": "pass", "work": "torch.cuda.current_stream().wait_stream(where); y = gate(x)"},
         {"fork": "pass", "work": "y = x.to('cuda', non_blocking=True)"},  # from the host
         {"fork": "pass", "work": "y = 2"},
-        {"fork": "pass", "work": "y = gate(kept)"},  # the caller answers for that
+        {"fork": "pass", "work": "y = gate(kept)"},  # the caller is responsible for that
         {"stream": "where", "fork": "pass"},  # and for a stream of its own
         {"stream": "side", "make": OWN, "fork": "pass", "work": "y = DataParallel(gate)"},
         {"stream": "side", "make": OWN, "fork": "pass", "work": "y = torch.ones(4)"},
@@ -93,7 +93,7 @@ def test_a_stream_that_is_ordered_on_one_side_only_is_found(given, flaw):
         {"stream": "side", "make": "global side; " + OWN, "join": "pass", "after": "return y"},
     ],
 )
-def test_one_that_may_be_ordered_is_not(given):
+def test_a_stream_that_may_be_ordered_is_not_reported(given):
     assert found(**given) == []
 
 
@@ -110,7 +110,7 @@ FETCH = "self.counts_cpu[:4].copy_(kept, non_blocking=True)"
         {"work": "counts = kept; self.host = counts.to('cpu', non_blocking=True); self.done.record()", "join": "pass"},
     ],
 )
-def test_a_stream_that_copies_to_the_host_has_to_wait_for_what_it_copies(given):
+def test_a_stream_that_copies_to_the_host_must_wait_for_its_source(given):
     given = {"after": "return x", "fork": "pass", **given}
     assert found(**given) == [NO_FORK.format(stream=SIDE)]
     assert found(**given, make="torch.cuda.synchronize()") == []
@@ -122,10 +122,10 @@ def test_a_stream_that_copies_to_the_host_has_to_wait_for_what_it_copies(given):
 @pytest.mark.parametrize(
     "given",
     [
-        {"work": "x = gate(kept); self.x_cpu.copy_(x, non_blocking=True); self.done.record()"},  # which it makes itself
+        {"work": "x = gate(kept); self.x_cpu.copy_(x, non_blocking=True); self.done.record()"},  # made in the block
         {"work": "self.x_gpu.copy_(kept, non_blocking=True); self.done.record()"},
         {"work": "self.x_cpu.copy_(kept); self.done.record()"},
-        {"work": FETCH},  # nothing says that it is another stream
+        {"work": FETCH},  # nothing indicates that it is a different stream
         {"work": FETCH + "; self.done.record()", "stream": "where"},
     ],
 )
@@ -133,7 +133,7 @@ def test_other_copies_may_need_no_wait(given):
     assert found(after="return x", fork="pass", join="pass", **given) == []
 
 
-def test_a_block_of_which_a_path_shows_a_race_is_not_found_again():
+def test_a_block_with_a_known_race_is_not_reported_again():
     from syncheck.lint.engine import lint_source
     from syncheck.lint.files import Text
 

@@ -1,4 +1,4 @@
-"""Which parameters of a function are tensors on a GPU, as far as its words say."""
+"""Parameters that are GPU tensors, judging by the names and uses in a function."""
 
 import ast
 
@@ -16,7 +16,7 @@ def given(source):
     "annotation",
     ["torch.Tensor", "Tensor", "'torch.Tensor'", "torch.Tensor | None", "Optional[Tensor]", "Optional[torch.Tensor]"],
 )
-def test_what_is_annotated_as_a_tensor_is_one(annotation):
+def test_a_parameter_annotated_as_a_tensor_is_one(annotation):
     assert given(f"def f(x: {annotation}, n: int, *, y: {annotation} = None): pass") == ["x", "y"]
     assert given(f"def f(x: list[{annotation}]): pass") == []
 
@@ -25,7 +25,7 @@ def test_what_is_annotated_as_a_tensor_is_one(annotation):
     "use",
     ["x.record_stream(s)", "x.view(-1)", "if x.is_cuda: pass", "torch.mm(x, y)", "F.relu(x)", "dist.all_reduce(x)"],
 )
-def test_what_is_used_as_only_tensors_are_is_one(use):
+def test_a_parameter_used_as_only_tensors_can_be_is_one(use):
     assert given(f"def f(n, x):\n    {use}") == ["x"]
 
 
@@ -41,23 +41,23 @@ def test_what_is_used_as_only_tensors_are_is_one(use):
         "y.view(x)",
     ],
 )
-def test_what_may_be_anything_is_none(use):
+def test_a_parameter_that_may_be_anything_is_not_assumed_to_be_a_tensor(use):
     assert given(f"def f(x):\n    {use}") == []
 
 
 @pytest.mark.parametrize(
     "use", ["x.cuda()", "x.to(device)", "x.pin_memory()", "x.is_pinned()", "x.numpy()", "x.device"]
 )
-def test_what_is_moved_or_asked_for_its_device_is_not_taken_to_be_on_a_gpu(use):
+def test_a_moved_or_device_checked_parameter_is_not_assumed_to_be_on_a_gpu(use):
     assert given(f"def f(x: torch.Tensor):\n    y = x.view(-1)\n    {use}") == []
 
 
 @pytest.mark.parametrize("name", ["cpu_x", "host_buffer", "pinned"])
-def test_what_is_called_after_the_host_is_there(name):
+def test_a_parameter_named_after_the_host_is_on_the_host(name):
     assert given(f"def f({name}: torch.Tensor): pass") == []
 
 
-def test_what_a_function_inside_uses_is_its_own():
+def test_uses_in_a_nested_function_do_not_count():
     assert given("def f(x):\n    def g(x):\n        torch.mm(x, x)") == []
     assert [argument.arg for argument in tensors_given(ast.parse("lambda x: torch.mm(x, x)", mode="eval").body)] == [
         "x"

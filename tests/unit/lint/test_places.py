@@ -1,4 +1,4 @@
-"""The same findings under another path, or in the cells of a notebook."""
+"""Findings moved to another path or to the cells of a notebook."""
 
 import pytest
 
@@ -17,7 +17,7 @@ def place(line, *, path=PATH, excerpt=()):
 
 
 def finding(primary, *related, edits=()):
-    """Return a finding; `edits` are places."""
+    """Return a finding with an edit at each of the places in `edits`."""
     changes = tuple(
         Edit(EditKind.INSERT_AFTER, edit.frame.path, edit.frame.line, 0, "torch.cuda.synchronize()") for edit in edits
     )
@@ -39,12 +39,12 @@ def where(place):
         (22, (f"{PATH}:cell 7", 2, 3)), (99, (f"{PATH}:cell 7", 79, 80)),
     ],
 )  # fmt: skip
-def test_a_line_of_the_notebooks_source_is_one_of_a_cell(line, expected):
+def test_a_line_of_the_notebooks_source_maps_to_a_cell(line, expected):
     moved = in_cells(finding(place(line)), PATH, CELLS)
     assert where(moved.place) == expected
 
 
-def test_all_but_the_lines_stays():
+def test_everything_except_the_lines_is_kept():
     moved = in_cells(finding(place(12)), PATH, CELLS).place
     frame = moved.frame
     assert (frame.column, frame.end_column, frame.function, frame.source, moved.message) == (
@@ -64,7 +64,7 @@ def test_related_places_and_edits_move_too():
     assert (moved.rule.code, moved.message) == ("SYN101", "a race")
 
 
-def test_the_source_around_a_place_is_that_of_its_cell():
+def test_the_excerpt_is_limited_to_the_cell():
     moved = in_cells(finding(place(12, excerpt=range(9, 15))), PATH, CELLS)
     assert moved.place.excerpt == ((1, "line 11"), (2, "line 12"), (3, "line 13"), (4, "line 14"))
     moved = in_cells(finding(place(20, excerpt=range(18, 23))), PATH, CELLS)
@@ -92,19 +92,19 @@ def test_a_file_and_its_cells_get_the_new_path_and_others_keep_theirs():
 
 
 @pytest.mark.parametrize("other", ["a.ipynb2", "x/a.ipynb", "a.ipynb:1"])
-def test_a_path_that_only_begins_or_ends_alike_is_another_one(other):
+def test_a_path_with_a_common_prefix_or_suffix_is_unrelated(other):
     assert under(finding(place(1, path=other)), PATH, "new").place.frame.path == other
 
 
-def test_an_empty_path_is_no_beginning_of_every_other_one():
+def test_an_empty_path_is_not_a_prefix_of_other_paths():
     moved = under(finding(place(1, path=""), place(2, path="b.py")), "", "prog.py")
     assert [where(p)[0] for p in (moved.place, *moved.related)] == ["prog.py", "b.py"]
 
 
-def test_under_the_same_path_a_finding_is_the_same():
+def test_moving_to_the_same_path_returns_the_same_finding():
     same = finding(place(1), edits=[place(2)])
     assert under(same, PATH, PATH) is same
 
 
-def test_a_finding_without_a_fix_has_none_elsewhere():
+def test_a_finding_without_a_fix_is_moved_without_one():
     assert under(finding(place(1)), PATH, "new").fix is None

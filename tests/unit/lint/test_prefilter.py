@@ -1,4 +1,4 @@
-"""Decides what can matter."""
+"""Prefilters for files and functions."""
 
 import ast
 
@@ -24,17 +24,17 @@ from syncheck.lint.prefilter import anchor_lines, can_matter, clock_aliases, dev
         (b"", False),
     ],
 )
-def test_a_file_matters_by_the_words_in_it(data, matters):
+def test_a_file_matters_by_its_words(data, matters):
     assert can_matter(data) is matters
 
 
-def test_lines_with_words_that_a_rule_begins_with():
+def test_anchor_lines_contain_words_that_start_a_rule():
     source = "import torch\ns = Stream()\n\ne = torch.cuda.Event(); x.wait_stream(s)\ny = 1\nt = time()\n"
     assert sorted(set(anchor_lines(source))) == [2, 4, 6]
     assert anchor_lines("x = 1") == []
 
 
-def test_lines_with_some_words_are_in_order():
+def test_lines_with_words_are_returned_in_order():
     assert lines_with("one\n\ntwo one\nthree", {"one", "ee"}) == [1, 3, 4]
     assert lines_with("one", ()) == []
 
@@ -49,7 +49,7 @@ def test_lines_with_some_words_are_in_order():
         ("threading.Thread(); torch.cuda.f()", True),
     ],
 )  # fmt: skip
-def test_a_function_matters_by_the_names_in_it(body, anchored):
+def test_a_function_matters_by_its_names(body, anchored):
     assert has_anchor(ast.parse(f"def f():\n    {body}")) is anchored
 
 
@@ -60,7 +60,7 @@ def test_a_function_matters_by_the_names_in_it(body, anchored):
         ("f()", False),
     ],
 )  # fmt: skip
-def test_a_function_that_is_not_parsed_yet_matters_by_the_same_names(body, anchored):
+def test_an_unparsed_function_matters_by_the_same_names(body, anchored):
     (function,) = deferred.functions(deferred.parse(f"def f():\n    {body}\n" + "    f(1)\n" * 20).body)
     assert deferred.text_of(function) is not None
     assert has_anchor(function) is anchored
@@ -76,7 +76,7 @@ def test_a_function_that_is_not_parsed_yet_matters_by_the_same_names(body, ancho
         ("import numpy as np\nfrom time import time\n", set()),
     ],
 )
-def test_clocks_have_other_names(source, names):
+def test_clock_aliases_are_found(source, names):
     assert clock_aliases(source) == names
 
 
@@ -88,11 +88,11 @@ def test_clocks_have_other_names(source, names):
         ("gpu = torch.device('cpu')\n", set()),
     ],
 )
-def test_devices_are_named_in_a_file(source, names):
+def test_device_names_are_found(source, names):
     assert device_names(source) == names
 
 
-def test_a_clock_and_a_device_under_other_names_are_enough():
+def test_an_aliased_clock_and_device_are_enough():
     function = ast.parse("def f(x):\n    begin = now()\n    x.to(gpu)\n").body[0]
     assert not has_anchor(function)
     assert not has_anchor(function, frozenset({"now"}))

@@ -1,9 +1,9 @@
-"""What came of one file."""
+"""Result of linting one file."""
 
 from syncheck.lint.result import Result
 
 
-def test_nothing_was_found_unless_something_is_said():
+def test_a_default_result_is_empty():
     assert (Result().findings, Result().unused, Result().problem) == ((), (), "")
     assert Result() == Result((), (), "")
     assert Result(problem="a") != Result()

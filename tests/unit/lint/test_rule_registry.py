@@ -1,4 +1,4 @@
-"""The rules of shape, of syncheck and of projects."""
+"""Syntactic rules of syncheck and of projects."""
 
 from types import ModuleType
 
@@ -15,8 +15,8 @@ OF_SYNCHECK = {"SYN605", "SYN801", "SYN806", "SYN807"}
 
 
 @pytest.fixture(autouse=True)
-def no_others(monkeypatch):
-    """Begin without rules of projects."""
+def no_project_rules(monkeypatch):
+    """Start without rules of projects."""
     monkeypatch.setattr(rule_registry, "_of_projects", {})
     monkeypatch.setattr(catalogue, "_of_projects", {})
 
@@ -34,18 +34,18 @@ def test_own_rules_are_those_with_a_module():
     assert {rule.code for rule in own_rules()} == OF_SYNCHECK
 
 
-def test_a_text_is_looked_at_by_the_rules_whose_words_stand_in_it():
+def test_a_text_is_checked_by_the_rules_whose_words_it_contains():
     assert find("loss.backward()\nloss.item()") == [HostSyncInLoop]
     assert set(codes(find("x.backward(); x.item(); rank == 0; dist.broadcast(x)"))) == {"SYN801", "SYN605"}
     assert find("x = 1") == []
 
 
-def test_each_rule_of_syncheck_has_a_visitor_of_its_own():
+def test_each_syncheck_rule_has_its_own_visitor():
     text = "\n".join(word for rule in own_rules() for words in rule.words for word in words)
     assert sorted(codes(find(text))) == sorted(OF_SYNCHECK)
 
 
-def test_rules_of_projects_come_last_and_without_words_concern_every_text():
+def test_project_rules_come_last_and_without_words_apply_to_every_text():
     everywhere, here = kind("ACME1"), kind("ACME2", words=("here",))
     register(everywhere)
     register(here)
@@ -62,7 +62,7 @@ def test_the_latest_visitor_of_a_rule_counts():
 
 
 @pytest.mark.parametrize("wrong", [{"code": "SYN101"}, {"code": "acme"}, {"name": "Not A Name"}])
-def test_a_rule_that_the_catalogue_refuses_is_none(wrong):
+def test_a_rule_rejected_by_the_catalogue_is_not_registered(wrong):
     with pytest.raises(ConfigError, match="cannot be the"):
         register(kind(**wrong))
     assert all_rules() == own_rules()
@@ -71,7 +71,7 @@ def test_a_rule_that_the_catalogue_refuses_is_none(wrong):
 # -- modules
 
 
-def test_the_rules_of_a_module_are_the_classes_that_it_defines():
+def test_the_rules_of_a_module_are_the_classes_it_defines():
     module = ModuleType("acme")
     own, imported = kind(), kind("ACME2", module="other")
     abstract = type("Base", (), {"__module__": "acme"})
@@ -80,7 +80,7 @@ def test_the_rules_of_a_module_are_the_classes_that_it_defines():
     assert in_module(module) == [own]
 
 
-# -- what files matter
+# -- relevant files
 
 
 @pytest.mark.parametrize(
@@ -91,7 +91,7 @@ def test_the_rules_of_a_module_are_the_classes_that_it_defines():
         (b"import torch\n\xff loss.backward() loss.item()", True),
     ],
 )  # fmt: skip
-def test_syncheck_looks_at_users_of_torch_with_all_words_of_a_rule(data, matters):
+def test_syncheck_rules_need_torch_and_all_words_of_a_rule(data, matters):
     assert can_matter(data) is matters
 
 
@@ -102,6 +102,6 @@ def test_syncheck_looks_at_users_of_torch_with_all_words_of_a_rule(data, matters
         ((("one", "two"),), b"one", False), ((("one", "two"),), b"two", False), ((("one", "two"),), b"two one", True),
     ],
 )  # fmt: skip
-def test_projects_say_themselves_what_their_rules_look_at(words, data, matters):
+def test_project_rules_choose_their_own_words(words, data, matters):
     register(kind(words=words))
     assert can_matter(data) is matters

@@ -1,4 +1,4 @@
-"""Looks for the rules of shape in one file."""
+"""Running syntactic rules on one file."""
 
 from functools import cached_property
 from typing import ClassVar
@@ -50,7 +50,7 @@ def lines(source, *kinds):
     return [(finding.rule.code, finding.place.frame.line) for finding in found]
 
 
-def test_a_rule_is_looked_for_in_the_whole_file():
+def test_a_rule_is_applied_to_the_whole_file():
     assert sorted(lines(SOURCE, Calls)) == [("ACME1", 5), ("ACME1", 10), ("ACME1", 16)]
 
 
@@ -58,7 +58,7 @@ def test_without_rules_nothing_is_found():
     assert lines(SOURCE) == []
 
 
-def test_each_definition_has_a_visitor_of_its_own():
+def test_each_definition_gets_its_own_visitor():
     class Counting(Calls):
         made: ClassVar[list[object]] = []
 
@@ -71,7 +71,7 @@ def test_each_definition_has_a_visitor_of_its_own():
 
 
 @pytest.mark.parametrize(("is_whole", "classes"), [(True, ["A"]), (False, [])])
-def test_a_rule_gets_classes_whole_or_their_members_one_by_one(is_whole, classes):
+def test_a_rule_receives_whole_classes_or_individual_members(is_whole, classes):
     class Seeing(Calls):
         looks_at_classes = is_whole
         seen: ClassVar[list[str]] = []
@@ -100,7 +100,7 @@ def test_only_definitions_with_a_word_of_the_rule_are_parsed(monkeypatch):
     assert all("wrong" in text for text in parsed)
 
 
-def test_a_rule_that_fails_is_named_and_the_others_are_looked_for():
+def test_a_failing_rule_is_named_and_other_rules_still_run():
     class Failing(LintRule):
         rule = rule("ACME2")
 
@@ -113,7 +113,7 @@ def test_a_rule_that_fails_is_named_and_the_others_are_looked_for():
     assert len(found) == 3
 
 
-def test_syntax_that_libcst_does_not_know_is_passed_over(monkeypatch):
+def test_syntax_unknown_to_libcst_is_skipped(monkeypatch):
     def refuse(self):
         raise cst.ParserSyntaxError("unknown", lines=[""], raw_line=1, raw_column=0)
 
@@ -121,7 +121,7 @@ def test_syntax_that_libcst_does_not_know_is_passed_over(monkeypatch):
     assert lines(SOURCE, Calls) == []
 
 
-class Asking(LintRule):
+class StateCollector(LintRule):
     rule = rule("ACME3")
     states: ClassVar[list[object]] = []
 
@@ -130,23 +130,23 @@ class Asking(LintRule):
             self.states.append(self.gpu_state(node.args[0].value))
 
 
-def asked(source):
-    Asking.states.clear()
-    assert lines(source, Asking) == []
-    return Asking.states
+def states_collected(source):
+    StateCollector.states.clear()
+    assert lines(source, StateCollector) == []
+    return StateCollector.states
 
 
-def test_a_file_is_followed_once_for_all_rules_and_only_for_those_that_ask(monkeypatch):
+def test_a_file_is_followed_once_and_only_for_rules_that_need_states(monkeypatch):
     followed = []
     record = shapes._record
     monkeypatch.setattr(shapes, "_record", lambda source, found: (followed.append(1), record(source, found)))
     lines(SOURCE, Calls)
     assert followed == []
     source = "import torch\nprobe(torch.cuda.Stream())\ndef f(): probe(1)\n"
-    assert [state is not None for state in asked(source)] == [True, True]
+    assert [state is not None for state in states_collected(source)] == [True, True]
     assert followed == [1]
 
 
-def test_a_state_is_known_also_where_nothing_else_matters():
-    (state,) = asked("import torch\n\n\ndef f(x):\n    probe(x)\n")
+def test_a_state_is_available_even_in_otherwise_irrelevant_code():
+    (state,) = states_collected("import torch\n\n\ndef f(x):\n    probe(x)\n")
     assert state.current_stream.is_default

@@ -1,4 +1,4 @@
-"""Streams that an object keeps, and that no method orders against the streams of its callers."""
+"""Streams kept by an object that no method orders against its callers' streams."""
 
 import ast
 import textwrap
@@ -24,7 +24,7 @@ def found(source, known=()):
 
 
 def klass(work, *other, base="", stream="torch.cuda.Stream()"):
-    """Return a class whose stream is current around some work; other statements stand in a second method."""
+    """Return a class whose stream is current around some work; other statements go into a second method."""
     lines = [*(other or ("pass",))]
     body = textwrap.indent(f"def run(self):\n    with torch.cuda.stream(self.s):\n        {work}\n", "    ")
     rest = "    def other(self):\n" + "".join(f"        {line}\n" for line in lines)
@@ -35,7 +35,7 @@ def is_found(*args, **kwargs):
     return bool(found(klass(*args, **kwargs)))
 
 
-def test_a_stream_that_nothing_waits_for_is_named_where_it_is_current():
+def test_a_stream_that_nothing_waits_for_is_reported_where_it_is_current():
     ((code, line, message),) = found(klass(LOAD))
     assert (code, line) == ("SYN105", 5)
     assert "nothing ever waits for stream `self.s`" in message
@@ -43,20 +43,20 @@ def test_a_stream_that_nothing_waits_for_is_named_where_it_is_current():
     assert WORD in klass(LOAD)
 
 
-def test_a_stream_that_never_waits_for_what_it_copies_is_named():
+def test_a_stream_that_never_waits_for_its_copies_sources_is_reported():
     ((_, line, message),) = found(klass(COPY, JOIN))
     assert line == 5
     assert "never waits for the stream that makes what it copies here" in message
 
 
-# -- what moves data
+# -- data movement
 
 
 @pytest.mark.parametrize(
     ("work", "expected"),
     [(LOAD, True), ("y = x.cuda()", True), ("y.copy_(x)", True), ("y = x + 1", False), ("def f(): x.cuda()", False)],
 )
-def test_only_a_block_that_moves_data_is_meant(work, expected):
+def test_only_a_block_that_moves_data_is_reported(work, expected):
     assert is_found(work) is expected
 
 
@@ -68,11 +68,11 @@ def test_only_a_block_that_moves_data_is_meant(work, expected):
         ("given = f(); self.out.copy_(given)", False), (LOAD, False), ("a.copy_()", False), ("copy_(a, b)", False),
     ],
 )  # fmt: skip
-def test_a_copy_between_tensors_from_outside_needs_a_wait(work, expected):
+def test_a_copy_between_outside_tensors_needs_a_wait(work, expected):
     assert is_found(work, JOIN) is expected
 
 
-# -- what orders
+# -- ordering
 
 
 @pytest.mark.parametrize(
@@ -99,24 +99,24 @@ def test_a_stream_that_is_waited_for_may_load(statement):
     assert is_found(COPY, statement)
 
 
-def test_the_host_may_order_all_of_it():
+def test_host_synchronization_may_order_everything():
     assert not is_found(LOAD, "torch.cuda.synchronize()")
     assert not is_found(LOAD, "synchronize()")
     assert not is_found(COPY, JOIN, "self.s.synchronize()")
 
 
 @pytest.mark.parametrize("call", ["loss.item()", "y.cpu()", "y.tolist()", "done.record()", "s.record_event()"])
-def test_what_the_block_itself_waits_for_is_awaited(call):
+def test_a_block_that_waits_for_its_own_work_is_not_reported(call):
     assert not is_found(f"{LOAD}; {call}")
 
 
 @pytest.mark.parametrize("call", ["torch.cuda.current_stream().wait_event(e)", "e.wait()", "s.wait_stream(t)"])
-def test_a_block_that_waits_is_ordered(call):
+def test_a_block_that_waits_for_others_is_ordered(call):
     assert not is_found(f"{LOAD}; {call}")
     assert not is_found(f"{COPY}; {call}", JOIN)
 
 
-# -- where it goes
+# -- escaping streams
 
 
 @pytest.mark.parametrize(
@@ -124,7 +124,7 @@ def test_a_block_that_waits_is_ordered(call):
     ["f(self.s)", "return self.s", "x = self.s", "x = [self.s]", "self.s.priority", "f(stream=self.s)",
      "self.s.cuda_stream", "b = [c for c in d if self.s]"],
 )  # fmt: skip
-def test_a_stream_that_goes_elsewhere_may_be_ordered_there(statement):
+def test_an_escaping_stream_may_be_ordered_elsewhere(statement):
     assert not is_found(LOAD, statement)
 
 
@@ -133,7 +133,7 @@ def test_a_stream_that_goes_elsewhere_may_be_ordered_there(statement):
     ["if self.s is None: pass", "if self.s: pass", "a = not self.s", "a = self.s and b", "a = self.s.device",
      "x.record_stream(self.s)", "self.s = None", "f(a.s())", "x.s()"],
 )  # fmt: skip
-def test_a_stream_that_is_only_looked_at_goes_nowhere(statement):
+def test_a_stream_that_is_only_inspected_does_not_escape(statement):
     assert is_found(LOAD, statement)
 
 
@@ -142,7 +142,7 @@ def test_a_use_in_any_class_counts():
     assert found(klass(LOAD) + other) == []
 
 
-# -- which streams and which classes
+# -- relevant streams and classes
 
 
 @pytest.mark.parametrize(
@@ -152,11 +152,11 @@ def test_a_use_in_any_class_counts():
         ("get_stream()", False), ("torch.cuda.ExternalStream(h)", False),
     ],
 )  # fmt: skip
-def test_the_stream_is_one_that_the_class_made(stream, expected):
+def test_only_a_stream_created_by_the_class_is_reported(stream, expected):
     assert is_found(LOAD, stream=stream) is expected
 
 
-def test_an_attribute_that_may_be_another_stream_is_not_meant():
+def test_an_attribute_that_may_be_another_stream_is_not_reported():
     assert not is_found(LOAD, "self.s = given")
     assert not is_found(LOAD, "self.s: Stream = given")
     assert is_found(LOAD, "self.s: Stream = torch.cuda.Stream()")
@@ -167,7 +167,7 @@ def test_an_attribute_that_may_be_another_stream_is_not_meant():
     ("base", "expected"),
     [("", True), ("(nn.Module)", True), ("(torch.nn.Module, ABC)", True), ("(object)", True), ("(Base)", False)],
 )
-def test_what_an_unknown_base_does_is_not_known(base, expected):
+def test_a_class_with_an_unknown_base_is_not_reported(base, expected):
     assert is_found(LOAD, base=base) is expected
     assert is_found(COPY, JOIN, base=base)
 
@@ -175,29 +175,29 @@ def test_what_an_unknown_base_does_is_not_known(base, expected):
 @pytest.mark.parametrize(
     "block", ["with self.s:", "with torch.cuda.StreamContext(self.s):", "with a, stream(self.s) as b:"]
 )
-def test_a_stream_is_made_current_in_several_ways(block):
+def test_a_stream_can_be_made_current_in_several_ways(block):
     assert found(klass(LOAD).replace("with torch.cuda.stream(self.s):", block)) != []
 
 
-def test_an_asynchronous_block_is_not_understood():
+def test_an_async_with_block_is_not_analyzed():
     source = (
         klass(LOAD).replace("with torch.cuda.stream(self.s):", "async with self.s:").replace("def run", "async def run")
     )
     assert found(source) == []
 
 
-def test_a_block_outside_of_the_class_is_not_its_own():
+def test_a_block_outside_of_the_class_does_not_count():
     source = klass("y = 1") + f"def f(a):\n    with torch.cuda.stream(a.s):\n        {LOAD}\n"
     assert found(source) == []
 
 
-def test_each_block_and_each_stream_is_named():
+def test_each_block_and_each_stream_is_reported():
     source = klass(LOAD, "with torch.cuda.stream(self.s):", f"    {LOAD}", "self.t = torch.cuda.Stream()",
                    "with torch.cuda.stream(self.t):", f"    {LOAD}")  # fmt: skip
     assert [(line, "`self.t`" in message) for _, line, message in found(source)] == [(5, False), (8, False), (11, True)]
 
 
-# -- what is known
+# -- known findings
 
 
 def race(code, line, *others):
@@ -212,18 +212,18 @@ def race(code, line, *others):
         (race("SYN101", 2), True), (race("SYN801", 6), True), (race("SYN101", 7), True),
     ],
 )  # fmt: skip
-def test_a_race_in_the_block_says_more(known, expected):
+def test_a_known_race_in_the_block_takes_precedence(known, expected):
     assert bool(found(klass(LOAD), [known])) is expected
 
 
-def test_a_name_of_the_method_is_that_of_the_place():
+def test_the_place_names_the_method():
     file = SourceFile("program.py", klass(LOAD))
     (kind,) = (statement for statement in file.tree.body if isinstance(statement, ast.ClassDef))
     (made,) = findings(file.tree, [kind], Places(file), ())
     assert made.place.frame.function == "run"
 
 
-# -- what a block begins with
+# -- inputs of a block
 
 SENT = """
 class A({base}):
@@ -245,7 +245,7 @@ def forward(work, before="pass", after="pass", base="nn.Module", stream="torch.c
 SEND = "work = dist.all_to_all_single(out, x, async_op=True)"
 
 
-def test_a_collective_on_a_stream_that_never_waits_is_named():
+def test_a_collective_on_a_stream_that_never_waits_is_reported():
     ((_, line, message),) = forward(SEND, after="work.wait()")
     assert line == 7
     assert "never waits for the stream that makes what it sends here" in message
@@ -257,23 +257,23 @@ def test_a_collective_on_a_stream_that_never_waits_is_named():
         ("dist.all_reduce(x[0])", True),
         ("torch.distributed.broadcast(x, 0)", True),
         ("dist.barrier()", False),
-        ("dist.all_reduce(self.x)", False),  # another block may have made it
+        ("dist.all_reduce(self.x)", False),  # another block may have created it
         ("x = f(); dist.all_reduce(x)", False),
-        ("comm.all_reduce(x)", False),  # another library's
+        ("comm.all_reduce(x)", False),  # of another library
     ],
 )
-def test_what_is_sent_was_there_before(work, expected):
+def test_only_inputs_that_existed_before_the_block_count(work, expected):
     assert bool(forward(work)) is expected
 
 
 @pytest.mark.parametrize("work", [SEND, "y = self.layer(x)"])
-def test_a_wait_of_the_host_behind_a_block_comes_too_late(work):
+def test_a_host_wait_after_the_block_comes_too_late(work):
     assert forward(work, after="torch.cuda.synchronize()")
     assert not forward(work, before="torch.cuda.synchronize()")
     assert not forward("y = x.to(self.device)", after="torch.cuda.synchronize()")
 
 
-def test_a_wait_of_the_host_in_another_method_may_come_before():
+def test_a_host_wait_in_another_method_may_come_before():
     source = SENT.format(
         work=SEND, before="pass", after="pass", base="nn.Module", stream="torch.cuda.Stream()", item=""
     )
@@ -299,7 +299,7 @@ def test_a_wait_of_the_host_in_another_method_may_come_before():
         ("y = self.layer(x)", {"stream": "[]", "item": "[0]"}, False),
     ],
 )
-def test_a_layer_that_computes_what_it_is_given_needs_a_wait(work, kwargs, expected):
+def test_a_layer_that_uses_its_inputs_needs_a_wait(work, kwargs, expected):
     assert bool(forward(work, **kwargs)) is expected
 
 
@@ -307,5 +307,5 @@ def test_a_layer_that_computes_what_it_is_given_needs_a_wait(work, kwargs, expec
     ("called", "expected"),
     [("concat_all_gather", True), ("my_all_reduce", True), ("gather", False), ("self.all_gather", False)],
 )
-def test_a_function_that_is_named_after_a_collective_sends(called, expected):
+def test_a_function_named_after_a_collective_sends(called, expected):
     assert is_found(f"y = {called}(x)", JOIN) is expected

@@ -1,4 +1,4 @@
-"""A file that is linted."""
+"""A linted file."""
 
 import pytest
 
@@ -7,30 +7,30 @@ from syncheck.lint.source_file import SourceFile
 SOURCE = "import torch.cuda as tc, os.path\nfrom . import a\nfrom ..b import c as d\r\ns = tc.Stream(\n    0)\nt = 1\n"
 
 
-def test_lines_are_without_their_ends():
+def test_lines_have_no_line_endings():
     file = SourceFile("a.py", SOURCE)
     assert file.lines_with_ends[2] == "from ..b import c as d\r\n"
     assert file.lines[2:4] == ["from ..b import c as d", "s = tc.Stream("]
 
 
-def test_what_is_no_python_is_refused():
+def test_invalid_python_is_rejected():
     with pytest.raises(SyntaxError):
         SourceFile("a.py", "def f(:")
 
 
-def test_imported_names_have_full_names():
+def test_imported_names_map_to_full_names():
     assert SourceFile("a.py", SOURCE + "def f():\n    import x.y\n").imports == {
         "tc": "torch.cuda", "os": "os", "a": ".a", "d": "..b.c", "x": "x",
     }  # fmt: skip
 
 
-def test_what_is_made_at_a_position_is_bound_to_a_name():
+def test_bindings_find_the_target_at_a_position():
     bindings = SourceFile("a.py", SOURCE).bindings
     assert bindings.target(4, 5) == "s"
     assert (bindings.target(6, 4), bindings.target(1, 1)) == ("t", "")
 
 
-def test_a_place_has_the_lines_around_it():
+def test_a_place_includes_the_surrounding_lines():
     place = SourceFile("a.py", "\n".join("abcdefghij")).place(5, 1, 5, 2, "")
     assert (place.frame.path, place.frame.line, place.frame.function, place.frame.source) == (
         "a.py",
@@ -41,7 +41,7 @@ def test_a_place_has_the_lines_around_it():
     assert [text for _, text in place.excerpt] == list("cdefg")
 
 
-def test_a_place_at_the_edges_of_a_file():
+def test_the_excerpt_is_limited_at_the_edges_of_a_file():
     file = SourceFile("a.py", "\n".join("abcdefghij"))
     assert [n for n, _ in file.place(1, 1, 1, 2, "f").excerpt] == [1, 2, 3]
     assert [n for n, _ in file.place(10, 1, 10, 2, "f").excerpt] == [8, 9, 10]

@@ -1,4 +1,4 @@
-"""What `--strict` reports beside what is reported anyway."""
+"""Additional findings of `--strict`."""
 
 from dataclasses import replace
 
@@ -24,7 +24,7 @@ def shown(findings, known=()):
     return [(f.rule.code, f.place.frame.line, f.message, f.level.value) for f in more(findings, known)]
 
 
-def test_a_finding_is_a_warning_that_says_on_what_it_rests():
+def test_a_finding_is_a_warning_that_states_its_assumptions():
     assert shown([finding("`x` is on a GPU", "`s` is None", CHOSEN)]) == [
         ("SYN101", 5, "message, if `x` is on a GPU and `s` is None", "warning")
     ]
@@ -32,19 +32,19 @@ def test_a_finding_is_a_warning_that_says_on_what_it_rests():
     assert made.assumptions == ("a", CHOSEN)
 
 
-def test_what_is_known_is_left_out():
+def test_known_findings_are_left_out():
     assert shown([finding("a")], [finding()]) == []
     assert shown([finding("a")], [finding(line=6), finding(code="SYN102")]) != []
 
 
 @pytest.mark.parametrize(("kind", "most"), [(Premise.DEVICE, 2), (Premise.CODE, 2), (Premise.BRANCH, 1)])
-def test_what_rests_on_nothing_or_on_much_is_left_out(kind, most):
+def test_findings_with_no_or_too_many_premises_are_left_out(kind, most):
     premises = ("a", "b", "c")
     likely = [is_likely(finding(*premises[:number], CHOSEN), frozenset((kind,))) for number in range(4)]
     assert likely == [0 < number <= most for number in range(4)]
 
 
-def test_a_clock_does_not_rest_on_what_unknown_code_does():
+def test_a_clock_finding_does_not_rest_on_unknown_code():
     likely = {kind: is_likely(finding("a", code="SYN701"), frozenset((kind,))) for kind in Premise}
     assert likely == {Premise.DEVICE: True, Premise.CODE: False, Premise.BRANCH: True}
 
@@ -54,12 +54,12 @@ def test_advice_is_not_given_on_assumptions():
     assert shown([finding("a", code="SYN801")]) == []
 
 
-def test_of_findings_of_one_rule_at_a_line_the_one_that_rests_on_least_is_reported():
+def test_of_findings_at_a_line_the_one_with_the_fewest_assumptions_is_reported():
     findings = [finding("a", "b"), finding("c"), finding("d"), finding("e", code="SYN102")]
     assert [message for _, _, message, _ in shown(findings)] == ["message, if c", "message, if e"]
 
 
-def test_a_fix_is_an_example():
+def test_a_fix_becomes_an_example():
     fix = Fix((Edit(EditKind.INSERT_BEFORE, "a.py", 5, 0, "s.wait()"),), Applicability.SAFE)
     (made,) = more([replace(finding("a"), fix=fix)], [])
     assert made.fix is not None
@@ -73,7 +73,7 @@ def test_findings_get_the_premises_of_their_place():
 
 
 @pytest.mark.parametrize("kinds", [frozenset[Premise](), *PASSES])
-def test_parameters_are_on_a_gpu_where_devices_are_taken_to_be_so(kinds):
+def test_parameters_are_on_a_gpu_if_devices_are_assumed(kinds):
     program = new_program("def f(x: torch.Tensor, n): pass")
     program.places.premises = type(program.places.premises)(kinds)
     made = given(program.machine, Function(program.tree.body[0], program.scope))

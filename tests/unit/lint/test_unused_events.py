@@ -1,4 +1,4 @@
-"""Events that a function makes and records, and that nothing waits for."""
+"""Events that a function creates and records but that nothing waits for."""
 
 import textwrap
 
@@ -61,5 +61,5 @@ def test_an_event_that_nothing_waits_for_is_found(make, record, line):
         {"make": MADE, "record": "ready.record(); ready = None"},
     ],
 )
-def test_one_that_something_may_wait_for_is_not(given):
+def test_an_event_that_something_may_wait_for_is_not_reported(given):
     assert not found(**given)

@@ -1,4 +1,4 @@
-"""A program as plain calls, and call sites in a text, for tests of the sanitizer."""
+"""A program as plain calls, and call sites within a text, for tests of the sanitizer."""
 
 from syncheck.findings import Frame, Place
 from syncheck.hb.engine import Engine
@@ -67,10 +67,10 @@ class Program:
 
 
 class Text:
-    """Call sites in a text: their numbers are its lines, from 1, but for those in `at_line`; `columns` are theirs, and
-    `spans` their first and last columns in places.
+    """Call sites in a text: a site number is a line, counted from 1, unless `at_line` maps it to another.
 
-    `callers` has the lines that call a line.
+    `columns` has the columns of lines, `spans` the first and last columns of places, `callers` the lines that
+    call a line, and `functions` the functions of sites that are in another function.
     """
 
     path = "program.py"
@@ -83,6 +83,7 @@ class Text:
         self.ignored_sites = {}
         self.stacks = stacks or {}
         self.at_line = {}
+        self.functions = {}
         self.columns = {}
         self.spans = {}
 
@@ -96,7 +97,9 @@ class Text:
         return SourceLine(self.path, number, self.columns.get(number, 0), function or "<module>", self.scopes)
 
     def lines_of(self, site):
-        return tuple(self.line(number) for number in (self.at_line.get(site, site), *self.callers.get(site, ())))
+        own = self.line(self.at_line.get(site, site))
+        own = own._replace(function=self.functions.get(site, own.function))
+        return (own, *map(self.line, self.callers.get(site, ())))
 
     def place(self, site):
         source = self.lines[site - 1] if 0 < site <= len(self.lines) else ""
@@ -115,7 +118,7 @@ class Text:
 
 
 def new_engine(n_streams, collector=None, devices=1):
-    """Return an engine with streams; the first of each device are default streams. The collector knows them, too."""
+    """Return an engine with streams, the default ones first, which the collector gets as well."""
     engine = Engine()
     for index in range(n_streams):
         is_default = index < devices
@@ -131,6 +134,6 @@ def new_collector():
 
 
 def found(collector, sites=None):
-    """Return (code, line, count) of all findings."""
+    """Return (code, line, count) of each finding."""
     findings = collector.findings(sites or Text())
     return [(finding.rule.code, finding.place.frame.line, finding.count) for finding in findings]

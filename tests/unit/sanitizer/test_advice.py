@@ -1,4 +1,4 @@
-"""What of a program goes to the advice on loops, and in which order."""
+"""Events that reach the performance advice for loops, and their order."""
 
 import pytest
 
@@ -64,7 +64,7 @@ PROGRAMS = [(wait_for_stream, 1, "SYN801"), (wait_for_device, 1, "SYN806"), (tak
 
 
 @pytest.mark.parametrize(("step", "devices", "code"), PROGRAMS)
-def test_a_run_gets_the_advice(step, devices, code):
+def test_a_run_produces_the_advice(step, devices, code):
     loops = Loops(devices=devices)
     for _ in range(HOT + 2):
         step(loops)
@@ -72,7 +72,7 @@ def test_a_run_gets_the_advice(step, devices, code):
 
 
 @pytest.mark.parametrize(("step", "devices", "code"), PROGRAMS)
-def test_what_is_only_read_has_no_iterations(step, devices, code):
+def test_static_analysis_produces_no_loop_advice(step, devices, code):
     loops = Loops(devices=devices, is_run=False)
     for _ in range(HOT + 2):
         step(loops)
@@ -83,7 +83,7 @@ def test_each_rule_has_a_program_above():
     assert {rule.code for rule in RULES} == {code for _, _, code in PROGRAMS}
 
 
-def test_a_new_program_begins_without_loops():
+def test_begin_resets_the_loop_counters():
     loops = Loops()
     for _ in range(HOT - 1):
         wait_for_stream(loops)
@@ -92,7 +92,7 @@ def test_a_new_program_begins_without_loops():
     assert loops.found() == []
 
 
-def test_a_wait_for_a_stream_without_work_is_none():
+def test_a_wait_for_an_idle_stream_is_ignored():
     loops = Loops()
     for _ in range(HOT + 1):
         loops.launch()
@@ -101,7 +101,7 @@ def test_a_wait_for_a_stream_without_work_is_none():
 
 
 @pytest.mark.parametrize(("is_write", "expected"), [(True, []), (False, [("SYN801", 50)])])
-def test_the_latest_operator_of_the_stream_says_what_is_waited_for(is_write, expected):
+def test_the_latest_operator_of_a_stream_determines_what_is_waited_for(is_write, expected):
     loops = Loops()
     for _ in range(HOT):
         loops.launch(2, "aten::add", [(1, 0, True)], 20)
@@ -109,7 +109,7 @@ def test_the_latest_operator_of_the_stream_says_what_is_waited_for(is_write, exp
     assert loops.found() == expected
 
 
-def test_a_wait_that_the_program_asks_for_is_no_part_of_the_latest_operator():
+def test_an_explicit_wait_is_not_part_of_the_latest_operator():
     loops = Loops()
     for _ in range(HOT):
         wait_for_stream(loops, operator=COPY, is_write=True, explicit=True)
@@ -126,7 +126,7 @@ def test_an_operator_without_accesses_writes_nothing():
     assert loops.found() == [("SYN801", 50)]
 
 
-def test_a_host_that_asks_needs_the_wait_for_the_device():
+def test_a_device_wait_that_the_host_needs_is_not_reported():
     loops = Loops()
     for _ in range(2 * HOT):
         wait_for_device(loops)
@@ -134,7 +134,7 @@ def test_a_host_that_asks_needs_the_wait_for_the_device():
     assert loops.found() == []
 
 
-def test_a_stream_object_that_is_gone_leaves_its_stream():
+def test_a_deleted_stream_object_releases_its_stream():
     loops = Loops()
     for ident in range(3):
         loops.advice.stream_object(ident, 2, 30)

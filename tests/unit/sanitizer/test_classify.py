@@ -1,11 +1,11 @@
-"""The decision table: which rule explains a race, and where the blame goes."""
+"""The decision table: which rule explains a race and which line is blamed."""
 
 import pytest
 
 from syncheck.findings import EditKind, Severity
 from syncheck.hb.clock import HOST
 from syncheck.hb.footprint import dense
-from syncheck.hb.ids import LookedUp, NamedKind
+from syncheck.hb.ids import NamedKind, StreamOrigin
 from syncheck.sanitizer import classify
 from syncheck.sanitizer.classify import explain
 from syncheck.sanitizer.labels import Label
@@ -14,13 +14,13 @@ from syncheck.sanitizer.race_context import UNSEEN_WRITE, RaceContext
 from syncheck.sanitizer.sync_history import NOT_RECORDED, HostSync, LostRecord, SyncHistory, Wait
 from tests.unit.sanitizer.program import Text, new_collector, new_engine
 
-BY_NAME = (LookedUp.BY_NAME, LookedUp.BY_NAME)
+BY_NAME = (StreamOrigin.BY_NAME, StreamOrigin.BY_NAME)
 EARLY, LATE = 10, 20
 """The lines of the two accesses."""
 
 
 class Raced:
-    """Two accesses of one allocation: the early one by stream 2, the late one by stream 3 or by the host."""
+    """Two accesses to one allocation: the early one on stream 2, the late one on stream 3 or by the host."""
 
     def __init__(self, *, writes=(True, False), late=3, early=2, devices=1, operators=("aten::mul_", "aten::sum")):
         self.collector = new_collector()
@@ -39,7 +39,7 @@ class Raced:
 
     def wait(self, site, waiter, **kwargs):
         defaults = {
-            "target": 0, "event": 0, "acquired": self.engine.clock(self.early), "by_event": False, "looked_up": BY_NAME,
+            "target": 0, "event": 0, "acquired": self.engine.clock(self.early), "by_event": False, "origins": BY_NAME,
             "current": HOST, "recorded": NOT_RECORDED,
         }  # fmt: skip
         values = {**defaults, **kwargs}
@@ -60,13 +60,13 @@ class Raced:
         return finding.rule.code, finding.place.frame.line
 
 
-# -- the plain rules
+# -- the basic rules
 
 
 @pytest.mark.parametrize(
     ("writes", "code"), [((True, False), "SYN101"), ((False, True), "SYN102"), ((True, True), "SYN103")]
 )
-def test_without_a_better_reason_the_kinds_of_the_accesses_decide(writes, code):
+def test_without_a_better_reason_the_kinds_of_access_decide(writes, code):
     raced = Raced(writes=writes)
     finding = raced.finding()
     assert (finding.rule.code, finding.place.frame.line) == (code, LATE)
@@ -87,7 +87,7 @@ def test_a_use_before_the_allocation_is_ready_is_a_first_use():
     assert pending.allocation == 10
 
 
-def test_the_late_stream_waits_before_its_access_or_the_early_one_is_waited_for_at_once():
+def test_the_fix_is_a_wait_before_the_late_access_or_after_the_early_one():
     raced = Raced()
     (race,) = raced.engine.launch(3, [(9, raced.view, False)], 2)
     fix = explain(
@@ -99,7 +99,7 @@ def test_the_late_stream_waits_before_its_access_or_the_early_one_is_waited_for_
     assert (last.edits[0].site, last.is_unsafe) == (EARLY, True)
 
 
-def test_the_late_stream_waits_for_an_event_behind_the_early_access_if_there_is_one():
+def test_the_fix_waits_for_an_event_after_the_early_access_if_there_is_one():
     raced = Raced()
     raced.events = (7,)
     (race,) = raced.engine.launch(3, [(9, raced.view, False)], 2)
@@ -115,27 +115,27 @@ def test_the_late_stream_waits_for_an_event_behind_the_early_access_if_there_is_
 
 
 @pytest.mark.parametrize(("is_write", "code"), [(False, "SYN301"), (True, "SYN302")])
-def test_the_host_touches_memory_in_flight(is_write, code):
+def test_the_host_accesses_memory_in_flight(is_write, code):
     raced = Raced(late=HOST, writes=(True, is_write))
     finding = raced.finding()
     assert (finding.rule.code, finding.level) == (code, Severity.ERROR)
     assert "record an event after the copy" in finding.help
 
 
-def test_an_event_that_stands_for_the_copy_is_synchronized():
+def test_an_event_that_covers_the_copy_is_synchronized():
     raced = Raced(late=HOST)
     raced.events = (7,)
     raced.collector.names.given[NamedKind.EVENT, 7] = "done"
-    assert raced.finding().fix.edits[0].code.endswith("event>.synchronize()")  # it has no name in an empty file
+    assert raced.finding().fix.edits[0].code.endswith("event>.synchronize()")  # the event has no name in an empty file
 
 
-def test_memory_that_the_host_only_got_hold_of_is_a_warning():
+def test_memory_that_escapes_to_the_host_is_a_warning():
     raced = Raced(late=HOST)
     raced.labels[1] = Label(LATE, "Tensor.numpy()", is_escape=True)
     assert raced.finding().level is Severity.WARNING
 
 
-def test_a_change_that_was_noticed_afterwards_has_no_line_to_repair():
+def test_a_write_detected_afterwards_has_no_line_to_fix():
     raced = Raced(late=HOST, writes=(False, True), operators=("aten::copy_", UNSEEN_WRITE))
     finding = raced.finding()
     assert finding.fix is None
@@ -145,13 +145,13 @@ def test_a_change_that_was_noticed_afterwards_has_no_line_to_repair():
 # -- the special rows
 
 
-def test_an_event_wait_that_was_meant_for_the_host_is_blamed():
+def test_an_event_wait_mistaken_for_a_host_wait_is_blamed():
     raced = Raced(late=HOST)
     raced.wait(15, 3, by_event=True, event=7)
     assert raced.blamed() == ("SYN402", 15)
 
 
-def test_a_wait_for_another_device_is_blamed():
+def test_a_wait_for_the_wrong_device_is_blamed():
     raced = Raced(devices=2, late=HOST)
     raced.history.add_sync(HostSync(15, 0, raced.engine.submitted()))
     assert raced.blamed() == ("SYN502", 15)
@@ -171,7 +171,7 @@ def test_a_wait_for_the_right_device_explains_nothing():
         (False, (False, True), (EARLY, "writes")),
     ],
 )
-def test_beside_a_replay_the_programs_own_access_is_the_culprit(late_write, replays, blamed):
+def test_the_programs_own_access_is_blamed_for_a_race_with_a_replay(late_write, replays, blamed):
     raced = Raced(writes=(True, late_write))
     raced.labels = [label._replace(is_replay=is_replay) for label, is_replay in zip(raced.labels, replays, strict=True)]
     finding = raced.finding()
@@ -179,14 +179,14 @@ def test_beside_a_replay_the_programs_own_access_is_the_culprit(late_write, repl
     assert blamed[1] in finding.message
 
 
-def test_the_host_beside_a_replay_is_the_plain_case():
+def test_a_host_access_racing_with_a_replay_uses_the_basic_rule():
     raced = Raced(late=HOST)
     raced.labels[0] = raced.labels[0]._replace(is_replay=True)
     assert raced.blamed() == ("SYN301", LATE)
 
 
 @pytest.mark.parametrize(("is_write", "code"), [(False, "SYN601"), (True, "SYN602")])
-def test_a_collective_on_a_stream_of_torch_was_not_waited_for(is_write, code):
+def test_an_unawaited_collective_on_a_stream_of_torch_is_blamed(is_write, code):
     raced = Raced(writes=(True, is_write), operators=("c10d::allreduce_", "aten::mul_"))
     raced.collector.names.streams[2] = StreamInfo(0, 77, 0)
     finding = raced.finding()
@@ -195,17 +195,17 @@ def test_a_collective_on_a_stream_of_torch_was_not_waited_for(is_write, code):
     assert finding.related[0].frame.line == EARLY
 
 
-def test_a_collective_on_a_stream_of_the_program_is_like_any_other_work():
+def test_a_collective_on_a_stream_of_the_program_is_ordinary_work():
     assert Raced(operators=("c10d::allreduce_", "aten::mul_")).blamed() == ("SYN101", LATE)
 
 
-def lose(raced):
+def lose_record(raced):
     raced.history.add_lost(LostRecord(7, 2, 11, 12, raced.engine.clock(2)))
 
 
-def test_a_record_that_was_lost_is_blamed_if_the_event_was_waited_for():
+def test_a_lost_record_is_blamed_if_its_event_was_waited_for():
     raced = Raced()
-    lose(raced)
+    lose_record(raced)
     assert raced.blamed() == ("SYN101", LATE)
     for waiter, acquired, expected in (
         (3, [0], ("SYN405", 12)),
@@ -213,46 +213,46 @@ def test_a_record_that_was_lost_is_blamed_if_the_event_was_waited_for():
         (3, None, ("SYN101", LATE)),
     ):
         raced = Raced()
-        lose(raced)
+        lose_record(raced)
         raced.wait(13, waiter, event=7, acquired=acquired)
         assert raced.blamed() == expected
 
 
-def test_the_host_may_have_waited_for_the_lost_record_too():
+def test_a_lost_record_is_blamed_if_the_host_waited_for_its_event():
     raced = Raced(late=HOST)
-    lose(raced)
+    lose_record(raced)
     raced.history.add_sync(HostSync(13, 0, raced.engine.submitted(), event=7))
     assert raced.blamed() == ("SYN405", 12)
 
 
-CURRENT = LookedUp.CURRENT
+CURRENT = StreamOrigin.CURRENT
 
 
 @pytest.mark.parametrize(
     ("waiter", "wait", "blamed"),
     [
-        # late.wait_stream(current_stream()) where the stream that had been looked up is no longer the one at work
-        (3, {"target": 1, "looked_up": ("", CURRENT), "current": 2}, ("SYN406", 15)),
-        (3, {"target": 3, "looked_up": ("", CURRENT)}, ("SYN406", 15)),
-        (3, {"target": 1, "looked_up": ("", ""), "current": 2}, ("SYN101", LATE)),  # named by the program
-        (3, {"target": 1, "looked_up": ("", CURRENT), "current": 1}, ("SYN101", LATE)),
+        # late.wait_stream(current_stream()) when the stream that was looked up is no longer the one at work
+        (3, {"target": 1, "origins": ("", CURRENT), "current": 2}, ("SYN406", 15)),
+        (3, {"target": 3, "origins": ("", CURRENT)}, ("SYN406", 15)),
+        (3, {"target": 1, "origins": ("", ""), "current": 2}, ("SYN101", LATE)),  # named by the program
+        (3, {"target": 1, "origins": ("", CURRENT), "current": 1}, ("SYN101", LATE)),
         # the event was recorded on a stream that was looked up
         (3, {"recorded": (1, 14, CURRENT, 2)}, ("SYN406", 14)),
         (3, {"recorded": (1, 14, "", 2)}, ("SYN101", LATE)),
-        # another stream waits than the one that is current
-        (1, {"target": 2, "looked_up": (CURRENT, ""), "current": 3}, ("SYN406", 15)),
-        (1, {"target": 2, "looked_up": (CURRENT, ""), "current": 1}, ("SYN101", LATE)),
-        (1, {"target": 2, "looked_up": (CURRENT, ""), "current": 3, "acquired": None}, ("SYN101", LATE)),
+        # the waiting stream is not the current one
+        (1, {"target": 2, "origins": (CURRENT, ""), "current": 3}, ("SYN406", 15)),
+        (1, {"target": 2, "origins": (CURRENT, ""), "current": 1}, ("SYN101", LATE)),
+        (1, {"target": 2, "origins": (CURRENT, ""), "current": 3, "acquired": None}, ("SYN101", LATE)),
     ],
 )
-def test_a_stream_that_was_looked_up_elsewhere_is_named_by_mistake(waiter, wait, blamed):
+def test_a_stale_stream_lookup_is_blamed(waiter, wait, blamed):
     raced = Raced()
     raced.wait(15, waiter, **wait)
     assert raced.blamed() == blamed
 
 
-def test_the_most_specific_row_comes_first():
-    """A collective that was not waited for is that, whatever else was synchronized."""
+def test_the_most_specific_row_takes_precedence():
+    """An unawaited collective is reported as such, no matter what else was synchronized."""
     raced = Raced(operators=("c10d::allreduce_", "aten::sum"), devices=2)
     raced.collector.names.streams[2] = StreamInfo(1, 77, 0)
     raced.history.add_sync(HostSync(15, 0, raced.engine.submitted()))

@@ -1,4 +1,4 @@
-"""Raw findings: one for each cause, worded at the end."""
+"""Raw findings, one per cause, whose texts are built at the end."""
 
 from syncheck.findings import Frame
 from syncheck.hb.ids import NamedKind
@@ -29,7 +29,7 @@ def test_a_repetition_is_counted_and_another_cause_is_another_finding():
     assert found(collector) == [("SYN802", 5, 2), ("SYN802", 5, 1)]
 
 
-def test_findings_that_one_line_cures_are_one():
+def test_findings_fixed_by_the_same_line_are_merged():
     collector = new_collector()
     collector.names.streams |= {1: StreamInfo(0, 0, 0)}
     text = Text("import torch\n" + "first()\n" * 20)
@@ -44,7 +44,7 @@ def test_findings_that_one_line_cures_are_one():
     race(12, 6, "wait_for_another()")
     race(13, 3, "wait()")
     for early in (7, 8):
-        race(12, early, EventCode(1), ".wait()")  # nothing has a name: the two may need two lines
+        race(12, early, EventCode(1), ".wait()")  # nothing has a name, so the two may need different lines
     findings = collector.findings(text)
     assert [(f.place.frame.line, f.count, len(f.related)) for f in findings] == [
         (12, 3, 3), (12, 1, 1), (12, 1, 1), (12, 1, 1), (13, 1, 1),
@@ -59,7 +59,7 @@ def test_only_new_findings_are_announced():
     assert [pending.site for pending in announced] == [5, 6]
 
 
-def test_a_repetition_brings_further_places_up_to_a_number():
+def test_related_places_of_repetitions_are_bounded():
     pending = redundant(5, related=[(1, ("a",))])
     pending.mention([(1, ("again",)), *((site, ("b",)) for site in range(2, 20))])
     assert [site for site, _ in pending.related] == [1, 2, 3, 4, 5]
@@ -67,7 +67,7 @@ def test_a_repetition_brings_further_places_up_to_a_number():
     assert len(pending.related) == 5
 
 
-def test_findings_of_rules_that_are_not_selected_are_left_out():
+def test_findings_of_unselected_rules_are_omitted():
     collector = Collector(lambda rule: rule.code != "SYN802")
     collector.add(redundant(5))
     assert found(collector) == []
@@ -75,7 +75,7 @@ def test_findings_of_rules_that_are_not_selected_are_left_out():
     assert not collector.has(6)
 
 
-def test_a_finding_that_is_superseded_at_the_end_is_dropped():
+def test_a_finding_superseded_at_the_end_is_dropped():
     collector, is_superseded = new_collector(), []
     collector.add(redundant(5, superseded=lambda: bool(is_superseded)))
     assert found(collector) == [("SYN802", 5, 1)]
@@ -83,7 +83,7 @@ def test_a_finding_that_is_superseded_at_the_end_is_dropped():
     assert found(collector) == []
 
 
-def test_what_the_program_ignores_is_left_out():
+def test_findings_ignored_by_the_program_are_omitted():
     collector, sites = new_collector(), Text()
     sites.ignored_sites[5] = ["SYN802"]
     collector.add(redundant(5))
@@ -91,7 +91,7 @@ def test_what_the_program_ignores_is_left_out():
     assert found(collector, sites) == [("SYN802", 6, 1)]
 
 
-def test_a_call_that_torch_makes_is_not_the_users_to_change():
+def test_a_call_made_by_torch_is_not_reported_to_the_user():
     collector, sites = new_collector(), Text()
     sites.stacks[5] = (Frame("torch/distributed/fsdp.py", 1, is_user=False), Frame("program.py", 5))
     sites.stacks[6] = (Frame("program.py", 6), Frame("torch/nn.py", 1, is_user=False))
@@ -101,7 +101,7 @@ def test_a_call_that_torch_makes_is_not_the_users_to_change():
     assert found(collector, sites) == [("SYN802", 5, 1), ("SYN202", 6, 1)]
 
 
-def test_a_call_that_a_method_of_streams_is_made_of_is_the_users():
+def test_a_call_inside_a_stream_method_is_attributed_to_the_user():
     collector, sites = new_collector(), Text()
     wait_stream = Frame("torch/cuda/streams.py", 1, is_user=False)
     sites.stacks[5] = (wait_stream, Frame("program.py", 5))
@@ -111,7 +111,7 @@ def test_a_call_that_a_method_of_streams_is_made_of_is_the_users():
     assert found(collector, sites) == [("SYN202", 5, 1)]
 
 
-def test_since_a_checkpoint_only_what_came_after_it_counts():
+def test_a_checkpoint_limits_findings_to_later_ones():
     collector = new_collector()
     collector.add(redundant(5))
     collector.add(redundant(6))
@@ -123,7 +123,7 @@ def test_since_a_checkpoint_only_what_came_after_it_counts():
     assert [(line, count) for _, line, count in found(collector)] == [(5, 2), (6, 1), (7, 1)]
 
 
-def test_a_finding_is_worded_with_names_that_came_later():
+def test_a_finding_uses_names_that_became_known_later():
     collector = new_collector()
     collector.names.streams |= {1: StreamInfo(0, 0, 0), 2: StreamInfo(0, 7, 3)}
     collector.names.views.append(View((4,), 4, "float32"))
@@ -145,14 +145,14 @@ def test_a_finding_is_worded_with_names_that_came_later():
     assert finding.level is Severity.ERROR
 
 
-def test_a_level_of_its_own_replaces_that_of_the_rule():
+def test_an_explicit_level_overrides_that_of_the_rule():
     collector = new_collector()
     collector.add(redundant(5, level=Severity.ERROR))
     assert collector.findings(Text())[0].level is Severity.ERROR
     assert redundant_wait.RULE.severity is not Severity.ERROR
 
 
-def test_a_tensor_that_is_gone_is_called_as_where_it_was_made_or_deleted():
+def test_a_freed_tensor_is_named_by_its_creation_or_deletion_site():
     for bound, shown in (({10: "x"}, "`x`"), ({10: "xs[...]"}, "a tensor"), ({10: "xs[...]", 11: "y"}, "`y`")):
         collector = new_collector()
         collector.names.views.append(View((4,), 4, "float32"))
@@ -161,7 +161,7 @@ def test_a_tensor_that_is_gone_is_called_as_where_it_was_made_or_deleted():
         assert shown in finding.message
 
 
-def test_a_name_that_was_seen_is_not_replaced_by_that_of_its_birth():
+def test_an_observed_name_takes_precedence_over_the_creation_site():
     collector = new_collector()
     collector.names.views.append(View((4,), 4, "float32"))
     collector.names.given[NamedKind.ALLOCATION, 9] = "seen"
@@ -169,13 +169,13 @@ def test_a_name_that_was_seen_is_not_replaced_by_that_of_its_birth():
     assert "`seen`" in collector.findings(Text(bound={10: "x"}))[0].message
 
 
-def test_events_that_a_finding_speaks_of_keep_their_names():
+def test_events_mentioned_by_a_finding_keep_their_names():
     collector = new_collector()
     collector.add(redundant(5, advice=(EventRef(3),), fix=PendingFix((insertion(5, EventCode(4)),))))
     assert collector.names.kept == {(NamedKind.EVENT, 3), (NamedKind.EVENT, 4)}
 
 
-def test_the_result_of_the_use_does_not_give_its_name_to_what_went():
+def test_a_freed_tensor_is_not_named_after_the_result_of_its_use():
     text = "data = make()\nloss = criterion(output, data)\nx = x + data\n"
     for line, bound, named in ((2, "loss", "`data`"), (3, "x", "`x`")):
         collector = new_collector()
@@ -191,7 +191,7 @@ def race_with(writer, *code, site=12, early=3):
     return PendingFinding(unordered_read.RULE, site, facts, [(early, ("wrote it",))], fix=fix)
 
 
-def test_findings_with_equal_places_are_one_with_a_line_for_each():
+def test_findings_at_equal_places_are_merged_with_one_line_each():
     collector = new_collector()
     text = Text("import torch\n" + "first()\n" * 20)
     for writer in ("left", "right", "left"):
@@ -201,7 +201,7 @@ def test_findings_with_equal_places_are_one_with_a_line_for_each():
     assert [edit.code for edit in finding.fix.edits] == ["wait_for('left')", "wait_for('right')"]
 
 
-def test_where_one_of_several_has_no_line_the_first_is_shown_alone():
+def test_if_one_of_several_fixes_has_no_line_only_the_first_is_shown():
     collector = new_collector()
     text = Text("import torch\n" + "first()\n" * 20)
     collector.add(race_with("left", "wait_for('left')"), "left")
@@ -227,18 +227,18 @@ def freed_tensor(collector, text, names, source_columns):
 MADE_AND_LOST = "import torch\nlayer.weight = load()\nlayer()\nlayer.weight = None\n"
 
 
-def test_a_tensor_has_the_name_that_it_was_made_for_and_that_lost_it():
+def test_a_tensor_has_the_name_it_was_created_under_and_removed_from():
     names = {2: "layer.weight", 4: "layer.weight"}
     text = Text("layer = make()\n" + MADE_AND_LOST.partition("\n")[2])
     assert freed_tensor(new_collector(), text, names, {2: (16, 22)}) == "layer.weight.record_stream(s)"
 
 
-def test_what_was_only_a_part_of_the_value_has_no_such_name():
+def test_a_part_of_the_assigned_value_does_not_have_its_name():
     names = {2: "layer.weight", 4: "layer.weight"}
     text = Text("layer = make()\n" + MADE_AND_LOST.partition("\n")[2])
     assert "<tensor>" in freed_tensor(new_collector(), text, names, {2: (16, 20)})
 
 
-def test_what_is_assigned_to_data_lets_the_old_tensor_go():
+def test_assigning_to_data_releases_the_old_tensor():
     text = Text("layer = make()\n" + MADE_AND_LOST.partition("\n")[2])
     assert freed_tensor(new_collector(), text, {4: "layer.weight.data"}, {}) == "layer.weight.data.record_stream(s)"

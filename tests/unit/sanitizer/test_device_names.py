@@ -1,4 +1,4 @@
-"""Findings in the terms of another device type than CUDA's."""
+"""Findings reworded for device types other than CUDA."""
 
 import pytest
 
@@ -20,12 +20,12 @@ FINDING = Finding(
 )
 
 
-def test_a_finding_for_cuda_is_left_as_it_is():
+def test_a_finding_for_cuda_is_unchanged():
     assert in_terms_of("cuda", FINDING) is FINDING
 
 
 @pytest.mark.parametrize("name", ["xpu", "accelerator"])
-def test_all_texts_and_the_fix_are_in_its_terms(name):
+def test_all_texts_and_the_fix_use_the_device_type(name):
     found = in_terms_of(name, FINDING)
     assert found.message == f"the default stream of {name}:0 reads `cuda_x`"
     assert found.help == f"add `torch.{name}.current_stream().wait_stream(side)`"

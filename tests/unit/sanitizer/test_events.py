@@ -1,19 +1,19 @@
-"""Events: waits that do nothing, lost records, elapsed time."""
+"""Events: waits without effect, lost records, elapsed time."""
 
 import pytest
 
 from syncheck.findings import Frame
-from syncheck.hb.ids import LookedUp, NamedKind, WaitCall
+from syncheck.hb.ids import NamedKind, StreamOrigin, WaitCall
 from syncheck.sanitizer.events import Events
 from syncheck.sanitizer.sync_history import SyncHistory
 from tests.unit.sanitizer.program import Text, found, new_collector, new_engine
 
 EVENT, STREAM_WAIT = WaitCall.EVENT_WAIT, WaitCall.STREAM_WAIT_EVENT
-BY_NAME = LookedUp.BY_NAME
+BY_NAME = StreamOrigin.BY_NAME
 
 
 class Watched:
-    """Streams 1 (default), 2 and 3, and events 7 and 8, made at lines 70 and 80."""
+    """Streams 1 (default), 2 and 3, and events 7 and 8, created at lines 70 and 80."""
 
     def __init__(self, *, timing=True, devices=1):
         self.collector = new_collector()
@@ -65,7 +65,7 @@ def test_a_wait_before_the_record_does_nothing(watched):
     assert watched.events.is_reported_as_unrecorded(30)
 
 
-def test_a_call_that_waits_for_something_once_is_right(watched):
+def test_a_call_that_is_effective_once_is_not_reported(watched):
     watched.wait(7, 3)
     watched.work(2)
     watched.record(7, 2)
@@ -75,11 +75,11 @@ def test_a_call_that_waits_for_something_once_is_right(watched):
 
 
 @pytest.mark.parametrize("wait", ["wait", "sync"])
-def test_a_call_that_waits_for_something_for_one_caller_is_right_for_others(watched, wait):
+def test_a_call_that_is_effective_for_one_caller_is_not_reported_for_others(watched, wait):
     def wait_at(event, site):
         watched.wait(event, 3, site) if wait == "wait" else watched.events.sync(event, site)
 
-    watched.text.at_line[31] = 30  # the line again, in a function that something else calls
+    watched.text.at_line[31] = 30  # the same line in a function that another call site reaches
     watched.work(2)
     watched.record(7, 2)
     wait_at(7, 30)
@@ -88,19 +88,19 @@ def test_a_call_that_waits_for_something_for_one_caller_is_right_for_others(watc
     assert not watched.events.is_reported_as_unrecorded(31)
 
 
-def test_the_host_that_waits_before_the_record_waits_for_nothing(watched):
+def test_a_host_wait_before_the_record_does_nothing(watched):
     watched.events.sync(7, 30)
     assert watched.found() == [("SYN401", 30)]
     assert watched.history.idle_wait(0, 0).site == 30
 
 
-def test_what_torch_waits_for_itself_is_nobodys_mistake(watched):
+def test_waits_made_by_torch_are_not_reported(watched):
     watched.wait(7, 3, via=WaitCall.TORCH)
     assert watched.found() == []
     assert list(watched.history.waits_after(0)) == []
 
 
-# -- waits that add nothing
+# -- redundant waits
 
 
 def test_a_wait_that_never_adds_order_is_redundant(watched):
@@ -111,7 +111,7 @@ def test_a_wait_that_never_adds_order_is_redundant(watched):
     assert watched.found() == [("SYN802", 31)]
 
 
-def test_a_wait_that_torch_makes_is_not_the_users_to_remove(watched):
+def test_a_redundant_wait_made_by_torch_is_not_reported(watched):
     watched.text.stacks[31] = (Frame("torch/distributed/fsdp.py", 1, is_user=False), Frame("program.py", 31))
     watched.work(2)
     watched.record(7, 2)
@@ -120,7 +120,7 @@ def test_a_wait_that_torch_makes_is_not_the_users_to_remove(watched):
     assert watched.found() == [("SYN802", 32)]
 
 
-def test_one_iteration_that_needs_the_wait_is_enough(watched):
+def test_a_wait_needed_in_one_iteration_is_not_redundant(watched):
     for _ in range(2):
         watched.work(2)
         watched.record(7, 2)
@@ -129,7 +129,7 @@ def test_one_iteration_that_needs_the_wait_is_enough(watched):
     assert watched.found() == []
 
 
-def test_where_the_host_knows_already_the_wait_is_not_judged(watched):
+def test_a_wait_for_work_the_host_already_waited_for_is_not_judged(watched):
     watched.work(2)
     watched.record(7, 2)
     watched.engine.sync_device(0)
@@ -137,7 +137,7 @@ def test_where_the_host_knows_already_the_wait_is_not_judged(watched):
     assert watched.found() == []
 
 
-def test_after_a_host_wait_for_the_same_record_the_wait_is_redundant(watched):
+def test_a_wait_after_a_host_wait_for_the_same_record_is_redundant(watched):
     watched.work(2)
     watched.record(7, 2)
     watched.events.sync(7, 29)
@@ -145,7 +145,7 @@ def test_after_a_host_wait_for_the_same_record_the_wait_is_redundant(watched):
     assert watched.found() == [("SYN802", 30)]
 
 
-def test_after_a_race_its_missing_edge_makes_no_wait_redundant(watched):
+def test_an_ordering_assumed_after_a_race_makes_no_wait_redundant(watched):
     watched.work(2)
     watched.record(7, 2)
     watched.wait(7, 3, 29)
@@ -155,14 +155,14 @@ def test_after_a_race_its_missing_edge_makes_no_wait_redundant(watched):
 
 
 @pytest.mark.parametrize(("via", "found"), [(STREAM_WAIT, [("SYN802", 30)]), (EVENT, [])])
-def test_a_stream_that_waits_for_itself_by_its_own_method_is_redundant(watched, via, found):
+def test_a_stream_waiting_for_itself_is_redundant_only_through_its_own_method(watched, via, found):
     watched.work(2)
     watched.record(7, 2)
     watched.wait(7, 2, via=via)
     assert watched.found() == found
 
 
-def test_a_line_that_is_needed_by_one_caller_is_not_redundant(watched):
+def test_a_line_needed_by_one_caller_is_not_redundant(watched):
     watched.text.place = lambda site, place=watched.text.place: place(30 if site in {30, 31} else site)
     watched.work(2)
     watched.record(7, 2)
@@ -174,7 +174,7 @@ def test_a_line_that_is_needed_by_one_caller_is_not_redundant(watched):
 # -- records
 
 
-def test_a_record_that_was_not_used_is_lost_with_the_next_one_on_another_stream(watched):
+def test_an_unused_record_is_lost_when_another_stream_records_the_event(watched):
     epoch = watched.work(2)
     watched.record(7, 2, 20)
     watched.record(7, 3, 21)
@@ -183,7 +183,7 @@ def test_a_record_that_was_not_used_is_lost_with_the_next_one_on_another_stream(
 
 
 @pytest.mark.parametrize("use", ["wait", "sync", "same stream"])
-def test_a_record_that_was_used_is_not_lost(watched, use):
+def test_a_used_record_is_not_lost(watched, use):
     epoch = watched.work(2)
     watched.record(7, 2, 20)
     if use == "wait":
@@ -194,7 +194,7 @@ def test_a_record_that_was_used_is_not_lost(watched, use):
     assert list(watched.history.lost_covering(epoch)) == []
 
 
-def test_the_newest_event_that_stands_for_an_op_is_found(watched):
+def test_the_newest_event_covering_an_operation_is_found(watched):
     epoch = watched.work(2)
     assert watched.events.covering(epoch) == 0
     watched.record(7, 2)
@@ -205,7 +205,7 @@ def test_the_newest_event_that_stands_for_an_op_is_found(watched):
     assert watched.events.covering(epoch) == 7
 
 
-def test_the_event_that_comes_first_behind_an_op_on_its_stream_is_found(watched):
+def test_the_first_event_after_an_operation_on_its_stream_is_found(watched):
     for event in (5, 6):
         watched.events.add(event, 10 * event, timing=False)
     watched.record(6, 2)
@@ -215,7 +215,7 @@ def test_the_event_that_comes_first_behind_an_op_on_its_stream_is_found(watched)
     watched.work(2)
     watched.record(8, 2)
     watched.wait(8, 3)
-    watched.record(5, 3)  # it stands for the op, too, and for more
+    watched.record(5, 3)  # covers the operation, too, but also later work
     assert watched.events.behind(epoch, 2) == 7
     watched.events.drop(7)
     assert watched.events.behind(epoch, 2) == 8
@@ -232,7 +232,7 @@ def test_an_event_has_the_device_of_its_last_record():
     assert watched.events.device(7) == 0
 
 
-def test_an_event_that_is_gone_is_forgotten(watched):
+def test_a_deleted_event_is_forgotten(watched):
     watched.record(7, 2)
     watched.events.drop(7)
     assert watched.engine.snapshot(7) is None
@@ -242,7 +242,7 @@ def test_an_event_that_is_gone_is_forgotten(watched):
 # -- elapsed time
 
 
-def test_events_without_timing_have_no_times():
+def test_events_without_timing_have_no_elapsed_time():
     watched = Watched(timing=False)
     watched.events.elapsed(7, 8, 40)
     assert watched.found() == [("SYN403", 40)]
@@ -258,14 +258,14 @@ def timed(watched, stream=2, worker=2):
     watched.record(8, stream, 21)
 
 
-def test_a_time_that_is_read_before_the_work_has_ended(watched):
+def test_reading_a_time_before_the_work_has_ended_is_reported(watched):
     timed(watched)
     assert watched.events.is_pending(8)
     watched.events.elapsed(7, 8, 40)
     assert watched.found() == [("SYN404", 40)]
 
 
-def test_a_time_that_is_read_after_a_synchronization_is_right(watched):
+def test_reading_a_time_after_a_synchronization_is_correct(watched):
     timed(watched)
     watched.events.sync(8, 22)
     assert not watched.events.is_pending(8)
@@ -273,21 +273,21 @@ def test_a_time_that_is_read_after_a_synchronization_is_right(watched):
     assert watched.found() == []
 
 
-def test_a_wait_for_the_event_by_a_stream_was_meant_for_the_host(watched):
+def test_a_stream_wait_mistaken_for_a_host_wait_is_blamed(watched):
     timed(watched)
     watched.wait(8, 3, 30, via=EVENT)
     watched.events.elapsed(7, 8, 40)
     assert watched.found() == [("SYN402", 30)]
 
 
-def test_events_on_a_stream_that_did_not_work_measure_nothing(watched):
+def test_events_on_an_idle_stream_measure_nothing(watched):
     timed(watched, stream=1, worker=2)
     watched.engine.sync_device(0)
     watched.events.elapsed(7, 8, 40)
     assert watched.found() == [("SYN702", 21)]
 
 
-def test_events_around_work_that_was_waited_for_measure_it(watched):
+def test_events_around_joined_work_measure_it(watched):
     watched.record(7, 1, 20)
     watched.work(2)
     watched.engine.wait_stream(1, 2)
@@ -303,7 +303,7 @@ def test_events_that_were_never_recorded_are_not_judged(watched):
     assert not watched.events.is_pending(7)
 
 
-def test_an_event_that_record_event_made_is_made_with_times_there():
+def test_the_fix_for_record_event_passes_an_event_with_timing():
     watched = Watched(timing=False)
     watched.record(7, 2, site=70)
     watched.events.elapsed(7, 8, 40)

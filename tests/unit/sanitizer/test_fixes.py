@@ -1,4 +1,4 @@
-"""Repairs: edits and their words, once names can be chosen."""
+"""Fixes: edits and their descriptions, once names are known."""
 
 import pytest
 
@@ -43,7 +43,7 @@ def names():
 
 
 class Columns(Text):
-    """Calls begin their lines, but those that start a collective."""
+    """Calls begin their lines, except those that start a collective."""
 
     def line(self, number):
         column = max(self.lines[number - 1].find(call) for call in ("start(", "dist.all_reduce(")) + 1
@@ -54,7 +54,7 @@ def worded(pending, names, path="program.py", text=SOURCE, **kwargs):
     return word(pending, names, Columns(text, **kwargs), path)
 
 
-def test_an_insertion_is_usable_and_in_words(names):
+def test_an_insertion_can_be_applied_and_described(names):
     found = worded(PendingFix((insertion(4, StreamCode(2), ".wait_stream(", StreamCode(1), ")"),)), names)
     (edit,) = found.fix.edits
     assert (edit.kind, edit.path, edit.line) == (EditKind.INSERT_BEFORE, "program.py", 4)
@@ -68,12 +68,12 @@ def test_another_file_is_named(names):
     assert found.text == "add `done.synchronize()` before program.py:4"
 
 
-def test_what_makes_the_host_wait_is_unsafe(names):
+def test_a_fix_that_makes_the_host_wait_is_unsafe(names):
     pending = PendingFix((insertion(4, EventCode(3), ".synchronize()"),), is_unsafe=True)
     assert worded(pending, names).fix.applicability is Applicability.UNSAFE
 
 
-def test_a_replacement_keeps_the_object_of_the_call(names):
+def test_a_replacement_keeps_the_receiver_of_the_call(names):
     found = worded(PendingFix((replacement(4, "wait", "synchronize()"),)), names)
     assert found.fix.edits[0].code == "done.synchronize()"
     assert found.text == "call `done.synchronize()` instead of `.wait()` at line 4"
@@ -81,26 +81,26 @@ def test_a_replacement_keeps_the_object_of_the_call(names):
     assert found.text == "call `torch.cuda.synchronize(1)` at line 7"
 
 
-def test_a_call_that_is_not_there_cannot_be_replaced(names):
+def test_replacing_a_missing_call_is_only_an_example(names):
     found = worded(PendingFix((replacement(5, "wait", "synchronize()"),)), names)
     assert found.fix.applicability is Applicability.EXAMPLE
 
 
-def test_a_missing_name_is_explained_and_makes_an_example(names):
+def test_a_missing_name_is_explained_and_makes_the_fix_an_example(names):
     names.streams[4] = StreamInfo(1, 9, 0)
     found = worded(PendingFix((insertion(4, StreamCode(4), ".synchronize()"),)), names)
     assert found.text == "add `<stream>.synchronize()` before line 4, where `<stream>` is the stream (cuda:1)"
     assert found.fix.applicability is Applicability.EXAMPLE
 
 
-def test_several_edits_are_one_repair(names):
+def test_several_edits_form_one_fix(names):
     edits = (insertion(4, EventCode(3), ".query()"), PendingEdit(EditKind.ADD_ARGUMENT, 3, ("enable_timing=True",)))
     found = worded(PendingFix(edits), names)
     assert [edit.line for edit in found.fix.edits] == [4, 3]
     assert found.text == "add `done.query()` before line 4, and pass `enable_timing=True` to the call at line 3"
 
 
-def test_one_line_for_two_tensors_is_added_once(names):
+def test_equal_lines_for_two_tensors_are_added_once(names):
     names.given |= {(NamedKind.STREAM, 4): "side"}
     names.streams[4] = StreamInfo(0, 8, 2)
     names.known_at[NamedKind.STREAM, 4] = 2
@@ -109,7 +109,7 @@ def test_one_line_for_two_tensors_is_added_once(names):
     assert len(found.fix.edits) == 1
 
 
-def test_the_first_choice_that_can_be_made_is_made(names):
+def test_the_first_applicable_choice_is_used(names):
     nameless = PendingFix((insertion(4, EventCode(9), ".synchronize()"),))
     usable = PendingFix((insertion(4, EventCode(3), ".synchronize()"),))
     found = worded(nameless._replace(otherwise=nameless._replace(otherwise=usable)), names)
@@ -117,7 +117,7 @@ def test_the_first_choice_that_can_be_made_is_made(names):
     assert worded(nameless._replace(otherwise=nameless), names).fix.applicability is Applicability.EXAMPLE
 
 
-def test_where_a_repair_cannot_be_made_another_one_is_offered(names):
+def test_an_alternative_is_offered_if_a_fix_cannot_be_applied(names):
     names.streams[4] = StreamInfo(1, 9, 0)
     first = insertion(4, StreamCode(4), ".synchronize()")
     after = PendingEdit(EditKind.INSERT_AFTER, 4, (EventCode(3), ".synchronize()"))
@@ -127,7 +127,7 @@ def test_where_a_repair_cannot_be_made_another_one_is_offered(names):
     assert found.text.startswith("add `<stream>.synchronize()` before line 4")
 
 
-def test_a_handle_is_waited_for_where_it_is_made(names):
+def test_a_handle_is_waited_for_where_it_is_created(names):
     thrown_away = worded(wait_at_once(ALL_REDUCE, 5), names)
     assert thrown_away.text == "add `.wait()` to the call at line 5"
     assert thrown_away.fix.applicability is Applicability.UNSAFE
@@ -136,7 +136,7 @@ def test_a_handle_is_waited_for_where_it_is_made(names):
     assert kept.fix.edits[0].kind is EditKind.INSERT_AFTER
 
 
-def test_the_host_waits_for_the_first_that_has_a_name(names):
+def test_the_host_waits_for_the_first_named_object(names):
     assert worded(host_wait(4, [9, 3], 2, 0), names).text == "add `done.synchronize()` before line 4"
     del names.given[NamedKind.EVENT, 3]
     assert worded(host_wait(4, [9, 3], 2, 0), names).text == "add `side.synchronize()` before line 4"
@@ -156,9 +156,9 @@ def f(x, flag):
 """
 
 
-def test_a_handle_that_may_be_none_is_waited_for_where_it_is_not(names):
+def test_a_handle_that_may_be_none_is_checked_before_waiting(names):
     thrown_away = worded(wait_at_once(ALL_REDUCE, 3), names, text=MAY_BE_NONE)
-    assert thrown_away.text == "where the call at line 3 returns a handle, and not None, call `wait()` on it"
+    assert thrown_away.text == "if the call at line 3 returns a handle and not None, call `wait()` on it"
     assert thrown_away.fix.applicability is Applicability.EXAMPLE
     kept = worded(wait_at_once(ALL_REDUCE, 4), names, text=MAY_BE_NONE, bound={4: "work"})
     assert kept.text == "add `if work is not None: work.wait()` after line 4"
@@ -171,7 +171,7 @@ def test_a_handle_that_may_be_none_is_waited_for_where_it_is_not(names):
     )
 
 
-def test_a_functional_collective_has_no_handle_but_a_result(names):
+def test_a_functional_collective_is_waited_for_through_its_result(names):
     kept = worded(wait_at_once("_c10d_functional::all_reduce", 6), names, bound={6: "total"})
     assert kept.text == "add `torch.ops._c10d_functional.wait_tensor(total)` after line 6"
     thrown_away = worded(wait_at_once("_c10d_functional::all_reduce", 5), names)
@@ -188,7 +188,7 @@ total = make().sum()
 """
 
 
-def test_a_line_that_launches_and_uses_is_to_be_split(names):
+def test_a_line_that_launches_and_uses_must_be_split(names):
     pending = PendingFix((insertion(5, StreamCode(1), ".wait_stream(", StreamCode(2), ")"),), after=4)
     found = worded(pending, names, text=LAUNCH_AND_USE, callers={4: (5,)})
     code = "torch.cuda.default_stream().wait_stream(side)"
@@ -203,7 +203,7 @@ def test_a_library_that_launches_and_uses_is_named(names):
     assert found.text == "in acme, add `torch.cuda.default_stream().wait_stream(side)` before acme/loader.py:9"
 
 
-def test_an_example_is_called_one(names):
+def test_an_example_is_introduced_as_one(names):
     found = worded(PendingFix((replacement(5, "wait", "synchronize()"),)), names)
     assert found.text == "for example, call `synchronize()` instead of `.wait()` at line 5"
 
@@ -241,12 +241,12 @@ def test_each_member_of_a_group_is_waited_for(loop_names):
     assert found.text == "add `[main.wait_stream(each) for each in streams]` before line 8"
 
 
-def test_several_mistakes_at_one_place_have_the_line_that_cures_all(loop_names):
+def test_one_line_that_fixes_all_problems_at_a_place_is_used(loop_names):
     joined = for_all([wait_for_one(stream, 8) for stream in (2, 3)], loop_names, Columns(LOOP))
     assert worded(joined, loop_names, text=LOOP).text.startswith("add `[main.wait_stream(each)")
 
 
-def test_several_mistakes_at_one_place_have_a_line_each(names):
+def test_several_problems_at_a_place_get_a_line_each(names):
     one, other = (PendingFix((insertion(4, code),), is_unsafe=code == "b()") for code in ("a()", "b()"))
     joined = for_all([one, other], names, Columns(SOURCE))
     assert [edit.code for edit in joined.edits] == [("a()",), ("b()",)]
@@ -255,7 +255,7 @@ def test_several_mistakes_at_one_place_have_a_line_each(names):
     assert for_all([one, unknown], names, Columns(SOURCE)) is None
 
 
-def test_what_comes_after_the_early_work_names_no_variable_of_a_later_turn(loop_names):
+def test_an_insertion_after_early_work_uses_no_variable_of_a_later_iteration(loop_names):
     text, after = LOOP, PendingEdit(EditKind.INSERT_AFTER, 5, (StreamCode(3), ".wait_stream(x)"))
     found = worded(PendingFix((after,), before=5), loop_names, text=text)
     assert found.fix.applicability is Applicability.EXAMPLE
@@ -266,19 +266,19 @@ def test_handles_in_a_list_are_waited_for_together(names):
     assert found.text == "add `[handle.wait() for handle in works]` before line 8"
 
 
-def test_a_handle_without_a_name_is_said_to_be_what_a_call_returns(names):
+def test_a_handle_without_a_name_is_described_by_its_call(names):
     text = "import torch\nuse(start())\nlate()\n"
     found = worded(PendingFix((insertion(3, wait_code(ALL_REDUCE, 2)),)), names, text=text)
     assert found.text == "add `<handle>.wait()` before line 3, where `<handle>` is what the call at line 2 returns"
 
 
-def test_an_item_is_not_waited_for_before_it_is_there(names):
+def test_a_dict_item_is_not_waited_for_before_it_exists(names):
     text = "import torch\nworks = {}\nfor key in keys:\n    late()\n    works[key] = start()\n"
     found = worded(PendingFix((insertion(4, wait_code(ALL_REDUCE, 5)),)), names, text=text, bound={5: "works[key]"})
     assert found.text == "add `[handle.wait() for handle in works.values()]` before line 4"
 
 
-def test_what_a_statement_gives_to_another_thread_is_gone_after_it(names):
+def test_inserting_after_a_statement_that_hands_over_to_another_thread_is_an_example(names):
     text = "import torch\nside = make()\nqueue.put(start())\n"
     after = PendingFix((PendingEdit(EditKind.INSERT_AFTER, 3, ("wait()",)),), is_between_threads=True)
     assert worded(after, names, text=text).fix.applicability is Applicability.EXAMPLE

@@ -1,4 +1,4 @@
-"""CUDA graphs: captures, replays, and memory that is gone."""
+"""CUDA graphs: captures, replays, and freed memory."""
 
 import pytest
 
@@ -29,7 +29,7 @@ def captured():
     return Captured()
 
 
-def test_a_capture_takes_the_work_of_its_stream_only(captured):
+def test_a_capture_takes_only_the_work_of_its_streams(captured):
     assert not captured.graphs.takes(2)
     assert not captured.graphs.exist
     captured.begin()
@@ -41,7 +41,7 @@ def test_a_capture_takes_the_work_of_its_stream_only(captured):
     assert captured.graphs.exist
 
 
-def test_a_replay_does_what_was_captured_each_access_once(captured):
+def test_a_replay_makes_each_captured_access_once(captured):
     captured.begin()
     for accesses in ([(5, 0, False), (6, 0, True)], [(6, 0, True), (7, 1, False)]):
         captured.launch(accesses)
@@ -59,7 +59,7 @@ def test_branches_of_a_graph_race_with_each_other(captured):
     assert (race.prior.actor, race.current.actor) == (2, 3)
 
 
-def test_streams_that_were_forked_and_not_joined_are_named(captured):
+def test_forked_streams_that_were_not_joined_are_reported(captured):
     captured.begin()
     capture = captured.graphs.capture
     for side in (3, 4):
@@ -80,7 +80,7 @@ def test_a_forked_stream_without_work_need_not_be_joined(captured):
 # -- warm-up
 
 
-def test_a_library_that_sets_itself_up_in_a_capture_needs_a_warm_up(captured):
+def test_a_library_initialized_during_capture_needs_a_warm_up(captured):
     captured.begin()
     captured.launch(operator="aten::mm")
     captured.launch(operator="aten::add")
@@ -88,14 +88,14 @@ def test_a_library_that_sets_itself_up_in_a_capture_needs_a_warm_up(captured):
     assert "mm" in captured.collector.findings(Text())[0].message
 
 
-def test_what_ran_before_is_warm(captured):
+def test_an_operator_that_ran_before_is_warm(captured):
     captured.graphs.ran("aten::mm")
     captured.begin()
     captured.launch(operator="aten::mm")
     assert captured.found() == []
 
 
-def test_an_operator_is_cold_once(captured):
+def test_a_cold_operator_is_reported_once(captured):
     for graph in (1, 2):
         captured.begin(graph, site=10 * graph)
         captured.launch(operator="aten::mm")
@@ -106,7 +106,7 @@ def test_an_operator_is_cold_once(captured):
 # -- memory
 
 
-def test_memory_that_was_freed_after_the_capture_is_gone_at_the_replay(captured):
+def test_memory_freed_after_the_capture_is_gone_at_the_replay(captured):
     captured.begin()
     captured.launch([(5, 0, False), (6, 0, True)])
     captured.graphs.end()
@@ -118,7 +118,7 @@ def test_memory_that_was_freed_after_the_capture_is_gone_at_the_replay(captured)
     assert "`batch`" in finding.message
 
 
-def test_memory_of_the_graphs_own_pool_stays(captured):
+def test_memory_of_the_graphs_own_pool_survives(captured):
     captured.begin()
     captured.graphs.allocated(5)
     captured.launch([(5, 0, True)])
@@ -128,7 +128,7 @@ def test_memory_of_the_graphs_own_pool_stays(captured):
     assert captured.found() == []
 
 
-def test_an_intermediate_result_is_no_ones_business(captured):
+def test_an_intermediate_result_of_the_capture_is_ignored(captured):
     captured.begin()
     captured.graphs.allocated(5)
     captured.launch([(5, 0, True), (6, 0, False)])
@@ -137,7 +137,7 @@ def test_an_intermediate_result_is_no_ones_business(captured):
     assert captured.graphs.replay(1, 20) == [(6, 0, False)]
 
 
-def test_memory_of_a_pool_that_another_graph_uses_stays(captured):
+def test_memory_in_a_pool_used_by_another_graph_survives(captured):
     captured.begin(1)
     captured.graphs.allocated(5)
     captured.launch([(5, 0, True)])
@@ -150,7 +150,7 @@ def test_memory_of_a_pool_that_another_graph_uses_stays(captured):
     assert captured.found() == []
 
 
-def test_memory_outside_of_a_capture_is_not_the_pools(captured):
+def test_memory_allocated_outside_of_a_capture_is_not_in_the_pool(captured):
     captured.graphs.allocated(5)
     captured.begin()
     captured.launch([(5, 0, True)])
@@ -161,7 +161,7 @@ def test_memory_outside_of_a_capture_is_not_the_pools(captured):
 
 
 @pytest.mark.parametrize("is_capturing", [True, False])
-def test_a_synchronization_in_a_capture_is_reported_with_the_capture(captured, is_capturing):
+def test_a_synchronization_during_capture_is_reported_with_the_capture(captured, is_capturing):
     if is_capturing:
         captured.begin()
     captured.graphs.sync_in_capture("aten::_local_scalar_dense", 12)

@@ -72,8 +72,8 @@ def test_the_message_names_the_call(loop, operator, words):
 
 
 @pytest.mark.parametrize(("operator", "codes"), [("aten::copy_", []), (ITEM, []), ("aten::nonzero", [("SYN801", 50)])])
-def test_a_loop_that_only_brings_values_to_the_host_has_nothing_to_launch_ahead(loop, operator, codes):
-    for _ in range(2 * HOT):  # torch.save: one copy after the other, all at the line of the call
+def test_a_loop_that_only_copies_values_to_the_host_cannot_launch_ahead(loop, operator, codes):
+    for _ in range(2 * HOT):  # torch.save: copies in a row, all at the line of the call
         loop.turns.launches[50] = loop.turns.launches.get(50, 0) + 1
         loop.engine.launch(1, (), 50)
         loop.syncs.host_waits(50, operator, is_write=False)
@@ -81,7 +81,7 @@ def test_a_loop_that_only_brings_values_to_the_host_has_nothing_to_launch_ahead(
 
 
 @pytest.mark.parametrize("operator", ["aten::copy_", "aten::_to_copy"])
-def test_a_copy_to_the_gpu_brings_nothing_to_the_host(loop, operator):
+def test_a_copy_to_the_gpu_is_not_a_read(loop, operator):
     read(loop, 2 * HOT, operator, is_write=True)
     assert loop.codes() == []
     read(loop, HOT + 1, operator, is_write=False)
@@ -96,28 +96,28 @@ def test_another_operator_that_writes_and_waits_is_a_read(loop):
 # -- SYN806
 
 
-def test_a_device_wide_wait_before_more_work_is_needless(loop):
+def test_a_device_wide_wait_before_more_work_is_unnecessary(loop):
     for _ in range(HOT + 1):
         loop.launch()
         loop.device_waits()
     assert loop.codes() == []
     loop.launch()
     assert loop.codes() == [("SYN806", 50)]
-    assert "nothing at all" in loop.finding().message
+    assert "stream order alone" in loop.finding().message
     assert "remove the call" in loop.finding().help
 
 
-def test_with_work_on_two_streams_one_is_to_wait_for_the_other(loop):
+def test_with_work_on_two_streams_a_stream_wait_is_suggested(loop):
     for _ in range(HOT + 1):
         loop.launch(1)
         loop.engine.launch(2, (), 1)
         loop.device_waits()
     loop.launch()
     assert "`wait_stream`" in loop.finding().message
-    assert "let the stream that needs the work wait" in loop.finding().help
+    assert "make the stream that needs the work wait" in loop.finding().help
 
 
-def test_a_host_that_asks_for_something_needs_the_wait(loop):
+def test_a_wait_followed_by_a_host_access_is_needed(loop):
     for _ in range(2 * HOT):
         loop.launch()
         loop.device_waits()
@@ -125,7 +125,7 @@ def test_a_host_that_asks_for_something_needs_the_wait(loop):
     assert loop.codes() == []
 
 
-def test_a_wait_that_had_a_purpose_once_begins_the_count_anew(loop):
+def test_a_wait_that_was_needed_once_restarts_the_count(loop):
     for iteration in range(2 * HOT):
         loop.launch()
         loop.device_waits()
@@ -136,7 +136,7 @@ def test_a_wait_that_had_a_purpose_once_begins_the_count_anew(loop):
     assert loop.codes() == [("SYN806", 50)]
 
 
-def test_the_latest_wait_alone_is_what_the_host_asks_after(loop):
+def test_a_host_access_justifies_only_the_latest_wait(loop):
     loop.launch()
     loop.device_waits(60)
     loop.launch()
@@ -145,7 +145,7 @@ def test_the_latest_wait_alone_is_what_the_host_asks_after(loop):
     assert not loop.syncs.is_waiting
 
 
-def test_a_wait_for_nothing_is_not_looked_at(loop):
+def test_a_wait_without_pending_work_is_ignored(loop):
     loop.device_waits()
     assert not loop.syncs.is_waiting
     loop.launch()
@@ -155,7 +155,7 @@ def test_a_wait_for_nothing_is_not_looked_at(loop):
     assert not loop.syncs.is_waiting
 
 
-def test_only_work_on_the_device_itself_counts():
+def test_only_work_on_the_waited_for_device_counts():
     loop = Loop(devices=2)
     loop.launch(1)
     loop.device_waits(device=1)
@@ -164,12 +164,12 @@ def test_only_work_on_the_device_itself_counts():
     assert loop.syncs.is_waiting
 
 
-def test_a_launch_after_no_wait_is_nothing(loop):
+def test_a_launch_without_a_preceding_wait_is_ignored(loop):
     loop.syncs.launched(1)
     assert loop.codes() == []
 
 
-def test_a_needless_wait_now_and_then_is_none_of_a_loop(loop):
+def test_an_occasional_unnecessary_wait_is_not_reported(loop):
     for _ in range(3 * HOT):
         for _ in range(4):
             loop.launch()

@@ -1,9 +1,9 @@
-"""Labels: a small number for where and how something was accessed."""
+"""Labels: a small number for the place and kind of an access."""
 
 from syncheck.sanitizer.labels import Label, Labels
 
 
-def test_equal_labels_have_one_number_and_others_have_their_own():
+def test_equal_labels_share_a_number_and_others_have_their_own():
     labels = Labels()
     first = labels.number(3, "aten::add")
     assert labels.number(3, "aten::add") == first
@@ -16,7 +16,7 @@ def test_equal_labels_have_one_number_and_others_have_their_own():
     assert len(others - {first}) == 4
 
 
-def test_a_number_leads_back_to_its_label():
+def test_a_number_maps_back_to_its_label():
     labels = Labels()
     number = labels.number(3, "aten::add", is_escape=True)
     assert labels[number] == Label(3, "aten::add", is_replay=False, is_escape=True)

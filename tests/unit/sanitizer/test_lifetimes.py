@@ -1,4 +1,4 @@
-"""The life of allocations."""
+"""Lifetimes of allocations."""
 
 import pytest
 
@@ -16,8 +16,8 @@ def program():
     return Program()
 
 
-def used_on_the_side(program, line=5):
-    """Return memory of stream 1 that stream 2, which has waited for it, is reading."""
+def used_on_side_stream(program, line=5):
+    """Return memory of stream 1 that stream 2, ordered after it, is reading."""
     x = program.allocate(HOME, line)
     program.write(HOME, x, line + 1)
     program.session.wait_stream(SIDE, HOME, line + 2)
@@ -29,8 +29,8 @@ def codes(program, *left_out):
     return [found for found in program.found() if found[0] not in {"SYN802", *left_out}]
 
 
-def test_memory_in_use_that_another_allocation_may_get_is_reported_with_all_places(program):
-    x = used_on_the_side(program)
+def test_reuse_of_memory_in_use_is_reported_with_all_places(program):
+    x = used_on_side_stream(program)
     program.session.free(x, 10)
     assert codes(program) == []
     program.allocate(HOME, 12)
@@ -39,25 +39,25 @@ def test_memory_in_use_that_another_allocation_may_get_is_reported_with_all_plac
     assert [place.frame.line for place in finding.related] == [10, 5, 12]
 
 
-def test_the_same_use_of_another_tensor_shows_what_the_tensor_was_called(program):
+def test_a_repeated_reuse_reports_the_next_tensor_for_naming_once(program):
     collector = program.session.collector
     collector.names.streams[SIDE] = StreamInfo(0, 1, 3)
     seen = []
     collector._on_finding = lambda pending: seen.append((pending.rule.code, pending.again))
     for _ in range(2):
-        x = used_on_the_side(program)
+        x = used_on_side_stream(program)
         program.session.launch(SIDE, "aten::sum", [(program.allocate(SIDE), program.view, False)], 8)
         program.session.free(x, 10)
         program.write(HOME, program.allocate(HOME, 12), 13)
     assert seen == [("SYN201", 0), ("SYN201", x)]
-    used_on_the_side(program)
+    used_on_side_stream(program)
     assert seen == [("SYN201", 0), ("SYN201", x)]  # once is enough
 
 
-def test_a_tensor_of_another_stream_has_another_part_in_the_use(program):
+def test_a_tensor_of_another_stream_is_not_taken_for_the_freed_one(program):
     seen = []
     program.session.collector.names.streams[SIDE] = StreamInfo(0, 1, 3)
-    program.session.free(used_on_the_side(program), 10)
+    program.session.free(used_on_side_stream(program), 10)
     program.write(HOME, program.allocate(HOME, 12), 13)
     program.session.collector._on_finding = seen.append
     program.read(SIDE, program.allocate(SIDE, 14), 8)
@@ -65,8 +65,8 @@ def test_a_tensor_of_another_stream_has_another_part_in_the_use(program):
 
 
 @pytest.mark.parametrize("user", [HOME, SIDE])
-def test_what_counts_is_the_first_use_of_the_memory(program, user):
-    program.session.free(used_on_the_side(program), 10)
+def test_only_the_first_use_of_reused_memory_counts(program, user):
+    program.session.free(used_on_side_stream(program), 10)
     y = program.allocate(HOME, 12)
     if user == HOME:
         program.session.wait_stream(HOME, SIDE, 13)
@@ -76,7 +76,7 @@ def test_what_counts_is_the_first_use_of_the_memory(program, user):
 
 
 def test_the_pair_of_a_reuse_is_the_old_use_and_the_first_use(program):
-    program.session.free(used_on_the_side(program), 10)
+    program.session.free(used_on_side_stream(program), 10)
     y = program.allocate(HOME, 12)
     program.session.stream(3, 0, 99, 0, legacy=False, blocking=False)
     program.session.wait_stream(3, HOME, 13)
@@ -86,15 +86,15 @@ def test_the_pair_of_a_reuse_is_the_old_use_and_the_first_use(program):
     assert finding.pair == ((SIDE, 1), (3, 1))
 
 
-def test_memory_that_is_given_back_without_a_use_that_was_seen_may_have_been_used(program):
-    program.session.free(used_on_the_side(program), 10)
+def test_memory_freed_again_without_an_observed_use_may_have_been_reused(program):
+    program.session.free(used_on_side_stream(program), 10)
     program.session.free(program.allocate(HOME, 12), 13)
     assert codes(program) == [("SYN201", 8)]
 
 
 @pytest.mark.parametrize("end", ["waited", "synchronized", "recorded"])
-def test_memory_that_is_protected_may_be_reused(program, end):
-    x = used_on_the_side(program)
+def test_protected_memory_may_be_reused(program, end):
+    x = used_on_side_stream(program)
     if end == "recorded":
         program.session.record_stream(x, program.view, SIDE, 9)
     elif end == "waited":
@@ -106,8 +106,8 @@ def test_memory_that_is_protected_may_be_reused(program, end):
     assert codes(program) == []
 
 
-def test_an_allocation_of_another_stream_or_size_class_gets_other_memory(program):
-    program.session.free(used_on_the_side(program), 10)
+def test_other_streams_and_size_classes_get_other_memory(program):
+    program.session.free(used_on_side_stream(program), 10)
     program.allocate(SIDE, 12)
     program.session.allocate(program.new_id(), HOME, 2 << 20, 0, 13)
     assert codes(program) == []
@@ -115,7 +115,7 @@ def test_an_allocation_of_another_stream_or_size_class_gets_other_memory(program
     assert codes(program) == [("SYN201", 8)]
 
 
-def test_pinned_memory_waits_by_itself(program):
+def test_pinned_memory_is_protected_by_its_allocator(program):
     h = program.allocate(HOST, 5)
     program.read(SIDE, h, 6)
     program.session.free(h, 7)
@@ -137,17 +137,17 @@ def test_memory_of_a_graph_stays_with_the_graph(program):
 # -- record_stream
 
 
-def test_a_record_for_a_stream_that_is_waited_for_only_delays(program):
-    x = used_on_the_side(program)
+def test_record_stream_before_a_wait_only_delays_the_free(program):
+    x = used_on_side_stream(program)
     program.session.record_stream(x, program.view, SIDE, 9)
     program.session.wait_stream(HOME, SIDE, 10)
     program.session.free(x, 11)
     assert codes(program) == [("SYN202", 9)]
 
 
-def test_a_record_that_protects_once_is_not_useless(program):
+def test_a_record_stream_that_protects_once_is_not_useless(program):
     for waits in (True, False):
-        x = used_on_the_side(program)
+        x = used_on_side_stream(program)
         program.session.record_stream(x, program.view, SIDE, 9)
         if waits:
             program.session.wait_stream(HOME, SIDE, 10)
@@ -155,10 +155,10 @@ def test_a_record_that_protects_once_is_not_useless(program):
     assert codes(program, "SYN102") == []
 
 
-def test_a_record_that_protects_when_another_function_calls_it_is_not_useless(program, monkeypatch):
+def test_a_record_stream_that_protects_for_another_caller_is_not_useless(program, monkeypatch):
     monkeypatch.setattr(program, "lines_of", lambda site: (SourceLine("program.py", 9 if site == 19 else site),))
     for waits, site in ((True, 9), (False, 19)):
-        x = used_on_the_side(program)
+        x = used_on_side_stream(program)
         program.session.record_stream(x, program.view, SIDE, site)
         if waits:
             program.session.wait_stream(HOME, SIDE, 10)
@@ -166,22 +166,22 @@ def test_a_record_that_protects_when_another_function_calls_it_is_not_useless(pr
     assert codes(program, "SYN102") == []
 
 
-def test_a_record_of_the_own_stream_is_useless(program):
+def test_recording_the_tensors_own_stream_is_useless(program):
     x = program.allocate(HOME, 5)
     program.session.record_stream(x, program.view, HOME, 9)
     assert codes(program) == [("SYN202", 9)]
 
 
-def test_a_record_of_the_wrong_stream_is_the_reason_for_the_reuse(program):
-    x = used_on_the_side(program)
+def test_recording_the_wrong_stream_is_reported_as_the_reuse_it_allows(program):
+    x = used_on_side_stream(program)
     program.session.record_stream(x, program.view, HOME, 9)
     program.session.free(x, 10)
     program.allocate(HOME, 12)
     assert codes(program) == [("SYN201", 8)]
 
 
-def test_what_torch_records_is_not_judged(program):
-    x = used_on_the_side(program)
+def test_record_stream_calls_by_torch_are_not_judged(program):
+    x = used_on_side_stream(program)
     program.session.record_stream(x, program.view, SIDE, 0)
     program.session.record_stream(x, program.view, HOME, 0)
     program.session.wait_stream(HOME, SIDE, 10)
@@ -189,7 +189,7 @@ def test_what_torch_records_is_not_judged(program):
     assert codes(program) == []
 
 
-def test_a_record_in_a_capture_protects_nothing_and_is_not_judged(program):
+def test_record_stream_during_capture_is_not_judged(program):
     x = program.allocate(HOME, 5)
     program.session.capture_begin(1, HOME, 6)
     program.session.record_stream(x, program.view, HOME, 9)
@@ -199,7 +199,7 @@ def test_a_record_in_a_capture_protects_nothing_and_is_not_judged(program):
 
 def test_only_the_latest_useless_records_are_remembered(program, monkeypatch):
     monkeypatch.setattr(lifetimes, "_KEPT_RECORDS", 2)
-    tensors = [used_on_the_side(program) for _ in range(4)]
+    tensors = [used_on_side_stream(program) for _ in range(4)]
     for x in tensors:
         program.session.record_stream(x, program.view, HOME, 9)
     for x in tensors:
@@ -208,7 +208,7 @@ def test_only_the_latest_useless_records_are_remembered(program, monkeypatch):
     assert [code for code, _ in codes(program)] == ["SYN201"]
 
 
-def test_tensors_that_one_op_used_are_reported_each_by_itself(program):
+def test_tensors_used_by_one_operation_are_reported_separately(program):
     tensors = [program.allocate(HOME, 5) for _ in range(2)]
     for x in tensors:
         program.write(HOME, x, 6)

@@ -1,4 +1,4 @@
-"""Advice that needs the iterations of a loop: when it is hot, and what is no loop at all."""
+"""Advice that depends on loop iterations: when a loop is hot, and what is not a loop."""
 
 import pytest
 
@@ -17,7 +17,7 @@ def program():
 
 
 def step(program, x, launches=6):
-    """An iteration of a training loop: each line runs once."""
+    """Run one iteration of a training loop, in which each line runs once."""
     for line in range(10, 10 + launches):
         program.write(1, x, line)
 
@@ -31,7 +31,7 @@ def codes(program):
     return [code for code, _ in program.found()]
 
 
-def test_a_value_read_on_each_iteration_is_advised_against(program):
+def test_reading_a_value_on_each_iteration_is_advised_against(program):
     x = program.allocate(1)
     for _ in range(HOT + 2):
         step(program, x)
@@ -39,7 +39,7 @@ def test_a_value_read_on_each_iteration_is_advised_against(program):
     assert program.found() == [("SYN801", 50)]
 
 
-def test_a_warm_up_is_no_hot_loop(program):
+def test_a_warm_up_is_not_a_hot_loop(program):
     x = program.allocate(1)
     for _ in range(HOT - 5):
         step(program, x)
@@ -47,7 +47,7 @@ def test_a_warm_up_is_no_hot_loop(program):
     assert program.found() == []
 
 
-def test_a_value_logged_now_and_then_is_none_of_every_iteration(program):
+def test_a_value_logged_occasionally_is_not_reported(program):
     x = program.allocate(1)
     for number in range(10 * HOT):
         step(program, x)
@@ -65,7 +65,7 @@ def test_a_copy_from_the_host_is_not_taken_for_a_read(program):
     assert program.found() == []
 
 
-def test_a_device_wide_wait_before_more_work_serves_nothing(program):
+def test_a_device_wide_wait_before_more_work_is_unnecessary(program):
     x = program.allocate(1)
     for _ in range(2 * HOT):
         step(program, x)
@@ -74,7 +74,7 @@ def test_a_device_wide_wait_before_more_work_serves_nothing(program):
 
 
 @pytest.mark.parametrize("asks", ["clock", "host", "query"])
-def test_a_device_wide_wait_that_the_host_needs_is_right(program, asks):
+def test_a_device_wide_wait_that_the_host_needs_is_not_reported(program, asks):
     x = program.allocate(1)
     for number in range(2 * HOT):
         step(program, x)
@@ -88,7 +88,7 @@ def test_a_device_wide_wait_that_the_host_needs_is_right(program, asks):
     assert "SYN806" not in codes(program)
 
 
-def in_turn(program, *, is_late):
+def run_alternately(program, *, is_late):
     x, y = program.allocate(1), program.allocate(1)
     for _ in range(HOT + 2):
         program.write(1, x, 10)
@@ -100,16 +100,16 @@ def in_turn(program, *, is_late):
     return [f for f in program.found() if f[0] == "SYN803"]
 
 
-def test_a_stream_that_always_waits_at_once_overlaps_with_nothing():
+def test_a_stream_that_always_waits_immediately_overlaps_with_nothing():
     program = Program(streams=2)
     program.session.collector.names.streams[2] = program.session.collector.names.streams[2]._replace(site=3)
-    assert in_turn(program, is_late=False) == [("SYN803", 12)]
+    assert run_alternately(program, is_late=False) == [("SYN803", 12)]
 
 
 def test_work_between_the_waits_overlaps():
     program = Program(streams=2)
     program.session.collector.names.streams[2] = program.session.collector.names.streams[2]._replace(site=3)
-    assert in_turn(program, is_late=True) == []
+    assert run_alternately(program, is_late=True) == []
 
 
 def related(program):
@@ -117,17 +117,17 @@ def related(program):
     return [(place.frame.line, place.message) for place in finding.related]
 
 
-def test_the_calls_that_forbid_the_overlap_are_named():
+def test_waits_that_prevent_the_overlap_are_listed():
     program = Program(streams=2)
     program.session.collector.names.streams[2] = program.session.collector.names.streams[2]._replace(site=3)
-    in_turn(program, is_late=False)
+    run_alternately(program, is_late=False)
     assert sorted(related(program)) == [
         (11, "the stream made at program.py:3 (cuda:0) waits here for the default stream of cuda:0"),
         (14, "the default stream of cuda:0 waits here for the stream made at program.py:3 (cuda:0)"),
     ]
 
 
-def test_a_wait_of_the_host_that_forbids_the_overlap_is_named():
+def test_host_waits_that_prevent_the_overlap_are_listed():
     program = Program(streams=2)
     program.session.collector.names.streams[2] = program.session.collector.names.streams[2]._replace(site=3)
     x, y = program.allocate(1), program.allocate(2)
@@ -150,15 +150,15 @@ def peer_copies(program, times, *, is_computing):
     return program.found()
 
 
-def test_a_copy_between_gpus_behind_compute_is_advised_against():
+def test_a_peer_copy_queued_behind_compute_is_advised_against():
     assert peer_copies(Program(streams=2, devices=2), HOT, is_computing=True) == [("SYN804", 20)]
 
 
-def test_a_copy_between_gpus_with_nothing_to_overlap_is_right():
+def test_a_peer_copy_with_nothing_to_overlap_is_not_reported():
     assert peer_copies(Program(streams=2, devices=2), HOT, is_computing=False) == []
 
 
-def test_two_living_objects_of_one_stream_are_named(program):
+def test_two_live_objects_of_one_stream_are_reported(program):
     session = program.session
     for ident in (1, 2):
         session.object_created(ObjectKind.STREAM, ident, ident)
@@ -166,7 +166,7 @@ def test_two_living_objects_of_one_stream_are_named(program):
     assert program.found() == [("SYN808", 2)]
 
 
-def test_a_stream_whose_object_is_gone_may_be_handed_out_again(program):
+def test_a_stream_may_be_reused_once_its_object_is_gone(program):
     session = program.session
     session.object_created(ObjectKind.STREAM, 1, 1)
     session.stream_object(1, 2, 1)
@@ -176,10 +176,10 @@ def test_a_stream_whose_object_is_gone_may_be_handed_out_again(program):
     assert program.found() == []
 
 
-# -- memory that is given back
+# -- emptying the cache
 
 
-def emptied(program, times, every=1):
+def empty_cache_repeatedly(program, times, every=1):
     x = program.allocate(1)
     for number in range(times):
         step(program, x)
@@ -188,19 +188,19 @@ def emptied(program, times, every=1):
     return program.found()
 
 
-def test_a_cache_that_is_emptied_on_each_iteration_is_advised_against(program):
-    assert emptied(program, HOT + 2) == [("SYN807", 50)]
+def test_emptying_the_cache_on_each_iteration_is_advised_against(program):
+    assert empty_cache_repeatedly(program, HOT + 2) == [("SYN807", 50)]
 
 
 @pytest.mark.parametrize(("times", "every"), [(HOT - 5, 1), (10 * HOT, 8)])
-def test_a_cache_that_is_emptied_in_a_warm_up_or_now_and_then_is_right(program, times, every):
-    assert emptied(program, times, every) == []
+def test_emptying_the_cache_in_a_warm_up_or_occasionally_is_not_reported(program, times, every):
+    assert empty_cache_repeatedly(program, times, every) == []
 
 
-# -- waits that are meant
+# -- intended waits
 
 
-def test_in_an_allowed_block_the_host_may_wait():
+def test_an_allow_sync_block_permits_host_waits():
     with syncheck.allow_sync("metrics"):
         blocks = ignore_block.current()
     assert ignore_block.covers(blocks, catalogue.find("SYN801"))
@@ -210,13 +210,13 @@ def test_in_an_allowed_block_the_host_may_wait():
     assert ignore_block.current() == ()
 
 
-def test_an_allowed_block_that_silences_nothing_is_no_news():
+def test_an_unused_allow_sync_block_is_not_recorded():
     ignore_block.begin()
     with syncheck.allow_sync("metrics"):
         pass
     assert ignore_block.entered == set()
 
 
-def test_a_block_says_why():
-    with pytest.raises(ConfigError, match="no reason"), syncheck.allow_sync(" "):
+def test_an_allow_sync_block_requires_a_reason():
+    with pytest.raises(ConfigError, match="needs a reason"), syncheck.allow_sync(" "):
         pass

@@ -1,4 +1,4 @@
-"""Streams, tensors and events in words."""
+"""Descriptions of streams, tensors and events."""
 
 import pytest
 
@@ -27,7 +27,7 @@ def names():
     return names
 
 
-def test_a_stream_is_called_by_its_name_its_place_or_its_device(names):
+def test_a_stream_is_described_by_name_place_or_device(names):
     assert names.format((StreamRef(0),)) == "the host"
     assert names.format((StreamRef(1),)) == "the default stream of cuda:0"
     assert names.format((StreamRef(2),)) == "the stream (cuda:0)"
@@ -43,7 +43,7 @@ def test_a_stream_is_called_by_its_name_its_place_or_its_device(names):
     assert names.stream_and_origin(2) == "stream `copy` made at program.py:3 (cuda:0)"
 
 
-def test_a_stream_is_torchs_if_it_has_a_handle_and_no_place():
+def test_a_stream_with_a_handle_but_no_place_is_torchs():
     assert [info.is_torchs for info in (StreamInfo(0, 0, 0), StreamInfo(0, 7, 3), StreamInfo(0, 7, 0))] == [
         False,
         False,
@@ -67,7 +67,7 @@ def test_a_tensor_has_its_shape_type_and_size(names, view, text):
     assert names.format((TensorRef(9, 0),)) == text
 
 
-def test_a_tensor_is_described_by_the_view_that_the_backend_gave(names):
+def test_a_tensor_is_described_by_the_view_from_the_backend(names):
     names.views += [View((48,), 1, ""), View((3, 4), 4, "float32")]
     names.given[NamedKind.ALLOCATION, 9] = "batch"
     assert names.format((TensorRef(9, 0),)) == "`batch` (48 bytes)"
@@ -85,7 +85,7 @@ def test_a_part_of_an_allocation_has_its_own_name(names):
     assert names.format((TensorCode(9),)) == "weight"
 
 
-def test_code_has_the_names_that_were_given(names):
+def test_code_uses_the_given_names(names):
     code = (StreamCode(2), EventCode(4), TensorCode(9), EventRef(4))
     assert [names.format((part,)) for part in code] == ["stream", "event", "tensor", "an event"]
     names.given |= {(NamedKind.STREAM, 2): "s", (NamedKind.EVENT, 4): "e", (NamedKind.ALLOCATION, 9): "t"}
@@ -95,7 +95,7 @@ def test_code_has_the_names_that_were_given(names):
     assert names.format((WaitCode(5),)) == "work.wait()"
 
 
-def test_a_device_is_named_where_it_is_not_the_only_one_or_not_the_first(names):
+def test_the_device_is_named_unless_it_is_the_first_and_only_one(names):
     names.last_site |= {1: 5, 2: 6}
     assert names.format((DeviceSyncCode(2),)) == "torch.cuda.synchronize()"
     assert names.format((DeviceSyncCode(3),)) == "torch.cuda.synchronize(1)"
@@ -103,7 +103,7 @@ def test_a_device_is_named_where_it_is_not_the_only_one_or_not_the_first(names):
     assert names.format((DeviceSyncCode(2),)) == "torch.cuda.synchronize(0)"
 
 
-def test_names_of_events_that_are_gone_are_forgotten_unless_a_finding_speaks_of_them(names, monkeypatch):
+def test_names_of_deleted_events_are_forgotten_unless_a_finding_uses_them(names, monkeypatch):
     monkeypatch.setattr(messages, "_KEPT_NAMES", 2)
     for event in range(5):
         names.given[NamedKind.EVENT, event] = f"e{event}"

@@ -1,16 +1,16 @@
-"""Calls that are taken for a wait of the host, or for one for the right device."""
+"""Calls mistaken for a host wait, or for a wait for the right device."""
 
-from syncheck.hb.ids import LookedUp, NamedKind
+from syncheck.hb.ids import NamedKind, StreamOrigin
 from syncheck.sanitizer.messages import StreamInfo
 from syncheck.sanitizer.mistaken_sync import believed_wait, wait_instead_of_sync, wrong_device
 from syncheck.sanitizer.sync_history import HostSync, SyncHistory, Wait
 from tests.unit.sanitizer.program import Text, new_collector, new_engine
 
-BY_NAME = (LookedUp.BY_NAME, LookedUp.BY_NAME)
+BY_NAME = (StreamOrigin.BY_NAME, StreamOrigin.BY_NAME)
 
 
 class Ordered:
-    """Streams 1 and 2 with work on 2, and a wait for an event that was recorded on it."""
+    """Streams 1 and 2 with work on 2, and a wait for an event recorded on it."""
 
     def __init__(self, waiter, *, by_event=True, is_recorded=True):
         self.engine = new_engine(3)
@@ -28,23 +28,23 @@ class Ordered:
         return wait_instead_of_sync(self.history, self.engine, self.epoch)
 
 
-def test_a_wait_whose_stream_got_no_work_was_meant_for_the_host():
+def test_a_wait_on_a_stream_without_later_work_was_meant_for_the_host():
     assert Ordered(1).found() is not None
 
 
-def test_a_wait_that_serves_later_work_of_its_stream_was_not():
+def test_a_wait_that_orders_later_work_was_not_meant_for_the_host():
     ordered = Ordered(1)
     ordered.engine.launch(1, (), 2)
     assert ordered.found() is None
 
 
-def test_a_stream_need_not_wait_for_its_own_event_so_that_the_host_was_meant():
+def test_a_stream_waiting_for_its_own_event_was_meant_for_the_host():
     ordered = Ordered(2)
     ordered.engine.launch(2, (), 2)
     assert ordered.found() is ordered.wait
 
 
-def test_only_a_wait_of_an_event_can_be_mistaken():
+def test_only_an_event_wait_can_be_mistaken():
     assert Ordered(1, by_event=False).found() is None
 
 
@@ -66,14 +66,14 @@ def worded(pending):
     return finding
 
 
-def test_the_repair_of_a_mistaken_wait_calls_synchronize():
+def test_the_fix_of_a_mistaken_wait_calls_synchronize():
     finding = worded(believed_wait(Ordered(1).wait, ("then it is read",), [(20, ("here",))]))
     assert (finding.rule.code, finding.place.frame.line, finding.related[0].message) == ("SYN402", 12, "here")
     assert finding.fix.edits[0].code == "done.synchronize()"
     assert str(finding.fix.applicability) == "safe"
 
 
-def test_the_repair_of_a_wait_for_all_of_a_device_names_the_other_one():
+def test_the_fix_of_a_wait_for_the_wrong_device_names_the_right_one():
     sync = HostSync(13, 0, [0], is_device_wide=True)
     finding = worded(wrong_device(sync, 2, 1, ("then it is read",), []))
     assert (finding.rule.code, finding.place.frame.line) == ("SYN502", 13)
@@ -88,7 +88,7 @@ def test_a_wait_that_its_own_device_needs_is_kept():
     assert finding.fix.edits[0].code.endswith(".cuda.synchronize(1)")
 
 
-def test_beside_a_wait_for_another_stream_the_device_is_waited_for():
+def test_the_fix_of_a_wait_for_the_wrong_stream_waits_for_the_device():
     finding = worded(wrong_device(HostSync(14, 0, [0]), 2, 1, ("then it is read",), []))
     assert str(finding.fix.edits[0].kind) == "insert-before"
     assert finding.fix.edits[0].code.endswith(".cuda.synchronize(1)")

@@ -1,4 +1,4 @@
-"""Findings that are no race, in words."""
+"""Texts of findings other than races."""
 
 from syncheck.hb.footprint import dense
 from syncheck.hb.ids import NamedKind, ObjectKind
@@ -12,7 +12,7 @@ USE = Label(20, "aten::sum")
 
 
 def worded(pending, sites=None):
-    """Return the finding, with two streams and a tensor that have names."""
+    """Return the finding in a context of named streams and a named tensor."""
     collector = new_collector()
     names = collector.names
     names.streams |= {1: StreamInfo(0, 0, 0), 2: StreamInfo(0, 7, 3), 3: StreamInfo(1, 8, 3), 4: StreamInfo(0, 9, 3)}
@@ -28,7 +28,7 @@ def freed():
     return FreedAccess(9, 1, use, 6, 7, 16)
 
 
-def test_memory_that_is_given_back_too_early_is_blamed_at_its_use():
+def test_memory_freed_too_early_is_blamed_at_its_use():
     finding = worded(misuse.reuse(freed(), 0, USE, (10, 30, 40), StreamInfo(0, 7, 3)))
     assert (finding.rule.code, finding.place.frame.line) == ("SYN201", 20)
     assert [place.frame.line for place in finding.related] == [30, 10, 40]
@@ -47,19 +47,19 @@ def test_a_stream_of_torch_has_no_object_to_record():
     assert finding.help.startswith("let the default stream")
 
 
-def test_on_the_default_stream_the_current_one_is_recorded():
+def test_a_use_on_the_default_stream_records_the_current_stream():
     use = AccessRecord(1, 4096 | 1, 5, dense(0, 16), is_write=False)
     finding = worded(misuse.reuse(FreedAccess(9, 2, use, 6, 7, 16), 0, USE, (10, 30, 40), StreamInfo(0, 0, 0)))
     assert ".record_stream(torch.cuda.current_stream())" in finding.fix.edits[0].code
 
 
-def test_where_the_stream_of_the_use_has_no_name_it_is_the_current_one():
+def test_a_use_on_an_unnamed_stream_records_the_current_stream():
     use = AccessRecord(4, 4096 | 4, 5, dense(0, 16), is_write=False)
     pending = misuse.reuse(FreedAccess(9, 1, use, 6, 7, 16), 0, USE, (10, 30, 40), StreamInfo(0, 9, 3))
     assert worded(pending).fix.edits[0].code == "<tensor>.record_stream(torch.cuda.current_stream())"
 
 
-def test_a_useless_record_is_the_callers_business():
+def test_a_useless_record_is_about_its_call():
     pending = misuse.useless_record(9, 0, 20, ("it names the stream that the tensor was allocated on",), (10,))
     assert pending.is_about_call
     finding = worded(pending)
@@ -67,7 +67,7 @@ def test_a_useless_record_is_the_callers_business():
     assert "`x` (4 float32, 16 bytes)" in finding.message
 
 
-def test_work_on_another_device_names_the_device_to_use():
+def test_work_on_another_device_names_the_right_device():
     finding = worded(misuse.mismatch("aten::mul", 0, 3, 20, 10))
     assert (finding.rule.code, finding.place.frame.line, finding.related[0].frame.line) == ("SYN501", 20, 10)
     assert "mul" in finding.message
@@ -81,19 +81,19 @@ def test_a_pageable_copy_is_blamed_at_the_copy():
     assert "at line 20" in finding.help
 
 
-def test_things_made_in_a_loop_are_named():
+def test_objects_created_in_a_loop_are_named():
     assert "stream" in worded(misuse.made_in_loop(ObjectKind.STREAM, 20)).message
     assert "timing event" in worded(misuse.made_in_loop(ObjectKind.TIMING_EVENT, 20)).message
 
 
-def test_a_thread_sets_the_stream_that_its_starter_had():
+def test_a_lost_context_is_fixed_by_setting_the_stream_in_the_thread():
     finding = worded(misuse.lost_context(1, 2, 20))
     assert finding.rule.code == "SYN503"
     assert str(finding.fix.applicability) == "example"
     assert finding.fix.edits[0].code.startswith("torch.cuda.set_stream(")
 
 
-def test_every_rule_that_is_worded_here_is_listed():
+def test_every_rule_worded_here_is_listed():
     pending = [
         misuse.reuse(freed(), 0, USE, (10, 30, 40), StreamInfo(0, 7, 3)),
         misuse.useless_record(9, 0, 20, ("",), ()),
@@ -105,7 +105,7 @@ def test_every_rule_that_is_worded_here_is_listed():
     assert {made.rule.code for made in pending} == {rule.code for rule in misuse.RULES}
 
 
-def test_two_tensors_that_one_line_frees_are_one_cause():
+def test_two_tensors_freed_by_one_line_are_one_finding():
     collector = new_collector()
     names = collector.names
     names.streams |= {1: StreamInfo(0, 0, 0), 2: StreamInfo(0, 7, 3)}
@@ -124,7 +124,7 @@ def test_two_tensors_that_one_line_frees_are_one_cause():
     assert [edit.line for edit in both.fix.edits] == [20, 22]
 
 
-def test_one_tensor_at_one_place_is_one_finding_seen_again():
+def test_one_tensor_freed_again_at_one_place_is_one_finding():
     collector = new_collector()
     names = collector.names
     names.streams |= {1: StreamInfo(0, 0, 0), 2: StreamInfo(0, 7, 3)}

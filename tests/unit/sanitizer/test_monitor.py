@@ -1,4 +1,4 @@
-"""The contract in the middle: who takes the calls of a backend takes all of them, and in the same way."""
+"""The monitor protocol: each implementation accepts every call with the declared signature."""
 
 import inspect
 
@@ -27,20 +27,20 @@ def session():
 
 
 @pytest.mark.parametrize("name", CALLS)
-def test_a_session_takes_each_call_as_it_is_declared(session, name):
+def test_a_session_accepts_each_call_as_declared(session, name):
     assert parameters(getattr(session, name), is_bound=True) == parameters(CALLS[name], is_bound=False)
 
 
 @pytest.mark.parametrize("name", CALLS)
-def test_the_monitor_that_ignores_all_takes_each_call(name):
+def test_the_null_monitor_accepts_each_call(name):
     assert getattr(NullMonitor(), name)(1, 2, site=3) in (0, False, (), None)
 
 
 @pytest.mark.parametrize("table", [SiteTable, Places, NoSites])
-def test_every_table_of_call_sites_answers_every_question(table):
+def test_every_site_table_answers_every_query(table):
     assert [name for name in QUESTIONS if not hasattr(table, name)] == []
 
 
-def test_a_line_is_known_without_more_than_its_file_and_number():
+def test_a_source_line_needs_only_file_and_number():
     assert SourceLine("program.py", 3) == ("program.py", 3, 0, "", None, True)
     assert monitor.BY_TORCH is BY_TORCH

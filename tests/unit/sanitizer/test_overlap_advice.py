@@ -1,4 +1,4 @@
-"""Streams that gain nothing: their work overlaps with none, or a copy queues behind compute."""
+"""Streams without benefit: their work never overlaps, or a copy queues behind compute."""
 
 import pytest
 
@@ -32,7 +32,7 @@ class Program:
 
 
 def alternate(program, iterations):
-    """Let stream 2 wait for stream 1, and stream 1 for stream 2, at once."""
+    """Let streams 1 and 2 wait for each other immediately."""
     for _ in range(iterations):
         program.launch(1, 10)
         program.wait(2, 1)
@@ -41,7 +41,7 @@ def alternate(program, iterations):
         program.wait(1, 2)
 
 
-def test_a_stream_that_never_overlaps_is_named_at_its_first_work():
+def test_a_stream_that_never_overlaps_is_reported_at_its_first_work():
     program = Program()
     alternate(program, HOT)
     for _ in range(2):
@@ -49,14 +49,14 @@ def test_a_stream_that_never_overlaps_is_named_at_its_first_work():
     assert len(program.shown) == 1
 
 
-def test_below_twenty_visits_nothing_is_said():
+def test_fewer_than_twenty_visits_are_not_reported():
     program = Program()
     alternate(program, HOT - 1)
     assert program.found() == []
 
 
 @pytest.mark.parametrize("change", [{"handle": 0}, {"site": 0}])
-def test_default_streams_and_those_of_torch_are_not_the_programs_choice(change):
+def test_default_streams_and_streams_of_torch_are_not_reported(change):
     program = Program()
     streams = program.collector.names.streams
     streams[2] = streams[2]._replace(**change)
@@ -64,7 +64,7 @@ def test_default_streams_and_those_of_torch_are_not_the_programs_choice(change):
     assert program.found() == []
 
 
-def test_a_stream_that_overlapped_once_has_gained_something():
+def test_a_stream_that_overlapped_once_is_not_reported():
     program = Program()
     alternate(program, HOT)
     program.launch(1, 10)
@@ -73,7 +73,7 @@ def test_a_stream_that_overlapped_once_has_gained_something():
     assert program.shown == []
 
 
-def test_a_stream_that_overlaps_after_the_report_is_no_finding():
+def test_a_finding_is_withdrawn_if_the_stream_overlaps_after_a_report():
     program = Program()
     alternate(program, HOT)
     assert program.found() == [("SYN803", 20)]
@@ -82,7 +82,7 @@ def test_a_stream_that_overlaps_after_the_report_is_no_finding():
     assert program.found() == []
 
 
-def test_both_streams_that_run_at_the_same_time_overlap():
+def test_both_concurrent_streams_overlap():
     program = Program()
     for _ in range(HOT):
         program.launch(2, 20)
@@ -90,19 +90,19 @@ def test_both_streams_that_run_at_the_same_time_overlap():
     assert program.found() == []
 
 
-def test_a_stream_that_others_run_beside_is_found_through_a_third_one():
+def test_overlap_through_a_third_stream_is_detected():
     program = Program(streams=4)
     for _ in range(HOT):
         program.launch(2, 20)
         program.wait(3, 2)
-        program.launch(3, 30)  # in order behind stream 2
-        program.launch(4, 40)  # beside both
+        program.launch(3, 30)  # ordered behind stream 2
+        program.launch(4, 40)  # concurrent with both
         for stream in (3, 4):
             program.wait(2, stream)
     assert program.found() == []
 
 
-def test_a_stream_gains_nothing_by_others_that_overlap_after_it():
+def test_overlap_among_later_streams_does_not_count():
     program = Program(streams=4)
     for _ in range(HOT):
         program.launch(2, 20)
@@ -123,7 +123,7 @@ def peer_copies(program, times, *, sender=1, receiver=2, site=20):
         program.launch(sender, site, "aten::copy_")
 
 
-def test_a_copy_to_another_device_behind_compute_is_named():
+def test_a_peer_copy_queued_behind_compute_is_reported():
     program = Program(2, devices=2)
     program.launch(1, 9)
     peer_copies(program, HOT - 1)
@@ -135,7 +135,7 @@ def test_a_copy_to_another_device_behind_compute_is_named():
     assert "cuda:1" in message
 
 
-def test_compute_of_the_receiver_delays_the_copy_too():
+def test_compute_on_the_receiver_also_delays_the_copy():
     program = Program(2, devices=2)
     program.launch(2, 9)
     peer_copies(program, HOT)
@@ -149,14 +149,14 @@ def test_copies_alone_delay_nothing():
     assert program.found() == []
 
 
-def test_a_copy_inside_of_one_device_is_none_between_devices():
+def test_a_copy_within_one_device_is_not_a_peer_copy():
     program = Program(2, devices=1)
     program.launch(1, 9)
     peer_copies(program, HOT)
     assert program.found() == []
 
 
-def test_the_wait_must_be_that_of_the_copy():
+def test_the_wait_must_belong_to_the_copy():
     program = Program(2, devices=2)
     program.launch(1, 9)
     for _ in range(HOT):
@@ -165,7 +165,7 @@ def test_the_wait_must_be_that_of_the_copy():
     assert program.found() == []
 
 
-def test_one_wait_is_for_one_copy():
+def test_one_wait_belongs_to_one_copy():
     program = Program(2, devices=2)
     program.launch(1, 9)
     program.advice.torch_waits(1, 2, 20)
@@ -174,7 +174,7 @@ def test_one_wait_is_for_one_copy():
     assert program.found() == []
 
 
-def test_a_stream_that_carries_such_copies_is_not_named_a_second_time():
+def test_a_stream_with_reported_peer_copies_is_not_reported_again():
     program = Program(4, devices=2)
     program.launch(1, 9)
     for _ in range(HOT):
@@ -192,7 +192,7 @@ def test_a_stream_that_carries_such_copies_is_not_named_a_second_time():
 # -- SYN808
 
 
-def test_a_second_living_object_of_a_stream_is_named_with_the_first_one():
+def test_a_second_live_object_of_a_stream_is_reported_with_the_first():
     program = Program()
     program.advice.stream_object(1, 2, 30)
     assert program.found() == []
@@ -202,7 +202,7 @@ def test_a_second_living_object_of_a_stream_is_named_with_the_first_one():
     assert [place.frame.line for place in finding.related] == [30]
 
 
-def test_objects_of_different_streams_are_no_aliases():
+def test_objects_of_different_streams_are_not_aliases():
     program = Program()
     program.advice.stream_object(1, 2, 30)
     program.advice.stream_object(2, 3, 31)

@@ -29,7 +29,7 @@ def job():
     return Job()
 
 
-def test_a_collective_that_nothing_waits_for_is_reported_at_the_end(job):
+def test_an_unawaited_collective_is_reported_at_the_end(job):
     job.start(10)
     assert found(job.collector) == []
     assert job.found() == [("SYN603", 10, 1)]
@@ -39,7 +39,7 @@ def test_a_collective_that_nothing_waits_for_is_reported_at_the_end(job):
 
 
 @pytest.mark.parametrize("wait", ["stream", "host"])
-def test_who_waits_for_it_does_not_matter(job, wait):
+def test_a_wait_by_a_stream_or_the_host_is_enough(job, wait):
     job.start(10)
     if wait == "stream":
         job.engine.wait_stream(1, NCCL)
@@ -48,7 +48,7 @@ def test_who_waits_for_it_does_not_matter(job, wait):
     assert job.found() == []
 
 
-def test_a_wait_covers_what_was_started_before_it(job):
+def test_a_wait_covers_only_earlier_collectives(job):
     job.start(10)
     job.engine.wait_stream(1, NCCL)
     job.start(20)
@@ -61,13 +61,13 @@ def test_a_loop_is_one_finding(job):
     assert job.found() == [("SYN603", 10, 3)]
 
 
-def test_what_was_reported_is_not_reported_again(job):
+def test_a_reported_collective_is_not_reported_again(job):
     job.start(10)
     job.pending.report()
     assert job.found() == [("SYN603", 10, 1)]
 
 
-def test_of_many_that_are_in_flight_the_oldest_are_forgotten(job, monkeypatch):
+def test_the_number_of_pending_collectives_is_bounded(job, monkeypatch):
     monkeypatch.setattr(pending_collectives, "_MOST_KEPT", 4)
     job.start(10)
     job.engine.wait_stream(1, NCCL)

@@ -1,4 +1,4 @@
-"""What the decision table looks at."""
+"""Inputs of the decision table."""
 
 import pytest
 
@@ -35,7 +35,7 @@ def test_the_host_may_complete_a_race():
     assert not context().is_host
 
 
-def test_streams_are_known_by_device_and_maker():
+def test_streams_are_identified_by_device_and_maker():
     made = context()
     assert [made.device(stream) for stream in (1, 2, 3)] == [0, 1, 1]
     assert [made.is_communication(stream) for stream in (1, 2, 3)] == [False, False, True]
@@ -49,6 +49,6 @@ def test_streams_are_known_by_device_and_maker():
         (Label(10, "graph replay", is_replay=True), True, "the default stream of cuda:0 wrote it here (the replay)"),
     ],
 )
-def test_what_the_earlier_access_did_is_said(prior, is_write, text):
+def test_the_earlier_access_is_described(prior, is_write, text):
     made = context(prior=prior, is_write=is_write)
     assert made.names.format(made.did) == text

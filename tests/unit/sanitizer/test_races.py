@@ -1,4 +1,4 @@
-"""Races as findings: one for each missing edge, and those of contexts that do not apply."""
+"""Races as findings: one per missing edge, and those caused by a context that does not apply."""
 
 import pytest
 
@@ -6,7 +6,7 @@ from syncheck.hb.ids import Context
 from tests.unit.sanitizer.program import Program
 
 FAR = 2
-"""A stream of another device."""
+"""A stream on another device."""
 
 
 def related(program, code):
@@ -14,8 +14,8 @@ def related(program, code):
     return finding.place.frame.line, [place.frame.line for place in finding.related], finding.count
 
 
-def test_of_several_races_of_one_op_the_edge_that_orders_most_is_missing():
-    """Stream 2 has seen the work of stream 1: to wait for it is to wait for both."""
+def test_of_several_races_of_one_operation_the_most_ordering_edge_is_missing():
+    """Stream 2 is ordered after stream 1, so waiting for stream 2 covers both."""
     program = Program(3)
     x, y = program.allocate(1), program.allocate(1)
     program.session.sync_device(0, 1)
@@ -36,7 +36,7 @@ def test_two_independent_writers_are_two_findings():
     assert program.found() == [("SYN101", 20), ("SYN101", 20)]
 
 
-def test_an_op_that_reads_and_writes_the_same_bytes_writes_them():
+def test_an_operation_that_reads_and_writes_the_same_bytes_counts_as_a_write():
     program = Program()
     x = program.allocate(1)
     program.write(1, x, 10)
@@ -44,7 +44,7 @@ def test_an_op_that_reads_and_writes_the_same_bytes_writes_them():
     assert program.found() == [("SYN103", 20)]
 
 
-def test_a_race_behind_a_wait_that_waited_for_nothing_is_that_waits_fault():
+def test_a_race_after_a_wait_without_effect_is_blamed_on_the_wait():
     program = Program()
     x, done = program.allocate(1), program.event()
     program.write(1, x, 10)
@@ -61,7 +61,7 @@ def test_work_in_a_context_of_another_device_is_blamed_at_the_work():
     assert related(program, "SYN501") == (10, [8], 3)
 
 
-def test_a_race_that_relies_on_such_a_context_is_its_consequence():
+def test_a_race_that_relies_on_a_wrong_context_is_merged_into_that_finding():
     program = Program(streams=3, devices=2)
     x = program.allocate(1)
     program.session.sync_device(0, 1)
@@ -72,7 +72,7 @@ def test_a_race_that_relies_on_such_a_context_is_its_consequence():
     assert related(program, "SYN501") == (10, [8, 20], 1)
 
 
-def test_another_line_in_the_same_context_is_the_same_mistake():
+def test_another_line_in_the_same_wrong_context_is_the_same_finding():
     program = Program(streams=2, devices=2)
     x = program.allocate(1)
     program.write(1, x, 10, context=Context(FAR, 8))
@@ -90,7 +90,7 @@ def test_a_thread_that_lost_its_stream_is_blamed_for_the_race():
 
 
 @pytest.mark.parametrize("lost", [(2, 1), (1, 3)])
-def test_a_stream_that_another_thread_lost_is_no_reason(lost):
+def test_a_stream_lost_by_another_thread_is_not_blamed(lost):
     program = Program(3)
     x = program.allocate(2)
     program.write(2, x, 5)
@@ -99,7 +99,7 @@ def test_a_stream_that_another_thread_lost_is_no_reason(lost):
     assert ("SYN101", 10) in program.found()
 
 
-def test_branches_inside_a_graph_race_at_the_capture():
+def test_branches_within_a_graph_race_at_the_capture():
     program = Program(3)
     x = program.allocate(1)
     program.session.capture_begin(1, 2, 5)
@@ -111,7 +111,7 @@ def test_branches_inside_a_graph_race_at_the_capture():
     assert program.found() == [("SYN103", 8)]
 
 
-def test_the_edge_that_was_missing_is_there_from_then_on():
+def test_a_reported_missing_edge_is_assumed_from_then_on():
     program = Program()
     x = program.allocate(1)
     program.write(1, x, 10)

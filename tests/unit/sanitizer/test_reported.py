@@ -1,4 +1,4 @@
-"""Which rules the sanitizer can report."""
+"""Rules that the sanitizer can report."""
 
 import pkgutil
 from importlib import import_module
@@ -17,7 +17,7 @@ WITH_RULES = [
 
 
 @pytest.mark.parametrize("name", WITH_RULES)
-def test_what_a_module_of_the_sanitizer_words_is_reported(name):
+def test_the_rules_of_each_module_are_reported(name):
     module = import_module(f"syncheck.sanitizer.{name}")
     assert set(module.RULES) <= set(RULES)
 
@@ -26,5 +26,5 @@ def test_only_rules_of_the_catalogue_are_reported():
     assert set(RULES) <= set(CATALOGUE)
 
 
-def test_rules_that_need_iterations_are_a_part():
+def test_rules_that_need_iterations_are_run_only():
     assert {rule.code for rule in IN_RUNS_ONLY} == {"SYN801", "SYN803", "SYN804", "SYN806", "SYN807", "SYN808"}

@@ -1,4 +1,4 @@
-"""Rules from plain calls: every idiom in a few lines, without torch."""
+"""Each rule and idiom from plain monitor calls in a few lines, without torch."""
 
 import pytest
 
@@ -19,7 +19,7 @@ def test_a_read_without_a_wait_is_reported_with_both_places():
     assert "wait_stream" in finding.help
 
 
-def test_one_missing_edge_is_one_finding_however_many_tensors_need_it():
+def test_one_missing_edge_is_one_finding_for_any_number_of_tensors():
     program = Program()
     tensors = [program.allocate(1) for _ in range(5)]
     for x in tensors:
@@ -68,7 +68,7 @@ def test_a_first_use_before_the_allocating_stream_is_waited_for_is_syn104():
     assert program.found() == [("SYN104", 10)]
 
 
-def test_a_host_read_of_a_copy_in_flight_is_syn301_and_after_a_sync_it_is_right():
+def test_a_host_read_of_a_copy_in_flight_is_syn301_unless_synchronized():
     for is_synced, expected in ((False, [("SYN301", 20)]), (True, [])):
         program = Program()
         h = program.allocate(0)
@@ -96,7 +96,7 @@ def test_a_host_write_to_a_buffer_being_copied_is_syn302():
     assert program.found() == [("SYN302", 20)]
 
 
-def test_an_event_wait_taken_for_a_host_wait_is_blamed_at_the_wait():
+def test_an_event_wait_mistaken_for_a_host_wait_is_blamed_at_the_wait():
     program = Program()
     h, done = program.allocate(0), program.event()
     program.write(1, h, 10)
@@ -148,7 +148,7 @@ def test_a_wait_before_the_record_is_syn401():
     assert program.found() == [("SYN401", 10)]
 
 
-def test_the_first_turn_of_a_ring_of_events_may_wait_for_nothing():
+def test_the_first_iteration_of_a_ring_of_events_may_wait_for_nothing():
     program = Program()
     done = program.event()
     x = program.allocate(1)
@@ -172,7 +172,7 @@ def test_a_lost_record_is_blamed_where_it_was_lost():
     assert ("SYN405", 12) in program.found()
 
 
-def test_a_wait_that_names_a_stream_looked_up_elsewhere_is_syn406():
+def test_a_wait_that_uses_a_stale_stream_lookup_is_syn406():
     program = Program(3)
     x = program.allocate(2)
     program.write(2, x, 10)
@@ -181,7 +181,7 @@ def test_a_wait_that_names_a_stream_looked_up_elsewhere_is_syn406():
     assert ("SYN406", 15) in program.found()
 
 
-def test_elapsed_time_without_timing_or_sync():
+def test_elapsed_time_without_timing_or_sync_is_reported():
     for timing, synced, expected in ((False, True, "SYN403"), (True, False, "SYN404"), (True, True, None)):
         program = Program()
         start, end = program.event(timing=timing), program.event(timing=timing)
@@ -195,7 +195,7 @@ def test_elapsed_time_without_timing_or_sync():
         assert [code for code, _ in program.found()] == ([expected] if expected else [])
 
 
-def test_timing_a_stream_that_did_nothing_is_syn702():
+def test_timing_an_idle_stream_is_syn702():
     program = Program()
     start, end, x = program.event(timing=True), program.event(timing=True), program.allocate(2)
     program.session.record(start, 1, 10)
@@ -245,7 +245,7 @@ def test_freed_memory_still_in_use_is_syn201_only_if_it_may_be_reused():
         assert [f for f in program.found() if f[0] != "SYN802"] == expected
 
 
-def test_record_stream_cures_and_on_the_own_stream_it_is_useless():
+def test_record_stream_fixes_a_reuse_but_is_useless_for_the_own_stream():
     for named, expected in ((1, []), (2, ["SYN201"])):
         program = Program()
         x = program.allocate(2, line=5)
@@ -265,14 +265,14 @@ def test_a_record_stream_that_helps_another_tensor_is_not_useless():
     program.session.wait_stream(2, 1, 6)
     program.read(2, kept[0], 10)
     for x in kept:
-        program.session.record_stream(x, program.view, 2, 11)  # needed by the first, its own stream for the second
+        program.session.record_stream(x, program.view, 2, 11)  # needed by the first tensor; the second one's own stream
     for x in kept:
         program.session.free(x, 12)
     program.allocate(1, line=14)
     assert program.found() == []
 
 
-def test_record_stream_after_a_join_only_delays():
+def test_record_stream_before_a_join_only_delays_the_free():
     program = Program()
     x = program.allocate(2, line=5)
     program.write(2, x, 5)
@@ -291,7 +291,7 @@ def test_record_stream_after_a_join_only_delays():
         (Frame("lightning/strategy.py", 1, is_user=False), [("SYN202", 11)]),
     ],
 )
-def test_a_record_stream_that_torch_itself_calls_is_no_finding(monkeypatch, caller, found):
+def test_a_record_stream_called_by_torch_is_not_reported(monkeypatch, caller, found):
     program = Program()
     x = program.allocate(2, line=5)
     program.session.record_stream(x, program.view, 2, 11)
@@ -300,7 +300,7 @@ def test_a_record_stream_that_torch_itself_calls_is_no_finding(monkeypatch, call
     assert program.found() == found
 
 
-def test_a_record_stream_that_torch_makes_in_cpp_is_no_finding():
+def test_a_record_stream_made_by_cpp_code_is_not_reported():
     program = Program()
     x = program.allocate(2, line=5)
     program.session.record_stream(x, program.view, 2, 0)
@@ -334,7 +334,7 @@ def test_a_replay_unordered_with_an_overwrite_of_its_input_is_syn903():
 
 
 def replayed_on_two_streams(*graphs):
-    """Capture two graphs that write one tensor; replay some on stream 1 and then on stream 3; return the program."""
+    """Capture two graphs that write one tensor; replay some on stream 1, then on stream 3; return the program."""
     program = Program(3)
     x = program.allocate(1)
     program.write(1, x, 3)
@@ -356,7 +356,7 @@ def test_replays_of_one_graph_are_ordered():
     assert program.found() == [("SYN903", 50)]
 
 
-def test_replays_of_two_graphs_are_not_ordered():
+def test_replays_of_different_graphs_are_not_ordered():
     program, _ = replayed_on_two_streams(1, 2)
     assert program.found() == [("SYN903", 30)]
 
@@ -372,7 +372,7 @@ def test_a_replay_that_uses_freed_memory_is_syn904():
     assert program.found() == [("SYN904", 10)]
 
 
-def test_a_capture_names_the_streams_that_were_not_joined():
+def test_capture_end_returns_the_streams_that_were_not_joined():
     program = Program(3)
     x, y = program.allocate(1), program.allocate(1)
     program.session.capture_begin(1, 2, 5)
@@ -382,7 +382,7 @@ def test_a_capture_names_the_streams_that_were_not_joined():
     assert program.session.capture_end(1) == (3,)
 
 
-def test_streams_made_and_dropped_in_every_turn_are_syn805_and_a_list_of_streams_is_not():
+def test_streams_recreated_in_a_loop_are_syn805_but_a_list_of_streams_is_not():
     program = Program()
     for turn in range(4):
         program.session.object_created("stream", turn, 10)
@@ -393,7 +393,7 @@ def test_streams_made_and_dropped_in_every_turn_are_syn805_and_a_list_of_streams
     assert program.found() == [("SYN805", 10)]
 
 
-def test_rules_that_are_not_selected_are_not_reported():
+def test_unselected_rules_are_not_reported():
     program = Program()
     program.session = Session(lambda rule: rule.code != "SYN101", "no GPU")
     for stream in (1, 2):
@@ -417,7 +417,7 @@ def test_a_stream_that_appears_during_a_capture_can_be_forked_and_joined():
 
 
 @pytest.mark.parametrize("waits", ["event", "stream"])
-def test_a_capture_that_waits_for_work_outside_of_it_orders_nothing(waits):
+def test_waiting_for_outside_work_during_a_capture_orders_nothing(waits):
     program = Program(3)
     x, done = program.allocate(1), program.event()
     program.session.sync_device(0, 1)
@@ -433,7 +433,7 @@ def test_a_capture_that_waits_for_work_outside_of_it_orders_nothing(waits):
     assert program.found() == [("SYN101", 6)]
 
 
-def test_a_race_behind_a_wait_that_waited_for_nothing_names_that_wait():
+def test_a_race_after_a_wait_without_effect_refers_to_that_wait():
     program = Program()
     recorded, forgotten = program.event(), program.event()
     for event in (recorded, forgotten):  # a ring of events, one of which is never recorded
@@ -447,7 +447,7 @@ def test_a_race_behind_a_wait_that_waited_for_nothing_names_that_wait():
     assert (finding.rule.code, finding.place.frame.line) == ("SYN101", 13)
     (message,) = [place.message for place in finding.related if place.frame.line == 12]
     assert "SYN401" in message
-    assert "was never recorded" in message
+    assert "had not been recorded yet" in message
     assert ".record()" in finding.help
     assert "wait" not in finding.help
     (pending,) = [p for p in program.session.collector._pending_findings.values() if p.rule.code == "SYN101"]
@@ -455,7 +455,7 @@ def test_a_race_behind_a_wait_that_waited_for_nothing_names_that_wait():
         "".join(part for part in choice.edits[0].code if isinstance(part, str)) for choice in pending.fix.choices()
     ]
     one, each = ".wait_stream()", "[.wait_stream(each) for each in ]"
-    assert choices == [".record()", one, each, one]  # where no name of the event can be used
+    assert choices == [".record()", one, each, one]  # alternatives for when the event has no usable name
 
 
 @pytest.mark.parametrize("waits", [False, True])
@@ -491,7 +491,7 @@ def test_a_replay_records_external_events_that_its_capture_recorded():
     assert program.found() == []
 
 
-def test_a_stream_keeps_the_name_of_its_first_object_while_that_is_alive():
+def test_a_stream_keeps_the_name_of_its_first_live_object():
     program = Program()
     session, names = program.session, program.session.collector.names
     session.name(NamedKind.STREAM, 2, "side")
@@ -505,7 +505,7 @@ def test_a_stream_keeps_the_name_of_its_first_object_while_that_is_alive():
     assert names.given[NamedKind.STREAM, 2] == "other"
 
 
-def test_a_race_shows_where_an_event_that_was_never_recorded_belongs():
+def test_the_fix_shows_where_an_unrecorded_event_should_be_recorded():
     program = Program()
     event = program.event()
     program.session.name(NamedKind.EVENT, event, "done")
@@ -515,6 +515,6 @@ def test_a_race_shows_where_an_event_that_was_never_recorded_belongs():
     program.read(1, x, 13)
     (finding,) = program.report().findings
     assert finding.rule.code == "SYN401"
-    assert "before line 12" in finding.help  # without a file to change it is said in words
+    assert "before line 12" in finding.help  # without a file to edit, the fix is only described
     (pending,) = [p for p in program.session.collector._pending_findings.values() if p.rule.code == "SYN401"]
     assert [(edit.kind, edit.site) for edit in pending.fix.edits] == [(EditKind.INSERT_AFTER, 10)]

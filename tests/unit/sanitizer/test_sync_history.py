@@ -1,13 +1,13 @@
-"""What a program did to order its work: bounded, newest first."""
+"""The bounded history of synchronization calls, newest first."""
 
 import pytest
 
 from syncheck.hb.clock import TICK
-from syncheck.hb.ids import LookedUp
+from syncheck.hb.ids import StreamOrigin
 from syncheck.sanitizer import sync_history
 from syncheck.sanitizer.sync_history import HostSync, LostRecord, SyncHistory, UnorderedWait, Wait
 
-BY_NAME = (LookedUp.BY_NAME, LookedUp.BY_NAME)
+BY_NAME = (StreamOrigin.BY_NAME, StreamOrigin.BY_NAME)
 
 
 def epoch(stream, time):
@@ -20,10 +20,10 @@ def clock(*times):
 
 
 def wait(site, waiter, submitted, acquired, **kwargs):
-    return Wait(site, waiter, 0, 5, submitted, acquired, by_event=True, looked_up=BY_NAME, **kwargs)
+    return Wait(site, waiter, 0, 5, submitted, acquired, by_event=True, origins=BY_NAME, **kwargs)
 
 
-def test_a_wait_follows_what_was_submitted_before_it_and_covers_what_it_waited_for():
+def test_a_wait_follows_earlier_submissions_and_covers_what_it_waited_for():
     made = wait(1, 2, clock(3, 1), clock(2, 0))
     assert made.follows(epoch(1, 3))
     assert not made.follows(epoch(1, 4))
@@ -31,17 +31,17 @@ def test_a_wait_follows_what_was_submitted_before_it_and_covers_what_it_waited_f
     assert not made.covers(epoch(1, 3))
 
 
-def test_a_wait_that_waited_for_nothing_covers_nothing():
+def test_a_wait_without_effect_covers_nothing():
     assert not wait(1, 2, clock(3, 1), None).covers(epoch(1, 1))
 
 
-def test_a_stream_that_came_later_is_not_in_the_clock():
+def test_a_stream_created_later_is_not_in_the_clock():
     assert not wait(1, 2, clock(3), clock(3)).follows(epoch(2, 1))
     assert not HostSync(1, 0, clock(3)).follows(epoch(2, 1))
     assert not LostRecord(5, 1, 1, 2, clock(3)).covers(epoch(2, 1))
 
 
-def test_calls_after_an_op_come_newest_first():
+def test_calls_after_an_operation_are_returned_newest_first():
     history = SyncHistory(lambda host, moment: True)
     for site, time in ((1, 1), (2, 2), (3, 3)):
         history.add_wait(wait(site, 2, clock(time), clock(time)))
@@ -52,7 +52,7 @@ def test_calls_after_an_op_come_newest_first():
     assert [lost.site for lost in history.lost_covering(epoch(1, 3))] == [3]
 
 
-def test_an_idle_wait_is_one_of_the_same_actor_that_waited_for_nothing():
+def test_an_idle_wait_belongs_to_the_same_actor_and_waited_for_nothing():
     history = SyncHistory(lambda host, moment: True)
     history.add_wait(wait(1, 2, clock(1), None))
     history.add_wait(wait(2, 2, clock(2), clock(2)))
@@ -71,14 +71,14 @@ def test_the_oldest_calls_are_forgotten(extra):
     assert (len(sites), sites[0], sites[-1]) == (kept, kept + extra - 1, extra)
 
 
-def test_a_synchronize_that_was_needed_once_stays_so():
+def test_a_synchronize_that_was_needed_once_stays_needed():
     history = SyncHistory(lambda host, moment: True)
     for site, is_needed in ((1, False), (1, True), (1, False), (2, False)):
         history.add_sync(HostSync(site, 0, clock(2), is_needed=is_needed))
     assert [made.is_needed for made in history.syncs_after(epoch(1, 1))] == [False, True, True, False]
 
 
-def test_a_thread_that_the_host_is_not_ordered_with_may_wait_too_late():
+def test_a_sync_by_a_thread_unordered_with_the_host_may_be_too_late():
     history = SyncHistory(lambda host, moment: (host, moment) == (2, 5))
     history.add_sync(HostSync(1, 0, clock(2), host=2, moment=5))
     history.add_sync(HostSync(2, 0, clock(2), host=2, moment=6))
@@ -87,7 +87,7 @@ def test_a_thread_that_the_host_is_not_ordered_with_may_wait_too_late():
     assert history.unordered_sync_after(epoch(1, 3)) is None
 
 
-def test_the_newest_wait_for_a_record_that_may_come_later_is_found():
+def test_the_newest_wait_for_an_unordered_record_is_found():
     history = SyncHistory(lambda host, moment: True)
     for site, waiter, time in ((1, 2, 3), (2, 2, 1), (3, 3, 3)):
         history.add_unordered(UnorderedWait(site, waiter, clock(time), 9, 2))

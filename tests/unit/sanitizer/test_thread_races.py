@@ -1,4 +1,4 @@
-"""Threads as hosts of their own, from plain calls: what orders them, and what is found where nothing does."""
+"""Threads as separate hosts, from plain calls: their ordering, and findings where there is none."""
 
 import gzip
 import json
@@ -18,7 +18,7 @@ QUEUE, START, OTHER = 7, 8, 9
 
 
 class Threads(Program):
-    """A program whose threads were all started, each knowing what the main one did until then."""
+    """A program whose threads were all started, each ordered after the main thread's earlier calls."""
 
     def __init__(self, **kwargs):
         super().__init__(**kwargs)
@@ -44,7 +44,7 @@ def program():
 
 
 def copy_to_host(program, line=10):
-    """Start an asynchronous copy into pinned memory on stream 2, and record an event after it."""
+    """Start an asynchronous copy into pinned memory on stream 2 and record an event after it."""
     buffer, done = program.allocate(0), program.event()
     program.write(2, buffer, line)
     program.session.record(done, 2, line)
@@ -56,10 +56,10 @@ def messages(program):
     return finding.message, [place.message for place in finding.related]
 
 
-def test_what_one_thread_waits_for_another_does_not_know(program):
+def test_a_wait_in_one_thread_does_not_order_another(program):
     buffer, done = copy_to_host(program)
     program.become(LOADER)
-    program.session.acquire_all()  # it may have got the event somehow
+    program.session.acquire_all()  # it may have received the event in an unseen way
     program.session.sync_event(done, 20)
     program.host(buffer, 21)
     program.become(MAIN)
@@ -70,7 +70,7 @@ def test_what_one_thread_waits_for_another_does_not_know(program):
     assert "thread `loader` waits here: nothing orders thread `MainThread` after that" in related
 
 
-def test_a_hand_over_brings_what_the_giver_knows(program):
+def test_a_handover_transfers_the_order_of_the_giver(program):
     buffer, done = copy_to_host(program)
     program.hand_over(MAIN, LOADER)
     program.session.sync_event(done, 20)
@@ -81,7 +81,7 @@ def test_a_hand_over_brings_what_the_giver_knows(program):
     assert program.found() == []
 
 
-def test_what_cannot_be_seen_orders(program):
+def test_unseen_communication_is_assumed_to_order_threads(program):
     buffer, done = copy_to_host(program)
     program.become(LOADER)
     program.session.acquire_all()
@@ -92,7 +92,7 @@ def test_what_cannot_be_seen_orders(program):
     assert program.found() == []
 
 
-def test_a_thread_knows_nothing_of_what_its_starter_does_later(program):
+def test_a_thread_is_not_ordered_after_its_starters_later_calls(program):
     buffer, _ = copy_to_host(program)
     program.session.sync_device(0, 11)
     program.become(LOADER)
@@ -100,7 +100,7 @@ def test_a_thread_knows_nothing_of_what_its_starter_does_later(program):
     assert program.found() == [("SYN301", 20)]
 
 
-def test_what_threads_of_unknown_origin_wait_for_everyone_knows(program):
+def test_waits_of_threads_of_unknown_origin_order_every_thread(program):
     buffer, done = copy_to_host(program)
     program.become(0)
     program.session.sync_event(done, 20)
@@ -111,7 +111,7 @@ def test_what_threads_of_unknown_origin_wait_for_everyone_knows(program):
 
 
 @pytest.mark.parametrize("is_ordered", [True, False])
-def test_work_comes_after_what_its_submitter_waited_for(program, is_ordered):
+def test_work_is_ordered_after_waits_of_its_submitter(program, is_ordered):
     data, done = program.allocate(1), program.event()
     program.write(1, data, 10)
     program.session.record(done, 1, 11)
@@ -125,7 +125,7 @@ def test_work_comes_after_what_its_submitter_waited_for(program, is_ordered):
 
 
 @pytest.mark.parametrize("is_ordered", [True, False])
-def test_a_wait_needs_the_record_to_be_before_it(program, is_ordered):
+def test_a_wait_needs_the_record_to_happen_before_it(program, is_ordered):
     data, ready = program.allocate(1), program.event()
     program.become(LOADER)
     program.write(1, data, 10)
@@ -148,7 +148,7 @@ def test_a_wait_needs_the_record_to_be_before_it(program, is_ordered):
     assert "thread `loader` records it here: nothing orders the wait after that" in related
 
 
-def test_a_wait_takes_the_latest_record_that_is_before_it(program):
+def test_a_wait_uses_the_latest_record_that_happens_before_it(program):
     first, second, ready = program.allocate(1), program.allocate(1), program.event()
     program.write(1, first, 10)
     program.session.record(ready, 1, 11)
@@ -164,7 +164,7 @@ def test_a_wait_takes_the_latest_record_that_is_before_it(program):
     assert program.found() == [("SYN101", 22)]
 
 
-def test_a_ring_of_records_is_forgotten_in_favour_of_order(program):
+def test_a_forgotten_record_in_a_ring_is_assumed_to_be_ordered(program):
     data, ready = program.allocate(1), program.event()
     program.write(1, data, 10)
     for _ in range(20):
@@ -176,7 +176,7 @@ def test_a_ring_of_records_is_forgotten_in_favour_of_order(program):
 
 
 @pytest.mark.parametrize("is_ordered", [True, False])
-def test_memory_that_a_thread_reads_is_not_overwritten_by_work_of_another(program, is_ordered):
+def test_memory_read_by_a_thread_races_with_an_overwrite_from_another(program, is_ordered):
     buffer, done = copy_to_host(program)
     program.hand_over(MAIN, WRITER)
     program.session.sync_event(done, 20)
@@ -195,7 +195,7 @@ def test_memory_that_a_thread_reads_is_not_overwritten_by_work_of_another(progra
     assert "thread `MainThread` submits that here" in related[0]
 
 
-def test_memory_that_a_thread_writes_is_not_read_by_work_of_another(program):
+def test_memory_written_by_a_thread_races_with_a_read_from_another(program):
     buffer = program.allocate(0)
     program.read(2, buffer, 10)
     program.session.sync_device(0, 11)
@@ -217,20 +217,20 @@ def test_one_race_between_threads_is_one_finding(program):
     assert program.found() == [("SYN301", 30)]
 
 
-def test_memory_given_back_by_a_thread_that_waited_is_free(program):
+def test_memory_freed_by_a_thread_that_waited_may_be_reused(program):
     data, done = program.allocate(1), program.event()
     program.session.wait_stream(2, 1, 9)
     program.read(2, data, 10)
     program.session.record(done, 2, 11)
     program.hand_over(MAIN, WRITER)
     program.session.sync_event(done, 20)
-    program.session.free(data, 21)  # through the allocator, whose lock orders
+    program.session.free(data, 21)  # through the allocator, whose lock orders threads
     program.become(MAIN)
     program.write(1, program.allocate(1), 30)
     assert program.found() == []
 
 
-def test_a_reset_is_for_all_threads(program):
+def test_a_reset_applies_to_all_threads(program):
     buffer, _ = copy_to_host(program)
     program.become(LOADER)
     program.session.reset()
@@ -240,7 +240,7 @@ def test_a_reset_is_for_all_threads(program):
     assert program.found() == []
 
 
-def test_thousands_of_threads_are_taken_to_know_everything_when_they_are_too_many(program):
+def test_forgotten_threads_beyond_the_limit_are_assumed_to_be_ordered(program):
     buffer, done = copy_to_host(program)
     program.session.sync_event(done, 11)
     for thread in range(4, 3000):
@@ -251,7 +251,7 @@ def test_thousands_of_threads_are_taken_to_know_everything_when_they_are_too_man
     assert program.found() == []
 
 
-def test_a_trace_keeps_the_threads(tmp_path):
+def test_a_trace_preserves_threads(tmp_path):
     program = Threads()
     session = program.session = TraceWriter(Session(lambda _: True, "no GPU"), tmp_path / "t.gz", program, "x")
     session.stream(1, 0, 0, 0, legacy=True, blocking=False)
@@ -273,7 +273,7 @@ def test_a_trace_keeps_the_threads(tmp_path):
     assert [f.rule.code for f in replayed.findings] == ["SYN301"]
 
 
-def test_threads_that_run_one_line_need_a_lock_around_it_too():
+def test_threads_that_run_the_same_line_need_a_lock_around_it():
     program = Threads(streams=3)
     x = program.allocate(2)
     for thread, stream in ((LOADER, 2), (WRITER, 3)):

@@ -1,14 +1,14 @@
-"""Host clocks: a difference that spans work still running."""
+"""Host clocks: differences that span work still running."""
 
 import pytest
 
-from syncheck.hb.ids import LookedUp, NamedKind
+from syncheck.hb.ids import NamedKind, StreamOrigin
 from syncheck.sanitizer import timing
 from syncheck.sanitizer.sync_history import HostSync, SyncHistory, Wait
 from syncheck.sanitizer.timing import Timing
 from tests.unit.sanitizer.program import Text, found, new_collector, new_engine
 
-BY_NAME = (LookedUp.BY_NAME, LookedUp.BY_NAME)
+BY_NAME = (StreamOrigin.BY_NAME, StreamOrigin.BY_NAME)
 
 
 class Clocked:
@@ -35,7 +35,7 @@ def clocked():
     return Clocked()
 
 
-def test_work_that_runs_at_the_second_reading_is_not_in_the_difference(clocked):
+def test_work_still_running_at_the_second_reading_is_reported(clocked):
     clocked.read(1, 10)
     clocked.work(2, 11)
     clocked.read(2, 12)
@@ -47,7 +47,7 @@ def test_work_that_runs_at_the_second_reading_is_not_in_the_difference(clocked):
     assert len(finding.fix.edits) == 1
 
 
-def test_work_that_ran_at_the_first_reading_too_wants_two_synchronizations(clocked):
+def test_work_running_at_both_readings_needs_two_synchronizations(clocked):
     clocked.work(1, 9)
     clocked.read(1, 10)
     clocked.work(2, 11)
@@ -56,7 +56,7 @@ def test_work_that_ran_at_the_first_reading_too_wants_two_synchronizations(clock
     assert len(clocked.collector.findings(Text("\n" * 20))[0].fix.edits) == 2
 
 
-def test_work_from_before_the_first_reading_is_not_what_is_measured(clocked):
+def test_work_from_before_the_first_reading_is_not_measured(clocked):
     clocked.work(2, 9)
     clocked.read(1, 10)
     clocked.read(2, 12)
@@ -74,7 +74,7 @@ def test_after_a_synchronization_the_time_is_right(clocked):
 
 
 @pytest.mark.parametrize(("second_line", "expected"), [(11, []), (13, [("SYN701", 12)])])
-def test_a_loop_that_keeps_the_same_work_in_flight_measures_the_right_time(clocked, second_line, expected):
+def test_a_loop_with_the_same_work_in_flight_measures_the_right_time(clocked, second_line, expected):
     clocked.work(2, 11)
     clocked.read(1, 12)
     clocked.engine.sync_stream(2)
@@ -92,10 +92,10 @@ def test_a_loop_that_never_waits_is_not_steady(clocked):
     assert clocked.found() == [("SYN701", 12)]
 
 
-def test_an_event_wait_that_was_taken_for_a_host_wait_is_blamed(clocked):
+def test_an_event_wait_mistaken_for_a_host_wait_is_blamed(clocked):
     clocked.read(1, 10)
     clocked.work(2, 11)
-    wait = Wait(15, 1, 0, 7, clocked.engine.submitted(), clocked.engine.clock(2), by_event=True, looked_up=BY_NAME)
+    wait = Wait(15, 1, 0, 7, clocked.engine.submitted(), clocked.engine.clock(2), by_event=True, origins=BY_NAME)
     clocked.history.add_wait(wait)
     clocked.collector.names.given[NamedKind.EVENT, 7] = "done"
     clocked.read(2, 12)
@@ -104,7 +104,7 @@ def test_an_event_wait_that_was_taken_for_a_host_wait_is_blamed(clocked):
 
 
 @pytest.mark.parametrize(("device", "expected"), [(0, [("SYN502", 15)]), (1, [("SYN701", 12)])])
-def test_a_wait_for_another_device_is_blamed(device, expected):
+def test_a_wait_for_the_wrong_device_is_blamed(device, expected):
     clocked = Clocked(devices=2)
     clocked.read(1, 10)
     clocked.work(2, 11)
@@ -114,7 +114,7 @@ def test_a_wait_for_another_device_is_blamed(device, expected):
     assert clocked.found() == expected
 
 
-def test_a_stream_that_came_after_the_first_reading_is_seen(clocked):
+def test_a_stream_created_after_the_first_reading_is_included(clocked):
     clocked.read(1, 10)
     stream = clocked.engine.add_stream(0)
     clocked.collector.names.streams[stream] = clocked.collector.names.streams[2]
@@ -124,7 +124,7 @@ def test_a_stream_that_came_after_the_first_reading_is_seen(clocked):
     assert clocked.found() == [("SYN701", 12)]
 
 
-def test_readings_that_are_forgotten_or_unknown_say_nothing(clocked, monkeypatch):
+def test_forgotten_or_unknown_readings_are_ignored(clocked, monkeypatch):
     monkeypatch.setattr(timing, "_KEPT", 2)
     clocked.read(1, 10)
     clocked.work(2, 11)

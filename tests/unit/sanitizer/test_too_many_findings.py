@@ -1,4 +1,4 @@
-"""How many findings a session keeps."""
+"""The limit on the number of findings in a session."""
 
 from syncheck.findings import Frame, Place
 from syncheck.rules import lost_event_record as lost_record
@@ -29,7 +29,7 @@ def lines(collector, since=None):
     return [(f.rule.code, f.place.frame.line, f.count) for f in collector.findings(Sites(), since)]
 
 
-def test_too_many_findings_are_counted_and_no_rule_is_hidden():
+def test_findings_beyond_the_limit_are_counted_without_hiding_other_rules():
     heard = []
     collector = Collector(lambda _: True, heard.append)
     for site in range(1, MOST_FINDINGS + 1001):
@@ -46,7 +46,7 @@ def test_too_many_findings_are_counted_and_no_rule_is_hidden():
     assert not collector.has(MOST_FINDINGS + 1)
 
 
-def test_what_is_not_selected_takes_no_room():
+def test_unselected_rules_do_not_count_towards_the_limit():
     collector = Collector(lambda rule: rule is lost_record.RULE)
     for site in range(MOST_FINDINGS + 10):
         add(collector, unordered_read.RULE, site)
@@ -56,7 +56,7 @@ def test_what_is_not_selected_takes_no_room():
     assert collector.n_dropped == 0
 
 
-def test_after_a_checkpoint_there_is_room_again():
+def test_a_checkpoint_resets_the_limit():
     collector = Collector(lambda _: True)
     for site in range(MOST_FINDINGS + 10):
         add(collector, unordered_read.RULE, site)

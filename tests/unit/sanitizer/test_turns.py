@@ -1,4 +1,4 @@
-"""Which calls a loop makes on every iteration."""
+"""Calls that a loop makes on every iteration."""
 
 import pytest
 
@@ -16,7 +16,7 @@ def launch(turns, *sites):
 
 
 def loop(turns, iterations, *launched, site=50):
-    """Return what is counted for a call on each iteration."""
+    """Return the counts for a call made on each iteration."""
     counts = []
     for _ in range(iterations):
         launch(turns, *launched)
@@ -24,7 +24,7 @@ def loop(turns, iterations, *launched, site=50):
     return counts
 
 
-def test_iterations_in_a_row_are_counted(turns):
+def test_consecutive_iterations_are_counted(turns):
     assert loop(turns, 4, 10, 11) == [1, 2, 3, 4]
 
 
@@ -34,11 +34,11 @@ def test_a_hot_call_stays_hot_and_is_counted_no_further(turns):
     assert turns.count(50) == 20
 
 
-def test_a_call_is_none_of_every_iteration_where_all_else_ran_more_often_since(turns):
+def test_a_call_is_not_per_iteration_if_everything_else_ran_more_often(turns):
     assert loop(turns, 10, 10, 11, 10, 11) == [0] * 10
 
 
-def test_an_interruption_begins_the_row_anew(turns):
+def test_an_interruption_restarts_the_count(turns):
     loop(turns, 5, 10)
     assert loop(turns, 2, 10, 10) == [0, 0]
     assert loop(turns, 2, 10) == [1, 2]
@@ -50,7 +50,7 @@ def test_a_call_without_a_launch_since_the_last_one_changes_nothing(turns):
     assert loop(turns, 1, 10) == [4]
 
 
-def test_the_copy_that_a_read_waits_for_is_no_work_of_an_iteration(turns):
+def test_the_copy_that_a_read_waits_for_is_not_work_of_an_iteration(turns):
     for _ in range(4):
         launch(turns, 50)
         count = turns.count(50, is_read=True)
@@ -60,12 +60,12 @@ def test_the_copy_that_a_read_waits_for_is_no_work_of_an_iteration(turns):
 
 
 @pytest.mark.parametrize(("inner", "count"), [((11, 12, 13), 1), ((11, 12, 13, 14), 0)])
-def test_a_quarter_of_the_places_that_ran_once_is_enough_beside_inner_loops(turns, inner, count):
+def test_a_quarter_of_the_places_running_once_is_enough_beside_inner_loops(turns, inner, count):
     launch(turns, 10, *inner, *inner)
     assert turns.count(50) == count
 
 
-def test_places_that_did_not_run_since_are_not_asked(turns):
+def test_places_that_did_not_run_since_are_ignored(turns):
     launch(turns, *range(100))
     turns.count(50)
     launch(turns, 200, 200, 201, 201, 202, 202)
@@ -80,6 +80,6 @@ def test_each_call_has_its_own_count(turns):
     assert loop(turns, 1, 10, site=50) == [0]
 
 
-def test_a_call_that_was_made_five_hundred_times_outside_of_loops_counts_for_none(turns):
+def test_a_call_made_five_hundred_times_outside_of_loops_is_not_counted(turns):
     loop(turns, 499, 10, 10)
     assert loop(turns, 3, 10) == [1, 0, 0]

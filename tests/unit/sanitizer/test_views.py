@@ -1,4 +1,4 @@
-"""Views: one footprint for equal bytes, and a shape and type for each."""
+"""Views: equal bytes share a footprint, and each view has a shape and type."""
 
 from syncheck.hb.engine import Engine, Race
 from syncheck.hb.footprint import dense, strided
@@ -35,7 +35,7 @@ def test_equal_bytes_share_their_history():
     assert views.used(race, [(7, as_bytes, False)]) == as_bytes
 
 
-def test_the_view_of_a_race_is_that_of_its_own_bytes_in_its_own_allocation():
+def test_the_view_of_a_race_matches_its_bytes_and_allocation():
     views = Views(Engine(), [])
     whole, half = views.intern(dense(0, 16), FLOATS), views.intern(dense(0, 8), FLOATS)
     other = views.intern(dense(0, 8), BYTES)
@@ -44,7 +44,7 @@ def test_the_view_of_a_race_is_that_of_its_own_bytes_in_its_own_allocation():
     assert views.used(race, ()) == half
 
 
-def test_a_write_stands_for_the_read_of_the_same_bytes():
+def test_a_write_subsumes_a_read_of_the_same_bytes():
     prior = access(9, dense(0, 16), is_write=True)
     read = Race(7, prior, access(10, dense(0, 16), is_write=False))
     write = Race(7, prior, access(10, dense(0, 16), is_write=True))
@@ -54,13 +54,13 @@ def test_a_write_stands_for_the_read_of_the_same_bytes():
     assert as_writes([read, elsewhere]) == [read, elsewhere]
 
 
-def test_some_rows_of_a_tensor_are_a_view_of_their_own():
+def test_partial_rows_of_a_tensor_are_a_separate_view():
     views = Views(Engine(), [])
     rows, again = (views.add(0, (4, 2), (2, 1), 4, "float32", is_partial=True) for _ in range(2))
     assert rows == again != views.add(0, (4, 2), (2, 1), 4, "float32")
 
 
-def test_a_view_covers_its_bytes_whatever_its_shape():
+def test_a_view_covers_its_bytes_regardless_of_shape():
     views = Views(Engine(), [])
     flat, turned = views.add(0, (8,), (1,), 4, "float32"), views.add(0, (2, 4), (1, 2), 4, "float32")
     assert flat != turned

@@ -1,4 +1,4 @@
-"""Collectives: their names, what they read and write, and when the host waits for one."""
+"""Collectives: names, reads and writes, and when the host waits for one."""
 
 import inspect
 
@@ -28,12 +28,12 @@ if not distributed.is_available():
         ("", ""),
     ],
 )
-def test_an_operator_is_called_as_the_function_that_programs_call(operator, name):
+def test_an_operator_is_named_after_the_public_function(operator, name):
     assert collective_name(operator) == name
 
 
 @pytest.mark.parametrize("name", FUNCTIONS)
-def test_each_function_is_one_of_torch_with_these_parameters(name):
+def test_each_function_exists_in_torch_with_these_parameters(name):
     parameters = list(inspect.signature(getattr(distributed, name)).parameters)
     for position, parameter in (*FUNCTIONS[name].writes, *FUNCTIONS[name].reads):
         assert parameters[position] == parameter
@@ -43,18 +43,18 @@ def test_each_function_is_one_of_torch_with_these_parameters(name):
 def test_each_function_calls_an_operator_that_torch_has(name):
     operator = FUNCTIONS[name].operator
     assert hasattr(torch.ops.c10d, operator.removeprefix("c10d::"))
-    assert collective_name(operator) in {name, f"i{name}"}  # one operator for `send` and `isend`
+    assert collective_name(operator) in {name, f"i{name}"}  # `send` and `isend` share an operator
 
 
 @pytest.mark.parametrize("names", [collectives.WRITING, collectives.READING, collectives.POINT_TO_POINT])
-def test_operators_are_those_of_torch_and_take_tensors(names):
+def test_operators_exist_in_torch_and_take_tensors(names):
     for name in names:
         schema = getattr(torch.ops.c10d, name).default._schema
         assert "tensors" in [argument.name for argument in schema.arguments]
 
 
 @pytest.mark.parametrize(("operator", "argument"), collectives.EQUAL_ARGUMENTS.items())
-def test_what_must_be_equal_is_an_argument(operator, argument):
+def test_an_argument_that_must_be_equal_exists(operator, argument):
     schema = getattr(torch.ops.c10d, operator).default._schema
     assert argument in [found.name for found in schema.arguments]
 
@@ -69,7 +69,7 @@ def test_what_must_be_equal_is_an_argument(operator, argument):
         ((), {"timeout": None}, False),
     ],
 )
-def test_a_time_limit_makes_the_host_wait(monkeypatch, args, kwargs, waits):
+def test_a_timeout_makes_the_host_wait(monkeypatch, args, kwargs, waits):
     for name in ("TORCH_NCCL_BLOCKING_WAIT", "NCCL_BLOCKING_WAIT"):
         monkeypatch.delenv(name, raising=False)
     assert makes_host_wait(args, kwargs) is waits
@@ -77,6 +77,6 @@ def test_a_time_limit_makes_the_host_wait(monkeypatch, args, kwargs, waits):
 
 @pytest.mark.parametrize("name", ["TORCH_NCCL_BLOCKING_WAIT", "NCCL_BLOCKING_WAIT"])
 @pytest.mark.parametrize(("value", "waits"), [("1", True), ("true", True), ("Yes", True), ("0", False), ("", False)])
-def test_the_environment_may_ask_for_it(monkeypatch, name, value, waits):
+def test_the_environment_may_make_the_host_wait(monkeypatch, name, value, waits):
     monkeypatch.setenv(name, value)
     assert makes_host_wait((), {}) is waits

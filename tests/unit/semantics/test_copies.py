@@ -1,4 +1,4 @@
-"""Copies: which stream runs one, and who waits."""
+"""Copies: the stream that runs one, and who waits."""
 
 import pytest
 
@@ -16,7 +16,7 @@ PAGEABLE, PINNED = CopyEnd(HOST_DEVICE), CopyEnd(HOST_DEVICE, is_pinned=True)
         (PINNED, True, False, False, True),
     ],
 )
-def test_to_a_device_the_host_waits_where_it_is_asked_to(source, non_blocking, waits, stages, in_flight):
+def test_a_blocking_copy_to_a_device_makes_the_host_wait(source, non_blocking, waits, stages, in_flight):
     plan = copy_plan(CopyEnd(1), source, non_blocking=non_blocking)
     assert (plan.device, plan.other, plan.is_peer) == (1, HOST_DEVICE, False)
     assert (plan.host_waits, plan.overlaps_nothing, plan.uses_host_memory) == (waits, stages, in_flight)
@@ -27,7 +27,7 @@ def test_to_a_device_the_host_waits_where_it_is_asked_to(source, non_blocking, w
     ("target", "non_blocking", "waits"),
     [(PAGEABLE, False, True), (PAGEABLE, True, True), (PINNED, False, True), (PINNED, True, False)],
 )
-def test_from_a_device_only_pinned_memory_is_not_waited_for(target, non_blocking, waits):
+def test_a_copy_from_a_device_is_asynchronous_only_into_pinned_memory(target, non_blocking, waits):
     plan = copy_plan(target, CopyEnd(1), non_blocking=non_blocking)
     assert (plan.device, plan.other, plan.host_waits) == (1, HOST_DEVICE, waits)
     assert plan.uses_host_memory is (target is PINNED)
@@ -35,6 +35,6 @@ def test_from_a_device_only_pinned_memory_is_not_waited_for(target, non_blocking
 
 
 @pytest.mark.parametrize("non_blocking", [True, False])
-def test_between_devices_the_source_s_stream_runs_it_and_both_streams_are_joined(non_blocking):
+def test_a_peer_copy_runs_on_the_sources_stream_and_joins_both_streams(non_blocking):
     plan = copy_plan(CopyEnd(2), CopyEnd(1), non_blocking=non_blocking)
     assert (plan.device, plan.other, plan.is_peer, plan.host_waits) == (1, 2, True, False)

@@ -1,4 +1,4 @@
-"""Descriptions of what a library's functions do."""
+"""Descriptions of library functions."""
 
 import pytest
 
@@ -8,16 +8,16 @@ from syncheck.semantics.library import CURRENT, HOST, NEW, Effect, describe, des
 
 
 @pytest.fixture(autouse=True)
-def no_others(monkeypatch):
-    """Begin without descriptions."""
+def no_descriptions(monkeypatch):
+    """Start without descriptions."""
     monkeypatch.setattr(library, "_described", {})
 
 
-def test_a_description_that_says_nothing_has_the_current_stream():
+def test_an_empty_description_uses_the_current_stream():
     assert describe("acme.f(x)") == Effect("acme.f", ("x",), (), (), CURRENT, (), (), "")
 
 
-def test_one_name_stands_for_itself_and_several_are_kept_in_order():
+def test_a_single_name_becomes_a_tuple_and_several_keep_their_order():
     effect = describe(
         "acme.f(x, y, out, s, e)", reads=("y", "x"), writes="out", stream="s", waits_for=("e", CURRENT),
         then_waits=HOST, returns=NEW,
@@ -36,7 +36,7 @@ def test_one_name_stands_for_itself_and_several_are_kept_in_order():
         ("_a1.B._c(self)", "_a1.B._c", ("self",)),
     ],
 )
-def test_a_signature_is_a_full_name_and_parameters(signature, name, parameters):
+def test_a_signature_has_a_full_name_and_parameters(signature, name, parameters):
     effect = describe(signature)
     assert (effect.name, effect.parameters) == (name, parameters)
 
@@ -46,20 +46,20 @@ def test_a_signature_is_a_full_name_and_parameters(signature, name, parameters):
     ["f(x)", "acme.f", "acme.f(x", "acme.f(x))", "acme.f(x: int)", "acme.f(x) -> int", "acme.f(1)", "acme.1f(x)",
      "acme:f(x)", ".f(x)", "acme.f(x, x=)", ""],
 )  # fmt: skip
-def test_what_is_no_signature_is_refused_with_an_example(signature):
+def test_an_invalid_signature_is_rejected_with_an_example(signature):
     with pytest.raises(ConfigError, match="is not the signature of a function with its full name") as error:
         describe(signature)
     assert "acme.cache.prefetch(table, out, *, stream=None)" in error.value.hint
 
 
 @pytest.mark.parametrize("signature", ["acme.f(*xs)", "acme.f(x, **options)"])
-def test_parameters_without_names_are_refused(signature):
+def test_variadic_parameters_are_rejected(signature):
     with pytest.raises(ConfigError, match="has \\* or \\*\\* parameters"):
         describe(signature)
 
 
 @pytest.mark.parametrize("wrong", [{"reads": "z"}, {"writes": ("x", "z")}, {"returns": "z"}, {"reads": "z.data"}])
-def test_a_parameter_that_there_is_not_is_refused(wrong):
+def test_an_unknown_parameter_is_rejected(wrong):
     with pytest.raises(ConfigError, match=r"acme\.f has no parameter 'z") as error:
         describe("acme.f(x, y)", **wrong)
     assert error.value.hint == "its parameters are x, y"
@@ -67,31 +67,31 @@ def test_a_parameter_that_there_is_not_is_refused(wrong):
 
 @pytest.mark.parametrize("role", ["stream", "waits_for", "then_waits"])
 @pytest.mark.parametrize("place", ["side", ""])
-def test_a_stream_that_there_is_not_is_refused(role, place):
+def test_an_unknown_stream_is_rejected(role, place):
     with pytest.raises(ConfigError, match=rf"acme\.f: '{place}' names no stream"):
         describe("acme.f(x)", **{role: place})
 
 
 @pytest.mark.parametrize("role", ["stream", "waits_for"])
-def test_the_host_is_no_stream_and_is_only_waited_by(role):
+def test_the_host_is_not_a_stream_and_may_only_wait(role):
     with pytest.raises(ConfigError, match=r"acme\.f: 'host' names no stream"):
         describe("acme.f(x)", **{role: HOST})
     assert describe("acme.f(x, host)", **{role: HOST}).parameters == ("x", "host")
 
 
 @pytest.mark.parametrize("place", ["self.side", "acme.streams.copy", CURRENT, "s"])
-def test_a_stream_is_named_in_four_ways(place):
+def test_a_stream_can_be_named_in_four_ways(place):
     effect = describe("acme.C.f(self, s)", stream=place, waits_for=place, then_waits=place)
     assert (effect.stream, effect.waits_for, effect.then_waits) == (place, (place,), (place,))
 
 
 @pytest.mark.parametrize("part", ["self", "self.table", "x.data"])
-def test_a_parameter_or_what_it_has_is_read_and_written(part):
+def test_a_parameter_or_its_attribute_can_be_read_and_written(part):
     effect = describe("acme.C.f(self, x)", reads=part, writes=part)
     assert (effect.reads, effect.writes) == ((part,), (part,))
 
 
-def test_a_method_belongs_to_a_class_and_a_function_to_none():
+def test_only_a_method_has_an_owner():
     assert describe("acme.cache.Store.put(self, x)").owner == "acme.cache.Store"
     assert describe("acme.cache.put(x, self)").owner == ""
     assert describe("acme.cache.put()").owner == ""
@@ -106,14 +106,14 @@ def test_operators_are_found_by_name():
     assert operator("acme::scatter") is None
 
 
-def test_the_latest_description_of_a_name_counts():
+def test_the_latest_description_of_a_name_replaces_earlier_ones():
     describe("acme.f(x)")
     other = describe("acme.g(x)")
     latest = describe("acme.f(x)", reads="x")
     assert described() == (latest, other)
 
 
-def test_a_refused_description_is_none():
+def test_a_rejected_description_is_not_stored():
     with pytest.raises(ConfigError):
         describe("acme.f(x)", reads="y")
     assert described() == ()

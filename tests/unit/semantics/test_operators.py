@@ -1,10 +1,10 @@
-"""What the schemas of torch's operators do not say."""
+"""Facts about torch's operators that their schemas do not state."""
 
 import pytest
 import torch
 
 from syncheck.semantics import operators
-from syncheck.semantics.operators import is_lazy, spoken
+from syncheck.semantics.operators import display_name, is_lazy
 
 
 def has_operator(name):
@@ -18,20 +18,20 @@ ALMOST_ALL = {
     "SIZE_ONLY": 1,
     "ALLOCATING": 1,
     "INDEXING": 1,
-    "TAKE_HOST_TENSORS": 0.9,
+    "ACCEPT_HOST_TENSORS": 0.9,
 }
-"""Sets of operators, and how much of each this torch has: some are of other versions, some are methods."""
+"""Sets of operators, and the share of each that exists in torch: some belong to other versions, some are methods."""
 
 
 @pytest.mark.parametrize(("names", "share"), ALMOST_ALL.items())
-def test_the_operators_are_torchs(names, share):
+def test_the_operators_exist_in_torch(names, share):
     names = getattr(operators, names)
     assert sum(map(has_operator, names)) >= share * len(names)
 
 
 @pytest.mark.parametrize("name", sorted(operators.SIZE_ONLY))
-def test_what_takes_only_the_size_of_a_tensor_does_not_read_it(name):
-    """NaN in the source shows nowhere in the result."""
+def test_size_only_operators_do_not_read_their_tensor(name):
+    """NaN in the source does not appear in the result."""
     source = torch.full((3,), torch.nan)
     args = {"full_like": (1.0,), "new_full": ((3,), 1.0), "randint_like": (5,)}.get(name, ())
     args = args or (((3,),) if name.startswith("new") else ())
@@ -39,12 +39,12 @@ def test_what_takes_only_the_size_of_a_tensor_does_not_read_it(name):
 
 
 @pytest.mark.parametrize("name", sorted(operators.ALLOCATING & {"empty_like", "empty_strided", "new_empty"}))
-def test_what_only_makes_memory_needs_no_values(name):
+def test_allocating_operators_are_empty_ones_and_not_random(name):
     assert "empty" in name
     assert torch.Tag.nondeterministic_seeded not in getattr(torch.ops.aten, name).default.tags
 
 
-def test_running_statistics_are_written_though_the_schema_does_not_say_so():
+def test_running_statistics_are_written_although_the_schema_does_not_say_so():
     schema = torch.ops.aten.native_batch_norm.default._schema
     for position in operators.HIDDEN_WRITES["native_batch_norm"]:
         assert schema.arguments[position].name in {"running_mean", "running_var"}
@@ -73,7 +73,7 @@ def test_results_in_host_memory_are_sizes(name, position):
         ("torch.cuda._sleep", False),
     ],
 )
-def test_libraries_and_operators_of_the_program_set_themselves_up_at_first_use(operator, lazy):
+def test_libraries_and_program_operators_initialize_lazily(operator, lazy):
     assert is_lazy(operator) is lazy
 
 
@@ -86,5 +86,5 @@ def test_libraries_and_operators_of_the_program_set_themselves_up_at_first_use(o
         ("torch.cuda.synchronize()", "torch.cuda.synchronize()"),
     ],
 )
-def test_operators_are_called_as_users_know_them(call, text):
-    assert spoken(call) == text
+def test_operators_are_described_by_their_user_facing_names(call, text):
+    assert display_name(call) == text

@@ -1,4 +1,4 @@
-"""What torch's functions do, by the names that programs call them by: compared with torch itself."""
+"""Torch functions by the names that programs use, compared with torch itself."""
 
 import pytest
 import torch
@@ -19,13 +19,13 @@ NOT_BY_NAME = {
     "norm": "only the nuclear norm takes an SVD",
     "nn.functional.one_hot": "only where the number of classes is left out",
 }
-"""Functions whose name does not decide whether the host waits."""
+"""Functions whose name does not determine whether the host waits."""
 
 OF_OLDER_TORCH = {"names", "has_names", "rename", "refine_names"}
 
 
 class Waits(NullMonitor):
-    """Keeps the operators in which the host waited; copies are decided by where their ends lie."""
+    """Records operators in which the host waited; for copies the memory of both ends decides."""
 
     def __init__(self):
         self.operator, self.waited = "", []
@@ -45,7 +45,7 @@ def on_gpu(value):
 
 
 def samples(table):
-    """Yield an entry and a first sample without gradients, made on the CPU: random numbers are the same then."""
+    """Yield each entry with a first sample without gradients, made on the CPU for reproducible random numbers."""
     for entry in table:
         dtype = next((d for d in (torch.float32, torch.int64) if d in entry.supported_dtypes("cpu")), None)
         for sample in entry.sample_inputs_func(entry, "cpu", dtype, requires_grad=False) if dtype else ():
@@ -54,7 +54,7 @@ def samples(table):
 
 
 @pytest.mark.filterwarnings("ignore")
-def test_the_host_waits_in_the_functions_in_which_it_does_in_the_simulator(monkeypatch):
+def test_the_host_waits_in_the_same_functions_as_in_the_simulator(monkeypatch):
     waits, wrong, n_compared, n_waiting = Waits(), {}, 0, 0
     made = list(samples(operator_table(monkeypatch)))
     with Simulator(1, waits, NoSites(), lambda _: None, NewFindings(), lambda: None).watching():
@@ -65,7 +65,7 @@ def test_the_host_waits_in_the_functions_in_which_it_does_in_the_simulator(monke
                 waits.waited.clear()
                 entry.op(*args, **kwargs)
             except (NotSimulatedError, NotImplementedError, AssertionError):
-                continue  # sparse tensors and kernels of the program's own
+                continue  # sparse tensors and the program's own kernels
             n_compared += 1
             n_waiting += bool(waits.waited)
             expected = host_wait(operator_of(entry.name), args, kwargs, FACTS) is not HostWait.NEVER
@@ -88,7 +88,7 @@ def test_the_host_waits_in_the_functions_in_which_it_does_in_the_simulator(monke
         ("special.expit", "expit"),
     ],
 )
-def test_a_function_is_the_operator_of_its_name_unless_it_calls_another(name, operator):
+def test_a_function_maps_to_the_operator_of_its_name_unless_it_calls_another(name, operator):
     assert operator_of(name) == operator
 
 
@@ -117,6 +117,6 @@ def test_aliases_share_memory_and_overwriting_methods_end_in_an_underscore():
 
 
 @pytest.mark.parametrize("name", sorted(python_api.LIKE))
-def test_what_is_made_like_a_tensor_has_its_size(name):
+def test_a_tensor_made_like_another_has_its_size(name):
     args = {"randint_like": (5,), "full_like": (1.0,)}.get(name, ())
     assert getattr(torch, name)(torch.ones(2, 3), *args).shape == (2, 3)

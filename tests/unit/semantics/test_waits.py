@@ -1,4 +1,4 @@
-"""When the host waits in an operator."""
+"""Operators in which the host waits."""
 
 import pytest
 import torch
@@ -9,7 +9,7 @@ from syncheck.semantics.waits import HostWait, host_wait
 
 NEVER, BEFORE, AFTER = HostWait
 GPU = torch.ones(4)
-"""Stands for a tensor on a GPU, as every tensor of float32 here."""
+"""Stands for a tensor on a GPU, as does every float32 tensor here."""
 MASK, POSITIONS = torch.ones(4, dtype=torch.bool), torch.arange(4)
 HOST_MASK, HOST_POSITIONS, NUMBER, HOST_NUMBER = MASK.clone(), POSITIONS.clone(), torch.ones(1), torch.ones(1)
 HOST_TENSORS = (HOST_MASK, HOST_POSITIONS, HOST_NUMBER)
@@ -21,12 +21,12 @@ def when(base, *args, **kwargs):
 
 
 @pytest.mark.parametrize("base", ["add", "mm", "sum", "copy_", "masked_fill"])
-def test_most_operators_wait_for_nothing(base):
+def test_most_operators_do_not_wait(base):
     assert when(base, GPU, GPU) is NEVER
 
 
 @pytest.mark.parametrize("base", ["_local_scalar_dense", "equal", "_unique2", "_linalg_svd", "_linalg_check_errors"])
-def test_a_value_is_read_after_the_kernel_that_makes_it(base):
+def test_a_value_is_read_after_the_kernel_that_computes_it(base):
     assert when(base, GPU) is AFTER
 
 
@@ -35,7 +35,7 @@ def test_the_size_of_a_result_is_needed_before_its_kernel(base):
     assert when(base, GPU) is BEFORE
 
 
-def test_repeats_are_counted_unless_they_are_a_number_or_the_size_is_given():
+def test_repeat_interleave_waits_unless_repeats_are_a_number_or_the_size_is_given():
     assert when("repeat_interleave", GPU, POSITIONS) is BEFORE
     assert when("repeat_interleave", POSITIONS) is BEFORE  # the repeats alone
     assert when("repeat_interleave", GPU, repeats=POSITIONS) is BEFORE
@@ -43,7 +43,7 @@ def test_repeats_are_counted_unless_they_are_a_number_or_the_size_is_given():
     assert when("repeat_interleave", GPU, POSITIONS, output_size=8) is NEVER
 
 
-def test_a_histogram_without_bounds_looks_for_them():
+def test_a_histogram_without_bounds_waits_for_them():
     assert when("histc", GPU) is BEFORE
     assert when("histc", GPU, 10, 0, 0) is BEFORE
     assert when("histc", GPU, 10, 0, 1) is NEVER
@@ -57,13 +57,13 @@ def test_a_histogram_without_bounds_looks_for_them():
         ("normal", (GPU,)), ("linspace", (0,)), ("logspace", (0,)),
     ],
 )  # fmt: skip
-def test_a_number_on_the_gpu_is_waited_for_and_one_of_the_host_is_not(base, args):
+def test_a_number_on_the_gpu_is_waited_for_but_not_one_on_the_host(base, args):
     assert when(base, *args, NUMBER) is BEFORE
     assert when(base, *args, HOST_NUMBER) is NEVER
     assert when(base, *args, 2.0) is NEVER
 
 
-def test_a_number_may_be_given_by_name():
+def test_a_number_may_be_passed_by_keyword():
     assert when("masked_fill", GPU, MASK, value=NUMBER) is BEFORE
     assert when("linspace", 0, end=NUMBER) is BEFORE
 
@@ -72,35 +72,35 @@ def test_a_number_may_be_given_by_name():
 @pytest.mark.parametrize(
     ("indices", "expected"),
     [
-        ([MASK], BEFORE),  # it is counted
+        ([MASK], BEFORE),  # its elements must be counted
         ([POSITIONS], NEVER),
         ([HOST_POSITIONS], BEFORE),  # it is copied to the GPU
-        ([HOST_MASK], NEVER),  # it is counted at once, and copied from pinned memory
+        ([HOST_MASK], NEVER),  # counted at once, and copied from pinned memory
         ([None, POSITIONS], NEVER),
         ([None, MASK], BEFORE),
         ([POSITIONS, MASK], BEFORE),
         ([], NEVER),
     ],
 )
-def test_an_index_is_waited_for_where_it_must_be_counted_or_copied(base, indices, expected):
+def test_an_index_is_waited_for_if_it_must_be_counted_or_copied(base, indices, expected):
     assert when(base, GPU, indices, GPU) is expected
 
 
-def test_a_mask_that_picks_what_one_number_fills_is_not_counted():
+def test_a_mask_filled_with_a_host_number_is_not_counted():
     assert when("index_put_", GPU, [MASK], HOST_NUMBER) is NEVER
     assert when("index_put_", GPU, [MASK], NUMBER) is BEFORE  # that number is read
-    assert when("index_put_", GPU, [MASK], HOST_NUMBER, True) is BEFORE  # adding is no filling
+    assert when("index_put_", GPU, [MASK], HOST_NUMBER, True) is BEFORE  # accumulating is not filling
     assert when("index_put_", GPU, [MASK, MASK], HOST_NUMBER) is BEFORE
 
 
-def test_an_index_that_is_not_given_is_none():
+def test_a_missing_index_does_not_wait():
     assert when("index", GPU) is NEVER
 
 
-def test_the_operators_are_torchs():
+def test_the_operators_exist_in_torch():
     names = waits.SYNCHRONIZING | waits.MASKED | waits.NUMBERS.keys()
     assert len([name for name in names if hasattr(torch.ops.aten, name)]) > 0.9 * len(names)
-    for name in waits.WANTS_NUMBER:
+    for name in waits.READS_NUMBER:
         base, _, overload = name.partition(".")
         assert hasattr(getattr(torch.ops.aten, base), overload)
 
@@ -119,5 +119,5 @@ def test_the_host_may_wait_in_some_calls(base):
 
 
 @pytest.mark.parametrize("base", ["add", "mm", "copy_", "index_select"])
-def test_it_waits_in_no_call_of_most_operators(base):
+def test_most_operators_never_wait(base):
     assert not waits.may_wait(base)

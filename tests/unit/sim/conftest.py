@@ -1,4 +1,4 @@
-"""Virtual GPUs, and the calls that they make of a monitor."""
+"""Virtual GPUs, and the calls that they make to a monitor."""
 
 from contextlib import ExitStack, contextmanager
 
@@ -14,7 +14,7 @@ from tests.unit.recording import Recording
 
 
 class Gpus:
-    """Virtual GPUs that a block of a test sees.
+    """Virtual GPUs for one block of a test.
 
     Attributes:
         calls: the calls so far, as text.
@@ -34,14 +34,14 @@ class Gpus:
 
     @contextmanager
     def calling(self):
-        """Give the list of the calls that a block makes."""
+        """Yield a list that holds the calls of the block once it has ended."""
         start, made = len(self.calls), []
         yield made
         self.simulator.flush_calls()
         made += self.calls[start:]
 
     def calls_of(self, function):
-        """Return the calls that a function makes, and what comes of it when its result is gone."""
+        """Return the calls that a function makes, including those caused by deleting its result."""
         with self.calling() as made:
             result = function()
             del result
@@ -72,7 +72,7 @@ def gpus():
 
 @pytest.fixture
 def scheduled():
-    """Return a function that enters virtual GPUs under a schedule, until the test ends; it returns the simulator."""
+    """Return a function that activates virtual GPUs under a schedule until the test ends and returns the simulator."""
     with ExitStack() as entered:
 
         def enter(*holds, n_devices=1):

@@ -20,26 +20,26 @@ def x(gpu):
     ],
     ids=["mm", "add", "exp", "sum", "sum to half", "the widest", "double", "no list"],
 )  # fmt: skip
-def test_each_list_has_its_precision(x, work, dtype):
+def test_each_operator_list_has_its_precision(x, work, dtype):
     with torch.autocast("cuda"):
         assert work(x).dtype == dtype
 
 
-def test_the_lower_precision_may_be_chosen(x):
+def test_the_lower_precision_can_be_chosen(x):
     with torch.autocast("cuda", dtype=torch.bfloat16):
         assert (x @ x).dtype == torch.bfloat16
     with torch.autocast("cuda", enabled=False):
         assert (x @ x).dtype == torch.float32
 
 
-def test_tensors_of_the_cpu_are_left_alone(x):
+def test_cpu_tensors_are_not_affected(x):
     with torch.autocast("cuda"):
         assert (torch.ones(2, 2) @ torch.ones(2, 2)).dtype == torch.float32
     with torch.autocast("cpu", dtype=torch.bfloat16):
         assert (torch.ones(2, 2) @ torch.ones(2, 2)).dtype == torch.bfloat16
 
 
-def test_blocks_are_nested(x):
+def test_autocast_blocks_can_be_nested(x):
     with torch.autocast("cuda"):
         with torch.autocast("cuda", enabled=False):
             assert (x @ x).dtype == torch.float32

@@ -1,4 +1,4 @@
-"""Backward on the streams of the forward, with the waits that the engine makes by itself."""
+"""Backward passes on the streams of the forward pass, with the engine's implicit waits."""
 
 import pytest
 import torch
@@ -26,11 +26,11 @@ def test_nodes_run_on_the_streams_of_their_forward(gpu, side):
         loss.backward()
     assert launches(calls) >= {"s1"}
     assert waits(calls)[0] == "wait s1 for cuda:0 (torch)"
-    assert waits(calls)[-1] == "wait cuda:0 for s1 (torch)"  # the caller's stream has the gradients
+    assert waits(calls)[-1] == "wait cuda:0 for s1 (torch)"  # the caller's stream waits for the gradients
     assert gpu.codes() == []
 
 
-def test_a_view_made_without_gradients_can_be_used_with_them(gpu, side):
+def test_a_view_made_under_no_grad_can_be_used_with_gradients(gpu, side):
     w = torch.ones(3, device="cuda", requires_grad=True)
     side.wait_stream(torch.cuda.current_stream())
     with torch.cuda.stream(side):
@@ -41,7 +41,7 @@ def test_a_view_made_without_gradients_can_be_used_with_them(gpu, side):
         assert (view + 1).shape == (3,)
 
 
-def test_on_one_stream_nothing_waits(gpu):
+def test_a_single_stream_needs_no_waits(gpu):
     w = torch.ones(3, device="cuda", requires_grad=True)
     loss = w.sin().sum()
     with gpu.calling() as calls:
@@ -65,7 +65,7 @@ def test_a_node_waits_for_the_streams_of_its_gradients(gpu, side):
     assert gpu.codes() == []
 
 
-def test_the_current_stream_is_the_callers_again_afterwards(gpu, side):
+def test_the_callers_current_stream_is_restored(gpu, side):
     w = torch.ones(3, device="cuda", requires_grad=True)
     side.wait_stream(torch.cuda.current_stream())
     with torch.cuda.stream(side):
@@ -79,7 +79,7 @@ def test_the_current_stream_is_the_callers_again_afterwards(gpu, side):
     assert torch.cuda.current_stream() == torch.cuda.default_stream()
 
 
-def test_an_error_ends_the_pass(gpu):
+def test_an_error_ends_the_backward_pass(gpu):
     w = torch.ones(3, device="cuda", requires_grad=True)
 
     def fail(gradient):
@@ -91,7 +91,7 @@ def test_an_error_ends_the_pass(gpu):
     assert not gpu.simulator.backward.is_running
 
 
-def test_gradients_that_cross_between_streams_are_protected(gpu, side):
+def test_gradients_that_cross_streams_are_protected(gpu, side):
     w = torch.ones(3, device="cuda", requires_grad=True)
     x = w.exp()
     side.wait_stream(torch.cuda.current_stream())
@@ -103,7 +103,7 @@ def test_gradients_that_cross_between_streams_are_protected(gpu, side):
     assert any(call.startswith("record_stream") for call in calls)
 
 
-def test_a_stream_that_is_made_current_first_inside_a_pass_is_followed_from_there(gpu, side):
+def test_a_stream_first_used_inside_a_pass_is_tracked_from_then_on(gpu, side):
     def backward():
         w = torch.ones(3, device="cuda", requires_grad=True)
         x = w.exp()
@@ -123,7 +123,7 @@ def test_a_stream_that_is_made_current_first_inside_a_pass_is_followed_from_ther
     assert "wait cuda:0 for s1 (torch)" in first
 
 
-def test_work_of_a_hook_has_a_place_of_its_own(gpu, side):
+def test_work_of_a_hook_is_attributed_to_the_hook(gpu, side):
     shared = torch.ones(3, device="cuda")
     w = torch.ones(3, device="cuda", requires_grad=True)
     x = w.exp()
@@ -141,7 +141,7 @@ def test_work_of_a_hook_has_a_place_of_its_own(gpu, side):
     assert "races with the first write" in finding.place.frame.source
 
 
-def test_work_of_a_pass_has_the_place_of_its_call(gpu, side):
+def test_work_of_a_pass_is_attributed_to_its_backward_call(gpu, side):
     for number in range(2):
         w = torch.ones(3, device="cuda", requires_grad=True)
         x = w.exp()

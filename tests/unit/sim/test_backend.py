@@ -4,7 +4,7 @@ import pytest
 import torch
 
 
-def test_the_parts_share_one_runtime(gpus):
+def test_all_parts_share_one_runtime(gpus):
     simulator = gpus.simulator
     assert simulator.thread_state() is gpus.runtime.gpus.thread
     assert simulator.is_checking
@@ -12,14 +12,14 @@ def test_the_parts_share_one_runtime(gpus):
     assert not gpus.runtime.is_checking
 
 
-def test_a_block_sees_gpus_and_everything_is_as_before_afterwards(gpu):
+def test_gpus_are_visible_within_the_block_only(gpu):
     before = torch.Tensor.to
     assert torch.cuda.device_count() == 1
     assert torch.ones(2, device="cuda").is_cuda
     assert torch.Tensor.to is before
 
 
-def test_a_custom_function_goes_back_on_its_device(gpus):
+def test_a_custom_function_runs_backward_on_its_device(gpus):
     class Double(torch.autograd.Function):
         @staticmethod
         def forward(ctx, x):
@@ -35,7 +35,7 @@ def test_a_custom_function_goes_back_on_its_device(gpus):
     assert x.grad.tolist() == [2, 2, 2]
 
 
-def test_the_end_looks_at_what_is_left(gpu):
+def test_finish_verifies_exported_buffers(gpu):
     h = torch.ones(4).pin_memory()
     view = h.numpy()
     torch.empty(4, device="cuda").copy_(h, non_blocking=True)
@@ -46,7 +46,7 @@ def test_the_end_looks_at_what_is_left(gpu):
     gpu.simulator.finish()
 
 
-def test_after_an_error_of_the_program_nothing_stays_replaced(gpu):
+def test_patches_survive_an_error_in_an_unmonitored_block(gpu):
     with pytest.raises(ZeroDivisionError), gpu.runtime.unmonitored():
         raise ZeroDivisionError
     assert torch.ones(1, device="cuda").is_cuda

@@ -21,7 +21,7 @@ if dist.is_available():
 
 @pytest.fixture(scope="module")
 def group():
-    """Return a boxed group of two ranks: it has no backend, and so no name."""
+    """Return a boxed group of two ranks without a backend, and therefore without a name."""
     group = dist.ProcessGroup(dist.HashStore(), 0, 2)
     return group.boxed()
 
@@ -33,7 +33,7 @@ def taken(func, *args, has_handle=False, **kwargs):
 # -- shapes
 
 
-def test_stacked_and_flat_shapes_are_given_as_vectors_of_the_same_memory(group):
+def test_stacked_and_flat_shapes_are_passed_as_vectors_over_the_same_memory(group):
     output, given = torch.zeros(2, 3, 2), torch.ones(3, 2)
     (to, by, *rest), _ = taken(GATHER, output, given, group, False, -1)
     assert (to.shape, by.shape, rest) == ((12,), (6,), [group, False, -1])
@@ -41,7 +41,7 @@ def test_stacked_and_flat_shapes_are_given_as_vectors_of_the_same_memory(group):
     assert output[0, 0, 0] == 7
 
 
-def test_lists_of_them_stay_lists(group):
+def test_lists_of_tensors_stay_lists(group):
     (outputs, givens, *_), _ = taken(
         COALESCED, [torch.zeros(2, 2), torch.zeros(4)], [torch.ones(2), torch.ones(2)], group, False
     )
@@ -49,7 +49,7 @@ def test_lists_of_them_stay_lists(group):
 
 
 @pytest.mark.parametrize(("output", "given", "is_gather"), [(4, 2, True), (2, 4, False)])
-def test_the_whole_is_as_large_as_the_parts_of_all_ranks(group, output, given, is_gather):
+def test_the_whole_must_have_the_size_of_all_ranks_parts(group, output, given, is_gather):
     func = GATHER if is_gather else SCATTER
     taken(func, torch.zeros(output), torch.zeros(given), group)
     with pytest.raises(ValueError, match=re.escape(FLAT[plan_of(func).base])):
@@ -57,7 +57,7 @@ def test_the_whole_is_as_large_as_the_parts_of_all_ranks(group, output, given, i
 
 
 @pytest.mark.parametrize("gap", [0, 1])
-def test_memory_that_does_not_lie_side_by_side_is_refused(group, gap):
+def test_noncontiguous_memory_is_rejected(group, gap):
     tensors = [torch.zeros(4), torch.zeros(2)]
     tensors[gap] = torch.zeros(2 * len(tensors[gap]))[::2]
     with pytest.raises(ValueError, match="Tensors must be contiguous"):
@@ -70,7 +70,7 @@ def test_other_collectives_keep_shapes_and_strides(group):
     assert (tensor.shape, tensor.stride(), tensor.data_ptr()) == (given.shape, given.stride(), given.data_ptr())
 
 
-# -- what gloo owns
+# -- ownership by gloo
 
 
 def owners(*tensors):
@@ -85,7 +85,7 @@ def test_without_a_handle_gloo_owns_nothing(group):
     assert [tensor.data_ptr() for tensor in kept[0][:2]] == [output.data_ptr(), given.data_ptr()]
 
 
-def test_the_outputs_of_a_handle_are_owned_and_its_inputs_are_not(group):
+def test_a_handle_owns_its_outputs_but_not_its_inputs(group):
     output, given = torch.zeros(4), torch.ones(2)
     before = owners(output, given)
     kept = taken(GATHER, output, given, group, has_handle=True)
@@ -93,7 +93,7 @@ def test_the_outputs_of_a_handle_are_owned_and_its_inputs_are_not(group):
     del kept
 
 
-def test_a_part_of_a_storage_stays_that_part():
+def test_a_borrowed_view_covers_the_same_part_of_the_storage():
     whole = torch.arange(6.0)
     part = borrowed(whole[2:5])
     part[0] = 9
@@ -104,14 +104,14 @@ def test_a_part_of_a_storage_stays_that_part():
 @pytest.mark.parametrize(
     "tensor", [torch.zeros(0), torch.zeros(2, dtype=torch.complex64).conj(), torch.eye(2).to_sparse()]
 )
-def test_what_cannot_be_borrowed_is_taken_as_it_is(tensor):
+def test_tensors_that_cannot_be_borrowed_are_passed_unchanged(tensor):
     assert borrowed(tensor) is tensor
 
 
 SCATTER_LISTS = torch.ops.c10d.scatter_.default if dist.is_available() else None
 
 
-def test_lists_of_inputs_are_borrowed_too(group):
+def test_lists_of_inputs_are_borrowed(group):
     inputs = [[torch.ones(2), torch.ones(2)]]
     before = owners(*inputs[0])
     (_, given, *_), _ = taken(SCATTER_LISTS, [torch.zeros(2)], inputs, group, has_handle=True)
@@ -119,7 +119,7 @@ def test_lists_of_inputs_are_borrowed_too(group):
     assert owners(*inputs[0]) == before
 
 
-def test_inputs_that_are_named_are_borrowed_and_the_programs_own_mapping_stays():
+def test_keyword_inputs_are_borrowed_without_changing_the_programs_mapping():
     given = torch.ones(2)
     kwargs = {"input_tensors": [[given]], "other": 1}
     _, changed = gloo_arguments(plan_of(SCATTER_LISTS), ([torch.zeros(2)],), kwargs, has_handle=True)
@@ -128,7 +128,7 @@ def test_inputs_that_are_named_are_borrowed_and_the_programs_own_mapping_stays()
     assert changed["other"] == 1
 
 
-def test_what_is_sent_is_copied_and_what_is_received_is_not(group):
+def test_sent_tensors_are_copied_but_received_ones_are_not(group):
     tensors = [torch.ones(2)]
     (sent, *_), _ = taken(torch.ops.c10d.send.default, tensors, group, 1, 0, has_handle=True)
     (received, *_), _ = taken(torch.ops.c10d.recv_.default, tensors, group, 1, 0, has_handle=True)
@@ -136,7 +136,7 @@ def test_what_is_sent_is_copied_and_what_is_received_is_not(group):
     assert received[0] is tensors[0]
 
 
-def test_an_input_that_is_none_stays_none(group):
+def test_a_none_input_stays_none(group):
     (_, given), _ = gloo_arguments(plan_of(SCATTER_LISTS), ([torch.zeros(2)], None), {}, has_handle=True)
     assert given is None
 
@@ -145,7 +145,7 @@ def test_an_input_that_is_none_stays_none(group):
 
 
 @pytest.mark.parametrize(("value", "expected"), [(True, True), (False, False)])
-def test_a_handle_is_asked_for_by_a_parameter(group, value, expected):
+def test_a_handle_is_requested_by_a_parameter(group, value, expected):
     names = [argument.name for argument in GATHER._schema.arguments]
     name = next(name for name in names if name in {"async_op", "asyncOp"})
     assert returns_handle(GATHER, (), {name: value}) is expected
@@ -153,11 +153,11 @@ def test_a_handle_is_asked_for_by_a_parameter(group, value, expected):
     assert returns_handle(GATHER, args, {}) is expected
 
 
-def test_sending_always_gives_a_handle():
+def test_sending_always_returns_a_handle():
     assert returns_handle(torch.ops.c10d.send.default, (), {}) is True
 
 
-def test_a_group_is_found_among_other_objects_of_cpp_code(group):
+def test_a_group_is_found_among_other_cpp_objects(group):
     dist.init_process_group("gloo", store=dist.HashStore(), rank=0, world_size=1)
     try:
         named = dist.group.WORLD
@@ -171,11 +171,11 @@ def test_arguments_without_a_group_have_no_name():
     assert group_name(([torch.zeros(1)], 3, None)) == ""
 
 
-def test_a_group_without_a_name_has_none(group):
+def test_an_unnamed_group_has_no_name(group):
     assert group_name((group,)) == ""
 
 
-def test_a_handle_is_the_result_or_its_last_part():
+def test_a_handle_is_the_result_or_its_last_element():
     work = dist.Work()
     assert work_in(work.boxed()) is work
     assert work_in(([torch.zeros(1)], work.boxed())) is work

@@ -1,4 +1,4 @@
-"""Scatter, gather and broadcast: torch's functions in C++, over several GPUs."""
+"""Scatter, gather and broadcast across several GPUs, which torch implements in C++."""
 
 import pytest
 import torch
@@ -8,7 +8,7 @@ from syncheck.instrument.patching import Patches
 from syncheck.sim.comm import Comm
 
 
-def test_torchs_own_functions_are_put_back(gpus):
+def test_torchs_own_functions_are_restored(gpus):
     patches, own = Patches(), torch._C._gather
     Comm(gpus.runtime).install(patches)
     assert torch._C._gather != own
@@ -25,7 +25,7 @@ def test_a_tensor_is_broadcast(gpus):
     assert [[tensor.device.index for tensor in row] for row in copies] == [[0, 0], [1, 1]]
 
 
-def test_coalesced_copies_need_no_gradient(gpus):
+def test_coalesced_copies_do_not_require_gradients(gpus):
     weight = torch.ones(1, device="cuda:0", requires_grad=True)
     (kept,), (copy,) = comm.broadcast_coalesced([weight], [0, 1])
     assert kept is weight
@@ -43,7 +43,7 @@ def test_a_tensor_is_scattered_and_gathered(gpus):
 
 def test_a_part_for_the_tensors_own_device_is_a_view(gpus):
     x = torch.arange(6.0, device="cuda:1")
-    parts = comm.scatter(x, [0, 1], streams=[None, torch.cuda.Stream(device=0)])  # not looked at: nothing is copied
+    parts = comm.scatter(x, [0, 1], streams=[None, torch.cuda.Stream(device=0)])  # not checked: nothing is copied
     assert parts[1].untyped_storage().data_ptr() == x.untyped_storage().data_ptr()
 
 
@@ -55,7 +55,7 @@ def test_existing_tensors_are_filled(gpus):
     assert out[1].tolist() == [1, 1, 1]
 
 
-def test_parts_go_by_the_streams_that_are_given(gpus):
+def test_parts_are_copied_on_the_given_streams(gpus):
     x, streams = torch.arange(4.0), [None, torch.cuda.Stream(device=1)]
     made = gpus.calls_of(lambda: comm.scatter(x, [0, 1], streams=streams))
     assert [call for call in made if call.startswith("launch")] == ["launch cuda:0 copy_ w1", "launch s1 copy_ w2"]
@@ -68,7 +68,7 @@ def test_a_gather_to_the_host_waits_for_its_copies(gpus):
     assert gpus.codes() == []
 
 
-def test_the_layout_of_images_is_kept(gpus):
+def test_the_memory_format_of_images_is_kept(gpus):
     images = torch.randn(4, 3, 2, 2).contiguous(memory_format=torch.channels_last)
     parts = comm.scatter(images, [0, 1])
     whole = comm.gather(parts)
@@ -100,13 +100,13 @@ def test_the_layout_of_images_is_kept(gpus):
         (lambda x, y: comm.gather([x, y], out=torch.empty_like(x)), r"out tensor to have shape \[4, 3\], but got"),
     ],
 )
-def test_what_torch_refuses(gpus, call, error):
+def test_invalid_arguments_raise_torchs_errors(gpus, call, error):
     x, y = (torch.ones(2, 3, device=f"cuda:{index}") for index in (0, 1))
     with pytest.raises(RuntimeError, match=error):
         call(x, y)
 
 
-def test_a_stream_of_another_device_is_refused(gpus):
+def test_a_stream_of_another_device_is_rejected(gpus):
     x, wrong = torch.ones(2), [None, torch.cuda.Stream(device=0)]
     with pytest.raises(RuntimeError, match=r"stream at index 1 \(was 0\) to match .* \(expected 1\)"):
         comm.scatter(x, [0, 1], streams=wrong)

@@ -1,4 +1,4 @@
-"""Computes operators on the CPU."""
+"""Computation of operators on the CPU."""
 
 import pytest
 import torch
@@ -32,7 +32,7 @@ def test_an_operator_runs(compute):
     assert run(compute, torch.ops.aten.add.Tensor, torch.ones(2), torch.ones(2)).tolist() == [2, 2]
 
 
-def test_a_random_one_draws_from_its_device(compute, random):
+def test_a_random_operator_draws_from_its_devices_generator(compute, random):
     random.defaults[1].manual_seed(3)
     random.defaults[0].manual_seed(3)
     state = torch.default_generator.get_state()
@@ -42,7 +42,7 @@ def test_a_random_one_draws_from_its_device(compute, random):
     assert torch.equal(run(compute, operator, torch.ones(20), 0.5, True, device=0)[1], first)
 
 
-def test_one_that_takes_a_generator_gets_the_devices(compute, random):
+def test_an_operator_with_a_generator_parameter_gets_the_devices(compute, random):
     plan = plan_of(torch.ops.aten.uniform_.default)
     _, kwargs = compute.with_generator(plan, (torch.ones(2),), {}, 1)
     assert kwargs["generator"] is random.defaults[1]
@@ -66,7 +66,7 @@ def test_an_operator_without_a_kernel_is_not_simulated(compute):
         ("other", RuntimeError),
     ],
 )
-def test_memory_that_is_not_there_is_the_devices(compute, text, kind):
+def test_a_failed_allocation_is_reported_as_the_devices(compute, text, kind):
     def fail(*_):
         raise RuntimeError(text)
 

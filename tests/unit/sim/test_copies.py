@@ -1,4 +1,4 @@
-"""Copies between host and devices."""
+"""Copies between the host and devices."""
 
 import pytest
 import torch
@@ -31,7 +31,7 @@ def test_copies_to_a_device(gpu, copy, expected):
 
 
 @pytest.mark.parametrize("number", [5, 2.5, True])
-def test_a_number_is_copied_everywhere(gpu, number):
+def test_a_number_can_be_copied_into_any_tensor(gpu, number):
     x = torch.empty(2, 2, device="cuda")
     assert x.copy_(number) is x
     assert x.tolist() == [[number, number]] * 2
@@ -56,7 +56,7 @@ def test_a_copy_with_a_gradient_is_one_copy_into_its_target(gpu):
     assert gpu.codes() == ["SYN301"]
 
 
-def test_between_devices_both_streams_wait(gpus):
+def test_a_copy_between_devices_makes_both_streams_wait(gpus):
     x = torch.ones(4, device="cuda:0")
     made = gpus.calls_of(lambda: x.to("cuda:1"))
     assert made[:4] == [
@@ -65,18 +65,18 @@ def test_between_devices_both_streams_wait(gpus):
     ]  # fmt: skip
 
 
-def test_on_one_device_a_copy_is_an_operator(gpu):
+def test_a_copy_within_one_device_is_an_ordinary_operator(gpu):
     x, y = torch.ones(4, device="cuda"), torch.empty(4, device="cuda")
     assert gpu.calls_of(lambda: y.copy_(x)) == ["launch cuda:0 copy_ w2 r1"]
 
 
-def test_lists_are_copied_one_by_one_where_devices_differ(gpu):
+def test_lists_spanning_devices_are_copied_one_by_one(gpu):
     xs, hs = [torch.ones(4, device="cuda"), torch.ones(4)], [torch.zeros(4), torch.zeros(4)]
     torch._foreach_copy_(hs, xs)
     assert [h.tolist() for h in hs] == [[1] * 4] * 2
 
 
-def test_pinning_copies_once_and_refuses_what_is_on_a_gpu(gpu):
+def test_pinning_copies_once_and_rejects_gpu_tensors(gpu):
     h = torch.ones(4)
     pinned = h.pin_memory()
     assert pinned.pin_memory() is pinned
@@ -90,7 +90,7 @@ def test_an_empty_tensor_is_copied_without_work(gpu):
     assert not any(call.startswith(("launch", "sync")) for call in made)
 
 
-def test_in_a_capture_a_blocking_copy_is_refused(gpu):
+def test_a_blocking_copy_during_capture_is_rejected(gpu):
     x, graph = torch.ones(4, device="cuda"), torch.cuda.CUDAGraph()
     with torch.cuda.stream(torch.cuda.Stream()):
         graph.capture_begin()

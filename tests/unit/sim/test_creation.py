@@ -1,4 +1,4 @@
-"""What is made is on the virtual device that the program names."""
+"""Creation of tensors on the virtual device that the program names."""
 
 import pytest
 import torch
@@ -17,12 +17,12 @@ MAKERS = {
 
 @pytest.mark.parametrize("name", MAKERS)
 @pytest.mark.parametrize("device", [1, "cuda:1", torch.device("cuda", 1)], ids=["number", "name", "device"])
-def test_a_device_is_named_in_several_ways(gpus, name, device):
+def test_a_device_can_be_named_in_several_ways(gpus, name, device):
     assert MAKERS[name](device).device == torch.device("cuda", 1)
 
 
 @pytest.mark.parametrize("name", MAKERS)
-def test_inside_of_a_block_of_a_device_it_need_not_be_named(gpus, name):
+def test_the_device_may_be_omitted_in_a_device_block(gpus, name):
     with torch.device("cuda:1"):
         assert MAKERS[name](None).device.type == "cuda"
 
@@ -32,21 +32,21 @@ def test_values_are_copied_to_the_device_and_the_host_waits(gpu):
     assert torch.tensor([[1, 2]], device="cuda").tolist() == [[1, 2]]
 
 
-def test_options_are_kept(gpu):
+def test_options_are_preserved(gpu):
     x = torch.tensor([1.0], device="cuda", dtype=torch.float16, requires_grad=True)
     assert (x.dtype, x.requires_grad) == (torch.float16, True)
     assert torch.tensor([1.0], pin_memory=True).is_pinned()
     assert torch.zeros(2, pin_memory=True).is_pinned()
 
 
-def test_tensors_inside_of_lists_are_read_by_the_host(gpu):
+def test_tensors_inside_lists_are_read_by_the_host(gpu):
     x = torch.ones(1, device="cuda")
     assert torch.tensor([x, 2.0]).tolist() == [1, 2]
     assert torch.as_tensor(x) is x
     assert torch.as_tensor(x, device="cpu").device.type == "cpu"
 
 
-def test_like_a_gpu_tensor_on_the_cpu(gpu):
+def test_a_cpu_tensor_can_be_created_like_a_gpu_tensor(gpu):
     x = torch.ones(2, 3, device="cuda", dtype=torch.float16)
     made = torch.zeros_like(x, device="cpu")
     assert (made.device.type, made.shape, made.dtype) == ("cpu", (2, 3), torch.float16)
@@ -54,25 +54,25 @@ def test_like_a_gpu_tensor_on_the_cpu(gpu):
 
 
 @pytest.mark.filterwarnings("ignore:Sparse")
-def test_sparse_tensors_lie_where_they_are_wanted(gpu):
+def test_sparse_tensors_are_created_on_the_given_device(gpu):
     sparse = torch.sparse_coo_tensor([[0, 1]], [1.0, 2.0], (3,), device="cuda")
     assert sparse.is_cuda
     assert sparse.to_dense().tolist() == [1, 2, 0]
 
 
-def test_a_generator_must_be_of_the_same_kind(gpu):
+def test_a_generator_must_match_the_device_type(gpu):
     with pytest.raises(RuntimeError, match="Expected a 'cuda' device type for generator but found 'cpu'"):
         torch.rand(2, device="cuda", generator=torch.Generator())
     torch.rand(2, device="cuda", generator=torch.Generator("cuda"))
 
 
-def test_scripts_still_know_the_functions(gpu):
+def test_patched_functions_are_still_known_to_torchscript(gpu):
     assert torch.jit._builtins._find_builtin(torch.zeros) == "aten::zeros"
 
 
 @pytest.mark.parametrize("is_imported_before", [False, True])
 @pytest.mark.parametrize("name", ["zeros_like", "empty_like", "full_like"])
-def test_what_is_no_tensor_overrides_functions_that_are_replaced(request, name, is_imported_before):
+def test_a_class_that_is_not_a_tensor_can_override_patched_functions(request, name, is_imported_before):
     handled = {}
 
     class Table:
@@ -88,7 +88,7 @@ def test_what_is_no_tensor_overrides_functions_that_are_replaced(request, name, 
     assert getattr(torch, name)(Table(), *([2] if name == "full_like" else [])) == "of a table"
 
 
-def test_a_subclass_overrides_what_makes_tensors_like_it(gpu):
+def test_a_subclass_can_override_creation_functions(gpu):
     seen = []
 
     class Named(torch.Tensor):
@@ -106,7 +106,7 @@ def test_a_subclass_overrides_what_makes_tensors_like_it(gpu):
 
 
 @pytest.mark.filterwarnings("ignore:The PyTorch API of nested tensors")
-def test_nested_tensors_of_the_strided_layout_are_made_and_moved(gpus):
+def test_strided_nested_tensors_are_created_and_moved(gpus):
     rows = [torch.ones(2, 4), torch.ones(3, 4)]
     made = {
         "named": torch.nested.nested_tensor(rows, device="cuda:1"),
@@ -122,7 +122,7 @@ def test_nested_tensors_of_the_strided_layout_are_made_and_moved(gpus):
         assert torch.nested.nested_tensor([[1.0], [2.0, 3.0]], requires_grad=True).is_cuda
 
 
-def test_a_mode_of_the_program_is_asked_first(gpu):
+def test_a_function_mode_of_the_program_takes_precedence(gpu):
     class Doubling(torch.overrides.TorchFunctionMode):
         def __torch_function__(self, func, types, args=(), kwargs=None):
             made = func(*args, **(kwargs or {}))
@@ -137,7 +137,7 @@ def test_a_mode_of_the_program_is_asked_first(gpu):
         assert torch.tensor([1], device="cpu").is_cpu
 
 
-def test_memory_like_a_nested_tensor_of_a_gpu_is_made_on_the_host(gpu):
+def test_empty_like_a_nested_gpu_tensor_can_be_on_the_host(gpu):
     rows = torch.nested.nested_tensor([torch.ones(2), torch.ones(3)], device="cuda")
     made = torch.empty_like(rows, device="cpu")
     assert made.is_cpu

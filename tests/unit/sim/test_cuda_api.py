@@ -1,4 +1,4 @@
-"""The functions of `torch.cuda` and `torch.accelerator`."""
+"""Functions of `torch.cuda` and `torch.accelerator`."""
 
 import pytest
 import torch
@@ -8,7 +8,7 @@ from syncheck.sim.errors import NotSimulatedError
 from tests.unit.sim.conftest import watched
 
 
-def test_devices_are_counted_and_chosen(gpus):
+def test_devices_are_counted_and_selected(gpus):
     assert torch.cuda.is_available()
     assert torch.cuda.device_count() == 2
     torch.cuda.set_device(1)
@@ -27,17 +27,17 @@ def test_streams_are_looked_up_and_set(gpus):
     torch.cuda.set_stream(s)
     assert torch.cuda.current_stream() == s
     assert torch.cuda.current_device() == 1
-    assert str(torch.cuda.current_stream().looked_up) == "current_stream"
-    assert str(torch.cuda.default_stream(1).looked_up) == "default_stream"
+    assert str(torch.cuda.current_stream().origin) == "current_stream"
+    assert str(torch.cuda.default_stream(1).origin) == "default_stream"
     assert torch._C._cuda_getCurrentRawStream(1) == s.cuda_stream
 
 
-def test_the_host_waits_for_a_device(gpus):
+def test_synchronize_waits_for_a_device(gpus):
     assert gpus.calls_of(lambda: torch.cuda.synchronize(1)) == ["sync device 1"]
     assert gpus.calls_of(torch.cuda.synchronize) == ["sync device 0"]
 
 
-def test_a_busy_kernel_touches_no_memory(gpu):
+def test_cuda_sleep_accesses_no_memory(gpu):
     assert gpu.calls_of(lambda: torch.cuda._sleep(100)) == ["launch cuda:0 torch.cuda._sleep"]
 
 
@@ -50,13 +50,13 @@ def test_the_accelerator_is_cuda(gpus):
 
 
 @pytest.mark.parametrize("name", [name for name in UNSUPPORTED if hasattr(torch.cuda, name)])
-def test_what_has_no_meaning_without_a_gpu_is_refused(gpu, name):
+def test_functions_without_a_meaning_in_simulation_are_rejected(gpu, name):
     with pytest.raises(NotSimulatedError):
         getattr(torch.cuda, name)(None)
 
 
-def test_programs_that_ask_get_answers(gpus):
-    assert torch.version.cuda == CUDA_VERSION  # the tests' torch is one without CUDA
+def test_capability_queries_are_answered(gpus):
+    assert torch.version.cuda == CUDA_VERSION  # torch in the test environment is a CPU build
     assert torch.cuda.can_device_access_peer(0, 1)
     assert not torch.cuda.can_device_access_peer(1, 1)
     assert not torch.cuda.is_current_stream_capturing()
@@ -64,12 +64,12 @@ def test_programs_that_ask_get_answers(gpus):
     assert torch.backends.cudnn.is_available()
     assert torch.backends.cudnn.version() > 90000
     assert torch.cuda._get_device_index("cuda:1") == 1
-    assert torch.cuda._get_device_index(9) == 9  # whoever uses it complains
+    assert torch.cuda._get_device_index(9) == 9  # its caller reports the error
     with pytest.raises(ValueError, match=r"Expected a torch\.device with a specified index"):
         torch.cuda._get_device_index(None)
 
 
-def test_a_build_for_cuda_keeps_its_version(monkeypatch):
+def test_a_cuda_build_keeps_its_version(monkeypatch):
     monkeypatch.setattr(torch.version, "cuda", "13.0")
     for _ in watched(1):
         assert torch.version.cuda == "13.0"

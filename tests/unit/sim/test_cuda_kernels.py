@@ -1,4 +1,4 @@
-"""What `torch.nn.SyncBatchNorm` computes of the parts of a batch is what `BatchNorm` computes of the whole."""
+"""`torch.nn.SyncBatchNorm` computes on the parts of a batch what `BatchNorm` computes on the whole."""
 
 import pytest
 import torch
@@ -22,14 +22,14 @@ def batch(request):
 
 
 def whole(values, gradient, weight, bias):
-    """Return (result, gradients of values, weight and bias, running mean and variance) of `batch_norm`."""
+    """Return `batch_norm`'s result, gradients of values, weight and bias, and running mean and variance."""
     running = torch.zeros(3, dtype=torch.double), torch.ones(3, dtype=torch.double)
     leaves = [leaf.clone().requires_grad_() for leaf in (values, weight, bias)]
     result = torch.nn.functional.batch_norm(leaves[0], *running, *leaves[1:], training=True, momentum=MOMENTUM, eps=EPS)
     return result.detach(), *torch.autograd.grad(result, leaves, gradient), *running
 
 
-def test_parts_of_unequal_size_give_the_result_of_the_whole(batch):
+def test_parts_of_unequal_size_give_the_result_of_the_whole_batch(batch):
     values, gradient = batch
     weight, bias = torch.tensor([0.5, -2.0, 3.0]).double(), torch.tensor([1.0, 0.0, -1.0]).double()
     expected = whole(values, gradient, weight, bias)
@@ -53,7 +53,7 @@ def test_parts_of_unequal_size_give_the_result_of_the_whole(batch):
     assert_close((torch.cat(result), torch.cat(of_values), of_weight, of_bias, *running), expected)
 
 
-def test_one_count_stands_for_all_ranks():
+def test_a_single_count_applies_to_all_ranks():
     stats = torch.tensor([[1.0], [3.0]]), torch.tensor([[1.0], [0.5]])
     one = kernel("batch_norm_gather_stats")(torch.ones(0), *stats, None, None, 0.1, EPS, 4)
     many = kernel("batch_norm_gather_stats_with_counts")(
@@ -62,19 +62,19 @@ def test_one_count_stands_for_all_ranks():
     assert_close(one, many)
 
 
-def test_half_precision_has_statistics_in_float32():
+def test_half_precision_has_float32_statistics():
     values = torch.randn(4, 2).half()
     mean, invstd = kernel("batch_norm_stats")(values, EPS)
     assert mean.dtype == invstd.dtype == torch.float32
     assert kernel("batch_norm_elemt")(values, None, None, mean, invstd, EPS).dtype == torch.half
 
 
-def test_gradients_that_are_not_wanted_are_none():
+def test_unneeded_gradients_are_none():
     values, stats = torch.randn(4, 2), (torch.zeros(2), torch.ones(2))
     assert kernel("batch_norm_backward_reduce")(values, values, *stats, None, False, False, False) == (None,) * 4
 
 
-def test_without_weight_and_bias_values_are_normalized():
+def test_values_are_normalized_without_weight_and_bias():
     values = torch.randn(8, 2) * 5
     result = kernel("batch_norm_elemt")(values, None, None, *kernel("batch_norm_stats")(values, EPS), EPS)
     assert_close(result, torch.nn.functional.batch_norm(values, None, None, training=True, eps=EPS))

@@ -1,4 +1,4 @@
-"""The memory functions of `torch.cuda`."""
+"""Memory functions of `torch.cuda`."""
 
 import pickle
 
@@ -10,7 +10,7 @@ from syncheck.sim.errors import NotSimulatedError
 from syncheck.sim.virtual_gpus import TOTAL_MEMORY
 
 
-def test_memory_is_what_tensors_take(gpus):
+def test_allocated_memory_is_that_of_live_tensors(gpus):
     x = torch.empty(1024, device="cuda:1")
     assert torch.cuda.memory_allocated(1) == 4096
     assert torch.cuda.memory_allocated() == 0
@@ -23,7 +23,7 @@ def test_memory_is_what_tensors_take(gpus):
     del y
 
 
-def test_a_snapshot_has_what_is_allocated(gpus, tmp_path):
+def test_a_snapshot_lists_allocated_memory(gpus, tmp_path):
     x = torch.empty(100, device="cuda:1")
     pool = torch.cuda.MemPool()
     with torch.cuda.use_mem_pool(pool), torch.cuda.stream(side := torch.cuda.Stream()):
@@ -57,7 +57,7 @@ def test_statistics_are_nested_or_flat(gpu):
     assert "4096 B" in torch.cuda.memory_summary()
 
 
-def test_memory_comes_in_multiples_of_512_bytes(gpu):
+def test_memory_is_allocated_in_multiples_of_512_bytes(gpu):
     x = torch.empty(1, device="cuda")
     assert torch.cuda.memory_allocated() == torch.cuda.memory_reserved() == 512
     del x
@@ -66,7 +66,7 @@ def test_memory_comes_in_multiples_of_512_bytes(gpu):
     assert torch.cuda.memory_stats()["allocation.all.allocated"] == 0
 
 
-def test_memory_that_no_tensor_has_is_counted(gpu):
+def test_raw_allocations_are_counted(gpu):
     side = torch.cuda.Stream()
     with gpu.calling() as calls:
         address = torch.cuda.caching_allocator_alloc(1000, stream=side)
@@ -78,7 +78,7 @@ def test_memory_that_no_tensor_has_is_counted(gpu):
         torch.cuda.caching_allocator_delete(address)
 
 
-def test_what_does_not_fit_is_shown_to_observers(gpu):
+def test_an_out_of_memory_error_notifies_observers(gpu):
     seen = []
     torch._C._cuda_attach_out_of_memory_observer(lambda *figures: seen.append(figures))
     with pytest.raises(
@@ -89,7 +89,7 @@ def test_what_does_not_fit_is_shown_to_observers(gpu):
     assert torch.cuda.memory_stats()["num_ooms"] == 1
 
 
-def test_a_pool_holds_what_is_allocated_in_its_block(gpu):
+def test_a_pool_serves_allocations_within_its_block(gpu):
     pools = []
     gpu.session.allocate, allocate = lambda *call: (pools.append(call[3]), allocate(*call)), gpu.session.allocate
     pool = torch.cuda.MemPool()
@@ -101,12 +101,12 @@ def test_a_pool_holds_what_is_allocated_in_its_block(gpu):
     del x, y
 
 
-def test_an_allocator_of_its_own_is_not_simulated(gpu):
+def test_a_custom_allocator_is_not_simulated(gpu):
     with pytest.raises(NotSimulatedError, match="MemPool with a custom allocator"):
         torch.cuda.MemPool(object())
 
 
-def test_what_frees_caches_frees_nothing(gpu):
+def test_emptying_the_cache_frees_nothing(gpu):
     assert gpu.calls_of(torch.cuda.empty_cache) == ["empty_cache"]  # reported, for SYN807
     assert torch.cuda.memory_stats()["num_sync_all_streams"] == 1
     assert torch.cuda.get_allocator_backend() == "native"

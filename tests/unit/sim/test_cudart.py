@@ -1,4 +1,4 @@
-"""The CUDA runtime that torch binds."""
+"""The CUDA runtime bindings of torch."""
 
 import ctypes
 
@@ -17,7 +17,7 @@ def test_errors_have_texts(gpu):
     assert torch.cuda.cudart().cudaGetErrorString(4711) == "unrecognized error code"
 
 
-def test_a_stream_of_the_runtime_is_an_external_one(gpu):
+def test_a_runtime_stream_is_an_external_stream(gpu):
     runtime, handle = torch.cuda.cudart(), ctypes.c_void_p()
     assert runtime.cudaStreamCreate(ctypes.addressof(handle)) == 0
     s = torch.cuda.ExternalStream(handle.value)
@@ -26,10 +26,10 @@ def test_a_stream_of_the_runtime_is_an_external_one(gpu):
         torch.ones(1, device="cuda")
     assert runtime.cudaStreamDestroy(handle.value) == 0
     assert runtime.cudaStreamDestroy(handle.value) == 400
-    assert gpu.codes() == []  # it waits for the default stream by itself, and that for it
+    assert gpu.codes() == []  # the stream and the default stream wait for each other implicitly
 
 
-def test_host_memory_that_was_registered_is_pinned(gpu):
+def test_registered_host_memory_is_pinned(gpu):
     runtime, h = torch.cuda.cudart(), torch.ones(20)
     size = h.numel() * h.element_size()
     assert not h.is_pinned()
@@ -51,7 +51,7 @@ def test_a_copy_to_registered_memory_does_not_wait(gpu):
     assert gpu.codes() == ["SYN301"]
 
 
-def test_memory_is_that_of_the_gpu(gpu):
+def test_memory_info_reflects_the_gpu(gpu):
     x = torch.ones(1, device="cuda")
     free, total = torch.cuda.cudart().cudaMemGetInfo(0)
     assert total - free == 512

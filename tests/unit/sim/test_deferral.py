@@ -1,4 +1,4 @@
-"""Operators run by a schedule, on virtual GPUs."""
+"""Operators deferred by a schedule on virtual GPUs."""
 
 import pytest
 import torch
@@ -14,7 +14,7 @@ MAIN, SIDE = 1, 2
 
 @pytest.fixture
 def simulate():
-    """Return a function that runs a program under a schedule, on one virtual GPU, and returns its result."""
+    """Return a function that runs a program under a schedule on one virtual GPU and returns its result."""
 
     def run(program, *holds, seed=None):
         held = tuple(Hold(LaunchId(*launch), LaunchId(*until) if until else None) for launch, until in holds)
@@ -48,15 +48,15 @@ def ordered_read(side):
     return (y + 1).sum().item()
 
 
-def test_without_a_hold_the_results_are_those_of_the_program(simulate):
+def test_without_a_hold_the_program_order_is_kept(simulate):
     assert simulate(unordered_read) == 9
 
 
-def test_a_held_write_comes_after_the_read(simulate):
+def test_a_held_write_runs_after_the_read(simulate):
     assert simulate(unordered_read, ((SIDE, 1), (MAIN, 2))) != 9
 
 
-def test_a_wait_is_kept_whatever_is_held(simulate):
+def test_a_wait_is_respected_regardless_of_holds(simulate):
     assert simulate(ordered_read, ((SIDE, 1), (MAIN, 2))) == 9
     assert simulate(ordered_read, ((SIDE, 1), None), ((MAIN, 1), None)) == 9
 
@@ -74,12 +74,12 @@ def freed_too_early(side, *, records):
     return y.sum().item() + z.sum().item()
 
 
-def test_freed_memory_is_handed_out_with_work_pending_on_it(simulate):
+def test_freed_memory_is_reused_while_work_on_it_is_pending(simulate):
     assert simulate(lambda side: freed_too_early(side, records=False)) == 2000
     assert simulate(lambda side: freed_too_early(side, records=False), ((SIDE, 1), None)) == 1000
 
 
-def test_record_stream_keeps_memory(simulate):
+def test_record_stream_protects_memory(simulate):
     assert simulate(lambda side: freed_too_early(side, records=True), ((SIDE, 1), None)) == 2000
 
 
@@ -108,7 +108,7 @@ def copied_to_host(side):
     return early, host.tolist()
 
 
-def test_a_copy_to_pinned_memory_comes_late(simulate):
+def test_a_copy_to_pinned_memory_may_complete_late(simulate):
     assert simulate(copied_to_host) == ([1, 1, 1], [1, 1, 1])
     assert simulate(copied_to_host, ((MAIN, 2), None)) == ([0, 0, 0], [1, 1, 1])
 
@@ -118,7 +118,7 @@ def moved_to_host(side):
     return host.isnan().all().item()
 
 
-def test_a_new_copy_has_no_values_before_it_is_made(simulate):
+def test_the_result_of_a_pending_copy_has_no_values_yet(simulate):
     assert not simulate(moved_to_host)
     assert simulate(moved_to_host, ((MAIN, 2), None))
 
@@ -182,11 +182,11 @@ def train(side):
 
 
 @pytest.mark.parametrize("seed", range(6))
-def test_training_gives_the_same_under_every_schedule(simulate, seed):
+def test_training_gives_the_same_result_under_every_schedule(simulate, seed):
     assert simulate(train, seed=seed) == simulate(train)
 
 
-def test_an_operator_that_cannot_be_put_off_runs_after_its_stream(simulate):
+def test_an_operator_that_cannot_be_deferred_runs_after_its_stream(simulate):
     def program(side):
         x = torch.tensor([0, 2, 0, 3], device="cuda")
         return x.nonzero().flatten().tolist()
@@ -246,7 +246,7 @@ def freed_after_its_replay(side):
     return y.sum().item() + z.sum().item()
 
 
-def test_what_a_graph_reads_lives_until_its_replay_has_run(simulate):
+def test_the_inputs_of_a_graph_live_until_its_replay_has_run(simulate):
     assert simulate(freed_after_its_replay, ((MAIN, 2), None)) == 6
 
 
@@ -265,8 +265,8 @@ def gathered(side, *, waits):
 
 
 @pytest.mark.skipif(not torch.distributed.is_available(), reason="this torch has no torch.distributed")
-def test_a_collective_of_one_rank_can_be_put_off(simulate):
-    stream = MAIN + 2  # that of collectives: the second one is the test's own
+def test_a_single_rank_collective_can_be_deferred(simulate):
+    stream = MAIN + 2  # the collectives' stream; the second stream is the test's own
     assert simulate(lambda side: gathered(side, waits=False)) == 6
     assert simulate(lambda side: gathered(side, waits=False), ((stream, 1), None)) == 0
     assert simulate(lambda side: gathered(side, waits=True), ((stream, 1), None)) == 6

@@ -1,4 +1,4 @@
-"""Collectives under a schedule, with a single rank; `tests/ranks/test_witness.py` has those of several."""
+"""Collectives of a single rank under a schedule; `tests/ranks/test_witness.py` covers several ranks."""
 
 import pytest
 import torch
@@ -16,7 +16,7 @@ MAIN, NCCL = 1, 2
 
 @pytest.fixture
 def job(scheduled):
-    """Return a function that makes a group of one rank under a schedule."""
+    """Return a function that creates a group of one rank under a schedule."""
 
     def make(*holds):
         simulator = scheduled(*holds)
@@ -37,7 +37,7 @@ def gather(given, group=None):
     return output, dist.all_gather_into_tensor(output, given, group=group, async_op=True)
 
 
-def test_one_that_is_not_held_back_runs_in_the_call(job):
+def test_a_collective_that_is_not_held_runs_in_the_call(job):
     job()
     given = torch.ones(2, device="cuda")
     output, work = gather(given)
@@ -46,7 +46,7 @@ def test_one_that_is_not_held_back_runs_in_the_call(job):
     assert output.tolist() == [1, 1]
 
 
-def test_one_that_is_held_back_reads_what_is_there_when_it_runs(job):
+def test_a_held_collective_reads_its_inputs_when_it_runs(job):
     job(held(NCCL))
     given = torch.ones(2, device="cuda")
     output, work = gather(given)
@@ -56,7 +56,7 @@ def test_one_that_is_held_back_reads_what_is_there_when_it_runs(job):
     assert (early.tolist(), output.tolist()) == ([0, 0], [5, 5])
 
 
-def test_its_handle_is_complete_and_has_its_results(job):
+def test_the_handle_of_a_held_collective_is_complete_and_has_its_results(job):
     job(held(NCCL))
     output, work = gather(torch.ones(2, device="cuda"))
     (value,) = work.get_future().value()
@@ -65,7 +65,7 @@ def test_its_handle_is_complete_and_has_its_results(job):
     assert value.tolist() == [1, 1]
 
 
-def test_collectives_begin_in_the_order_in_which_they_are_asked_for(job):
+def test_collectives_begin_in_program_order(job):
     simulator = job(held(NCCL))
     group = dist.new_group([0])
     first, second = torch.ones(2, device="cuda"), torch.ones(2, device="cuda")
@@ -94,7 +94,7 @@ WAITS = {
 
 @pytest.mark.parametrize("wait", WAITS.values(), ids=WAITS.keys())
 @pytest.mark.filterwarnings("ignore:barrier:UserWarning")
-def test_before_the_host_waits_for_other_ranks_all_begin(job, wait):
+def test_pending_collectives_begin_before_the_host_waits_for_other_ranks(job, wait):
     job(held(NCCL))
     store = dist.HashStore()
     store.set("key", "value")
@@ -106,7 +106,7 @@ def test_before_the_host_waits_for_other_ranks_all_begin(job, wait):
     assert output.tolist() == [1, 1]
 
 
-def test_all_that_stand_one_behind_another_begin(job):
+def test_all_queued_collectives_begin(job):
     job(held(NCCL))
     store = dist.HashStore()
     store.set("key", "value")
@@ -120,7 +120,7 @@ def test_all_that_stand_one_behind_another_begin(job):
     assert [output.tolist() for output, _ in started] == [[1, 1]] * 3
 
 
-def test_a_program_leaves_its_groups_when_all_is_done(job):
+def test_destroying_the_groups_completes_pending_collectives(job):
     simulator = job(held(NCCL))
     output, work = gather(torch.ones(2, device="cuda"))
     del work
@@ -129,7 +129,7 @@ def test_a_program_leaves_its_groups_when_all_is_done(job):
     assert output.tolist() == [1, 1]
 
 
-def test_a_wait_for_one_that_is_in_order_does_not_let_it_run(job):
+def test_waiting_for_an_ordered_collective_does_not_run_it(job):
     simulator = job(held(MAIN))
     assert isinstance(simulator.distributed._delayed, DelayedCollectives)
     x = torch.ones(2, device="cuda")

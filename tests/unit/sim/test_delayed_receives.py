@@ -1,4 +1,4 @@
-"""Messages that a rank receives under a schedule, with another rank that is made up."""
+"""Messages that a rank receives under a schedule from a simulated peer."""
 
 from functools import partial
 
@@ -32,7 +32,7 @@ class Message:
 
 @pytest.fixture
 def receiving(scheduled, monkeypatch):
-    """Return a function that asks for a message; it returns the receiver, the memory, and why others began."""
+    """Return a function that requests a message; it returns the receiver, the memory, and the begun collectives."""
     monkeypatch.setattr(delayed_receives, "Exchange", Message)
 
     def start(*holds):
@@ -52,7 +52,7 @@ def receiving(scheduled, monkeypatch):
     return start
 
 
-def test_a_message_comes_where_its_memory_is_used(receiving):
+def test_a_message_arrives_when_its_memory_is_used(receiving):
     receives, x, _ = receiving()
     assert receives.is_pending
     assert torch.ones(2, device="cuda").tolist() == [1, 1]
@@ -61,7 +61,7 @@ def test_a_message_comes_where_its_memory_is_used(receiving):
     assert not receives.is_pending
 
 
-def test_a_message_comes_where_it_is_waited_for(receiving):
+def test_a_message_arrives_when_it_is_waited_for(receiving):
     receives, _, _ = receiving()
     receives.event_awaited(EventId(6))
     assert receives.is_pending
@@ -69,7 +69,7 @@ def test_a_message_comes_where_it_is_waited_for(receiving):
     assert not receives.is_pending
 
 
-def test_a_message_that_is_held_back_comes_after_what_uses_its_memory(receiving):
+def test_a_held_message_arrives_after_the_use_of_its_memory(receiving):
     receives, x, _ = receiving(Hold(LaunchId(SIDE, 1)))
     assert x.tolist() == [0, 0]
     receives.event_awaited(EVENT)
@@ -78,13 +78,13 @@ def test_a_message_that_is_held_back_comes_after_what_uses_its_memory(receiving)
     assert x.tolist() == [1, 1]
 
 
-def test_what_was_sent_before_a_message_was_due_begins_before_the_host_waits_for_it(receiving):
+def test_earlier_sends_begin_before_the_host_waits_for_a_message(receiving):
     receives, _, begun = receiving()
     receives.event_awaited(EVENT)
     assert len(begun) == 1
 
 
-def test_a_collective_of_the_group_comes_after_a_message_that_it_uses(receiving, scheduled):
+def test_a_collective_runs_after_a_message_that_it_uses(receiving, scheduled):
     receives, x, _ = receiving(Hold(LaunchId(SIDE, 1)))
     queues = receives._deferral.queues
     receives.follow(SIDE, receives._runtime.memory.idents([x]))

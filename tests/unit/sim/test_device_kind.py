@@ -1,4 +1,4 @@
-"""Which kind of GPUs is simulated."""
+"""The kind of GPUs that is simulated."""
 
 import pytest
 import torch
@@ -7,14 +7,14 @@ from syncheck.sim import device_kind
 
 
 @pytest.fixture(autouse=True)
-def as_before():
+def restore_kind():
     name = device_kind.simulated().name
     yield
     device_kind.choose(name)
 
 
 @pytest.mark.parametrize("name", ["cuda", "xpu"])
-def test_the_chosen_kind_is_that_of_all_questions(name):
+def test_all_queries_use_the_chosen_kind(name):
     device_kind.choose(name)
     assert device_kind.simulated().name == name
     assert device_kind.module() is getattr(torch, name)
@@ -25,11 +25,11 @@ def test_the_chosen_kind_is_that_of_all_questions(name):
     assert not device_kind.is_on_gpu(torch.ones(1))
 
 
-def test_there_is_no_other_kind():
+def test_an_unknown_kind_is_rejected():
     with pytest.raises(KeyError):
         device_kind.choose("npu")
 
 
 @pytest.mark.parametrize("kind", device_kind.KINDS.values(), ids=lambda kind: kind.name)
-def test_numbers_are_those_of_torch(kind):
+def test_kind_numbers_match_torch(kind):
     assert getattr(torch._C._autograd.DeviceType, kind.title).value == kind.number

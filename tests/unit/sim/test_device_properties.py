@@ -1,4 +1,4 @@
-"""What `torch.cuda` says of a virtual device."""
+"""Properties that `torch.cuda` reports for a virtual device."""
 
 import pytest
 import torch
@@ -15,7 +15,7 @@ def test_each_device_has_its_own_identity():
     assert f"total_memory={TOTAL_MEMORY >> 20}MB" in repr(DeviceProperties(0))
 
 
-def test_programs_get_it_from_torch(gpus):
+def test_properties_are_available_through_torch(gpus):
     properties = torch.cuda.get_device_properties(1)
     assert (properties.name, properties.uuid) == (NAME, DeviceProperties(1).uuid)
     assert properties is torch.cuda.get_device_properties("cuda:1")

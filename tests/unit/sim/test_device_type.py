@@ -1,4 +1,4 @@
-"""`torch.device` that knows a virtual GPU by its number alone."""
+"""`torch.device` accepts the bare index of a virtual GPU."""
 
 import pickle
 
@@ -8,7 +8,7 @@ import torch
 REAL = torch.device
 
 
-def test_a_number_is_a_gpu(gpus):
+def test_a_number_denotes_a_gpu(gpus):
     assert torch.device(1) == REAL("cuda", 1)
     assert torch.device("cuda:1") == REAL("cuda", 1)
     assert torch.device("cuda", 1) == torch.device(type="cuda", index=1)
@@ -23,15 +23,15 @@ def test_its_objects_are_torchs_own(gpu):
     assert not isinstance("cpu", torch.device)
 
 
-def test_devices_are_pickled(gpu):
+def test_devices_can_be_pickled(gpu):
     assert pickle.loads(pickle.dumps(torch.device("cuda", 0))) == REAL("cuda", 0)
 
 
-def test_afterwards_it_is_torchs():
+def test_the_original_class_is_restored():
     assert torch.device is REAL
 
 
-def test_a_mode_of_the_program_is_asked_first(gpu):
+def test_a_function_mode_of_the_program_takes_precedence(gpu):
     class Elsewhere(torch.overrides.TorchFunctionMode):
         def __torch_function__(self, func, types, args=(), kwargs=None):
             return func("xla", *args) if func is torch.device else func(*args, **(kwargs or {}))
@@ -42,7 +42,7 @@ def test_a_mode_of_the_program_is_asked_first(gpu):
 
 
 @pytest.mark.filterwarnings("ignore:.*torch.jit.script:DeprecationWarning")
-def test_a_function_of_a_module_that_was_imported_before_can_be_scripted(gpu):
+def test_a_function_with_torchs_original_class_can_be_scripted(gpu):
     def moved(x: torch.Tensor, target: REAL | None = None) -> torch.Tensor:
         return x if target is None else x.to(target)
 

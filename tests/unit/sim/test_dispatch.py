@@ -1,4 +1,4 @@
-"""Every operator: it runs on the CPU and is reported on the virtual stream of its tensors' device."""
+"""Every operator runs on the CPU and is reported on the virtual stream of its tensors' device."""
 
 from contextlib import ExitStack
 
@@ -13,13 +13,13 @@ def test_an_operator_reads_its_arguments_and_writes_its_result(gpus):
     assert (x + x).tolist() == [2] * 4
 
 
-def test_it_runs_on_the_stream_that_is_current(gpu):
+def test_an_operator_runs_on_the_current_stream(gpu):
     x = torch.ones(4, device="cuda")
     with torch.cuda.stream(torch.cuda.Stream()):
         assert gpu.calls_of(lambda: x.add_(1)) == ["launch s1 add_ w1"]
 
 
-def test_a_result_that_is_resized_is_written_in_its_new_memory(gpu):
+def test_a_resized_result_is_written_in_its_new_memory(gpu):
     x, out = torch.ones(4, device="cuda"), torch.empty(0, device="cuda")
     assert gpu.calls_of(lambda: torch.add(x, 1, out=out)) == [
         "free 2",
@@ -51,14 +51,14 @@ def test_the_host_waits_before_or_after_the_kernel(gpu, call, order):
     assert made[-len(order) :] == order
 
 
-def test_host_memory_that_no_stream_touches_is_not_reported(gpu):
+def test_only_tagged_host_memory_is_reported(gpu):
     assert gpu.calls_of(lambda: torch.ones(4) + 1) == []
     h = torch.ones(4).pin_memory()
     assert gpu.calls_of(lambda: h + 1) == ["host add r1"]
     assert gpu.calls_of(lambda: h.add_(1)) == ["host add_ w1"]
 
 
-def test_an_operator_that_waits_is_refused_in_a_capture(gpu):
+def test_a_synchronizing_operator_is_rejected_during_capture(gpu):
     x, graph = torch.ones(4, device="cuda"), torch.cuda.CUDAGraph()
     with torch.cuda.stream(torch.cuda.Stream()):
         graph.capture_begin()
@@ -81,13 +81,13 @@ def test_lengths_of_packed_sequences_stay_on_the_host(gpu):
     assert packed.batch_sizes.device.type == "cpu"
 
 
-def test_a_tensor_that_grows_gets_other_memory(gpu):
+def test_a_growing_tensor_gets_new_memory(gpu):
     x = torch.ones(4, device="cuda")
     assert gpu.calls_of(lambda: x.resize_(100))[:2] == ["free 1", "allocate 2 on cuda:0"]
 
 
-def test_what_torch_makes_to_know_a_shape_has_no_memory_under_a_schedule(scheduled):
+def test_fake_tensors_made_by_torch_need_no_memory_under_a_schedule(scheduled):
     scheduled()
     with ExitStack() as entered:
-        entered.enter_context(FakeTensorMode())  # by library code, as DTensor does
+        entered.enter_context(FakeTensorMode())  # entered by library code, as DTensor does
         assert torch.empty(3, device="cuda").shape == (3,)

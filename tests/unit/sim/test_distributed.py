@@ -1,4 +1,4 @@
-"""NCCL's process groups without NCCL: the streams are NCCL's."""
+"""NCCL process groups without NCCL, with NCCL's use of streams."""
 
 from datetime import timedelta
 
@@ -30,7 +30,7 @@ def test_a_synchronous_collective_runs_on_the_current_stream(job, x):
     assert x.tolist() == [1] * 4
 
 
-def test_an_asynchronous_one_runs_on_a_stream_of_its_group(job, x):
+def test_an_asynchronous_collective_runs_on_its_groups_stream(job, x):
     with job.calling() as calls:
         work = dist.all_reduce(x, async_op=True)
     assert shown(calls) == [
@@ -40,26 +40,26 @@ def test_an_asynchronous_one_runs_on_a_stream_of_its_group(job, x):
     assert job.monitor.names["stream", 2] == "nccl"
 
 
-def test_the_stream_that_is_current_at_the_wait_waits(job, x):
+def test_wait_orders_the_stream_that_is_current_at_the_call(job, x):
     work, side = dist.all_reduce(x, async_op=True), torch.cuda.Stream()
     with torch.cuda.stream(side):
         assert shown(job.calls_of(work.wait)) == ["wait s2 for e1 (torch)"]
     assert shown(job.calls_of(work.wait)) == ["wait cuda:0 for e1 (torch)"]  # another stream may have to wait, too
 
 
-def test_a_handle_that_is_dropped_is_reported(job, x):
+def test_a_dropped_handle_is_reported(job, x):
     dist.all_reduce(x, async_op=True)
     job.session.ended()
     assert job.codes() == ["SYN603"]
 
 
-def test_pending_work_is_not_completed_at_the_first_question(job, x):
+def test_pending_work_is_not_complete_on_the_first_query(job, x):
     work = dist.all_reduce(x, async_op=True)
     assert [work.is_completed(), work.is_completed()] == [False, True]
     assert job.calls[-1] == "sync e1"
 
 
-def test_a_time_limit_makes_the_host_wait(job, x):
+def test_a_timeout_makes_the_host_wait(job, x):
     work = dist.all_reduce(x, async_op=True)
     assert shown(job.calls_of(lambda: work.wait(timedelta(seconds=5)))) == ["wait cuda:0 for e1 (torch)", "sync e1"]
 
@@ -68,12 +68,12 @@ def test_a_barrier_makes_the_host_wait(job):
     assert "sync cuda:0 (asked for)" in job.calls_of(lambda: dist.barrier(device_ids=[0]))
 
 
-def test_tensors_of_the_host_are_gloos_own(job):
+def test_host_tensors_are_left_to_gloo(job):
     h = torch.ones(4)
     assert job.calls_of(lambda: dist.all_reduce(h)) == []
 
 
-def test_each_group_has_its_stream(job, x):
+def test_each_group_has_its_own_stream(job, x):
     group = dist.new_group([0])
     works = [dist.all_reduce(x, async_op=True), dist.all_reduce(x, group=group, async_op=True)]
     launched = [call.split()[1] for call in job.calls if call.startswith("launch s")]
@@ -83,7 +83,7 @@ def test_each_group_has_its_stream(job, x):
 
 
 @pytest.mark.filterwarnings("ignore:.*is deprecated:FutureWarning")
-def test_a_wait_for_a_reduce_scatter_writes_nothing_again(x):
+def test_waiting_for_a_reduce_scatter_does_not_write_its_output_again(x):
     output = torch.zeros(4, device="cuda")
     work = dist.reduce_scatter_tensor(output, x, async_op=True)
     torch.cuda.synchronize()

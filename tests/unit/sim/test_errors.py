@@ -1,4 +1,4 @@
-"""What the simulator raises inside the user's program."""
+"""Errors that the simulator raises in the user's program."""
 
 import pytest
 import torch
@@ -13,14 +13,14 @@ from syncheck.sim.errors import (
 )
 
 
-def test_what_is_not_simulated_says_so_and_what_to_do():
+def test_a_not_simulated_error_says_what_to_do():
     error = NotSimulatedError("an interprocess event", "there is one process")
     assert str(error).startswith("an interprocess event is not simulated: there is one process. Skip it if")
     assert isinstance(error, NotImplementedError)
     assert "simulated. Skip" in str(NotSimulatedError("x"))
 
 
-def test_a_refused_function_takes_any_arguments_and_keeps_its_name():
+def test_a_rejected_function_takes_any_arguments_and_keeps_its_name():
     function = not_simulated("torch.cuda.nccl.all_reduce()")
     assert function.__name__ == "all_reduce()"
     with pytest.raises(NotSimulatedError, match=r"torch.cuda.nccl.all_reduce\(\) is not simulated"):
@@ -39,7 +39,7 @@ def test_mixed_devices_are_named_in_torchs_order(devices, text):
     assert str(mixed_devices(*devices)).endswith(text)
 
 
-def test_errors_are_of_torchs_kinds():
+def test_errors_have_torchs_types():
     assert isinstance(out_of_memory(1, 5, 0, 9), torch.OutOfMemoryError)
     text = str(out_of_memory(1, 3 << 29, 5, 80 << 30))
     assert "Tried to allocate 1.50 GiB. GPU 1 has a total capacity of 80.00 GiB of which" in text

@@ -1,4 +1,4 @@
-"""`torch.cuda.Event` and `torch.Event` for virtual devices."""
+"""`torch.cuda.Event` and `torch.Event` on virtual devices."""
 
 import pytest
 import torch
@@ -26,7 +26,7 @@ def test_records_waits_and_synchronizations_are_reported(gpu):
     assert calls == ["record e1 on cuda:0", "wait s1 for e1 (event)", "wait cuda:0 for e1 (event)", "sync e1"]
 
 
-def test_times_are_those_of_the_host(gpu):
+def test_elapsed_times_come_from_the_host_clock(gpu):
     start, end = (torch.cuda.Event(enable_timing=True) for _ in range(2))
     with pytest.raises(ValueError, match="must be recorded"):
         start.elapsed_time(end)
@@ -37,7 +37,7 @@ def test_times_are_those_of_the_host(gpu):
         torch.cuda.Event().elapsed_time(end)
 
 
-def test_times_of_two_devices_are_not_compared(gpus):
+def test_events_of_different_devices_have_no_elapsed_time(gpus):
     events = [torch.cuda.Event(enable_timing=True) for _ in range(2)]
     for index, event in enumerate(events):
         event.record(torch.cuda.default_stream(index))
@@ -46,14 +46,14 @@ def test_times_of_two_devices_are_not_compared(gpus):
         events[0].elapsed_time(events[1])
 
 
-def test_arguments_go_by_position_or_name(gpu):
+def test_arguments_may_be_positional_or_keyword(gpu):
     assert torch.cuda.Event(True)._timing
     assert torch.cuda.Event(enable_timing=True)._timing
     assert not torch.cuda.Event()._timing
     assert "uninitialized" in repr(torch.cuda.Event())
 
 
-def test_events_between_processes_are_not_simulated(gpu):
+def test_interprocess_events_are_not_simulated(gpu):
     for use in (
         lambda: torch.cuda.Event(interprocess=True),
         torch.cuda.Event().ipc_handle,

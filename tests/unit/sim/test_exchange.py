@@ -1,4 +1,4 @@
-"""A collective in two steps: it reads its tensors when it begins, and writes its results when it ends."""
+"""A two-step collective: it reads its tensors when it begins and writes its results when it ends."""
 
 import pytest
 import torch
@@ -23,20 +23,20 @@ def call_of(func, *args):
     return CollectiveCall(func, plan_of(func), args, {}, StreamId(1), "", is_async=True)
 
 
-def test_what_is_only_an_output_is_not_read(group):
+def test_a_pure_output_is_not_read(group):
     output, given = torch.zeros(2), torch.ones(2)
     gather = call_of(torch.ops.c10d._allgather_base_.default, output, given, group, False, -1)
     assert [gather.reads(gather.args, {})[0] is given, gather.written[0] is output] == [True, True]
     assert len(gather.reads(gather.args, {})) == 1
 
 
-def test_what_is_reduced_in_place_is_read_and_written(group):
+def test_a_tensor_reduced_in_place_is_read_and_written(group):
     x = torch.ones(2)
     broadcast = call_of(torch.ops.c10d.broadcast_.default, [x], group, 0, 0, True, -1)
     assert broadcast.reads(broadcast.args, {})[0] is broadcast.written[0] is x
 
 
-def test_it_reads_when_it_begins_and_writes_when_it_ends(group):
+def test_inputs_are_read_at_the_beginning_and_outputs_written_at_the_end(group):
     output, given = torch.zeros(2), torch.ones(2)
     gather = call_of(torch.ops.c10d._allgather_base_.default, output, given, group, False, -1)
     exchange = Exchange(gather, NcclGroups())

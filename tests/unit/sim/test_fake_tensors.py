@@ -1,4 +1,4 @@
-"""Tensors without memory that a program makes in a FakeTensorMode of its own."""
+"""Tensors without memory in a FakeTensorMode of the program."""
 
 from contextlib import ExitStack
 
@@ -17,20 +17,20 @@ def patches():
     patches.undo()
 
 
-def test_a_mode_that_the_program_enters_makes_them():
+def test_a_mode_entered_by_the_program_makes_fake_tensors():
     assert not fake_tensors.is_active()
     with FakeTensorMode():
         assert fake_tensors.is_active()
     assert not fake_tensors.is_active()
 
 
-def test_a_mode_that_other_code_enters_does_not():
+def test_a_mode_entered_by_other_code_does_not():
     with ExitStack() as stack:
         stack.enter_context(FakeTensorMode())
         assert not fake_tensors.is_active()
 
 
-def test_the_mode_of_the_program_is_entered_as_ever():
+def test_entering_the_mode_still_returns_it():
     mode = FakeTensorMode()
     with mode as entered:
         assert entered is mode

@@ -1,4 +1,4 @@
-"""Ordinary operators: what the common case does is what the general one does."""
+"""Ordinary operators: the shortcut behaves like the general path."""
 
 import pytest
 import torch
@@ -97,7 +97,7 @@ def refused():
 
 
 def outcome(program):
-    """Return what a program gives, and the calls and findings that it makes; and whether some took the short way."""
+    """Return a program's result, calls and findings, and whether some operators took the shortcut."""
     gpus = Gpus(2)
     torch.manual_seed(0)
     with gpus.simulator.watching():
@@ -114,7 +114,7 @@ def outcome(program):
     [network, side_streams, memory, places, kinds, chances, threads, capture, refused],
     ids=lambda p: p.__name__,
 )
-def test_it_is_the_same_as_without_shortcuts(program, monkeypatch):
+def test_results_are_the_same_as_without_shortcuts(program, monkeypatch):
     short, has_shortcuts = outcome(program)
     monkeypatch.setattr(FastPath, "add", lambda operators, func, plan: None)
     long, has_none = outcome(program)
@@ -122,7 +122,7 @@ def test_it_is_the_same_as_without_shortcuts(program, monkeypatch):
     assert (has_shortcuts, has_none) == (True, False)
 
 
-def test_memory_that_an_operator_has_failed_with_is_freed_with_its_last_name(gpu):
+def test_memory_of_a_failed_operator_is_freed_with_its_last_name(gpu):
     x = torch.ones(3, device="cuda")
     with pytest.raises(RuntimeError, match="size"):
         x.add_(torch.ones(2, device="cuda"))

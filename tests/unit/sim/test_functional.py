@@ -1,4 +1,4 @@
-"""Functional collectives: their results are new tensors, which `wait_tensor` waits for."""
+"""Functional collectives return new tensors, for which `wait_tensor` waits."""
 
 import pytest
 import torch
@@ -24,7 +24,7 @@ def x(job):
     return torch.ones(4, device="cuda")
 
 
-def test_they_wait_where_their_result_is_used(job, x):
+def test_wait_tensor_waits_for_the_result(job, x):
     with job.calling() as calls:
         y = torch.ops._c10d_functional.all_reduce(x, "sum", dist.group.WORLD.group_name)
         torch.ops._c10d_functional.wait_tensor(y)
@@ -32,7 +32,7 @@ def test_they_wait_where_their_result_is_used(job, x):
     assert made == ["wait", "launch", "handle", "record", "wait"]
 
 
-def test_gloo_lets_go_of_their_tensors(job, x):
+def test_gloo_releases_tensors_of_functional_collectives(job, x):
     gather = torch.ops._c10d_functional.all_gather_into_tensor
     for _ in range(300):
         gathered = gather(x, 1, dist.group.WORLD.group_name)

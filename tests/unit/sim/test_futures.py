@@ -16,13 +16,13 @@ def job(gpu):
     dist.destroy_process_group()
 
 
-def test_who_waits_for_a_future_orders_the_current_stream(job):
+def test_waiting_for_a_future_orders_the_current_stream(job):
     x = torch.ones(4, device="cuda")
     future = dist.all_reduce(x, async_op=True).get_future()
     assert "wait cuda:0 for e1 (torch)" in job.calls_of(future.wait)
 
 
-def test_a_callback_runs_on_a_stream_of_its_own_after_the_collective(job):
+def test_a_callback_runs_on_its_own_stream_after_the_collective(job):
     x = torch.ones(4, device="cuda")
     future = dist.all_reduce(x, async_op=True).get_future()
     with job.calling() as calls:
@@ -41,11 +41,11 @@ def test_other_futures_are_torchs_own(job):
 
 
 def reduce_on(stream, wait, fresh=False):
-    """Train one step of DDP whose communication hook uses the reduced gradients on a stream of its own."""
+    """Run one DDP training step whose communication hook uses the reduced gradients on its own stream."""
     layer = torch.nn.Linear(4, 4).cuda()
     model = DistributedDataParallel(layer)
     reducer = model.reducer
-    if fresh:  # memory for the buckets that no operator has used: DDP's mixed precision does so
+    if fresh:  # fresh bucket memory that no operator has used, as in DDP's mixed precision
         reducer._set_mixed_precision_param_dtype(torch.float64)
         reducer._set_mixed_precision_param_dtype(torch.float32)
 
@@ -65,23 +65,23 @@ def reduce_on(stream, wait, fresh=False):
     model(torch.randn(2, 4, device="cuda")).sum().backward()
 
 
-def test_the_all_reduce_of_the_reducer_can_be_waited_for(job):
+def test_the_reducers_all_reduce_can_be_waited_for(job):
     reduce_on(torch.cuda.Stream(), wait=True)
     assert job.codes() == []
 
 
-def test_it_can_be_waited_for_if_its_bucket_is_new(job):
+def test_the_reducers_all_reduce_can_be_waited_for_with_a_new_bucket(job):
     reduce_on(torch.cuda.Stream(), wait=True, fresh=True)
     assert job.codes() == []
 
 
-def test_a_hook_that_does_not_wait_for_the_reducer_is_found(job):
+def test_a_hook_that_does_not_wait_for_the_reducer_is_reported(job):
     reduce_on(torch.cuda.Stream(), wait=False)
     assert job.codes() == ["SYN101"]
 
 
 def train_with(hook):
-    """Train one step of DDP with a communication hook; its bucket is not the gradients' own memory."""
+    """Run one DDP training step with a communication hook whose bucket is separate from the gradients' memory."""
     layer = torch.nn.Linear(4, 4).cuda()
     model = DistributedDataParallel(layer)
     model.register_comm_hook(None, hook)
@@ -90,12 +90,12 @@ def train_with(hook):
 
 
 @pytest.mark.parametrize("hook", [default_hooks.fp16_compress_hook, default_hooks.bf16_compress_hook])
-def test_hooks_that_compress_gradients_are_clean(job, hook):
+def test_gradient_compression_hooks_have_no_findings(job, hook):
     train_with(hook)
     assert job.codes() == []
 
 
-def test_the_future_of_a_hook_that_torch_calls_outside_of_a_backward_pass_is_waited_for(job):
+def test_a_hooks_future_is_waited_for_outside_of_a_backward_pass(job):
     model = DistributedDataParallel(torch.nn.Linear(4, 4).cuda())
     model.register_comm_hook(None, default_hooks.fp16_compress_hook)
     model(torch.ones(2, 4, device="cuda")).sum().backward()

@@ -1,4 +1,4 @@
-"""A capture records operators and undoes their effect; a replay runs them again."""
+"""A capture records operators and undoes their effects; a replay runs them again."""
 
 import pytest
 import torch
@@ -20,7 +20,7 @@ def captured(work):
     return graph, result
 
 
-def test_what_a_capture_wrote_is_undone_and_a_replay_does_it(side):
+def test_a_capture_has_no_effect_until_it_is_replayed(side):
     x = torch.ones(3, device="cuda")
     graph, _ = captured(lambda: x.add_(1).mul_(3))
     assert x.tolist() == [1, 1, 1]
@@ -30,7 +30,7 @@ def test_what_a_capture_wrote_is_undone_and_a_replay_does_it(side):
     assert x.tolist() == [21, 21, 21]
 
 
-def test_a_replay_reads_the_inputs_of_now_into_its_own_results(side):
+def test_a_replay_reads_current_inputs_and_writes_its_own_results(side):
     x = torch.ones(3, device="cuda")
     graph, y = captured(lambda: (x * 2) + 1)
     x.fill_(5)
@@ -38,7 +38,7 @@ def test_a_replay_reads_the_inputs_of_now_into_its_own_results(side):
     assert y.tolist() == [11, 11, 11]
 
 
-def test_memory_that_is_gone_holds_anything(side):
+def test_freed_inputs_of_a_replay_hold_arbitrary_values(side):
     inputs = [torch.ones(3, device="cuda")]
     graph, y = captured(lambda: inputs[0] * 2)
     inputs.clear()
@@ -47,7 +47,7 @@ def test_memory_that_is_gone_holds_anything(side):
     assert "SYN904" in side.codes()
 
 
-def test_memory_that_is_gone_is_the_same_for_all_operators_of_a_replay(side):
+def test_freed_memory_is_shared_by_all_operators_of_a_replay(side):
     x = torch.ones(3, device="cuda")
 
     def work(x):
@@ -65,13 +65,13 @@ def test_memory_that_is_gone_is_the_same_for_all_operators_of_a_replay(side):
     assert y.tolist() == [4, 4, 4]
 
 
-def test_a_capture_of_nothing_is_warned_of(side):
+def test_an_empty_capture_warns(side):
     with pytest.warns(UserWarning, match="The CUDA Graph is empty"):
         captured(lambda: None)
     captured(lambda: torch.cuda._sleep(1))
 
 
-def test_a_copy_from_pinned_memory_is_run_again(side):
+def test_a_copy_from_pinned_memory_is_repeated_in_a_replay(side):
     h = torch.ones(3).pin_memory()
     graph, x = captured(lambda: h.to("cuda", non_blocking=True))
     h.fill_(4)
@@ -79,7 +79,7 @@ def test_a_copy_from_pinned_memory_is_run_again(side):
     assert x.tolist() == [4, 4, 4]
 
 
-def test_one_capture_runs_at_a_time(side):
+def test_only_one_capture_runs_at_a_time(side):
     recorder = side.simulator.recorder
     recorder.begin(Tape(1, 2))
     with pytest.raises(RuntimeError, match="not permitted when stream is capturing"):

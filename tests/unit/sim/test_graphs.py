@@ -1,4 +1,4 @@
-"""`torch.cuda.CUDAGraph` for virtual devices."""
+"""`torch.cuda.CUDAGraph` on virtual devices."""
 
 import pytest
 import torch
@@ -6,7 +6,7 @@ import torch
 from syncheck.sim.errors import NotSimulatedError
 
 
-def test_the_context_captures_and_a_replay_is_one_call(gpu):
+def test_a_graph_context_captures_and_a_replay_is_one_call(gpu):
     x, graph = torch.ones(3, device="cuda"), torch.cuda.CUDAGraph()
     with gpu.calling() as calls, torch.cuda.graph(graph):
         x.add_(1)
@@ -29,7 +29,7 @@ def test_a_default_stream_cannot_be_captured(gpu):
         torch.cuda.CUDAGraph().capture_begin()
 
 
-def test_without_a_capture_there_is_nothing_to_replay_or_end(gpu):
+def test_replaying_or_ending_without_a_capture_raises_an_error(gpu):
     graph = torch.cuda.CUDAGraph()
     with pytest.raises(RuntimeError, match="without a preceding successful capture"):
         graph.replay()
@@ -37,7 +37,7 @@ def test_without_a_capture_there_is_nothing_to_replay_or_end(gpu):
         graph.capture_end()
 
 
-def test_a_stream_that_was_forked_must_be_joined(gpu):
+def test_a_forked_stream_must_be_joined(gpu):
     graph, s, t, x = torch.cuda.CUDAGraph(), torch.cuda.Stream(), torch.cuda.Stream(), torch.ones(3, device="cuda")
     with torch.cuda.stream(s):
         graph.capture_begin()
@@ -48,7 +48,7 @@ def test_a_stream_that_was_forked_must_be_joined(gpu):
             graph.capture_end()
 
 
-def test_a_graph_that_was_reset_is_gone(gpu):
+def test_a_reset_graph_cannot_be_replayed(gpu):
     graph = torch.cuda.CUDAGraph()
     with torch.cuda.graph(graph):
         torch.ones(1, device="cuda")
@@ -66,7 +66,7 @@ def test_graphs_may_share_a_pool(gpu):
 
 
 @pytest.mark.parametrize("method", ["raw_cuda_graph", "raw_cuda_graph_exec", "get_graph_data"])
-def test_there_is_no_cuda_graph_to_look_at(gpu, method):
+def test_raw_graph_access_is_not_simulated(gpu, method):
     with pytest.raises(NotSimulatedError):
         getattr(torch.cuda.CUDAGraph(), method)()
     with pytest.raises(NotSimulatedError, match=r"to write to a\.dot"):
@@ -74,7 +74,7 @@ def test_there_is_no_cuda_graph_to_look_at(gpu, method):
 
 
 @pytest.mark.skipif(not hasattr(torch.accelerator, "Graph"), reason="new in torch 2.13")
-def test_the_accelerators_graph_is_a_block(gpu):
+def test_the_accelerators_graph_is_a_context_manager(gpu):
     x = torch.ones(3, device="cuda")
     with torch.cuda.stream(torch.cuda.Stream()):
         with torch.accelerator.Graph() as graph:
@@ -84,7 +84,7 @@ def test_the_accelerators_graph_is_a_block(gpu):
 
 
 @pytest.mark.parametrize("waits", ["event", "stream", "older capture"])
-def test_a_capture_cannot_wait_for_work_outside_of_it(gpu, waits):
+def test_a_capture_cannot_wait_for_outside_work(gpu, waits):
     main, side, done = torch.cuda.Stream(), torch.cuda.Stream(), torch.cuda.Event()
     x = torch.ones(4, device="cuda")
     done.record(side)
@@ -104,7 +104,7 @@ def test_a_capture_cannot_wait_for_work_outside_of_it(gpu, waits):
             graph.capture_end()
 
 
-def test_a_capture_may_wait_for_an_external_event_and_for_one_that_was_never_recorded(gpu):
+def test_a_capture_may_wait_for_external_and_unrecorded_events(gpu):
     main, external = torch.cuda.Stream(), torch.cuda.Event(external=True)
     x = torch.ones(4, device="cuda")
     external.record()

@@ -1,4 +1,4 @@
-"""The border between the simulator and what checks."""
+"""The boundary between the simulator and the checker."""
 
 import pytest
 
@@ -6,11 +6,11 @@ from syncheck.sim.guarded_monitor import CapturedStreams, GuardedMonitor
 
 
 class Checks:
-    """A monitor that fails at launches.
+    """Monitor that fails at launches.
 
     Attributes:
-        calls: what it was asked.
-        problems: why the check is not complete.
+        calls: calls received.
+        problems: reasons why the check is incomplete.
     """
 
     def __init__(self):
@@ -43,31 +43,31 @@ def monitor(checks):
     return GuardedMonitor(checks)
 
 
-def test_calls_are_passed_on_with_their_results(monitor, checks):
+def test_calls_are_forwarded_with_their_results(monitor, checks):
     assert monitor.view(1, 2) == 5
     assert checks.calls == [("view", 1, 2)]
     assert monitor.view is monitor.view
 
 
 @pytest.mark.parametrize("name", ["no_such_call", "_is_protocol", "__deepcopy__"])
-def test_what_no_monitor_has_is_no_call(monitor, name):
+def test_unknown_names_are_not_calls(monitor, name):
     with pytest.raises(AttributeError, match=name):
         getattr(monitor, name)
 
 
-def test_an_error_ends_the_check_and_not_the_program(monitor, checks):
+def test_an_internal_error_ends_the_check_but_not_the_program(monitor, checks):
     assert monitor.launch(1) == ()
-    assert monitor.view(1) == 0  # what one answers who does not check
+    assert monitor.view(1) == 0  # the answer of a monitor that does not check
     assert monitor.launch(2) == ()
     assert checks.calls == [("launch", 1)]
     (problem,) = checks.problems
     assert problem.startswith(
-        "syncheck itself failed, and stopped checking: KeyError: 'a mistake of ours' at test_guarded"
+        "syncheck itself failed and stopped checking: KeyError: 'a mistake of ours' at test_guarded"
     )
     assert problem.rpartition(":")[2] == str(Checks.launch.__code__.co_firstlineno + 2)
 
 
-def test_calls_that_were_looked_up_before_end_too(monitor, checks):
+def test_methods_looked_up_earlier_also_stop_checking(monitor, checks):
     view = monitor.view
     monitor.launch(1)
     assert view(1) == 0
@@ -80,7 +80,7 @@ def test_a_block_that_fails_ends_the_check(monitor, checks):
     assert "ZeroDivisionError" in checks.problems[0]
 
 
-def test_a_block_that_ends_well_changes_nothing(monitor, checks):
+def test_a_block_that_succeeds_changes_nothing(monitor, checks):
     with monitor.guard:
         pass
     assert monitor.view(1) == 5
@@ -90,17 +90,17 @@ def test_a_block_that_ends_well_changes_nothing(monitor, checks):
 def test_only_the_first_error_is_reported(monitor, checks):
     monitor.fail(ValueError("one"))
     monitor.fail(ValueError("two"))
-    assert checks.problems == ["syncheck itself failed, and stopped checking: ValueError: one"]
+    assert checks.problems == ["syncheck itself failed and stopped checking: ValueError: one"]
 
 
 @pytest.mark.parametrize("error", [KeyboardInterrupt, SystemExit])
-def test_what_ends_the_program_is_no_error_of_syncheck(monitor, checks, error):
+def test_exceptions_that_end_the_program_are_not_internal_errors(monitor, checks, error):
     with pytest.raises(error), monitor.guard:
         raise error
     assert checks.problems == []
 
 
-def test_captures_are_followed_also_when_nothing_is_checked_any_more(monitor, checks):
+def test_captures_are_tracked_after_the_check_has_ended(monitor, checks):
     monitor.fail(ValueError())
     monitor.capture_begin(1, 2, 0)
     monitor.wait_stream(3, 2, 0)
@@ -109,12 +109,12 @@ def test_captures_are_followed_also_when_nothing_is_checked_any_more(monitor, ch
     assert not monitor.capturing(2)
 
 
-def test_calls_that_are_followed_are_passed_on(monitor, checks):
+def test_tracked_calls_are_forwarded(monitor, checks):
     monitor.wait(1, 2, 0)
     assert checks.calls == [("wait", 1, 2, 0)]
 
 
-# -- which streams are captured
+# -- captured streams
 
 GRAPH, EVENT = 1, 9
 
@@ -133,14 +133,14 @@ def test_the_stream_of_a_capture_is_captured_until_its_end(captured):
     assert 2 not in captured
 
 
-def test_a_stream_that_waits_for_captured_work_joins(captured):
+def test_a_stream_that_waits_for_captured_work_joins_the_capture(captured):
     captured.follow("wait_stream", (3, 2, 0))
     captured.follow("wait_stream", (5, 4, 0))
     captured.follow("wait_stream", (2, 6, 0))
     assert [stream in captured for stream in (3, 4, 5, 6)] == [True, False, False, False]
 
 
-def test_a_stream_that_waits_for_a_captured_event_joins(captured):
+def test_a_stream_that_waits_for_a_captured_event_joins_the_capture(captured):
     captured.follow("record", (EVENT, 2, 0))
     captured.follow("record", (EVENT + 1, 4, 0))
     captured.follow("wait", (EVENT, 3, 0))

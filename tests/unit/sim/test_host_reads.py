@@ -1,4 +1,4 @@
-"""Where the host looks at a tensor."""
+"""Reads of tensors by the host."""
 
 import pickle
 
@@ -25,16 +25,16 @@ def pinned(gpu):
     ],
     ids=["tolist", "numpy", "repr", "pickle", "dlpack", "to_dlpack"],
 )
-def test_memory_that_a_stream_may_be_using_is_read(gpu, pinned, read, call):
+def test_reads_of_memory_that_a_stream_may_use_are_reported(gpu, pinned, read, call):
     assert call in gpu.calls_of(lambda: read(pinned))
 
 
-def test_plain_memory_is_the_hosts_own(gpu):
+def test_plain_host_memory_is_not_reported(gpu):
     x = torch.ones(3)
     assert gpu.calls_of(lambda: (x.tolist(), x.numpy(), repr(x), x.data_ptr())) == []
 
 
-def test_values_of_a_gpu_are_copied_first(gpu):
+def test_values_on_a_gpu_are_copied_first(gpu):
     x = torch.ones(3, device="cuda")
     for read in (x.tolist, lambda: repr(x), lambda: x.numpy(force=True)):
         assert "sync cuda:0" in gpu.calls_of(read)
@@ -47,12 +47,12 @@ def test_values_of_a_gpu_are_copied_first(gpu):
             module.to_dlpack(x)
 
 
-def test_an_address_that_was_handed_out_is_remembered(gpu, pinned):
+def test_an_exported_address_is_remembered(gpu, pinned):
     assert gpu.calls_of(pinned.data_ptr) == []
     assert gpu.runtime.memory.of(pinned).exported
 
 
-def test_subclasses_that_override_a_method_are_asked_first(gpu):
+def test_an_overriding_subclass_takes_precedence(gpu):
     class Mine(torch.Tensor):
         @classmethod
         def __torch_function__(cls, func, types, args=(), kwargs=None):

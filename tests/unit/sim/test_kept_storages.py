@@ -1,4 +1,4 @@
-"""Memory that submitted work needs, while the program has let go of it."""
+"""Memory that pending work needs after the program has released it."""
 
 import pytest
 import torch
@@ -30,7 +30,7 @@ def on_gpu(memory, n=4):
     return tensor
 
 
-def test_memory_of_the_program_is_not_handed_out(memory):
+def test_memory_held_by_the_program_is_not_reused(memory):
     kept, tensor = KeptStorages(memory), on_gpu(memory)
     kept.keep(tensor)
     kept.poll(done)
@@ -38,7 +38,7 @@ def test_memory_of_the_program_is_not_handed_out(memory):
     assert memory.of(tensor) is not None
 
 
-def test_a_view_keeps_memory(memory):
+def test_a_view_keeps_its_memory(memory):
     kept, tensor = KeptStorages(memory), on_gpu(memory)
     kept.keep(tensor)
     view = tensor[1:]
@@ -48,7 +48,7 @@ def test_a_view_keeps_memory(memory):
     assert view.tolist() == [1, 2, 3]
 
 
-def test_memory_that_only_work_needs_is_handed_out_and_has_its_values(memory):
+def test_memory_needed_only_by_pending_work_is_reused_with_its_values(memory):
     kept, tensor = KeptStorages(memory), on_gpu(memory)
     operand = kept.keep(tensor[2:])
     del tensor
@@ -61,7 +61,7 @@ def test_memory_that_only_work_needs_is_handed_out_and_has_its_values(memory):
     assert kept.available(1, 16) == []
 
 
-def test_other_streams_and_other_sizes_get_other_memory(memory):
+def test_other_streams_and_sizes_get_other_memory(memory):
     kept, tensor = KeptStorages(memory), on_gpu(memory)
     kept.keep(tensor)
     del tensor
@@ -79,7 +79,7 @@ def test_record_stream_protects_memory_until_the_stream_is_done(memory):
     assert kept.available(1, 16) == []
 
 
-def test_memory_is_let_go_of_when_its_work_has_run(memory):
+def test_memory_is_released_once_its_work_has_run(memory):
     kept, tensor = KeptStorages(memory), on_gpu(memory)
     operand = kept.keep(tensor)
     del tensor
@@ -89,7 +89,7 @@ def test_memory_is_let_go_of_when_its_work_has_run(memory):
     assert not kept.by_key
 
 
-def test_pending_work_goes_on_with_the_old_memory_of_a_resized_storage(memory):
+def test_pending_work_keeps_the_old_memory_of_a_resized_storage(memory):
     kept, tensor = KeptStorages(memory), on_gpu(memory)
     operand = kept.keep(tensor)
     kept.before_resize(tensor.untyped_storage(), done)
@@ -108,7 +108,7 @@ def test_record_stream_protects_the_old_memory_of_a_resized_storage(memory, is_p
 
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16, torch.complex64, torch.float64])
-def test_overwritten_numbers_are_no_numbers(dtype):
+def test_overwritten_floats_are_nan(dtype):
     tensor = torch.ones(4, dtype=dtype)
     overwrite(torch.empty(0, dtype=torch.uint8).set_(tensor.untyped_storage()), dtype)
     assert tensor.isnan().all()

@@ -1,4 +1,4 @@
-"""Reports launches and accesses by the host."""
+"""Reports of launches and of host accesses."""
 
 import threading
 
@@ -9,7 +9,7 @@ from syncheck.instrument.plan import Argument
 READ = Argument(0, "x", is_list=False, is_write=False, is_read=True)
 
 
-def test_a_launch_comes_after_the_frees_before_it(gpu):
+def test_a_launch_is_reported_after_earlier_frees(gpu):
     x, y = torch.ones(4, device="cuda"), torch.ones(4, device="cuda")
     with gpu.calling() as calls:
         del x
@@ -17,19 +17,19 @@ def test_a_launch_comes_after_the_frees_before_it(gpu):
     assert calls == ["free 1", "launch cuda:0 add_ w2"]
 
 
-def test_who_asks_is_called_before_each_launch(gpu):
+def test_before_launch_callbacks_run_before_each_launch(gpu):
     seen, x = [], torch.ones(4, device="cuda")
     gpu.simulator.launches.before_launch.append(lambda stream, accesses: seen.append((stream, len(accesses))))
     x.add_(x)
     assert seen == [(1, 2)]
 
 
-def test_an_access_that_reads_and_writes_is_one(gpu):
+def test_a_read_and_a_write_of_the_same_bytes_are_one_access(gpu):
     x = torch.ones(4, device="cuda")
     assert gpu.calls_of(lambda: x.add_(x)) == ["launch cuda:0 add_ w1"]
 
 
-def test_the_host_touches_what_a_stream_may_be_using(gpu):
+def test_host_accesses_are_reported_for_memory_a_stream_may_use(gpu):
     launches, h = gpu.simulator.launches, torch.ones(4).pin_memory()
     assert gpu.calls_of(lambda: launches.host_read("reading", h)) == ["host reading r1"]
     assert gpu.calls_of(lambda: launches.host_access("reading", [(torch.ones(4), READ)])) == []
@@ -51,7 +51,7 @@ def test_a_thread_that_lost_its_stream_is_reported(gpu):
     assert calls == ["lost s1 for cuda:0", "launch cuda:0 add_ w1 in a context of s1"]
 
 
-def test_in_a_backward_pass_no_context_is_missed(gpus):
+def test_a_backward_pass_has_no_lost_context(gpus):
     x = torch.ones(4, device="cuda:0", requires_grad=True)
     loss = x.sin()
     gradient = torch.ones(4, device="cuda:0")

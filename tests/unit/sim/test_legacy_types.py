@@ -1,10 +1,10 @@
-"""The old tensor types."""
+"""Legacy tensor types."""
 
 import pytest
 import torch
 
 
-def test_old_types_make_tensors_on_the_current_gpu(gpus):
+def test_legacy_types_create_tensors_on_the_current_gpu(gpus):
     torch.cuda.set_device(1)
     x = torch.cuda.FloatTensor([1.0, 2.0])
     assert (x.device, x.dtype, x.tolist()) == (torch.device("cuda", 1), torch.float32, [1, 2])
@@ -14,7 +14,7 @@ def test_old_types_make_tensors_on_the_current_gpu(gpus):
         assert torch.cuda.FloatTensor(1, device=device).device.index == index
 
 
-def test_old_types_recognize_tensors(gpu):
+def test_legacy_types_recognize_tensors(gpu):
     x = torch.ones(2, device="cuda", dtype=torch.float16)
     assert isinstance(x, torch.cuda.HalfTensor)
     assert not isinstance(x, torch.HalfTensor)
@@ -22,7 +22,7 @@ def test_old_types_recognize_tensors(gpu):
     assert isinstance(torch.ones(2), torch.FloatTensor)
 
 
-def test_a_tensor_knows_its_old_type(gpu):
+def test_a_tensor_reports_its_legacy_type(gpu):
     x = torch.ones(2, device="cuda")
     assert x.type() == "torch.cuda.FloatTensor"
     assert x.cpu().type() == "torch.FloatTensor"
@@ -40,12 +40,12 @@ def test_a_tensor_is_converted_to_a_type(gpu, kind, device, dtype):
     assert (made.device.type, made.dtype) == (device, dtype)
 
 
-def test_a_tensor_of_another_gpu_stays_there(gpus):
+def test_a_conversion_keeps_the_gpu_of_the_tensor(gpus):
     assert torch.ones(2, device="cuda:1").type("torch.cuda.HalfTensor").device == torch.device("cuda", 1)
 
 
 @pytest.mark.filterwarnings("ignore:torch.set_default_tensor_type")
-def test_the_default_type_is_type_and_device(gpu):
+def test_the_default_type_sets_dtype_and_device(gpu):
     try:
         torch.set_default_tensor_type(torch.cuda.DoubleTensor)
         x = torch.ones(2)

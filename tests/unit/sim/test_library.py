@@ -1,4 +1,4 @@
-"""What described functions of libraries do on virtual GPUs."""
+"""Described library functions on virtual GPUs."""
 
 import pytest
 import torch
@@ -16,14 +16,14 @@ def side(gpu):
     return torch.cuda.Stream()
 
 
-def test_a_stream_is_an_object_or_the_current_one(calls, side):
+def test_stream_of_accepts_an_object_or_the_current_stream(calls, side):
     assert calls.stream_of(None) == 1
     assert calls.stream_of(side) == 2
     with torch.cuda.stream(side):
         assert calls.stream_of(None) == 2
 
 
-def test_only_a_program_that_is_watched_is_reported(gpu, calls):
+def test_only_a_watched_program_is_reported(gpu, calls):
     assert calls.is_checking()
     gpu.runtime.is_checking = False
     assert not calls.is_checking()
@@ -37,7 +37,7 @@ def test_a_launch_reads_and_writes_the_memory_of_its_tensors(gpu, calls, side):
     ]
 
 
-def test_memory_of_the_host_alone_is_no_launch(gpu, calls):
+def test_host_memory_alone_is_not_a_launch(gpu, calls):
     assert gpu.calls_of(lambda: calls.launch("acme.copy", 1, [(torch.ones(4), False)])) == []
 
 
@@ -50,7 +50,7 @@ def test_a_launch_in_a_block_of_another_device_has_a_context(gpus):
         ]
 
 
-def test_a_stream_waits_for_another_and_never_for_itself(gpu, calls, side):
+def test_a_stream_waits_for_another_but_never_for_itself(gpu, calls, side):
     assert gpu.calls_of(lambda: calls.wait_stream(2, 1)) == ["wait s1 for cuda:0 (torch)"]
     assert gpu.calls_of(lambda: calls.wait_stream(2, 2)) == []
 
@@ -62,5 +62,5 @@ def test_a_stream_waits_for_an_event_of_the_program(gpu, calls, side):
     assert gpu.calls_of(lambda: calls.wait_event(2, object())) == []
 
 
-def test_the_host_waits_inside_of_a_call(gpu, calls, side):
+def test_sync_stream_is_reported_as_an_implicit_host_wait(gpu, calls, side):
     assert gpu.calls_of(lambda: calls.sync_stream(2)) == ["sync s1"]

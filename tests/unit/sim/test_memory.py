@@ -1,4 +1,4 @@
-"""Which storages are on which virtual device, and their lives."""
+"""Placement of storages on virtual devices, and their lifetimes."""
 
 import pytest
 import torch
@@ -74,7 +74,7 @@ SHARED = {
 
 
 @pytest.mark.parametrize(("share", "site"), SHARED.values(), ids=SHARED)
-def test_where_memory_is_freed_is_looked_up_once_it_may_matter(share, site):
+def test_the_call_site_of_a_free_is_determined_once_it_may_matter(share, site):
     monitor = Frees()
     gpus = VirtualGpus(2, monitor, Places())
     memory = Memory(gpus, GpuTrace(gpus))
@@ -88,7 +88,7 @@ def test_where_memory_is_freed_is_looked_up_once_it_may_matter(share, site):
     assert monitor.sites == [site]
 
 
-def test_where_pinned_memory_is_freed_is_always_looked_up():
+def test_the_call_site_of_freeing_pinned_memory_is_always_determined():
     monitor = Frees()
     gpus = VirtualGpus(1, monitor, Places())
     memory = Memory(gpus, GpuTrace(gpus))
@@ -103,7 +103,7 @@ def test_plain_host_memory_has_no_tag(memory):
     assert memory.allocation_of(torch.ones(4)) == 0
 
 
-def test_pinned_memory_is_the_hosts(memory, monitor):
+def test_pinned_memory_belongs_to_the_host(memory, monitor):
     x = torch.ones(4)
     memory.tag_pinned(x.untyped_storage())
     assert memory.of(x).pinned
@@ -123,13 +123,13 @@ def test_memory_is_counted_by_device(memory):
     assert (device.memory.current, device.memory.peak) == (1024, 1024)
 
 
-def test_a_device_may_be_full(memory):
+def test_a_full_device_raises_out_of_memory(memory):
     memory._gpus.devices[0].memory.allocate(TOTAL_MEMORY)
     with pytest.raises(torch.OutOfMemoryError, match="Tried to allocate 16 bytes"):
         memory.tag(torch.ones(4).untyped_storage(), 0, 0)
 
 
-def test_memory_of_another_size_is_another_allocation(memory, monitor):
+def test_memory_of_another_size_is_a_new_allocation(memory, monitor):
     x = torch.ones(4)
     storage = x.untyped_storage()
     memory.tag(storage, 0, 0)
@@ -140,7 +140,7 @@ def test_memory_of_another_size_is_another_allocation(memory, monitor):
     assert monitor.calls[1:] == [("free", 1), ("allocate", 2, 1, 64, 0)]
 
 
-def test_a_tensor_is_placed_where_it_turns_out_to_belong(memory, monitor):
+def test_a_tensor_moves_to_where_it_turns_out_to_belong(memory, monitor):
     x = torch.ones(4)
     memory.place(x, HOST_DEVICE, 0)
     memory.place(x, 0, 0)
@@ -151,7 +151,7 @@ def test_a_tensor_is_placed_where_it_turns_out_to_belong(memory, monitor):
     assert [call[:3] for call in monitor.calls] == [("allocate", 1, 1), ("free", 1), ("allocate", 2, 2), ("free", 2)]
 
 
-def test_equal_bytes_have_one_view(memory, monitor):
+def test_equal_bytes_share_a_view(memory, monitor):
     x = torch.ones(4, 4)
     memory.tag(x.untyped_storage(), 0, 0)
     assert memory.view(x) == memory.view(x.detach()) != memory.view(x.t()[1])

@@ -1,4 +1,4 @@
-"""The figures of a virtual GPU's memory."""
+"""Memory statistics of a virtual GPU."""
 
 from syncheck.sim.memory_counters import MemoryCounters, block_of
 
@@ -8,7 +8,7 @@ def test_a_block_is_a_multiple_of_512_bytes():
     assert [block_of(size).pool for size in (1 << 20, (1 << 20) + 1)] == ["small_pool", "large_pool"]
 
 
-def test_what_is_allocated_and_freed_is_counted():
+def test_allocations_and_frees_are_counted():
     memory = MemoryCounters()
     for size in (0, 100, 2 << 20):
         memory.allocate(size)
@@ -23,7 +23,7 @@ def test_what_is_allocated_and_freed_is_counted():
     assert stats["inactive_split"]["all"]["peak"] == 0
 
 
-def test_peaks_and_sums_begin_again():
+def test_peaks_and_totals_can_be_reset():
     memory = MemoryCounters()
     for size in (100, 100):
         memory.allocate(size)
@@ -37,7 +37,7 @@ def test_peaks_and_sums_begin_again():
     assert memory.nested()["num_ooms"] == memory.nested()["num_sync_all_streams"] == 0
 
 
-def test_figures_that_are_read_late_are_the_same():
+def test_statistics_do_not_depend_on_when_they_are_read():
     read, unread = MemoryCounters(), MemoryCounters()
     for step in range(5000):
         for memory in (read, unread):

@@ -22,7 +22,7 @@ def twice_in_new_memory(x):
 
 
 @pytest.mark.parametrize("key", ["CompositeExplicitAutograd", "CUDA"])
-def test_what_an_operator_in_python_runs_is_seen(gpu, library, key):
+def test_operators_called_by_a_python_kernel_are_observed(gpu, library, key):
     library.impl("twice", twice_in_new_memory, key)
     x = torch.ones(2, device="cuda")
     with gpu.calling() as made:
@@ -32,7 +32,7 @@ def test_what_an_operator_in_python_runs_is_seen(gpu, library, key):
     assert any("mul r1 w2" in call for call in made)
 
 
-def test_of_two_kernels_in_python_that_of_the_cpu_can_run(gpu, library):
+def test_the_cpu_kernel_is_preferred_to_a_cuda_kernel_in_python(gpu, library):
     def launch_triton(x):
         raise AssertionError(x)
 
@@ -41,20 +41,20 @@ def test_of_two_kernels_in_python_that_of_the_cpu_can_run(gpu, library):
     assert torch.ops.mode_test.twice(torch.ones(2, device="cuda")).tolist() == [2, 2]
 
 
-def test_the_kernel_of_an_operator_in_python_is_the_one_for_its_tensors(gpu, library):
+def test_the_python_kernel_matches_the_device_of_the_tensors(gpu, library):
     library.impl("twice", twice_in_new_memory, "CPU")
     library.impl("twice", torch.empty_like, "Meta")
     assert torch.ops.mode_test.twice(torch.ones(2, device="meta")).is_meta
     assert torch.ops.mode_test.twice(torch.ones(2)).tolist() == [2, 2]
 
 
-def test_a_kernel_of_gpus_is_not_run_for_tensors_of_the_host(gpu, library):
+def test_a_cuda_kernel_is_not_run_for_host_tensors(gpu, library):
     library.impl("twice", twice_in_new_memory, "CUDA")
     with pytest.raises(NotImplementedError, match="'mode_test::twice' with arguments from the 'CPU' backend"):
         torch.ops.mode_test.twice(torch.ones(2))
 
 
-def test_a_kernel_in_python_that_comes_late_is_run(gpu):
+def test_a_kernel_registered_later_is_used(gpu):
     @torch.library.custom_op("mode_test::one_more", mutates_args=())
     def one_more(x: torch.Tensor) -> torch.Tensor:
         return x + 1
@@ -66,7 +66,7 @@ def test_a_kernel_in_python_that_comes_late_is_run(gpu):
 
 
 @pytest.mark.filterwarnings("ignore:.*an autograd kernel was not registered")  # torch's advice
-def test_an_operator_without_a_derivative_has_that_of_what_its_kernel_in_python_runs(gpu, library):
+def test_an_operator_without_a_derivative_uses_those_of_its_python_kernel(gpu, library):
     library.impl("twice", lambda x: x * 2, "CPU")
     x = torch.ones(2, device="cuda", requires_grad=True)
     torch.ops.mode_test.twice(x).sum().backward()
@@ -80,7 +80,7 @@ def test_aotautograd_traces_on_the_cpu(gpu):
     assert torch.equal(x.grad, torch.ones(2).cos() * 2)
 
 
-def test_a_race_inside_of_an_operator_in_python_is_found(gpu):
+def test_a_race_inside_a_python_operator_is_found(gpu):
     @torch.library.custom_op("mode_test::on_a_side_stream", mutates_args=())
     def on_a_side_stream(x: torch.Tensor) -> torch.Tensor:
         with torch.cuda.stream(torch.cuda.Stream()):
@@ -91,7 +91,7 @@ def test_a_race_inside_of_an_operator_in_python_is_found(gpu):
     assert gpu.codes() == ["SYN101"]
 
 
-def test_an_operator_in_python_that_takes_no_tensor_makes_one_on_a_gpu(gpu):
+def test_a_python_operator_without_tensor_arguments_can_create_one_on_a_gpu(gpu):
     @torch.library.custom_op("mode_test::filled", mutates_args=())
     def filled(n: int, device: torch.device) -> torch.Tensor:
         return torch.full((n,), 2.0, device=device)
@@ -99,7 +99,7 @@ def test_an_operator_in_python_that_takes_no_tensor_makes_one_on_a_gpu(gpu):
     assert filled(3, torch.device("cuda")).is_cuda
 
 
-def test_the_gradient_of_an_operator_in_python_is_its_own(gpu):
+def test_a_python_operator_uses_its_own_gradient(gpu):
     @torch.library.custom_op("mode_test::cubed", mutates_args=())
     def cubed(x: torch.Tensor) -> torch.Tensor:
         return x**3
@@ -118,7 +118,7 @@ def test_fake_tensors_have_no_memory(gpu):
         assert gpu.calls_of(lambda: torch.ones(2) + 1) == []
 
 
-def test_a_tensor_that_holds_others_is_taken_apart(gpu):
+def test_a_wrapper_subclass_is_decomposed(gpu):
     class Doubled(torch.Tensor):
         @staticmethod
         def __new__(cls, inner):
@@ -134,7 +134,7 @@ def test_a_tensor_that_holds_others_is_taken_apart(gpu):
     assert "launch cuda:0 mul r1 w2" in gpu.calls_of(lambda: Doubled(x).mul(2))
 
 
-def test_a_plain_subclass_is_a_tensor_like_any_other(gpu):
+def test_a_plain_subclass_is_an_ordinary_tensor(gpu):
     class Named(torch.Tensor):
         pass
 
@@ -150,8 +150,8 @@ def test_the_host_reads_the_condition_of_a_branch(gpu):
 
 
 @pytest.mark.parametrize("ask", [bool, float, torch.Tensor.item], ids=["bool", "float", "item"])
-def test_the_host_waits_in_inference_mode_too(gpu, ask):
-    """Without a gradient, operators that are made of others come here whole."""
+def test_the_host_also_waits_in_inference_mode(gpu, ask):
+    """Without gradients, composite operators reach the mode undecomposed."""
     x = torch.ones(1, device="cuda")
     with torch.inference_mode():
         assert gpu.calls_of(lambda: ask(x)) == ["launch cuda:0 _local_scalar_dense r1", "sync cuda:0"]
@@ -160,20 +160,20 @@ def test_the_host_waits_in_inference_mode_too(gpu, ask):
     assert any(call.startswith("launch cuda:0 addmm") for call in made)
 
 
-def test_a_dropout_that_drops_nothing_returns_its_input_in_inference_mode(gpu):
+def test_an_inactive_dropout_returns_its_input_in_inference_mode(gpu):
     with torch.inference_mode():
         x = torch.ones(2, device="cuda")
         assert torch.nn.functional.dropout(x, training=False) is x
 
 
-def test_kernels_in_python_are_not_run_in_place_of_those_of_c(gpu):
+def test_python_kernels_do_not_replace_native_kernels(gpu):
     x = torch.randn(1, 2, 3, 3, device="cuda")
     made = gpu.calls_of(lambda: torch.nn.functional.interpolate(x, scale_factor=2))
     assert [call for call in made if call.startswith("launch")] == ["launch cuda:0 upsample_nearest2d r1 w2"]
 
 
 @pytest.mark.filterwarnings("ignore:The PyTorch API of nested tensors")
-def test_an_operator_that_nested_tensors_have_of_their_own_is_not_taken_apart(gpu):
+def test_an_operator_implemented_for_nested_tensors_is_not_decomposed(gpu):
     rows = torch.nested.nested_tensor([torch.ones(2, 4), torch.ones(3, 4)], device="cuda")
     layer = torch.nn.Linear(4, 2, device="cuda")
     made = gpu.calls_of(lambda: layer(rows))
@@ -199,8 +199,8 @@ def product(x: torch.Tensor) -> torch.Tensor:
     ],
     ids=["einsum", "power", "attention", "cov", "loss", "library"],
 )
-def test_autocast_treats_the_operators_inside_of_others(compute, dtype, context, gpu):
-    """A mode runs below autocast, where those inside of `cov` would compute in float32."""
+def test_autocast_applies_to_operators_inside_others(compute, dtype, context, gpu):
+    """A mode runs below autocast, where the inner operators of `cov` would compute in float32."""
     x = torch.zeros(4, 4, device="cuda")
     with context(), torch.autocast("cuda", torch.bfloat16):
         assert compute(x).dtype == dtype
@@ -209,7 +209,7 @@ def test_autocast_treats_the_operators_inside_of_others(compute, dtype, context,
 
 
 @pytest.mark.parametrize("context", [nullcontext, torch.inference_mode])
-def test_conjugated_views_inside_of_operators_are_copied_for_kernels_that_take_none(context, gpu):
+def test_conjugated_views_are_materialized_for_kernels_that_do_not_support_them(context, gpu):
     """Below a mode, such kernels would read them as if they were not conjugated."""
     x = torch.randn(5, 5, dtype=torch.complex64)
     plain = torch.linalg.inv(x), torch.fft.irfft(x.conj(), norm="forward")
@@ -218,7 +218,7 @@ def test_conjugated_views_inside_of_operators_are_copied_for_kernels_that_take_n
     assert all(torch.allclose(a.cpu(), b, rtol=1e-3, atol=1e-3) for a, b in zip(made, plain, strict=True))
 
 
-def test_a_class_is_asked_nothing_about_its_tensors(gpu):
+def test_a_subclass_receives_no_extra_queries_about_its_tensors(gpu):
     asked = []
 
     class Asked(torch.Tensor):

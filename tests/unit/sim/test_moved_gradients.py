@@ -1,4 +1,4 @@
-"""Moves of tensors between devices as autograd sees them."""
+"""Autograd through moves of tensors between devices."""
 
 import pytest
 import torch
@@ -7,7 +7,7 @@ from torch.autograd import forward_ad
 from syncheck.sim import moved_gradients
 
 
-def test_gradients_go_back_the_same_way(gpus):
+def test_gradients_take_the_same_path_back(gpus):
     w = torch.ones(3, requires_grad=True)
     (w.to("cuda:0").half().to("cuda:1") * 2).sum().backward()
     assert (w.grad.device.type, w.grad.tolist()) == ("cpu", [2, 2, 2])
@@ -16,7 +16,7 @@ def test_gradients_go_back_the_same_way(gpus):
     assert w.grad.tolist() == [5, 5, 5]
 
 
-def test_a_gradient_comes_back_from_a_part_of_another_tensor(gpus):
+def test_a_gradient_returns_from_a_part_of_another_tensor(gpus):
     for here, there in (("cuda:0", "cpu"), ("cpu", "cuda:0"), ("cuda:0", "cuda:1")):
         w = torch.ones(3, device=here, requires_grad=True)
         target = torch.zeros(2, 3, device=there)
@@ -27,7 +27,7 @@ def test_a_gradient_comes_back_from_a_part_of_another_tensor(gpus):
 
 
 @pytest.mark.filterwarnings("ignore:`torch.jit.script:DeprecationWarning")  # made by torch.func itself
-def test_a_tangent_goes_the_same_way(gpus):
+def test_a_tangent_takes_the_same_path(gpus):
     x, tangent = torch.ones(3, device="cuda:0"), torch.tensor([1.0, 2.0, 3.0], device="cuda:0")
     for target in ("cuda:1", "cpu"):
         moved, along = torch.func.jvp(lambda x, target=target: x.to(target) * 2, (x,), (tangent,))
@@ -43,7 +43,7 @@ def test_a_tangent_goes_the_same_way(gpus):
 
 @pytest.mark.filterwarnings("ignore:`torch.jit.script:DeprecationWarning")  # made by torch.func itself
 @pytest.mark.parametrize("target", ["cuda:1", "cpu"])
-def test_functions_of_functions_move_tensors(gpus, target):
+def test_function_transforms_support_moves(gpus, target):
     rows = torch.arange(6.0, device="cuda:0").reshape(2, 3)
     moved = torch.vmap(lambda row: row.to(target) * 2, in_dims=1)(rows)
     assert (str(moved.device), moved.tolist()) == (target, [[0, 6], [2, 8], [4, 10]])
@@ -67,7 +67,7 @@ def test_a_gradient_goes_back_through_pinning(gpu):
         assert not h.pin_memory().requires_grad
 
 
-def test_what_is_sent_back_is_the_tensor_itself_until_its_gradient_comes():
+def test_a_sent_back_tensor_moves_only_its_gradient():
     moves = []
 
     class Shim:

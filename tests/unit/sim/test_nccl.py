@@ -1,4 +1,4 @@
-"""Lets "nccl" be a backend."""
+""" "nccl" as a backend."""
 
 import pytest
 import torch
@@ -11,7 +11,7 @@ pytestmark = pytest.mark.skipif(not dist.is_available(), reason="this torch has 
 
 
 @pytest.fixture(autouse=True)
-def of_cuda():
+def simulate_cuda():
     name = device_kind.simulated().name
     device_kind.choose("cuda")
     yield
@@ -22,16 +22,16 @@ def of_cuda():
     ("backend", "is_nccl"),
     [(None, True), ("nccl", True), ("NCCL", True), ("cpu:gloo,cuda:nccl", True), ("gloo", False), ("mpi", False)],
 )
-def test_nccl_is_the_default_where_there_are_gpus(backend, is_nccl):
+def test_nccl_is_the_default_with_gpus(backend, is_nccl):
     assert _is_nccl(backend) is is_nccl
 
 
-def test_what_only_nccl_takes_is_left_out():
+def test_nccl_only_options_are_omitted_for_gloo():
     assert _for_gloo({"device_id": 1, "pg_options": 2, "timeout": 3}) == {"timeout": 3}
 
 
 @pytest.mark.parametrize(("backend", "shown"), [("nccl", "nccl"), ("gloo", "gloo")])
-def test_a_group_is_what_was_asked_for(gpu, backend, shown):
+def test_a_group_reports_the_requested_backend(gpu, backend, shown):
     dist.init_process_group(backend, store=dist.HashStore(), rank=0, world_size=1)
     try:
         assert dist.get_backend() == shown
@@ -53,7 +53,7 @@ def test_objects_are_exchanged_on_the_gpu(gpu):
         dist.destroy_process_group()
 
 
-def test_messages_that_are_coalesced_have_one_handle(gpu):
+def test_coalesced_messages_share_one_handle(gpu):
     dist.init_process_group("nccl", store=dist.HashStore(), rank=0, world_size=1)
     try:
         tensors = [torch.ones(2, device="cuda") for _ in range(2)]

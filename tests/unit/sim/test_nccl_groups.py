@@ -1,4 +1,4 @@
-"""Groups with a backend for each kind of device: host tensors and GPU tensors are exchanged side by side."""
+"""Groups with one backend per device type, which exchange host and GPU tensors side by side."""
 
 import pytest
 import torch
@@ -22,26 +22,26 @@ def mixed(gpu):
     ("backend", "expected"),
     [(BOTH, True), ("cuda:nccl,cpu:gloo", True), ("nccl", False), ("cuda:nccl", False), ("gloo", False), (None, False)],
 )
-def test_two_backends_are_asked_for_by_kind_of_device(gpu, backend, expected):
+def test_two_backends_are_requested_by_device_type(gpu, backend, expected):
     assert device_kind.simulated().name == "cuda"
     assert is_mixed(backend) is expected
 
 
-def test_the_program_sees_what_it_asked_for(mixed):
+def test_the_program_sees_the_requested_backends(mixed):
     assert dist.get_backend() == BOTH
     assert dist.get_backend_config() == BOTH
     assert dist.get_backend(dist.new_group([0])) == BOTH
     assert dist.get_backend(dist.new_group([0], backend="nccl")) == "nccl"
 
 
-def test_collectives_of_gpu_tensors_are_those_of_nccl(mixed):
+def test_collectives_of_gpu_tensors_use_nccl(mixed):
     tensor = torch.ones(3, device="cuda")
     calls = mixed.calls_of(lambda: dist.all_reduce(tensor, async_op=True).wait())
     assert any("all_reduce" in call or "allreduce" in call for call in calls)
     assert tensor.tolist() == [1.0] * 3
 
 
-def test_functional_collectives_run_in_them_too(mixed):
+def test_functional_collectives_run_in_mixed_groups(mixed):
     from torch.distributed import _functional_collectives as functional
 
     made = functional.all_reduce(torch.ones(2, device="cuda"), "sum", dist.group.WORLD)
@@ -55,7 +55,7 @@ def test_objects_are_exchanged_on_the_host(mixed):
     assert calls == []
 
 
-def test_the_host_does_not_wait_for_a_gpu_in_a_barrier(mixed):
+def test_a_barrier_makes_the_host_wait_only_with_device_ids(mixed):
     kept = torch.ones(3, device="cuda")
     assert mixed.calls_of(dist.barrier) == []
     assert mixed.calls_of(lambda: dist.barrier(device_ids=[0])) != []

@@ -1,4 +1,4 @@
-"""Nodes of autograd's graph."""
+"""Nodes of the autograd graph."""
 
 import pytest
 import torch
@@ -11,7 +11,7 @@ def leaf():
     return torch.ones(3, requires_grad=True)
 
 
-def test_the_node_of_a_leaf_adds_up_its_gradient(leaf):
+def test_the_node_of_a_leaf_accumulates_its_gradient(leaf):
     made = leaf * 2
     node = accumulator_of(leaf)
     assert is_leaf(node)
@@ -20,14 +20,14 @@ def test_the_node_of_a_leaf_adds_up_its_gradient(leaf):
     assert made.grad_fn.next_functions[0][0] is node
 
 
-def test_the_node_is_found_while_no_gradients_are_asked_for(leaf):
+def test_the_node_is_found_under_no_grad(leaf):
     kept = leaf * 2
     with torch.no_grad():
         assert is_leaf(accumulator_of(leaf))
     del kept
 
 
-def test_the_nodes_of_all_leaves_are_noted_once(leaf):
+def test_note_leaves_marks_every_leaf_once(leaf):
     others = [torch.ones(3, requires_grad=True) for _ in range(3)]
     kept = [one * 2 for one in (leaf, *others)]
     note_leaves({0: 1})
@@ -36,7 +36,7 @@ def test_the_nodes_of_all_leaves_are_noted_once(leaf):
     assert len(kept) == 4
 
 
-def test_leaves_without_a_node_are_left_out(leaf):
+def test_leaves_without_a_node_are_skipped(leaf):
     with torch.inference_mode():
         inference = torch.ones(3, requires_grad=True)
         note_leaves({0: 1})
@@ -48,7 +48,7 @@ def test_leaves_without_a_node_are_left_out(leaf):
 
 
 @pytest.mark.filterwarnings("ignore:The PyTorch API of nested tensors")
-def test_leaves_without_a_view_are_left_out(leaf):
+def test_leaves_without_a_view_are_skipped(leaf):
     nested = torch.nested.nested_tensor([torch.ones(2), torch.ones(3)], requires_grad=True)
     sparse = torch.ones(3).to_sparse().requires_grad_()
     kept = leaf * 2
@@ -59,7 +59,7 @@ def test_leaves_without_a_view_are_left_out(leaf):
     del kept
 
 
-def test_a_leaf_whose_node_has_ended_is_noted_anew(leaf):
+def test_a_leaf_with_a_new_node_is_marked_again(leaf):
     note_leaves({0: 1})
     kept = leaf * 2
     note_streams(leaf, {0: 2})
@@ -67,7 +67,7 @@ def test_a_leaf_whose_node_has_ended_is_noted_anew(leaf):
     del kept
 
 
-def test_a_view_that_autograd_has_not_seen_has_no_node(leaf):
+def test_a_view_unknown_to_autograd_has_no_node(leaf):
     made = leaf * 2
     with torch.no_grad():
         view = made.view_as(made)
@@ -76,7 +76,7 @@ def test_a_view_that_autograd_has_not_seen_has_no_node(leaf):
     assert accumulator_of(view) is None
 
 
-def test_a_way_leads_from_a_result_to_what_it_is_made_of(leaf):
+def test_a_result_leads_to_its_inputs(leaf):
     first = leaf * 2
     second = first + 1
     assert leads_to(second.grad_fn, first.grad_fn)
@@ -94,13 +94,13 @@ def test_tensors_of_other_layouts_have_gradients(gpu):
     assert gradient.to_dense().tolist() == [[1, 0], [0, 1]]
 
 
-def test_what_has_no_gradient_raises_torchs_error(gpu):
+def test_a_tensor_without_a_gradient_raises_torchs_error(gpu):
     x = torch.ones(2, requires_grad=True)
     with pytest.raises(RuntimeError, match="does not require grad"):
         torch.autograd.grad(x.sum(), torch.ones(2))
 
 
-def test_a_class_of_tensors_sees_the_programs_operators_alone(gpu):
+def test_a_subclass_observes_only_the_programs_operators(gpu):
     seen = []
 
     class Holding(torch.Tensor):

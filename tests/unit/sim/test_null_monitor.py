@@ -5,7 +5,7 @@ import pytest
 from syncheck.sim.null_monitor import NoSites, NullMonitor
 
 
-def test_it_takes_the_calls_of_a_monitor_and_answers_its_questions():
+def test_all_calls_are_accepted_and_queries_answered():
     monitor = NullMonitor()
     monitor.launch(1, "aten::add", [], 0)
     assert monitor.view(0, (1,), (1,), 4, "float32") == 0
@@ -15,12 +15,12 @@ def test_it_takes_the_calls_of_a_monitor_and_answers_its_questions():
 
 
 @pytest.mark.parametrize("name", ["unknown", "_private", "__deepcopy__"])
-def test_it_takes_no_other_call(name):
+def test_unknown_calls_are_rejected(name):
     with pytest.raises(AttributeError):
         getattr(NullMonitor(), name)
 
 
-def test_nowhere_has_no_place_and_no_names():
+def test_no_sites_has_no_places_or_names():
     sites = NoSites()
     assert sites.here() == 0
     assert sites.place(5).frame.line == 0

@@ -1,4 +1,4 @@
-"""Where an operator runs."""
+"""Placement of operators on devices."""
 
 import pytest
 import torch
@@ -7,9 +7,9 @@ from torch.fx.experimental.proxy_tensor import make_fx
 from syncheck.instrument.torch_internals import disable_dispatch_modes
 
 
-def test_the_device_of_its_tensors_decides(gpus):
+def test_an_operator_runs_on_the_device_of_its_tensors(gpus):
     assert (torch.ones(2, device="cuda:1") + 1).device.index == 1
-    assert (torch.ones(2, device="cuda:1") + torch.tensor(2.0)).device.index == 1  # a scalar may lie on the CPU
+    assert (torch.ones(2, device="cuda:1") + torch.tensor(2.0)).device.index == 1  # a scalar may be on the CPU
 
 
 @pytest.mark.parametrize(
@@ -22,7 +22,7 @@ def test_the_device_of_its_tensors_decides(gpus):
     ],
     ids=["two GPUs", "a GPU and the CPU", "an index", "an index of another GPU"],
 )
-def test_tensors_of_several_devices_raise_torchs_error(gpus, work, message):
+def test_mixing_devices_raises_torchs_error(gpus, work, message):
     with pytest.raises(RuntimeError, match=message):
         work()
 
@@ -39,21 +39,21 @@ def test_tensors_of_several_devices_raise_torchs_error(gpus, work, message):
     ],
     ids="stack embedding index_select gather scatter cross_entropy".split(),
 )
-def test_some_operators_take_no_number_from_the_host(gpu, work):
+def test_some_operators_reject_a_host_scalar(gpu, work):
     x = torch.ones(3, device="cuda")
     with pytest.raises(RuntimeError, match="cuda:0 and cpu!"):
         work(x, torch.tensor(1))
 
 
-def test_indices_may_lie_on_the_cpu(gpu):
+def test_indices_may_be_on_the_cpu(gpu):
     assert torch.arange(3.0, device="cuda")[torch.tensor([2, 0])].tolist() == [2, 0]
 
 
-def test_a_device_that_is_named_goes_before_that_of_the_tensors(gpus):
+def test_an_explicit_device_takes_precedence_over_that_of_the_tensors(gpus):
     assert torch.zeros_like(torch.ones(2, device="cuda:0"), device="cuda:1").device.index == 1
 
 
-def test_what_the_engine_makes_in_a_backward_pass_lies_with_its_node(gpus):
+def test_tensors_created_by_the_engine_are_on_their_nodes_device(gpus):
     w = torch.ones(3, device="cuda:1", requires_grad=True)
     used, unused = w.unbind()[:2]
     (used * 2).backward()
@@ -62,7 +62,7 @@ def test_what_the_engine_makes_in_a_backward_pass_lies_with_its_node(gpus):
     assert unused.device.index == 1
 
 
-def test_a_traced_function_is_the_same(gpu):
+def test_a_traced_function_is_unchanged(gpu):
     def make():
         return torch.ones(2, device="cpu") + torch.zeros(2)
 
@@ -71,7 +71,7 @@ def test_a_traced_function_is_the_same(gpu):
     assert make_fx(make)().code == plain
 
 
-def test_a_sparse_gradient_without_rows_is_made(gpu):
+def test_a_sparse_gradient_without_rows_is_created(gpu):
     weight = torch.ones(0, 5, requires_grad=True)
     torch.nn.functional.embedding(torch.zeros(0, dtype=torch.long), weight, sparse=True).sum().backward()
     assert weight.grad.is_sparse

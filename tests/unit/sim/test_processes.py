@@ -9,7 +9,7 @@ import torch
 from syncheck.sim import processes
 
 
-def test_a_forked_child_is_left_alone(gpu):
+def test_a_forked_child_is_not_checked(gpu):
     x = torch.ones(3)
     reader, writer = os.pipe()
     child = os.fork()
@@ -33,12 +33,12 @@ def test_a_forked_child_is_left_alone(gpu):
     assert gpu.runtime.is_checking
 
 
-def test_what_runs_is_watched(gpu):
+def test_the_active_runtime_is_watched(gpu):
     assert processes._watching == [gpu.runtime]
 
 
-def test_a_program_that_is_started_is_named(gpu):
+def test_a_started_program_is_reported_as_unchecked(gpu):
     subprocess.run([sys.executable, "-c", ""], check=True)
     assert gpu.session.report(gpu.sites).incomplete == (
-        f"a program that was started with `{os.path.basename(sys.executable)}` was not checked",
+        f"a program started with `{os.path.basename(sys.executable)}` was not checked",
     )

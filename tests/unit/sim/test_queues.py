@@ -1,4 +1,4 @@
-"""Queues of streams: what happens before an entry has run when it runs, whatever a policy decides."""
+"""Queues of streams: predecessors of an entry run before it, whatever the policy decides."""
 
 import pytest
 
@@ -21,7 +21,7 @@ def put(queues, stream, done, name):
     queues.host_submitted()
 
 
-def test_what_may_run_runs_at_once(done):
+def test_an_unheld_entry_runs_immediately(done):
     put(held(), 1, done, "a")
     assert done == ["a"]
 
@@ -35,7 +35,7 @@ def test_a_stream_runs_in_order(done):
     assert done == ["a", "b", "c"]
 
 
-def test_a_stream_that_waits_runs_after_what_it_waits_for(done):
+def test_a_waiting_stream_runs_after_the_awaited_work(done):
     queues = held((1, 1))
     put(queues, 1, done, "a")
     queues.wait(2, queues.mark(1))
@@ -46,7 +46,7 @@ def test_a_stream_that_waits_runs_after_what_it_waits_for(done):
     assert done == ["c", "a", "b"]
 
 
-def test_the_host_waits_for_no_more_than_it_asks_for(done):
+def test_the_host_waits_for_no_more_than_requested(done):
     queues = held((1, 2))
     put(queues, 1, done, "a")
     marker = queues.mark(1)
@@ -57,14 +57,14 @@ def test_the_host_waits_for_no_more_than_it_asks_for(done):
     assert not queues.is_free(1)
 
 
-def test_a_held_stream_goes_on_when_the_other_launch_has_run(done):
+def test_a_held_stream_continues_once_the_other_launch_has_run(done):
     queues = Queues(Holds((Hold(LaunchId(1, 1), LaunchId(2, 1)),)))
     put(queues, 1, done, "a")
     put(queues, 2, done, "b")
     assert done == ["b", "a"]
 
 
-def test_what_ran_at_once_counts_as_a_launch(done):
+def test_an_immediate_run_counts_as_a_launch(done):
     queues = Queues(Holds((Hold(LaunchId(1, 1), LaunchId(2, 1)),)))
     put(queues, 1, done, "a")
     queues.ran(2)
@@ -87,7 +87,7 @@ def test_an_error_in_an_entry_is_raised_where_it_runs(done):
     assert done == ["b"]
 
 
-def test_what_is_not_ready_runs_only_where_something_waits_for_it(done):
+def test_an_unready_entry_runs_only_when_something_waits_for_it(done):
     queues, ready = held(), []
     queues.put(1, lambda: done.append("a"), is_ready=lambda: bool(ready))
     queues.put(2, lambda: done.append("b"), is_ready=lambda: bool(ready))
@@ -100,7 +100,7 @@ def test_what_is_not_ready_runs_only_where_something_waits_for_it(done):
     assert done == ["b", "a"]
 
 
-def test_a_launch_in_a_queue_of_its_own_is_held_back_as_one_of_its_stream(done):
+def test_a_launch_in_a_separate_queue_is_held_like_one_of_its_stream(done):
     queues = held((1, 2))
     queues.put(-1, lambda: done.append("a"), launch=LaunchId(1, 2))
     queues.put(-2, lambda: done.append("b"), launch=LaunchId(1, 1))

@@ -1,4 +1,4 @@
-"""Each virtual device has a generator of its own."""
+"""Each virtual device has its own random number generator."""
 
 import pickle
 
@@ -18,7 +18,7 @@ def test_each_device_draws_its_own_numbers(gpus):
     assert torch.rand(3, device="cuda:0").tolist() == a
 
 
-def test_the_numbers_of_the_cpu_are_its_own(gpu):
+def test_cpu_random_numbers_are_independent(gpu):
     torch.manual_seed(1)
     expected = torch.rand(3).tolist()
     torch.manual_seed(1)
@@ -46,13 +46,13 @@ def test_operators_without_a_generator_draw_from_the_devices(gpu):
     assert random.generator(0).get_offset() == 8
 
 
-def test_a_generator_is_made_for_a_device(gpus):
+def test_a_generator_is_created_for_a_device(gpus):
     assert torch.Generator("cuda:1").device == torch.device("cuda", 1)
     assert torch.Generator().device.type == "cpu"
     assert isinstance(torch.Generator("cuda"), torch.Generator)
 
 
-def test_a_pickled_generator_goes_on_where_it_was(gpu):
+def test_a_pickled_generator_continues_where_it_was(gpu):
     generator = torch.Generator("cuda").manual_seed(3)
     torch.rand(8, device="cuda", generator=generator)
     restored = pickle.loads(pickle.dumps(generator))
@@ -90,7 +90,7 @@ def test_a_replay_draws_from_the_states_of_its_capture(gpu):
     assert torch.equal(*drawn)
 
 
-def test_states_are_kept_and_put_back(gpu):
+def test_rng_states_can_be_saved_and_restored(gpu):
     state = torch.cuda.get_rng_state()
     first = torch.rand(3, device="cuda").tolist()
     torch.cuda.set_rng_state(state)

@@ -1,4 +1,4 @@
-"""Operators give the same on simulated GPUs as on the CPU: torch's samples, with gradients and in inference mode."""
+"""Torch's samples compute the same on simulated GPUs as on the CPU, with gradients and in inference mode."""
 
 from contextlib import nullcontext
 
@@ -16,7 +16,7 @@ RANDOM_IN_TRAINING = ("rrelu", "dropout", "fractional_max_pool")
 
 
 def result(entry, sample, device):
-    """Return the results of an operator and the gradients of its inputs, on the CPU; or its error."""
+    """Return an operator's results and input gradients, on the CPU, or its error."""
     leaves = []
 
     def moved(value):
@@ -40,13 +40,13 @@ def result(entry, sample, device):
 
 
 @pytest.mark.parametrize("context", [nullcontext, torch.inference_mode])
-def test_operators_give_the_same_on_simulated_gpus(context, gpu, monkeypatch):
+def test_operators_give_the_same_results_on_simulated_gpus(context, gpu, monkeypatch):
     changed, n_compared = set(), 0
     for entry, sample in comparable_samples(operator_table(monkeypatch), "cpu", 2):
         if entry.name in RANDOM or any(word in entry.name for word in RANDOM_IN_TRAINING):
             continue
         with context():
-            with disable_dispatch_modes():  # else they take the same way
+            with disable_dispatch_modes():  # with modes enabled, the CPU tensors would take the same path
                 first, second = result(entry, sample, "cpu"), result(entry, sample, "cpu")
             if are_alike(first, second):
                 n_compared += 1

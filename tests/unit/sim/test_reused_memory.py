@@ -1,4 +1,4 @@
-"""The memory of new tensors in a run by a schedule."""
+"""Memory of new tensors in a run under a schedule."""
 
 import torch
 
@@ -7,7 +7,7 @@ from syncheck.witness.schedule import Hold, LaunchId
 
 
 def freed(side, n_elements):
-    """Free memory that a stream still reads; return the address, and what the stream makes of it."""
+    """Free memory that a stream still reads; return its address and the stream's result."""
     x = torch.ones(n_elements, device="cuda")
     side.wait_stream(torch.cuda.current_stream())
     with torch.cuda.stream(side):
@@ -15,7 +15,7 @@ def freed(side, n_elements):
     return x.untyped_storage().data_ptr(), y
 
 
-def test_memory_that_work_is_pending_on_is_given_to_the_next_tensor_of_its_size(scheduled):
+def test_memory_with_pending_work_is_reused_by_the_next_tensor_of_its_size(scheduled):
     simulator = scheduled(Hold(LaunchId(2, 1)))
     assert isinstance(simulator.deferral.reused, ReusedMemory)
     address, y = freed(torch.cuda.Stream(), 1000)

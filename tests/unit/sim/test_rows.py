@@ -1,4 +1,4 @@
-"""The rows that an index names, compared with what the operator changes."""
+"""The rows that an index selects, compared with the actual changes of the operator."""
 
 import pytest
 import torch
@@ -9,12 +9,12 @@ from syncheck.sim.rows import blocks_of, selection_of
 
 
 def rows(base, tensor, *arguments):
-    """Return the blocks that an operator touches of its first tensor."""
+    """Return the blocks of its first tensor that an operator accesses."""
     return blocks_of(tensor, selection_of(base, tensor, (tensor, *arguments), {}))
 
 
 def touched(tensor, blocks):
-    """Return which elements of a tensor lie in some blocks."""
+    """Return which elements of a tensor are in the given blocks."""
     marked = torch.zeros_like(tensor, dtype=torch.bool)
     for block in blocks:
         marked.as_strided(block.sizes, block.strides, block.start).fill_(True)
@@ -22,7 +22,7 @@ def touched(tensor, blocks):
 
 
 @given(st.lists(st.integers(-12, 11), min_size=1, max_size=20), st.sampled_from([0, 1]))
-def test_rows_of_one_dimension_are_exact(positions, dim):
+def test_rows_along_one_dimension_are_exact(positions, dim):
     tensor, index = torch.zeros(12, 12), torch.tensor(positions) % 12
     changed = tensor.index_fill(dim, index, 1.0).bool()
     blocks = rows("index_fill_", tensor, dim, torch.tensor(positions), 1.0)
@@ -38,7 +38,7 @@ def test_elements_of_several_indices_are_exact(pairs):
 
 
 @given(st.lists(st.tuples(st.integers(0, 5), st.integers(0, 3)), min_size=1, max_size=12))
-def test_elements_of_indices_apart_from_each_other_are_exact(pairs):
+def test_elements_of_separated_indices_are_exact(pairs):
     tensor = torch.zeros(6, 2, 4)
     first, second = torch.tensor(pairs).unbind(1)
     changed = torch.zeros(6, 4, 2).index_put((first, second), torch.tensor(1.0)).transpose(1, 2).bool()
@@ -46,13 +46,13 @@ def test_elements_of_indices_apart_from_each_other_are_exact(pairs):
 
 
 @given(st.lists(st.integers(0, 299), min_size=1, max_size=200, unique=True))
-def test_many_rows_are_never_too_few(positions):
+def test_many_rows_are_never_underestimated(positions):
     tensor, index = torch.zeros(300, 2), torch.tensor(positions)
     changed = tensor.index_fill(0, index, 1.0).bool()
     assert touched(tensor, rows("index_fill_", tensor, 0, index, 1.0))[changed].all()
 
 
-def test_an_index_for_each_element_narrows_the_other_dimensions():
+def test_an_elementwise_index_narrows_the_other_dimensions():
     tensor = torch.zeros(4, 6)
     index = torch.tensor([[0, 0], [3, 3]])
     blocks = rows("scatter_", tensor, 0, index, 1.0)
@@ -62,13 +62,13 @@ def test_an_index_for_each_element_narrows_the_other_dimensions():
 @pytest.mark.parametrize(
     "arguments", [(torch.zeros(()), 0, torch.tensor(0)), (torch.eye(3).to_sparse(), 0, torch.tensor(0))]
 )
-def test_what_has_no_rows_is_touched_as_a_whole(arguments):
+def test_a_tensor_without_rows_is_accessed_as_a_whole(arguments):
     assert selection_of("index_select", arguments[0], arguments, {}) is None
 
 
-def test_an_empty_index_touches_nothing():
+def test_an_empty_index_accesses_nothing():
     assert rows("index_select", torch.zeros(3, 3), 0, torch.tensor([], dtype=torch.int64)) == []
 
 
-def test_long_indices_are_not_looked_at():
+def test_long_indices_are_not_analyzed():
     assert rows("index_select", torch.zeros(3, 3), 0, torch.zeros(1 << 15, dtype=torch.int64)) is None

@@ -1,4 +1,4 @@
-"""What every part of the simulator needs."""
+"""The runtime shared by all parts of the simulator."""
 
 import gc
 
@@ -10,11 +10,11 @@ from syncheck.sim import runtime as module
 from syncheck.sim.runtime import active
 
 
-def test_there_is_one_runtime_in_a_process_while_it_is_active(gpu):
+def test_a_process_has_one_active_runtime(gpu):
     assert active() is gpu.runtime
 
 
-def test_without_gpus_there_is_none():
+def test_there_is_no_runtime_without_simulated_gpus():
     with pytest.raises(RuntimeError, match="no simulated GPU is active"):
         active()
 
@@ -23,11 +23,11 @@ def test_without_gpus_there_is_none():
     ("device", "index"),
     [(1, 1), ("cuda:1", 1), (torch.device("cuda", 1), 1), (None, 0), ("cuda", 0), (-1, 0)],
 )
-def test_a_device_is_named_in_several_ways(gpus, device, index):
+def test_a_device_can_be_named_in_several_ways(gpus, device, index):
     assert gpus.runtime.index_of(device) == index
 
 
-def test_an_index_that_is_left_out_is_noted(gpus):
+def test_an_omitted_device_index_is_recorded(gpus):
     state = gpus.runtime.gpus.thread
     gpus.runtime.index_of("cuda:1")
     assert not state.implicit_device
@@ -35,14 +35,14 @@ def test_an_index_that_is_left_out_is_noted(gpus):
     assert state.implicit_device
 
 
-def test_other_devices_are_refused(gpus):
+def test_other_devices_are_rejected(gpus):
     with pytest.raises(RuntimeError, match="invalid device ordinal"):
         gpus.runtime.index_of(2)
     with pytest.raises(ValueError, match="Expected a cuda device"):
         gpus.runtime.index_of("cpu")
 
 
-def test_pending_work_is_not_complete_at_the_first_question(gpu):
+def test_pending_work_is_not_complete_on_the_first_query(gpu):
     torch.ones(4, device="cuda")
     stream = torch.cuda.current_stream()
     with gpu.calling() as calls:
@@ -50,7 +50,7 @@ def test_pending_work_is_not_complete_at_the_first_question(gpu):
     assert [call for call in calls if call.startswith("sync")] == ["sync cuda:0", "sync cuda:0"]
 
 
-def test_new_work_is_asked_about_anew(gpu):
+def test_new_work_makes_the_next_query_false_again(gpu):
     stream, answers = torch.cuda.Stream(), []
     for wait in (stream.synchronize, torch.cuda.synchronize, lambda: stream.record_event().synchronize()):
         with torch.cuda.stream(stream):
@@ -61,7 +61,7 @@ def test_new_work_is_asked_about_anew(gpu):
     assert answers == [False, False, False]
 
 
-def test_a_wait_for_other_work_is_no_answer(gpu):
+def test_synchronizing_other_work_does_not_affect_a_query(gpu):
     stream = torch.cuda.Stream()
     with torch.cuda.stream(stream):
         torch.ones(4, device="cuda")
@@ -70,7 +70,7 @@ def test_a_wait_for_other_work_is_no_answer(gpu):
     assert stream.query()
 
 
-def test_an_event_is_asked_about_again_after_another_record(gpu):
+def test_an_event_query_starts_over_after_another_record(gpu):
     event = torch.cuda.Event()
     assert event.query()
     answers = []
@@ -81,7 +81,7 @@ def test_an_event_is_asked_about_again_after_another_record(gpu):
     assert answers == [False, True, False, True]
 
 
-def test_a_buffer_that_was_changed_behind_the_back_is_reported(gpu):
+def test_an_untracked_write_to_an_exported_buffer_is_reported(gpu):
     h = torch.ones(4).pin_memory()
     view = h.numpy()
     x = torch.empty(4, device="cuda")
@@ -91,7 +91,7 @@ def test_a_buffer_that_was_changed_behind_the_back_is_reported(gpu):
     assert gpu.codes() == ["SYN302"]
 
 
-def test_a_buffer_that_stays_as_it_is_is_right(gpu):
+def test_an_unchanged_buffer_is_not_reported(gpu):
     h = torch.ones(4).pin_memory()
     h.numpy()
     torch.empty(4, device="cuda").copy_(h, non_blocking=True)
@@ -99,7 +99,7 @@ def test_a_buffer_that_stays_as_it_is_is_right(gpu):
     assert "SYN302" not in gpu.codes()
 
 
-def test_in_a_capture_the_host_may_not_wait(gpu):
+def test_the_host_may_not_wait_during_a_capture(gpu):
     graph = torch.cuda.CUDAGraph()
     with torch.cuda.stream(torch.cuda.Stream()):
         graph.capture_begin()
@@ -110,7 +110,7 @@ def test_in_a_capture_the_host_may_not_wait(gpu):
     assert gpu.codes() == ["SYN902"]
 
 
-def test_objects_of_the_program_are_recognized(gpu):
+def test_objects_of_the_program_are_identified(gpu):
     stream, event, x = torch.cuda.Stream(), torch.cuda.Event(), torch.ones(4, device="cuda")
     runtime = gpu.runtime
     assert (runtime.stream_of(stream), runtime.stream_of(event), runtime.stream_of(3)) == (stream.ident, 0, 0)
@@ -119,13 +119,13 @@ def test_objects_of_the_program_are_recognized(gpu):
     assert stream.kind is NamedKind.STREAM
 
 
-def test_objects_that_are_gone_are_reported(gpu):
+def test_deleted_objects_are_reported(gpu):
     destroyed = []
     gpu.session.object_destroyed = lambda kind, ident: destroyed.append(str(kind))
     torch.cuda.Stream()
     torch.cuda.Event(enable_timing=True)
     gc.collect()
-    torch.ones(1, device="cuda")  # with the next call
+    torch.ones(1, device="cuda")  # reported with the next call
     assert sorted(destroyed) == ["stream", "timing event"]
 
 
@@ -136,14 +136,14 @@ def test_a_forked_child_cannot_use_the_gpus(gpu):
     gpu.runtime.is_forked = False
 
 
-def test_nothing_is_seen_where_it_is_unmonitored(gpu):
+def test_unmonitored_work_is_not_reported(gpu):
     with gpu.calling() as calls, gpu.runtime.unmonitored():
         torch.ones(4) + 1
     assert calls == []
     assert module.active() is gpu.runtime
 
 
-def test_the_default_device_of_the_program_is_not_that_of_unseen_work(gpu):
+def test_unmonitored_work_ignores_the_programs_default_device(gpu):
     with torch.device("cuda"):
         x = torch.ones(4)
         assert x.new(2).is_cuda

@@ -1,4 +1,4 @@
-"""TorchScript modules that are loaded onto a virtual GPU."""
+"""TorchScript modules loaded onto a virtual GPU."""
 
 import io
 import warnings
@@ -51,13 +51,13 @@ def test_a_module_is_loaded_onto_a_gpu(gpu, model):
     assert all(tensor.is_cuda for tensor in tensors_of_script(loaded._c) if tensor.dim())
 
 
-def test_a_file_is_loaded_onto_the_gpu_that_is_named(gpus, tmp_path):
+def test_a_file_is_loaded_onto_the_named_gpu(gpus, tmp_path):
     torch.jit.script(Shifted()).save(tmp_path / "shifted.pt")
     loaded = torch.jit.load(tmp_path / "shifted.pt", map_location=torch.device("cuda", 1))
     assert {str(tensor.device) for tensor in loaded.state_dict().values()} == {"cuda:1"}
 
 
 @pytest.mark.parametrize("place", [None, "cpu"])
-def test_one_that_is_for_the_host_stays_there(gpu, place):
+def test_a_module_for_the_host_stays_there(gpu, place):
     loaded = torch.jit.load(saved(torch.jit.script(Shifted())), map_location=place)
     assert not any(tensor.is_cuda for tensor in tensors_of_script(loaded._c))

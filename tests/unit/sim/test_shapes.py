@@ -1,4 +1,4 @@
-"""What an operator returns, worked out without its values."""
+"""Metadata of an operator's results, computed without values."""
 
 import pytest
 import torch
@@ -18,7 +18,7 @@ def test_a_new_result_is_on_the_meta_device():
     assert (made.device.type, made.shape) == ("meta", (2, 4))
 
 
-def test_an_argument_that_is_returned_is_itself():
+def test_a_returned_argument_is_the_argument_itself():
     x = torch.ones(3)
     assert results(aten.add_.Tensor, x, x) is x
     assert results(aten.mul.out, torch.ones(3), torch.ones(3), out=x) is x
@@ -39,7 +39,7 @@ def test_random_operators_need_no_generator():
 
 
 @pytest.mark.parametrize("operator", [aten.nonzero.default, aten.bincount.default])
-def test_a_result_whose_size_depends_on_values_cannot_be_put_off(operator):
+def test_a_result_with_a_data_dependent_size_cannot_be_deferred(operator):
     with pytest.raises(CannotDeferError):
         results(operator, torch.ones(3, dtype=torch.int64))
 

@@ -1,4 +1,4 @@
-"""What a spawned child is sent so that it sees virtual GPUs where it is not checked."""
+"""Payload that gives a spawned, unchecked child its virtual GPUs."""
 
 import pickle
 import subprocess
@@ -8,7 +8,7 @@ from syncheck.sim import spawn_payload
 from syncheck.sim.spawn_payload import SpawnPayload
 
 
-def test_it_acts_when_the_child_has_imported_torch(monkeypatch):
+def test_it_acts_once_the_child_has_imported_torch(monkeypatch):
     installed = []
     monkeypatch.setattr(SpawnPayload, "_install", lambda self: installed.append(self.n_devices))
     monkeypatch.setattr(spawn_payload, "after_import", lambda name, act: act() if name == "torch" else None)

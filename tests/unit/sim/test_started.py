@@ -1,4 +1,4 @@
-"""A collective that runs on a communication stream."""
+"""A collective running on a communication stream."""
 
 import gc
 import weakref
@@ -8,7 +8,7 @@ import torch
 from syncheck.sim.started import StartedCollective
 
 
-def test_its_tensors_live_until_they_are_let_go():
+def test_its_tensors_live_until_they_are_released():
     x = torch.ones(2)
     started = StartedCollective(None, 1, 2, [x], "0")
     alive = weakref.ref(x)
@@ -19,6 +19,6 @@ def test_its_tensors_live_until_they_are_let_go():
     assert alive() is None
 
 
-def test_it_begins_unasked_and_is_no_barrier():
+def test_it_starts_unqueried_and_is_not_a_barrier():
     started = StartedCollective(None, 1, 2, [], "")
     assert (started.was_queried, started.is_barrier) == (False, False)

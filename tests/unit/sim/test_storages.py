@@ -1,4 +1,4 @@
-"""Storages with virtual devices."""
+"""Storages on virtual devices."""
 
 import copy
 import io
@@ -9,14 +9,14 @@ import torch
 from syncheck.sim.errors import NotSimulatedError
 
 
-def test_a_storage_lies_where_its_tensor_does(gpus):
+def test_a_storage_is_on_the_device_of_its_tensor(gpus):
     storage = torch.ones(3, device="cuda:1").untyped_storage()
     assert (storage.device, storage.is_cuda, storage.get_device()) == (torch.device("cuda", 1), True, 1)
     plain = torch.ones(3).untyped_storage()
     assert (plain.device.type, plain.is_cuda, plain.get_device()) == ("cpu", False, -1)
 
 
-def test_it_moves(gpus):
+def test_a_storage_can_be_moved(gpus):
     storage = torch.ones(3, device="cuda:0").untyped_storage()
     assert storage.to(device="cuda:1").device.index == 1
     assert storage.cuda(1).device.index == 1
@@ -24,7 +24,7 @@ def test_it_moves(gpus):
     assert storage.cuda(0) is storage
 
 
-def test_it_is_copied_on_its_device(gpu):
+def test_a_storage_is_copied_on_its_device(gpu):
     x = torch.ones(3, device="cuda")
     assert x.untyped_storage().clone().is_cuda
     y, z = copy.deepcopy([x, x[1:]])
@@ -32,18 +32,18 @@ def test_it_is_copied_on_its_device(gpu):
     assert y.untyped_storage().data_ptr() == z.untyped_storage().data_ptr() != x.untyped_storage().data_ptr()
 
 
-def test_it_is_pinned(gpu):
+def test_a_storage_can_be_pinned(gpu):
     storage = torch.ones(3).untyped_storage()
     assert not storage.is_pinned()
     assert storage.pin_memory().is_pinned()
 
 
-def test_another_size_is_other_memory(gpu):
+def test_a_resized_storage_is_a_new_allocation(gpu):
     x = torch.ones(3, device="cuda")
     assert gpu.calls_of(lambda: x.untyped_storage().resize_(0))[:2] == ["free 1", "allocate 2 on cuda:0"]
 
 
-def test_it_is_made_on_a_device(gpus):
+def test_a_storage_is_created_on_a_device(gpus):
     assert torch.UntypedStorage(8, device="cuda:1").device.index == 1
     assert torch.UntypedStorage(8).device.type == "cpu"
 
@@ -63,6 +63,6 @@ def test_sharing_between_processes_is_not_simulated(gpu):
         torch.ones(3, device="cuda").untyped_storage()._share_cuda_()
 
 
-def test_what_has_no_data_is_not_copied(gpu):
+def test_a_storage_without_data_is_not_copied(gpu):
     with pytest.raises(NotImplementedError, match="Cannot copy out of meta tensor"):
         torch.ones(2, device="meta").untyped_storage().cpu()

@@ -1,4 +1,4 @@
-"""What the monitor is called with orders the queues."""
+"""Monitor calls order the queues."""
 
 from syncheck.hb.ids import WaitCall
 from syncheck.sim.null_monitor import NoSites, NullMonitor
@@ -18,7 +18,7 @@ def launch(gpus, order, stream, done, name):
     gpus.monitor.launch(stream, "aten::add", (), 0)
 
 
-def test_an_event_orders_what_comes_after_its_wait():
+def test_an_event_orders_work_after_its_wait():
     gpus, order, done = ordered((1, 1))
     launch(gpus, order, 1, done, "a")
     gpus.monitor.record(5, 1, 0)
@@ -29,7 +29,7 @@ def test_an_event_orders_what_comes_after_its_wait():
     assert done == ["a", "b"]
 
 
-def test_replays_of_a_graph_come_one_after_another():
+def test_replays_of_a_graph_run_one_after_another():
     gpus, order, done = ordered((1, 1))
     for stream in (1, 2):
         order.wait_for_replay(7, stream)
@@ -49,7 +49,7 @@ def test_an_event_that_was_never_recorded_orders_nothing():
     assert done == ["b"]
 
 
-def test_a_device_waits_for_its_own_streams_alone():
+def test_a_device_synchronization_waits_only_for_its_own_streams():
     gpus, order, done = ordered((1, 1), (2, 1))
     launch(gpus, order, 1, done, "device 0")
     launch(gpus, order, 2, done, "device 1")
@@ -79,13 +79,13 @@ def test_a_wait_of_the_default_stream_waits_for_blocking_streams():
 
 
 def beside(order, stream, done):
-    """Put a launch into a queue of its own that counts as a stream's; return what stands for it."""
+    """Put a launch of a stream into a separate queue; return its marker."""
     order.queues.put(-1, lambda: done.append("beside"), is_ready=lambda: False)
     order.add_separate_queue(stream, order.queues.mark(-1))
     return order.queues.mark(-1)
 
 
-def test_who_waits_for_a_device_waits_for_what_is_beside_its_streams():
+def test_a_device_synchronization_waits_for_work_beside_its_streams():
     gpus, order, done = ordered()
     beside(order, 1, done)
     is_pending = order.is_pending(1)
@@ -96,7 +96,7 @@ def test_who_waits_for_a_device_waits_for_what_is_beside_its_streams():
     assert (done, is_pending()) == (["beside"], False)
 
 
-def test_an_event_can_stand_for_what_is_beside_a_stream():
+def test_an_event_can_cover_work_beside_a_stream():
     gpus, order, done = ordered()
     marker = beside(order, 1, done)
     gpus.monitor.record(5, 1, 0)

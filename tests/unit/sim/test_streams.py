@@ -1,4 +1,4 @@
-"""`torch.cuda.Stream` and `torch.Stream` for virtual devices."""
+"""`torch.cuda.Stream` and `torch.Stream` on virtual devices."""
 
 import pickle
 
@@ -6,7 +6,7 @@ import pytest
 import torch
 
 
-def test_streams_of_one_handle_are_equal(gpus):
+def test_streams_with_the_same_handle_are_equal(gpus):
     s = torch.cuda.Stream(device=1)
     same = torch.cuda.ExternalStream(s.cuda_stream, device=1)
     assert s == same
@@ -19,7 +19,7 @@ def test_streams_of_one_handle_are_equal(gpus):
         pickle.dumps(s)
 
 
-def test_a_priority_has_streams_of_its_own(gpu):
+def test_each_priority_has_its_own_streams(gpu):
     assert torch.cuda.Stream.priority_range() == (0, -3)
     made = [torch.cuda.Stream(priority=priority) for priority in (0, -1, -2, -3, -9)]
     assert [stream.priority for stream in made] == [0, -1, -2, -3, -3]
@@ -29,7 +29,7 @@ def test_a_priority_has_streams_of_its_own(gpu):
         torch.cuda.Stream(priority=1)
 
 
-def test_waits_say_how_the_streams_were_got(gpu):
+def test_waits_report_how_the_streams_were_obtained(gpu):
     s, e = torch.cuda.Stream(), torch.cuda.Event()
     with gpu.calling() as calls:
         s.wait_stream(torch.cuda.current_stream())
@@ -59,18 +59,18 @@ def test_a_block_makes_a_stream_current(gpus):
         assert torch.cuda.current_device() == 0
 
 
-def test_a_block_may_be_entered_again_inside_of_itself(gpu):
+def test_a_stream_context_is_reentrant(gpu):
     s, t = torch.cuda.Stream(), torch.cuda.Stream()
     with s, t, s:
         assert torch.cuda.current_stream() == s
     assert torch.cuda.current_stream() == torch.cuda.default_stream()
 
 
-def test_a_new_event_is_of_the_streams_kind(gpu):
+def test_a_new_event_has_the_type_of_the_stream(gpu):
     assert type(torch.cuda.Stream().record_event()) is torch.cuda.Event
     assert type(torch.Stream(device="cuda").record_event()) is torch.Event
 
 
-def test_a_stream_is_named_by_its_variable(gpu):
+def test_a_stream_is_named_after_its_variable(gpu):
     side = torch.cuda.Stream()
     assert gpu.monitor.names["stream", side.ident] == "side"

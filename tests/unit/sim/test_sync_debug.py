@@ -1,4 +1,4 @@
-"""The setting that warns or raises where an operator makes the host wait."""
+"""The debug mode that warns or raises when an operator makes the host wait."""
 
 import warnings
 
@@ -19,7 +19,7 @@ def test_a_level_has_a_name_and_a_number(given, level):
 
 
 @pytest.mark.parametrize(("given", "known"), [("off", "`default`, `warn`, `error`"), (3, "0,1,2")])
-def test_another_level_is_refused_and_changes_nothing(given, known):
+def test_an_unknown_level_is_rejected_and_changes_nothing(given, known):
     debug = SyncDebug()
     debug.choose("warn")
     with pytest.raises(RuntimeError, match=f"expected one of {known}"):
@@ -27,7 +27,7 @@ def test_another_level_is_refused_and_changes_nothing(given, known):
     assert debug.level is Level.WARN
 
 
-def test_a_wait_is_silent_warned_of_or_refused():
+def test_a_wait_is_silent_warns_or_raises():
     debug = SyncDebug()
     with warnings.catch_warnings():
         warnings.simplefilter("error")

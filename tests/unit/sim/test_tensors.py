@@ -1,4 +1,4 @@
-"""`torch.Tensor` with virtual devices: where a tensor is, and how it moves."""
+"""`torch.Tensor` on virtual devices: placement and moves."""
 
 import pytest
 import torch
@@ -8,7 +8,7 @@ from syncheck.sim.tensors import _parse_to, as_device
 CUDA = torch.device("cuda", 1)
 
 
-def test_a_tensor_knows_its_device(gpus):
+def test_a_tensor_reports_its_device(gpus):
     x = torch.ones(3, device="cuda:1")
     assert (x.device, x.is_cuda, x.is_cpu, x.get_device()) == (CUDA, True, False, 1)
     assert torch.ones(3).is_cpu
@@ -27,16 +27,16 @@ def test_a_tensor_knows_its_device(gpus):
     ],
     ids=str,
 )  # fmt: skip
-def test_a_move_is_asked_for_in_three_forms(args, kwargs, device, options):
+def test_a_move_can_be_requested_in_three_forms(args, kwargs, device, options):
     assert _parse_to(args, kwargs) == (device, options)
 
 
-def test_devices_are_given_as_torch_takes_them():
+def test_devices_are_parsed_like_torch_does():
     assert as_device(None) is None
     assert as_device(1) == as_device("cuda:1") == as_device(CUDA) == CUDA
 
 
-def test_a_tensor_that_is_there_stays_itself(gpus):
+def test_a_tensor_already_in_place_is_returned_unchanged(gpus):
     x = torch.ones(3, device="cuda:1")
     assert x.to("cuda:1") is x.cuda(1) is x.to(CUDA, torch.float32) is x
     assert x.to("cuda:1", copy=True) is not x
@@ -56,13 +56,13 @@ def test_a_gradient_is_on_the_device_of_its_tensor(gpus):
     del x.grad
 
 
-def test_other_devices_are_torchs_own_business(gpu):
+def test_other_devices_are_left_to_torch(gpu):
     assert torch.ones(3, device="cuda").to("meta").device.type == "meta"
     with pytest.raises(NotImplementedError, match="meta"):
         torch.ones(3, device="meta").to("cuda")
 
 
-def test_record_stream_is_for_gpus(gpu):
+def test_record_stream_requires_a_gpu_tensor(gpu):
     x, s = torch.ones(3, device="cuda"), torch.cuda.Stream()
     assert gpu.calls_of(lambda: x.record_stream(s)) == ["record_stream 1 s1"]
     with pytest.raises(NotImplementedError, match="'aten::record_stream'"):
@@ -77,7 +77,7 @@ def test_a_sparse_tensor_moves_with_its_parts(gpu):
     assert sparse.cpu().to_dense().tolist() == torch.eye(3).tolist()
 
 
-def test_a_module_moves_to_where_a_tensor_is(gpus):
+def test_a_module_moves_to_the_device_of_a_tensor(gpus):
     net = torch.nn.Linear(2, 2)
     assert net.to(torch.ones(1, device="cuda:1")).weight.device == CUDA
     assert net.to(0).weight.device.index == 0
@@ -89,7 +89,7 @@ def test_a_module_moves_to_where_a_tensor_is(gpus):
 @pytest.mark.parametrize(
     ("kind", "dtype"), [(bool, torch.bool), (int, torch.int64), (float, torch.float64), (complex, torch.complex128)]
 )
-def test_types_of_python_stand_for_types_of_tensors(gpu, device, kind, dtype):
+def test_python_types_stand_for_dtypes(gpu, device, kind, dtype):
     x = torch.ones(2, device=device)
     made = [
         x.to(kind),
@@ -101,7 +101,7 @@ def test_types_of_python_stand_for_types_of_tensors(gpu, device, kind, dtype):
     assert {(one.dtype, one.device) for one in made} == {(dtype, x.device)}
 
 
-def test_modules_whose_shapes_are_not_known_yet_have_a_device(gpu):
+def test_lazy_modules_have_a_device(gpu):
     layer = torch.nn.LazyBatchNorm1d(device="cuda")
     assert layer(torch.ones(4, 3, device="cuda")).is_cuda
     on_host = torch.nn.LazyBatchNorm1d()

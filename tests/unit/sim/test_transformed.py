@@ -1,4 +1,4 @@
-"""Branches and loops of torch in the simulator: on the CPU as without it, on a GPU with all that they launch."""
+"""Torch's control flow in the simulator: unchanged on the CPU, and with all its launches on a GPU."""
 
 import pytest
 import torch
@@ -27,7 +27,7 @@ def running(x):
 
 
 @pytest.mark.parametrize("device", ["cpu", "cuda"])
-def test_values_and_gradients_are_those_of_what_is_run(gpu, device):
+def test_values_and_gradients_match_the_executed_functions(gpu, device):
     x = torch.tensor([[1.0, 2.0], [3.0, 4.0]], device=device, requires_grad=True)
     total, products = running(x)
     assert total.tolist() == [4, 6]
@@ -40,25 +40,25 @@ def test_values_and_gradients_are_those_of_what_is_run(gpu, device):
 
 
 @pytest.mark.parametrize(("work", "operator"), [(branch, "sin"), (repeat, "mul"), (rows, "mul"), (running, "add")])
-def test_what_is_run_on_a_gpu_is_seen(gpu, work, operator):
+def test_executed_operators_are_reported_on_a_gpu(gpu, work, operator):
     x = torch.ones(2, 2, device="cuda")
     made = gpu.calls_of(lambda: work(x))
     assert any(call.startswith(f"launch cuda:0 {operator} ") for call in made)
 
 
-def test_transformations_see_a_branch_as_a_whole(gpu):
+def test_transformations_treat_a_branch_as_a_whole(gpu):
     x = torch.tensor([[1.0, 2.0], [-1.0, -2.0]])
     each = torch.func.vmap(lambda choice, row: torch.cond(choice, torch.sin, torch.cos, (row,)))
     assert torch.equal(each(torch.tensor([True, False]), x), torch.stack([x[0].sin(), x[1].cos()]))
 
 
 @pytest.mark.parametrize("tracing_mode", ["real", "symbolic"])
-def test_traces_have_both_branches(gpu, tracing_mode):
+def test_traces_contain_both_branches(gpu, tracing_mode):
     code = make_fx(branch, tracing_mode=tracing_mode)(torch.ones(2)).code
     assert "torch.ops.higher_order.cond(gt, true_graph_0, false_graph_0" in code
 
 
-def test_an_exported_model_has_both_branches(gpu):
+def test_an_exported_model_contains_both_branches(gpu):
     class Branch(torch.nn.Module):
         def forward(self, x):
             return branch(x)
@@ -69,12 +69,12 @@ def test_an_exported_model_has_both_branches(gpu):
     assert torch.equal(exported.module()(x), x.cos())
 
 
-def test_a_branch_on_a_gpu_that_is_transformed_is_refused(gpu):
+def test_a_transformed_branch_on_a_gpu_is_rejected(gpu):
     with pytest.raises(NotSimulatedError, match=r"torch\.cond"):
         torch.func.vmap(branch)(torch.ones(2, 2, device="cuda"))
 
 
-def test_nothing_is_seen_of_what_is_compiled(gpu):
+def test_work_below_the_simulator_is_not_reported(gpu):
     def double():
         with without_simulation((torch.ones(2),)):
             return torch.ones(2) * 2

@@ -1,4 +1,4 @@
-"""Settings that only make real GPUs faster."""
+"""Settings that only affect the speed of real GPUs."""
 
 import pytest
 import torch
@@ -34,18 +34,18 @@ def test_no_kernel_is_tuned(name, args, answer):
     assert getattr(torch.cuda.tunable, name)(*args) == answer
 
 
-def test_what_would_tune_kernels_by_hand_is_refused():
+def test_explicit_tuning_is_rejected():
     with pytest.raises(NotSimulatedError, match=r"torch\.cuda\.tunable\.tune_gemm_in_file\(\) is not simulated"):
         torch.cuda.tunable.tune_gemm_in_file("a.csv")
 
 
-def test_each_function_of_tunable_is_accepted_or_refused():
+def test_each_function_of_tunable_is_accepted_or_rejected():
     for name in torch.cuda.tunable.__all__:
         function = getattr(torch.cuda.tunable, name)
         assert "syncheck" in function.__code__.co_filename, name
 
 
-def test_settings_of_the_allocator_are_accepted():
+def test_allocator_settings_are_accepted():
     torch.cuda.memory._set_allocator_settings("expandable_segments:True")
     torch.cuda.memory._record_memory_history(max_entries=10)
     for name in ("_accelerator_setAllocatorSettings", "_cuda_cudaCachingAllocator_set_allocator_settings"):
@@ -54,7 +54,7 @@ def test_settings_of_the_allocator_are_accepted():
 
 
 @pytest.mark.parametrize("library", ["linalg", "blas"])
-def test_a_library_that_is_preferred_is_remembered(library):
+def test_a_preferred_library_is_remembered(library):
     setter, getter = f"_set_{library}_preferred_backend", f"_get_{library}_preferred_backend"
     if not (hasattr(C, setter) and hasattr(C, getter)):
         pytest.skip("this torch has no such setting")
@@ -64,7 +64,7 @@ def test_a_library_that_is_preferred_is_remembered(library):
     assert getattr(C, getter)() == other
 
 
-def test_the_cache_of_plans_has_a_size_for_each_device():
+def test_each_device_has_a_plan_cache_with_a_size():
     cache = torch.backends.cuda.cufft_plan_cache
     assert (cache.size, cache.max_size, cache[0].size) == (0, 4096, 0)
     cache[1].max_size = 10
@@ -72,7 +72,7 @@ def test_the_cache_of_plans_has_a_size_for_each_device():
     cache.clear()
 
 
-def test_settings_are_torchs_own_again_afterwards():
+def test_settings_are_restored():
     patches = Patches()
     before = torch.cuda.tunable.is_enabled
     install_tuning(patches)
@@ -81,12 +81,12 @@ def test_settings_are_torchs_own_again_afterwards():
     assert torch.cuda.tunable.is_enabled is before
 
 
-def test_functions_without_an_effect_are_those_that_a_build_without_cuda_lacks():
+def test_functions_without_an_effect_do_not_exist_in_a_cpu_build():
     if torch.version.cuda is None:
         assert [name for name in WITHOUT_EFFECT if hasattr(C, name)] == []
 
 
-def test_a_program_may_call_each_of_them(gpu):
+def test_functions_without_an_effect_can_be_called(gpu):
     assert {name: getattr(C, name)() for name in WITHOUT_EFFECT} == WITHOUT_EFFECT
 
 
@@ -94,7 +94,7 @@ Q = torch.arange(32.0).reshape(1, 1, 4, 8) / 32
 
 
 @pytest.mark.parametrize("kernel", ["EFFICIENT_ATTENTION", "CUDNN_ATTENTION", "FLASH_ATTENTION", "MATH"])
-def test_each_kernel_of_attention_can_be_asked_for(kernel):
+def test_each_attention_kernel_can_be_requested(kernel):
     expected = scaled_dot_product_attention(Q, Q, Q)
     with sdpa_kernel(getattr(SDPBackend, kernel)):
         assert torch.backends.cuda.math_sdp_enabled() == (kernel == "MATH")
@@ -102,13 +102,13 @@ def test_each_kernel_of_attention_can_be_asked_for(kernel):
     assert torch.backends.cuda.math_sdp_enabled()
 
 
-def test_without_any_kernel_attention_is_torchs_error():
+def test_attention_without_any_kernel_raises_torchs_error():
     with sdpa_kernel([]), pytest.raises(RuntimeError, match="No viable backend"):
         scaled_dot_product_attention(Q, Q, Q)
     assert scaled_dot_product_attention(Q, Q, Q).shape == Q.shape
 
 
-def test_what_was_chosen_for_attention_holds_afterwards():
+def test_attention_settings_of_the_program_survive():
     patches = Patches()
     install_tuning(patches)
     torch.backends.cuda.enable_math_sdp(False)

@@ -1,4 +1,4 @@
-"""Virtual GPUs in a process that is not checked."""
+"""Virtual GPUs in an unchecked process."""
 
 import subprocess
 import sys

@@ -1,4 +1,4 @@
-"""What surrounds CUDA in torch."""
+"""Parts of torch that surround CUDA."""
 
 import pytest
 import torch
@@ -7,7 +7,7 @@ from syncheck.sim.errors import NotSimulatedError
 from syncheck.sim.unsupported import EAGER
 
 
-def test_compiled_functions_run_eagerly_and_it_is_noted(gpu):
+def test_compiled_functions_run_eagerly_with_a_note(gpu):
     double = torch.compile(lambda x: x * 2, fullgraph=True)
     assert double(torch.ones(1, device="cuda")).tolist() == [2]
 
@@ -22,14 +22,14 @@ def test_compiled_functions_run_eagerly_and_it_is_noted(gpu):
     assert set(gpu.notes) == {EAGER}
 
 
-def test_functions_that_only_a_cuda_build_has_are_refused(gpu):
+def test_functions_that_only_a_cuda_build_has_are_rejected(gpu):
     with pytest.raises(NotSimulatedError, match=r"torch._C._cuda_unknown\(\)"):
         torch._C._cuda_unknown()
     with pytest.raises(AttributeError, match="has no attribute 'unknown'"):
         torch._C.unknown  # noqa: B018  it raises
 
 
-def test_the_profiler_leaves_gpus_out(gpu):
+def test_the_profiler_ignores_gpus(gpu):
     activities = [torch.profiler.ProfilerActivity.CPU, torch.profiler.ProfilerActivity.CUDA]
     with torch.profiler.profile(activities=activities) as profile:
         torch.ones(1, device="cuda").add_(1)
@@ -41,7 +41,7 @@ def test_the_profiler_leaves_gpus_out(gpu):
         torch.cuda.cudart().cudaMalloc(4)
 
 
-def test_ranges_have_no_effect(gpu):
+def test_nvtx_ranges_have_no_effect(gpu):
     torch.cuda.nvtx.range_push("a")
     torch.cuda.nvtx.range_pop()
     with torch.cuda.nvtx.range("b"):
@@ -51,7 +51,7 @@ def test_ranges_have_no_effect(gpu):
     assert emitting.enabled
 
 
-def test_classes_are_counted_by_the_host_only_where_their_number_is_not_given(gpu):
+def test_one_hot_waits_only_if_the_number_of_classes_is_omitted(gpu):
     labels = torch.tensor([0, 2], device="cuda")
     given = gpu.calls_of(lambda: torch.nn.functional.one_hot(labels, 3))
     assert not any(call.startswith("sync") for call in given)
@@ -67,7 +67,7 @@ def test_lengths_on_the_cpu_are_numbers(gpu):
 
 
 @pytest.mark.parametrize("device", ["cpu", "cuda"])
-def test_lengths_of_one_sequence_are_numbers(gpu, device):
+def test_lengths_of_a_single_sequence_are_numbers(gpu, device):
     log_probs = torch.randn(5, 4, device=device).log_softmax(1)
     targets = torch.tensor([1, 2], device=device)
     one = torch.nn.functional.ctc_loss(log_probs, targets, torch.tensor(5), torch.tensor(2))

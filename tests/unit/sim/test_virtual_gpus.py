@@ -1,4 +1,4 @@
-"""Virtual GPUs: devices, streams and what is current. Integers only."""
+"""Virtual GPUs: devices, streams and the current ones, as integers only."""
 
 import threading
 
@@ -20,7 +20,7 @@ def test_each_device_has_a_default_stream(gpus):
     assert gpus.current_stream(1) == gpus.default_stream(1)
 
 
-def test_streams_of_a_pool_come_round_again(gpus):
+def test_pool_streams_are_reused_round_robin(gpus):
     made = [gpus.new_stream(0, 0) for _ in range(POOL_SIZE + 2)]
     assert len(set(made)) == POOL_SIZE
     assert made[POOL_SIZE:] == made[:2]
@@ -29,14 +29,14 @@ def test_streams_of_a_pool_come_round_again(gpus):
     assert [gpus.priority_of(stream) for stream in (made[0], other)] == [0, -1]
 
 
-def test_streams_from_outside_are_known_by_their_handle(gpus):
+def test_external_streams_are_identified_by_their_handle(gpus):
     made = gpus.new_stream(1, 0)
     assert gpus.external_stream(1, gpus.handle_of(made), 0) == made
     assert gpus.external_stream(1, 1, 0) == gpus.default_stream(1)  # the legacy default stream
     assert gpus.external_stream(1, 0x99, 0) == gpus.external_stream(1, 0x99, 0) != gpus.external_stream(0, 0x99, 0)
 
 
-def test_a_stream_is_made_current_with_its_device(gpus):
+def test_setting_a_stream_also_sets_its_device(gpus):
     changes = []
     gpus.on_change = lambda: changes.append(gpus.current_stream(1))
     side = gpus.new_stream(1, 0)
@@ -45,7 +45,7 @@ def test_a_stream_is_made_current_with_its_device(gpus):
     assert gpus.thread.set_explicitly
 
 
-def test_a_block_puts_back_device_and_stream(gpus):
+def test_a_block_restores_device_and_stream(gpus):
     side = gpus.new_stream(1, 0)
     with gpus.entered(side, 50):
         assert gpus.context(0, 0) == Context(side, 50)
@@ -74,12 +74,12 @@ def test_a_thread_that_lost_its_stream_is_reported_once(gpus):
     assert gpus.lost_context() == Context(9, 0)
 
 
-def test_numbers_count_from_1(gpus):
+def test_numbering_starts_at_1(gpus):
     counters = (gpus.next_allocation, gpus.next_event, gpus.next_graph, gpus.next_reading, gpus.next_pool)
     assert [(count(), count()) for count in counters] == [(1, 2)] * 5
 
 
-def test_streams_beyond_what_can_be_told_apart_are_the_last_of_their_device(gpus, monkeypatch):
+def test_streams_beyond_the_limit_share_the_last_stream_of_their_device(gpus, monkeypatch):
     monkeypatch.setattr("syncheck.sim.virtual_gpus.MOST_STREAMS", 3)
     first = gpus.external_stream(0, 0x70, 0)
     assert gpus.external_stream(0, 0x80, 0) == gpus.external_stream(0, 0x90, 0) == first

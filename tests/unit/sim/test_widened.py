@@ -1,4 +1,4 @@
-"""Operators that torch has for a type on GPUs and not on the CPU."""
+"""Operators that torch implements for a dtype on GPUs but not on the CPU."""
 
 import pytest
 import torch
@@ -25,7 +25,7 @@ EXPECTED = {
 
 
 @pytest.mark.parametrize("name", CASES)
-def test_it_is_computed_in_a_wider_type_and_has_its_own(gpu, name):
+def test_the_result_is_computed_in_a_wider_dtype_and_converted_back(gpu, name):
     result = CASES[name]()
     dtype, values = EXPECTED[name]
     assert (result.dtype, result.device) == (dtype, torch.device("cuda:0"))
@@ -33,7 +33,7 @@ def test_it_is_computed_in_a_wider_type_and_has_its_own(gpu, name):
     assert found == pytest.approx(values, abs=2e-3)
 
 
-def test_a_write_into_a_tensor_is_one(gpu):
+def test_in_place_and_out_variants_write_their_tensor(gpu):
     x = torch.tensor([1.26, 2.74], device="cuda", dtype=half)
     y = x
     x.round_(decimals=1)
@@ -43,13 +43,13 @@ def test_a_write_into_a_tensor_is_one(gpu):
     assert out.tolist() == [1, 2, 0, 1]
 
 
-def test_without_a_wider_type_there_is_no_result():
+def test_without_a_wider_dtype_there_is_no_result():
     func = torch.ops.aten.sin.default
     with pytest.raises(NotImplementedError):
         in_wider_type(func, plan_of(func), (torch.ones(2),), {})
 
 
-def test_what_gpus_have_no_kernel_for_either_is_not_simulated(gpu):
+def test_an_operator_without_a_gpu_kernel_is_not_simulated(gpu):
     with pytest.raises(NotSimulatedError, match="aten::gelu"):
         torch.nn.functional.gelu(torch.tensor([1, 2], device="cuda"))
 

@@ -1,4 +1,4 @@
-"""What statements bind, in which scope."""
+"""Bindings of statements and their scopes."""
 
 import ast
 

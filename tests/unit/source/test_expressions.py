@@ -1,4 +1,4 @@
-"""What the text of an expression says."""
+"""Properties of an expression's text."""
 
 import ast
 
@@ -13,16 +13,16 @@ def test_names_of_an_expression(text, names):
 
 
 @pytest.mark.parametrize(("text", "has"), [("a[0]", True), ("a[i]", False), ("a['k']", False), ("a[...]", True)])
-def test_an_item_picked_by_a_number(text, has):
+def test_an_item_selected_by_a_number(text, has):
     assert has_index(text) is has
 
 
-def test_an_expression_in_the_form_of_the_parser():
+def test_an_expression_is_normalized_by_the_parser():
     assert normal('a["k"] ') == "a['k']"
     assert normal("a b") == ""
 
 
-def test_the_items_that_an_expression_picks():
+def test_subscripts_of_an_expression():
     assert [ast.unparse(item) for item in items_in("a[0].b[i]")] == ["a[0].b[i]", "a[0]"]
     assert items_in("a b") == []
 
@@ -30,5 +30,5 @@ def test_the_items_that_an_expression_picks():
 @pytest.mark.parametrize(
     ("text", "kind"), [("{}", "dict"), ("[x for x in y]", "list"), ("set()", "list"), ("f()", ""), ("[0] * 3", "list")]
 )
-def test_what_a_display_makes(text, kind):
+def test_the_kind_of_a_display(text, kind):
     assert kind_of_display(ast.parse(text, mode="eval").body) == kind

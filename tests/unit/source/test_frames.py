@@ -1,4 +1,4 @@
-"""The variables of a frame."""
+"""Local variables of a frame."""
 
 import weakref
 
@@ -6,10 +6,10 @@ from syncheck.source.frames import frame_at, locals_of
 
 
 class Thing:
-    """Something that can be referred to weakly."""
+    """An object that supports weak references."""
 
 
-def test_a_frame_keeps_nothing_that_the_program_has_deleted():
+def test_a_frame_does_not_keep_deleted_values_alive():
     thing = Thing()
     reference = weakref.ref(thing)
     assert locals_of(frame_at())["thing"] is thing
@@ -17,14 +17,14 @@ def test_a_frame_keeps_nothing_that_the_program_has_deleted():
     assert reference() is None
 
 
-def test_what_the_program_has_got_from_locals_stays_as_it_is():
+def test_the_programs_own_locals_are_not_changed():
     number = 3
     mine = locals()
     assert locals_of(frame_at())["number"] == number
     assert mine["number"] == number
 
 
-def test_variables_are_what_they_are_after_a_look_at_them():
+def test_variables_keep_their_values_after_locals_of():
     number = 3
     locals_of(frame_at())
     number += 1
@@ -32,7 +32,7 @@ def test_variables_are_what_they_are_after_a_look_at_them():
     assert locals()["number"] == 4
 
 
-def test_the_variables_of_a_module_stay_in_place():
+def test_module_variables_keep_their_values():
     scope = {"frame_at": frame_at, "locals_of": locals_of}
     exec("x = 1\nfound = locals_of(frame_at())\nx += 1", scope)
     assert scope["x"] == 2

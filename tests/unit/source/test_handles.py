@@ -1,4 +1,4 @@
-"""How a program can wait for the handles that a statement binds."""
+"""Waiting for the handles that a statement binds."""
 
 import ast
 
@@ -24,7 +24,7 @@ def waits(text, name, call="start("):
         ("works = {k: start(x) for k, x in xs}", "works[...]", "[handle.wait() for handle in works.values()]"),
     ],
 )
-def test_what_a_statement_binds_is_waited_for(text, name, expected):
+def test_a_bound_handle_is_waited_for(text, name, expected):
     assert waits(text, name) == expected
 
 
@@ -33,15 +33,15 @@ def test_what_a_statement_binds_is_waited_for(text, name, expected):
     [
         ("pending = Pending(start(x), x)", "pending"),
         ("works = [(start(x), x) for x in xs]", "works[...]"),
-        ("works = (start(x) for x in xs)", "works[...]"),  # to go through them is to start them
+        ("works = (start(x) for x in xs)", "works[...]"),  # iterating over it would start the calls
         ("queue.append(start(x))", ""),
     ],
 )
-def test_what_only_holds_a_handle_has_no_wait(text, name):
+def test_an_object_that_only_holds_a_handle_has_no_wait(text, name):
     assert waits(text, name) == ""
 
 
-def test_without_the_source_the_name_is_taken():
+def test_without_the_source_the_name_is_used():
     assert wait_for("work", None, 1, 5) == "work.wait()"
     assert wait_for("work", ast.parse("work = use(start(x))").body[0], 1, 0) == "work.wait()"
     assert wait_for("works[...]", None, 1, 5) == ""
@@ -72,16 +72,16 @@ def waits_for_all(text, kind="list"):
         ("use(start(x))", "list", ("", "")),
     ],
 )
-def test_what_is_put_into_a_container_is_waited_for_with_the_others(text, kind, expected):
+def test_handles_in_a_container_are_waited_for_together(text, kind, expected):
     assert waits_for_all(text, kind) == expected
 
 
-def test_a_container_is_what_something_is_put_into():
+def test_container_in_returns_the_container_of_a_statement():
     assert [container_in(ast.parse(text).body[0]) for text in ("a.b[c] = d", "e.append(f)", "g(h)")] == ["a.b", "e", ""]
     assert container_in(None) == ""
 
 
-def test_a_batch_of_messages_gives_several_handles():
+def test_a_batch_of_messages_returns_several_handles():
     text = "works = dist.batch_isend_irecv(ops)"
     (statement,) = ast.parse(text).body
     assert wait_for("works", statement, 1, 9) == "[handle.wait() for handle in works]"

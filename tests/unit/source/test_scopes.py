@@ -1,4 +1,4 @@
-"""Names that are visible at a line."""
+"""Names visible at a line."""
 
 import textwrap
 
@@ -71,7 +71,7 @@ def scopes():
         ("self.stream", "self.use(batch)"),
         ("item", "batch = item"),
         ("batch", "return batch"),
-        ("batch", "batch = item"),  # of the iteration before
+        ("batch", "batch = item"),  # of the previous iteration
         ("th.cuda", "return batch"),
         ("inner", "return inner"),
         ("buffers", "for index in"),
@@ -82,7 +82,7 @@ def scopes():
         ("print(copy)", "return batch"),
     ],
 )
-def test_a_name_that_is_bound_before_is_visible(scopes, expression, at):
+def test_a_name_bound_earlier_is_visible(scopes, expression, at):
     assert scopes.is_visible(expression, line_of(at))
 
 
@@ -101,7 +101,7 @@ def test_a_name_that_is_bound_before_is_visible(scopes, expression, at):
         ("nothing", "late()"),
     ],
 )
-def test_a_name_that_is_bound_elsewhere_or_later_is_not(scopes, expression, at):
+def test_a_name_bound_elsewhere_or_later_is_not_visible(scopes, expression, at):
     assert not scopes.is_visible(expression, line_of(at))
 
 
@@ -125,7 +125,7 @@ def test_an_expression_means_the_same_where_its_names_are_the_same_variables(sco
     assert scopes.means_the_same(expression, line_of(at), line_of(other)) is same
 
 
-def test_an_import_is_known_by_the_name_that_it_has(scopes):
+def test_an_import_is_found_by_its_local_name(scopes):
     assert scopes.name_of_import("torch", line_of("return batch")) == "th"
     assert scopes.name_of_import("numpy", line_of("return batch")) == ""
 
@@ -137,7 +137,7 @@ def test_a_line_belongs_to_its_innermost_statement(scopes):
     assert not scopes.is_in_loop(line_of("return batch"))
 
 
-def test_what_is_no_python_has_no_scopes():
+def test_invalid_python_has_no_scopes():
     assert scopes_of("def (") is None
     assert scopes_of("x = " + "(" * 5000) is None
 
@@ -160,20 +160,20 @@ def later(index):
 """
 
 
-def test_a_loop_variable_means_nothing_behind_its_loop():
+def test_a_loop_variable_is_not_visible_after_its_loop():
     scopes = scopes_in(LOOPS)
-    assert [line for line in range(1, 9) if scopes.is_visible("stream", line)] == [2, 4]  # the use says what it means
+    assert [line for line in range(1, 9) if scopes.is_visible("stream", line)] == [2, 4]  # its use shows its meaning
     assert scopes_in("s = f()\nfor s in t: pass\ng()\n").is_visible("s", 3)
 
 
-def test_what_a_loop_binds_means_another_thing_each_time():
+def test_a_loop_rebinds_its_variable_on_each_iteration():
     scopes = scopes_in(LOOPS)
     assert scopes.is_rebound("stream.x", 2)
     assert not scopes.is_rebound("streams", 2)
     assert not scopes.is_rebound("index", 7)
 
 
-def test_each_call_has_variables_of_its_own():
+def test_local_variables_belong_to_one_call():
     scopes = scopes_in(LOOPS)
     assert scopes.is_of_this_call("streams[index]", 8)
     assert not scopes.is_of_this_call("streams", 8)
@@ -181,11 +181,55 @@ def test_each_call_has_variables_of_its_own():
     assert not scopes_in("class A:\n    def f(self):\n        g()\n").is_of_this_call("self.stream", 3)
 
 
-def test_items_that_a_loop_picks_only_by_number_stay_the_same():
+def test_items_that_a_loop_selects_by_constant_index_stay_the_same():
     text = "stages = make()\nfor x in xs:\n    y = stages[0](x)\n    send(y)\n    z = {}(y)\n"
     assert scopes_in(text.format("stages[1]")).is_right("stages[0].stream", 4)
     assert not scopes_in(text.format("stages[1]")).is_right("stages[2].stream", 4)
     assert not scopes_in(text.format("stages[x]")).is_right("stages[0].stream", 4)
+
+
+@pytest.mark.parametrize(
+    ("text", "is_right"),
+    [
+        ("", True),
+        ("streams['b'] = make()", True),
+        ("for key in keys: streams[key] = make()", True),
+        ("class A:\n    def __init__(self): self.streams[key] = make()", True),
+        ("def fill(key): streams[key] = make()", False),
+        ("streams.pop(key)", False),
+        ("del self.streams[key]", False),
+        ("del streams[key]\nuse(streams['a'])", True),
+    ],
+)
+def test_an_item_is_right_only_where_its_container_keeps_it(text, is_right):
+    source = f"streams = make()\nfor x in xs:\n    use(x)\n{text}\n"
+    assert scopes_in(source).is_right("streams['a']", 3) is is_right
+
+
+def test_a_loop_that_fills_a_container_does_not_have_its_items_from_the_beginning():
+    assert not scopes_in("streams = {}\nfor x in xs:\n    use(x)\n    streams[x] = make()\n").is_right(
+        "streams['a']", 3
+    )
+
+
+@pytest.mark.parametrize(
+    ("text", "expression", "may_be_none"),
+    [
+        ("done = None", "done", True),
+        ("done = start()", "done", False),
+        ("self.done: Event | None = None", "slot.done", True),
+        ("self.other = None", "slot.done", False),
+        ("events = [None] * 2", "events[0]", True),
+        ("self.events = {key: None for key in keys}", "self.events[key]", True),
+        ("events = None", "events[0]", False),
+        ("events = [make(), make()]", "events[0]", False),
+        ("def use(x, done=None): x()", "done", True),
+        ("def use(x, *, done=None): x()", "done", True),
+        ("def use(done, x=None): x()", "done", False),
+    ],
+)
+def test_what_is_set_to_none_somewhere_may_be_none(text, expression, may_be_none):
+    assert scopes_in(text).may_be_none(expression) is may_be_none
 
 
 @pytest.mark.parametrize(
@@ -196,17 +240,17 @@ def test_items_that_a_loop_picks_only_by_number_stay_the_same():
         ("self.works = deque()", "list"), ("self.works = make()", ""), ("works = []", ""), ("self.works.x()", ""),
     ],
 )  # fmt: skip
-def test_the_kind_of_a_container_is_that_of_its_first_binding(text, kind):
+def test_the_kind_of_a_container_comes_from_its_first_binding(text, kind):
     assert scopes_in(text).kind_of_container("self.works") == kind
 
 
-def test_a_call_is_all_that_is_assigned_or_a_part():
+def test_a_call_is_the_whole_assigned_value_or_a_part():
     text = "x = load(a)\ny = load(a) + 1\n"
     assert scopes_in(text).is_whole_value((1, 5), (1, 12))
     assert not scopes_in(text).is_whole_value((2, 5), (2, 12))
     assert not scopes_in("load(a)\n\n").is_whole_value((2, 1), (2, 8))
 
 
-def test_what_a_call_gets_is_known():
+def test_arguments_of_a_call_are_identified():
     text = "queue.put(x.cuda(), flag=f())\n"
     assert [scopes_in(text).is_argument(1, column) for column in (1, 11, 26)] == [False, True, True]

@@ -1,4 +1,4 @@
-"""What runs between two calls, where one way leads from the first to the second: `first()` and `last()`."""
+"""Code between two calls, `first()` and `last()`, if a single path connects them."""
 
 import ast
 import textwrap
@@ -9,7 +9,7 @@ from syncheck.source.straight import NotStraightError, between
 
 
 def names_between(source, start="first", end="last", **kwargs):
-    """Return the names of all that is called or read in between, without the two calls."""
+    """Return the names called or read in between, without the two calls."""
     tree = ast.parse(textwrap.dedent(source))
     at = {
         node.func.id: (node.lineno, node.col_offset)
@@ -39,7 +39,7 @@ def names_between(source, start="first", end="last", **kwargs):
         ("first()\ndef f(x=a): b\nlast()", {"a"}),
     ],
 )
-def test_all_that_runs_in_between(source, expected):
+def test_everything_that_runs_in_between_is_returned(source, expected):
     assert names_between(source) == expected
 
 
@@ -63,7 +63,7 @@ def test_all_that_runs_in_between(source, expected):
         "last()\nfirst()",
     ],
 )
-def test_where_there_may_be_several_ways_there_is_none(source):
+def test_several_possible_paths_raise_an_error(source):
     with pytest.raises(NotStraightError):
         names_between(source)
 
@@ -75,6 +75,6 @@ def test_a_loop_does_not_lead_back_in_code_that_may_have_been_left():
         names_between(source, is_once=False)
 
 
-def test_the_beginning_and_the_end_of_the_code():
+def test_paths_from_the_beginning_and_to_the_end_of_the_code():
     assert names_between("a\nb\nlast()\nc", start=None) == {"a", "b"}
     assert names_between("a\nfirst()\nb\nc", end=None) == {"b", "c"}

@@ -1,4 +1,4 @@
-"""Our own open files in a program that closes what it does not know."""
+"""Our own open files in a program that closes file descriptors it does not own."""
 
 import os
 import resource
@@ -38,7 +38,7 @@ def taken_over(descriptor, path):
     return number
 
 
-def test_a_file_is_opened_again_and_what_took_its_number_is_left_alone(tmp_path):
+def test_a_file_is_reopened_and_the_new_owner_of_its_number_is_left_alone(tmp_path):
     own = Descriptor.of_file(tmp_path / "own")
     own.write(b"one ")
     number = taken_over(own, tmp_path / "others")
@@ -50,7 +50,7 @@ def test_a_file_is_opened_again_and_what_took_its_number_is_left_alone(tmp_path)
     assert (tmp_path / "others").read_bytes() == b""
 
 
-def test_a_file_that_is_no_longer_there_is_not_replaced(tmp_path):
+def test_a_file_that_no_longer_exists_is_not_replaced(tmp_path):
     own = Descriptor.of_file(tmp_path / "own")
     number = taken_over(own, tmp_path / "others")
     (tmp_path / "own").rename(tmp_path / "kept")
@@ -79,12 +79,12 @@ def test_a_stream_is_found_again_under_its_own_number(tmp_path):
         os.close(each)
 
 
-def test_a_stream_that_was_closed_at_the_start_fails_when_it_is_used():
+def test_a_stream_closed_at_the_start_fails_when_it_is_used():
     with pytest.raises(OSError, match="closed"):
         Descriptor.of_stream(-1).write(b"lost")
 
 
-def test_a_reserve_gives_back_what_it_has_taken():
+def test_a_reserve_releases_the_descriptors_it_took():
     before = set(os.listdir("/proc/self/fd"))
     reserve = Reserve()
     taken = set(os.listdir("/proc/self/fd")) - before
@@ -94,7 +94,7 @@ def test_a_reserve_gives_back_what_it_has_taken():
 
 
 @pytest.mark.parametrize("more", [(), ("--output-format", "json"), ("--output", "report.txt")])
-def test_a_daemon_gets_neither_report_nor_trace_into_its_files(tmp_path, more):
+def test_a_daemons_files_receive_neither_report_nor_trace(tmp_path, more):
     (tmp_path / "train.py").write_text(DAEMON)
     done = started("run", "--backend", "sim", "--trace", "run.trace", *more, "train.py", cwd=tmp_path)
     assert [(tmp_path / f"own{number}.txt").read_text() for number in range(40)] == [str(n) for n in range(40)]
@@ -104,7 +104,7 @@ def test_a_daemon_gets_neither_report_nor_trace_into_its_files(tmp_path, more):
     assert "SYN101" in started("replay", "run.trace", cwd=tmp_path).stdout
 
 
-def test_a_program_that_has_used_up_all_descriptors_gets_its_report(tmp_path):
+def test_a_program_that_used_up_all_descriptors_gets_its_report(tmp_path):
     source = (
         """
 import os
@@ -131,7 +131,7 @@ while True:
         assert "y = x * 2" in reported
 
 
-def test_a_report_without_standard_streams_goes_where_it_can(tmp_path):
+def test_a_report_without_standard_output_goes_to_standard_error(tmp_path):
     (tmp_path / "train.py").write_text(RACE)
     source = "import os, sys\nos.close(1)\nos.execv(sys.executable, [sys.executable, '-m', 'syncheck', *sys.argv[1:]])"
     (tmp_path / "closed.py").write_text(source)

@@ -1,4 +1,4 @@
-"""Files are read and written whole, or not at all."""
+"""Files are read and written completely or not at all."""
 
 import errno
 import os
@@ -14,14 +14,14 @@ def names(folder):
     return sorted(path.name for path in folder.iterdir())
 
 
-def test_a_new_file_has_the_mode_of_any_other(tmp_path):
+def test_a_new_file_has_the_default_mode(tmp_path):
     files.write(tmp_path / "new", b"text")
     (tmp_path / "other").write_bytes(b"")
     assert (tmp_path / "new").read_bytes() == b"text"
     assert (tmp_path / "new").stat().st_mode == (tmp_path / "other").stat().st_mode
 
 
-def test_a_file_keeps_its_mode_and_a_link_stays_one(tmp_path):
+def test_a_file_keeps_its_mode_and_a_link_stays_a_link(tmp_path):
     target, link = tmp_path / "target", tmp_path / "link"
     target.write_bytes(b"old")
     target.chmod(0o640)
@@ -33,7 +33,7 @@ def test_a_file_keeps_its_mode_and_a_link_stays_one(tmp_path):
     assert names(tmp_path) == ["link", "target"]
 
 
-def test_a_link_to_nothing_makes_the_file_that_it_names(tmp_path):
+def test_writing_a_dangling_link_creates_its_target(tmp_path):
     (tmp_path / "link").symlink_to("target")
     files.write(tmp_path / "link", b"new")
     assert (tmp_path / "target").read_bytes() == b"new"
@@ -64,7 +64,7 @@ def test_an_interrupt_leaves_no_temporary_file(tmp_path, monkeypatch):
     assert names(tmp_path) == []
 
 
-def test_a_file_in_a_folder_that_takes_no_other_is_overwritten(tmp_path, monkeypatch):
+def test_a_file_that_cannot_be_replaced_is_overwritten(tmp_path, monkeypatch):
     path = tmp_path / "report"
     path.write_bytes(b"a long old report")
 
@@ -77,7 +77,7 @@ def test_a_file_in_a_folder_that_takes_no_other_is_overwritten(tmp_path, monkeyp
     assert names(tmp_path) == ["report"]
 
 
-def test_a_file_that_must_not_be_written_to_is_not_replaced(tmp_path, monkeypatch):
+def test_a_write_protected_file_is_not_replaced(tmp_path, monkeypatch):
     path = tmp_path / "report"
     path.write_bytes(b"old")
 
@@ -91,7 +91,7 @@ def test_a_file_that_must_not_be_written_to_is_not_replaced(tmp_path, monkeypatc
     assert names(tmp_path) == ["report"]
 
 
-def test_a_device_is_written_to(tmp_path):
+def test_a_device_can_be_written_to(tmp_path):
     files.write(os.devnull, b"text")
     assert not Path(os.devnull).is_file()
     with pytest.raises(OSError, match="No space left"):
@@ -119,5 +119,5 @@ def test_the_stamp_of_a_file_changes_with_it(tmp_path):
     assert files.stamp(path) != first
 
 
-def test_a_path_that_no_file_can_have_has_no_stamp():
+def test_an_impossible_path_has_no_stamp():
     assert files.stamp("a\0b") is None

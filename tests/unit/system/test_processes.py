@@ -1,4 +1,4 @@
-"""Processes, on systems that have forks and signals, and on those that do not."""
+"""Processes on systems with and without forks and signals."""
 
 import os
 import signal
@@ -17,7 +17,7 @@ def test_a_process_is_alive_until_it_ends():
     assert not processes.is_alive(child.pid)
 
 
-def test_one_that_was_not_waited_for_has_ended():
+def test_a_process_not_yet_waited_for_has_ended():
     child = os.fork()
     if child == 0:
         os._exit(0)
@@ -26,14 +26,14 @@ def test_one_that_was_not_waited_for_has_ended():
     os.waitpid(child, 0)
 
 
-def test_windows_is_not_asked(monkeypatch):
-    """To ask with signal 0 would end the process there."""
+def test_windows_is_not_probed_with_a_signal(monkeypatch):
+    """Probing with signal 0 would end the process there."""
     monkeypatch.setattr(sys, "platform", "win32")
     monkeypatch.setattr(os, "kill", lambda *_: pytest.fail("it was asked"))
     assert processes.is_alive(1)
 
 
-def test_a_process_is_killed_by_what_there_is(monkeypatch):
+def test_kill_uses_an_available_signal(monkeypatch):
     sent = []
     monkeypatch.setattr(os, "kill", lambda *given: sent.append(given))
     processes.kill(7)
@@ -42,7 +42,7 @@ def test_a_process_is_killed_by_what_there_is(monkeypatch):
     assert sent == [(7, 9), (7, signal.SIGTERM)]
 
 
-def test_without_forks_nothing_follows_them(monkeypatch):
+def test_after_fork_hooks_are_ignored_without_forks(monkeypatch):
     monkeypatch.delattr(os, "register_at_fork")
     processes.after_fork_in_child(lambda: pytest.fail("there was a fork"))
 
@@ -65,7 +65,7 @@ def test_a_signal_reaches_the_main_thread(monkeypatch, has_pthread_kill):
     assert got == [signal.SIGTERM]
 
 
-def test_an_interrupt_ends_windows_with_its_status(monkeypatch):
+def test_an_interrupt_exits_with_the_windows_status(monkeypatch):
     monkeypatch.setattr(sys, "platform", "win32")
     ended = []
 
@@ -82,7 +82,7 @@ def test_an_interrupt_ends_windows_with_its_status(monkeypatch):
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="a process there ends without a word")
-def test_a_program_that_takes_too_long_can_end_what_it_has_started(tmp_path):
+def test_a_program_that_exceeds_its_limit_can_clean_up(tmp_path):
     program = """
 import pathlib, signal, sys, time
 signal.signal(signal.SIGTERM, lambda *_: sys.exit(pathlib.Path("asked").touch()))
@@ -94,12 +94,12 @@ time.sleep(60)
     assert [path.name for path in sorted(tmp_path.iterdir())] == ["asked", "started"]
 
 
-def test_a_program_that_is_run_quietly_gets_no_input_and_its_output_is_kept(tmp_path):
+def test_run_quietly_provides_no_input_and_captures_the_output(tmp_path):
     program = "import os, sys; print(sys.stdin.read() + os.getcwd()); sys.exit(3)"
     done = processes.run_quietly([sys.executable, "-c", program], tmp_path)
     assert (done.returncode, done.stdout.decode().strip()) == (3, str(tmp_path))
 
 
-def test_a_program_that_takes_too_long_is_ended(tmp_path):
+def test_a_program_that_exceeds_its_limit_is_ended(tmp_path):
     with pytest.raises(subprocess.TimeoutExpired):
         processes.run_quietly([sys.executable, "-c", "import time; time.sleep(60)"], tmp_path, limit=0.2)

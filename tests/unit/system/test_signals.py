@@ -1,4 +1,4 @@
-"""Signals in a program that is checked: its handlers work on GPUs, and raise where the program can catch it."""
+"""Signals in a checked program: handlers can use GPUs and raise where the program can catch the exception."""
 
 import os
 import signal
@@ -48,13 +48,13 @@ while len(saved) < 60 and time.monotonic() < deadline:
 signal.setitimer(signal.ITIMER_REAL, 0)
 print(len(saved) >= 60, {{str(device) for device, _ in saved}}, all(value > 0 for _, value in saved))
 """
-    done = run(tmp_path, source, "--ignore", "SYN801")  # a program that saves all the time waits all the time
+    done = run(tmp_path, source, "--ignore", "SYN801")  # a program that constantly saves also constantly waits
     assert done.stdout == "True {'cuda:0'} True\n", done.stderr
     assert done.returncode == 0
     assert "no findings" in done.stderr
 
 
-def test_no_interrupt_is_lost_and_none_leaves_half_of_anything(tmp_path):
+def test_no_interrupt_is_lost_or_leaves_partial_state(tmp_path):
     source = f"""{WORKING}
 def interrupt(number, frame):
     raise KeyboardInterrupt
@@ -82,7 +82,7 @@ print(caught, lost)
     assert "no findings" in done.stderr
 
 
-def test_a_loop_that_calls_nothing_but_hooks_can_be_interrupted(tmp_path):
+def test_a_loop_that_calls_only_hooks_can_be_interrupted(tmp_path):
     source = f"""{WORKING}
 turns = 0
 signal.setitimer(signal.ITIMER_REAL, 0.1)
@@ -97,7 +97,7 @@ except KeyboardInterrupt:
     assert run(tmp_path, source).stdout == "interrupted True\n"
 
 
-def test_a_debugger_of_the_program_is_left_in_place(tmp_path):
+def test_a_debugger_of_the_program_stays_in_place(tmp_path):
     source = f"""{WORKING}
 import sys
 lines = []
@@ -121,7 +121,7 @@ print(sys.gettrace(), sys.getprofile())
     assert run(tmp_path, source).stdout == "True True True\nNone None\n"
 
 
-def test_a_call_that_waits_can_be_interrupted(tmp_path):
+def test_a_blocking_call_can_be_interrupted(tmp_path):
     source = f"""{WORKING}
 import threading
 def interrupt(number, frame):
@@ -160,7 +160,7 @@ def test_an_interrupted_program_shows_pythons_own_traceback(tmp_path):
     assert "signals.py" not in done.stderr
 
 
-def test_handlers_are_as_before_when_the_block_has_ended():
+def test_handlers_are_restored_after_the_block():
     before = {number: signal.getsignal(number) for number in signal.valid_signals()}
     functions = signal.signal, signal.getsignal
     with signals.held(), signals.held():
@@ -173,7 +173,7 @@ def test_handlers_are_as_before_when_the_block_has_ended():
 
 
 @pytest.mark.parametrize("number", [signal.SIGHUP, signal.SIGTERM])
-def test_a_program_that_is_asked_to_end_leaves_its_report(tmp_path, number):
+def test_a_terminated_program_leaves_its_report(tmp_path, number):
     source = f"import os, signal, time\n{RACE}\nos.kill(os.getpid(), {int(number)})\ntime.sleep(60)\n"
     done = run(tmp_path, source, "--trace", "run.trace")
     assert done.returncode == -number
@@ -181,13 +181,13 @@ def test_a_program_that_is_asked_to_end_leaves_its_report(tmp_path, number):
     assert "SYN101" in started("replay", "run.trace", cwd=tmp_path).stdout
 
 
-def test_a_program_that_ignores_a_hangup_runs_on(tmp_path):
+def test_a_program_that_ignores_a_hangup_continues(tmp_path):
     ending = "signal.signal(1, signal.SIG_IGN)\nos.kill(os.getpid(), 1)\nprint('on')\n"
     assert run(tmp_path, f"import os, signal\n{WORKING}{ending}").stdout == "on\n"
 
 
 @pytest.mark.parametrize("handler", ["SIG_DFL", "default_int_handler"])
-def test_a_timer_that_is_still_armed_ends_with_its_program(tmp_path, handler):
+def test_an_armed_timer_ends_with_its_program(tmp_path, handler):
     armed = f"signal.signal(signal.SIGALRM, signal.{handler})\nsignal.setitimer(signal.ITIMER_REAL, 0.05, 0.01)\n"
     done = run(tmp_path, f"import signal\n{RACE}{armed}")
     assert done.returncode == 1
@@ -195,7 +195,7 @@ def test_a_timer_that_is_still_armed_ends_with_its_program(tmp_path, handler):
     assert "Traceback" not in done.stderr
 
 
-def test_handlers_wait_in_a_fork_of_the_process_that_has_imported_this():
+def test_a_forked_child_defers_handlers_inside_a_held_block():
     called = []
     hook = {"__name__": "syncheck.sim.hook", "signal": signal, "called": called}
     exec("def run():\n    signal.raise_signal(signal.SIGUSR1)\n    return list(called)", hook)

@@ -1,4 +1,4 @@
-"""What two runs of a program differ in."""
+"""Differences between two runs of a program."""
 
 from syncheck.witness.compare import Rerun, differences, unsteady_lines
 from syncheck.witness.proofs import Difference
@@ -17,11 +17,11 @@ def a_run(*lines, status=0, error="", exception="", **recorded):
     return Rerun(lines, status, error, records, exception=exception)
 
 
-def test_equal_runs_differ_in_nothing():
+def test_equal_runs_have_no_differences():
     assert differences(a_run("loss 1", host=[values("1")]), a_run("loss 1", host=[values("1")]), PAIR) == ()
 
 
-def test_what_a_racing_access_reads_comes_first():
+def test_values_read_by_a_racing_access_come_first():
     usual = a_run("sum 6", read={"1.4": [values("2", "2", "2", "2")]})
     other = a_run("sum nan", read={"1.4": [values("2", "nan", "nan", "nan")]})
     assert differences(usual, other, PAIR) == (
@@ -30,33 +30,33 @@ def test_what_a_racing_access_reads_comes_first():
     )
 
 
-def test_two_writes_differ_in_what_is_left():
+def test_two_writes_differ_in_the_final_value():
     (found,) = differences(a_run(left={"3.1": [values("1")]}), a_run(left={"3.1": [values("2")]}), PAIR)
     assert found == Difference("what is left of what train.py:9 writes", "1", "2")
 
 
-def test_the_end_of_a_program_counts():
+def test_the_way_a_program_ends_is_compared():
     (found,) = differences(a_run(), a_run(status=1, error="nan", exception="ValueError: nan"), PAIR)
     assert found == Difference("how the program ends", "with status 0", "ValueError: nan")
 
 
-def test_the_last_line_of_standard_error_need_not_be_why_a_program_failed():
+def test_the_last_line_of_standard_error_is_not_taken_for_the_error():
     (found,) = differences(a_run(), a_run(status=1, error="  warnings.warn(UNSET)"), PAIR)
     assert found == Difference("how the program ends", "with status 0", "with status 1")
 
 
-def test_a_run_that_recorded_nothing_is_compared_by_what_it_printed():
+def test_a_run_without_records_is_compared_by_its_output():
     assert differences(a_run("a"), Rerun(("b",), 0, ""))[0].what == "printed line 1"
 
 
-def test_lines_with_times_are_left_out():
+def test_lines_that_vary_between_equal_runs_are_ignored():
     usual, same = a_run("loss 1", "12.1 s"), a_run("loss 1", "12.4 s")
     unsteady = unsteady_lines(usual, same)
     assert differences(usual, a_run("loss 1", "12.9 s"), PAIR, unsteady) == ()
     assert differences(usual, a_run("loss 2", "12.9 s"), PAIR, unsteady)[0].usual == "'loss 1'"
 
 
-def test_memory_at_the_end_and_what_the_host_gets_count():
+def test_final_memory_and_values_transferred_to_the_host_are_compared():
     found = differences(a_run(host=[values("1")], final=[values("1")]), a_run(host=[], final=[values("3")]))
     assert [one.what for one in found] == [
         "what the host gets at train.py:5",

@@ -1,4 +1,4 @@
-"""A delay as text."""
+"""Textual form of delays."""
 
 import pytest
 
@@ -15,26 +15,26 @@ DELAYS = [
 
 
 @pytest.mark.parametrize("delay", DELAYS, ids=str)
-def test_a_text_stands_for_one_delay(delay):
+def test_a_text_round_trips_to_its_delay(delay):
     assert Delay.parse(str(delay)) == delay
     assert parse(str(delay)) == delay
 
 
-def test_a_schedule_of_simulated_gpus_is_none():
+def test_parse_also_accepts_schedules_of_simulated_gpus():
     assert parse(str(Schedule(7, seed=3))) == Schedule(7, seed=3)
 
 
 @pytest.mark.parametrize("damaged", [str(DELAYS[1])[:-1], str(DELAYS[1]).replace("3.5", "3.6"), "d1-"])
-def test_a_damaged_text_is_refused(damaged):
+def test_a_damaged_text_is_rejected(damaged):
     with pytest.raises(ConfigError, match="damaged"):
         parse(damaged)
 
 
-def test_a_text_with_a_right_checksum_and_no_delay_is_refused():
+def test_a_text_with_a_valid_checksum_but_no_delay_is_rejected():
     with pytest.raises(ConfigError, match="damaged"):
         parse(with_checksum("d1-000007-what"))
 
 
-def test_a_delay_in_words():
+def test_a_delay_is_described_in_words():
     assert DELAYS[1].in_words == "0.7 s"
     assert DELAYS[3].in_words == "0.2 s, repeated before each later call from the same line"

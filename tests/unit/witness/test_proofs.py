@@ -1,4 +1,4 @@
-"""What `--witness` makes of the races of a report, with runs that are made up."""
+"""Outcomes of `--witness` for the races of a report, with fake runs."""
 
 import dataclasses
 import re
@@ -33,7 +33,7 @@ class Reruns:
     """Runs of a program that does not exist.
 
     Attributes:
-        asked: the schedules by which it was run.
+        asked: schedules of the runs so far.
     """
 
     program = 7
@@ -68,14 +68,14 @@ def test_a_changed_value_is_shown_with_the_schedule_that_changes_it():
     )
 
 
-def test_nothing_that_changes_is_not_shown():
+def test_a_race_that_changes_nothing_is_not_shown():
     assert proof(Reruns(ran("loss 1"))).outcome is ProofOutcome.NOT_SHOWN
 
 
-def test_a_run_that_fails_before_the_race_is_no_proof_of_anything():
+def test_a_run_that_fails_before_the_race_proves_nothing():
     found = proof(Reruns(ran(status=1, error="FileExistsError: once", records=(Record(has_ended=True),))))
     assert found.outcome is ProofOutcome.NOT_TRIED
-    assert found.reason == "the accesses did not come when the program was run again: FileExistsError: once"
+    assert found.reason == "the accesses did not recur when the program was rerun: FileExistsError: once"
 
 
 def test_an_error_in_the_other_order_is_shown():
@@ -94,28 +94,28 @@ SAME_ORDER = Record(order=["3.1", "1.4"], forced=["a collective cannot be deferr
             "not deterministic",
         ),
         (Reruns(ran(records=(), timed_out=True)), "longer than --proof-limit"),
-        (Reruns(ran(status=1, error="no such file", records=())), "did not get to its end .*: no such file"),
+        (Reruns(ran(status=1, error="no such file", records=())), "did not finish .*: no such file"),
         (Reruns(ran(), ran(timed_out=True, records=())), "longer than --proof-limit"),
         (Reruns(ran(), ran(records=(SAME_ORDER,))), "a collective cannot be deferred"),
     ],
 )
-def test_why_it_could_not_be_tried(reruns, reason):
+def test_the_reason_for_not_trying_is_reported(reruns, reason):
     found = proof(reruns)
     assert found.outcome is ProofOutcome.NOT_TRIED
     assert re.search(reason, found.reason)
 
 
-def test_of_many_races_the_first_of_each_rule_are_tried_before_others():
+def test_the_first_races_of_each_rule_are_tried_before_others():
     findings = [race("SYN101", number) for number in range(1, 1000)] + [race("SYN201", 1000)]
     reruns = Reruns(ran())
     found = prove(Report(findings=tuple(findings)), reruns).findings
     tried = [finding for finding in found if finding.proof.outcome is not ProofOutcome.NOT_TRIED]
-    assert len(reruns.asked) == 2 + 2 * 20  # twice in its own order; by two schedules for each race
+    assert len(reruns.asked) == 2 + 2 * 20  # twice in the program's order, then by two schedules for each race
     assert (len(tried), found[0] in tried, found[-1] in tried) == (20, True, True)
     assert "only 20 races" in found[500].proof.reason
 
 
-def test_a_finding_that_is_no_race_has_no_proof():
+def test_a_finding_that_is_not_a_race_has_no_proof():
     advice = dataclasses.replace(race("SYN303"), pair=None)
     reruns = Reruns(ran())
     assert proof(reruns, advice) is None
@@ -124,13 +124,13 @@ def test_a_finding_that_is_no_race_has_no_proof():
 
 def test_random_schedules_are_tried_without_a_finding():
     note = prove(Report(), Reruns(ran("1"), ran("2"), schedules=3, seed=5)).notes[0]
-    assert note.startswith("3 of 3 random schedules give other results; with --schedule s1-000007-r5-")
+    assert note.startswith("3 of 3 random schedules give different results; with --schedule s1-000007-r5-")
     assert prove(Report(), Reruns(ran("1"), schedules=3)).notes == (
-        "3 random schedules: all results are those of the program's order",
+        "3 random schedules: all results match the program's order",
     )
 
 
-def test_a_proof_survives_the_way_to_another_process():
+def test_a_proof_survives_serialization():
     shown = prove(Report(findings=(race(),)), Reruns(ran("1"), ran("2"))).findings[0]
     assert to_finding(of_finding(shown)) == shown
 
@@ -154,7 +154,7 @@ class OnGpus(Reruns):
         return self.other
 
 
-def test_a_value_that_a_delay_changes_is_confirmed_with_the_delay():
+def test_a_value_changed_by_a_delay_is_confirmed_with_the_delay():
     one, other = (dataclasses.replace(LATE, host=[Values(n, (str(n),), 1, "a.py:3")]) for n in (1, 0))
     reruns = OnGpus(ran("loss 1", records=(one,)), ran("loss 0", records=(other,)))
     found = proof(reruns)
@@ -166,12 +166,12 @@ def test_a_value_that_a_delay_changes_is_confirmed_with_the_delay():
     )
 
 
-def test_what_is_only_printed_is_no_proof_on_real_gpus():
+def test_changed_output_alone_is_not_proof_on_real_gpus():
     found = proof(OnGpus(ran("0.1 s", records=(LATE,)), ran("0.6 s", records=(LATE,))))
     assert found.outcome is ProofOutcome.NOT_SHOWN
 
 
-def test_a_crash_under_the_delay_counts_where_the_program_is_not_deterministic():
+def test_a_crash_under_the_delay_counts_in_a_nondeterministic_program():
     usual, same = (ran(records=(dataclasses.replace(LATE, host=[Values(n, (str(n),), 1, "a.py:3")]),)) for n in (1, 2))
     found = proof(OnGpus(usual, ran(status=1, error="illegal memory access", records=()), same))
     assert [one.other for one in found.differences] == ["illegal memory access"]
@@ -184,7 +184,7 @@ def test_a_loop_is_tried_with_a_delay_at_each_later_call():
     assert [schedule.is_repeated for schedule in reruns.asked] == [False, False, False, True]
 
 
-def test_on_real_gpus_only_the_accesses_count_where_the_program_is_not_deterministic():
+def test_only_the_accesses_count_in_a_nondeterministic_program_on_real_gpus():
     usual, same = (ran(records=(dataclasses.replace(LATE, host=[Values(n, (str(n),), 1, "a.py:3")]),)) for n in (1, 2))
     read = dataclasses.replace(LATE, read={"1.4": [Values(5, ("5",), 1)]})
     assert proof(OnGpus(usual, same=same)).outcome is ProofOutcome.NOT_SHOWN
@@ -236,7 +236,7 @@ def test_accesses_that_differ_in_either_order_prove_nothing():
 @pytest.mark.parametrize(
     ("other", "reason"),
     [
-        (ran(records=(dataclasses.replace(LATE, delayed=0),)), "did not come again in the run with the delay"),
+        (ran(records=(dataclasses.replace(LATE, delayed=0),)), "did not recur in the run with the delay"),
         (ran(records=(dataclasses.replace(LATE, order=["3.1", "1.4"]),)), "the host waits for the earlier access"),
         (
             ran(records=(dataclasses.replace(LATE, failed="KeyError: 3"),)),
@@ -246,22 +246,23 @@ def test_accesses_that_differ_in_either_order_prove_nothing():
         (ran(status=1, error="torch.OutOfMemoryError: CUDA out of memory.", records=()), "not enough memory"),
     ],
 )
-def test_why_a_delay_could_not_be_tried(other, reason):
+def test_the_reason_for_not_trying_a_delay_is_reported(other, reason):
     found = proof(OnGpus(ran(records=(LATE,)), other))
     assert (found.outcome, found.means) == (ProofOutcome.NOT_TRIED, "delay")
     assert reason in found.reason
 
 
-def test_what_no_operator_makes_cannot_be_delayed():
+def test_an_access_without_an_operator_cannot_be_delayed():
     found = proof(OnGpus(ran(records=(dataclasses.replace(LATE, order=[], starts={}),))))
-    assert found.reason == "the earlier access is not that of an operator"
+    assert found.reason == "the earlier access is not made by an operator"
 
 
-def test_what_a_simulated_gpu_runs_at_once_cannot_be_put_off():
+def test_an_access_that_a_simulated_gpu_runs_immediately_cannot_be_delayed():
     found = proof(Reruns(ran(records=(Record(has_ended=True),))))
     assert found.outcome is ProofOutcome.NOT_TRIED
     assert (
-        found.reason == "simulated GPUs run the earlier access at once, as functional collectives and those of C++ code"
+        found.reason
+        == "simulated GPUs run the earlier access immediately, like functional collectives and those of C++ code"
     )
 
 
@@ -272,7 +273,7 @@ def in_ranks(*pairs):
 
 
 def recorded(pair, text=None):
-    """Return what a rank records in which an access reads a text; in the other order if there is one."""
+    """Return the record of a rank in which an access reads a text; with a text the order is reversed."""
     first, second = map(str, reversed(pair) if text else pair)
     read = {str(pair.later): [Values(hash(text), (text or "1",), 1)]}
     return Record(order=[first, second], read=read, has_ended=True)
@@ -293,13 +294,13 @@ def test_a_race_of_several_ranks_is_tried_in_each_until_it_is_shown():
     assert [(one.what, one.other) for one in found.differences] == [("in rank 1, what a launch reads", "9")]
 
 
-def test_a_rank_in_which_the_order_stays_as_it_is_shows_nothing():
+def test_a_rank_whose_order_does_not_change_shows_nothing():
     usual = ran(records=(recorded(PAIR), recorded(PAIR)))
     found = proof(Reruns(usual, ran(records=(recorded(PAIR), recorded(PAIR, "9"))), nproc=2), in_ranks((0, PAIR)))
     assert (found.outcome, found.reason) == (ProofOutcome.NOT_TRIED, "the host waits for the earlier access first")
 
 
-def test_a_collective_is_delayed_on_its_own_stream():
+def test_a_collective_is_delayed_on_its_issuing_stream():
     seen = dataclasses.replace(LATE, issuers={"3.1": "1.3"})
     reruns = OnGpus(ran("1", records=(seen,)))
     proof(reruns)

@@ -1,4 +1,4 @@
-"""What a run under a schedule records."""
+"""Records of a run under a schedule."""
 
 import os
 import subprocess
@@ -12,7 +12,7 @@ from syncheck.witness.schedule import LaunchId, Pair
 from tests import warm
 
 
-def test_a_record_can_be_written_and_read(tmp_path):
+def test_a_record_round_trips_through_a_file(tmp_path):
     values = Values(5, ("1", "2"), 2, "train.py:3")
     one = Record({"1.2": [values]}, {"2.1": []}, {"1.2": "train.py:3"}, ["1.2"], [values], [values], ["why"], True)
     one.write(str(tmp_path / "record.json"))
@@ -20,18 +20,18 @@ def test_a_record_can_be_written_and_read(tmp_path):
 
 
 @pytest.mark.parametrize("text", ["", "[]", "{}", '{"read": 3}', "\0"])
-def test_a_damaged_record_is_refused(text, tmp_path):
+def test_a_damaged_record_is_rejected(text, tmp_path):
     (tmp_path / "record.json").write_text(text)
     with pytest.raises(RecordError):
         record.read(tmp_path / "record.json")
 
 
-def test_a_record_that_is_not_there_is_refused(tmp_path):
+def test_a_missing_record_is_rejected(tmp_path):
     with pytest.raises(RecordError):
         record.read(tmp_path / "record.json")
 
 
-def test_a_request_is_for_one_process_alone(monkeypatch):
+def test_a_request_applies_to_a_single_process(monkeypatch):
     wanted = Request("there", (Pair(LaunchId(1, 2), LaunchId(0, 0)),))
     monkeypatch.setenv(record.REQUEST, wanted.as_variable())
     assert record.request() == wanted
@@ -39,7 +39,7 @@ def test_a_request_is_for_one_process_alone(monkeypatch):
     assert record.request() is None
 
 
-def test_each_rank_prints_into_a_file_of_its_own(monkeypatch, tmp_path):
+def test_each_rank_prints_into_its_own_file(monkeypatch, tmp_path):
     file = str(tmp_path / "record.json")
     assert record.folder_of_lines() is None
     monkeypatch.setenv(record.REQUEST, Request(file).as_variable())

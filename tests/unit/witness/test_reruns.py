@@ -1,21 +1,21 @@
-"""What is taken from a run in another order."""
+"""Information extracted from a run in another order."""
 
 from syncheck.commands.reruns import exception_in
 
 TRACEBACK = ["Traceback (most recent call last):", '  File "train.py", line 3, in <module>', "ValueError: nan"]
 
 
-def test_the_exception_is_the_line_behind_the_frames():
+def test_the_exception_is_the_line_after_the_frames():
     assert exception_in([*TRACEBACK, "it goes on here", "a warning behind it"]) == "ValueError: nan"
 
 
-def test_of_several_tracebacks_the_last_counts():
+def test_the_last_of_several_tracebacks_counts():
     assert exception_in([*TRACEBACK, "During handling ...:", *TRACEBACK[:2], "KeyError: 'loss'"]) == "KeyError: 'loss'"
 
 
-def test_warnings_are_no_exception():
+def test_warnings_are_not_exceptions():
     assert exception_in(["train.py:3: UserWarning: slow", "  warnings.warn(SLOW)"]) == ""
 
 
-def test_a_traceback_that_was_cut_names_none():
+def test_a_truncated_traceback_has_no_exception():
     assert exception_in(TRACEBACK[:2]) == ""

@@ -1,4 +1,4 @@
-"""Changes files, each whole or not at all."""
+"""Files are changed completely or not at all."""
 
 import os
 import stat
@@ -29,7 +29,7 @@ def changed(path, kind, **options):
     return change([str(path)], kind, lambda _: Options(**options), unsafe=False)
 
 
-def test_a_file_is_repaired(file):
+def test_a_file_is_fixed(file):
     done = changed(file, "fix")
     assert [finding.rule.code for finding in done.fixed] == ["SYN101"]
     assert (done.n_files, done.problems) == (1, [])
@@ -43,7 +43,7 @@ def test_a_diff_changes_nothing(file):
     assert file.read_bytes() == RACE
 
 
-def test_comments_are_added(file):
+def test_ignore_comments_are_added(file):
     assert changed(file, "ignore").n_comments == 1
     assert b"ignore[SYN101]" in file.read_bytes()
 
@@ -54,13 +54,13 @@ def test_unused_comments_are_removed(file):
     assert file.read_bytes() == RACE
 
 
-def test_rules_that_are_not_selected_change_nothing(file):
+def test_unselected_rules_change_nothing(file):
     before = file.stat().st_mtime_ns
     changed(file, "fix", ignore=("SYN101",))
     assert (file.read_bytes(), file.stat().st_mtime_ns) == (RACE, before)
 
 
-def test_mode_and_line_ends_stay(file):
+def test_file_mode_and_line_endings_are_kept(file):
     file.write_bytes(RACE.replace(b"\n", b"\r\n"))
     os.chmod(file, 0o754)
     changed(file, "fix")
@@ -77,6 +77,6 @@ def test_files_that_cannot_be_changed_are_left_alone(file, name, data):
     assert path.read_bytes() == data
 
 
-def test_a_file_that_is_gone_is_no_error(file):
+def test_a_missing_file_is_not_an_error(file):
     assert changed(file.with_name("gone.py"), "fix") == Changes()
     assert list(file.parent.iterdir()) == [file]

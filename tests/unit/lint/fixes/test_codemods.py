@@ -1,4 +1,4 @@
-"""Changes of definitions: comments and formatting stay as they are."""
+"""Edits of source code that preserve comments and formatting."""
 
 import textwrap
 
@@ -24,7 +24,7 @@ def test_a_statement_is_inserted_after_another_in_its_block():
     assert edited(source, ("insert-after", 4, 0, "s.wait()"))[0] == source.replace("2)\n", "2)\n\t\ts.wait()\n")
 
 
-def test_a_statement_with_a_body_is_inserted_too():
+def test_a_compound_statement_is_inserted_too():
     code = "if w is not None: w.wait()"
     source = "def f():\n    w = g()  # c\n    return w\n"
     assert edited(source, ("insert-after", 2, 0, code))[0] == source.replace("# c\n", f"# c\n    {code}\n")
@@ -52,36 +52,36 @@ def test_calls_are_changed(source, edit, result):
     ("source", "edit"),
     [
         ("done.wait()\n", ("replace-call", 1, 1, "done.synchronize()", "record")),  # no such call
-        ("a.wait(), b.wait()\n", ("replace-call", 1, 0, "a.synchronize()", "wait")),  # which of the two?
-        ("e = Event(True)\n", ("add-argument", 1, 5, "enable_timing=True")),  # it is given by position
+        ("a.wait(), b.wait()\n", ("replace-call", 1, 0, "a.synchronize()", "wait")),  # ambiguous
+        ("e = Event(True)\n", ("add-argument", 1, 5, "enable_timing=True")),  # passed by position
         ("\n\nx = 1\n", ("insert-before", 1, 0, "s.wait()")),  # there is no statement
     ],
 )
-def test_an_edit_that_cannot_be_made_is_not_made(source, edit):
+def test_an_impossible_edit_is_not_applied(source, edit):
     assert edited(source, edit) == (source, 0)
 
 
-def test_of_two_calls_the_one_at_the_column_is_meant():
+def test_the_column_selects_one_of_two_calls():
     edit = ("replace-call", 1, 11, "b.synchronize()", "wait")
     assert edited("a.wait(), b.wait()\n", edit)[0] == "a.wait(), b.synchronize()\n"
     chain = "(a\n  .wait())\n"
     assert edited(chain, ("replace-call", 2, 4, "a.synchronize()", "wait"))[0] == chain.replace("wait", "synchronize")
 
 
-def test_several_edits_and_equal_ones_once():
+def test_several_edits_are_applied_and_equal_ones_once():
     source = "def f():\n    x = 1\n\ny = 2\n"
     edit = ("insert-before", 2, 0, "s.wait()")
     text, done = edited(source, edit, edit, ("insert-after", 4, 0, "t.wait()"))
     assert (text, done) == ("def f():\n    s.wait()\n    x = 1\n\ny = 2\nt.wait()\n", 2)
 
 
-def test_line_ends_and_the_rest_of_the_file_stay_as_they_are():
+def test_line_endings_and_the_rest_of_the_file_are_unchanged():
     source = "a  =  1\r\n\r\n\r\ny = 2\r\nz=(3 , )\r\n"
     text, _ = apply(source, [Edit(EditKind.INSERT_BEFORE, "a.py", 4, 0, "s.wait()")])
     assert text.replace("s.wait()\r\n", "").replace("s.wait()\n", "") == source
 
 
-def test_what_is_no_python_is_refused():
+def test_invalid_python_is_rejected():
     with pytest.raises(SyntaxError):
         apply("def (", [])
 
@@ -100,5 +100,5 @@ def test_what_is_no_python_is_refused():
         ("\nx = 1\n", 1, "\nx = 1\n"),
     ],
 )
-def test_a_comment_is_put_at_the_end_of_a_statement(source, line, result):
+def test_a_comment_is_added_at_the_end_of_a_statement(source, line, result):
     assert with_comments(source, {line: "# ok"}) == result

@@ -1,4 +1,4 @@
-"""Notebooks are changed in their cells, and what is no Python there stays."""
+"""Notebooks are changed in their cells, and everything that is not Python is kept."""
 
 import json
 
@@ -43,7 +43,7 @@ def path(tmp_path, monkeypatch):
     return path
 
 
-def test_cells_are_repaired_and_all_else_stays(path):
+def test_cells_are_fixed_and_everything_else_is_kept(path):
     assert len(changed(path, "fix").fixed) == 2
     assert path.read_text(encoding="utf-8") == written(FIXED, indent=1, ensure_ascii=False) + "\n"
 
@@ -68,13 +68,13 @@ def test_a_diff_shows_cells(path):
     assert path.read_bytes() == before
 
 
-def test_a_notebook_in_one_line_stays_in_one(path):
+def test_a_single_line_notebook_stays_on_one_line(path):
     path.write_text(written(CELLS), encoding="utf-8")
     changed(path, "fix")
     assert "\n" not in path.read_text(encoding="utf-8")
 
 
 @pytest.mark.parametrize("content", ["", "[]", '{"cells": 3}', '{"cells": [{"cell_type": "code"}]}', "torch.cuda"])
-def test_what_is_no_notebook_is_left_alone(path, content):
+def test_an_invalid_notebook_is_left_alone(path, content):
     path.write_text(content)
     assert documents.read(str(path)) is None

@@ -1,4 +1,4 @@
-"""Repairs files: kept if the linter then finds less and nothing new."""
+"""Fixing files: a fix is kept if the linter then reports less and nothing new."""
 
 import pytest
 
@@ -29,7 +29,7 @@ def codes(source):
     return [finding.rule.code for finding in lint_source("a.py", Text(source)).findings]
 
 
-def test_a_safe_repair_cures_the_finding():
+def test_a_safe_fix_removes_the_finding():
     done = repair("a.py", RACE, unsafe=False, codes=ALL)
     assert [finding.rule.code for finding in done.findings] == ["SYN101"]
     assert codes(done.source) == []
@@ -37,17 +37,17 @@ def test_a_safe_repair_cures_the_finding():
     assert repair("a.py", done.source, unsafe=False, codes=ALL).source == done.source
 
 
-def test_what_is_known_of_a_text_need_not_be_found_again():
+def test_known_findings_need_not_be_computed_again():
     known = lint_source("a.py", Text(RACE)).findings
     assert repair("a.py", RACE, unsafe=False, codes=ALL, known=known).findings == list(known)
     assert repair("a.py", RACE, unsafe=False, codes=ALL, known=()).source == RACE
 
 
-def test_only_selected_rules_are_repaired():
+def test_only_selected_rules_are_fixed():
     assert repair("a.py", RACE, unsafe=True, codes=frozenset({"SYN102"})).source == RACE
 
 
-def test_an_unsafe_repair_is_made_where_it_is_wanted():
+def test_an_unsafe_fix_is_applied_on_request():
     assert codes(UNSYNCED) == ["SYN301"]
     assert repair("a.py", UNSYNCED, unsafe=False, codes=ALL).source == UNSYNCED
     done = repair("a.py", UNSYNCED, unsafe=True, codes=ALL)
@@ -55,20 +55,20 @@ def test_an_unsafe_repair_is_made_where_it_is_wanted():
     assert codes(done.source) == []
 
 
-def test_one_finding_is_repaired_by_itself():
+def test_a_single_finding_can_be_fixed():
     (finding,) = lint_source("a.py", Text(RACE)).findings
     changed = repaired("a.py", RACE, finding)
     assert codes(changed) == []
     assert repaired("a.py", changed, finding) is None
 
 
-def test_a_repair_that_cures_nothing_is_taken_back(monkeypatch):
+def test_a_fix_that_removes_no_finding_is_reverted(monkeypatch):
     monkeypatch.setattr(codemods, "apply", lambda source, edits: (source + "# changed\n", set(edits)))
     done = repair("a.py", RACE, unsafe=True, codes=ALL)
     assert (done.source, done.findings) == (RACE, [])
 
 
-def test_findings_are_silenced_by_comments():
+def test_findings_are_suppressed_by_comments():
     silenced, number = with_ignores("a.py", RACE, ALL)
     assert silenced == RACE.replace("y = x * 2", "y = x * 2  # syncheck: ignore[SYN101]")
     assert number == 1

@@ -1,4 +1,4 @@
-"""What a fix changes in a file's text."""
+"""Text changes that a fix makes to a file."""
 
 import pytest
 
@@ -16,7 +16,7 @@ CALL = Edit(EditKind.REPLACE_CALL, "a.py", 5, 1, "done.synchronize()", "wait")
 WRONG = Edit(EditKind.REPLACE_CALL, "a.py", 3, 1, "done.synchronize()", "wait")
 
 
-def test_an_inserted_line_replaces_none():
+def test_an_inserted_line_replaces_no_line():
     assert replacements(SOURCE, [insert(3)]) == (Replacement(3, 3, "torch.cuda.synchronize()\n"),)
     assert replacements(SOURCE, [insert(3, after=True)]) == (Replacement(4, 4, "torch.cuda.synchronize()\n"),)
 
@@ -25,32 +25,32 @@ def test_a_changed_line_is_replaced():
     assert replacements(SOURCE, [CALL]) == (Replacement(5, 6, "done.synchronize()\n"),)
 
 
-def test_several_edits_are_several_parts_in_order():
+def test_several_edits_are_several_replacements_in_order():
     assert replacements(SOURCE, [CALL, insert(3)]) == (
         Replacement(3, 3, "torch.cuda.synchronize()\n"), Replacement(5, 6, "done.synchronize()\n"),
     )  # fmt: skip
 
 
-def test_edits_of_lines_side_by_side_are_one_part():
+def test_edits_of_adjacent_lines_are_one_replacement():
     (part,) = replacements(SOURCE, [insert(5), CALL])
     assert part == Replacement(5, 6, "torch.cuda.synchronize()\ndone.synchronize()\n")
 
 
-def test_one_edit_that_is_named_twice_is_made_once():
+def test_a_duplicate_edit_is_applied_once():
     assert replacements(SOURCE, [CALL, CALL]) == replacements(SOURCE, [CALL])
 
 
 @pytest.mark.parametrize("edits", [[WRONG], [CALL, WRONG], [insert(99)]])
-def test_where_one_edit_cannot_be_made_nothing_is_changed(edits):
+def test_if_one_edit_is_impossible_nothing_is_changed(edits):
     assert replacements(SOURCE, edits) == ()
 
 
 @pytest.mark.parametrize("source", ["def (", "x = 1\0"])
-def test_what_is_no_python_is_not_changed(source):
+def test_invalid_python_is_not_changed(source):
     assert replacements(source, [insert(1)]) == ()
 
 
-def test_a_last_line_without_an_end_keeps_its_text():
+def test_a_last_line_without_a_newline_keeps_its_text():
     parts = replacements(SOURCE, [insert(6)])
     lines = SOURCE.splitlines(keepends=True)
     for part in reversed(parts):
@@ -58,5 +58,5 @@ def test_a_last_line_without_an_end_keeps_its_text():
     assert "".join(lines) == SOURCE.replace("y = 2", "torch.cuda.synchronize()\ny = 2")
 
 
-def test_no_edit_changes_nothing():
+def test_an_empty_list_of_edits_changes_nothing():
     assert replacements(SOURCE, []) == ()

@@ -1,4 +1,4 @@
-"""Comments that silence nothing are removed, and nothing else."""
+"""Comments that suppress nothing are removed, and nothing else is."""
 
 import pytest
 
@@ -18,7 +18,7 @@ HEAD = 'import torch\nside = torch.cuda.Stream()\nx = torch.ones(4, device="cuda
         ("y = x  # syncheck: ignore-lint[SYN101]", "y = x"),
     ],
 )
-def test_an_unused_comment_goes_with_its_reason(line, rest):
+def test_an_unused_comment_is_removed_with_its_reason(line, rest):
     assert without_unused("a.py", HEAD + line) == (HEAD + rest, 1)
 
 
@@ -32,10 +32,10 @@ def test_an_unused_comment_goes_with_its_reason(line, rest):
         'y = "# syncheck: ignore[SYN101]"\n',
     ],
 )
-def test_other_comments_stay(line):
+def test_other_comments_are_kept(line):
     assert without_unused("a.py", HEAD + line) == (HEAD + line, 0)
 
 
-def test_several_at_once():
+def test_several_comments_are_removed_at_once():
     source = HEAD + "y = x  # syncheck: ignore[SYN101]\nz = y  # syncheck: ignore[SYN2]\n"
     assert without_unused("a.py", source) == (HEAD + "y = x\nz = y\n", 2)

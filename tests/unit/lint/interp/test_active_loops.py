@@ -1,4 +1,4 @@
-"""The loops that a program is in."""
+"""The loops that are currently executing."""
 
 import ast
 
@@ -28,14 +28,14 @@ def test_a_node_is_in_the_loops_around_it():
         assert not loops.around(BEHIND)
 
 
-def test_a_loop_ends_with_its_error():
+def test_a_loop_ends_when_it_raises():
     loops = ActiveLoops()
     with pytest.raises(ZeroDivisionError), loops.iterating(OUTER):
         raise ZeroDivisionError
     assert not loops
 
 
-def test_a_generators_loop_may_end_after_one_that_began_later():
+def test_a_generators_loop_may_end_after_a_loop_that_began_later():
     loops = ActiveLoops()
     generator, other = loops.iterating(OUTER), loops.iterating(INNER)
     generator.__enter__()
@@ -47,7 +47,7 @@ def test_a_generators_loop_may_end_after_one_that_began_later():
     assert not loops
 
 
-def test_a_node_without_a_line_is_in_none():
+def test_a_node_without_a_line_is_in_no_loop():
     loops = ActiveLoops()
     with loops.iterating(OUTER):
         assert not loops.around(ast.Load())

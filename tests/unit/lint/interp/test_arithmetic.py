@@ -1,4 +1,4 @@
-"""What operators make of values that are known."""
+"""Arithmetic on known values."""
 
 import ast
 
@@ -15,7 +15,7 @@ from syncheck.lint.interp.values import NONE, UNKNOWN, Attribute, Constant, Sequ
         (ast.Div, 1, 2, 0.5), (ast.Add, "a", "b", "ab"),
     ],
 )  # fmt: skip
-def test_numbers_and_texts_are_computed(kind, left, right, result):
+def test_numbers_and_strings_are_computed(kind, left, right, result):
     assert computed(kind(), left, right).value == result
 
 
@@ -26,7 +26,7 @@ def test_numbers_and_texts_are_computed(kind, left, right, result):
         (ast.Mult, 1 << 50, 1 << 50), (ast.Add, None, 1),
     ],
 )  # fmt: skip
-def test_what_raises_or_grows_without_bound_is_unknown(kind, left, right):
+def test_operations_that_raise_or_grow_without_bound_are_unknown(kind, left, right):
     assert computed(kind(), left, right) is UNKNOWN
 
 
@@ -39,7 +39,7 @@ def test_constants_are_compared(kind, left, right, result):
     assert compared(kind(), left, right).value is result
 
 
-def test_what_cannot_be_compared_is_unknown():
+def test_incomparable_values_are_unknown():
     assert compared(ast.Lt(), 1, "a") is UNKNOWN
     assert compared(ast.In(), 1, 2) is UNKNOWN
 
@@ -53,7 +53,7 @@ def test_lists_are_repeated_up_to_a_length():
     assert repeated(Constant(2), Constant(2)) is UNKNOWN
 
 
-def test_identity_is_known_of_constants_and_of_one_and_the_same_value():
+def test_identity_is_known_for_constants_and_for_the_same_value():
     stream = Stream(1, 0)
     assert is_same(Constant(None), Constant(None)) is True
     assert is_same(Constant(1), Constant(None)) is False
@@ -63,7 +63,7 @@ def test_identity_is_known_of_constants_and_of_one_and_the_same_value():
 
 
 @pytest.mark.parametrize("other", [UNKNOWN, Symbol("a.b"), Attribute(UNKNOWN, "a")])
-def test_what_is_not_known_may_be_none(other):
+def test_an_unknown_value_may_be_none(other):
     assert is_same(other, Constant(None)) is None
     assert is_same(Stream(1, 0), other) is None
 
@@ -77,7 +77,7 @@ def test_items_of_lists():
     assert subscript(owner, slice("a", None)) is UNKNOWN
 
 
-def test_the_end_of_a_list_that_may_go_on_is_unknown():
+def test_the_end_of_an_open_list_is_unknown():
     owner = Sequence([Constant(0), Constant(1)], is_open=True)
     assert subscript(owner, -1) is UNKNOWN
     assert subscript(owner, 1).value == 1

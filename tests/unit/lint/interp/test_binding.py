@@ -1,4 +1,4 @@
-"""Names, attributes and items are bound, and forgotten."""
+"""Binding and deleting names, attributes and items."""
 
 import pytest
 
@@ -33,7 +33,7 @@ def test_targets_get_their_values(source, expression, value):
     assert constant(expression, source) == value
 
 
-def test_parts_of_a_tensor_are_its_memory():
+def test_unpacked_parts_of_a_tensor_share_its_memory():
     assert calls_of("a, b = x\na.add_(1)\nb.add_(1)", X) == ["launch cuda:0 add_ w1"] * 2
 
 
@@ -43,7 +43,7 @@ def test_attributes_of_objects_are_bound_and_deleted():
     assert constant("a.c", source) == "attribute"
 
 
-def test_an_item_whose_index_is_not_known_makes_all_items_uncertain_but_for_streams():
+def test_assigning_to_an_unknown_index_makes_all_items_uncertain_except_streams():
     source = "s = torch.cuda.Stream()\na = [1, s]\na[unknown] = 2"
     assert constant("a", source) == ["unknown", "stream", "..."]
     assert constant("a", "a = {'k': 1}\na[unknown] = 2") == {"[unknown]": 2, "...": "..."}
@@ -56,7 +56,7 @@ def test_a_gradient_is_an_attribute_of_its_tensor():
     assert constant("x.grad", source + "x.grad = None") is None
 
 
-def test_the_data_of_a_tensor_is_replaced_with_its_memory():
+def test_assigning_the_data_of_a_tensor_replaces_its_memory():
     assert calls_of("y = torch.empty(4, device='cuda')\nx.data = y\ndel y\nx.add_(1)", X) == [
         "allocate 2 on cuda:0", "free 1", "launch cuda:0 add_ w2",
     ]  # fmt: skip
@@ -81,13 +81,13 @@ def test_items_of_a_tensor_are_written(source, calls):
     assert calls_of(source, X) == calls
 
 
-def test_a_name_that_is_bound_again_frees_its_tensor():
+def test_rebinding_a_name_frees_its_tensor():
     assert calls_of("x = None", X) == ["free 1"]
     assert calls_of("del x", X) == ["free 1"]
     assert calls_of("y = x\ndel x", X) == []
 
 
-def test_a_branch_that_is_only_read_for_its_order_binds_and_deletes_nothing_in_memory():
+def test_an_ordering_only_branch_neither_binds_nor_deletes():
     before = "class A: pass\na = A()\na.b = [1]\nd = {}\n"
     program = follow(before + "if unknown:\n    pass\nelse:\n    a.b = 2\n    d['k'] = 1\n    del a.b\n")
     assert program.scope.names["a"].attributes["b"].items[0].value == 1

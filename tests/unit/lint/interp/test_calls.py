@@ -1,4 +1,4 @@
-"""Calls: followed, modelled, or unknown."""
+"""Calls that are followed, modeled or unknown."""
 
 import pytest
 
@@ -12,37 +12,37 @@ E = "e = torch.cuda.Event()\n"
 # -- functions of the program
 
 
-def test_functions_are_followed_and_remembered():
+def test_functions_are_followed_and_recorded():
     program = follow(X + "def f(t):\n    def g(): t.sin_()\n    g()\nf(x)")
     assert program.calls[-1] == "launch cuda:0 sin_ w1"
     assert {node.name for node in program.interpreter.calls.followed} == {"f", "g"}
 
 
-def test_what_a_function_holds_dies_at_its_end():
+def test_local_tensors_die_at_the_end_of_their_function():
     assert calls_of("def f():\n    y = torch.empty(4, device='cuda')\nf()") == ["allocate 1 on cuda:0", "free 1"]
 
 
-def test_recursion_and_depth_end():
+def test_recursion_and_call_depth_are_bounded():
     assert calls_of("def f(n):\n    x.sin_()\n    f(n)\nf(1)", X).count("launch cuda:0 sin_ w1") == 2
     deep = "".join(f"def f{n}(): f{n + 1}()\n" for n in range(30)) + "def f30(): x.sin_()\nf0()"
     assert "launch cuda:0 sin_ w1" not in calls_of(deep, X)
 
 
-def test_the_function_that_runs_is_known_to_places():
+def test_places_record_the_running_function():
     program = follow("def outer():\n    inner()\ndef inner():\n    x = torch.ones(4, device='cuda')\nouter()")
     assert program.machine.function == ""
     assert program.machine.calls == []
     assert {program.places.place(site).frame.function for site in (1, 2)} == {"inner"}
 
 
-def test_a_default_is_evaluated_where_it_is_defined():
+def test_a_default_is_evaluated_at_its_definition():
     assert constant("f()", "n = 1\ndef f(a=n): return a\nn = 2") == 1
 
 
 # -- classes
 
 
-def test_objects_are_made_by_their_class_or_its_base():
+def test_objects_are_initialized_by_their_class_or_its_base():
     source = "class B:\n    def __init__(self, a): self.a = a\n"
     source += "class C(B):\n    def __init__(self):\n        super().__init__(3)\n"
     assert constant("C().a", source) == 3
@@ -53,7 +53,7 @@ def test_fields_of_a_dataclass_are_its_arguments():
     assert constant("[A(1).a, A(1, 5).b, A(1, b=6).b]", source) == [1, 5, 6]
 
 
-def test_objects_and_nets_are_called():
+def test_objects_and_modules_can_be_called():
     assert constant("A()(2)", "class A:\n    def __call__(self, n): return n + 1") == 3
     net = "class N(torch.nn.Module):\n    def forward(self, t): return t.sin_()\nn = N()\n"
     assert calls_of("n(x)", X + net) == ["launch cuda:0 sin_ w1"]
@@ -76,7 +76,7 @@ def test_partials_are_called_with_all_their_arguments():
     "decorator",
     ["torch.compile", "torch.jit.script", "wraps(g)", "pytest.fixture", "abstractmethod", "nvtx.annotate('a')"],
 )
-def test_decorators_that_change_nothing_here_are_ignored(decorator):
+def test_decorators_without_an_effect_are_ignored(decorator):
     assert constant("f()", f"@{decorator}\ndef f(): return 3") == 3
 
 
@@ -89,7 +89,7 @@ def test_an_unknown_decorator_makes_the_function_unknown():
     assert constant("f()", "@unknown\ndef f(): return 3") == "unknown"
 
 
-def test_a_context_as_a_decorator_is_around_each_call():
+def test_a_context_manager_used_as_a_decorator_wraps_each_call():
     source = S + X + "@torch.cuda.stream(s)\ndef f(): x.sin_()\n"
     assert calls_of("f()\nx.cos_()", source) == ["launch s1 sin_ w1", "launch cuda:0 cos_ w1"]
 
@@ -105,21 +105,21 @@ def test_a_context_as_a_decorator_is_around_each_call():
         ("f()()", True),
     ],
 )  # fmt: skip
-def test_unknown_code_may_have_waited_if_it_got_hold_of_work_or_is_called_so(call, waits):
+def test_unknown_code_may_have_waited_if_it_received_work_or_its_name_suggests_it(call, waits):
     assert ("all complete" in calls_of(call, X + S + E)) is waits
 
 
-def test_memory_that_unknown_code_has_is_not_looked_at_any_more():
+def test_memory_passed_to_unknown_code_is_no_longer_tracked():
     assert calls_of("f(x)\nx.sin_()", X) == [
         "launch cuda:0 unknown code r1", "all complete", "launch cuda:0 unknown code", "launch cuda:0 sin_",
     ]  # fmt: skip
 
 
-def test_an_event_that_unknown_code_has_may_be_recorded_anywhere():
+def test_an_event_passed_to_unknown_code_may_be_recorded_anywhere():
     assert calls_of("f(e)\ne.synchronize()", E) == ["all complete", "all complete"]
 
 
-def test_what_objects_and_partials_hold_escapes_with_them():
+def test_contents_of_objects_and_partials_escape_with_them():
     before = X + "class A: pass\na = A()\na.x = x\n"
     assert calls_of("f(a)\nx.sin_()", before)[-1] == "launch cuda:0 sin_"
 
@@ -127,7 +127,7 @@ def test_what_objects_and_partials_hold_escapes_with_them():
 # -- threads
 
 
-def test_a_thread_begins_with_default_streams_and_leaves_the_starters():
+def test_a_thread_starts_with_default_streams_and_does_not_change_the_starters():
     before = S + X + "import threading\ndef work(): x.sin_()\n"
     source = "with torch.cuda.stream(s):\n    threading.Thread(target=work).start()\n    x.cos_()"
     assert calls_of(source, before) == [

@@ -1,4 +1,4 @@
-"""What the words of an expression say."""
+"""Clues in the wording of an expression."""
 
 import ast
 
@@ -13,7 +13,7 @@ def expression(text):
     return ast.parse(text, mode="eval").body
 
 
-def test_what_a_function_makes_for_itself_is_known():
+def test_values_created_by_the_function_are_recognized():
     assert is_made(Stream(1, 0))
     assert not is_made(UNKNOWN)
     assert not is_made(Constant(3))
@@ -29,16 +29,16 @@ def test_what_a_function_makes_for_itself_is_known():
         ("x.to('cpu', non_blocking=True) if a else x.to('cpu', non_blocking=True)", False),
     ],
 )
-def test_the_second_case_comes_first_where_something_begins_in_it_alone(text, expected):
+def test_the_else_case_is_preferred_if_only_it_starts_something(text, expected):
     assert makes_up(expression(text)) is expected
 
 
-def test_a_stream_is_made_where_none_is_given():
+def test_a_stream_is_created_where_none_is_given():
     assert constant("unknown or torch.cuda.Stream()") == "stream"
     assert constant("s if s is not None else torch.cuda.Stream()") == "stream"
 
 
-def test_an_element_in_a_bound_is_seen():
+def test_an_element_in_a_bound_is_detected():
     assert has_element(expression("a[0] + 1"))
     assert not has_element(expression("n + 1"))
     assert not has_element(None)

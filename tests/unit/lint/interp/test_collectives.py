@@ -1,4 +1,4 @@
-"""Collectives, as on NCCL."""
+"""Collectives with the semantics of NCCL."""
 
 import pytest
 
@@ -21,13 +21,13 @@ def test_a_synchronous_collective_runs_on_the_current_stream(call, launch):
     assert calls_of(call, X) == [f"launch cuda:0 c10d::{launch}"]
 
 
-def test_an_asynchronous_one_runs_on_a_stream_of_its_own_after_the_current_one():
+def test_an_asynchronous_collective_runs_on_its_own_stream_after_the_current_one():
     assert calls_of("w = dist.all_reduce(x, async_op=True)", X) == [
         "wait s1 for cuda:0 (torch)", "launch s1 c10d::allreduce_ w1", "handle of c10d::allreduce_", "record e1 on s1",
     ]  # fmt: skip
 
 
-def test_the_current_stream_waits_for_a_handle_and_the_host_only_with_a_time_limit():
+def test_wait_orders_the_current_stream_and_the_host_only_with_a_timeout():
     before = X + "w = dist.all_reduce(x, async_op=True)\n"
     assert calls_of("w.wait()", before) == ["wait cuda:0 for e1 (torch)"]
     assert calls_of("w.wait(5)", before) == ["wait cuda:0 for e1 (torch)", "sync e1"]
@@ -35,7 +35,7 @@ def test_the_current_stream_waits_for_a_handle_and_the_host_only_with_a_time_lim
     assert calls_of("w.wait(None)", before) == ["wait cuda:0 for e1 (torch)"]
 
 
-def test_each_group_and_device_has_its_stream():
+def test_each_group_and_device_has_its_own_stream():
     before = X + "g = dist.new_group()\nz = torch.ones(4, device='cuda:1')\n"
     source = "dist.all_reduce(x, async_op=True)\ndist.all_reduce(x, group=g, async_op=True)\n"
     source += "dist.all_reduce(z, async_op=True)\ndist.all_reduce(y, async_op=True)"
@@ -43,7 +43,7 @@ def test_each_group_and_device_has_its_stream():
     assert launched == ["s1", "s2", "s3", "s1"]
 
 
-def test_messages_protect_their_tensors_by_themselves_and_other_collectives_keep_them():
+def test_messages_record_their_tensors_and_other_collectives_keep_them_alive():
     assert "record_stream 1 s1" in calls_of("w = dist.isend(x, 1)", X)
     calls = calls_of("w = dist.all_reduce(x, async_op=True)\ndel x", X)
     assert "free 1" not in calls
@@ -54,7 +54,7 @@ def test_a_barrier_makes_the_host_wait():
     assert calls_of("dist.barrier()", X) == ["sync cuda:0 (asked for)"]
 
 
-def test_tensors_of_the_host_are_read_and_written_by_it():
+def test_host_tensors_are_accessed_by_the_host():
     assert calls_of("h = torch.ones(4, pin_memory=True)\ndist.all_reduce(h)") == [
         "allocate 1 on host", "host c10d::allreduce_ w1",
     ]  # fmt: skip
@@ -64,7 +64,7 @@ def test_tensors_of_the_host_are_read_and_written_by_it():
 
 
 @pytest.mark.parametrize(("flipped", "stream"), [(frozenset(), "s1"), (frozenset({0}), "cuda:0")])
-def test_whether_it_is_asynchronous_is_decided_where_it_is_not_known(flipped, stream):
+def test_an_unknown_async_op_is_decided_by_the_path(flipped, stream):
     calls = calls_of("dist.all_reduce(x, async_op=unknown)\nx.add_(1)", X, flipped=flipped)
     assert [call for call in calls if "launch" in call] == [
         f"launch {stream} c10d::allreduce_ w1",
@@ -72,11 +72,11 @@ def test_whether_it_is_asynchronous_is_decided_where_it_is_not_known(flipped, st
     ]
 
 
-def test_what_is_coalesced_is_not_followed():
+def test_coalesced_collectives_are_not_followed():
     assert calls_of("with dist._coalescing_manager():\n    w = dist.all_reduce(x, async_op=True)", X) == []
 
 
-def test_a_handle_that_unknown_code_has_counts_as_waited_for():
+def test_a_handle_passed_to_unknown_code_counts_as_waited_for():
     before = X + "w = dist.all_reduce(x, async_op=True)\n"
     assert "sync e1" in calls_of("f(w)", before)
     assert calls_of("w.is_completed()", before) == ["sync e1", "all complete"]

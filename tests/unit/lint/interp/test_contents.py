@@ -1,4 +1,4 @@
-"""What values contain, and what is known of them."""
+"""Tensors and handles contained in values."""
 
 import ast
 
@@ -29,30 +29,30 @@ def function(text, **names):
     ("find", "make"), [(tensors_in, tensor), (works_in, lambda: Work(None))], ids=["tensors", "works"]
 )
 class TestContents:
-    def test_a_value_of_the_kind_is_all_that_there_is(self, find, make):
+    def test_a_value_of_the_kind_contains_itself(self, find, make):
         value = make()
         assert find(value) == [value]
 
     @pytest.mark.parametrize("value", [None, NONE, UNKNOWN, Constant(3), Sequence([]), Mapping({}), Sequence([NONE])])
-    def test_in_other_values_there_is_none(self, find, make, value):
+    def test_other_values_contain_none(self, find, make, value):
         assert find(value) == []
 
-    def test_lists_and_dictionaries_are_looked_through_in_order(self, find, make):
+    def test_lists_and_dictionaries_are_searched_in_order(self, find, make):
         one, two, three = make(), make(), make()
         assert find(Sequence([one, NONE, Mapping({"a": two, "b": Sequence([three])})])) == [one, two, three]
 
-    def test_three_levels_are_looked_at(self, find, make):
+    def test_three_levels_are_searched(self, find, make):
         value = make()
         assert find(nested(value, 3)) == [value]
         assert find(nested(value, 4)) == []
 
 
-def test_a_value_of_the_other_kind_is_not_meant():
+def test_values_of_the_other_kind_are_ignored():
     assert tensors_in(Work(None)) == []
     assert works_in(tensor()) == []
 
 
-def test_a_function_contains_the_handles_that_it_uses():
+def test_a_function_contains_the_handles_it_uses():
     used, unused = Work(None), Work(None)
     assert works_in(function("lambda: used.wait()", used=Sequence([used]), unused=unused)) == [used]
     assert works_in(function("lambda: 1", used=used)) == []
@@ -65,10 +65,10 @@ def test_functions_count_as_a_level():
 
 
 @pytest.mark.parametrize("value", [1, "a", 1.5, True, (1, "a"), None])
-def test_constants_are_keys(value):
+def test_constants_can_be_keys(value):
     assert is_key(value)
 
 
 @pytest.mark.parametrize("value", [slice(1), [1], {}, {1}, bytearray()])
-def test_what_cannot_be_a_key_is_none(value):
+def test_unhashable_values_cannot_be_keys(value):
     assert not is_key(value)

@@ -1,4 +1,4 @@
-"""What `with` makes current."""
+"""State that `with` makes current."""
 
 import pytest
 
@@ -13,7 +13,7 @@ def work(stream="cuda:0"):
     return f"launch {stream} sin_ w1"
 
 
-def test_what_a_context_changed_is_put_back():
+def test_a_context_restores_the_state_once():
     state = [1]
     context = restoring(lambda: state[0], lambda: state.__setitem__(0, 2), lambda value: state.__setitem__(0, value))
     context.enter()
@@ -23,27 +23,27 @@ def test_what_a_context_changed_is_put_back():
     assert state == [1]
 
 
-def test_a_stream_is_current_inside_of_its_block():
+def test_a_stream_is_current_inside_its_block():
     assert calls_of("with torch.cuda.stream(s):\n    x.sin_()\nx.sin_()", X + S) == [work("s1"), work()]
     assert calls_of("with s:\n    x.sin_()\nx.sin_()", X + S) == [work("s1"), work()]
 
 
-def test_blocks_are_nested():
+def test_stream_blocks_can_be_nested():
     source = "with torch.cuda.stream(s):\n    with torch.cuda.stream(t):\n        x.sin_()\n    x.sin_()"
     assert calls_of(source, X + S + "t = torch.cuda.Stream()\n") == [work("s2"), work("s1")]
 
 
-def test_the_device_of_a_stream_is_current_with_it():
+def test_a_stream_makes_its_device_current():
     source = "s = torch.cuda.Stream(device=1)\nwith torch.cuda.stream(s):\n    y = torch.empty(4, device='cuda')"
     assert calls_of(source) == ["allocate 1 on s1"]
 
 
-def test_work_on_another_device_is_in_a_context_that_does_not_apply():
+def test_work_on_another_device_has_a_context_that_does_not_apply():
     source = "s = torch.cuda.Stream(device=1)\nwith torch.cuda.stream(s):\n    x.sin_()\nx.sin_()"
     assert calls_of(source, X) == [work() + " in a context of s1", work()]
 
 
-def test_an_unknown_stream_or_device_makes_what_is_current_unknown():
+def test_an_unknown_stream_or_device_makes_the_current_stream_unknown():
     for source in ("torch.cuda.stream(f())", "stream_ctx", "device_context(1)"):
         assert calls_of(f"with {source}:\n    x.sin_()\nx.cos_()", X) == ["launch cuda:0 cos_"]
 
@@ -59,7 +59,7 @@ def test_unknown_contexts_may_wait_at_their_end(context, waits):
     assert (calls_of(f"with {context}:\n    x.sin_()", X)[-1] == "all complete") is waits
 
 
-def test_generators_and_objects_of_the_program_are_contexts():
+def test_generators_and_objects_of_the_program_can_be_contexts():
     generator = X + S + "from contextlib import contextmanager\n"
     generator += "@contextmanager\ndef on_side():\n    with torch.cuda.stream(s):\n        yield s\n"
     assert calls_of("with on_side() as t:\n    x.sin_()\nx.sin_()", generator) == [work("s1"), work()]

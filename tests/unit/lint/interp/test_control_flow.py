@@ -1,4 +1,4 @@
-"""How a program leaves the place where it is."""
+"""Jumps out of the current place of a program."""
 
 import pytest
 
@@ -13,23 +13,23 @@ def test_a_return_carries_its_value():
 
 
 @pytest.mark.parametrize("kind", [BreakSignal, ContinueSignal, Raised, Returned])
-def test_jumps_are_not_the_end_of_what_is_followed(kind):
+def test_jumps_do_not_end_the_analysis(kind):
     assert issubclass(kind, Jump)
     assert not issubclass(TooLongError, Jump)
 
 
-def test_each_jump_goes_where_pythons_does():
+def test_each_jump_goes_where_it_does_in_python():
     assert constant("n", "n = 0\nfor i in range(5):\n    if i == 2: break\n    n += 1\nelse:\n    n = 99") == 2
     assert constant("n", "n = 0\nfor i in range(5):\n    if i == 2: continue\n    n += 1") == 4
     assert constant("f()", "def f():\n    for i in range(5):\n        return i\n    return 9") == 0
     assert constant("n", "try:\n    raise ValueError\nexcept ValueError:\n    n = 1\nfinally:\n    m = 2") == 1
 
 
-def test_an_error_that_nothing_handles_ends_the_path():
+def test_an_unhandled_error_ends_the_path():
     with pytest.raises(Raised):
         follow("raise ValueError")
 
 
-def test_too_much_is_not_followed():
+def test_the_number_of_steps_is_limited():
     with pytest.raises(TooLongError):
         calls_of("a = 1\nb = 2\nc = 3", steps=2)

@@ -1,4 +1,4 @@
-"""Conditions whose value is not known."""
+"""Decisions about unknown conditions."""
 
 import ast
 
@@ -15,28 +15,28 @@ def decided(decisions, *texts):
     return [decisions.decide(condition(text)) for text in texts]
 
 
-def test_open_conditions_are_as_usual_unless_flipped():
+def test_unknown_conditions_take_their_default_unless_flipped():
     decisions = Decisions(frozenset({0, 2}))
     assert decided(decisions, "a", "b") == [False, True]
     assert decisions.decide(condition("c"), usual=False) is True
     assert decisions.decide(condition("d"), usual=False) is False
 
 
-def test_the_same_condition_is_decided_in_the_same_way():
+def test_the_same_condition_is_always_decided_the_same_way():
     decisions = Decisions(frozenset({0}))
     assert decided(decisions, "a.b > 1", "c", "a.b>1") == [False, True, False]
     assert decisions.decide(condition("a.b > 1"), usual=False) is False
 
 
 @pytest.mark.parametrize("flipped", [frozenset(), frozenset({0})])
-def test_its_negation_is_decided_the_other_way(flipped):
+def test_a_negated_condition_is_decided_the_other_way(flipped):
     decisions = Decisions(flipped)
     given = not flipped
     assert decided(decisions, "not a", "a", "not a") == [given, not given, given]
 
 
 @pytest.mark.parametrize("flipped", [frozenset(), frozenset({0})])
-def test_a_comparison_with_true_or_false_asks_for_the_same(flipped):
+def test_comparisons_with_true_and_false_are_the_same_condition(flipped):
     decisions = Decisions(flipped)
     given = not flipped
     texts = ("a is True", "a", "a is False", "a is not True", "a is not False")
@@ -44,26 +44,26 @@ def test_a_comparison_with_true_or_false_asks_for_the_same(flipped):
     assert decided(decisions, "a is None") == [True]
 
 
-def test_a_name_that_is_bound_again_opens_its_conditions():
+def test_rebinding_a_name_reopens_its_conditions():
     decisions = Decisions(frozenset({0, 1}))
     assert decided(decisions, "a", "ab") == [False, False]
     decisions.forget("a")
     assert decided(decisions, "ab", "a") == [False, True]
 
 
-def test_other_paths_flip_all_of_few_conditions():
+def test_other_paths_flip_every_combination_of_few_conditions():
     decisions = Decisions()
     decided(decisions, "a", "b")
     assert decisions.others() == [frozenset({0, 1}), frozenset({0}), frozenset({1})]
 
 
-def test_other_paths_flip_many_conditions_together_and_alone():
+def test_other_paths_flip_many_conditions_together_and_individually():
     decisions = Decisions()
     decided(decisions, *"abcd")
     assert decisions.others() == [frozenset(range(4)), *(frozenset({n}) for n in range(4))]
 
 
-def test_guards_come_after_branches_and_what_prepares_comes_last():
+def test_guards_come_after_branches_and_preparation_comes_last():
     decisions = Decisions()
     decided(decisions, "before")
     decisions.begin()
@@ -72,7 +72,7 @@ def test_guards_come_after_branches_and_what_prepares_comes_last():
     assert decisions.others() == [frozenset({2}), frozenset({1}), frozenset({0})]
 
 
-def test_as_usual_opens_no_paths_and_keeps_what_was_decided():
+def test_usual_mode_opens_no_paths_and_keeps_earlier_decisions():
     decisions = Decisions(frozenset({0, 1}))
     assert decided(decisions, "a") == [False]
     with decisions.usual():
@@ -82,7 +82,7 @@ def test_as_usual_opens_no_paths_and_keeps_what_was_decided():
     assert decided(decisions, "a", "b") == [False, False]
 
 
-def test_what_was_decided_as_usual_is_open():
+def test_decisions_made_in_usual_mode_are_reported_as_open():
     decisions = Decisions()
     with decisions.usual():
         assert not decisions.are_open

@@ -1,4 +1,4 @@
-"""The contract between the interpreter and its parts."""
+"""The protocol between the interpreter and its parts."""
 
 import inspect
 
@@ -11,7 +11,7 @@ METHODS = {name: f for name, f in vars(Evaluator).items() if inspect.isfunction(
 
 
 @pytest.mark.parametrize("name", METHODS)
-def test_the_interpreter_takes_each_call_as_its_parts_make_it(name):
+def test_the_interpreter_implements_each_method(name):
     wanted = list(inspect.signature(METHODS[name]).parameters)[1:]
     offered = inspect.signature(getattr(new_program().interpreter, name)).parameters
     assert list(offered)[: len(wanted)] == wanted

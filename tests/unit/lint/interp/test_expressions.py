@@ -1,4 +1,4 @@
-"""Expressions: what they stand for, and what they make the GPUs do."""
+"""Expressions: their values, and the GPU work they cause."""
 
 import pytest
 
@@ -23,7 +23,7 @@ X = "x = torch.ones(4, device='cuda')\n"
         ("1 / 0", "unknown"), ("[1][5]", "unknown"), ("{}['a']", "unknown"), ("(yield_ := 4)", 4), ("... is ...", True),
     ],
 )  # fmt: skip
-def test_what_can_be_known_is_computed(expression, value):
+def test_known_values_are_computed(expression, value):
     assert constant(expression) == value
 
 
@@ -34,12 +34,12 @@ def test_what_can_be_known_is_computed(expression, value):
         ("x > 0", "gt r1 w2"), ("x ** 2", "pow r1 w2"), ("~x", "invert r1 w2"),
     ],
 )  # fmt: skip
-def test_operators_of_tensors_run_where_the_tensors_are(expression, operator):
+def test_tensor_operators_run_on_the_tensors_device(expression, operator):
     assert calls_of(expression, X) == ["allocate 2 on cuda:0", f"launch cuda:0 {operator}", "free 2"]
 
 
 @pytest.mark.parametrize("expression", ["x[0]", "x.T", "x[1:, None]", "x.data", "x[...]"])
-def test_parts_and_aliases_run_nothing(expression):
+def test_views_and_aliases_launch_nothing(expression):
     assert calls_of(f"y = {expression}", X) == []
 
 
@@ -47,11 +47,11 @@ def test_parts_and_aliases_run_nothing(expression):
     ("expression", "waits"),
     [("not x", True), ("f'{x}'", True), ("x and 1", False), ("1 if x else 2", True), ("x is None", False)],
 )
-def test_the_host_reads_a_tensor_that_is_asked_for_its_truth_or_printed(expression, waits):
+def test_the_host_reads_a_tensor_used_as_a_condition_or_printed(expression, waits):
     assert ("sync cuda:0" in calls_of(expression, X)) is waits
 
 
-def test_an_index_with_a_mask_waits_and_makes_a_tensor():
+def test_indexing_with_a_mask_waits_and_creates_a_tensor():
     assert "sync cuda:0" in calls_of("y = x[x > 0]", X)
     assert "sync cuda:0" in calls_of("y = x[[0, 1]]", X)  # the list is copied to the GPU
     i = "i = torch.arange(3, device='cuda')\n"
@@ -65,7 +65,7 @@ def test_arguments_are_evaluated_once_and_in_order():
     ]
 
 
-def test_names_that_are_not_bound_are_builtins():
+def test_unbound_names_are_builtins():
     assert value_of("print").path == "builtins.print"
     assert value_of("torch.cuda.Stream").path == "torch.cuda.Stream"
     assert isinstance(value_of("a.b", "import a"), Symbol)
@@ -86,7 +86,7 @@ a = A()
     assert isinstance(value_of("a.plain", source), Partial)
 
 
-def test_a_cached_property_is_made_once():
+def test_a_cached_property_is_computed_once():
     source = """
 from functools import cached_property
 class A:
@@ -98,7 +98,7 @@ a = A()
     assert program.scope.names["s"] is program.scope.names["t"]
 
 
-def test_clocks_are_subtracted_in_any_unit():
+def test_clock_readings_are_subtracted_in_any_unit():
     before = "import time\na = time.time()\nb = time.time()\n"
     assert calls_of("b - a", before) == ["clock_difference"]
     assert calls_of("b * 1000 - a * 1000", before) == ["clock_difference"]
@@ -112,6 +112,6 @@ def test_augmented_assignment_changes_lists_in_place():
     assert constant("a", "a = 1\na -= 3") == -2
 
 
-def test_an_expression_that_has_no_rule_evaluates_its_parts():
+def test_an_expression_without_a_rule_evaluates_its_parts():
     assert "launch cuda:0 sin_ w1" in calls_of("async def f():\n    await x.sin_()\nf()", X)
     assert value_of("x", X).block.device == 0

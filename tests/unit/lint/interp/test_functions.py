@@ -1,4 +1,4 @@
-"""Which parameter gets which argument."""
+"""Binding of arguments to parameters."""
 
 import ast
 
@@ -31,11 +31,11 @@ def bound(signature, *args, is_complete=True, **kwargs):
         ("a", (1, 2), {}, {"a": 1}),
     ],
 )
-def test_arguments_go_to_their_parameters(signature, args, kwargs, names):
+def test_arguments_are_bound_to_parameters(signature, args, kwargs, names):
     assert bound(signature, *args, **kwargs) == names
 
 
-def test_after_arguments_of_unknown_length_nothing_has_its_default():
+def test_with_arguments_of_unknown_length_no_default_applies():
     assert bound("a, b=2, *rest, **more", 1, is_complete=False) == {
         "a": 1,
         "b": "unknown",
@@ -44,7 +44,7 @@ def test_after_arguments_of_unknown_length_nothing_has_its_default():
     }
 
 
-def test_defaults_are_those_of_the_last_parameters_and_of_keywords():
+def test_defaults_belong_to_the_last_parameters_and_to_keywords():
     assert {name: value.value for name, value in function("a, b, c=3, *, d, e=5").defaults.items()} == {"c": 3, "e": 5}
     assert UNKNOWN not in function("a").defaults.values()
 
@@ -56,11 +56,11 @@ def test_defaults_are_those_of_the_last_parameters_and_of_keywords():
         ("return [(yield)]", True), ("g = lambda: (yield)", False),
     ],
 )  # fmt: skip
-def test_a_function_that_yields_itself_is_a_generator(body, yields):
+def test_a_function_that_yields_is_a_generator(body, yields):
     assert is_generator(function("a", body).node) is yields
 
 
-def test_nodes_of_functions_inside_are_not_its_own():
+def test_nodes_of_nested_functions_are_not_own_nodes():
     node = ast.parse("def f():\n    a\n    def g():\n        b\n    class C:\n        c\n    [d for _ in e]").body[0]
     assert {inner.id for inner in own_nodes(node) if isinstance(inner, ast.Name)} >= {"a", "d", "e"}
     assert not {inner.id for inner in own_nodes(node) if isinstance(inner, ast.Name)} & {"b", "c"}

@@ -1,4 +1,4 @@
-"""Branches that most calls of a function pass by."""
+"""Branches that most calls of a function skip."""
 
 import ast
 
@@ -15,7 +15,7 @@ def body(text):
     ("branch", "expected"),
     [("return", True), ("f()\nraise E", True), ("break", True), ("return\nf()", False), ("f()", False)],
 )
-def test_a_branch_leaves_by_its_last_statement(branch, expected):
+def test_a_branch_leaves_through_its_last_statement(branch, expected):
     assert leaves(body(branch)) is expected
     assert not leaves([])
 
@@ -32,11 +32,11 @@ def test_a_branch_leaves_by_its_last_statement(branch, expected):
         ("if a: warn('x')", True),
     ],
 )
-def test_guards_and_warnings_are_passed_by(source, taken):
+def test_guards_and_warnings_are_skipped(source, taken):
     assert usual(body(source)[0]) is taken
 
 
-def test_what_a_callee_returns_from_may_have_run():
+def test_code_before_a_return_of_a_callee_may_have_run():
     assert is_over(body("return"), in_callee=False)
     assert not is_over(body("return"), in_callee=True)
     assert is_over(body("raise E"), in_callee=True)
@@ -44,12 +44,12 @@ def test_what_a_callee_returns_from_may_have_run():
     assert not is_over([], in_callee=False)
 
 
-def test_the_names_of_a_branch_are_those_that_it_uses():
+def test_names_used_in_a_branch():
     assert used_in(body("x.wait()\nfor a in b: c[d] = e.f")) == set("xabcde")
 
 
 @pytest.mark.parametrize(("source", "expected"), [("for h in hs:\n    h.wait()", True), ("wait()", False)])
-def test_a_loop_waits_by_a_method(source, expected):
+def test_a_loop_may_wait_through_a_method(source, expected):
     assert waits(body(source)) is expected
 
 
@@ -65,10 +65,10 @@ def test_a_loop_waits_by_a_method(source, expected):
         ("'cuda' in name", None),
         ("x.device.type == 'cuda'", None),  # of a tensor, which may be anywhere
         ("offload_device == 'cuda'", None),
-        ("device == 'cpu'", None),  # where something is moved to
+        ("device == 'cpu'", None),  # the target of a move
         ("device", None),
         ("f(device) == 'cuda'", None),
     ],
 )
-def test_the_program_works_on_a_gpu_where_it_asks(test, expected):
+def test_a_device_check_means_that_the_program_uses_a_gpu(test, expected):
     assert on_gpu(ast.parse(test, mode="eval").body) is expected

@@ -1,4 +1,4 @@
-"""Functions that are handed to code that is not followed."""
+"""Functions passed to code that is not followed."""
 
 import textwrap
 
@@ -33,30 +33,30 @@ def found(line, outer=OUTER):
     "line",
     ["other(callback)", "other(lambda: more(callback))", "other.callback = callback", "return callback", "pass"],
 )
-def test_it_is_followed_once_and_what_it_does_to_its_makers_work_is_likely(line):
+def test_a_callback_is_followed_once_and_races_with_its_makers_work_are_warnings(line):
     assert found(line) == [("SYN103", Severity.WARNING)]
 
 
-def test_its_own_mistakes_are_errors():
+def test_a_callbacks_own_mistakes_are_errors():
     outer = OUTER.replace("totals.add_(1)", "mine = torch.zeros(3, device='cuda')\n        mine.add_(1)")
     assert found("other(callback)", outer) == [("SYN103", Severity.ERROR)]
 
 
-def test_what_its_maker_waits_for_is_complete():
+def test_work_its_maker_waited_for_is_complete():
     assert found("torch.cuda.synchronize(); other(callback)") == []
 
 
-def test_one_that_was_called_is_not_followed_again():
+def test_a_callback_that_was_called_is_not_followed_again():
     assert (
         found("torch.cuda.synchronize(); callback(1); torch.cuda.synchronize(); totals.add_(1); other(callback)") == []
     )
 
 
-def test_one_that_uses_no_stream_of_its_own_is_not_followed():
+def test_a_callback_without_its_own_stream_is_not_followed():
     assert found("other(callback)", OUTER.replace("with torch.cuda.stream(torch.cuda.Stream()):", "if True:")) == []
 
 
-def test_functions_of_the_module_are_followed_by_themselves():
+def test_functions_of_the_module_are_followed_separately():
     source = "def f():\n    with torch.cuda.stream(torch.cuda.Stream()):\n        torch.zeros(3, device='cuda')\n"
     program = follow(source)
     handed = HandedFunctions(program.interpreter, set())

@@ -10,11 +10,11 @@ X = "import others\nx = torch.ones(4, device='cuda')\n"
 
 
 def value(source, others, **kwargs):
-    """Return what `r` is at the end of a program."""
+    """Return the value of `r` at the end of a program."""
     return plain(follow(source, others=others, **kwargs).scope.names["r"])
 
 
-def test_what_is_not_found_or_does_nothing_here_is_left_to_the_caller():
+def test_a_missing_or_irrelevant_function_is_left_to_the_caller():
     module = Module("others.py", "def log(text): print(text)\ndef made(): return 3\n")
     functions = ImportedFunctions(
         new_program().interpreter, lambda path: (module, path) if module.get(path) is not None else None
@@ -24,29 +24,29 @@ def test_what_is_not_found_or_does_nothing_here_is_left_to_the_caller():
     assert plain(functions.call("made", call())) == 3
 
 
-def test_what_a_function_does_happens_at_its_call():
+def test_work_of_an_imported_function_is_attributed_to_its_call():
     program = follow(X + "def f(t):\n    others.g(t)\nf(x)", others="def g(t):\n    h(t)\n\n\n\ndef h(t): t.sin_()")
     assert program.calls[-1] == "launch cuda:0 sin_ w1"
     frames = [program.places.place(site).frame for site in range(1, len(program.places.nodes) + 1)]
     assert (frames[-1].line, frames[-1].function) == (4, "f")
 
 
-def test_results_come_back():
+def test_return_values_are_passed_back():
     assert value("import others\nr = others.f(2)", "def f(n, m=3): return [n, m, MORE]\nMORE = 'c'") == [2, 3, "c"]
 
 
 @pytest.mark.parametrize("body", ["yield 1", "raise ValueError", "return g(others.f)"])
-def test_what_cannot_be_followed_is_unknown(body):
+def test_results_of_calls_that_cannot_be_followed_are_unknown(body):
     assert value("import others\nr = others.f()", f"def f():\n    {body}\n") == "unknown"
 
 
-def test_other_files_of_other_files_are_not_followed():
+def test_imports_of_imported_files_are_not_followed():
     assert "launch cuda:0 sin_ w1" not in calls_of(
         "others.f(x)", X, others="import others\ndef f(t): others.g(t)\ndef g(t): t.sin_()"
     )
 
 
-def test_code_that_comes_back_runs_for_its_caller():
+def test_returned_functions_run_in_their_caller():
     others = "def f():\n    def g(t): t.sin_()\n    return [g, torch.cuda.stream(None), (n for n in [1])]"
     program = follow(X + "r = others.f()\nr[0](x)", others=others)
     assert program.calls[-1] == "launch cuda:0 sin_ w1"
@@ -54,23 +54,23 @@ def test_code_that_comes_back_runs_for_its_caller():
     assert plain(program.scope.names["r"])[1:] == ["context", "unknown"]
 
 
-def test_a_call_takes_few_statements():
+def test_the_number_of_statements_per_call_is_limited():
     assert value("import others\nr = others.f()", "def f():\n" + "    a = 1\n" * 290 + "    return 2") == 2
     assert value("import others\nr = others.f()", "def f():\n" + "    a = 1\n" * 310 + "    return 2") == "unknown"
 
 
-def test_all_calls_together_take_some_more():
+def test_the_number_of_statements_of_all_calls_is_limited():
     source = "import others\nfor n in range(12):\n    r = others.f()"
     assert value(source, "def f():\n" + "    a = 1\n" * 240 + "    return 2") == 2
     assert value(source, "def f():\n" + "    a = 1\n" * 290 + "    return 2") == "unknown"
 
 
-def test_the_statements_of_the_file_itself_stay_as_many():
+def test_imported_calls_do_not_use_up_the_files_own_statements():
     source = "import others\nr = 0\n" + "others.f()\n" * 5 + "r = 1"
     assert value(source, "def f():\n" + "    a = 1\n" * 200, steps=8) == 1
 
 
-def test_its_conditions_open_no_paths():
+def test_conditions_of_imported_functions_open_no_paths():
     others = "def f(a):\n    if a: return 1\n    if not a: return 2\n    return 3"
     program = follow("import others\nr = others.f(b)", others=others)
     assert program.interpreter.decisions.others() == []
@@ -90,7 +90,7 @@ def test_its_conditions_open_no_paths():
         ("move_to_device", "if s is not None:\n        b.record_stream(s)\n    return g(b)", "b, s=t", False),
     ],
 )
-def test_what_a_function_moves_by_its_name_is_memory_of_the_stream_of_the_program(name, body, given, is_moved):
+def test_a_result_moved_according_to_the_functions_name_is_allocated_on_the_stream(name, body, given, is_moved):
     source = (
         f"import others\nb = t = f()\nwith torch.cuda.stream(torch.cuda.Stream()):\n    r = others.{name}({given})\n"
     )
@@ -99,7 +99,7 @@ def test_what_a_function_moves_by_its_name_is_memory_of_the_stream_of_the_progra
     assert len(program.machine.moves) == is_moved
 
 
-def test_on_the_default_stream_nothing_is_taken_to_be_moved():
+def test_on_the_default_stream_no_move_is_assumed():
     assert (
         value("import others\nb = f()\nr = others.move_to_device(b)", "def move_to_device(b): return g(b)") == "unknown"
     )

@@ -1,4 +1,4 @@
-"""Statements, in the order in which they would run."""
+"""Statements in execution order."""
 
 import pytest
 
@@ -18,12 +18,12 @@ def sin(name="sin"):
 @pytest.mark.parametrize(
     ("test", "calls"), [("True", [sin()]), ("0", [sin("cos")]), ("not []", [sin()]), ("'a' == 'b'", [sin("cos")])]
 )
-def test_a_condition_that_is_known_decides(test, calls):
+def test_a_known_condition_decides(test, calls):
     assert calls_of(f"if {test}:\n    x.sin_()\nelse:\n    x.cos_()", X) == calls
 
 
 @pytest.mark.parametrize(("flipped", "calls"), [(frozenset(), [sin()]), (frozenset({0}), [sin("cos")])])
-def test_an_open_condition_is_decided(flipped, calls):
+def test_an_unknown_condition_is_decided_by_the_path(flipped, calls):
     assert calls_of("if unknown:\n    x.sin_()\nelse:\n    x.cos_()", X, flipped=flipped) == calls
 
 
@@ -32,23 +32,23 @@ def test_a_branch_that_is_not_taken_still_orders():
     assert calls_of(source, X) == ["sync device 0", sin()]
 
 
-def test_a_branch_that_is_not_taken_leaves_no_stream_current():
+def test_a_branch_that_is_not_taken_does_not_change_the_current_stream():
     source = "if unknown:\n    pass\nelse:\n    torch.cuda.set_stream(torch.cuda.Stream())\nx.sin_()\n"
     assert calls_of(source, X) == [sin()]
 
 
-def test_a_tensor_as_a_condition_makes_the_host_wait():
+def test_a_tensor_used_as_a_condition_makes_the_host_wait():
     assert calls_of("if x:\n    pass", X) == ["launch cuda:0 item r1", "sync cuda:0"]
     assert calls_of("assert x", X) == ["launch cuda:0 item r1", "sync cuda:0"]
     assert calls_of("while x:\n    break", X) == ["launch cuda:0 item r1", "sync cuda:0"]
 
 
-def test_a_question_whether_work_is_complete_counts_as_answered():
+def test_a_completion_query_is_assumed_to_succeed():
     before = "e = torch.cuda.Event()\n"
     assert calls_of("if e.query():\n    pass", before) == ["all complete"]
 
 
-def test_a_match_may_run_any_of_its_cases():
+def test_any_case_of_a_match_may_run():
     assert calls_of("match unknown:\n    case 1:\n        x.sin_()\n        torch.cuda.synchronize()", X) == [
         "sync device 0"
     ]
@@ -57,12 +57,12 @@ def test_a_match_may_run_any_of_its_cases():
 # -- loops
 
 
-def test_loops_run_their_body_and_else():
+def test_loops_run_their_body_and_else_clause():
     assert calls_of("for _ in range(2):\n    x.sin_()\nelse:\n    x.cos_()", X) == [sin(), sin(), sin("cos")]
     assert calls_of("for _ in range(2):\n    x.sin_()\n    break\nelse:\n    x.cos_()", X) == [sin()]
 
 
-def test_a_loop_whose_end_is_not_known_has_waited_for_anything():
+def test_after_a_loop_with_an_unknown_end_all_work_may_be_complete():
     assert calls_of("while unknown:\n    x.sin_()", X) == [sin()] * 3 + ["all complete"]
     assert calls_of("while True:\n    x.sin_()", X) == [sin()] * 3 + ["all complete"]
     assert calls_of("n = 2\nwhile n:\n    x.sin_()\n    n -= 1", X) == [sin()] * 2
@@ -71,7 +71,7 @@ def test_a_loop_whose_end_is_not_known_has_waited_for_anything():
 # -- errors
 
 
-def test_an_error_goes_to_its_handler_and_runs_what_is_final():
+def test_an_error_runs_its_handler_and_the_finally_clause():
     source = "try:\n    x.sin_()\n    raise E\n    x.cos_()\nexcept E:\n    x.tan_()\nfinally:\n    x.exp_()"
     assert calls_of(source, X) == [sin(), sin("tan"), sin("exp")]
 
@@ -81,7 +81,7 @@ def test_without_an_error_handlers_only_order():
     assert calls_of(source, X) == [sin(), sin("tan"), "sync device 0"]
 
 
-def test_an_error_without_a_handler_goes_on():
+def test_an_unhandled_error_propagates():
     with pytest.raises(Raised):
         follow("try:\n    raise E\nfinally:\n    pass")
 
@@ -89,7 +89,7 @@ def test_an_error_without_a_handler_goes_on():
 # -- contexts
 
 
-def test_a_with_block_enters_in_order_and_leaves_in_reverse():
+def test_a_with_statement_enters_in_order_and_exits_in_reverse():
     before = """
 log = []
 class C:
@@ -115,7 +115,7 @@ def test_names_are_imported():
     ]  # fmt: skip
 
 
-def test_functions_see_the_names_around_them_and_change_those_that_they_declare():
+def test_functions_see_enclosing_names_and_change_declared_ones():
     source = """
 a = 1
 b = 1
@@ -137,22 +137,22 @@ def test_methods_do_not_see_the_names_of_their_class():
     assert constant("A().f()", "n = 1\nclass A:\n    n = 2\n    def f(self): return n") == 1
 
 
-def test_a_class_whose_making_is_not_known_is_not_known():
+def test_a_class_with_an_unknown_metaclass_or_a_finalizer_is_unknown():
     assert constant("A", "class A(metaclass=Meta):\n    pass") == "unknown"
     assert constant("A", "class A:\n    def __del__(self): pass") == "unknown"
     assert constant("A", "from abc import ABCMeta\nclass A(metaclass=ABCMeta):\n    pass") == "class"
 
 
-def test_a_base_takes_its_subclasses_in():
+def test_subclass_hooks_of_a_base_run():
     source = "found = []\nclass B:\n    def __init_subclass__(cls): found.append(1)\nclass C(B): pass"
     assert constant("found", source) == [1]
 
 
-def test_a_return_gives_its_value_and_the_end_none():
+def test_a_function_returns_its_value_or_none():
     assert constant("[f(1), f(0)]", "def f(a):\n    if a:\n        return a") == [1, None]
 
 
-def test_values_of_yields_are_not_known():
+def test_the_values_of_yield_expressions_are_unknown():
     assert constant("list(f())", "def f():\n    a = yield 1\n    yield a\n    yield from [2, 3]") == [
         1,
         "unknown",

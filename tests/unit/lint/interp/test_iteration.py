@@ -1,4 +1,4 @@
-"""What loops get."""
+"""Iteration over values."""
 
 import pytest
 
@@ -11,11 +11,11 @@ COUNT = "n = 0\nfor item in {}:\n    n += 1"
     ("source", "n"),
     [
         ("[1, 2]", 2), ("{'a': 1}", 1), ("()", 0), ("(i for i in [1, 2])", 2),
-        ("range(12)", 12), ("range(13)", 3),  # of a long loop the first iterations show what is wrong
+        ("range(12)", 12), ("range(13)", 3),  # of a long loop the first iterations are enough to find problems
         ("unknown", 3), ("[1, *unknown]", 3), ("[1, 2, 3, 4, *unknown]", 4),
     ],
 )  # fmt: skip
-def test_short_loops_are_followed_to_their_end_and_others_a_few_times(source, n):
+def test_short_loops_run_to_their_end_and_others_a_few_iterations(source, n):
     assert constant("n", COUNT.format(source)) == n
 
 
@@ -26,11 +26,11 @@ def test_short_loops_are_followed_to_their_end_and_others_a_few_times(source, n)
         ("unknown", ["..."]), ("[1, *unknown]", [1, "..."]),
     ],
 )  # fmt: skip
-def test_values_are_made_lists(source, items):
+def test_values_are_converted_to_lists(source, items):
     assert constant(f"list({source})") == items
 
 
-def test_a_generator_of_the_program_runs_as_far_as_it_is_asked():
+def test_a_generator_of_the_program_runs_lazily():
     source = """
 def numbers():
     yield 1
@@ -44,7 +44,7 @@ a = next(g)
     assert constant("[a, b]", source + "b = next(g)") == [1, 2]
 
 
-def test_an_iterator_is_used_up():
+def test_an_iterator_is_exhausted():
     assert constant("[list(a), list(a)]", "a = iter([1, 2])\nnext(a)") == [[2], []]
 
 
@@ -74,6 +74,6 @@ for n in A():
     assert constant("n", by_next) == 2
 
 
-def test_a_tensor_of_an_iteration_dies_with_the_next_one():
+def test_a_tensor_of_an_iteration_dies_in_the_next_one():
     source = "for _ in range(2):\n    x = torch.empty(4, device='cuda')\n"
     assert calls_of(source) == ["allocate 1 on cuda:0", "allocate 2 on cuda:0", "free 1"]

@@ -1,4 +1,4 @@
-"""What streams have waited for."""
+"""Waits between streams."""
 
 from syncheck.lint.interp.joins import Joins
 from syncheck.lint.interp.values import Block, Tensor
@@ -8,7 +8,7 @@ def made(ident, stream):
     return Tensor(Block(ident, 0, is_pinned=False, died=lambda _: None), stream=stream)
 
 
-def test_a_wait_covers_what_was_made_before_it():
+def test_a_wait_covers_earlier_tensors():
     joins = Joins()
     joins.note_wait_stream(1, 2, 5)
     assert joins.cover(made(5, 2), 1)
@@ -17,14 +17,14 @@ def test_a_wait_covers_what_was_made_before_it():
     assert not joins.cover(made(5, 2), 3)
 
 
-def test_an_earlier_wait_takes_nothing_back():
+def test_an_earlier_wait_does_not_shrink_the_cover():
     joins = Joins()
     joins.note_wait_stream(1, 2, 5)
     joins.note_wait_stream(1, 2, 3)
     assert joins.cover(made(5, 2), 1)
 
 
-def test_a_wait_for_an_event_covers_what_was_made_before_its_record():
+def test_a_wait_for_an_event_covers_tensors_made_before_its_record():
     joins = Joins()
     joins.note_record(7, 2, 4)
     joins.note_wait(1, 7)
@@ -32,7 +32,7 @@ def test_a_wait_for_an_event_covers_what_was_made_before_its_record():
     assert not joins.cover(made(5, 2), 1)
 
 
-def test_a_wait_for_an_event_without_a_record_covers_nothing():
+def test_a_wait_for_an_unrecorded_event_covers_nothing():
     joins = Joins()
     joins.note_wait(1, 7)
     assert not joins.cover(made(1, 1), 2)

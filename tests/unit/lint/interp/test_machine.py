@@ -1,10 +1,10 @@
-"""The GPUs of a program that is only read."""
+"""Model of the GPUs for static analysis."""
 
 import ast
 
 import pytest
 
-from syncheck.hb.ids import LookedUp, WaitCall
+from syncheck.hb.ids import StreamOrigin, WaitCall
 from syncheck.lint.interp.collectives import follow_on_host
 from syncheck.lint.interp.machine import UNKNOWN_POOL
 from syncheck.lint.interp.values import UNKNOWN_STREAM, WHOLE, Stream, Tensor
@@ -33,7 +33,7 @@ def test_each_device_has_a_default_stream(machine):
     assert machine.current(1) == machine.default_stream(1)
 
 
-def test_a_new_stream_has_a_device_a_handle_and_in_a_loop_a_life(machine):
+def test_a_new_stream_has_a_device_a_handle_and_within_a_loop_a_lifetime(machine):
     stream = machine.new_stream(1, NODE)
     assert machine.device_of(stream.ident) == stream.device == 1
     assert machine.handle_of(stream.ident) != 0
@@ -45,15 +45,15 @@ def test_a_new_stream_has_a_device_a_handle_and_in_a_loop_a_life(machine):
         assert machine.new_stream(1, NODE, is_made=False).life is None
 
 
-def test_waits_say_how_streams_were_named(machine, program):
+def test_waits_report_how_streams_were_obtained(machine, program):
     side = machine.new_stream(0, NODE)
-    machine.wait_stream(side, Stream(machine.current(0), 0, LookedUp.CURRENT), NODE)
+    machine.wait_stream(side, Stream(machine.current(0), 0, StreamOrigin.CURRENT), NODE)
     machine.join(side.ident, machine.current(0))
     machine.join(side.ident, side.ident)
     assert program.calls == ["wait s1 for cuda:0 (current_stream)", "wait s1 for cuda:0 (torch)"]
 
 
-def test_with_a_stream_that_is_not_known_all_is_taken_as_complete(machine, program):
+def test_with_an_unknown_stream_all_work_is_assumed_complete(machine, program):
     unknown, event = Stream(UNKNOWN_STREAM, 0), machine.new_event(NODE, timing=False)
     machine.wait_stream(unknown, machine.new_stream(0, NODE), NODE)
     machine.sync_stream(UNKNOWN_STREAM, NODE, explicit=True)
@@ -75,7 +75,7 @@ def test_events_are_recorded_and_waited_for(machine, program):
     assert program.calls[3:] == ["all complete"]
 
 
-def test_in_a_capture_the_host_may_not_wait(machine, program):
+def test_the_host_may_not_wait_during_a_capture(machine, program):
     machine.session.capture_begin(1, machine.current(0), 0)
     machine.sync_device(0, NODE)
     machine.sync_stream(machine.current(0), NODE, explicit=False)
@@ -83,7 +83,7 @@ def test_in_a_capture_the_host_may_not_wait(machine, program):
     assert program.calls[1:] == ["refused torch.cuda.synchronize()", "refused f()", "refused Event.synchronize()"]
 
 
-def test_memory_of_the_host_is_followed_if_it_is_pinned(machine, program):
+def test_host_memory_is_tracked_if_it_is_pinned(machine, program):
     pageable = machine.allocate(None, NODE)
     pinned = machine.allocate(None, NODE, is_pinned=True)
     assert (pageable.ident, pinned.is_pinned) == (0, True)
@@ -93,7 +93,7 @@ def test_memory_of_the_host_is_followed_if_it_is_pinned(machine, program):
     assert program.calls[1:] == ["allocate 2 on host"]
 
 
-def test_memory_on_a_stream_that_is_not_known_is_nobodys(machine, monkeypatch):
+def test_memory_on_an_unknown_stream_has_an_unknown_pool(machine, monkeypatch):
     pools, session = [], machine.session._session
     allocate = session.allocate
     monkeypatch.setattr(session, "allocate", lambda *args: (pools.append(args[3]), allocate(*args)))
@@ -102,7 +102,7 @@ def test_memory_on_a_stream_that_is_not_known_is_nobodys(machine, monkeypatch):
     assert pools == [UNKNOWN_POOL]
 
 
-def test_memory_that_is_released_is_free_though_tensors_name_it(machine, program):
+def test_released_memory_is_freed_even_if_tensors_refer_to_it(machine, program):
     x = tensor(machine)
     machine.release(x.block)
     assert program.calls == ["allocate 1 on cuda:0", "free 1"]
@@ -112,7 +112,7 @@ def test_memory_that_is_released_is_free_though_tensors_name_it(machine, program
     assert len(program.calls) == 3
 
 
-def test_a_write_stands_for_the_read_of_the_same_part(machine):
+def test_a_write_subsumes_a_read_of_the_same_part(machine):
     x = tensor(machine)
     assert [write for *_, write in machine.accesses([(x, False), (x, True)])] == [True]
     assert [write for *_, write in machine.accesses([(x, True), (x, False)])] == [True]
@@ -120,7 +120,7 @@ def test_a_write_stands_for_the_read_of_the_same_part(machine):
     assert len(machine.accesses([(x, False), (row, True)])) == 2
 
 
-def test_parts_that_are_not_known_may_be_different_ones(machine):
+def test_unknown_parts_may_be_distinct(machine):
     x = tensor(machine, part=None)
     first, second = machine.view(None, is_write=True), machine.view(None, is_write=True)
     assert first != second
@@ -129,14 +129,14 @@ def test_parts_that_are_not_known_may_be_different_ones(machine):
     assert machine.accesses([(x, True)]) != machine.accesses([(x, True)])
 
 
-def test_work_on_a_stream_that_is_not_known_makes_what_it_writes_unknown(machine, program):
+def test_work_on_an_unknown_stream_makes_its_outputs_unknown(machine, program):
     x, y = tensor(machine), tensor(machine)
     machine.launch(UNKNOWN_STREAM, "aten::add", [(x, False), (y, True)], NODE)
     assert [x.block.escaped, y.block.escaped] == [False, True]
     assert len(program.calls) == 2
 
 
-def test_in_a_branch_that_only_orders_nothing_works_on_memory(machine, program):
+def test_an_ordering_only_branch_accesses_no_memory(machine, program):
     x = tensor(machine)
     machine.ordering_only = 1
     machine.launch(machine.current(0), "aten::add", [(x, True)], NODE)
@@ -149,13 +149,13 @@ def test_in_a_branch_that_only_orders_nothing_works_on_memory(machine, program):
     assert program.calls[1:] == ["sync device 0"]
 
 
-def test_a_device_that_is_left_out_is_remembered(machine):
+def test_an_omitted_device_is_recorded(machine):
     assert not machine.thread.implicit_device
     assert machine.device == 0
     assert machine.thread.implicit_device
 
 
-def test_streams_that_compute_are_known(machine):
+def test_computing_streams_are_tracked(machine):
     machine.launch(machine.current(0), "aten::copy_", [], NODE)
     assert machine.computing == set()
     machine.launch(machine.current(0), "aten::mm", [], NODE)
@@ -169,7 +169,7 @@ def test_a_finding_keeps_the_calls_that_led_to_it(machine):
     assert len(machine.findings) == 1
 
 
-def test_new_things_are_named_by_what_they_are_bound_to():
+def test_new_objects_are_named_by_their_assignment_target():
     program = new_program("done = f()\nevents = [f() for _ in range(2)]")
     for statement in program.tree.body:
         made = next(node for node in ast.walk(statement) if isinstance(node, ast.Call) and ast.unparse(node) == "f()")

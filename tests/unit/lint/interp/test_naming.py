@@ -1,4 +1,4 @@
-"""What the program calls the things that a finding speaks of."""
+"""The program's names for objects in findings."""
 
 import pytest
 
@@ -16,14 +16,14 @@ def named(source):
     ("source", "name"),
     [
         (RACE + "y = made + 1", "made"),
-        (RACE + "alias = made\ny = alias + 1", "alias"),  # the line itself speaks of it
+        (RACE + "alias = made\ny = alias + 1", "alias"),  # the line itself uses this name
         (RACE + "d = {'k': made}\ndel made\ny = d['k'] + 1", "d['k']"),
         (RACE + "l = [made]\ndel made\ny = l[0] + 1", "l[0]"),
         (RACE + "class A: pass\na = A()\na.b = made\ndel made\ny = a.b + 1", "a.b"),
         (RACE + "def f(inner):\n    y = inner + 1\nf(made)", "inner"),
     ],
 )
-def test_a_tensor_of_a_finding_is_named_as_it_is_called_at_that_line(source, name):
+def test_the_tensor_of_a_finding_has_its_name_at_that_line(source, name):
     names, program = named(source)
     assert [finding.rule.code for finding in program.machine.findings] == ["SYN101"]
     assert names["allocation"] == name
@@ -35,7 +35,7 @@ def test_a_tensor_is_named_once():
     assert len(program.machine.named) == 1
 
 
-def test_a_stream_is_named_at_the_line_where_a_repair_needs_it():
+def test_a_stream_is_named_at_the_line_where_a_fix_needs_it():
     program = follow(RACE + "def use(t, waited):\n    y = t + 1\nuse(made, s)")
     program.machine.session.report(program.places)
     (finding,) = program.machine.session.report(program.places).findings

@@ -1,4 +1,4 @@
-"""Times that are asked of events which nothing has recorded."""
+"""Elapsed times of events that were never recorded."""
 
 import ast
 
@@ -33,12 +33,12 @@ def is_reported(more="pass", **fields):
     return said
 
 
-def test_an_event_that_nothing_records_is_reported():
+def test_an_event_that_is_never_recorded_is_reported():
     assert is_reported()
 
 
 @pytest.mark.parametrize("fields", [{"recorded": (1, 2, "f")}, {"escaped": True}, {"made": None}])
-def test_one_that_is_recorded_or_is_held_elsewhere_is_not(fields):
+def test_a_recorded_or_escaped_event_is_not_reported(fields):
     assert not is_reported(**fields)
 
 
@@ -54,11 +54,11 @@ def test_one_that_is_recorded_or_is_held_elsewhere_is_not(fields):
         "for turn in range(50):\n        if turn == 40:\n            begin.record()",
     ],
 )
-def test_one_that_other_code_may_record_is_not(more):
+def test_an_event_that_other_code_may_record_is_not_reported(more):
     assert not is_reported(more)
 
 
-def test_a_branch_that_is_not_followed_says_nothing():
+def test_nothing_is_reported_in_an_ordering_only_branch():
     program = new_program(SOURCE.format(more="pass"))
     program.machine.ordering_only = 1
     assert not report_never_recorded(program.machine, Event(9, made=program.machine.site(program.tree)), program.tree)

@@ -1,4 +1,4 @@
-"""What operators read, write and return."""
+"""Reads, writes and results of operators."""
 
 import pytest
 
@@ -16,7 +16,7 @@ H = "h = torch.ones(4, pin_memory=True)\n"
         ("'cuda:9'", UNKNOWN), ("'meta'", UNKNOWN), ("unknown", UNKNOWN), ("True", UNKNOWN),
     ],
 )  # fmt: skip
-def test_a_device_is_named_in_several_ways(device, index):
+def test_a_device_can_be_named_in_several_ways(device, index):
     assert follow("").interpreter.operators.device_in(value_of(device)) == index
 
 
@@ -32,27 +32,27 @@ def test_a_device_is_named_in_several_ways(device, index):
         ("x = torch.ones(4, pin_memory=unknown)", []),
     ],
 )
-def test_factories_make_tensors(source, calls):
+def test_factories_create_tensors(source, calls):
     assert calls_of(source) == calls
 
 
-def test_what_is_made_like_a_tensor_lies_beside_it():
+def test_a_tensor_like_another_is_on_the_same_device():
     assert calls_of("y = torch.zeros_like(x)", X) == ["allocate 2 on cuda:0", "launch cuda:0 zeros_like w2"]
     assert calls_of("y = x.new_empty(3)", X) == ["allocate 2 on cuda:0"]
     assert calls_of("y = torch.zeros_like(x, device='cpu')", X) == []
 
 
-def test_an_operator_fills_what_it_is_given_as_out():
+def test_an_operator_writes_its_out_argument():
     assert calls_of("torch.add(x, x, out=x)", X) == ["launch cuda:0 add w1"]
     assert calls_of("y = torch.empty(4, device='cuda')\ntorch.add(x, 1, out=y)", X)[1:] == ["launch cuda:0 add r1 w2"]
 
 
-def test_methods_that_look_at_sizes_touch_no_memory():
+def test_size_queries_and_views_access_no_memory():
     assert calls_of("x.size(); x.numel(); x.shape; x.data_ptr(); x.is_pinned()", X) == []
     assert calls_of("y = x.view(2, 2).t(); z = x.chunk(2)", X) == []
 
 
-def test_methods_that_overwrite_do_not_read():
+def test_overwriting_methods_do_not_read():
     program = follow(X + H)
     operators, machine = program.interpreter.operators, program.machine
     seen = []
@@ -90,11 +90,11 @@ def test_the_host_waits_before_or_after_the_kernel(call, order):
     assert [made.split()[0] for made in calls_of(call, X)] == order
 
 
-def test_a_tensor_of_another_place_is_not_changed_in_place():
+def test_a_tensor_on_another_device_is_not_modified_in_place():
     assert calls_of("h.add_(x)\nh.item()", X + H) == []
 
 
-def test_leaves_are_passed_on_with_gradients():
+def test_leaves_are_propagated_with_gradients():
     program = follow(
         "w = torch.ones(4, device='cuda', requires_grad=True)\ny = (w * 2).sum()\nwith torch.no_grad():\n    z = w * 2"
     )
@@ -105,7 +105,7 @@ def test_leaves_are_passed_on_with_gradients():
     assert program.interpreter.operators.alias(y, None).leaves == (w,)
 
 
-def test_masks_are_known_by_what_makes_them():
+def test_masks_are_recognized_by_their_operator():
     program = follow(X + "a = x > 0\nb = a & a\nc = x.isnan()\nd = x + 1\ne = a.clone()\nf = (x & x)\ng = a[0]")
     assert [program.scope.names[name].is_mask for name in "abcdefg"] == [True, True, True, False, True, False, True]
 
@@ -118,11 +118,11 @@ def test_rows_of_a_whole_tensor_are_known():
 
 
 @pytest.mark.parametrize(("call", "part"), [("narrow(0, 1, 2)", (1, 3)), ("select(1, 0)", (0, 1)), ("t()", WHOLE)])
-def test_methods_hand_out_parts(call, part):
+def test_methods_return_known_parts(call, part):
     assert value_of(f"x.{call}", X).part == part
     assert value_of(f"x[1].{call}", X).part == (None if part != WHOLE else (1, 2))
 
 
-def test_a_layer_or_a_tensor_of_an_unknown_device_is_unknown():
+def test_a_tensor_on_an_unknown_device_is_unknown():
     assert constant("torch.zeros(3, device=unknown)") == "unknown"
     assert isinstance(value_of("torch.device('cpu')"), Device)

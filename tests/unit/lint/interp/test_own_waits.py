@@ -1,4 +1,4 @@
-"""Events that the stream that recorded them waits for."""
+"""Events on which their own recording stream waits."""
 
 import pytest
 
@@ -31,7 +31,7 @@ def note(waits, event, waiter=COPIES, *, function="f", is_followed=True):
     waits.note(event, Stream(waiter, 0), 20, function, is_followed=is_followed)
 
 
-def test_a_stream_that_waits_for_itself_where_it_copied_to_the_host_is_reported(waits, collector):
+def test_a_stream_waiting_for_its_own_event_after_a_copy_to_the_host_is_reported(waits, collector):
     note(waits, event())
     assert found(collector) == [("SYN407", 20, 1)]
     (finding,) = collector.findings(Text())
@@ -39,12 +39,12 @@ def test_a_stream_that_waits_for_itself_where_it_copied_to_the_host_is_reported(
     assert ".synchronize()" in finding.help
 
 
-def test_a_stream_that_copied_nothing_to_the_host_is_not_meant(waits, collector):
+def test_a_stream_without_copies_to_the_host_is_not_reported(waits, collector):
     note(waits, event(OTHER), OTHER)
     assert found(collector) == []
 
 
-def test_an_event_that_was_not_recorded_is_none(waits, collector):
+def test_an_unrecorded_event_is_ignored(waits, collector):
     note(waits, Event(9))
     assert found(collector) == []
 
@@ -57,21 +57,21 @@ def test_an_event_that_another_stream_waits_for_is_useful(waits, collector, is_b
     assert found(collector) == []
 
 
-def test_a_wait_in_another_function_is_no_mistake_of_one_place(waits, collector):
+def test_a_wait_in_another_function_is_not_reported(waits, collector):
     made = event()
     note(waits, made, function="g")
     assert made.is_useful
     assert found(collector) == []
 
 
-def test_an_event_that_others_have_may_be_waited_for_by_them(waits, collector):
+def test_an_escaped_event_may_be_waited_for_elsewhere(waits, collector):
     made = event()
     note(waits, made)
     made.escaped = True
     assert found(collector) == []
 
 
-def test_a_branch_that_is_only_looked_at_reports_nothing_but_counts(waits, collector):
+def test_a_branch_that_is_not_followed_reports_nothing_but_counts(waits, collector):
     made = event()
     note(waits, made, is_followed=False)
     assert found(collector) == []
@@ -80,7 +80,7 @@ def test_a_branch_that_is_only_looked_at_reports_nothing_but_counts(waits, colle
     assert made.is_useful
 
 
-def test_a_stream_that_waits_for_a_useful_event_of_a_stream_that_copies_nothing_is_not_noted(waits):
+def test_a_wait_by_a_fetching_stream_does_not_make_an_event_useful(waits):
     made = event(OTHER)
     note(waits, made, COPIES)
     assert not made.is_useful

@@ -1,4 +1,4 @@
-"""The parts of tensors, as bytes."""
+"""Parts of tensors as byte ranges."""
 
 import pytest
 
@@ -9,10 +9,10 @@ from syncheck.lint.interp.values import WHOLE
 
 
 class Session:
-    """Gives each view a number.
+    """Assigns a number to each view.
 
     Attributes:
-        spans: view -> its bytes, [first, stop).
+        spans: the bytes of each view, [first, stop).
     """
 
     def __init__(self):
@@ -38,51 +38,51 @@ def overlap(one, other):
     return one[0] < other[1] and other[0] < one[1]
 
 
-def test_a_whole_tensor_is_all_of_its_bytes(made):
+def test_a_whole_tensor_covers_all_of_its_bytes(made):
     assert span(made, WHOLE) == span(made, WHOLE, is_write=False) == (0, N_BYTES)
 
 
-def test_rows_lie_side_by_side(made):
+def test_rows_are_adjacent(made):
     one, two, both = span(made, (0, 1)), span(made, (1, 2)), span(made, (0, 2))
     assert not overlap(one, two)
     assert (both[0], both[1]) == (one[0], two[1])
     assert overlap(one, span(made, WHOLE))
 
 
-def test_rows_that_are_far_away_are_none_of_what_is_not_known(made):
+def test_distant_rows_do_not_overlap_unknown_parts(made):
     far = span(made, (10**6, 10**6 + 5))
     assert far[1] <= span(made, None, is_write=False)[0]
     assert overlap(span(made, (5, 10**6)), span(made, (1000, 1001)))
 
 
-def test_one_part_has_one_view(made):
+def test_each_part_has_one_view(made):
     assert made.view((3, 4), is_write=True) == made.view((3, 4), is_write=False)
     assert made.view(None, is_write=False) == made.view(None, is_write=False)
 
 
-def test_two_parts_that_are_not_known_may_be_different_ones_when_they_are_written(made):
+def test_written_unknown_parts_are_distinct(made):
     spans = [span(made, None) for _ in range(10)]
     assert not any(overlap(one, other) for one in spans for other in spans if one is not other)
 
 
-def test_a_part_that_is_read_shares_nothing_with_one_that_is_written(made):
+def test_a_read_unknown_part_does_not_overlap_a_written_one(made):
     assert not overlap(span(made, None, is_write=False), span(made, None))
 
 
 @pytest.mark.parametrize("is_write", [True, False])
-def test_every_part_lies_in_the_whole_tensor(made, is_write):
+def test_every_part_is_inside_the_whole_tensor(made, is_write):
     for part in (None, (0, 1), (2000, 2001), WHOLE):
         first, stop = span(made, part, is_write=is_write)
         assert 0 <= first <= stop <= N_BYTES
 
 
-def test_after_many_unknown_parts_their_bytes_are_used_again(made):
+def test_bytes_of_unknown_parts_are_reused_after_many_parts(made):
     views = [made.view(None, is_write=True) for _ in range(2 * parts._MOST_PARTS)]
     assert len(set(views)) == parts._MOST_PARTS
     assert max(stop for _, stop in made._session.spans) <= N_BYTES
 
 
-def test_a_view_is_one_that_a_session_takes():
+def test_a_view_is_accepted_by_a_session():
     class Exact(Session):
         def view(self, start, shape, strides, item, dtype):
             strided(start, shape, strides, item)

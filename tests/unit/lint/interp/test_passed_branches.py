@@ -1,4 +1,4 @@
-"""Branches that a path passes by again and again."""
+"""Branches that a path passes repeatedly."""
 
 import ast
 
@@ -39,7 +39,7 @@ EQUAL = {
 
 
 @pytest.mark.parametrize("value", EQUAL.values(), ids=EQUAL)
-def test_a_branch_that_did_nothing_is_idle_with_the_same_values(passed, value):
+def test_a_branch_without_an_effect_is_idle_with_the_same_values(passed, value):
     assert not passed.is_idle(BODY, scope(value()))
     assert passed.is_idle(BODY, scope(value()))
 
@@ -50,17 +50,17 @@ def test_a_branch_that_did_nothing_is_idle_with_the_same_values(passed, value):
     ids=lambda value: type(value).__name__,
 )
 @pytest.mark.parametrize("value", EQUAL.values(), ids=EQUAL)
-def test_a_branch_is_run_again_with_another_value(passed, value, other):
+def test_a_branch_runs_again_with_another_value(passed, value, other):
     passed.is_idle(BODY, scope(value()))
     assert not passed.is_idle(BODY, scope(other))
 
 
-def test_names_that_a_branch_does_not_use_do_not_count(passed):
+def test_names_not_used_in_a_branch_do_not_matter(passed):
     passed.is_idle(BODY, scope(UNKNOWN, Constant(1)))
     assert passed.is_idle(BODY, scope(UNKNOWN, Constant(2)))
 
 
-def test_a_branch_is_run_again_where_something_has_happened(passed, machine):
+def test_a_branch_runs_again_after_other_events(passed, machine):
     passed.is_idle(BODY, scope(UNKNOWN))
     machine.new_event(BODY[0], timing=False)
     assert not passed.is_idle(BODY, scope(UNKNOWN))
@@ -81,10 +81,10 @@ def syncs(source):
     return [call for call in calls_of(source, HELPER) if call.startswith("sync")]
 
 
-def test_a_branch_with_a_stream_orders_after_it_was_run_without_one():
+def test_a_branch_orders_a_stream_even_if_it_ran_without_one_before():
     assert len(syncs("order(None)\norder(side)\n")) == 1
     assert not syncs("order(None)\norder(None)\n")
 
 
-def test_what_a_branch_orders_is_ordered_each_time():
+def test_a_branch_with_an_effect_runs_each_time():
     assert len(syncs("order(side)\norder(side)\n")) == 2

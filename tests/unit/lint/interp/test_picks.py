@@ -1,4 +1,4 @@
-"""Items under keys and indices that are not known."""
+"""Items with unknown keys and indices."""
 
 import pytest
 
@@ -25,11 +25,11 @@ S = "s = torch.cuda.Stream()\n"
         ("k = 'x'\na = {'x': 1}", 1),
     ],
 )
-def test_the_same_words_stand_for_the_same_item(source, value):
+def test_the_same_expression_denotes_the_same_item(source, value):
     assert constant("a[k]", source) == value
 
 
-def test_a_key_without_a_source_is_like_no_other():
+def test_a_key_without_a_source_equals_no_other():
     made, same = Key("", ()), Key("", ())
     owner = Mapping({made: NONE, "x": NONE})
     assert known_key(owner, made, made) is made
@@ -38,7 +38,7 @@ def test_a_key_without_a_source_is_like_no_other():
     assert known_key(owner, Constant("y"), None) is None
 
 
-def test_a_key_that_is_not_known_may_be_any_that_is():
+def test_an_unknown_key_may_equal_any_known_one():
     assert constant("a", "a = {'x': 1}\na[k] = 2") == {"[k]": 2, "...": "..."}
 
 
@@ -50,7 +50,7 @@ def test_all_items_of_a_dictionary_with_unknown_keys_are_known():
     assert constant("a.get(k)", "a = {}\na[k] = 3") == 3
 
 
-def test_an_unknown_key_is_neither_true_nor_equal_to_anything():
+def test_an_unknown_key_has_no_known_truth_or_equality():
     before = "a = {}\na[k] = 1\nn = list(a.keys())[0]"
     assert constant("n == 'x'", before) == "unknown"
     assert constant("not n", before) == "unknown"
@@ -59,13 +59,13 @@ def test_an_unknown_key_is_neither_true_nor_equal_to_anything():
 RING = "a = [torch.zeros(1, device='cuda') for _ in range(2)]\n"
 
 
-def test_an_index_stands_for_one_tensor_and_another_index_for_another():
+def test_different_indices_denote_different_tensors():
     assert calls_of("a[i].sin_()\na[i].cos_()", RING) == ["launch cuda:0 sin_ w1", "launch cuda:0 cos_ w1"]
     assert calls_of("a[i].sin_()\na[j].cos_()", RING) == ["launch cuda:0 sin_ w1", "launch cuda:0 cos_ w2"]
     assert calls_of("a[i].sin_()\na[j].sin_()\na[k].cos_()", RING)[2:] == []
 
 
-def test_two_indices_may_be_of_one_stream():
+def test_two_indices_may_denote_the_same_stream():
     streams = "a = [torch.cuda.Stream() for _ in range(2)]\n"
     assert constant("a[i]", streams) == "stream"
     assert constant("[a[i], a[j]]", streams) == ["stream", "unknown"]

@@ -1,4 +1,4 @@
-"""What is taken to be so on a path, and what rests on it."""
+"""Premises of a path, and the findings that rest on them."""
 
 import ast
 
@@ -26,14 +26,14 @@ def rests_on(premises, site, *related, allocation=NO_ALLOCATION):
     return premises.found.get(("SYN101", SiteId(site)))
 
 
-def test_nothing_is_taken_to_be_so_by_default():
+def test_nothing_is_assumed_by_default():
     premises = Premises()
     assert not premises.has(Premise.CODE)
     assert not premises.make(Premise.CODE, "`f()` does not wait")
     assert rests_on(premises, 1) is None
 
 
-def test_what_is_written_rests_on_what_is_read():
+def test_written_tensors_inherit_the_premises_of_those_read():
     premises = Premises(ALL)
     x, y, z = tensor(1), tensor(2), tensor(3)
     premises.place(x, "`x` is on a GPU")
@@ -45,7 +45,7 @@ def test_what_is_written_rests_on_what_is_read():
     assert rests_on(premises, 4, 3, allocation=2) == ("`x` is on a GPU",)
 
 
-def test_a_finding_rests_on_what_was_taken_to_be_so_between_its_places():
+def test_a_finding_rests_on_premises_made_between_its_places():
     premises = Premises(ALL)
     assert premises.make(Premise.CODE, "before")
     premises.launched(SiteId(1), [])
@@ -53,7 +53,7 @@ def test_a_finding_rests_on_what_was_taken_to_be_so_between_its_places():
     assert premises.make(Premise.BRANCH, "between")
     premises.launched(SiteId(2), [])
     assert rests_on(premises, 2, 1) == ("between",)
-    assert rests_on(premises, 3, 2) == ("before", "between")  # nothing lies between: it may be anything
+    assert rests_on(premises, 3, 2) == ("before", "between")  # nothing lies in between, so all premises count
 
 
 def test_the_first_finding_at_a_place_counts():
@@ -64,7 +64,7 @@ def test_the_first_finding_at_a_place_counts():
     assert rests_on(premises, 1) == ("one",)
 
 
-def test_what_is_kept_lives_as_long_as_the_path():
+def test_kept_tensors_live_as_long_as_the_path():
     gone = []
     premises = Premises(ALL)
     kept = Tensor(Block(AllocationId(7), 0, is_pinned=False, died=gone.append))
@@ -75,7 +75,7 @@ def test_what_is_kept_lives_as_long_as_the_path():
     assert gone == [7]
 
 
-def test_a_long_expression_is_cut():
+def test_a_long_expression_is_truncated():
     assert in_words(expression("f( x,y )")) == "`f(x, y)`"
     assert in_words(expression("f(" + "x, " * 30 + ")")) == "`f(x, x, x, x, x, x, x, x, x, x, x, x ...`"
 
@@ -92,6 +92,6 @@ def test_a_long_expression_is_cut():
         ("a is b", "`a is b` is true", "`a is b` is false"),
     ],
 )
-def test_conditions_are_said_in_words(test, holds, does_not):
+def test_conditions_are_described_in_words(test, holds, does_not):
     assert true(expression(test)) == holds
     assert untrue(expression(test)) == does_not

@@ -1,4 +1,4 @@
-"""The work since a clock was read first."""
+"""Work since the first clock reading."""
 
 import pytest
 
@@ -7,7 +7,7 @@ from syncheck.lint.interp.recent_work import RecentWork
 
 
 class Session:
-    """Knows which streams are busy."""
+    """Stores which streams are busy."""
 
     def __init__(self):
         self.busy = set()
@@ -35,7 +35,7 @@ def submit(work, session, stream, *quick):
         session.busy.add(stream)
 
 
-def test_where_nothing_runs_there_is_nothing_to_miss(work):
+def test_without_work_there_is_nothing_to_miss(work):
     assert not work.is_next_to_nothing()
 
 
@@ -56,7 +56,7 @@ def test_work_on_any_stream_takes_time(work, session):
     assert work.is_next_to_nothing()
 
 
-def test_what_is_complete_is_forgotten_at_the_next_operator(work, session):
+def test_completed_work_is_forgotten_at_the_next_operator(work, session):
     submit(work, session, 1, False)
     session.busy.clear()
     assert not work.is_next_to_nothing()
@@ -64,7 +64,7 @@ def test_what_is_complete_is_forgotten_at_the_next_operator(work, session):
     assert work.is_next_to_nothing()
 
 
-def test_work_from_before_the_clock_was_read_is_not_noted(session):
+def test_work_from_before_the_clock_reading_is_ignored(session):
     work = RecentWork(session)
     submit(work, session, 1, False)
     assert not work.is_next_to_nothing()
@@ -81,7 +81,7 @@ def test_a_second_reading_forgets_nothing(work, session):
     assert not work.is_next_to_nothing()
 
 
-def test_memory_that_goes_back_to_cuda_ends_all_work_before(work, session):
+def test_returning_memory_to_cuda_completes_all_earlier_work(work, session):
     submit(work, session, 1, False, False)
     work.flush()
     assert work.is_next_to_nothing()
@@ -89,13 +89,13 @@ def test_memory_that_goes_back_to_cuda_ends_all_work_before(work, session):
     assert not work.is_next_to_nothing()
 
 
-def test_before_the_first_reading_there_is_nothing_to_flush(session):
+def test_flushing_before_the_first_reading_does_nothing(session):
     made = RecentWork(session)
     made.flush()
     assert not made.is_next_to_nothing()
 
 
-def test_what_the_host_has_waited_for_is_dropped(work, session):
+def test_work_that_the_host_waited_for_is_dropped(work, session):
     submit(work, session, 1, False)
     work.drop(1)
     work.drop(1)
@@ -105,7 +105,7 @@ def test_what_the_host_has_waited_for_is_dropped(work, session):
     assert not work.is_next_to_nothing()
 
 
-def test_work_that_is_not_seen_is_nothing_to_miss_and_no_other_streams(work, session):
+def test_assumed_work_is_distinguished_from_observed_work(work, session):
     work.note_timed(1)
     session.busy.add(1)
     assert work.is_next_to_nothing()
@@ -115,7 +115,7 @@ def test_work_that_is_not_seen_is_nothing_to_miss_and_no_other_streams(work, ses
     assert not work.is_only_taken(1)
 
 
-def test_nothing_is_submitted_between_two_events_until_it_is(work, session):
+def test_a_stream_is_at_an_event_until_work_is_submitted(work, session):
     assert not work.is_at_event(1)
     work.note_event(1)
     assert work.is_at_event(1)

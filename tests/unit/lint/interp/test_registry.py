@@ -1,4 +1,4 @@
-"""Models, by the names of functions and the kinds of values."""
+"""Registration of models by function name and value type."""
 
 import pytest
 
@@ -18,7 +18,7 @@ from tests.unit.lint.program import call
 
 @pytest.fixture(autouse=True)
 def empty(monkeypatch):
-    """Begin without models."""
+    """Start without models."""
     for name in ("_functions", "_modules", "_packages", "_methods"):
         monkeypatch.setattr(registry, name, {})
 
@@ -28,7 +28,7 @@ def called(path):
     return None if found is None else found.value
 
 
-def test_the_closest_model_is_called():
+def test_the_most_specific_model_is_called():
     models("lib.a.f")(lambda evaluator, call: Constant("function"))
     models_in("lib.a")(lambda evaluator, path, call: Constant(f"in {path}"))
     models_below("lib")(lambda evaluator, path, call: Constant(f"below {path}"))
@@ -40,19 +40,19 @@ def test_the_closest_model_is_called():
     assert called("f") is None
 
 
-def test_a_name_may_be_that_of_any_module():
+def test_a_wildcard_matches_any_module():
     models("*.get_accelerator")(lambda evaluator, call: Constant("any"))
     assert called("deepspeed.accelerator.get_accelerator") == "any"
     assert called("get_accelerator") == "any"
 
 
-def test_one_model_may_have_several_names_and_decline():
+def test_a_model_may_have_several_names_and_decline():
     models("a.f", "b.f")(lambda evaluator, call: None)
     assert called("a.f") is None
     assert called("b.f") is None
 
 
-def test_methods_are_those_of_the_kind_of_the_value_else_of_any_value():
+def test_methods_are_found_by_value_type_then_for_any_value():
     models_methods(Value)(lambda evaluator, owner, name, call: Constant(f"any {name}"))
     models_methods(Sequence)(lambda evaluator, owner, name, call: Constant(f"list {name}"))
     assert call_method(None, Sequence([]), "append", call()).value == "list append"
@@ -71,5 +71,5 @@ def test_methods_are_those_of_the_kind_of_the_value_else_of_any_value():
         ("mytorch.xpu.Stream", "mytorch.xpu.Stream"),
     ],
 )
-def test_other_backends_offer_the_same_under_their_names(path, name):
+def test_names_of_other_backends_are_canonicalized(path, name):
     assert canonical(path) == name

@@ -1,4 +1,4 @@
-"""The rows of a tensor that an index or a method selects."""
+"""Rows of a tensor that an index or a method selects."""
 
 import ast
 
@@ -9,7 +9,7 @@ from syncheck.lint.interp.values import UNKNOWN, WHOLE, Call, Constant, Sequence
 
 
 def index_of(*values):
-    """Return an index of these parts, as the interpreter has it."""
+    """Return an index of these parts, as the interpreter represents it."""
     items = [value if value is UNKNOWN else Constant(value) for value in values]
     return items[0] if len(items) == 1 else Sequence(items)
 
@@ -27,7 +27,7 @@ def value_of(node):
         (Sequence([index_of(slice(None))]), WHOLE), (Sequence([]), None), (index_of(True), None),
     ],
 )  # fmt: skip
-def test_rows_are_known_of_numbers_and_slices(index, rows):
+def test_rows_are_known_for_numbers_and_slices(index, rows):
     assert selected(index) == rows
 
 
@@ -38,7 +38,7 @@ def test_rows_are_known_of_numbers_and_slices(index, rows):
         index_of(..., 0), index_of(slice(0, 4), 0), index_of(None, 0),
     ],
 )  # fmt: skip
-def test_columns_from_the_first_on_have_the_first_element(index):
+def test_columns_from_the_first_on_include_the_first_element(index):
     assert selected(index) == (0, 1)
 
 
@@ -49,7 +49,7 @@ def test_columns_from_the_first_on_have_the_first_element(index):
         index_of(1, 0),
     ],
 )  # fmt: skip
-def test_of_other_columns_nothing_is_known(index):
+def test_other_columns_are_unknown(index):
     assert selected(index) is None
 
 
@@ -62,7 +62,7 @@ def test_of_other_columns_nothing_is_known(index):
         ("select(0, index=n)", None), ("chunk(2, 0)", None),
     ],
 )  # fmt: skip
-def test_rows_of_methods(call, rows):
+def test_rows_selected_by_methods(call, rows):
     node = ast.parse(call, mode="eval").body
     kwargs = {keyword.arg: value_of(keyword.value) for keyword in node.keywords}
     assert of_method(node.func.id, Call(node, [value_of(part) for part in node.args], kwargs)) == rows
@@ -76,5 +76,5 @@ def test_rows_of_methods(call, rows):
         (index_of(slice(1, 2), UNKNOWN), False),
     ],
 )  # fmt: skip
-def test_what_does_not_lie_side_by_side(index, expected):
+def test_noncontiguous_selections_are_strided(index, expected):
     assert is_strided(index) is expected

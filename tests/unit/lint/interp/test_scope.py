@@ -1,4 +1,4 @@
-"""Which names a function sees."""
+"""Names visible in a function."""
 
 import ast
 
@@ -23,7 +23,7 @@ def test_names_are_found_from_the_inside_out():
     assert inner.module is module
 
 
-def test_an_assignment_binds_the_own_name():
+def test_an_assignment_binds_in_its_own_scope():
     module, _, inner = nested()
     module.set("a", Constant(1))
     inner.set("a", Constant(2))
@@ -34,7 +34,7 @@ def test_an_assignment_binds_the_own_name():
     assert module.find("a").value == 1
 
 
-def test_global_names_live_in_the_module():
+def test_global_names_are_bound_in_the_module():
     module, outer, inner = nested()
     outer.set("a", Constant(1))
     inner.share("a", is_global=True)
@@ -44,7 +44,7 @@ def test_global_names_live_in_the_module():
     assert inner.find("a").value == 2
 
 
-def test_nonlocal_names_live_in_the_function_that_has_them():
+def test_nonlocal_names_are_bound_in_the_function_that_defines_them():
     module, outer, inner = nested()
     outer.set("a", Constant(1))
     inner.share("a", is_global=False)
@@ -53,7 +53,7 @@ def test_nonlocal_names_live_in_the_function_that_has_them():
     assert "a" not in module.names
 
 
-def test_a_module_of_which_one_function_is_followed_defines_names_when_they_are_asked_for():
+def test_a_lazily_executed_module_defines_names_on_demand():
     ran = []
 
     def run(statement, scope):
@@ -69,12 +69,12 @@ def test_a_module_of_which_one_function_is_followed_defines_names_when_they_are_
     assert scope.find("d") is None
 
 
-def test_a_definition_that_needs_itself_is_not_run_again():
+def test_a_self_referential_definition_is_not_run_again():
     scope = LazyScope(definitions_in(ast.parse("a = f(a)").body).get, lambda _, inside: inside.find("a"))
     assert scope.find("a") is UNKNOWN
 
 
-def test_each_name_has_the_first_statement_that_binds_it():
+def test_each_name_maps_to_the_first_statement_that_binds_it():
     source = """
 import x.y, z as w
 from m import n, o as p
@@ -98,7 +98,7 @@ a = 2
     assert ast.unparse(found["a"]).startswith("a, (b, c)")
 
 
-def test_branches_of_a_module_stand_for_their_statements():
+def test_branches_of_a_module_are_flattened():
     tree = ast.parse("if a:\n    b\n    if c:\n        d\nelse:\n    e\nfor f in g:\n    h")
     assert [ast.unparse(statement).partition("\n")[0] for statement in flat(tree.body)] == [
         "b", "d", "e", "for f in g:",

@@ -1,4 +1,4 @@
-"""Call sites of a program that is only read."""
+"""Call sites of a statically analyzed program."""
 
 import ast
 
@@ -40,7 +40,7 @@ def test_a_node_has_one_number_and_a_place(places):
     assert places.place(places.id_of(node("open"))).frame.function == "<module>"
 
 
-def test_the_excerpt_is_the_lines_around(places):
+def test_the_excerpt_contains_the_surrounding_lines(places):
     excerpt = places.place(places.id_of(node("make"))).excerpt
     assert [number for number, _ in excerpt] == [1, 2, 3, 4, 5]
     assert excerpt[0][1] == "def f():"
@@ -51,13 +51,13 @@ def test_columns_count_characters(places):
     assert SOURCE.splitlines()[3][frame.column - 1 :].startswith("Stream()")
 
 
-def test_a_method_call_of_several_lines_begins_at_the_method(places):
+def test_a_multi_line_method_call_begins_at_the_method(places):
     assert span(node("x.wait"))[:2] == (7, 9)
     assert span(node("make"))[:2] == (2, 8)
     assert span(ast.Pass()) == (1, 0, 1, 0)
 
 
-def test_what_is_made_is_bound_to_a_name(places):
+def test_a_new_object_is_named_by_its_assignment_target(places):
     assert [places.bound(places.id_of(node(text))) for text in ("make", "Stream", "open", "x.wait")] == [
         "x", "größe", "file", "",
     ]  # fmt: skip
@@ -77,7 +77,7 @@ def test_a_site_has_the_lines_of_the_calls_that_led_to_it(places):
     assert places.lines_of(site)[0].scopes.is_visible("x", 4)
 
 
-def test_the_same_node_is_another_site_where_rules_are_ignored(places):
+def test_a_node_inside_an_ignore_block_is_a_different_site(places):
     plain = places.id_of(node("make"))
     places.ignored_now = frozenset({"SYN101"})
     inside = places.id_of(node("make"))
@@ -89,7 +89,7 @@ def test_the_same_node_is_another_site_where_rules_are_ignored(places):
     assert places.ignored_codes(inside) == ["SYN101"]
 
 
-def test_what_a_call_is_given_has_not_the_name_of_its_result():
+def test_arguments_of_a_call_do_not_have_the_name_of_its_result():
     file = SourceFile("program.py", "scale = scaler(Stream(), by=Event())\nside = priority(1)\nboth = list(pair())\n")
     places = Places(file)
     calls = {ast.unparse(found): found for found in ast.walk(file.tree) if isinstance(found, ast.Call)}

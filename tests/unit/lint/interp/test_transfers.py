@@ -1,4 +1,4 @@
-"""Copies between host and devices."""
+"""Copies between the host and devices."""
 
 import pytest
 
@@ -44,24 +44,24 @@ def test_copies_to_a_device(call, calls):
         ("x.copy_(1)", ["launch cuda:0 copy_ w1"]),
     ],
 )
-def test_copies_from_a_device_and_on_it(call, calls):
+def test_copies_from_and_within_a_device(call, calls):
     assert calls_of(call, X) == calls
 
 
 @pytest.mark.parametrize("args", ["h, non_blocking=True", "h, True"])
-def test_a_tensor_is_filled_from_another_place(args):
+def test_a_tensor_is_filled_from_another_device(args):
     assert calls_of(f"x.copy_({args})", X + H) == ["launch cuda:0 copy_ r2 w1"]
     assert calls_of("h.copy_(x)", X + H) == ["launch cuda:0 copy_ r1 w2", "sync cuda:0"]
 
 
-def test_between_devices_both_streams_wait():
+def test_a_copy_between_devices_makes_both_streams_wait():
     assert calls_of("y = x.to('cuda:1')", X) == [
         "allocate 2 on cuda:1", "wait cuda:0 for cuda:1 (torch)", "launch cuda:0 copy_ r1 w2",
         "wait cuda:1 for cuda:0 (torch)",
     ]  # fmt: skip
 
 
-def test_peer_copies_behind_compute_are_reported_when_they_are_made_again_and_again():
+def test_repeated_peer_copies_queued_behind_compute_are_reported():
     source = "for _ in range({}):\n    y = x.to('cuda:1')"
     for turns, expected in ((2, []), (3, ["SYN804"]), (5, ["SYN804"])):
         program = follow(X + source.format(turns))
@@ -70,13 +70,13 @@ def test_peer_copies_behind_compute_are_reported_when_they_are_made_again_and_ag
     assert [f for f in program.machine.findings if f.rule.code == "SYN804"] == []
 
 
-def test_an_unknown_value_that_goes_to_a_device_is_a_tensor_there():
+def test_an_unknown_value_moved_to_a_device_is_a_tensor_there():
     assert calls_of("y = f().cuda()") == ["allocate 1 on cuda:0", "launch cuda:0 _to_copy w1", "sync cuda:0"]
     assert calls_of("y = f().to('cuda', non_blocking=True)") == ["allocate 1 on cuda:0", "launch cuda:0 _to_copy w1"]
     assert constant("y", "y = f().to('cuda')") == "unknown"
 
 
-def test_an_unknown_value_that_goes_to_another_device_may_come_from_the_current_one():
+def test_an_unknown_value_moved_to_another_device_may_come_from_the_current_one():
     assert calls_of("y = f().to('cuda:1', non_blocking=True)") == []  # whose stream would copy it
     assert constant("y", "y = f().cuda(1)") == "unknown"
 
@@ -88,6 +88,6 @@ def test_a_layer_is_moved_with_its_parameters():
     assert follow(before + "l.cuda()").scope.names["l"].weight.is_leaf
 
 
-def test_a_copy_keeps_what_a_backward_pass_needs():
+def test_a_copy_keeps_the_leaves_for_the_backward_pass():
     program = follow("w = torch.ones(4, requires_grad=True)\ny = w.cuda()")
     assert program.scope.names["y"].leaves == (program.scope.names["w"],)

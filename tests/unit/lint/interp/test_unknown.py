@@ -1,4 +1,4 @@
-"""What the name of code that is not known says."""
+"""Clues in the names of unknown code."""
 
 import ast
 
@@ -31,7 +31,7 @@ def call(text):
         ("", set()),
     ],
 )
-def test_a_name_has_words(name, words):
+def test_a_name_is_split_into_words(name, words):
     assert words_of(name) == words
 
 
@@ -42,7 +42,7 @@ def test_a_name_has_words(name, words):
         ("attn_block.flush", False), ("jax.block_until_ready", True), ("model.no_sync", False), ("f", False),
     ],
 )  # fmt: skip
-def test_a_name_may_say_that_it_waits(path, expected):
+def test_a_name_may_suggest_waiting(path, expected):
     assert may_wait(path) is expected
 
 
@@ -53,7 +53,7 @@ def test_a_name_may_say_that_it_waits(path, expected):
         ("optimizer.step()", "step"), ("lr_scheduler.step()", ""),
     ],
 )  # fmt: skip
-def test_a_call_has_the_last_name_of_what_it_calls(text, name):
+def test_called_name_is_the_last_name_of_the_callee(text, name):
     assert called_name(call(text)) == name
 
 
@@ -62,18 +62,18 @@ def test_a_call_has_the_last_name_of_what_it_calls(text, name):
     [("model(x)", True, False), ("fn(x)", True, False), ("print(x)", False, True), ("load(x)", False, False),
      ("net.cpu()", False, True), ("run_attn(x)", True, False)],
 )  # fmt: skip
-def test_a_name_says_where_it_runs(text, computing, on_host):
+def test_a_name_suggests_where_code_runs(text, computing, on_host):
     assert (computes(call(text)), is_on_host(call(text))) == (computing, on_host)
 
 
-def test_code_is_called_unless_it_is_kept_for_later():
+def test_a_passed_function_is_called_unless_it_is_registered_for_later():
     code = Native(lambda given: None)
     assert takes_code([Constant(1), code], call("do_bench(f)"))
     assert not takes_code([code], call("register_hook(f)"))
     assert not takes_code([Constant(1)], call("do_bench(1)"))
 
 
-def test_what_is_derived_from_a_tensor_may_be_one():
+def test_a_value_derived_from_a_tensor_may_be_one():
     assert may_be_tensor(DERIVED)
     assert not may_be_tensor(UNKNOWN)
     assert not may_be_tensor(None)
@@ -93,7 +93,7 @@ def test_what_is_derived_from_a_tensor_may_be_one():
         ("x", False, False),
     ],
 )
-def test_names_say_that_a_call_is_given_a_flag_or_makes_an_object(source, flag, made):
+def test_names_suggest_flag_arguments_and_object_construction(source, flag, made):
     node = ast.parse(source, mode="eval").body
     assert (takes_flag(node), makes_object(node)) == (flag, made)
 
@@ -107,5 +107,5 @@ def test_names_say_that_a_call_is_given_a_flag_or_makes_an_object(source, flag, 
         ("with no_sync():\n    pass", False),
     ],
 )
-def test_statements_may_order_by_their_words(body, expected):
+def test_statements_may_order_according_to_their_names(body, expected):
     assert may_order(ast.parse(body).body) is expected

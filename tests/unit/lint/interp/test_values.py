@@ -1,4 +1,4 @@
-"""What names may stand for."""
+"""Values that names may have."""
 
 import ast
 
@@ -46,11 +46,11 @@ def kind(name="A", bases=(), **members):
         (kind(), True),
     ],
 )  # fmt: skip
-def test_whether_a_value_is_true_is_known_or_not(value, known):
+def test_the_truth_of_a_value_may_be_unknown(value, known):
     assert truth(value) is known
 
 
-def test_tensors_are_found_in_containers_some_levels_deep():
+def test_tensors_are_found_in_containers_up_to_a_depth():
     x, y = tensor(), tensor()
     assert tensors_in(Sequence([x, Mapping({"a": Sequence([y])}), UNKNOWN])) == [x, y]
     deep = Sequence([Sequence([Sequence([Sequence([x])])])])
@@ -69,7 +69,7 @@ def test_arguments_are_found_by_name_or_position():
     assert [value.value for value in made.values()] == [1, 2, True]
 
 
-def test_members_are_those_of_the_class_and_its_bases():
+def test_members_come_from_the_class_and_its_bases():
     base = kind("Base", a=Constant(1), b=Constant(2))
     derived = kind("Derived", [UNKNOWN, base], b=Constant(3))
     assert [derived.find(name).value for name in "ab"] == [1, 3]
@@ -78,7 +78,7 @@ def test_members_are_those_of_the_class_and_its_bases():
     assert kind("Derived", [base]).is_known
 
 
-def test_a_net_is_a_subclass_of_torchs_module_by_any_way():
+def test_a_subclass_of_a_torch_module_is_a_net():
     assert kind(bases=[Symbol("torch.nn.Module")]).is_net
     assert kind(bases=[kind(bases=[Symbol("torch.nn.Sequential")])]).is_net
     assert not kind(bases=[Symbol("abc.ABC")]).is_net
@@ -95,7 +95,7 @@ def test_memory_dies_with_the_last_tensor_in_it():
     assert died == [7]
 
 
-def test_a_life_ends_with_what_holds_it():
+def test_a_lifetime_ends_with_its_holder():
     ended = []
     stream = Stream(1, 0, life=Life(lambda: ended.append(1)))
     assert ended == []
@@ -104,5 +104,5 @@ def test_a_life_ends_with_what_holds_it():
 
 
 @pytest.mark.parametrize(("value", "can"), [(1, True), ("a", True), (None, True), ((1, 2), True), (slice(3), False)])
-def test_what_can_be_a_key(value, can):
+def test_hashable_values_can_be_keys(value, can):
     assert is_key(value) is can

@@ -1,4 +1,4 @@
-"""Built-in functions, and those that are like them."""
+"""Models of built-in functions and similar ones."""
 
 import pytest
 
@@ -23,27 +23,27 @@ X = "x = torch.ones(4, device='cuda')\n"
         ("next(iter([1]))", 1), ("next(iter([]), 5)", 5), ("isinstance(a, A)", "unknown"), ("set([1, 2])", [1, 2]),
     ],
 )  # fmt: skip
-def test_what_can_be_known_is(expression, value):
+def test_known_results_are_computed(expression, value):
     assert constant(expression, "class A: pass\na = A()\na.b = 7\n") == value
 
 
-def test_long_ranges_are_cut():
+def test_long_ranges_are_truncated():
     assert len(constant("range(1000)")) == model._MOST_NUMBERS
 
 
-def test_an_iterator_that_is_empty_ends_the_path():
+def test_next_on_an_empty_iterator_ends_the_path():
     with pytest.raises(Raised):
         follow("next(iter([]))")
 
 
 @pytest.mark.parametrize("name", ["print", "str", "float", "bool", "int", "repr"])
-def test_the_host_reads_what_it_prints_or_converts(name):
+def test_printing_or_converting_a_tensor_reads_it(name):
     assert calls_of(f"{name}(x)", X) == ["launch cuda:0 item r1", "sync cuda:0"]
     assert calls_of(f"{name}([x])", X) == ["launch cuda:0 item r1", "sync cuda:0"]
 
 
 @pytest.mark.parametrize("name", ["any", "all"])
-def test_the_host_asks_each_item(name):
+def test_any_and_all_read_each_item(name):
     assert calls_of(f"{name}([x, x])", X) == ["launch cuda:0 item r1", "sync cuda:0"] * 2
 
 
@@ -53,11 +53,11 @@ def test_tensors_are_summed_one_by_one():
     ]  # fmt: skip
 
 
-def test_attributes_are_set_on_objects_of_the_program():
+def test_setattr_sets_attributes_of_program_objects():
     assert constant("a.b", "class A: pass\na = A()\nsetattr(a, 'b', 3)") == 3
 
 
-def test_generators_that_never_end_are_taken_from_as_needed():
+def test_infinite_iterators_are_consumed_lazily():
     assert constant("[next(c), next(c), next(c)]", "import itertools\nc = itertools.cycle([1, 2])") == [1, 2, 1]
     assert constant("[next(c), next(c)]", "import itertools\nc = itertools.count()") == [0, 1]
     assert constant("c", "import itertools\nc = itertools.cycle(f())") == "unknown"

@@ -1,4 +1,4 @@
-"""Lists, queues, dictionaries and generators."""
+"""Models of lists, queues, dictionaries and generators."""
 
 import pytest
 
@@ -15,7 +15,7 @@ from tests.unit.lint.program import constant, follow
         ("l.index(1)", [1, 2]), ("l.qsize()", [1, 2]), ("l.copy().append(3)", [1, 2]), ("l.unknown()", [1, 2]),
     ],
 )  # fmt: skip
-def test_lists_and_queues_change(call, items):
+def test_lists_and_queues_are_modified(call, items):
     assert constant("l", f"l = [1, 2]\n{call}") == items
 
 
@@ -30,21 +30,21 @@ def test_lists_and_queues_change(call, items):
         ("{'a': 1}.get(unknown)", "unknown"),
     ],
 )  # fmt: skip
-def test_items_are_taken(call, value):
+def test_items_are_retrieved(call, value):
     assert constant(call) == value
 
 
-def test_an_entry_that_is_popped_is_gone():
+def test_a_popped_entry_is_removed():
     assert constant("d", "d = {'a': 1, 'b': 2}\nd.pop('a')") == {"b": 2}
 
 
-def test_a_generator_is_asked_for_its_next_value():
+def test_generator_methods_return_the_next_value():
     assert constant("[g.send(None), g.__next__(), g.close()]", "def f():\n    yield 1\n    yield 2\ng = f()") == [
         1, 2, "unknown",
     ]  # fmt: skip
 
 
-def test_in_a_branch_that_only_orders_nothing_changes():
+def test_an_ordering_only_branch_changes_no_container():
     source = "if unknown:\n    pass\nelse:\n    l.append(2)\n    l.pop()\n    d.pop('a')\n    d.clear()"
     program = follow("l, d = [1], {'a': 1}\n" + source)
     assert len(program.scope.names["l"].items) == 1

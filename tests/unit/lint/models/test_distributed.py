@@ -1,4 +1,4 @@
-"""Collectives of torch.distributed, by their names."""
+"""Models of torch.distributed's collectives."""
 
 import pytest
 
@@ -19,20 +19,20 @@ W = X + "w = dist.all_reduce(x, async_op=True)\n"
         "torch.distributed.distributed_c10d.",
     ],
 )
-def test_a_collective_is_known_by_any_of_its_names(imported):
+def test_a_collective_is_recognized_under_any_of_its_names(imported):
     assert calls_of(f"{imported}all_reduce(x)", X) == ["launch cuda:0 c10d::allreduce_ w1"]
 
 
 @pytest.mark.parametrize("name", ["wait", "synchronize"])
-def test_a_handle_is_waited_for(name):
+def test_waiting_for_a_handle_orders_the_current_stream(name):
     assert calls_of(f"w.{name}()", W) == ["wait cuda:0 for e1 (torch)"]
 
 
-def test_what_else_is_done_with_a_handle_may_wait_for_it():
+def test_other_methods_of_a_handle_may_wait_for_it():
     assert calls_of("w.get_future()", W) == ["sync e1", "all complete"]
 
 
-def test_functions_that_are_no_collectives_are_unknown_code():
+def test_other_distributed_functions_are_unknown_code():
     assert calls_of("dist.init_process_group()", X) == []
     assert calls_of("dist.monitored_barrier()", X) == ["all complete"]
 
@@ -40,7 +40,7 @@ def test_functions_that_are_no_collectives_are_unknown_code():
 BATCH = "works = dist.batch_isend_irecv([dist.P2POp(dist.isend, x, 1), dist.P2POp(dist.irecv, y, 0)])\n"
 
 
-def test_a_batch_starts_what_its_operations_say():
+def test_a_batch_starts_the_operations_in_its_list():
     calls = calls_of(BATCH, X + "y = torch.ones(4, device='cuda')\n")
     assert [call for call in calls if call.startswith("launch")] == [
         "launch s1 c10d::send r1",
@@ -52,7 +52,7 @@ def test_a_batch_starts_what_its_operations_say():
     ("operations", "n_started"),
     [("f()", 1), ("[g(y) for y in f()]", 1), ("[dist.P2POp(dist.isend, f(), 1), dist.P2POp(dist.irecv, f(), 1)]", 2)],
 )
-def test_operations_that_are_not_known_send_and_share_a_handle(operations, n_started):
+def test_unknown_operations_count_as_sends_that_share_a_handle(operations, n_started):
     calls = calls_of(f"works = dist.batch_isend_irecv({operations})")
     assert len([call for call in calls if call.startswith("handle")]) == n_started
 
@@ -70,11 +70,11 @@ def test_operations_that_are_not_known_send_and_share_a_handle(operations, n_sta
         ("finish(works)", False),
     ],
 )
-def test_the_handles_of_operations_that_are_not_known_are_dropped_where_nothing_takes_them(use, is_dropped):
+def test_unused_handles_of_unknown_operations_are_reported_as_dropped(use, is_dropped):
     source = f"import torch.distributed as dist\n\ndef f(x):\n    works = dist.batch_isend_irecv(x.ops())\n    {use}\n"
     codes = [finding.rule.code for finding in lint_source("m.py", Text(source)).findings]
     assert codes == (["SYN603"] if is_dropped else [])
 
 
-def test_a_dropped_list_of_handles_is_reported():
+def test_a_dropped_batch_of_unknown_operations_is_launched():
     assert calls_of("dist.batch_isend_irecv(f())") != []

@@ -1,4 +1,4 @@
-"""Hooks on modules and parameters of which nothing is known."""
+"""Hooks on unknown modules and parameters."""
 
 import pytest
 
@@ -24,21 +24,21 @@ def hooked(method, parameters, body, before=STREAM):
         ("register_full_backward_pre_hook", "module, after", "after[0]"),
     ],
 )
-def test_a_hook_is_called_with_what_was_just_computed(method, parameters, used):
+def test_a_hook_is_called_with_freshly_computed_values(method, parameters, used):
     calls = hooked(method, parameters, f"{used}.sin_()")
     assert any("autograd" in call for call in calls)
     assert any("sin_" in call and "w" in call for call in calls)
     assert "all complete" in calls
 
 
-def test_all_methods_that_take_hooks_are_tried():
-    (tried,) = test_a_hook_is_called_with_what_was_just_computed.pytestmark
+def test_all_hook_registration_methods_are_tested():
+    (tried,) = test_a_hook_is_called_with_freshly_computed_values.pytestmark
     assert {method for method, _, _ in tried.args[1]} == hooks._ARGUMENTS.keys()
 
 
-def test_a_hook_is_not_called_where_there_is_one_stream():
+def test_a_hook_is_not_called_without_side_streams():
     assert hooked("register_hook", "grad", "grad.sin_()", before="") == []
 
 
-def test_another_method_is_no_hook():
+def test_other_methods_do_not_register_hooks():
     assert not any("sin_" in call for call in hooked("register_buffer", "grad", "grad.sin_()"))

@@ -10,7 +10,7 @@ def test_loading_registers_the_models_of_every_module():
     models.load()
     registered = {*registry._functions.values(), *registry._modules.values(), *registry._packages.values()}
     registered |= set(registry._methods.values())
-    # what projects describe, and what objects call
+    # models of libraries described by projects, and of methods
     modules = {model.__module__ for model in registered} | {
         "syncheck.lint.models.library",
         "syncheck.lint.models.hooks",
@@ -19,7 +19,7 @@ def test_loading_registers_the_models_of_every_module():
     assert modules == expected
 
 
-def test_it_may_be_loaded_again():
+def test_models_can_be_loaded_again():
     models.load()
     before = dict(registry._functions)
     models.load()

@@ -1,4 +1,4 @@
-"""Layers, parameters and optimizers."""
+"""Models of layers, parameters and optimizers."""
 
 import pytest
 
@@ -7,24 +7,24 @@ from tests.unit.lint.program import calls_of, constant, follow
 L = "l = torch.nn.Linear(4, 4, device='cuda')\nx = torch.ones(4, device='cuda')\n"
 
 
-def test_a_layer_has_parameters_where_it_is_made():
+def test_a_layer_has_parameters_on_its_device():
     assert calls_of("l = torch.nn.Linear(4, 4, device='cuda')") == ["allocate 1 on cuda:0", "launch cuda:0 uniform_ w1"]
     assert calls_of("l = torch.nn.Linear(4, 4)") == []
     assert constant("torch.nn.Linear(4, 4, device=unknown)") == "unknown"
     assert follow(L).scope.names["l"].weight.is_leaf
 
 
-def test_functions_in_torch_nn_are_functions():
+def test_functions_in_torch_nn_are_operators():
     assert calls_of("y = torch.nn.functional.relu(x)", L)[-1] == "launch cuda:0 relu r2 w3"
 
 
 @pytest.mark.parametrize("method", ["eval()", "train(False)", "half()", "requires_grad_(False)", "to('cuda')"])
-def test_methods_give_the_layer_itself(method):
+def test_chaining_methods_return_the_layer(method):
     program = follow(L + f"m = l.{method}")
     assert program.scope.names["m"] is program.scope.names["l"]
 
 
-def test_a_parameter_is_a_leaf_unless_it_wants_no_gradient():
+def test_a_parameter_is_a_leaf_unless_it_requires_no_gradient():
     program = follow(
         "p = torch.nn.Parameter(torch.ones(4))\nq = torch.nn.Parameter(torch.ones(4), requires_grad=False)"
     )
@@ -53,7 +53,7 @@ n = N()
 """
 
 
-def test_a_net_of_the_program_is_moved_with_all_its_layers():
+def test_a_module_of_the_program_is_moved_with_all_its_layers():
     copies = [call for call in calls_of("n.cuda()", NET) if call.startswith("launch")]
     assert copies == ["launch cuda:0 copy_ w1", "launch cuda:0 copy_ w2"]
     assert len(constant("list(n.parameters())", NET)) == 2
@@ -61,6 +61,6 @@ def test_a_net_of_the_program_is_moved_with_all_its_layers():
     assert constant("n.eval()", NET) == "instance"
 
 
-def test_other_methods_of_a_net_are_unknown():
+def test_other_methods_of_a_module_are_unknown():
     assert constant("n.state_dict()", NET) == "unknown"
     assert calls_of("n.synchronize()", NET) == ["all complete"]

@@ -1,4 +1,4 @@
-"""Functions and methods that libraries describe, as the linter follows them."""
+"""Models of described library functions and methods."""
 
 import pytest
 
@@ -17,8 +17,8 @@ x, out = torch.ones(4, device='cuda'), torch.ones(4, device='cuda')
 
 
 @pytest.fixture(autouse=True)
-def no_others(monkeypatch):
-    """Begin without descriptions; what is registered is gone afterwards."""
+def no_descriptions(monkeypatch):
+    """Start without descriptions, and remove registered ones afterwards."""
     models.load()
     monkeypatch.setattr(library, "_described", {})
     monkeypatch.setattr(prefilter, "_of_libraries", set())
@@ -26,7 +26,7 @@ def no_others(monkeypatch):
 
 
 def calls(source, *signatures, before=HEAD, **what):
-    """Return the calls of a program that follow descriptions, each with the same words."""
+    """Return the calls of a program after describing these signatures, all with the same keywords."""
     for signature in signatures:
         describe(signature, **what)
     register_described()
@@ -44,21 +44,21 @@ COPY = "acme.copy(x, out, *, stream=None)"
         ("with torch.cuda.stream(s): acme.copy(x, out)", "s1"),
     ],
 )  # fmt: skip
-def test_a_function_works_on_the_stream_that_it_is_given_or_on_the_current_one(call, stream):
+def test_a_function_works_on_the_given_or_the_current_stream(call, stream):
     made = calls(call, COPY, reads="x", writes="out", stream="stream")
     assert made == [f"launch {stream} acme.copy r1 w2"]
 
 
-def test_an_unknown_stream_is_no_stream():
+def test_work_on_an_unknown_stream_is_not_reported():
     assert calls("acme.copy(x, out, stream=unknown())", COPY, reads="x", stream="stream") == []
 
 
-def test_a_function_that_touches_no_tensor_launches_nothing():
+def test_a_function_that_accesses_no_tensor_launches_nothing():
     assert calls("acme.copy(1, 2)", COPY, reads="x", writes="out") == []
     assert calls("acme.copy()", COPY, reads="x", writes="out") == []
 
 
-def test_tensors_in_lists_are_touched():
+def test_tensors_in_lists_are_accessed():
     assert calls("acme.copy([x, out])", COPY, reads="x") == ["launch cuda:0 acme.copy r1 r2"]
 
 
@@ -84,7 +84,7 @@ def test_the_work_on_a_given_stream_may_wait_for_the_current_one():
     assert [shown.partition(" (")[0] for shown in made] == ["wait s1 for cuda:0", "launch s1 acme.copy r1"]
 
 
-def test_a_wait_for_what_is_not_known_may_be_for_everything():
+def test_a_wait_involving_an_unknown_stream_may_cover_everything():
     made = calls("acme.copy(x, stream=unknown())", COPY, reads="x", stream="stream", waits_for="current")
     assert made == ["all complete"]
 
@@ -101,7 +101,7 @@ def test_the_host_may_wait_for_the_work():
 # -- results
 
 
-def test_a_new_tensor_is_memory_of_the_current_stream_that_the_work_fills():
+def test_a_new_tensor_is_allocated_on_the_current_stream_and_written_by_the_work():
     made = calls("y = acme.make(x, s)", "acme.make(x, stream)", reads="x", returns="new", stream="stream")
     assert made == ["allocate 3 on cuda:0", "launch s1 acme.make r1 w3"]
 
@@ -112,7 +112,7 @@ def test_a_parameter_may_be_the_result():
     assert constant("acme.same(7)", HEAD) == 7
 
 
-def test_any_other_result_is_not_known():
+def test_any_other_result_is_unknown():
     describe(COPY, reads="x")
     register_described()
     assert constant("acme.copy(x)", HEAD) == "unknown"
@@ -125,7 +125,7 @@ def test_any_other_result_is_not_known():
 FETCH = "acme.Store.fetch(self, out)"
 
 
-def test_each_object_has_streams_of_its_own():
+def test_each_object_has_its_own_streams():
     source = "a, b = acme.Store(), acme.Store()\na.fetch(out)\na.fetch(out)\nb.fetch(out)\n"
     made = [call for call in calls(source, FETCH, writes="out", stream="self.side") if call.startswith("launch")]
     assert made == ["launch s2 acme.Store.fetch w2", "launch s2 acme.Store.fetch w2", "launch s3 acme.Store.fetch w2"]
@@ -137,25 +137,25 @@ def test_the_methods_of_an_object_share_its_streams():
     assert [shown.partition(" (")[0] for shown in made] == ["launch s2 acme.Store.fetch w2", "wait cuda:0 for s2"]
 
 
-def test_a_stream_of_a_library_is_one_for_all_its_functions():
+def test_a_stream_of_a_library_is_shared_by_its_functions():
     made = calls(
         "acme.copy(x)\nacme.other(out)", COPY, "acme.other(x)", reads="x", stream="acme.streams.side"
     )  # fmt: skip
     assert made == ["launch s2 acme.copy r1", "launch s2 acme.other r2"]
 
 
-def test_an_operator_is_called_by_torchs_name():
+def test_an_operator_is_called_through_torch_ops():
     made = calls("torch.ops.acme.gather(x, out)", "acme::gather(x, out)", reads="x", writes="out")
     assert made == ["launch cuda:0 acme::gather r1 w2"]
 
 
-def test_a_method_that_is_not_described_is_not_known():
+def test_an_undescribed_method_is_unknown():
     describe(FETCH, writes="out")
     register_described()
     assert type(value_of("acme.Store().missing()", HEAD)).__name__ == "Value"
 
 
-def test_files_with_a_described_name_are_followed():
+def test_files_with_a_described_name_are_analyzed():
     for signature in ("acme.native.copy_rows(x)", "acme::gather_rows(x)", "acme.Store.fetch_rows(self)"):
         describe(signature)
     register_described()

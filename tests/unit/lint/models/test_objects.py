@@ -5,19 +5,19 @@ from tests.unit.lint.program import calls_of, constant
 X = "x = torch.ones(4, device='cuda')\n"
 
 
-def test_the_name_of_a_method_may_show_that_it_is_a_tensor():
+def test_the_name_of_a_method_may_indicate_a_tensor():
     assert calls_of("y = f().cuda()")[0] == "allocate 1 on cuda:0"
     assert calls_of("y = f().to('cuda', non_blocking=True)")[0] == "allocate 1 on cuda:0"
     assert calls_of("y = f().to('cuda')") == []
 
 
-def test_methods_of_constants_and_functions_do_nothing_here():
+def test_methods_of_constants_are_unknown_and_harmless():
     assert constant("'a'.join(b)") == "unknown"
     assert calls_of("'a'.flush()") == []
     assert calls_of("'a'.format(x)", X) == ["all complete"]
 
 
-def test_a_thread_of_a_class_of_the_program_runs_its_method():
+def test_a_thread_subclass_runs_its_run_method():
     before = X + "import threading\nclass T(threading.Thread):\n    def run(self): x.sin_()\n"
     assert calls_of("t = T()\nt.start()", before) == ["launch cuda:0 sin_ w1"]
     assert calls_of("t.join()", before + "t = T()\n") == []
@@ -28,5 +28,5 @@ def test_an_unknown_method_of_an_object_is_unknown_code():
     assert calls_of("A().step(x)", X + "class A(Base): pass\n") == ["all complete", "launch cuda:0 unknown code"]
 
 
-def test_the_storage_of_a_tensor_is_the_tensors():
+def test_resizing_the_storage_of_a_tensor_frees_its_memory():
     assert calls_of("x.untyped_storage().resize_(0)\nx.sin_()", X) == ["free 1", "launch cuda:0 sin_"]

@@ -1,4 +1,4 @@
-"""Communication helpers of accelerate, Megatron and fairscale, by their names."""
+"""Models of communication helpers of accelerate, Megatron and fairscale."""
 
 import pytest
 
@@ -26,7 +26,7 @@ def calls(expression, imported, before=X):
         ("from fairscale.nn.model_parallel import gather_from_model_parallel_region as g", "g(x)"),
     ],
 )
-def test_a_gather_runs_on_the_current_stream_and_makes_a_tensor(imported, expression):
+def test_a_gather_runs_on_the_current_stream_and_creates_a_tensor(imported, expression):
     assert calls(expression, imported) == ["launch cuda:0 c10d::_allgather_base_ r1 w2"]
 
 
@@ -51,18 +51,18 @@ def test_other_helpers_run_on_the_current_stream(imported, expression, operator,
     assert calls(expression, imported, X + "ctx = g = None\n") == [f"launch cuda:0 {operator} {touched}"]
 
 
-def test_what_only_its_backward_pass_changes_is_the_tensor():
+def test_a_helper_that_only_affects_the_backward_pass_returns_its_tensor():
     imported = "from megatron.core.tensor_parallel import copy_to_tensor_model_parallel_region as c"
     assert calls("c(x)", imported) == []
     assert constant("c(x)", f"{imported}\n{X}") == "tensor"
 
 
-def test_a_structure_keeps_its_form():
+def test_a_nested_structure_is_preserved():
     before = f"from accelerate.utils import gather\n{X}y = gather({{'a': [x, h], 'b': (x, 3)}})"
     assert constant("y", before) == {"a": ["tensor", "unknown"], "b": ["tensor", "unknown"]}
 
 
-def test_the_sizes_that_padding_asks_for_are_read_by_the_host():
+def test_padding_reads_sizes_on_the_host():
     imported = "from accelerate import Accelerator\na = Accelerator()"
     made = calls("a.pad_across_processes(x, dim=1)", imported)
     assert made == ["sync cuda:0", "launch cuda:0 constant_pad_nd r1 w2"]
@@ -99,7 +99,7 @@ def test_each_group_has_its_own_stream(imported, one, other):
     assert streams[0] == streams[2] != streams[1]
 
 
-def test_a_group_that_is_chosen_by_arguments_is_another_one():
+def test_group_arguments_that_select_another_group_are_respected():
     before = "from megatron.core import parallel_state as p\n"
     get = "p.get_data_parallel_group({})"
     plain = value_of(get.format(""), before)
@@ -107,7 +107,7 @@ def test_a_group_that_is_chosen_by_arguments_is_another_one():
     assert value_of(get.format("with_context_parallel=True"), before) is not plain
 
 
-def test_what_is_made_is_a_tensor_of_its_own_and_what_is_changed_is_not():
+def test_gather_creates_a_new_tensor_but_an_in_place_broadcast_does_not():
     program = follow(X)
     x = program.scope.names["x"]
     gathered, changed = (run(program.interpreter, x, call()) for run in (GATHER, BROADCAST_IN_PLACE))
@@ -117,7 +117,7 @@ def test_what_is_made_is_a_tensor_of_its_own_and_what_is_changed_is_not():
 
 @pytest.mark.parametrize("library", ["horovod", "byteps"])
 @pytest.mark.parametrize("method", ["step", "synchronize"])
-def test_the_step_of_a_distributed_optimizer_waits_for_the_gradients(library, method):
+def test_stepping_a_distributed_optimizer_waits_for_the_gradients(library, method):
     imported = f"import {library}.torch as lib"
     made = "o = lib.DistributedOptimizer(torch.optim.SGD(p, lr=1), named_parameters=p)\n"
     assert "sync cuda:0" in calls(f"o.{method}()", imported, X + made)

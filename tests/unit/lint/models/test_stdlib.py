@@ -1,4 +1,4 @@
-"""Functions of the standard library that call others."""
+"""Standard library functions that call other functions."""
 
 import pytest
 
@@ -24,11 +24,11 @@ def test_timeit_reads_a_clock_around_its_call():
     assert calls_of("a = timeit.timeit('text')", T + X) == ["clock", "clock", "clock_difference"]
 
 
-def test_a_time_that_is_not_asked_for_is_not_measured():
+def test_an_unused_timeit_result_is_not_measured():
     assert calls_of("timeit.timeit(lambda: x.sin_())", T + X) == ["launch cuda:0 sin_ w1"]
 
 
-def test_functions_are_made_of_functions():
+def test_higher_order_functions_are_followed():
     assert constant("functools.partial(f, 1)(2)", T + "def f(a, b): return [a, b]") == [1, 2]
     assert constant("functools.wraps(g)(f)(2)", T + "def f(a): return a") == 2
 
@@ -40,7 +40,7 @@ def test_cached_functions_run_once_for_equal_arguments():
     assert calls_of("a = [f(1), f(1), f(2)]", source) == ["launch cuda:0 sin_ w1"] * 2
 
 
-def test_contexts_that_do_nothing_and_that_close():
+def test_null_and_closing_contexts():
     assert constant("a", T + "with contextlib.nullcontext(3) as a: pass") == 3
     source = (
         T + "class C:\n    closed = 0\n    def close(self): self.closed = 1\nc = C()\nwith contextlib.closing(c): pass"
@@ -48,7 +48,7 @@ def test_contexts_that_do_nothing_and_that_close():
     assert constant("c.closed", source) == 1
 
 
-def test_an_exit_stack_is_left_in_reverse():
+def test_an_exit_stack_exits_in_reverse():
     before = T + X + "s = torch.cuda.Stream()\n"
     source = """
 with contextlib.ExitStack() as stack:
@@ -61,7 +61,7 @@ x.cos_()
     assert calls_of("st = contextlib.ExitStack()\nwith st as q:\n    q.push(f)", before) == ["all complete"]
 
 
-def test_in_a_block_that_ignores_rules_call_sites_are_others():
+def test_call_sites_in_an_ignore_block_differ():
     program = follow(
         T + X + "import syncheck\nwith syncheck.ignore('SYN101', 'unordered-write'):\n    x.sin_()\nx.cos_()"
     )
@@ -71,5 +71,5 @@ def test_in_a_block_that_ignores_rules_call_sites_are_others():
     assert codes[-1] == []
 
 
-def test_a_rule_that_there_is_not_is_the_programs_mistake():
+def test_an_unknown_rule_in_an_ignore_block_has_no_effect():
     assert follow("import syncheck\nwith syncheck.ignore('SYN9999'):\n    pass").places.ignored_now == frozenset()

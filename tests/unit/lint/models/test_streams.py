@@ -1,4 +1,4 @@
-"""Streams, events and devices of torch."""
+"""Models of torch's streams, events and devices."""
 
 import pytest
 
@@ -18,11 +18,11 @@ X = "x = torch.ones(4, device='cuda')\n"
      ("torch.device(2)", 2),
      ("torch.device('cuda')", 0), ("torch.device(type='cuda', index=3)", 3), ("torch.device('cpu', 0)", None)],
 )  # fmt: skip
-def test_devices_are_known(expression, index):
+def test_device_indices_are_known(expression, index):
     assert follow(f"d = {expression}").scope.names["d"].index == index
 
 
-def test_a_device_is_current_inside_of_its_block_or_from_now_on():
+def test_a_device_is_current_in_its_block_or_until_changed():
     source = "with torch.cuda.device(1):\n    a = torch.empty(1, device='cuda')\nb = torch.empty(1, device='cuda')"
     assert calls_of(source) == [
         "allocate 1 on cuda:1", "allocate 2 on cuda:0",
@@ -34,11 +34,11 @@ def test_a_device_is_current_inside_of_its_block_or_from_now_on():
 # -- streams
 
 
-def test_streams_are_made_and_looked_up():
+def test_streams_are_created_and_looked_up():
     program = follow(S + "c = torch.cuda.current_stream()\nd = torch.cuda.default_stream(1)")
     names = program.scope.names
     assert [names[name].device for name in "stcd"] == [0, 1, 0, 1]
-    assert [str(names[name].looked_up) for name in "stcd"] == ["", "", "current_stream", "default_stream"]
+    assert [str(names[name].origin) for name in "stcd"] == ["", "", "current_stream", "default_stream"]
 
 
 def test_streams_wait_for_streams_and_events():
@@ -54,7 +54,7 @@ def test_the_host_waits_for_streams_and_devices():
     ]  # fmt: skip
 
 
-def test_a_stream_is_set_or_entered():
+def test_a_stream_can_be_set_or_entered():
     assert calls_of("torch.cuda.set_stream(s)\nx.sin_()", S + X) == ["launch s1 sin_ w1"]
     assert calls_of("s.__enter__()\nx.sin_()", S + X) == ["launch s1 sin_ w1"]
     assert calls_of("torch.cuda.set_stream(unknown)\nx.sin_()\nx.cos_()", S + X) == []
@@ -76,27 +76,27 @@ def test_events_are_recorded_waited_for_and_synchronized():
     ]  # fmt: skip
 
 
-def test_the_time_between_events():
+def test_the_time_between_events_is_reported():
     assert calls_of("e.record()\nf.record()\ne.elapsed_time(f)", E)[-1] == "elapsed e1 e2"
     assert calls_of("f.elapsed_time(unknown())", E) == []
 
 
-def test_on_a_stream_that_is_not_known_an_event_is_recorded_by_others():
+def test_an_event_recorded_on_an_unknown_stream_escapes():
     assert calls_of("e.record(unknown())\ne.synchronize()", E) == ["all complete", "all complete"]
 
 
-def test_whether_an_event_takes_times_may_not_be_known():
+def test_an_event_with_unknown_timing_escapes():
     program = follow(
         "e = torch.cuda.Event(unknown)\nf = torch.cuda.Event(**options)\ng = torch.cuda.Event(enable_timing=True)"
     )
     assert [program.scope.names[name].escaped for name in "efg"] == [True, True, False]
 
 
-def test_methods_that_are_not_known_are_unknown_code():
+def test_unknown_methods_are_unknown_code():
     assert calls_of("s.foo()", S) == []
     assert calls_of("s.foo(e)", S + E) == ["all complete"]
     assert constant("e.query()", E) == "query"
 
 
-def test_a_wait_for_another_backend_is_one_for_all_work():
+def test_synchronizing_another_backend_completes_all_work():
     assert calls_of("torch.mps.synchronize()") == ["all complete"]

@@ -1,4 +1,4 @@
-"""Methods of tensors, and torch's functions of tensors."""
+"""Models of tensor methods and torch functions."""
 
 import pytest
 
@@ -21,18 +21,18 @@ W = "w = torch.ones(4, device='cuda', requires_grad=True)\n"
         ("z = torch.ops.aten.add(x, y)", "add r1 r2 w3"),
     ],
 )
-def test_functions_of_torch_run_operators(call, launched):
+def test_torch_functions_run_operators(call, launched):
     assert [made for made in calls_of(call, X) if made.startswith("launch")] == [f"launch cuda:0 {launched}"]
 
 
-def test_lists_are_changed_in_place():
+def test_foreach_functions_modify_their_lists_in_place():
     assert calls_of("torch._foreach_mul_([x, y], 2)", X) == ["launch cuda:0 fill_ w1", "launch cuda:0 fill_ w2"]
 
 
 @pytest.mark.parametrize(
     "call", ["torch.manual_seed(1)", "torch.cuda.empty_cache()", "torch.utils.data.f()", "torch.compile(f)"]
 )
-def test_functions_that_are_no_operators_touch_nothing(call):
+def test_functions_that_are_not_operators_access_nothing(call):
     assert calls_of(call, X) == []
 
 
@@ -43,25 +43,25 @@ def test_an_unknown_function_with_a_stream_may_wait():
     ]  # fmt: skip
 
 
-def test_values_go_to_the_host():
+def test_values_are_transferred_to_the_host():
     assert calls_of("torch.save(x, 'f')", X) == ["launch cuda:0 save r1", "sync cuda:0"]
     assert calls_of("n = h.numpy()", "h = torch.ones(4, pin_memory=True)\n") == []
     assert calls_of("f(h.numpy())", "h = torch.ones(4, pin_memory=True)\n") == ["escape Tensor.numpy() r1"]
     assert constant("torch.from_numpy(a)") == "tensor"
 
 
-def test_numpy_of_a_tensor_on_a_gpu_waits_for_the_copy():
+def test_numpy_on_a_gpu_tensor_waits_for_the_copy():
     calls = calls_of("n = x.numpy(force=True)", "x = torch.ones(4, device='cuda')\n")
     assert calls == calls_of("n = x.cpu()", "x = torch.ones(4, device='cuda')\n")
     assert any(call.startswith("sync") or "wait" in call for call in calls), calls
 
 
-def test_record_stream_names_tensor_and_stream():
+def test_record_stream_reports_tensor_and_stream():
     assert calls_of("x.record_stream(s)", X + S) == ["record_stream 1 s1"]
     assert calls_of("x.record_stream(unknown)\nx.sin_()", X) == ["launch cuda:0 sin_"]
 
 
-def test_memory_is_given_back_by_resizing():
+def test_resizing_to_zero_frees_memory():
     assert calls_of("x.resize_(0)", X) == ["free 1"]
     assert calls_of("x.resize_(5)", X) == []
 
@@ -78,7 +78,7 @@ def test_a_backward_pass_reads_the_loss_and_writes_gradients():
     assert calls_of("l.backward()", "l = torch.ones(1, device='cuda')\n") == []
 
 
-def test_it_runs_on_the_stream_of_the_forward_pass_and_the_current_one_waits():
+def test_backward_runs_on_the_forward_stream_and_the_current_one_waits():
     before = W + S + "with torch.cuda.stream(s):\n    l = (w * 2).sum()\n"
     calls = [call for call in calls_of("l.backward()", before) if not call.startswith(("allocate", "free"))]
     assert calls[0] == "wait s1 for cuda:0 (torch)"
@@ -86,17 +86,17 @@ def test_it_runs_on_the_stream_of_the_forward_pass_and_the_current_one_waits():
     assert calls[2] == "wait cuda:0 for s1 (torch)"
 
 
-def test_what_the_graph_keeps_is_freed_after_it():
+def test_memory_kept_by_the_graph_is_freed_after_backward():
     before = W + "l = (w * 2).sin().sum()\n"
     assert sum(call.startswith("free") for call in calls_of("l.backward()", before)) == 2
 
 
-def test_without_gradients_there_is_no_graph():
+def test_under_no_grad_there_is_no_graph():
     source = "with torch.no_grad():\n    l = (w * 2).sum()\nl.backward()"
     assert not any("backward" in call for call in calls_of(source, W))
 
 
-def test_hooks_are_called_on_the_stream_of_the_forward_pass():
+def test_hooks_run_on_the_stream_of_the_forward_pass():
     before = (
         W + X + S + "w.register_hook(lambda g: x.sin_())\nw.register_post_accumulate_grad_hook(lambda p: p.cos_())\n"
     )
@@ -106,14 +106,14 @@ def test_hooks_are_called_on_the_stream_of_the_forward_pass():
     assert "launch s1 cos_ w1" in calls
 
 
-def test_gradients_of_another_device_are_written_there():
+def test_gradients_on_another_device_are_written_there():
     before = "w = torch.ones(4, device='cuda:1', requires_grad=True)\nl = w.to('cuda:0').sum()\n"
     calls = calls_of("l.backward()", before)
     assert any(call.startswith("launch cuda:1 backward w") for call in calls)
     assert "wait cuda:1 for cuda:0 (torch)" in calls
 
 
-def test_a_function_that_a_tensor_is_given_is_unknown_code():
+def test_a_function_passed_to_a_tensor_method_is_unknown_code():
     assert calls_of("x.map_(y, lambda a, b: a)", X) == ["all complete", "launch cuda:0 unknown code"]
 
 

@@ -1,4 +1,4 @@
-"""Threads and executors."""
+"""Models of threads and executors."""
 
 from tests.unit.lint.program import calls_of, constant
 
@@ -6,7 +6,7 @@ X = "x = torch.ones(4, device='cuda')\nimport threading\nfrom concurrent.futures
 WORK = X + "def work(t, n=0):\n    t.sin_()\n    return n\n"
 
 
-def test_a_thread_runs_its_function_where_it_is_started():
+def test_a_thread_runs_its_function_when_started():
     assert calls_of("t = threading.Thread(target=work, args=(x,))", WORK) == []
     assert calls_of("t.start()\nt.join()", WORK + "t = threading.Thread(target=work, args=(x,))\n") == [
         "launch cuda:0 sin_ w1"
@@ -19,12 +19,12 @@ def test_a_thread_that_waits_for_others_may_run_at_any_time():
     assert calls_of("t.start()", source) == ["all complete", "launch cuda:0 unknown code"]
 
 
-def test_to_wait_for_an_event_of_cuda_is_no_such_wait():
+def test_waiting_for_a_cuda_event_does_not_make_a_thread_unordered():
     source = X + "e = torch.cuda.Event()\ndef work():\n    e.wait()\n    x.sin_()\nt = threading.Thread(target=work)\n"
     assert calls_of("t.start()", source) == ["wait cuda:0 for e1 (event)", "launch cuda:0 sin_ w1"]
 
 
-def test_an_executor_gives_back_what_its_functions_return():
+def test_an_executor_returns_the_results_of_its_functions():
     before = WORK + "pool = ThreadPoolExecutor(2)\n"
     assert calls_of("f = pool.submit(work, x, n=3)", before) == ["launch cuda:0 sin_ w1"]
     assert constant("pool.submit(work, x, n=3).result()", before) == 3
@@ -32,5 +32,5 @@ def test_an_executor_gives_back_what_its_functions_return():
     assert constant("pool.submit().result()", before) == "unknown"
 
 
-def test_what_else_is_asked_of_a_future_is_not_known():
+def test_other_methods_of_a_future_are_unknown():
     assert constant("pool.submit(work, x).done()", WORK + "pool = ThreadPoolExecutor(2)\n") == "unknown"

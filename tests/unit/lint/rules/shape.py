@@ -1,4 +1,4 @@
-"""Looks for one rule of shape in a text."""
+"""Runs a single syntactic rule on a text."""
 
 import textwrap
 
@@ -14,12 +14,12 @@ def findings(kind, source):
 
 
 def found(kind, source):
-    """Return (line, source of the place) of each finding."""
+    """Return the line and source of each finding."""
     text = textwrap.dedent(source).splitlines()
     places = [finding.place.frame for finding in findings(kind, source)]
     return [(place.line, text[place.line - 1][place.column - 1 : place.end_column - 1]) for place in places]
 
 
 def lines(kind, source):
-    """Return the lines at which a rule is found."""
+    """Return the lines of all findings."""
     return [line for line, _ in found(kind, source)]

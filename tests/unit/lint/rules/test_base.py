@@ -1,4 +1,4 @@
-"""What a rule of shape is."""
+"""The base class of syntactic rules."""
 
 from typing import ClassVar
 
@@ -19,7 +19,7 @@ def rule(message="{what} is called"):
 
 
 class Probes(LintRule):
-    """Collects what methods of the base class say of each argument of `probe`."""
+    """Collects results of a base class method for each argument of `probe`."""
 
     rule = rule()
     answers: ClassVar[list[object]] = []
@@ -39,7 +39,7 @@ def answers(answer, source):
 
 
 def reporting(**arguments):
-    """Return a rule that reports each call of `wrong`, with arguments of `report`."""
+    """Return a rule that reports each call of `wrong`, with these arguments of `report`."""
 
     def visit_Call(self, node: cst.Call) -> None:
         if self.code(node.func) == "wrong":
@@ -52,7 +52,7 @@ def reporting(**arguments):
 # -- reports
 
 
-def test_a_report_is_a_finding_of_the_linter_at_the_node():
+def test_a_report_is_a_lint_finding_at_the_node():
     (found,) = findings(reporting(what="`wrong`", help="remove it", fix=FIX), "def f():\n    x = wrong(\n        1)\n")
     frame = found.place.frame
     assert (frame.path, frame.function, frame.source) == ("program.py", "f", "    x = wrong(")
@@ -61,12 +61,12 @@ def test_a_report_is_a_finding_of_the_linter_at_the_node():
     assert (found.rule.code, found.level, found.related) == ("ACME1", Severity.WARNING, ())
 
 
-def test_facts_are_shown_as_text():
+def test_facts_are_converted_to_text():
     (found,) = findings(reporting(what=3), "wrong()\n")
     assert found.message == "3 is called"
 
 
-def test_related_nodes_say_what_is_there():
+def test_related_nodes_have_messages():
     kind = reporting(what="x", related=lambda node: [(node.args[0].value, "this one"), (node.func, "called here")])
     (found,) = findings(kind, "wrong(abc)\n")
     assert [(place.message, place.frame.column, place.frame.end_column) for place in found.related] == [
@@ -75,7 +75,7 @@ def test_related_nodes_say_what_is_there():
 
 
 @pytest.mark.parametrize("facts", [{}, {"what": "x", "other": "y"}])
-def test_facts_that_the_message_does_not_ask_for_or_lacks_are_refused(facts):
+def test_unexpected_or_missing_facts_are_rejected(facts):
     class Strict(LintRule):
         rule = rule()
 
@@ -86,7 +86,7 @@ def test_facts_that_the_message_does_not_ask_for_or_lacks_are_refused(facts):
     assert findings(Strict, "wrong()\n") == []
 
 
-def test_a_rule_gets_classes_whole_unless_it_says_otherwise():
+def test_a_rule_receives_whole_classes_by_default():
     class Classes(LintRule):
         rule = rule()
 
@@ -114,7 +114,7 @@ def test_a_rule_gets_classes_whole_unless_it_says_otherwise():
         ("import torch", "3", ""),
     ],
 )
-def test_a_full_name_is_that_of_the_imports(imports, expression, name):
+def test_a_full_name_follows_the_imports(imports, expression, name):
     assert answers(LintRule.full_name, f"{imports}\nprobe({expression})\n") == [name]
 
 
@@ -122,10 +122,10 @@ def test_the_code_of_a_node_is_its_source():
     assert answers(LintRule.code, "probe( a +  b )\n") == ["a +  b"]
 
 
-# -- states
+# -- GPU states
 
 
-def test_what_the_gpus_do_is_known_at_an_expression():
+def test_the_gpu_state_is_available_at_an_expression():
     source = """
         import torch
         side = torch.cuda.Stream()
@@ -147,18 +147,18 @@ def names(source):
     return [node.value for node in own_nodes(cst.parse_module(source)) if isinstance(node, cst.Name)]
 
 
-def test_the_nodes_of_functions_and_classes_inside_are_not_a_nodes_own():
+def test_nodes_of_nested_functions_and_classes_are_not_own_nodes():
     assert names("a = b\nif c:\n    d()\n") == ["a", "b", "c", "d"]
     assert names("a\ndef f(x): y\nclass C(D): z\ng = lambda u: v\nb\n") == ["a", "g", "b"]
 
 
-def test_a_function_that_is_asked_for_itself_has_its_nodes():
+def test_own_nodes_of_a_function_include_its_body():
     (function,) = cst.parse_module("def f(x):\n    y\n    def g(): z\n").body
     found = [node for node in own_nodes(function) if isinstance(node, cst.Name | cst.FunctionDef)]
     assert [node.value if isinstance(node, cst.Name) else node.name.value for node in found] == ["f", "x", "y", "g"]
 
 
-def test_all_nodes_are_those_that_libcst_visits_but_spaces_and_comments():
+def test_all_nodes_equals_libcsts_traversal_without_spaces_and_comments():
     module = cst.parse_module(
         "@d\nclass A(B, c=1):\n    def f(x: int = 2, *y) -> t:\n        return [z for z in y if x]  # w\n"
     )

@@ -16,7 +16,7 @@ def test_a_training_loop_that_empties_the_cache_is_found(call):
     assert found(EmptyCacheInLoop, LOOP.format(use=call)) == [(3, call)]
 
 
-def test_the_message_says_what_follows():
+def test_the_message_states_the_consequence():
     (finding,) = findings(EmptyCacheInLoop, LOOP.format(use="torch.cuda.empty_cache()"))
     assert finding.rule.code == "SYN807"
     assert "which waits for the device" in finding.message
@@ -27,19 +27,19 @@ def test_the_message_says_what_follows():
     ["if full: torch.cuda.empty_cache()", "torch.cuda.empty_cache", "self.empty_cache()", "torch.mps.empty_cache()",
      "torch.cuda.empty_cache(0)", "my.torch.cuda.empty_cache()", "gc.collect()"],
 )  # fmt: skip
-def test_other_calls_and_those_below_a_condition_are_not(use):
+def test_other_calls_and_conditional_ones_are_not_reported(use):
     assert lines(EmptyCacheInLoop, LOOP.format(use=use)) == []
 
 
-def test_a_loop_that_does_not_train_may_have_its_reasons():
+def test_a_loop_that_does_not_train_is_not_reported():
     assert lines(EmptyCacheInLoop, LOOP.format(use="torch.cuda.empty_cache()").replace("backward", "forward")) == []
 
 
-def test_a_loop_around_a_training_loop_empties_it_on_each_of_its_iterations():
+def test_an_outer_loop_that_empties_the_cache_on_each_iteration_is_found():
     source = "while True:\n    for x in data: loss.backward()\n    torch.cuda.empty_cache()\n"
     assert lines(EmptyCacheInLoop, source) == [3]
 
 
-def test_a_loop_over_epochs_empties_it_once_an_epoch():
+def test_emptying_the_cache_once_per_epoch_is_not_reported():
     source = "for epoch in range(9):\n    for x in data: loss.backward()\n    torch.cuda.empty_cache()\n"
     assert lines(EmptyCacheInLoop, source) == []

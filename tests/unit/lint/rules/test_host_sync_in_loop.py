@@ -22,7 +22,7 @@ for x in data:
         ("with tape: log(loss.item())", "loss.item()"),
     ],
 )  # fmt: skip
-def test_a_loss_that_is_read_on_every_iteration_is_found(use, call):
+def test_a_loss_read_on_every_iteration_is_found(use, call):
     assert found(HostSyncInLoop, LOOP.format(use=use)) == [(5, call)]
 
 
@@ -33,7 +33,7 @@ def test_the_message_names_the_call():
 
 
 @pytest.mark.parametrize("loss", ["self.loss", "losses['all']", "out.loss.mean()"])
-def test_a_loss_is_any_expression_that_a_backward_pass_begins_at(loss):
+def test_a_loss_is_any_expression_with_a_backward_call(loss):
     assert lines(HostSyncInLoop, f"while True:\n    {loss}.backward()\n    print({loss}.item())  # on cuda:0\n") == [3]
 
 
@@ -43,19 +43,19 @@ def test_a_loss_is_any_expression_that_a_backward_pass_begins_at(loss):
      "with syncheck.allow_sync('logs'): print(loss.item())", "print(loss.item)", "hook(lambda: loss.item())",
      "loss.to('cpu')"],
 )  # fmt: skip
-def test_what_is_read_now_and_then_or_is_no_loss_is_not(use):
+def test_occasional_reads_and_other_values_are_not_reported(use):
     assert lines(HostSyncInLoop, LOOP.format(use=use)) == []
 
 
-def test_a_loop_on_one_line_is_a_loop():
+def test_a_single_line_loop_is_a_loop():
     assert lines(HostSyncInLoop, "while True: loss.backward(); print(loss.item(), torch.cuda)\n") == [1]
 
 
-def test_a_loop_without_a_backward_pass_trains_nothing():
+def test_a_loop_without_a_backward_pass_is_not_reported():
     assert lines(HostSyncInLoop, LOOP.format(use="print(loss.item())").replace("backward", "forward")) == []
 
 
-def test_of_loops_inside_of_loops_the_inner_one_reads():
+def test_in_nested_loops_the_inner_one_is_reported():
     inner = LOOP.format(use="print(loss.item())").replace("\n", "\n    ")
     assert lines(HostSyncInLoop, f"for run in range(300):\n    {inner}\n") == [6]
     after = f"for step in range(300):\n    {inner.replace('item()', 'dim()')}\n    print(loss.item())\n"
@@ -65,16 +65,16 @@ def test_of_loops_inside_of_loops_the_inner_one_reads():
 @pytest.mark.parametrize(
     "head", ["for epoch in range(3):", "for i in range(args.epochs):", "for _ in tqdm(range(N_EPOCHS)):"]
 )
-def test_a_loop_over_epochs_waits_once_an_epoch(head):
+def test_reading_the_loss_once_per_epoch_is_not_reported(head):
     assert lines(HostSyncInLoop, LOOP.format(use="print(loss.item())").replace("for x in data:", head)) == []
 
 
-def test_the_batches_of_an_epoch_are_no_epochs():
+def test_a_loop_over_the_steps_of_an_epoch_is_reported():
     source = LOOP.format(use="print(loss.item())").replace("for x in data:", "for step in range(steps_per_epoch):")
     assert lines(HostSyncInLoop, source) == [5]
 
 
-def test_one_read_of_a_loop_is_reported():
+def test_only_one_read_per_loop_is_reported():
     use = "print(loss.item())\n    total += loss.item()"
     assert lines(HostSyncInLoop, LOOP.format(use=use)) == [5]
 
@@ -84,12 +84,12 @@ def test_one_read_of_a_loop_is_reported():
     [("data.to(args.device)", []), ("data.cuda()", [5]), ("accelerator.prepare(data)", [5]), ("barracuda(data)", []),
      ("init_process_group('nccl')", [5])],
 )  # fmt: skip
-def test_the_file_says_that_it_uses_a_gpu(device, expected):
+def test_the_file_must_use_a_gpu(device, expected):
     source = LOOP.format(use="print(loss.item())").replace('data.to("cuda")', device)
     assert lines(HostSyncInLoop, source) == expected
 
 
 @pytest.mark.parametrize(("iterable", "expected"), [("range(3)", []), ("range(20)", [5]), ("range(n)", [5])])
-def test_a_few_iterations_are_no_hot_loop(iterable, expected):
+def test_a_loop_with_few_iterations_is_not_reported(iterable, expected):
     source = LOOP.format(use="print(loss.item())").replace("for x in data", f"for x in {iterable}")
     assert lines(HostSyncInLoop, source) == expected

@@ -1,4 +1,4 @@
-"""What the rules on loops share."""
+"""Shared functions of the loop rules."""
 
 import libcst as cst
 import pytest
@@ -29,7 +29,7 @@ class Loops(LoopRule):
         self.report(loop)
 
 
-def test_each_loop_of_a_file_is_looked_at_once():
+def test_each_loop_of_a_file_is_checked_once():
     source = """
         for a in b:
             while c:
@@ -45,18 +45,18 @@ def test_each_loop_of_a_file_is_looked_at_once():
     assert lines(Loops, source) == [2, 3, 6, 10]
 
 
-# -- what is called on every iteration
+# -- calls made on every iteration
 
 
 @pytest.mark.parametrize(
     "body",
     ["f(1)", "a = f(1)", "a: int = f(1)", "a += f(1)", "with b:\n    f(1)", "with b, c:\n    with d: f(1)", "a; f(1)"],
 )
-def test_a_call_below_no_condition_is_made_on_every_iteration(body):
+def test_an_unconditional_call_is_made_on_every_iteration(body):
     assert "f(1)" in always(body)
 
 
-def test_calls_inside_of_calls_are_made_too():
+def test_calls_inside_calls_are_made_too():
     assert always("f(g(1), h=[k(2)])") == ["f(g(1), h=[k(2)])", "g(1)", "k(2)"]
 
 
@@ -67,19 +67,19 @@ def test_calls_inside_of_calls_are_made_too():
      "with allow_sync('logs'):\n    with b: f(1)",
      "with b, syncheck.allow_sync('logs'): f(1)"],
 )  # fmt: skip
-def test_a_call_that_may_be_left_out_or_is_meant_is_not(body):
+def test_a_conditional_or_allowed_call_is_not_made_on_every_iteration(body):
     assert "f(1)" not in always(body)
 
 
 @pytest.mark.parametrize("context", ["other.allow_sync('a')", "syncheck.ignore('SYN801')", "allow_sync"])
-def test_another_block_allows_nothing(context):
+def test_other_blocks_allow_nothing(context):
     assert "f(1)" in always(f"with {context}: f(1)")
 
 
 # -- receivers and expressions
 
 
-def test_what_a_method_is_called_on_is_found_wherever_it_stands_in_a_loop():
+def test_receivers_of_a_method_are_found_anywhere_in_a_loop():
     body = "if a:\n    x.loss.backward()\nfor b in c: y[0].backward(1)\nz.forward()\nbackward()\ndef f(): w.backward()"
     assert [code(node) for node in receivers(loop(body), "backward")] == ["x.loss", "y[0]"]
 
@@ -90,11 +90,11 @@ def test_what_a_method_is_called_on_is_found_wherever_it_stands_in_a_loop():
         ("a()\nb = 1; c()", ["a()", "", "c()"]), ("if a: b()\n1", ["", "1"]), ("return; a.b()", ["", "a.b()"]),
     ],
 )  # fmt: skip
-def test_a_statement_may_consist_of_an_expression(body, expected):
+def test_a_statement_may_be_an_expression(body, expected):
     found = [expression_of(statement) for statement in statements(loop(body).body)]
     assert ["" if expression is None else code(expression) for expression in found] == expected
 
 
-def test_a_block_on_one_line_has_the_statements_of_that_line():
+def test_a_single_line_block_has_the_statements_of_its_line():
     (made,) = cst.parse_module("while a: b(); c = 1").body
     assert [type(statement).__name__ for statement in statements(made.body)] == ["Expr", "Assign"]

@@ -1,4 +1,4 @@
-"""SYN605 in source: a collective of all ranks below a condition that is true on one of them."""
+"""SYN605 in source: a collective of all ranks under a condition that holds for only one rank."""
 
 import textwrap
 
@@ -16,7 +16,7 @@ def script(body):
 
 
 def below(condition, body=REDUCE):
-    words = "  # rank == 0"  # it is looked at, whatever the condition is
+    words = "  # rank == 0"  # the prefilter lets the file through, whatever the condition is
     return script(f"if {condition}:{words}\n{textwrap.indent(body, '    ')}\n")
 
 
@@ -29,25 +29,25 @@ CONDITIONS = [
 
 
 @pytest.mark.parametrize("condition", CONDITIONS)
-def test_a_text_with_a_condition_about_a_rank_is_parsed(condition):
+def test_a_file_with_a_rank_condition_is_parsed(condition):
     assert RankDependentCollective.may_find(f"if {condition}:\n    {REDUCE}\n")
 
 
-def test_a_text_without_one_is_not():
+def test_a_file_without_a_rank_condition_is_not_parsed():
     assert not RankDependentCollective.may_find(f"rank = 0\nif ranks != [0]:\n    {REDUCE}\n")
 
 
 @pytest.mark.parametrize("condition", CONDITIONS)
-def test_a_collective_of_all_that_one_rank_makes_is_found(condition):
+def test_a_collective_that_only_one_rank_calls_is_found(condition):
     assert below(condition) == [3 + condition.count("\n")]
 
 
-def test_other_arguments_make_it_no_collective_of_some():
+def test_other_arguments_do_not_hide_a_collective():
     assert below("rank == 0", "dist.all_reduce(x, op=dist.ReduceOp.MAX, async_op=True)") == [3]
 
 
 @pytest.mark.parametrize("condition", ["get_rank(group) == 0", "get_rank()==0", "is_rank_zero", "rank==0"])
-def test_each_spelling_is_one_of_the_words_that_are_looked_for(condition):
+def test_each_spelling_of_a_rank_condition_is_recognized(condition):
     assert script(f"if {condition}:\n    {REDUCE}\n") == [3]
 
 
@@ -62,7 +62,7 @@ def test_the_message_names_the_collective():
     ["rank != 0", "rank < 4", "0 == rank", "rank == world - 1", "0 <= rank == 0", "ready", "is_ready()", "crank == 0",
      "rank.x == 0", "not is_main_process()", "rank == 0 and ready", "main_process()"],
 )  # fmt: skip
-def test_a_condition_that_is_not_about_one_rank_is_not(condition):
+def test_other_conditions_are_not_reported(condition):
     assert below(condition) == []
 
 
@@ -71,54 +71,54 @@ def test_a_condition_that_is_not_about_one_rank_is_not(condition):
     ["dist.barrier()", "dist.isend(x, 1)", "dist.irecv(x, 1)", "dist.all_reduce(x, group=pair)", "other.all_reduce(x)",
      "dist.get_world_size()", "dist.all_reduce"],
 )  # fmt: skip
-def test_what_not_all_ranks_must_call_is_not(call):
+def test_other_calls_are_not_reported(call):
     assert below("rank == 0", call) == []
 
 
 @pytest.mark.parametrize("imports", ["from torch.distributed import all_reduce", "import torch"])
-def test_a_collective_is_known_by_its_import(imports):
+def test_a_collective_is_recognized_by_its_import(imports):
     call = "all_reduce(x)" if imports.startswith("from") else "torch.distributed.all_reduce(x)"
     source = f"{imports}\nif rank == 0:\n    {call}\n"
     assert [line for line, _ in found(RankDependentCollective, source)] == [3]
 
 
 @pytest.mark.parametrize("last", ["return", "raise ValueError", "continue", "break"])
-def test_a_branch_that_leaves_may_stand_for_the_others(last):
+def test_a_branch_that_leaves_may_be_matched_by_later_code(last):
     body = f"for _ in y:\n    if rank == 0:\n        dist.broadcast(x, 0)\n        {last}\n    pass\n"
     assert script(body if last in {"continue", "break"} else f"def f():\n{textwrap.indent(body, '    ')}") == []
 
 
-def test_a_branch_that_leaves_in_the_middle_goes_on():
+def test_a_branch_that_leaves_conditionally_is_reported():
     assert below("rank == 0", "if y: raise ValueError\ndist.broadcast(x, 0)") == [4]
 
 
-def test_the_other_branch_is_that_of_the_other_ranks():
+def test_an_else_branch_may_contain_the_matching_call():
     assert script(f"if rank == 0:\n    {REDUCE}\nelse:\n    {REDUCE}\n") == []
     assert script(f"if rank == 0:\n    {REDUCE}\nelif y:\n    pass\n") == []
 
 
-def test_another_call_of_it_in_the_function_may_be_that_of_the_others():
+def test_another_call_of_the_same_collective_in_the_function_may_match():
     both = f"if rank == 0:\n    {REDUCE}\nif rank == 1:\n    {REDUCE}\n"
     assert script(f"def f():\n{textwrap.indent(both, '    ')}") == []
     other = f"if rank == 0:\n    {REDUCE}\nif rank == 1:\n    dist.broadcast(x, 0)\n"
     assert script(f"def f():\n{textwrap.indent(other, '    ')}") == [4, 6]
 
 
-def test_a_call_in_another_function_is_none_of_this_one():
+def test_a_call_in_a_nested_function_does_not_match():
     source = f"def f():\n    def g():\n        {REDUCE}\n    if rank == 0:\n        {REDUCE}\n"
     assert script(source) == [6]
 
 
-def test_after_a_function_inside_the_one_around_it_counts_again():
+def test_calls_after_a_nested_function_belong_to_the_outer_function():
     inner = f"    def g():\n        if rank == 0:\n            {REDUCE}\n"
     assert script(f"def f():\n    if rank == 0:\n        {REDUCE}\n{inner}    {REDUCE}\n") == [7]
 
 
-def test_a_function_that_is_only_defined_in_the_branch_is_not_called_there():
+def test_a_function_only_defined_in_the_branch_is_not_a_call():
     assert below("rank == 0", f"def f():\n    {REDUCE}") == []
 
 
-def test_methods_are_looked_at():
+def test_methods_are_checked():
     assert script(f"class A:\n    def f(self):\n        if self.rank == 0:\n            {REDUCE}\n") == [5]
 
 
@@ -134,5 +134,5 @@ def test_methods_are_looked_at():
         ("rank  " + "#" * 60 + "\ndist.all_reduce(x)", False),
     ],
 )
-def test_a_text_is_parsed_where_a_collective_comes_after_a_condition(text, expected):
+def test_a_file_is_parsed_if_a_collective_follows_a_rank_condition(text, expected):
     assert RankDependentCollective.may_find(text) is expected

@@ -1,4 +1,4 @@
-"""What a project's rule is."""
+"""Rules of projects."""
 
 import subprocess
 import sys
@@ -24,12 +24,12 @@ class Calls(LintRule):
         self.report(node, what="a number")
 
 
-def test_methods_visit_nodes_by_their_names_and_by_matchers():
+def test_methods_visit_nodes_by_name_and_by_matcher():
     found = findings(Calls, "f(1)\ng(x)\n")
     assert sorted(finding.message for finding in found) == ["a call stands here", "a number stands here"]
 
 
-def test_rules_of_syncheck_do_without_the_matchers():
+def test_syncheck_rules_do_not_import_the_matchers():
     program = "import sys, syncheck.lint.shapes, syncheck.lint.rules.loops; print('libcst.matchers' in sys.modules)"
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "False"
