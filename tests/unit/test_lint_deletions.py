@@ -2,7 +2,7 @@
 
 import pytest
 
-from bench.lint_deletions import Case, cases_of, chosen, tried
+from bench.lint_deletions import Case, cases_of, choose_cases, new_findings
 
 LOAD = """\
 import torch
@@ -45,16 +45,21 @@ def test_only_calls_that_may_wait_for_a_gpu_are_deleted(folder):
 
 
 def test_equal_functions_count_once(folder):
-    assert [call for _, call in calls(chosen(folder, 9, 9))] == ["wait_stream", "wait_stream", "synchronize", "wait"]
+    assert [call for _, call in calls(choose_cases(folder, 9, 9))] == [
+        "wait_stream",
+        "wait_stream",
+        "synchronize",
+        "wait",
+    ]
 
 
 def test_the_requested_number_of_cases_per_call_is_chosen(folder):
-    assert sorted(call for _, call in calls(chosen(folder, 1, 9))) == ["synchronize", "wait", "wait_stream"]
+    assert sorted(call for _, call in calls(choose_cases(folder, 1, 9))) == ["synchronize", "wait", "wait_stream"]
 
 
 def test_findings_added_by_a_deletion_are_counted(folder):
     cases = sorted((case for case, _ in cases_of(folder, "one+a")), key=lambda case: case.deletion.line)
-    new = [[code for code, *_ in each] for each in tried(folder, cases)]
+    new = [[code for code, *_ in each] for each in new_findings(folder, cases)]
     assert new == [["SYN101"], [], [], []]
 
 

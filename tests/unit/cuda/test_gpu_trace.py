@@ -237,8 +237,8 @@ def test_a_second_stream_enables_the_trace_during_a_deferred_call(gpu):
 
 
 @pytest.fixture
-def quietened(monkeypatch):
-    """Return a function that installs a trace and returns the arguments passed to `quieten`."""
+def muting_calls(monkeypatch):
+    """Return a function that installs a trace and returns the arguments passed to `set_muted`."""
     calls = []
 
     def installed(switch):
@@ -252,12 +252,12 @@ def quietened(monkeypatch):
     return installed
 
 
-def test_torchs_memory_callbacks_are_silenced_during_a_check(quieten_calls):
-    assert quieten_calls(SimpleNamespace(value=False)) == [True, False]
+def test_torchs_memory_callbacks_are_silenced_during_a_check(muting_calls):
+    assert muting_calls(SimpleNamespace(value=False)) == [True, False]
 
 
-def test_memory_callbacks_are_kept_if_others_listen(quieten_calls):
-    assert True not in quieten_calls(devices.NoSwitch())
+def test_memory_callbacks_are_kept_if_others_listen(muting_calls):
+    assert True not in muting_calls(devices.NoSwitch())
 
 
 def test_a_trace_activated_by_the_program_during_a_check_stays_active(trace, monkeypatch):
