@@ -63,7 +63,7 @@ def test_the_latest_visitor_of_a_rule_counts():
 
 @pytest.mark.parametrize("wrong", [{"code": "SYN101"}, {"code": "acme"}, {"name": "Not A Name"}])
 def test_a_rule_rejected_by_the_catalogue_is_not_registered(wrong):
-    with pytest.raises(ConfigError, match="is not a valid (code|rule name)"):
+    with pytest.raises(ConfigError, match=r"is not a valid (code|rule name)"):
         register(kind(**wrong))
     assert all_rules() == own_rules()
 
