@@ -122,12 +122,17 @@ def all_rules() -> tuple[Rule, ...]:
 
 def lint_data(path: str, data: bytes, *, is_strict: bool = False) -> Result:
     """Lint one file's content; see `lint_source`."""
-    if not can_matter(data):
+    if not _is_relevant(path, data):
         return NOTHING_TO_CHECK
     try:
         return lint_source(path, files.decode(data, path), is_strict=is_strict)
     except SyntaxError as error:
         return Result(problem=str(error.msg))
+
+
+def _is_relevant(path: str, data: bytes) -> bool:
+    """Return whether any rule may apply to a file. Stub files are not interpreted, since their code never runs."""
+    return rule_registry.can_matter(data) if path.endswith(".pyi") else can_matter(data)
 
 
 def _lint_file(task: Task) -> Done:
@@ -220,7 +225,7 @@ def _is_much(tasks: list[Task]) -> bool:
         with contextlib.suppress(OSError):
             data = disk.read(path)
             n_bytes += len(data)
-            n_heavy += can_matter(data)
+            n_heavy += _is_relevant(path, data)
         if n_heavy > _FEW or n_bytes > _MUCH:
             return True
     return False

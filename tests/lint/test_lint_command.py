@@ -67,6 +67,12 @@ def test_a_clean_file_gives_exit_status_0(folder):
     assert "no findings" in done.stdout
 
 
+def test_a_stub_file_is_not_analyzed():
+    assert engine.lint_data("train.py", BAD.encode()).findings
+    assert not engine.lint_data("train.pyi", BAD.encode()).findings
+    assert not engine.lint_data("train.pyi", BAD.encode()).is_checked
+
+
 def test_rules_can_be_selected_by_prefix_and_name(folder):
     assert codes(lint("--select", "SYN1", "--output-format", "concise", cwd=folder)) == ["SYN101"]
     assert codes(lint("--select", "SYN2", "--output-format", "concise", cwd=folder)) == []
