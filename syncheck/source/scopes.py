@@ -353,6 +353,8 @@ def _assigned(statement: ast.stmt) -> Iterator[tuple[ast.expr, ast.expr]]:
             given = [*zip(reversed(by_position), reversed(args.defaults), strict=False)]
             given += [(name, value) for name, value in zip(args.kwonlyargs, args.kw_defaults, strict=True) if value]
             yield from ((ast.Name(parameter.arg), value) for parameter, value in given)
+        case _:
+            pass
 
 
 def _is_none(value: ast.expr) -> bool:
