@@ -18,9 +18,9 @@ from syncheck.witness.delay import Delay
 from syncheck.witness.proofs import Difference, Proof, ProofOutcome
 from syncheck.witness.schedule import Pair, Schedule
 
-_MOST_TRIED = 20
+_MAX_TRIED = 20
 """Maximum number of races to try; the first one of each rule takes precedence."""
-_MOST_RANKS = 3
+_MAX_RANKS = 3
 """Number of ranks in which a race is tried, lowest first: a single rank, such as the root, may not be affected."""
 _MEMORY = "out of memory"
 _GONE = "the accesses did not recur when the program was rerun"
@@ -52,13 +52,13 @@ def _chosen(findings: Iterable[Finding]) -> list[Finding]:
     races = [finding for finding in findings if finding.pair is not None]
     first = {finding.rule.code: finding for finding in reversed(races)}
     others = [finding for finding in races if first[finding.rule.code] is not finding]
-    return [*first.values(), *others[: max(0, _MOST_TRIED - len(first))]]
+    return [*first.values(), *others[: max(0, _MAX_TRIED - len(first))]]
 
 
 def _with_proof(finding: Finding, proofs: dict[int, Proof], means: Means) -> Finding:
     if finding.pair is None:
         return finding
-    left_out = Proof(ProofOutcome.NOT_TRIED, means.name, reason=f"only {_MOST_TRIED} races are tried in one run")
+    left_out = Proof(ProofOutcome.NOT_TRIED, means.name, reason=f"only {_MAX_TRIED} races are tried in one run")
     return replace(finding, proof=proofs.get(id(finding), left_out))
 
 
@@ -126,7 +126,7 @@ def _came(usual: Rerun, pair: Pair) -> bool:
 def _places(finding: Finding, *, is_real: bool) -> Sequence[tuple[int | None, Pair]]:
     """Return the ranks in which a race is tried, with its accesses; None for all ranks, to which a delay applies."""
     if finding.pairs and not is_real:
-        return finding.pairs[:_MOST_RANKS]
+        return finding.pairs[:_MAX_RANKS]
     return [(None, finding.pair)] if finding.pair is not None else []
 
 

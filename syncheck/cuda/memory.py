@@ -19,7 +19,7 @@ from syncheck.instrument.torch_internals import data_ptr, has_storage, is_contig
 UNKNOWN_POOL = -3
 """Pool of memory whose allocation was not seen: its earlier use is unknown, and its reuse is not a hazard."""
 
-_MOST_LISTS = 512
+_MAX_LISTS = 512
 
 
 class Entry(weakref.ref[torch.UntypedStorage]):
@@ -276,7 +276,7 @@ class Memory:
                 return None
             pairs.append((entry.ident, self._view(entry, tensor)))
         self._n_remembered += 1
-        if self._n_remembered >= _MOST_LISTS:
+        if self._n_remembered >= _MAX_LISTS:
             self._n_remembered = 0
             self.lists.clear()
             self._in_lists.clear()

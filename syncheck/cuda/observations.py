@@ -22,7 +22,7 @@ from syncheck.instrument.values import Observed, values_of
 from syncheck.witness.record import Request, Values
 from syncheck.witness.schedule import LaunchId
 
-_MOST_BYTES = 1 << 30
+_MAX_BYTES = 1 << 30
 """The most bytes of the program's tensors that are compared at its end, smallest tensors first."""
 
 
@@ -171,7 +171,7 @@ class Observations(Observed):
         known = {memory.allocation_of(tensor): tensor for tensor in found.values()}
         sizes = sorted((tensor.nbytes, ident) for ident, tensor in known.items() if ident in counts.allocated)
         sums = accumulate(size for size, _ in sizes)
-        chosen = sorted(ident for (_, ident), total in zip(sizes, sums, strict=True) if total <= _MOST_BYTES)
+        chosen = sorted(ident for (_, ident), total in zip(sizes, sums, strict=True) if total <= _MAX_BYTES)
         return [values_of(self._work.on_host(known[ident]), self.place(counts.allocated[ident][1])) for ident in chosen]
 
 

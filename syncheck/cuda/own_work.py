@@ -13,7 +13,7 @@ from syncheck.instrument.torch_internals import BelowAutograd, C, DisableTorchFu
 
 _CALIBRATION = 20_000_000
 """Cycles; about 10 ms."""
-_MOST_BLOCKS = 32
+_MAX_BLOCKS = 32
 """The most blocks that are allocated while trying to get the freed memory."""
 
 
@@ -120,7 +120,7 @@ class OwnWork:
         blocks: list[torch.Tensor] = []
         reserved = torch.cuda.memory_reserved(device)
         with self.hidden(), self.on(device, handle):
-            for _ in range(_MOST_BLOCKS):
+            for _ in range(_MAX_BLOCKS):
                 try:
                     block = torch.empty(n_bytes, dtype=torch.uint8, device=f"cuda:{device}")
                 except torch.OutOfMemoryError:

@@ -6,7 +6,7 @@ from typing import Any
 
 from syncheck.cuda import devices
 from syncheck.cuda.reporter import Reporter
-from syncheck.hb.clock import HOST, MOST_STREAMS
+from syncheck.hb.clock import HOST, MAX_STREAMS
 from syncheck.hb.ids import SiteId, StreamId
 from syncheck.instrument.failures import TOO_MANY_STREAMS
 
@@ -67,7 +67,7 @@ class Streams:
         return known
 
     def _announce(self, device: int, handle: int, site: SiteId) -> StreamId:
-        if len(self._known) > MOST_STREAMS:
+        if len(self._known) > MAX_STREAMS:
             self._reporter.monitor.incomplete(TOO_MANY_STREAMS)
             return StreamId(max(stream for stream, (where, _) in enumerate(self._known) if where == device))
         ident = StreamId(len(self._known))

@@ -14,7 +14,7 @@ from syncheck.cuda.reporter import Reporter
 from syncheck.cuda.streams import Streams
 from syncheck.hb.ids import StreamId
 
-_MOST_PENDING = 4096
+_MAX_PENDING = 4096
 """The number of measured but unread operators that triggers a read of the complete ones."""
 
 
@@ -127,7 +127,7 @@ class Timing:
         self._n_timed += 1
         if self._n_timed >= self.most and not self.is_over:
             self._stop()
-        elif len(self._pending) >= _MOST_PENDING:
+        elif len(self._pending) >= _MAX_PENDING:
             self.read()
 
     def _stop(self) -> None:

@@ -15,7 +15,7 @@ from syncheck.hb.ids import StreamId
 ACTOR_BITS = 12
 ACTOR_MASK = (1 << ACTOR_BITS) - 1
 TICK = 1 << ACTOR_BITS
-MOST_STREAMS = ACTOR_MASK
+MAX_STREAMS = ACTOR_MASK
 """The most streams that an epoch can name; each stream costs a word in the clock of every other stream."""
 HOST = StreamId(0)
 """The host is actor 0; streams start at 1."""

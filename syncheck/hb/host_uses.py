@@ -11,7 +11,7 @@ from syncheck.hb.memory import AccessRecord
 HostUse: TypeAlias = tuple[HostId, Moment, int, Footprint, bool]
 """(thread, when, label, bytes, whether it is a write)."""
 
-_MOST = 256
+_MAX = 256
 """The most accesses kept per allocation; the oldest are dropped."""
 
 
@@ -26,7 +26,7 @@ class HostUses:
         key = (hosts.ident, footprint, is_write)
         self._latest.pop(key, None)
         self._latest[key] = (hosts.step(), label)
-        if len(self._latest) > _MOST:
+        if len(self._latest) > _MAX:
             del self._latest[next(iter(self._latest))]
 
     def conflicts(self, hosts: Hosts, current: AccessRecord) -> Iterator[HostUse]:

@@ -4,7 +4,7 @@ from enum import Enum, auto
 from typing import TypeAlias
 
 from syncheck.errors import TraceError
-from syncheck.hb.clock import HOST, MOST_STREAMS, TICK, Epoch, VectorClock, covers, join
+from syncheck.hb.clock import HOST, MAX_STREAMS, TICK, Epoch, VectorClock, covers, join
 from syncheck.hb.hosts import Hosts, Moment
 from syncheck.hb.ids import EVERY_THREAD, EventId, HostId, StreamId, SyncId
 
@@ -111,8 +111,8 @@ class Order:
             CUDA Runtime API, "Stream synchronization behavior", section "Legacy default stream".
         """
         stream = StreamId(len(self._clocks))
-        if stream > MOST_STREAMS:
-            raise TraceError(f"more than {MOST_STREAMS} streams")
+        if stream > MAX_STREAMS:
+            raise TraceError(f"more than {MAX_STREAMS} streams")
         self._hosts.add_actor()
         for clock in self._clocks[1:]:
             clock.append(0)

@@ -3,9 +3,9 @@
 import os
 import traceback
 
-from syncheck.hb.clock import MOST_STREAMS
+from syncheck.hb.clock import MAX_STREAMS
 
-TOO_MANY_STREAMS = f"more than {MOST_STREAMS:,} streams: races between the remaining ones are not found"
+TOO_MANY_STREAMS = f"more than {MAX_STREAMS:,} streams: races between the remaining ones are not found"
 """Each further stream is treated as the last counted stream of its device, which only adds order."""
 
 

@@ -8,7 +8,7 @@ from typing import Any
 
 from syncheck.instrument.naming import name_in_frame
 
-_MOST_MEMBERS = 256
+_MAX_MEMBERS = 256
 _SEQUENCES = (list, tuple, deque)
 
 
@@ -46,5 +46,5 @@ def _values_of(value: Any) -> list[Any]:
 
 
 def _few(items: Any) -> list[Any]:
-    found = list(islice(items, _MOST_MEMBERS + 1))
-    return found if len(found) <= _MOST_MEMBERS else []
+    found = list(islice(items, _MAX_MEMBERS + 1))
+    return found if len(found) <= _MAX_MEMBERS else []

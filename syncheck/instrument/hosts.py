@@ -17,7 +17,7 @@ from syncheck.instrument.sites import is_outside
 from syncheck.source.frames import frame_at
 from syncheck.source.lines import is_user_file
 
-_MOST_FRAMES = 256
+_MAX_FRAMES = 256
 _THREAD_STARTERS = frozenset(
     {threading.__file__, pools.__file__, os.path.join(os.path.dirname(__file__), "threads.py")}
 )
@@ -117,7 +117,7 @@ class Hosts:
         if not frames:
             return  # only known code that starts and ends threads
         is_same = call is not None and call.f_trace is local.call is not None
-        stack = None if len(frames) > _MOST_FRAMES else _stack(frames)
+        stack = None if len(frames) > _MAX_FRAMES else _stack(frames)
         if not is_same and local.has_unobserved:
             local.has_unobserved = (
                 stack is not None and local.stack is not None and _observed_no_threads(local.stack, stack, frames)

@@ -9,7 +9,7 @@ import torch
 
 _KINDS = frozenset({id(torch.Tensor), id(torch.nn.Parameter)})
 _GENERATIONS = 3
-_MOST_NEW = 1000
+_MAX_NEW = 1000
 """Upper bound on the objects that listing all objects and iterating over them creates."""
 
 
@@ -34,7 +34,7 @@ def living_tensors() -> list[torch.Tensor]:
     gc.disable()
     try:
         for generation in range(_GENERATIONS):
-            objects = chain(_objects(generation), repeat(None, _MOST_NEW))
+            objects = chain(_objects(generation), repeat(None, _MAX_NEW))
             found += list(compress(objects, map(_KINDS.__contains__, map(id, map(type, _objects(generation))))))
     finally:
         if was_enabled:

@@ -19,7 +19,7 @@ from syncheck.sanitizer.monitor import Monitor, SourceLine
 from syncheck.source.frames import frame_at, locals_of
 from syncheck.source.lines import line_of_frame
 
-_MOST_FRAMES = 64
+_MAX_FRAMES = 64
 """The most frames to search for those of the program."""
 
 
@@ -220,7 +220,7 @@ def _frames_at(lines: tuple[SourceLine, ...], frame: FrameType | None) -> Iterat
     """Yield the frames at the given lines, from a frame outwards."""
     waiting = {(line.path, line.number, line.function): line for line in lines}
     looked_at = 0
-    while frame is not None and waiting and looked_at < _MOST_FRAMES:
+    while frame is not None and waiting and looked_at < _MAX_FRAMES:
         line = waiting.pop(line_of_frame(frame), None)
         if line is not None:
             yield line, frame

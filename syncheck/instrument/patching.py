@@ -105,13 +105,13 @@ class _Search:
 
 
 _searches: dict[tuple[int, ...], _Search] = {}
-_MOST_SEARCHES = 64
+_MAX_SEARCHES = 64
 
 
 def _places(objects: tuple[Any, ...]) -> list[tuple[ModuleType, str, Any]]:
     key = tuple(map(id, objects))
     if key not in _searches:
-        if len(_searches) >= _MOST_SEARCHES:  # mostly replacements made by nested checks
+        if len(_searches) >= _MAX_SEARCHES:  # mostly replacements made by nested checks
             _searches.clear()
         _searches[key] = _Search(objects)
     return _searches[key].places()

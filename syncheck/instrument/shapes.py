@@ -9,9 +9,9 @@ import torch
 
 from syncheck.instrument.torch_internals import DisableTorchFunction
 
-_MOST = 64
+_MAX = 64
 """The most shapes to collect, and the most parts of a container to search."""
-_MOST_VALUES = 256
+_MAX_VALUES = 256
 """The most values to search: a batch may hold more than data."""
 
 
@@ -23,8 +23,8 @@ def shapes_of(value: Any) -> Hashable:
     found: list[Hashable] = []
     pending = deque([value])
     with DisableTorchFunction():
-        for _ in range(_MOST_VALUES):
-            if not pending or len(found) >= _MOST:
+        for _ in range(_MAX_VALUES):
+            if not pending or len(found) >= _MAX:
                 break
             value = pending.popleft()
             if isinstance(value, torch.Tensor):
@@ -37,14 +37,14 @@ def shapes_of(value: Any) -> Hashable:
 def _parts(value: Any) -> Iterable[Any]:
     """Return the parts of an object; none for a list of numbers or of text."""
     if isinstance(value, dict):
-        return islice(dict.values(value), _MOST)
+        return islice(dict.values(value), _MAX)
     if isinstance(value, list | tuple):
         kind: Any = list if isinstance(value, list) else tuple
-        parts = kind.__getitem__(value, slice(_MOST))
+        parts = kind.__getitem__(value, slice(_MAX))
         return () if parts and isinstance(parts[0], int | float | str | bytes) else parts
     if isinstance(value, type) or not getattr(type(value), "__dictoffset__", 0):
         return ()
     try:
-        return islice(object.__getattribute__(value, "__dict__").values(), _MOST)
+        return islice(object.__getattribute__(value, "__dict__").values(), _MAX)
     except AttributeError:
         return ()

@@ -16,9 +16,9 @@ from syncheck.source.lines import PACKAGE, column_of, excerpt, is_user_file, pos
 from syncheck.source.scopes import scopes_of
 
 _MAX_FRAMES = 48
-_MOST_OWN = 16
+_MAX_OWN = 16
 """The most innermost frames of syncheck with which a stack can still be looked up in one walk."""
-_MOST_WALKED = 2 * (_MAX_FRAMES + _MOST_OWN)
+_MAX_WALKED = 2 * (_MAX_FRAMES + _MAX_OWN)
 _GENERATED = "<string>"
 """File name of code compiled from a string, such as with `exec`."""
 _LAUNCHER_FOLDER = os.path.join(PACKAGE, "run", "launcher")
@@ -50,7 +50,7 @@ class SiteTable:
         """Return the id of the call stack that ends in `frame`, excluding syncheck's own frames."""
         key: list[int] = []
         walked = frame
-        while walked is not None and len(key) < _MOST_WALKED:
+        while walked is not None and len(key) < _MAX_WALKED:
             key += id(walked.f_code), walked.f_lasti
             walked = walked.f_back
         wanted = tuple(key)
@@ -71,7 +71,7 @@ class SiteTable:
             frame = frame.f_back
         wanted = tuple(key)
         known = self._ids.get(wanted) or self._add(wanted, _stack(start))
-        if n_own <= _MOST_OWN:
+        if n_own <= _MAX_OWN:
             for _ in walked[::2]:
                 assert inner is not None, "the walk ends with the stack"
                 self._owner(inner.f_code)  # keeps it alive

@@ -15,7 +15,7 @@ from syncheck.witness.record import Record, Request, Values
 
 _SHOWN = 256
 """The most values kept per tensor, to show the first that differ."""
-_MOST = 20_000
+_MAX = 20_000
 """The most observations of the host that are kept."""
 
 
@@ -42,7 +42,7 @@ class Observed:
 
     def record_host_read(self, tensor: torch.Tensor, site: SiteId) -> None:
         """Record the values of a host tensor that the host receives."""
-        if self.request is not None and len(self.record.host) < _MOST:
+        if self.request is not None and len(self.record.host) < _MAX:
             self.record.host.append(values_of(tensor, self.place(site)))
 
     def place(self, site: SiteId) -> str:

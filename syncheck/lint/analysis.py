@@ -73,9 +73,9 @@ _ITERATING = frozenset({"__next__", "next"})
 _LOADING = _ITERATING | {"__iter__"}
 _CHANGED = frozenset({Event, Mapping, Sequence})
 """Kinds of values that other code may have modified."""
-_MOST_CALLS = 3
-_MOST_PATHS = 8
-_MOST_CLASS_PATHS = 3
+_MAX_CALLS = 3
+_MAX_PATHS = 8
+_MAX_CLASS_PATHS = 3
 _STEPS = 4000
 
 
@@ -190,7 +190,7 @@ class Analysis:
         if not steps or self._used_by_script & {step for step in kind.body if isinstance(step, Method)}:
             return []  # the file itself shows the order in which they are called
         findings, others = self._follow(partial(self._run_class, kind, steps), frozenset(), always=True)
-        for flipped in others[: _MOST_CLASS_PATHS - 1] if len(set(steps)) > 1 else ():
+        for flipped in others[: _MAX_CLASS_PATHS - 1] if len(set(steps)) > 1 else ():
             findings += self._follow(partial(self._run_class, kind, steps), flipped)[0]
         return list(between_methods(findings, known))
 
@@ -233,7 +233,7 @@ class Analysis:
     def _paths(self, follow: Follow, *, is_script: bool) -> Iterable[Finding]:
         """Interpret a program on several paths through its undetermined conditions."""
         findings, others = self._follow(follow, frozenset())
-        waiting = others[: _MOST_PATHS - 1]
+        waiting = others[: _MAX_PATHS - 1]
         while True:
             yield from (f for f in findings if is_script or f.rule.code not in _IN_SCRIPTS_ONLY)
             if not waiting:
@@ -353,7 +353,7 @@ class Analysis:
     def _call(self, interpreter: Interpreter, function: Function, args: list[Value]) -> None:
         interpreter.machine.assume_synchronized()
         known, is_for_caller = given(interpreter.machine, function), False
-        for _ in range(_MOST_CALLS if getattr(function.node, "name", "") in _ITERATING else 1):
+        for _ in range(_MAX_CALLS if getattr(function.node, "name", "") in _ITERATING else 1):
             result = interpreter.call_function(function, Call(function.node, list(args), known, is_complete=False))
             consume(interpreter, result, function.node)
             is_for_caller = gives_more(interpreter.machine, result)

@@ -13,7 +13,7 @@ from syncheck.rules.model import Severity
 
 _FOR_HOSTS_TIME = frozenset({"SYN701", "SYN402", "SYN502"})
 """Rules about work that is still running when the host continues."""
-_MOST_NAMES = 4
+_MAX_NAMES = 4
 _SECONDS = frozenset({60, 3600})
 """Divisors that convert a time to minutes or hours: such a time is that of a whole run."""
 _HOST_WAITS = frozenset({"item", "tolist", "cpu", "numpy", "synchronize"})
@@ -145,7 +145,7 @@ def _is_measured(frame: Frame, tree: ast.Module) -> bool:
     function = function_around(tree, frame.line)
     parents = {child: node for node in (function, *own_nodes(function)) for child in ast.iter_child_nodes(node)}
     reading = next((node for node in parents if _is_call_at(node, frame)), None)
-    return reading is None or _is_used(reading, function, parents, _MOST_NAMES)
+    return reading is None or _is_used(reading, function, parents, _MAX_NAMES)
 
 
 def _is_over_a_loop(finding: Finding, tree: ast.Module) -> bool:

@@ -25,14 +25,14 @@ _BETWEEN_METHODS = frozenset({"SYN101", "SYN102", "SYN103", "SYN104", "SYN201", 
 """Rules about what one part of a program leaves behind for another part."""
 _BETWEEN_CALLS = frozenset({"SYN201", "SYN302"})
 """The rules among them about what one call of a method leaves behind for the next call."""
-_MOST_METHODS = 24
+_MAX_METHODS = 24
 
 
 def order(kind: ast.ClassDef) -> list[Method]:
     """Return the methods of a class in the order to interpret them; empty if none leaves anything behind."""
     methods = [node for node in kind.body if isinstance(node, Method)]
     public = [method for method in methods if _is_public(method)]
-    if not public or len(public) > _MOST_METHODS or not any(has_anchor(method) for method in methods):
+    if not public or len(public) > _MAX_METHODS or not any(has_anchor(method) for method in methods):
         return []
     once_only = _called_in_constructor(methods, {method.name for method in public})
     public = [method for method in public if method.name not in once_only]

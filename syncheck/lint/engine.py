@@ -29,7 +29,7 @@ from syncheck.system.details import NO_DETAILS, Details
 
 NO_EXTENSIONS = Extensions((), (), "")
 _collector = Collector()
-_MOST_WORKERS = 61  # the most that concurrent.futures allows on Windows
+_MAX_WORKERS = 61  # the most that concurrent.futures allows on Windows
 _FEW = 16
 """Number of files to parse up to which worker processes are not worthwhile."""
 NOTHING_TO_CHECK = Result(is_checked=False)
@@ -37,8 +37,8 @@ NOTHING_TO_CHECK = Result(is_checked=False)
 _MUCH = 2_000_000
 """Total size in bytes above which worker processes are worthwhile, whatever the files contain."""
 _CHUNKS = 64
-"""Number of chunks that each worker gets, unless that would make the chunks larger than `_MOST_AT_ONCE`."""
-_MOST_AT_ONCE = 32
+"""Number of chunks that each worker gets, unless that would make the chunks larger than `_MAX_AT_ONCE`."""
+_MAX_AT_ONCE = 32
 """Maximum number of files per chunk."""
 Task = tuple[str, bool]
 """A file, and whether `--strict` applies to it."""
@@ -206,14 +206,14 @@ def _what_was_done(result: Result) -> str:
 
 def _results(tasks: list[Task], extensions: Extensions) -> Iterator[Done]:
     """Yield the result of each file."""
-    workers = min(os.cpu_count() or 1, _MOST_WORKERS)
+    workers = min(os.cpu_count() or 1, _MAX_WORKERS)
     if workers == 1 or not _is_much(tasks):
         yield from map(_lint_file, tasks)
         return
     tasks = sorted(tasks, key=lambda task: _size(task[0]), reverse=True)  # so that no worker ends with a large file
     if multiprocessing.get_start_method() == "fork":
         _import_all()  # once here instead of in each worker
-    chunk = min(len(tasks) // (workers * _CHUNKS) + 1, _MOST_AT_ONCE)
+    chunk = min(len(tasks) // (workers * _CHUNKS) + 1, _MAX_AT_ONCE)
     with ProcessPoolExecutor(workers, initializer=_begin_worker, initargs=(extensions,)) as pool:
         yield from pool.map(_lint_file, tasks, chunksize=chunk)
 

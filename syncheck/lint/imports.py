@@ -22,7 +22,7 @@ _DEEPEST = 16
 """Maximum number of folders to search upwards from a file."""
 _LARGEST = 1_000_000
 """Maximum size in bytes of a file to read."""
-_MOST_HOPS = 3
+_MAX_HOPS = 3
 """Maximum number of files that re-export a name."""
 _STATEMENT = re.compile(r"^(?=[^\s#)\]}])", re.MULTILINE)
 """The beginning of a top-level statement, or of a further branch of one."""
@@ -122,7 +122,7 @@ class Imports:
             name: the full name according to the file's imports: "package.module.function", "..module.function".
         """
         if name not in self._found:
-            self._found[name] = self._find(self._path, name, _MOST_HOPS)
+            self._found[name] = self._find(self._path, name, _MAX_HOPS)
         return self._found[name]
 
     def _find(self, importer: str, name: str, hops: int) -> tuple[Module, str] | None:

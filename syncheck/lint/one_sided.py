@@ -41,7 +41,7 @@ _NO_JOIN = "nothing waits for stream `{stream}`, whose results this function use
 _NO_JOIN_OWN = "nothing waits for stream `{stream}`, which is made in this function"
 _NO_FORK = "stream `{stream}` never waits for the stream that makes what it uses here"
 
-_MOST_NAMES = 4
+_MAX_NAMES = 4
 """Maximum length of a chain of names for the same stream."""
 
 Function = ast.FunctionDef | ast.AsyncFunctionDef
@@ -170,7 +170,7 @@ class _Judge:
 
     def _words(self, node: ast.expr) -> str:
         """Return the source of a stream, after resolving names that stand for it."""
-        for _ in range(_MOST_NAMES):
+        for _ in range(_MAX_NAMES):
             values = self._bound.get(node.id, []) if isinstance(node, ast.Name) else []
             if len(values) != 1 or not isinstance(values[0], ast.Name | ast.Attribute):
                 break

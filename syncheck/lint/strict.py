@@ -12,7 +12,7 @@ from syncheck.rules.model import Severity
 
 PASSES: tuple[frozenset[Premise], ...] = tuple(frozenset((kind,)) for kind in Premise)
 """The premises of each additional pass over the functions of a file: one kind at a time."""
-_MOST = {Premise.DEVICE: 2, Premise.CODE: 2, Premise.BRANCH: 1}
+_MAX = {Premise.DEVICE: 2, Premise.CODE: 2, Premise.BRANCH: 1}
 """Maximum number of premises per finding, by kind. With more, it is rarely true, since conditions are related."""
 
 Texts = Mapping[tuple[str, Frame], tuple[str, ...]]
@@ -31,7 +31,7 @@ def is_likely(finding: Finding, kinds: frozenset[Premise]) -> bool:
     """Return whether a finding rests on few premises. Work that unknown code leaves for a clock is mere guesswork."""
     if Premise.CODE in kinds and finding.rule.code == "SYN701":
         return False
-    return 0 < len(_premises(finding)) <= min((_MOST[kind] for kind in kinds), default=0)
+    return 0 < len(_premises(finding)) <= min((_MAX[kind] for kind in kinds), default=0)
 
 
 def more(findings: Iterable[Finding], known: Iterable[Finding]) -> list[Finding]:

@@ -8,7 +8,7 @@ from syncheck import serialization
 from syncheck.filters.baseline import Baseline
 from syncheck.findings import NOTHING_SEEN, Finding, Report, Summary, counted, merge_equal
 
-_MOST_PLACES = 20
+_MAX_PLACES = 20
 
 
 class SessionSummary:
@@ -57,10 +57,10 @@ class SessionSummary:
             counts = ", ".join(f"{code} {number}" for code, number in sorted(rules.items()))
             yield f"{counted(rules.total(), 'finding')} in {counted(len(self._tests), 'test')}: {counts}"
             places = sorted(self._places.items(), key=lambda entry: -len(entry[1]))
-            for place, tests in places[:_MOST_PLACES]:
+            for place, tests in places[:_MAX_PLACES]:
                 yield f"  {place}" + (f" ({len(tests)} tests)" if len(tests) > 1 else "")
-            if len(places) > _MOST_PLACES:
-                yield f"  and {len(places) - _MOST_PLACES} other places"
+            if len(places) > _MAX_PLACES:
+                yield f"  and {len(places) - _MAX_PLACES} other places"
         elif self._operators:
             yield f"no findings in {self._operators:,} operators"
         else:

@@ -13,8 +13,8 @@ from syncheck.ranks.reader import Part
 from syncheck.ranks.signature import Digest, Group, Signature
 from syncheck.rules import collective_mismatch
 
-_MOST_RELATED = 3
-_MOST_READ = 2 * _MOST_RELATED
+_MAX_RELATED = 3
+_MAX_READ = 2 * _MAX_RELATED
 """The most ranks whose places are read among those that issued the same; other ranks' places are not reported."""
 _NOTHING = "no further collective"
 _ORDER = "issue the same collectives in the same order on every rank of the group"
@@ -183,8 +183,8 @@ class Comparison:
             return self._unbalanced(group, block, members, load)
         issued: list[Issued] = []
         for ranks in alike:
-            issued += [self._at(load(self.ranks[rank].path), group, block, at) for rank in ranks[:_MOST_READ]]
-            issued += [replace(issued[-1], rank=rank) for rank in ranks[_MOST_READ:]]
+            issued += [self._at(load(self.ranks[rank].path), group, block, at) for rank in ranks[:_MAX_READ]]
+            issued += [replace(issued[-1], rank=rank) for rank in ranks[_MAX_READ:]]
         order = {rank: position for position, rank in enumerate(members)}
         issued.sort(key=lambda entry: order[entry.rank])
         return [entry for entry in issued if entry.signature or not self.ranks[entry.rank].has_crashed]
@@ -314,7 +314,7 @@ def _finding(rank: int, operation: str, expected: str, places: _Places, advice: 
     facts = {"rank": str(rank), "operation": operation, "expected": expected}
     ranks = tuple(sorted({entry.rank for entry in places.ranks}))
     found = Finding.of(collective_mismatch.RULE, place, **facts)
-    related = tuple(_unique(place, places.related))[:_MOST_RELATED]
+    related = tuple(_unique(place, places.related))[:_MAX_RELATED]
     return replace(found, related=related, help=advice, rank=rank, ranks=ranks)
 
 

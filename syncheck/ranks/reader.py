@@ -15,7 +15,7 @@ from syncheck.ranks.stacks import main_thread
 from syncheck.ranks.writer import BLOCK, ENTRY, FORMAT, Process
 
 _CHUNK = 4096 * ENTRY.size
-_MOST_RANKS = 1 << 20
+_MAX_RANKS = 1 << 20
 
 
 @dataclass(frozen=True, slots=True)
@@ -233,7 +233,7 @@ def _process(rank: int, size: int, attempt: int) -> Process:
     Raises:
         ValueError: there is no such rank.
     """
-    if not (-1 <= rank < max(size, _MOST_RANKS) and 0 <= size <= _MOST_RANKS and attempt >= 0):
+    if not (-1 <= rank < max(size, _MAX_RANKS) and 0 <= size <= _MAX_RANKS and attempt >= 0):
         raise ValueError(f"rank {rank} of {size}")
     return Process(int(rank), int(size), int(attempt))
 

@@ -25,7 +25,7 @@ _WORD = re.compile(r"(?:`[^`]*`|\S)+")
 
 
 _WIDEST = 120
-_LEAST_ROOM = 30
+_MIN_ROOM = 30
 """Minimum width of hanging text, in cells, beside its lead."""
 
 
@@ -104,7 +104,7 @@ def wrap(text: str, width: int) -> list[str]:
 def hang(lead: str, text: str, width: int) -> list[str]:
     """Return `text` wrapped to `width` cells, with `lead` before the first line and blanks before the others."""
     pad = cell_len(lead)
-    if width - pad < _LEAST_ROOM:
+    if width - pad < _MIN_ROOM:
         return _hang_narrow(lead, text, width)
     room = width - pad
     lines = [part for line in text.splitlines() or [""] for part in wrap(visible(line).expandtabs(4), room)]

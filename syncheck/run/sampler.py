@@ -9,9 +9,9 @@ from typing import Protocol
 
 from syncheck.run.budget import Controller, Decision, Share
 
-_MOST_KEYS = 4096
+_MAX_KEYS = 4096
 """Maximum number of kinds of units to remember; further kinds count as known."""
-_MOST_SHAPES = 64
+_MAX_SHAPES = 64
 """Maximum number of shapes to distinguish; a program with more has different shapes in almost every step."""
 SECOND = "second of processor time"
 _OFTEN = 0.25
@@ -133,7 +133,7 @@ class Sampler:
             return
         now = self._clock()
         self._count(now)
-        if self.is_open and len(self._seen) < _MOST_KEYS:
+        if self.is_open and len(self._seen) < _MAX_KEYS:
             self._seen.add(key)
         if self._controller.is_due(is_new=self._is_new(key)) and self._is_safe():
             self._switch(is_new=self._is_new(key))
@@ -239,7 +239,7 @@ class Sampler:
 
         If there are too many different shapes, they are ignored.
         """
-        if self.unit != "step" or not self._is_mine() or len(self._shapes) > _MOST_SHAPES:
+        if self.unit != "step" or not self._is_mine() or len(self._shapes) > _MAX_SHAPES:
             return
         is_checked = self._shapes[shapes] = self._shapes.get(shapes, False) or self.is_open
         if is_checked or not self._agreement.is_alone():
@@ -266,7 +266,7 @@ class Sampler:
         return self._thread == threading.get_ident() and not self._is_over and self._pid == os.getpid()
 
     def _is_new(self, key: Hashable) -> bool:
-        return key not in self._seen and len(self._seen) < _MOST_KEYS and self._agreement.is_alone()
+        return key not in self._seen and len(self._seen) < _MAX_KEYS and self._agreement.is_alone()
 
     def _pass(self) -> None:
         """Count the time since the latest unit, which is not a unit itself."""

@@ -71,14 +71,14 @@ class PendingFinding:
     def mention(self, related: list[tuple[SiteId, Text]]) -> None:
         """Add the call sites of a repetition, up to a readable number."""
         known = {site for site, _ in self.related}
-        room = max(0, _MOST_RELATED - len(self.related))
+        room = max(0, _MAX_RELATED - len(self.related))
         self.related += [entry for entry in related if entry[0] not in known][:room]
 
 
 _STREAMS = frozenset({"torch/cuda/streams.py", "torch/xpu/streams.py"})
 """Torch's files whose stream and event methods are implemented by calling others."""
-_MOST_RELATED = 5
-MOST_FINDINGS = 5000
+_MAX_RELATED = 5
+MAX_FINDINGS = 5000
 """Number of results of a run that GitHub shows: "SARIF results exceed one or more limits", GitHub documentation."""
 
 
@@ -109,7 +109,7 @@ class Collector:
         self._pending_findings: dict[tuple[object, ...], PendingFinding] = {}
         self._sites: set[SiteId] = set()
         self._kinds: set[tuple[str, Severity | None]] = set()
-        self._room = MOST_FINDINGS
+        self._room = MAX_FINDINGS
         self.n_dropped = 0
 
     def add(self, pending: PendingFinding, *cause: object) -> PendingFinding:
@@ -141,7 +141,7 @@ class Collector:
     @property
     def left_out(self) -> tuple[str, ...]:
         """Message on the findings since the last checkpoint that were dropped because of the limit."""
-        text = f"there are more than {MOST_FINDINGS:,} findings: of {{:,}} more, only the first of each rule is shown"
+        text = f"there are more than {MAX_FINDINGS:,} findings: of {{:,}} more, only the first of each rule is shown"
         return (text.format(self.n_dropped),) if self.n_dropped else ()
 
     def _has_room(self, pending: PendingFinding) -> bool:
@@ -157,7 +157,7 @@ class Collector:
 
     def checkpoint(self) -> Checkpoint:
         """Return the number of occurrences of each finding so far, and reset the limit."""
-        self._room, self.n_dropped = MOST_FINDINGS, 0
+        self._room, self.n_dropped = MAX_FINDINGS, 0
         self._kinds.clear()
         return {key: pending.count for key, pending in self._pending_findings.items()}
 
@@ -343,7 +343,7 @@ def _one_for_each_repair(findings: tuple[Finding, ...]) -> tuple[Finding, ...]:
 
 def _with_places_of(one: Finding, other: Finding) -> Finding:
     known = {(place.frame, place.message) for place in one.related}
-    room = max(0, _MOST_RELATED - len(one.related))
+    room = max(0, _MAX_RELATED - len(one.related))
     more = [place for place in other.related if (place.frame, place.message) not in known][:room]
     return replace(one, count=one.count + other.count, related=(*one.related, *more))
 

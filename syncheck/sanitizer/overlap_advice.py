@@ -11,7 +11,7 @@ from syncheck.sanitizer.sync_history import SyncHistory
 from syncheck.sanitizer.turns import HOT
 
 _COPIES = frozenset({"aten::copy_", "aten::_to_copy"})
-_MOST_EDGES = 4
+_MAX_EDGES = 4
 """Maximum number of ordering calls listed for one stream."""
 
 
@@ -88,7 +88,7 @@ class OverlapAdvice:
                 )
                 facts: dict[str, Text] = {"stream": (StreamRef(stream),)}
                 pending = PendingFinding(
-                    no_overlap.RULE, self._first[stream], facts, list(self._edges.get(stream, ()))[:_MOST_EDGES], advice
+                    no_overlap.RULE, self._first[stream], facts, list(self._edges.get(stream, ()))[:_MAX_EDGES], advice
                 )
                 pending.superseded = partial(self._is_known_better, stream)
                 self._reported.add(stream)

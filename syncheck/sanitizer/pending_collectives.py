@@ -9,7 +9,7 @@ from syncheck.sanitizer.collector import Collector, PendingFinding
 from syncheck.sanitizer.fixes import wait_at_once
 from syncheck.semantics.collectives import collective_name, is_functional
 
-_MOST_KEPT = 256
+_MAX_KEPT = 256
 """Number of collectives kept before those that were waited for are removed."""
 
 _KEEP = (", or keep its handle and call `wait()` on it before the tensors are used again",)
@@ -36,9 +36,9 @@ class PendingCollectives:
     def add(self, stream: StreamId, operator: str, site: SiteId) -> None:
         """Note that the latest op on a stream is a collective."""
         self._works.append(_Work(stream, self._engine.now(stream), operator, site))
-        if len(self._works) > _MOST_KEPT:
+        if len(self._works) > _MAX_KEPT:
             waiting = [work for work in self._works if not self._is_awaited(work)]
-            self._works = waiting[-_MOST_KEPT // 2 :]
+            self._works = waiting[-_MAX_KEPT // 2 :]
 
     def _is_awaited(self, work: _Work) -> bool:
         if self._engine.host_covers(work.epoch):

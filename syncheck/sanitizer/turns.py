@@ -4,7 +4,7 @@ from syncheck.hb.ids import SiteId
 
 HOT = 20
 """Number of iterations from which a loop is hot; warm-ups of about ten iterations are not."""
-_MOST_LOOKED_AT = 500
+_MAX_LOOKED_AT = 500
 """Number of calls at one site after which it is ignored: it never ran on every iteration for long."""
 _ONCE = 0.25
 """Share of the active call sites that must have run exactly once for two calls to be one iteration apart."""
@@ -36,7 +36,7 @@ class Turns:
         if self._turns.get(site, 0) >= HOT:
             return HOT
         looked_at = self._looked_at[site] = self._looked_at.get(site, 0) + 1
-        if looked_at > _MOST_LOOKED_AT:
+        if looked_at > _MAX_LOOKED_AT:
             return 0
         before, own = self._before.get(site, {}), site if is_read else None
         since = [now - before.get(launched, 0) for launched, now in self.launches.items() if launched != own]

@@ -9,7 +9,7 @@ from itertools import count
 from types import CodeType
 from typing import Protocol
 
-from syncheck.hb.clock import MOST_STREAMS
+from syncheck.hb.clock import MAX_STREAMS
 from syncheck.hb.ids import UNKNOWN_SITE, AllocationId, Context, EventId, GraphId, ReadingId, SiteId, StreamId
 from syncheck.instrument.failures import TOO_MANY_STREAMS
 from syncheck.instrument.locked_monitor import LockedMonitor
@@ -148,7 +148,7 @@ class VirtualGpus:
     # -- streams
 
     def _add_stream(self, device: int, handle: int, site: SiteId, *, blocking: bool = False) -> StreamId:
-        if self._n_streams == MOST_STREAMS:
+        if self._n_streams == MAX_STREAMS:
             self.monitor.incomplete(TOO_MANY_STREAMS)
             stream = self._by_handle[device, handle] = self._newest(device)
             return stream
@@ -176,7 +176,7 @@ class VirtualGpus:
             if number < POOL_SIZE:
                 handle = 0x7000_0000 + (device << 16) + (-priority << 14) + 0x10 * (number + 1)
                 pool.append(self._add_stream(device, handle, site))
-                self._priorities.setdefault(pool[-1], priority)  # beyond MOST_STREAMS, an existing stream is reused
+                self._priorities.setdefault(pool[-1], priority)  # beyond MAX_STREAMS, an existing stream is reused
             return pool[number % POOL_SIZE]
 
     def priority_of(self, stream: StreamId) -> int:

@@ -18,7 +18,7 @@ from pathlib import Path
 
 from syncheck.rules.catalogue import all_rules
 
-MOST_DEVICES = 8
+MAX_DEVICES = 8
 
 _HALVES = {"expect": ("run", "lint"), "expect-run": ("run",), "expect-lint": ("lint",), "miss-lint": ("miss-lint",)}
 _SUPPRESSION = "syncheck:"
@@ -109,8 +109,8 @@ def _parts(source: str) -> Iterator[tuple[int, str, bool, bool]]:
 
 def _count(match: re.Match[str], where: str) -> int:
     number = int(match["number"])
-    if not 1 <= number <= MOST_DEVICES:
-        raise MarkerError(f"{where}: {number} {match['what']}; between 1 and {MOST_DEVICES} are expected")
+    if not 1 <= number <= MAX_DEVICES:
+        raise MarkerError(f"{where}: {number} {match['what']}; between 1 and {MAX_DEVICES} are expected")
     return number
 
 

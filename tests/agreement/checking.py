@@ -14,7 +14,7 @@ from tests.agreement.symbolic import every_choice
 
 SEEDS = range(3)
 FEW_LAUNCHES = 3
-MOST_CHOICES = 12
+MAX_CHOICES = 12
 
 SHOWN = "shown"
 NO_PAIR = "both accesses are in one graph, which a schedule replays as a unit"
@@ -80,7 +80,7 @@ def other_runs(program: p.Program, n_launches: int) -> Iterator[Run]:
     for seed in SEEDS:
         yield run(program, Schedule(0, seed=seed))
     if n_launches - len(program.of_devices(p.TENSORS)) <= FEW_LAUNCHES:
-        yield from every_choice(lambda policy: run(program, FixedPolicy(policy)), MOST_CHOICES)
+        yield from every_choice(lambda policy: run(program, FixedPolicy(policy)), MAX_CHOICES)
 
 
 class FixedPolicy:

@@ -17,7 +17,7 @@ from tests.properties.programs import programs
 N_PROGRAMS = int(os.environ.get("SYNCHECK_AGREE", "300"))
 SEEDS = range(6)
 FEW_LAUNCHES = 6
-MOST_CHOICES = 300
+MAX_CHOICES = 300
 
 
 def launches(ops):
@@ -36,7 +36,7 @@ def runs(ops):
     for seed in SEEDS:
         yield Run(ops, RandomPriorities(seed))
     if len(found) <= FEW_LAUNCHES:
-        yield from every_choice(lambda policy: Run(ops, policy), MOST_CHOICES)
+        yield from every_choice(lambda policy: Run(ops, policy), MAX_CHOICES)
 
 
 @settings(max_examples=N_PROGRAMS)

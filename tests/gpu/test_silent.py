@@ -18,7 +18,7 @@ from tests.torch_samples import operator_table, run_sample, samples_of
 pytestmark = [pytest.mark.gpu, pytest.mark.filterwarnings("ignore")]
 
 KINDS = ("EventRecord", "EventWait", "DeviceSynchronization", "StreamSynchronization", "EventSynchronization")
-MOST_SAMPLES = 1
+MAX_SAMPLES = 1
 
 
 class CallbackRecorder(TorchDispatchMode):
@@ -50,7 +50,7 @@ def test_operators_outside_the_trace_fire_no_callback(monkeypatch):
         monkeypatch.setattr(getattr(gpu_trace, f"{kind}Callbacks"), "callback_list", [mode.listen])
     torch._C._activate_gpu_trace()
     for entry in table:
-        for sample in samples_of(entry, "cuda", MOST_SAMPLES):
+        for sample in samples_of(entry, "cuda", MAX_SAMPLES):
             try:
                 with mode:
                     run_sample(entry, sample)

@@ -2,9 +2,9 @@
 
 from pathlib import Path
 
-from syncheck.testing.markers import MOST_DEVICES, Expected, MarkerError, parse, read
+from syncheck.testing.markers import MAX_DEVICES, Expected, MarkerError, parse, read
 
-__all__ = ["MOST_DEVICES", "ROOT", "Expected", "MarkerError", "fixtures", "parse", "read"]
+__all__ = ["MAX_DEVICES", "ROOT", "Expected", "MarkerError", "fixtures", "parse", "read"]
 ROOT = Path(__file__).parents[2] / "fixtures"
 
 

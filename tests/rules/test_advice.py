@@ -8,7 +8,7 @@ import pytest
 from pasting import has_placeholder, pasted
 from simulated import Outcome, Runner, problems
 
-MOST_ROUNDS = 8
+MAX_ROUNDS = 8
 PROGRAMS = Path(__file__).with_name("programs")
 IN_PROSE = frozenset(
     "SYN405 SYN406 SYN501 SYN604 SYN801 SYN803 SYN804 SYN805 SYN806 SYN808 SYN901 SYN902 SYN904".split()
@@ -92,7 +92,7 @@ def test_each_pasted_advice_removes_its_finding(path: Path, simulator: Runner, t
 @pytest.mark.parametrize("path", sorted(PROGRAMS.glob("*.py")), ids=name_of)
 def test_pasting_all_advice_leaves_a_clean_program(path: Path, simulator: Runner, tmp_path: Path) -> None:
     pastes = PastedAdvice(path, simulator, tmp_path)
-    for _ in range(MOST_ROUNDS):
+    for _ in range(MAX_ROUNDS):
         advised = (pastes.after(finding["help"]) for finding in pastes.outcome.report["findings"])
         after = next((changed for changed in advised if changed is not None), None)
         if after is None:

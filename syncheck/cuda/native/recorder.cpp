@@ -50,7 +50,7 @@ using c10::OperatorHandle;
 using torch::jit::Stack;
 
 constexpr int64_t SHARED = -1;         // replaces the stream of a block that has no single one
-constexpr size_t MOST_ITEMS = 1 << 15;  // the size of the log at which it is passed to the session
+constexpr size_t MAX_ITEMS = 1 << 15;  // the size of the log at which it is passed to the session
 
 // Keys that the mode excludes while an operator runs: those above Python, except the ones left to the operator itself.
 const DispatchKeySet BELOW_PYTHON = DispatchKeySet(DispatchKeySet::FULL_AFTER, DispatchKey::Python);
@@ -768,7 +768,7 @@ class Kernel : public c10::OperatorKernel {
     if (!accesses.empty()) {
       add_launch(plan, stream, site, accesses);
     }
-    if (state->items.size() >= MOST_ITEMS) {
+    if (state->items.size() >= MAX_ITEMS) {
       state->callbacks.attr("flush")();
     }
   }

@@ -9,7 +9,7 @@ from syncheck.lint import files
 from syncheck.lint.engine import lint_source
 from syncheck.lint.fixes import codemods
 
-_MOST_ROUNDS = 64
+_MAX_ROUNDS = 64
 Key = tuple[str, str, str]
 Found = tuple[Finding, ...]
 
@@ -77,7 +77,7 @@ class _Repair:
     def run(self) -> Repaired:
         """Fix the file."""
         most = 0  # maximum number of findings to fix at once; 0 for no limit
-        for _ in range(_MOST_ROUNDS):
+        for _ in range(_MAX_ROUNDS):
             wanted = [f for f in self._findings if self._is_wanted(f) and key_of(f) not in self._given_up]
             if not wanted:
                 break

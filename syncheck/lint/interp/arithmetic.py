@@ -28,8 +28,8 @@ _COMPARE: dict[type[ast.cmpop], Callable[[Any, Any], Any]] = {
     ast.In: lambda left, right: left in right,
     ast.NotIn: lambda left, right: left not in right,
 }
-_MOST_ITEMS = 64
-MOST_ITERATIONS = 3
+_MAX_ITEMS = 64
+MAX_ITERATIONS = 3
 """Number of interpreted iterations of a loop. Errors between iterations show in the second one; with double buffering,
 in the third."""
 
@@ -73,13 +73,13 @@ def compared(kind: ast.cmpop, left: Any, right: Any) -> Value:
 def _is_open(left: Any, right: Any) -> bool:
     """Return whether a comparison with a growing number has a different result in a later iteration."""
     number, other = (left, right) if isinstance(left, Growing) else (right, left)
-    return isinstance(number, Growing) and isinstance(other, int | float) and other >= MOST_ITERATIONS
+    return isinstance(number, Growing) and isinstance(other, int | float) and other >= MAX_ITERATIONS
 
 
 def repeated(left: Value, right: Value) -> Value:
     """Return the product of a list and a number."""
     if isinstance(left, Sequence) and isinstance(right, Constant) and isinstance(right.value, int):
-        return Sequence((left.items * max(0, min(right.value, _MOST_ITEMS)))[:_MOST_ITEMS], left.is_open)
+        return Sequence((left.items * max(0, min(right.value, _MAX_ITEMS)))[:_MAX_ITEMS], left.is_open)
     return UNKNOWN
 
 

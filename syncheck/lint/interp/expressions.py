@@ -46,7 +46,7 @@ from syncheck.semantics.python_api import REORDERING
 _LIKE: dict[type[ast.expr], type[ast.expr]] = {ast.List: ast.Tuple, ast.Set: ast.Tuple, ast.SetComp: ast.ListComp}
 """Expressions that are evaluated like another kind."""
 _OF_MEMBERSHIP = frozenset({ast.In, ast.NotIn})
-_MOST_MADE = 8
+_MAX_MADE = 8
 
 
 class Expressions:
@@ -187,7 +187,7 @@ class Expressions:
         inside = Scope(scope)
         first, *others = generators
         source = self.evaluate(first.iter, scope)
-        for item in self._evaluator.iterations(source, _MOST_MADE):
+        for item in self._evaluator.iterations(source, _MAX_MADE):
             self._evaluator.assign(first.target, item, inside)
             if all(truth(self.evaluate(test, inside)) is not False for test in first.ifs):
                 yield from self._made_by(element, others, inside)

@@ -6,7 +6,7 @@ from typing import Any, TypeAlias
 from weakref import ref
 
 from syncheck.lint import deferred
-from syncheck.lint.interp.arithmetic import MOST_ITERATIONS
+from syncheck.lint.interp.arithmetic import MAX_ITERATIONS
 from syncheck.lint.interp.binding import Binding
 from syncheck.lint.interp.calls import Calls
 from syncheck.lint.interp.collectives import Collectives
@@ -47,7 +47,7 @@ from syncheck.lint.interp.values import (
     truth,
 )
 
-_MOST_KNOWN = 12
+_MAX_KNOWN = 12
 """Maximum number of iterations of a `while` loop whose condition is known."""
 _LIKE = {"AsyncFunctionDef": "FunctionDef", "TryStar": "Try", "AsyncFor": "For", "AsyncWith": "With"}
 """Statements that are interpreted like another kind."""
@@ -331,10 +331,10 @@ class Interpreter:
         done = 0
         known: bool | None = None
         try:
-            while done < _MOST_KNOWN:
+            while done < _MAX_KNOWN:
                 known = self.condition(node.test, scope)
                 is_open = known is None or isinstance(node.test, ast.Constant)
-                if known is False or (is_open and done >= MOST_ITERATIONS):
+                if known is False or (is_open and done >= MAX_ITERATIONS):
                     break
                 done += 1
                 try:

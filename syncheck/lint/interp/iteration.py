@@ -3,7 +3,7 @@
 import itertools
 from collections.abc import Iterator
 
-from syncheck.lint.interp.arithmetic import MOST_ITERATIONS
+from syncheck.lint.interp.arithmetic import MAX_ITERATIONS
 from syncheck.lint.interp.contents import keys_of
 from syncheck.lint.interp.control_flow import Raised
 from syncheck.lint.interp.evaluator import Evaluator
@@ -23,7 +23,7 @@ from syncheck.lint.interp.values import (
 )
 
 _FULL_LENGTH = 12
-_MOST_LISTED = 16
+_MAX_LISTED = 16
 
 
 class Iteration:
@@ -68,7 +68,7 @@ class Iteration:
     def iterations(self, source: Value, most: int = 0) -> Iterator[Value]:
         """See `Evaluator`."""
         most = most or (
-            MOST_ITERATIONS if isinstance(source, Sequence) and len(source.items) > _FULL_LENGTH else _FULL_LENGTH
+            MAX_ITERATIONS if isinstance(source, Sequence) and len(source.items) > _FULL_LENGTH else _FULL_LENGTH
         )
         is_known = isinstance(source, Generator | Mapping | Tensor) or (
             isinstance(source, Sequence) and not source.is_open
@@ -84,14 +84,14 @@ class Iteration:
             done += 1
         if done >= most:
             return
-        while not is_known and done < MOST_ITERATIONS:
+        while not is_known and done < MAX_ITERATIONS:
             done += 1
             yield DERIVED if may_be_tensor(source) else UNKNOWN
 
     def listed(self, value: Value) -> Sequence:
         """See `Evaluator`."""
         if isinstance(value, Generator):
-            return Sequence(list(itertools.islice(value.values, _MOST_LISTED)))
+            return Sequence(list(itertools.islice(value.values, _MAX_LISTED)))
         if isinstance(value, Sequence | Mapping | Tensor | Instance):
             items = list(self.items(value))
             return Sequence(items, is_open=isinstance(value, Sequence | Mapping) and value.is_open)

@@ -7,8 +7,8 @@ from syncheck.sanitizer.session import Session
 _ROW = 1 << 16
 _ROWS = 1 << 10
 _READ_PART, _WRITTEN_PARTS = _ROW * _ROWS, _ROW * _ROWS + 1
-_MOST_PARTS = 1 << 12
-N_BYTES = _WRITTEN_PARTS + _MOST_PARTS
+_MAX_PARTS = 1 << 12
+N_BYTES = _WRITTEN_PARTS + _MAX_PARTS
 """The size in bytes of the range that stands for a whole tensor."""
 
 
@@ -39,5 +39,5 @@ class Parts:
 
     def _unknown_part(self) -> tuple[int, int]:
         """Return bytes that no other access writes, because two unknown parts need not overlap."""
-        self._n_unknown = (self._n_unknown + 1) % _MOST_PARTS
+        self._n_unknown = (self._n_unknown + 1) % _MAX_PARTS
         return _WRITTEN_PARTS + self._n_unknown, _WRITTEN_PARTS + self._n_unknown + 1

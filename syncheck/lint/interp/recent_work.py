@@ -5,7 +5,7 @@ from syncheck.sanitizer.session import Session
 
 QUICK = frozenset({"aten::add_", "aten::sub_", "aten::fill_", "aten::zero_"})
 """Operators on a single tensor that count or reset."""
-_MOST_QUICK = 2
+_MAX_QUICK = 2
 """Maximum number of such operators that take a negligible time in total."""
 _TIMED = "what timing events stand around"
 _FILLING = frozenset({"aten::zeros", "aten::ones", "aten::full"})
@@ -84,7 +84,7 @@ class RecentWork:
         """Return whether work is pending, but takes a negligible time, such as incrementing a counter."""
         busy = [ops for stream, ops in (self._pending or {}).items() if self._is_busy(stream)]
         pending = [[op for op in ops if op[0] != _TIMED] for ops in busy]
-        return bool(pending) and all(len(ops) <= _MOST_QUICK and all(quick for _, quick in ops) for ops in pending)
+        return bool(pending) and all(len(ops) <= _MAX_QUICK and all(quick for _, quick in ops) for ops in pending)
 
     def _is_end(self) -> bool:
         busy = {stream: ops for stream, ops in (self._pending or {}).items() if self._is_busy(stream)}

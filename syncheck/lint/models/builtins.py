@@ -5,7 +5,7 @@ import itertools
 from collections.abc import Iterator
 from typing import Any
 
-from syncheck.lint.interp.arithmetic import MOST_ITERATIONS, Growing
+from syncheck.lint.interp.arithmetic import MAX_ITERATIONS, Growing
 from syncheck.lint.interp.contents import tensors_in
 from syncheck.lint.interp.control_flow import Raised
 from syncheck.lint.interp.evaluator import Evaluator
@@ -25,8 +25,8 @@ from syncheck.lint.interp.values import (
     Value,
 )
 
-_MOST_NUMBERS = 64
-_MOST_ZIPPED = 16
+_MAX_NUMBERS = 64
+_MAX_ZIPPED = 16
 
 
 @models("builtins.print", "builtins.str", "builtins.repr", "builtins.float", "builtins.bool")
@@ -61,7 +61,7 @@ def _iter(evaluator: Evaluator, call: Call) -> Value:
 
 @models("builtins.zip")
 def _zip(evaluator: Evaluator, call: Call) -> Value:
-    return Generator(_zipped([evaluator.iterations(value, _MOST_ZIPPED) for value in call.args]))
+    return Generator(_zipped([evaluator.iterations(value, _MAX_ZIPPED) for value in call.args]))
 
 
 @models("builtins.enumerate")
@@ -69,7 +69,7 @@ def _enumerate(evaluator: Evaluator, call: Call) -> Value:
     numbers = iter(Constant(number) for number in itertools.count())
     if not call.args:
         return UNKNOWN
-    return Generator(_zipped([numbers, evaluator.iterations(call.args[0], _MOST_ZIPPED)]))
+    return Generator(_zipped([numbers, evaluator.iterations(call.args[0], _MAX_ZIPPED)]))
 
 
 @models("itertools.cycle")
@@ -179,11 +179,11 @@ def _range(evaluator: Evaluator, call: Call) -> Value:
     values = [value.value if isinstance(value, Constant) else None for value in call.args]
     if _is_open(values):
         start = values[0] if len(values) > 1 and isinstance(values[0], int) else 0
-        return Sequence([Constant(Growing(start + number)) for number in range(MOST_ITERATIONS)], is_open=True)
+        return Sequence([Constant(Growing(start + number)) for number in range(MAX_ITERATIONS)], is_open=True)
     if not values or any(not isinstance(value, int) for value in values):
         return Sequence([], is_open=True)
     try:
-        numbers = range(*values)[:_MOST_NUMBERS]  # type: ignore[arg-type]  # integers
+        numbers = range(*values)[:_MAX_NUMBERS]  # type: ignore[arg-type]  # integers
     except (TypeError, ValueError, OverflowError):  # the call raises an error
         return UNKNOWN
     return Sequence([Constant(number) for number in numbers])

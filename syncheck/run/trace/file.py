@@ -9,7 +9,7 @@ from syncheck.system.descriptors import Descriptor
 
 _GZIP = 31
 """`wbits` of `zlib.compressobj` for the header and trailer of a gzip file."""
-_MOST_LINES, _MOST_SECONDS = 256, 0.5
+_MAX_LINES, _MAX_SECONDS = 256, 0.5
 """Maximum data that a killed process may lose."""
 
 
@@ -45,7 +45,7 @@ class TraceFile:
             return
         self._put(self._compressor.compress(line.encode() + b"\n"))
         self._lines += 1
-        if self._lines >= _MOST_LINES or monotonic() - self._flushed > _MOST_SECONDS:
+        if self._lines >= _MAX_LINES or monotonic() - self._flushed > _MAX_SECONDS:
             self.flush()
 
     def flush(self) -> None:

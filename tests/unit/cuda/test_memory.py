@@ -77,7 +77,7 @@ def test_frees_have_call_sites_once_a_side_stream_exists(gpu, memory):
 
 
 def test_remembered_tensor_lists_are_bounded(memory, monkeypatch):
-    monkeypatch.setattr(module, "_MOST_LISTS", 3)
+    monkeypatch.setattr(module, "_MAX_LISTS", 3)
     tensors = [torch.ones(2) for _ in range(4)]
     for start in range(3):
         part = tensors[start : start + 2]

@@ -96,7 +96,7 @@ def test_a_stream_object_maps_to_its_stream(streams, on_cpu):
 
 
 def test_streams_beyond_the_limit_share_the_last_stream_of_their_device(streams, monkeypatch):
-    monkeypatch.setattr("syncheck.cuda.streams.MOST_STREAMS", 3)
+    monkeypatch.setattr("syncheck.cuda.streams.MAX_STREAMS", 3)
     default, first, other = streams.of(0, 0), streams.of(0, 7), streams.of(1, 0)
     assert [streams.of(0, 8), streams.of(0, 9), streams.of(1, 8), streams.of(0, 8)] == [first, first, other, first]
     assert streams.of(0, 0) == default

@@ -96,7 +96,7 @@ def test_every_operator_is_forwarded_and_measured_once(gpu):
 
 
 def test_completed_operators_are_read_during_the_run_and_their_events_reused(gpu, driver, monkeypatch):
-    monkeypatch.setattr("syncheck.cuda.timing._MOST_PENDING", 8)
+    monkeypatch.setattr("syncheck.cuda.timing._MAX_PENDING", 8)
     a = torch.ones(4)
     for _ in range(200):
         a.neg_()
@@ -105,7 +105,7 @@ def test_completed_operators_are_read_during_the_run_and_their_events_reused(gpu
 
 
 def test_operators_that_are_still_pending_are_read_later(gpu, driver, monkeypatch):
-    monkeypatch.setattr("syncheck.cuda.timing._MOST_PENDING", 2)
+    monkeypatch.setattr("syncheck.cuda.timing._MAX_PENDING", 2)
     driver.is_behind = True
     a = torch.ones(4)
     for _ in range(5):

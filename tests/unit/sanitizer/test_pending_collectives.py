@@ -68,7 +68,7 @@ def test_a_reported_collective_is_not_reported_again(job):
 
 
 def test_the_number_of_pending_collectives_is_bounded(job, monkeypatch):
-    monkeypatch.setattr(pending_collectives, "_MOST_KEPT", 4)
+    monkeypatch.setattr(pending_collectives, "_MAX_KEPT", 4)
     job.start(10)
     job.engine.wait_stream(1, NCCL)
     for site in (20, 30, 40, 50):

@@ -80,7 +80,7 @@ def test_numbering_starts_at_1(gpus):
 
 
 def test_streams_beyond_the_limit_share_the_last_stream_of_their_device(gpus, monkeypatch):
-    monkeypatch.setattr("syncheck.sim.virtual_gpus.MOST_STREAMS", 3)
+    monkeypatch.setattr("syncheck.sim.virtual_gpus.MAX_STREAMS", 3)
     first = gpus.external_stream(0, 0x70, 0)
     assert gpus.external_stream(0, 0x80, 0) == gpus.external_stream(0, 0x90, 0) == first
     assert gpus.external_stream(1, 0x80, 0) == gpus.default_stream(1)

@@ -77,8 +77,8 @@ def test_every_part_is_inside_the_whole_tensor(made, is_write):
 
 
 def test_bytes_of_unknown_parts_are_reused_after_many_parts(made):
-    views = [made.view(None, is_write=True) for _ in range(2 * parts._MOST_PARTS)]
-    assert len(set(views)) == parts._MOST_PARTS
+    views = [made.view(None, is_write=True) for _ in range(2 * parts._MAX_PARTS)]
+    assert len(set(views)) == parts._MAX_PARTS
     assert max(stop for _, stop in made._session.spans) <= N_BYTES
 
 

@@ -28,7 +28,7 @@ def test_known_results_are_computed(expression, value):
 
 
 def test_long_ranges_are_truncated():
-    assert len(constant("range(1000)")) == model._MOST_NUMBERS
+    assert len(constant("range(1000)")) == model._MAX_NUMBERS
 
 
 def test_next_on_an_empty_iterator_ends_the_path():
