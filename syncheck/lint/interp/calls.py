@@ -16,6 +16,7 @@ from syncheck.lint.interp.functions import bind, is_generator
 from syncheck.lint.interp.handed import HandedFunctions
 from syncheck.lint.interp.imported import FindFunction, ImportedFunctions
 from syncheck.lint.interp.premises import Premise, in_words
+from syncheck.lint.interp.records import is_dataclass, set_fields
 from syncheck.lint.interp.scope import Scope
 from syncheck.lint.interp.unknown import (
     called_name,
@@ -312,13 +313,8 @@ class Calls:
         begin = kind.find("__init__")
         if isinstance(begin, Function):
             self.call_function(begin, Call(call.node, [instance, *call.args], call.kwargs, call.is_complete))
-        elif any("dataclass" in nodes.text(decorator) for decorator in kind.node.decorator_list):
-            fields = [
-                item.target.id
-                for item in kind.node.body
-                if isinstance(item, ast.AnnAssign) and isinstance(item.target, ast.Name)
-            ]
-            instance.attributes |= dict(zip(fields, call.args, strict=False)) | call.kwargs
+        elif is_dataclass(kind):
+            set_fields(self._evaluator, instance, call)
         elif not kind.is_known or kind.find("__new__") is not None:
             for value in call.values():
                 self.escape(value)
