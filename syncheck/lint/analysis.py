@@ -10,7 +10,7 @@ from weakref import ref
 
 from syncheck.findings import Finding, merge_equal
 from syncheck.hb.ids import SiteId
-from syncheck.lint import inline_streams, models, one_sided, side_streams, strict, unused_events
+from syncheck.lint import classes, inline_streams, models, one_sided, side_streams, strict, unused_events
 from syncheck.lint.callers import HandedOn, call_again, consume, gives_more, uses_kept_stream
 from syncheck.lint.certainty import as_seen_in_source, is_cross_function_timing, judged, one_for_each_clock
 from syncheck.lint.classes import Method, assigned_elsewhere, between_methods, lazily_made, order, with_handed
@@ -340,8 +340,8 @@ class Analysis:
         found = ((step, made.members.get(step.name)) for step in steps)
         members = [(step, member) for step, member in found if isinstance(member, Function)]
         known = {step: given(interpreter.machine, member) for step, member in members}
-        interpreter.machine.assume_synchronized()
         machine, handed_on = interpreter.machine, HandedOn()
+        members = classes.after_constructor(machine, members)
         for step, member in members:
             with contextlib.suppress(Raised):
                 args = handed_on.among(machine, known[step], step)

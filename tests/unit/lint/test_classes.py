@@ -125,7 +125,18 @@ def test_what_two_methods_show_together_rests_on_the_order_of_their_calls(code):
 
 @pytest.mark.parametrize("functions", [("A.put",), ("A.put", "A.put")])
 def test_what_one_method_shows_alone_is_found_alone(functions):
-    assert list(between_methods([finding(functions=functions)], [])) == []
+    assert list(between_methods([finding(functions=functions)], [finding("SYN102", functions=functions)])) == []
+
+
+def test_what_one_method_shows_on_a_new_object_rests_on_its_constructor():
+    (found,) = between_methods([finding(functions=("A.put",))], [])
+    assert found.level.value == "warning"
+
+
+def test_what_the_caller_does_behind_the_constructor_is_not_known():
+    made = ("A.put", "__init__")
+    assert list(between_methods([finding(functions=made)], [])) == []
+    assert list(between_methods([finding("SYN301", functions=made)], [])) != []
 
 
 def test_rules_that_are_not_about_what_one_leaves_for_another_are_left_out():
