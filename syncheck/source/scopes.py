@@ -263,6 +263,48 @@ class Scopes:
         """All loops over something, each with the scope that it belongs to."""
         return [(node, scope) for node, scope, _ in self._statements if isinstance(node, ast.For | ast.AsyncFor)]
 
+    # -- None, and branches
+
+    def may_be_none(self, expression: str, line: int) -> bool:
+        """Return whether a variable or an attribute may be None at a line, where no branch asks for it.
+
+        Of a variable, what its function sets counts; of an attribute, what the file sets one of its name to.
+        """
+        node = _expression(expression)
+        if node is None or any(expression in ast.unparse(test) for test, _ in self._branches(line)):
+            return False
+        return self._may_be_none(node, line)
+
+    def _may_be_none(self, node: ast.expr, line: int, *, is_direct: bool = True) -> bool:
+        if isinstance(node, ast.Attribute):
+            return node.attr in self._none_attributes
+        scope = self._find(line)[1]
+        if not isinstance(node, ast.Name) or node.id not in scope.bindings:
+            return False
+        values = [value for name, value in _assigned(scope.node) if isinstance(name, ast.Name) and name.id == node.id]
+        return any(
+            _has_none(value) or (is_direct and self._may_be_none(value, line, is_direct=False)) for value in values
+        )
+
+    @cached_property
+    def _none_attributes(self) -> frozenset[str]:
+        """The names of attributes that the file sets to None somewhere."""
+        assigned = _assigned(self._tree)
+        return frozenset(to.attr for to, value in assigned if isinstance(to, ast.Attribute) and _has_none(value))
+
+    def is_run_before(self, line: int, other: int) -> bool:
+        """Return whether another line is in the branches that a line is in, or in others with the same conditions."""
+        there = {(ast.unparse(test), is_body) for test, is_body in self._branches(other)}
+        return all((ast.unparse(test), is_body) in there for test, is_body in self._branches(line))
+
+    def _branches(self, line: int) -> list[tuple[ast.expr, bool]]:
+        """Return the conditions of the branches around a line, each with whether it holds there."""
+        found: list[tuple[ast.expr, bool]] = []
+        for statement, _, _ in self._statements:
+            if isinstance(statement, ast.If) and statement.body[0].lineno <= line <= (statement.end_lineno or line):
+                found.append((statement.test, line <= (statement.body[-1].end_lineno or line)))
+        return found
+
     def name_of_import(self, module: str, line: int) -> str:
         """Return what a module is called at a line: "torch", or "th"; "" if it is not imported there."""
         scope: Scope | None = self._find(line)[1]
@@ -281,6 +323,36 @@ def scopes_of(source: str) -> Scopes | None:
         return Scopes(ast.parse(source), source)
     except (SyntaxError, ValueError, RecursionError, MemoryError):
         return None
+
+
+def _expression(text: str) -> ast.expr | None:
+    """Return an expression; None for a text that is none."""
+    try:
+        return ast.parse(text, mode="eval").body
+    except SyntaxError:
+        return None
+
+
+def _assigned(node: ast.AST) -> list[tuple[ast.expr, ast.expr]]:
+    """Return the targets of all assignments in a node, each with its value; those of tuples one by one."""
+    found: list[tuple[ast.expr, ast.expr]] = []
+    for statement in ast.walk(node):
+        if isinstance(statement, ast.AnnAssign) and statement.value is not None:
+            found.append((statement.target, statement.value))
+        for target in statement.targets if isinstance(statement, ast.Assign) else ():
+            value = statement.value  # type: ignore[attr-defined]  # it is an assignment
+            if isinstance(target, ast.Tuple) and isinstance(value, ast.Tuple) and len(target.elts) == len(value.elts):
+                found += zip(target.elts, value.elts, strict=True)
+            else:
+                found.append((target, value))
+    return found
+
+
+def _has_none(value: ast.expr) -> bool:
+    """Return whether an expression is None, or is None in one case."""
+    if isinstance(value, ast.IfExp):
+        return _has_none(value.body) or _has_none(value.orelse)
+    return isinstance(value, ast.Constant) and value.value is None
 
 
 def _targets(loop: ast.For | ast.AsyncFor) -> frozenset[str]:
