@@ -10,12 +10,12 @@ from weakref import ref
 
 from syncheck.findings import Finding, merge_equal
 from syncheck.hb.ids import SiteId
-from syncheck.lint import inline_streams, models, one_sided, side_streams, strict, unused_events
+from syncheck.lint import classes, inline_streams, models, one_sided, side_streams, strict, unused_events
 from syncheck.lint.callers import HandedOn, call_again, consume, gives_more, uses_kept_stream
 from syncheck.lint.certainty import as_seen_in_source, is_cross_function_timing, judged, one_for_each_clock
 from syncheck.lint.classes import Method, assigned_elsewhere, between_methods, lazily_made, order, with_handed
 from syncheck.lint.given import given, has_defaults, reuse_memory, takes_self
-from syncheck.lint.helpers import helpers_in, uses_helper
+from syncheck.lint.helpers import asynchronous, calls_any, helpers_in, uses_helper
 from syncheck.lint.imports import Imports
 from syncheck.lint.interp import transfers
 from syncheck.lint.interp.control_flow import Jump, Raised, TooLongError
@@ -116,7 +116,7 @@ class Analysis:
         self.asked = self._imports.asked
         self._definitions = definitions_in(self._tree.body)
         self._clocks, self._devices = clock_aliases(source.text), device_names(source.text)
-        self._anchors = anchor_lines(source.text, self._clocks)
+        self._anchors, self._called = anchor_lines(source.text, self._clocks), asynchronous(self._tree, source.text)
         self._helpers = helpers_in(self._tree.body, self._has_anchor_word)
         self._attributes: dict[ast.ClassDef, dict[str, list[ast.expr | None]]] = {}
         self._followed: set[ast.AST] = set()
@@ -182,7 +182,7 @@ class Analysis:
             return True
         if self._has_anchor_word(function) and has_anchor(function, self._clocks, self._devices):
             return True
-        return uses_helper(function, self._helpers)
+        return uses_helper(function, self._helpers) or calls_any(function, self._called)
 
     def _in_class(self, kind: ast.ClassDef, known: list[Finding]) -> list[Finding]:
         """Return the findings about conflicts between the methods of a class."""
@@ -340,8 +340,8 @@ class Analysis:
         found = ((step, made.members.get(step.name)) for step in steps)
         members = [(step, member) for step, member in found if isinstance(member, Function)]
         known = {step: given(interpreter.machine, member) for step, member in members}
-        interpreter.machine.assume_synchronized()
         machine, handed_on = interpreter.machine, HandedOn()
+        members = classes.after_constructor(machine, members)
         for step, member in members:
             with contextlib.suppress(Raised):
                 args = handed_on.among(machine, known[step], step)

@@ -10,8 +10,9 @@ from dataclasses import replace
 
 from syncheck.findings import Finding, Frame
 from syncheck.lint.interp.interpreter import Interpreter
+from syncheck.lint.interp.machine import Machine
 from syncheck.lint.interp.unknown import words_of
-from syncheck.lint.interp.values import UNKNOWN, Class, Value
+from syncheck.lint.interp.values import UNKNOWN, Class, Function, Value
 from syncheck.lint.nodes import statements, walk
 from syncheck.lint.prefilter import has_anchor
 from syncheck.rules.model import Severity
@@ -23,8 +24,8 @@ _WAITING = frozenset({"wait", "wait_stream", "wait_event", "synchronize"})
 _WORKING = frozenset({"non_blocking", "copy_", "async_op"})
 _BETWEEN_METHODS = frozenset({"SYN101", "SYN102", "SYN103", "SYN104", "SYN201", "SYN301", "SYN302", "SYN601", "SYN602"})
 """Rules about what one part of a program leaves behind for another part."""
-_BETWEEN_CALLS = frozenset({"SYN201", "SYN302"})
-"""The rules among them about what one call of a method leaves behind for the next call."""
+_IN_CLASSES = _BETWEEN_METHODS | {"SYN501"}
+"""Rules whose findings may also rest on what the constructor created, which is unknown if a method is run alone."""
 _MAX_METHODS = 24
 
 
@@ -80,6 +81,17 @@ def _calls_own(node: ast.AST) -> bool:
     return isinstance(function, ast.Attribute) and isinstance(function.value, ast.Name) and function.value.id == "self"
 
 
+def after_constructor(machine: Machine, members: list[tuple[Method, Function]]) -> list[tuple[Method, Function]]:
+    """Return the methods to call on a new object; all work is complete then, unless it copies something to the host.
+
+    What the constructor copies so, a method may read before any other one has waited, but for those that only wait.
+    """
+    if machine.own_waits.fetching:
+        return [*(member for member in members if _only_waits(member[0])), *members]
+    machine.assume_synchronized()
+    return members
+
+
 def between_methods(findings: Iterable[Finding], known: Iterable[Finding]) -> Iterator[Finding]:
     """Yield, as warnings, the new findings that only several methods show together: they rest on the order of calls."""
     said = {(finding.rule, finding.place.frame.line) for finding in known}
@@ -87,12 +99,12 @@ def between_methods(findings: Iterable[Finding], known: Iterable[Finding]) -> It
     for finding in findings:
         functions = {place.frame.function for place in (finding.place, *finding.related)}
         is_new = (finding.rule, finding.place.frame.line) not in said
+        if "__init__" in functions and finding.rule.code != "SYN301":
+            continue  # what the caller does before it calls a method is not known
         if finding.rule.code == "SYN201" and any(words_of(name) & _AT_THE_END for name in functions):
             continue  # it is unknown when that method is called, and the memory may have been used before
-        is_between = len(functions) > 1 or (
-            finding.rule.code in _BETWEEN_CALLS and finding.place.frame.line not in lines
-        )
-        if finding.rule.code in _BETWEEN_METHODS and is_between and is_new:
+        is_between = len(functions) > 1 or finding.place.frame.line not in lines
+        if finding.rule.code in _IN_CLASSES and is_between and is_new:
             yield replace(finding, level=Severity.WARNING)
 
 

@@ -2,14 +2,20 @@
 
 import ast
 import re
+from bisect import bisect_left
 from collections.abc import Callable, Iterator
 
 from syncheck.lint import deferred
 from syncheck.lint.nodes import once, walk
+from syncheck.lint.prefilter import lines_with
 
 _Function = ast.FunctionDef | ast.AsyncFunctionDef
 _USED = re.compile(r"^[^\S\n]*(?:async\s+)?with\b(.*)$", re.MULTILINE)
 _NAME = re.compile(r"([A-Za-z_]\w*)\s*\(")
+_KEEPING = ("Stream(", "pin_memory")
+"""Words of a class whose objects may leave work running."""
+_LEAVING = ("isend(", "irecv(", "async_op=True")
+"""Words of a function that may."""
 
 
 def helpers_in(body: list[ast.stmt], matters: Callable[[ast.stmt], bool]) -> frozenset[str]:
@@ -31,6 +37,41 @@ def _helpers(body: list[ast.stmt], matters: Callable[[ast.stmt], bool]) -> Itera
             yield from (member.name for member in members if _is_context(member) and matters(member))
         elif isinstance(statement, _Function) and matters(statement) and (_is_context(statement) or _wraps(statement)):
             yield statement.name
+
+
+def asynchronous(module: ast.Module, text: str) -> re.Pattern[str] | None:
+    """Return what matches a call of a module's class or function that may leave work running; None if there is none.
+
+    Args:
+        module: the file.
+        text: its source.
+    """
+    kept, left = lines_with(text, _KEEPING), lines_with(text, _LEAVING)
+    names = [
+        statement.name
+        for statement in module.body
+        if (isinstance(statement, ast.ClassDef) and _has_line(statement, kept))
+        or (isinstance(statement, _Function) and _has_line(statement, left))
+    ]
+    return re.compile(rf"\b(?:{'|'.join(names)})\(") if names else None
+
+
+def _has_line(node: ast.stmt, lines: list[int]) -> bool:
+    first = bisect_left(lines, node.lineno)
+    return first < len(lines) and lines[first] <= (node.end_lineno or node.lineno)
+
+
+def calls_any(function: _Function, called: re.Pattern[str] | None) -> bool:
+    """Return whether a function calls one of some functions or classes; a constructor alone only prepares.
+
+    Args:
+        function: the function.
+        called: see `asynchronous`.
+    """
+    if called is None or function.name == "__init__":
+        return False
+    text = deferred.text_of(function)
+    return called.search(ast.unparse(function) if text is None else text) is not None
 
 
 def _is_context(function: _Function) -> bool:

@@ -74,6 +74,8 @@ def replacement(site: SiteId, old: str, *code: Part) -> PendingEdit:
     return PendingEdit(EditKind.REPLACE_CALL, site, code, old)
 
 
+_OF_STATEMENTS = frozenset({EditKind.INSERT_BEFORE, EditKind.INSERT_AFTER})
+"""Kinds of edits that add a statement."""
 EACH = "each"
 """The loop variable of a comprehension over a group."""
 
@@ -194,7 +196,7 @@ def _word(pending: PendingFix, spelling: Spelling, path: str) -> WordedFix:
         missing |= {name: what for name, what in spelled.missing.items() if what}
         is_late = pending.is_between_threads and edit.kind is EditKind.INSERT_AFTER and spelling.gives_away(line)
         is_example |= is_late or not (spelled.is_usable and target.is_usable)
-        code = spelled.code if edit.kind is EditKind.REPLACE_CALL else spelled.statement
+        code = spelled.statement if edit.kind in _OF_STATEMENTS else spelled.code
         if edit.kind is EditKind.REPLACE_CALL and line.scopes is not None:
             owner = line.scopes.owner_of_call(line.number, line.column, edit.old)
             is_example |= not owner

@@ -61,18 +61,25 @@ class Spelled:
         code: the code, with placeholders such as "<stream>" where there is no name.
         missing: placeholder -> description of the object.
         is_usable: whether every name is bound on the line.
-        may_be_none: the name of a handle or an event that may be None; "" if there is none.
+        may_be_none: the names of handles, streams, events and tensors that may be None.
     """
 
     code: str = ""
     missing: dict[str, str] = field(default_factory=dict)
     is_usable: bool = True
-    may_be_none: str = ""
+    may_be_none: list[str] = field(default_factory=list)
 
     @property
     def statement(self) -> str:
-        """Return the code, guarded by a None check if the handle or event may be None."""
-        return f"if {self.may_be_none} is not None: {self.code}" if self.may_be_none else self.code
+        """Return the code, guarded by a check of each name that may be None."""
+        checks = " and ".join(f"{name} is not None" for name in dict.fromkeys(self.may_be_none))
+        return f"if {checks}: {self.code}" if checks else self.code
+
+    def add_name(self, name: str, line: SourceLine) -> None:
+        """Append the name of an object that may be None."""
+        self.code += name
+        if line.scopes is not None and line.scopes.may_be_none(name, line.number):
+            self.may_be_none.append(name)
 
 
 class Spelling:
@@ -214,7 +221,7 @@ class Spelling:
         is_current = is_current and not (line.is_users and self._is_librarys(stream))
         name = self._name(NamedKind.STREAM, stream, line) if info.handle else ""
         if name:
-            spelled.code += name
+            spelled.add_name(name, line)
         elif info.handle and not is_current:
             self._add_missing("stream", self._names.stream_and_origin(stream), spelled)
         elif is_current or self._names.device_type in WITH_DEFAULT_STREAM:
@@ -241,9 +248,7 @@ class Spelling:
         if kind is NamedKind.ALLOCATION and not self._is_that_tensor(AllocationId(ident), name, line):
             name = ""  # the name may stand for something else there
         if name:
-            spelled.code += name
-            if kind is NamedKind.EVENT and line.scopes is not None and line.scopes.may_be_none(name):
-                spelled.may_be_none = name
+            spelled.add_name(name, line)
             return
         given = self._names.given.get((kind, ident))
         word = {NamedKind.EVENT: "event", NamedKind.ALLOCATION: "tensor"}.get(kind, "group")
@@ -272,9 +277,14 @@ class Spelling:
         may_be_none = _may_give_none(made)
         is_one_of_many = name.endswith("[...]")
         is_there = made == line or _is_same(name.removesuffix("[...]"), made, line)
-        if wait and is_there and not (may_be_none and is_one_of_many) and not _may_be_missing(name, made, line):
+        is_asked = line.scopes is not None and "[" not in name and line.scopes.may_be_none(name, line.number)
+        is_sure = (
+            is_asked or is_one_of_many or made.scopes is None or made.scopes.is_run_before(made.number, line.number)
+        )
+        is_there &= is_sure and not (may_be_none and is_one_of_many) and not _may_be_missing(name, made, line)
+        if wait and is_there:
             spelled.code += wait
-            spelled.may_be_none = name if may_be_none else ""
+            spelled.may_be_none += [name] if may_be_none or is_asked else []
             return
         kind = made.scopes.kind_of_container(container_in(statement)) if made.scopes is not None else ""
         container, wait = wait_for_all(statement, made.number, made.column, kind)

@@ -12,6 +12,7 @@ from typing import TypeAlias
 
 from syncheck.source.bindings import Function, Scope, binding_scope, collect
 from syncheck.source.expressions import has_index, items_in, kind_of_display, last_name, names_in, normal
+from syncheck.source.none_values import NoneValues
 
 Loop: TypeAlias = ast.For | ast.AsyncFor | ast.While
 _FETCHING = frozenset({"result", "get", "join"})
@@ -226,16 +227,6 @@ class Scopes:
         found = (node for node in self._expressions(line) if ast.unparse(node) == wanted)
         return any(is_bound or not isinstance(getattr(node, "ctx", None), ast.Store | ast.Del) for node in found)
 
-    def may_be_none(self, expression: str) -> bool:
-        """Return whether the file sets a variable or an attribute of that name, or an item of it, to None."""
-        items = items_in(expression)
-        name = last_name(items[0].value) if items else expression.rpartition(".")[2]
-        return any(
-            last_name(target) == name and (_holds_none(value) if items else _is_none(value))
-            for statement, _, _ in self._statements
-            for target, value in _assigned(statement)
-        )
-
     def is_bound_once(self, name: str, line: int) -> bool:
         """Return whether a variable visible on a line is bound exactly once."""
         return (owner := binding_scope(name, self._find(line)[1])) is not None and len(owner.bindings[name]) == 1
@@ -317,6 +308,32 @@ class Scopes:
         """All for loops, each with its scope."""
         return [(node, scope) for node, scope, _ in self._statements if isinstance(node, ast.For | ast.AsyncFor)]
 
+    # -- None, and branches
+
+    def may_be_none(self, expression: str, line: int) -> bool:
+        """Return whether an expression may be None on a line, unless a condition around the line tests it."""
+        node = _expression(expression)
+        if node is None or any(expression in ast.unparse(test) for test, _ in self._branches(line)):
+            return False
+        return self._none_values.includes(node, line, self._find(line)[1])
+
+    @cached_property
+    def _none_values(self) -> NoneValues:
+        return NoneValues(self._tree)
+
+    def is_run_before(self, line: int, other: int) -> bool:
+        """Return whether another line is in the branches that a line is in, or in others with the same conditions."""
+        there = {(ast.unparse(test), is_body) for test, is_body in self._branches(other)}
+        return all((ast.unparse(test), is_body) in there for test, is_body in self._branches(line))
+
+    def _branches(self, line: int) -> list[tuple[ast.expr, bool]]:
+        """Return the conditions of the branches around a line, each with whether it is true there."""
+        found: list[tuple[ast.expr, bool]] = []
+        for statement, _, _ in self._statements:
+            if isinstance(statement, ast.If) and statement.body[0].lineno <= line <= (statement.end_lineno or line):
+                found.append((statement.test, line <= (statement.body[-1].end_lineno or line)))
+        return found
+
     def name_of_import(self, module: str, line: int) -> str:
         """Return a module's name on a line: "torch", or "th"; "" if it is not imported there."""
         scope: Scope | None = self._find(line)[1]
@@ -337,41 +354,16 @@ def scopes_of(source: str) -> Scopes | None:
         return None
 
 
+def _expression(text: str) -> ast.expr | None:
+    """Parse an expression; return None for any other text."""
+    try:
+        return ast.parse(text, mode="eval").body
+    except SyntaxError:
+        return None
+
+
 def _targets(loop: ast.For | ast.AsyncFor) -> frozenset[str]:
     return frozenset(node.id for node in ast.walk(loop.target) if isinstance(node, ast.Name))
-
-
-def _assigned(statement: ast.stmt) -> Iterator[tuple[ast.expr, ast.expr]]:
-    """Yield the targets of a statement with their values, and parameters with their defaults."""
-    match statement:
-        case ast.Assign(targets=targets, value=value):
-            yield from ((target, value) for target in targets)
-        case ast.AnnAssign(target=target, value=ast.expr() as value):
-            yield target, value
-        case ast.FunctionDef(args=args) | ast.AsyncFunctionDef(args=args):
-            by_position = [*args.posonlyargs, *args.args]
-            given = [*zip(reversed(by_position), reversed(args.defaults), strict=False)]
-            given += [(name, value) for name, value in zip(args.kwonlyargs, args.kw_defaults, strict=True) if value]
-            yield from ((ast.Name(parameter.arg), value) for parameter, value in given)
-        case _:
-            pass
-
-
-def _is_none(value: ast.expr) -> bool:
-    return isinstance(value, ast.Constant) and value.value is None
-
-
-def _holds_none(value: ast.expr) -> bool:
-    """Return whether an expression creates a container with an item that is None, such as `[None] * 2`."""
-    match value:
-        case ast.BinOp(left=ast.List() as items, op=ast.Mult()):
-            return _holds_none(items)
-        case ast.List(elts=items) | ast.Tuple(elts=items) | ast.Dict(values=items):
-            return any(map(_is_none, items))
-        case ast.ListComp(elt=item) | ast.DictComp(value=item):
-            return _is_none(item)
-        case _:
-            return False
 
 
 def _bodies(statement: ast.stmt) -> Iterator[list[ast.stmt]]:

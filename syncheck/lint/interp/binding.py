@@ -3,7 +3,7 @@
 import ast
 
 from syncheck.hb.ids import NamedKind
-from syncheck.lint.interp.contents import is_key, tensors_in
+from syncheck.lint.interp.contents import is_key, tensors_in, works_in
 from syncheck.lint.interp.evaluator import Evaluator
 from syncheck.lint.interp.operators import is_list
 from syncheck.lint.interp.picks import forget_items, put
@@ -84,6 +84,7 @@ class Binding:
         """Bind an attribute."""
         if self._machine.ordering_only:
             return
+        self._store(value)
         if isinstance(owner, Instance):
             owner.attributes[name] = value
         elif isinstance(owner, Tensor) and name == "grad":
@@ -92,6 +93,11 @@ class Binding:
             owner.block, owner.part = value.block, value.part
         else:
             self._evaluator.escape(value)
+
+    def _store(self, value: Value) -> None:
+        """Note that a value is put where other code may find it."""
+        for work in works_in(value) if self._evaluator.collectives.held else ():
+            self._evaluator.collectives.store(work)
 
     def _container(self, node: ast.expr, index: ast.expr, value: Value, scope: Scope) -> Value:
         """Return the container of an item. An unknown one becomes a dictionary if it gets a side stream's tensor."""
@@ -109,6 +115,7 @@ class Binding:
     def _set_item(self, owner: Value, node: ast.Subscript, value: Value, scope: Scope) -> None:
         """Bind an item of a container, or write a part of a tensor."""
         index = self._evaluator.evaluate(node.slice, scope)
+        self._store(value)
         if isinstance(owner, Tensor):
             self._write_part(owner, index, value, node)
         elif self._machine.ordering_only:

@@ -11,6 +11,7 @@ from syncheck.lint import nodes
 from syncheck.lint.interp import registry
 from syncheck.lint.interp.contents import held_by, is_plain, tensors_in, works_in
 from syncheck.lint.interp.control_flow import Returned
+from syncheck.lint.interp.dataclass_fields import is_dataclass, set_fields
 from syncheck.lint.interp.evaluator import Evaluator
 from syncheck.lint.interp.functions import bind, is_generator
 from syncheck.lint.interp.handed import HandedFunctions
@@ -161,7 +162,8 @@ class Calls:
                 if value.__class__ not in _HOLDING_NOTHING:
                     self.escape(value)
             if has_tensor or not name or may_wait(name) or takes_code(given, call.node):
-                self._machine.assume_synchronized()
+                can_wait = may_wait(name or called_name(call.node)) or takes_code(given, call.node)
+                self._evaluator.collectives.assume_synchronized(can_wait=can_wait)
         if has_tensor or (MOVED in given and computes(call.node)):
             self._machine.guess(call.node)
         return DERIVED if has_tensor else UNKNOWN
@@ -312,13 +314,8 @@ class Calls:
         begin = kind.find("__init__")
         if isinstance(begin, Function):
             self.call_function(begin, Call(call.node, [instance, *call.args], call.kwargs, call.is_complete))
-        elif any("dataclass" in nodes.text(decorator) for decorator in kind.node.decorator_list):
-            fields = [
-                item.target.id
-                for item in kind.node.body
-                if isinstance(item, ast.AnnAssign) and isinstance(item.target, ast.Name)
-            ]
-            instance.attributes |= dict(zip(fields, call.args, strict=False)) | call.kwargs
+        elif is_dataclass(kind):
+            set_fields(self._evaluator, instance, call)
         elif not kind.is_known or kind.find("__new__") is not None:
             for value in call.values():
                 self.escape(value)

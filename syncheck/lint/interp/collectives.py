@@ -22,11 +22,13 @@ class Collectives:
 
     Attributes:
         have_started: whether any collective has returned a handle.
+        held: event -> stream, of collectives whose handles only local variables hold.
     """
 
     def __init__(self, machine: Machine) -> None:
         self._machine = machine
         self.have_started = False
+        self.held: dict[EventId, StreamId] = {}
         self._streams: dict[tuple[Group | None, int], StreamId] = {}
         self._kept: dict[EventId, list[Tensor]] = {}
         self._coalescing = 0
@@ -94,6 +96,7 @@ class Collectives:
         session.event(event, UNKNOWN_SITE, timing=False)
         session.record(event, stream, site)
         work = Work(event, index, on_host=device is None)
+        self.held[event] = stream
         if collective.operator.partition("::")[2] in POINT_TO_POINT:
             for allocation, view, _ in machine.accesses(used):
                 session.record_stream(allocation, view, stream, UNKNOWN_SITE)
@@ -126,6 +129,7 @@ class Collectives:
         if work.event is None:
             return
         self._kept.pop(work.event, None)
+        self.store(work)
         session, site = self._machine.session, self._machine.site(call.node)
         current = self._machine.current(work.device)
         if current:
@@ -137,7 +141,24 @@ class Collectives:
         """Assume that a collective is waited for, because unknown code has its handle."""
         if work.event is not None:
             self._kept.pop(work.event, None)
+            self.store(work)
             self._machine.session.sync_event(work.event, UNKNOWN_SITE)
+
+    def assume_synchronized(self, *, can_wait: bool) -> None:
+        """Take it that unknown code waits for all work; `can_wait`: also for collectives whose handles it lacks."""
+        machine = self._machine
+        if can_wait or not self.held:
+            machine.assume_synchronized()
+            return
+        busy = set(self.held.values())
+        for stream in map(StreamId, range(1, len(machine.streams))):
+            if stream not in busy:
+                machine.session.sync_stream(stream, UNKNOWN_SITE, explicit=False)
+
+    def store(self, work: Work) -> None:
+        """Note that other code may find a handle, and wait with it."""
+        if work.event is not None:
+            self.held.pop(work.event, None)
 
 
 def _device_of(used: list[TensorAccess]) -> int | None:

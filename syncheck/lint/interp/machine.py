@@ -65,6 +65,7 @@ class Machine:
         ordering_only: above 0 while a branch is run only for what it orders. Nothing accesses memory then.
         function: name of the running function, for places.
         thread: state of the running thread: current device, streams and contexts.
+        streams: device and handle of each stream, by its id.
         imported: calls of functions of other files.
         loops: the loops being iterated.
         guesses: call sites of unknown code that may have left work running -> whether its name suggests so.
@@ -85,7 +86,7 @@ class Machine:
         self.session = Session(lambda rule: rule.code in selected, "the source", note, is_run=False)
         self.places = places
         self.stream_names: dict[StreamId, str] = {}
-        self.ordering_only = self.n_relevant = 0
+        self.ordering_only = self.n_relevant = self._n_idents = 0
         self.function = ""
         self.unsure, self.assumed_copies, self.moves = set[SiteId](), set[SiteId](), set[SiteId]()
         self._unknown_devices: set[str] = set()
@@ -95,8 +96,7 @@ class Machine:
         self.computing: set[StreamId] = set()  # streams that ran more than copies
         self.thread = self._main_thread = ThreadState()
         self.current_node: ast.AST = ast.Pass(lineno=1, col_offset=0)
-        self._n_idents = 0
-        self._streams: list[tuple[int, int]] = [(-1, 0)]  # id -> (device, handle)
+        self.streams: list[tuple[int, int]] = [(-1, 0)]  # id -> (device, handle)
         self._parts = Parts(self.session)
         self._defaults = [self._add_stream(device, 0, UNKNOWN_SITE) for device in range(N_DEVICES)]
 
@@ -119,20 +119,20 @@ class Machine:
     # -- streams
 
     def _add_stream(self, device: int, handle: int, site: SiteId) -> StreamId:
-        stream = StreamId(len(self._streams))
-        self._streams.append((device, handle))
+        stream = StreamId(len(self.streams))
+        self.streams.append((device, handle))
         self.session.stream(stream, device, handle, site, legacy=handle == 0, blocking=False)
         return stream
 
     def add_stream(self, device: int) -> StreamId:
         """Add a stream that torch creates internally."""
-        return self._add_stream(device, len(self._streams), UNKNOWN_SITE)
+        return self._add_stream(device, len(self.streams), UNKNOWN_SITE)
 
     def new_stream(self, device: int, node: ast.AST, *, is_made: bool = True) -> Stream:
         """Create a stream."""
         self.n_relevant += 1
         site = self.site(node)
-        ident = self._add_stream(device, len(self._streams), site)
+        ident = self._add_stream(device, len(self.streams), site)
         return Stream(ident, device, life=self.life(ObjectKind.STREAM, site) if is_made and self.loops else None)
 
     def life(self, kind: ObjectKind, site: SiteId) -> "Life | None":
@@ -145,11 +145,11 @@ class Machine:
 
     def device_of(self, stream: StreamId) -> int:
         """Return a stream's device."""
-        return self._streams[stream][0]
+        return self.streams[stream][0]
 
     def handle_of(self, stream: StreamId) -> int:
         """Return a stream's handle; 0 for a default stream."""
-        return self._streams[stream][1]
+        return self.streams[stream][1]
 
     def default_stream(self, device: int) -> StreamId:
         """Return a device's default stream."""

@@ -102,6 +102,9 @@ class Operators:
             device = machine.device
         if isinstance(device, Value):
             text = _premise_on_device(call.node) if machine.places.premises.has(Premise.DEVICE) else ""
+            target = _target_of(machine.current_node, call.node)
+            if target and machine.places.is_exchanged(target):
+                text = f"`{target}` is on a GPU"
             if not text:
                 return UNKNOWN
             device = machine.device
@@ -296,6 +299,15 @@ class Operators:
 def _last_name(node: ast.expr | None) -> str:
     """Return "device" for `device` and `self.device`; "" for any other kind of expression."""
     return node.attr if isinstance(node, ast.Attribute) else node.id if isinstance(node, ast.Name) else ""
+
+
+def _target_of(statement: ast.AST, value: ast.AST) -> str:
+    """Return the variable that a statement binds to a value; "" if it is another statement."""
+    match statement:
+        case ast.Assign(targets=[ast.Name(id=name)], value=bound) if bound is value:
+            return name
+        case _:
+            return ""
 
 
 def device_of(node: ast.AST) -> ast.expr | None:

@@ -40,9 +40,20 @@ class Picks:
         key = self.key(value, node)
         if isinstance(owner, Mapping):
             place = known_key(owner, value, key)
+            if place is None and isinstance(value, Constant) and is_key(value.value):
+                return _made_alike(owner, value.value)
             return None if place is None else owner.items.get(place)
         index = _index(owner, key) if key is not None else None
         return None if index is None else owner.items[index]
+
+
+def _made_alike(owner: Mapping, key: object) -> Value | None:
+    """Return the item under a constant of those that one comprehension made: each constant has another one."""
+    made = next((known for known in owner.items if isinstance(known, Key) and not known.text), None)
+    if made is None:
+        return None
+    owner.items[key] = found = owner.items.pop(made)
+    return found
 
 
 def known_key(owner: Mapping, value: Value, key: Key | None) -> object:

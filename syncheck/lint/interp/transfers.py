@@ -39,6 +39,7 @@ class Transfers:
     def __init__(self, machine: Machine, operators: Operators) -> None:
         self._machine = machine
         self._operators = operators
+        self._other_stream = UNKNOWN_STREAM  # stands for all unknown streams
         self._peer_copies: dict[SiteId, int] = {}  # call site -> number of copies on a stream that also computes
 
     def method(self, tensor: Tensor, name: str, call: Call) -> Value | None:
@@ -165,8 +166,11 @@ class Transfers:
         made = Tensor(machine.allocate(None, call.node, is_pinned=True))
         made.block.is_assumed = True
         machine.assumed_copies.add(machine.site(call.node))
-        machine.own_waits.fetching.add(machine.current(machine.thread.device))
-        machine.launch(machine.current(machine.thread.device), "aten::copy_", [(made, True)], call.node)
+        stream = machine.current(machine.thread.device)
+        if not stream:  # whichever it is, the host does not wait for it
+            self._other_stream = stream = self._other_stream or machine.add_stream(machine.thread.device)
+        machine.own_waits.fetching.add(stream)
+        machine.launch(stream, "aten::copy_", [(made, True)], call.node)
         return made
 
     def _new_copy(self, source: Tensor, target: int | None, call: Call, *, non_blocking: bool | None) -> Value:

@@ -2,7 +2,7 @@
 
 import ast
 
-from syncheck.lint.interp.contents import keys_of
+from syncheck.lint.interp.contents import keys_of, works_in
 from syncheck.lint.interp.evaluator import Evaluator
 from syncheck.lint.interp.picks import forget_items
 from syncheck.lint.interp.registry import models_methods
@@ -25,6 +25,8 @@ def _sequence(evaluator: Evaluator, owner: Sequence, name: str, call: Call) -> V
         return _popped(owner, name, first)
     if name == "copy":
         return Sequence(list(owner.items), owner.is_open)
+    for work in works_in(first) if evaluator.collectives.held else ():
+        evaluator.collectives.store(work)
     if name in _ADDING and first is not None:
         owner.items.insert(0 if name == "appendleft" else len(owner.items), first)
     elif name == "extend" and isinstance(first, Sequence):

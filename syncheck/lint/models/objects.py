@@ -22,7 +22,7 @@ from syncheck.lint.interp.values import (
 )
 from syncheck.lint.models.hooks import call_hook
 from syncheck.lint.models.layers import call_module_method
-from syncheck.semantics.python_api import MEMBERS_WITHOUT_MEMORY, RETURNING_VALUES
+from syncheck.semantics.python_api import MEMBERS_WITHOUT_MEMORY, NEW, RETURNING_VALUES
 
 
 @models_methods(Value)
@@ -30,6 +30,7 @@ def _unknown(evaluator: Evaluator, owner: Value, name: str, call: Call) -> Value
     """Call a method of an unknown value. Some names show what the method returns."""
     is_tensor = may_be_tensor(owner)
     moved = evaluator.transfers.move(call, name, is_tensor=is_tensor) or evaluator.transfers.upload(call, name)
+    moved = moved or (evaluator.operators.like(name, None, call) if name in NEW else None)
     if moved is not None:
         return moved
     if name in RETURNING_VALUES or name == "numpy":

@@ -124,8 +124,19 @@ def test_a_finding_across_two_methods_depends_on_their_call_order(code):
 
 
 @pytest.mark.parametrize("functions", [("A.put",), ("A.put", "A.put")])
-def test_a_finding_within_one_method_is_left_out(functions):
-    assert list(between_methods([finding(functions=functions)], [])) == []
+def test_a_finding_within_one_method_is_left_out_if_known(functions):
+    assert list(between_methods([finding(functions=functions)], [finding("SYN102", functions=functions)])) == []
+
+
+def test_a_finding_within_one_method_of_a_new_object_is_a_warning():
+    (found,) = between_methods([finding(functions=("A.put",))], [])
+    assert found.level.value == "warning"
+
+
+def test_only_copies_to_the_host_from_the_constructor_are_reported():
+    made = ("A.put", "__init__")
+    assert list(between_methods([finding(functions=made)], [])) == []
+    assert list(between_methods([finding("SYN301", functions=made)], [])) != []
 
 
 def test_rules_that_do_not_concern_shared_state_are_left_out():

@@ -82,8 +82,8 @@ def test_a_name_that_is_not_bound_yet_is_missing(spelling):
 
 
 def test_a_wait_for_an_event_that_may_be_none_is_guarded(names):
-    spelling = Spelling(names, Text("done = None\nside = make()\ndone = record()\nuse(done)\n"))
-    found = spelling.spell((StreamCode(2), ".wait_event(", EventCode(3), ")"), spelling._sites.line(4))
+    spelling = Spelling(names, Text("done, side = None, make()\nfor x in data:\n    use(x)\n    done = record()\n"))
+    found = spelling.spell((StreamCode(2), ".wait_event(", EventCode(3), ")"), spelling._sites.line(3))
     assert found.statement == "if done is not None: side.wait_event(done)"
 
 

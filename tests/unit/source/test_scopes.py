@@ -213,26 +213,6 @@ def test_a_loop_that_fills_a_container_does_not_have_its_items_from_the_beginnin
 
 
 @pytest.mark.parametrize(
-    ("text", "expression", "may_be_none"),
-    [
-        ("done = None", "done", True),
-        ("done = start()", "done", False),
-        ("self.done: Event | None = None", "slot.done", True),
-        ("self.other = None", "slot.done", False),
-        ("events = [None] * 2", "events[0]", True),
-        ("self.events = {key: None for key in keys}", "self.events[key]", True),
-        ("events = None", "events[0]", False),
-        ("events = [make(), make()]", "events[0]", False),
-        ("def use(x, done=None): x()", "done", True),
-        ("def use(x, *, done=None): x()", "done", True),
-        ("def use(done, x=None): x()", "done", False),
-    ],
-)
-def test_what_is_set_to_none_somewhere_may_be_none(text, expression, may_be_none):
-    assert scopes_in(text).may_be_none(expression) is may_be_none
-
-
-@pytest.mark.parametrize(
     ("text", "kind"),
     [
         ("self.works = {}", "dict"), ("self.works: dict = defaultdict(list)", "dict"),
