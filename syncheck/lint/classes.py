@@ -82,14 +82,20 @@ def _calls_own(node: ast.AST) -> bool:
 
 
 def after_constructor(machine: Machine, members: list[tuple[Method, Function]]) -> list[tuple[Method, Function]]:
-    """Return the methods to call on a new object; all work is complete then, unless it copies something to the host.
+    """Return the methods to call on a new object, in order.
 
-    What the constructor copies so, a method may read before any other one has waited, but for those that only wait.
+    All work of the constructor is assumed to be complete, unless it copies something to the host. Then the methods that
+    only wait come first, because any other method may read the copy.
     """
     if machine.own_waits.fetching:
         return [*(member for member in members if _only_waits(member[0])), *members]
     machine.assume_synchronized()
     return members
+
+
+def _is_read_of_constructor(finding: Finding) -> bool:
+    """Return whether a method reads on the host what the constructor copies."""
+    return finding.rule.code == "SYN301" and finding.place.frame.function != "__init__"
 
 
 def between_methods(findings: Iterable[Finding], known: Iterable[Finding]) -> Iterator[Finding]:
@@ -99,8 +105,8 @@ def between_methods(findings: Iterable[Finding], known: Iterable[Finding]) -> It
     for finding in findings:
         functions = {place.frame.function for place in (finding.place, *finding.related)}
         is_new = (finding.rule, finding.place.frame.line) not in said
-        if "__init__" in functions and finding.rule.code != "SYN301":
-            continue  # what the caller does before it calls a method is not known
+        if "__init__" in functions and not _is_read_of_constructor(finding):
+            continue  # the caller may synchronize before it calls a method
         if finding.rule.code == "SYN201" and any(words_of(name) & _AT_THE_END for name in functions):
             continue  # it is unknown when that method is called, and the memory may have been used before
         is_between = len(functions) > 1 or finding.place.frame.line not in lines

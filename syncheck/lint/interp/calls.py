@@ -210,7 +210,8 @@ class Calls:
                     self.escape(item, depth - 1)
 
     def _escape_tensor(self, tensor: Tensor) -> None:
-        if tensor.array is not None:
+        is_in_flight = tensor.block.ident not in self._evaluator.transfers.on_unknown_stream  # or unknown code may wait
+        if tensor.array is not None and is_in_flight:
             self._machine.touch_host("Tensor.numpy()", [(tensor, False)], tensor.array, escape=True)
         tensor.block.escaped = True
 

@@ -34,12 +34,17 @@ RULES = (serialized_peer_copy.RULE,)
 
 
 class Transfers:
-    """Copies tensors as `aten/src/ATen/native/cuda/Copy.cu` does."""
+    """Copies tensors as `aten/src/ATen/native/cuda/Copy.cu` does.
+
+    Attributes:
+        on_unknown_stream: host memory that is filled by copies on an unknown stream.
+    """
 
     def __init__(self, machine: Machine, operators: Operators) -> None:
         self._machine = machine
         self._operators = operators
         self._other_stream = UNKNOWN_STREAM  # stands for all unknown streams
+        self.on_unknown_stream = set[AllocationId]()
         self._peer_copies: dict[SiteId, int] = {}  # call site -> number of copies on a stream that also computes
 
     def method(self, tensor: Tensor, name: str, call: Call) -> Value | None:
@@ -169,6 +174,7 @@ class Transfers:
         stream = machine.current(machine.thread.device)
         if not stream:  # whichever it is, the host does not wait for it
             self._other_stream = stream = self._other_stream or machine.add_stream(machine.thread.device)
+            self.on_unknown_stream.add(made.block.ident)
         machine.own_waits.fetching.add(stream)
         machine.launch(stream, "aten::copy_", [(made, True)], call.node)
         return made

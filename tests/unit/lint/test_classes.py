@@ -137,6 +137,7 @@ def test_only_copies_to_the_host_from_the_constructor_are_reported():
     made = ("A.put", "__init__")
     assert list(between_methods([finding(functions=made)], [])) == []
     assert list(between_methods([finding("SYN301", functions=made)], [])) != []
+    assert list(between_methods([finding("SYN301", functions=("__init__", "to_numpy"))], [])) == []
 
 
 def test_rules_that_do_not_concern_shared_state_are_left_out():

@@ -2,6 +2,8 @@
 
 import pytest
 
+from syncheck.lint.engine import lint_source
+from syncheck.lint.files import Text
 from tests.unit.lint.program import calls_of, constant, follow
 
 X = "x = torch.ones(4, device='cuda')\n"
@@ -91,3 +93,14 @@ def test_a_layer_is_moved_with_its_parameters():
 def test_a_copy_keeps_the_leaves_for_the_backward_pass():
     program = follow("w = torch.ones(4, requires_grad=True)\ny = w.cuda()")
     assert program.scope.names["y"].leaves == (program.scope.names["w"],)
+
+
+@pytest.mark.parametrize(("stream", "codes"), [("torch.cuda.Stream()", ["SYN301"]), ("given", [])])
+def test_unknown_code_may_wait_for_an_array_that_an_unknown_stream_fills(stream, codes):
+    source = f"""import torch
+def send(x, given, other):
+    torch.cuda.set_stream({stream})
+    array = x.to("cpu", non_blocking=True).numpy()
+    other.enqueue(array)
+"""
+    assert [finding.rule.code for finding in lint_source("m.py", Text(source)).findings] == codes
