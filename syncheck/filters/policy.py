@@ -154,7 +154,7 @@ def known_left_out(
     Args:
         report: the findings.
         baseline: the known findings.
-        options: the settings, which tell whether to rewrite the baseline.
+        options: the settings; they decide whether the baseline is rewritten.
         is_looked_at: returns whether the check would have found an entry if it still existed.
         is_certain: whether checked entries that were not found are fixed and are removed from the baseline.
 

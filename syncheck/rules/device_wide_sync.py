@@ -3,7 +3,7 @@
 ## Why it matters
 The host waits for every stream of the device, including copies and communication whose results it does not
 need, and cannot launch ahead in the meantime. The call is often left over from debugging, or stands in for a
-missing `wait_stream`, and later nobody can tell what it protects.
+missing `wait_stream`, and later it is unclear what it protects.
 
 ## Fix
 If one stream needs the work of another, call `consumer.wait_stream(producer)`, which never blocks the host.
