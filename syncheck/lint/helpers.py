@@ -13,9 +13,9 @@ _Function = ast.FunctionDef | ast.AsyncFunctionDef
 _USED = re.compile(r"^[^\S\n]*(?:async\s+)?with\b(.*)$", re.MULTILINE)
 _NAME = re.compile(r"([A-Za-z_]\w*)\s*\(")
 _KEEPING = ("Stream(", "pin_memory")
-"""Words of a class whose objects may leave work running."""
+"""Words of classes whose instances may leave work running."""
 _LEAVING = ("isend(", "irecv(", "async_op=True")
-"""Words of a function that may."""
+"""Words of functions that may leave work running."""
 
 
 def helpers_in(body: list[ast.stmt], matters: Callable[[ast.stmt], bool]) -> frozenset[str]:
@@ -40,7 +40,7 @@ def _helpers(body: list[ast.stmt], matters: Callable[[ast.stmt], bool]) -> Itera
 
 
 def asynchronous(module: ast.Module, text: str) -> re.Pattern[str] | None:
-    """Return what matches a call of a module's class or function that may leave work running; None if there is none.
+    """Return a pattern for calls of the module's code that may leave work running; None if there is no such code.
 
     Args:
         module: the file.

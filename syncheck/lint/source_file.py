@@ -130,12 +130,12 @@ class SourceFile:
 
     @cached_property
     def exchanged_names(self) -> frozenset[str]:
-        """The variables that asynchronous collectives of the file write, which lie on a GPU as far as NCCL is used."""
+        """The variables that asynchronous collectives of the file write; with NCCL they are on a GPU."""
         found = _WRITTEN.finditer(self.text) if any(word in self.text for word in _ASYNCHRONOUS) else ()
         return frozenset(match[2] for match in found if match[1] == "irecv" or "async_op" in self._rest_of(match.end()))
 
     def _rest_of(self, start: int) -> str:
-        """Return the rest of a call, or of a long one its beginning, from the end of its first argument."""
+        """Return the rest of a call after its first argument, truncated to _LONGEST_CALL characters."""
         depth = 1
         for offset, letter in enumerate(self.text[start : start + _LONGEST_CALL], start):
             depth += (letter == "(") - (letter == ")")

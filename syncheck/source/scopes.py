@@ -322,7 +322,7 @@ class Scopes:
         return NoneValues(self._tree)
 
     def is_run_before(self, line: int, other: int) -> bool:
-        """Return whether another line is in the branches that a line is in, or in others with the same conditions."""
+        """Return whether the conditions under which a line runs also hold on another line."""
         there = {(ast.unparse(test), is_body) for test, is_body in self._branches(other)}
         return all((ast.unparse(test), is_body) in there for test, is_body in self._branches(line))
 

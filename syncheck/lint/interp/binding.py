@@ -95,7 +95,7 @@ class Binding:
             self._evaluator.escape(value)
 
     def _store(self, value: Value) -> None:
-        """Note that a value is put where other code may find it."""
+        """Note that a value is stored where other code may access it."""
         for work in works_in(value) if self._evaluator.collectives.held else ():
             self._evaluator.collectives.store(work)
 

@@ -145,7 +145,7 @@ class Collectives:
             self._machine.session.sync_event(work.event, UNKNOWN_SITE)
 
     def assume_synchronized(self, *, can_wait: bool) -> None:
-        """Take it that unknown code waits for all work; `can_wait`: also for collectives whose handles it lacks."""
+        """Assume that unknown code waits; `can_wait`: also for collectives whose handles it cannot have."""
         machine = self._machine
         if can_wait or not self.held:
             machine.assume_synchronized()
@@ -156,7 +156,7 @@ class Collectives:
                 machine.session.sync_stream(stream, UNKNOWN_SITE, explicit=False)
 
     def store(self, work: Work) -> None:
-        """Note that other code may find a handle, and wait with it."""
+        """Note that other code may access a handle and wait with it."""
         if work.event is not None:
             self.held.pop(work.event, None)
 

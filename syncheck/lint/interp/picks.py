@@ -48,7 +48,7 @@ class Picks:
 
 
 def _made_alike(owner: Mapping, key: object) -> Value | None:
-    """Return the item under a constant of those that one comprehension made: each constant has another one."""
+    """Return the item for a constant key of a dictionary comprehension, so that each key has an item of its own."""
     made = next((known for known in owner.items if isinstance(known, Key) and not known.text), None)
     if made is None:
         return None
