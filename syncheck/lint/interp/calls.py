@@ -210,8 +210,10 @@ class Calls:
                     self.escape(item, depth - 1)
 
     def _escape_tensor(self, tensor: Tensor) -> None:
-        is_in_flight = tensor.block.ident not in self._evaluator.transfers.on_unknown_stream  # or unknown code may wait
-        if tensor.array is not None and is_in_flight:
+        may_wait_for_it = (
+            tensor.block.ident in self._evaluator.transfers.on_unknown_stream
+        )  # its caller knows the stream
+        if tensor.array is not None and not may_wait_for_it:
             self._machine.touch_host("Tensor.numpy()", [(tensor, False)], tensor.array, escape=True)
         tensor.block.escaped = True
 
