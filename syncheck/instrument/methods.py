@@ -3,7 +3,7 @@
 from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext
 from functools import wraps
-from typing import Any
+from typing import Any, Self
 
 import torch
 from torch.overrides import handle_torch_function, has_torch_function, has_torch_function_unary
@@ -13,6 +13,25 @@ from syncheck.instrument.torch_internals import DisableTorchFunctionSubclass
 
 _NOTHING: AbstractContextManager[None] = nullcontext()
 _PLAIN = frozenset({torch.Tensor, torch.nn.Parameter})
+
+
+class TensorProperty(property):
+    """A property of torch.Tensor with the attributes of the getset descriptor that it replaces.
+
+    torch._dynamo reads them when it is imported. Up to torch 2.11 the import fails without them.
+
+    Source:
+        torch/_dynamo/utils.py, `is_tensor_base_attr_getter`; torch/_dynamo/variables/torch_function.py,
+        `banned_attrs`.
+    """
+
+    __objclass__ = torch._C.TensorBase
+    __name__: str
+
+    def named(self, name: str) -> Self:
+        """Set the name under which torch.Tensor has this property, and return the property."""
+        self.__name__ = name
+        return self
 
 
 def replace_method(patches: Patches, name: str, make: Callable[[Any], Any]) -> None:
@@ -48,7 +67,7 @@ def replace_property(patches: Patches, name: str, compute: Callable[[torch.Tenso
             return compute(tensor)
 
     get.__name__ = name
-    made = property(get)
+    made = TensorProperty(get).named(name)
     patches.set(torch.Tensor, name, made)
 
 

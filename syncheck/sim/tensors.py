@@ -7,7 +7,7 @@ import torch
 from torch._subclasses.fake_tensor import FakeTensor
 from torch.autograd import forward_ad
 
-from syncheck.instrument.methods import overridable, replace_method, replace_property, without_overrides
+from syncheck.instrument.methods import TensorProperty, overridable, replace_method, replace_property, without_overrides
 from syncheck.instrument.patching import Patches
 from syncheck.instrument.torch_internals import NUMBERS, SPARSE, C, functorch, nn_module, sparse_parts
 from syncheck.semantics.copies import HOST_DEVICE
@@ -108,7 +108,7 @@ class TensorShim:
                 _check_gradient(device(tensor), device(value))
             grad.__set__(tensor, value)
 
-        patches.set(torch.Tensor, "grad", property(grad.__get__, set_grad, grad.__delete__))
+        patches.set(torch.Tensor, "grad", TensorProperty(grad.__get__, set_grad, grad.__delete__).named("grad"))
         replace_method(patches, "get_device", lambda _: get_device)
         patches.set(torch, "get_device", overridable(torch.get_device, get_device))
 

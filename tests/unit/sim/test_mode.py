@@ -73,6 +73,13 @@ def test_an_operator_without_a_derivative_uses_those_of_its_python_kernel(gpu, l
     assert x.grad.tolist() == [2, 2]
 
 
+def test_torch_dynamo_recognizes_the_replaced_properties_of_tensors(gpu):
+    for name in ("grad", "device", "is_cuda"):
+        getter = getattr(torch.Tensor, name).__get__  # read by torch._dynamo.utils.is_tensor_base_attr_getter
+        assert getter.__self__.__objclass__ is torch._C.TensorBase
+        assert getter.__self__.__name__ == name
+
+
 def test_aotautograd_traces_on_the_cpu(gpu):
     x = torch.ones(2, requires_grad=True)
     compiled = aot_function(lambda x: (x.sin() * 2).sum(), nop)
