@@ -21,8 +21,9 @@ from torch import nn
 from torch.nn.parallel import DistributedDataParallel
 
 TURNS = 2
+TURNS_WITH_BUDGET = 5
 STEPS = 60
-STEPS_WITH_BUDGET = 4000
+STEPS_WITH_BUDGET = 1500
 WARM_UP = 20
 SYNCHECK = [sys.executable, "-m", "syncheck", "run", "--output-format", "json"]
 
@@ -71,22 +72,25 @@ def compare_recorders(bare: list[str], checked: list[str], folder: Path) -> None
         variants |= {f"{kind} recorder": [*checked, "--recorder", kind] for kind in ("python", "native")}
     else:
         variants["checked"] = checked
-    print_ratios({name: [one[0] for one in runs] for name, runs in in_turns(variants, folder, STEPS).items()})
+    print_ratios({name: [one[0] for one in runs] for name, runs in in_turns(variants, folder, STEPS, TURNS).items()})
 
 
 def compare_with_budget(bare: list[str], checked: list[str], folder: Path) -> None:
     """Print the mean step of whole runs, and what the report says about the budget."""
     report = folder / "report.json"
     with_budget = [*checked[: checked.index("--output")], "--output", str(report), "--budget", "5%"]
-    runs = in_turns({"bare": bare, "budget 5%": with_budget}, folder, STEPS_WITH_BUDGET)
+    runs = in_turns({"bare": bare, "budget 5%": with_budget}, folder, STEPS_WITH_BUDGET, TURNS_WITH_BUDGET)
     print_ratios({name: [one[1] for one in pairs] for name, pairs in runs.items()})
     for note in json.loads(report.read_text())["notes"]:
         print(note)
 
 
-def in_turns(variants: dict[str, list[str]], folder: Path, steps: int) -> dict[str, list[tuple[float, float]]]:
+def in_turns(
+    variants: dict[str, list[str]], folder: Path, steps: int, turns: int
+) -> dict[str, list[tuple[float, float]]]:
+    """Run each variant in each turn, and return the results of `run`."""
     found: dict[str, list[tuple[float, float]]] = {name: [] for name in variants}
-    for _ in range(TURNS):
+    for _ in range(turns):
         for name, command in variants.items():
             found[name].append(run(command, folder, steps))
     return found
