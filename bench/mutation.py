@@ -30,12 +30,12 @@ import markers  # noqa: E402  of the tests of fixtures
 from bench import suites  # noqa: E402
 from bench.deletions import Deletion, deletions, marked, without  # noqa: E402
 from bench.forked import ForkedReruns, reruns_of  # noqa: E402
-from syncheck.commands.means import Schedules  # noqa: E402
+from syncheck.commands.strategies import ScheduleStrategy  # noqa: E402
 from syncheck.errors import ScriptError  # noqa: E402
 from syncheck.findings import Finding  # noqa: E402
 from syncheck.lint.engine import lint_data  # noqa: E402
 from syncheck.rules.model import Severity  # noqa: E402
-from syncheck.witness.compare import Rerun, differences, unsteady_lines  # noqa: E402
+from syncheck.witness.compare import Rerun, differences, nondeterministic_lines  # noqa: E402
 from syncheck.witness.schedule import Schedule  # noqa: E402
 
 MATTERS_REPORTED = "matters, reported"
@@ -110,12 +110,12 @@ def judge(reruns: ForkedReruns, n_schedules: int, known: set[Key]) -> tuple[str,
     findings = tuple(finding for finding in reruns.findings if keys((finding,)).isdisjoint(known))
     if plain.status or plain.timed_out:
         return FAILS, plain.error or "it took too long"
-    usual, same = reruns.run(Schedule(reruns.program)), reruns.run(Schedule(reruns.program))
-    unsteady = unsteady_lines(usual, same)
+    reference, repeat = reruns.run(Schedule(reruns.program)), reruns.run(Schedule(reruns.program))
+    nondeterministic = nondeterministic_lines(reference, repeat)
     found = codes(findings)
-    if not usual.records or differences(usual, same, None, unsteady):
+    if not reference.records or differences(reference, repeat, None, nondeterministic):
         return UNSTEADY, found
-    changed = _changed(reruns, usual, unsteady, findings, n_schedules)
+    changed = _changed(reruns, reference, nondeterministic, findings, n_schedules)
     if changed:
         return (MATTERS_REPORTED if findings else MATTERS_MISSED), found or changed
     if not n_schedules:
@@ -127,27 +127,31 @@ def judge(reruns: ForkedReruns, n_schedules: int, known: set[Key]) -> tuple[str,
 
 
 def _changed(
-    reruns: ForkedReruns, usual: Rerun, unsteady: frozenset[int], findings: tuple[Finding, ...], n_schedules: int
+    reruns: ForkedReruns,
+    reference: Rerun,
+    nondeterministic: frozenset[int],
+    findings: tuple[Finding, ...],
+    n_schedules: int,
 ) -> str:
     """Return a schedule that changes a value, or ""."""
     pairs = [finding.pair for finding in findings if finding.pair is not None]
     for pair in pairs:
-        watched = reruns.run(Schedule(reruns.program), (pair,))
-        for held in Schedules(reruns.program).schedules(pair, None):
-            if differences(watched, reruns.run(held, (pair,)), pair, unsteady):
+        held_reference = reruns.run(Schedule(reruns.program), (pair,))
+        for held in ScheduleStrategy(reruns.program).schedules(pair, None):
+            if differences(held_reference, reruns.run(held, (pair,)), pair, nondeterministic):
                 return str(held)
     for seed in range(n_schedules):
         schedule = Schedule(reruns.program, seed=seed)
-        if differences(usual, reruns.run(schedule), None, unsteady):
+        if differences(reference, reruns.run(schedule), None, nondeterministic):
             return str(schedule)
     return ""
 
 
 def _changed_as_it_is(reruns: ForkedReruns, n_schedules: int) -> bool:
     """Return whether random schedules change the original program, for example because of its threads' timing."""
-    usual = reruns.run(Schedule(reruns.program))
+    reference = reruns.run(Schedule(reruns.program))
     others = (reruns.run(Schedule(reruns.program, seed=seed)) for seed in range(n_schedules))
-    return any(differences(usual, other, None, frozenset()) for other in others)
+    return any(differences(reference, other, None, frozenset()) for other in others)
 
 
 def executed(target: Target, reruns: ForkedReruns, found: dict[Path, list[Deletion]]) -> set[tuple[Path, int]]:
