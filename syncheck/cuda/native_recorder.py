@@ -60,13 +60,13 @@ class Callbacks:
         self._sites: SiteTable = reporter.sites
         self._memory = memory
 
-    def is_users(self, code: CodeType) -> bool:
+    def is_user_code(self, code: CodeType) -> bool:
         """Return whether a code object is user code, and keep a reference to it."""
-        return self._sites.is_users(code)
+        return self._sites.is_user_code(code)
 
     def site(self, frame: FrameType) -> SiteId:
         """Return the call site whose innermost frame is `frame`."""
-        return self._sites.near(frame, self._reporter.backward_site)
+        return self._sites.capture_innermost(frame, self._reporter.backward_site)
 
     def block_of(self, tensor: torch.Tensor) -> tuple[int, int]:
         """Return the allocation of a GPU tensor, and the only stream that may use it unchecked.

@@ -182,7 +182,7 @@ class Operators:
             return
         handle = devices.raw_stream(device)
         stream = streams.by_handle[device].get(handle) or streams.of(device, handle)
-        site = reporter.sites.near(frame.f_back, reporter.backward_site)
+        site = reporter.sites.capture_innermost(frame.f_back, reporter.backward_site)
         for tensor in made:
             try:
                 address = data_ptr(tensor)

@@ -84,7 +84,7 @@ class TraceHandlers:
         reporter = self._reporter
         if reporter.callbacks_suppressed:
             return
-        stream = self._streams.of(devices.current_device(), stream_handle, is_torchs=True)
+        stream = self._streams.of(devices.current_device(), stream_handle, is_created_in_cpp=True)
         event = self._events.of_handle(handle)
         if not self._note(_caller(), Kind.RECORD, event, stream):
             with reporter.locked_monitor() as monitor:
@@ -94,7 +94,7 @@ class TraceHandlers:
         reporter = self._reporter
         if reporter.callbacks_suppressed or not self._events.is_known(handle):
             return  # an event that predates the check, so what it covers is unknown
-        stream = self._streams.of(devices.current_device(), stream_handle, is_torchs=True)
+        stream = self._streams.of(devices.current_device(), stream_handle, is_created_in_cpp=True)
         event = self._events.of_handle(handle)
         if not self._note(_caller(), Kind.WAIT, event, stream):
             with reporter.locked_monitor() as monitor:

@@ -214,7 +214,7 @@ def name_in_frame(frame: FrameType, is_wanted: Callable[[Any], bool]) -> str:
 def _attributes(frame: FrameType) -> Iterator[tuple[str, Any]]:
     """Yield names and values of the attributes of the program's objects, one level deep."""
     for name, value in (*locals_of(frame).items(), *frame.f_globals.items()):
-        for key, item in _held_by(value) if _is_programs(name) else ():
+        for key, item in _held_by(value) if _is_program_name(name) else ():
             yield f"{name}.{key}", item
             yield from ((f"{name}.{key}{part}", inner) for part, inner in _items(item))
 
@@ -268,7 +268,7 @@ def _best_name(names: list[str], frame: FrameType) -> str:
 def _variables(frame: FrameType) -> Iterator[tuple[str, Any]]:
     """Yield names and values of a frame: variables, attributes of `self`, items of containers, one level deep."""
     variables = [*locals_of(frame).items(), *list(frame.f_globals.items())]
-    shown = [(name, value) for name, value in variables if _is_programs(name)]
+    shown = [(name, value) for name, value in variables if _is_program_name(name)]
     yield from shown
     for name, value in shown:
         if name == "self" or hasattr(type(value), "named_parameters"):
@@ -293,7 +293,7 @@ def _items(value: Any) -> Iterator[tuple[str, Any]]:
         yield from ((f"[{key!r}]", item) for key, item in items if type(key) in {int, str})
 
 
-def _is_programs(name: str) -> bool:
+def _is_program_name(name: str) -> bool:
     """Return whether the program chose a name; excludes "__file__", pytest's "@py_assert1" and ".0" of generators."""
     return name.isidentifier() and not name.startswith("__")
 

@@ -171,7 +171,7 @@ class Collector:
         kept = [(d, count) for d, count in kept if not (d.superseded and d.superseded())]
         kept = [(d, count) for d, count in kept if not (d.exempt and is_at_a_line_of(d.site, d.exempt, sites))]
         kept = [(d, count) for d, count in kept if not sites.ignored(d.site, d.rule)]
-        kept = [(d, count) for d, count in kept if not (d.is_about_call and _is_torchs(sites.place(d.site)))]
+        kept = [(d, count) for d, count in kept if not (d.is_about_call and _is_torch_code(sites.place(d.site)))]
         for pending, _ in kept:
             self._name(pending, sites)
         causes = _one_for_each_place(_one_for_each_cause(kept, sites, self.names), sites, self.names)
@@ -367,7 +367,7 @@ def _line(site: SiteId, sites: Sites) -> tuple[str, int]:
     return line.path, line.number
 
 
-def _is_torchs(place: Place) -> bool:
+def _is_torch_code(place: Place) -> bool:
     """Return whether torch's own code made a call, apart from methods such as `wait_stream` that wrap other calls."""
     caller = next((frame for frame in place.stack if frame.path not in _STREAMS), None)
     return caller is not None and caller.package == "torch"

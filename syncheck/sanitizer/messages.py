@@ -128,7 +128,7 @@ class StreamInfo(NamedTuple):
     site: SiteId
 
     @property
-    def is_torchs(self) -> bool:
+    def is_internal(self) -> bool:
         """Return whether torch created it internally: neither a default stream nor one of the program's."""
         return self.handle != 0 and not self.site
 

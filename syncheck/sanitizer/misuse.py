@@ -48,7 +48,7 @@ def reuse(
     )
     home, actor = StreamRef(freed.home), StreamRef(freed.use.actor)
     advice: Text = ("let ", home, ", or the host, wait for ", actor, " before the tensor is freed")
-    if user.is_torchs:  # the program has no object for it
+    if user.is_internal:  # the program has no object for it
         return PendingFinding(
             missing_record_stream.RULE, used_by.site, facts, related, advice, None, freed.allocation, (free, allocated)
         )

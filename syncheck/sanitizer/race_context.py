@@ -49,7 +49,7 @@ class RaceContext:
 
     def is_communication(self, stream: StreamId) -> bool:
         """Return whether a stream was created internally by torch."""
-        return self.names.streams[stream].is_torchs
+        return self.names.streams[stream].is_internal
 
     @property
     def did(self) -> Text:

@@ -193,7 +193,7 @@ class Session:
 
     def host_access(self, operator: str, accesses: Accesses, site: SiteId, *, escape: bool = False) -> None:
         """See `Monitor`."""
-        self._advice.host_asks()
+        self._advice.host_inspects()
         label = self._labels.number(site, operator, is_escape=escape)
         found: list[Race] = []
         for allocation, view, is_write in accesses:
@@ -275,7 +275,7 @@ class Session:
     def sync_event(self, event: EventId, site: SiteId) -> None:
         """See `Monitor`."""
         self._events.sync(event, site)
-        self._advice.host_asks()
+        self._advice.host_inspects()
         device = self._events.device(event)
         if device is not None:
             self._add_sync(site, device, event)
@@ -305,19 +305,19 @@ class Session:
 
     def is_pending(self, kind: NamedKind, ident: int) -> bool:
         """See `Monitor`."""
-        self._advice.host_asks()
+        self._advice.host_inspects()
         if kind == NamedKind.EVENT:
             return self._events.is_pending(EventId(ident))
         return ident in self._engine.unfinished()
 
     def clock(self, reading: ReadingId, site: SiteId) -> None:
         """See `Monitor`."""
-        self._advice.host_asks()
+        self._advice.host_inspects()
         self._timing.read(reading, site, self._last_site)
 
     def elapsed(self, start: EventId, end: EventId, site: SiteId) -> None:
         """See `Monitor`."""
-        self._advice.host_asks()
+        self._advice.host_inspects()
         self._events.elapsed(start, end, site)
 
     # -- graphs

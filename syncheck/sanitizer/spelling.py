@@ -218,7 +218,7 @@ class Spelling:
 
     def _spell_stream(self, stream: StreamId, line: SourceLine, spelled: Spelled, *, is_current: bool) -> None:
         info = self._names.streams[stream]
-        is_current = is_current and not (line.is_users and self._is_librarys(stream))
+        is_current = is_current and not (line.is_user_code and self._is_library_stream(stream))
         name = self._name(NamedKind.STREAM, stream, line) if info.handle else ""
         if name:
             spelled.add_name(name, line)
@@ -229,7 +229,7 @@ class Spelling:
         else:
             self._add_missing("stream", self._names.stream(stream), spelled)
 
-    def _is_librarys(self, stream: StreamId) -> bool:
+    def _is_library_stream(self, stream: StreamId) -> bool:
         """Return whether a library created a stream, in which case it is not current on lines of user code.
 
         Frames of generated code, such as the methods of dataclasses, do not count as library code.

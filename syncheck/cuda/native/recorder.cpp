@@ -282,8 +282,8 @@ int64_t site_here() {
     py::object code = py::reinterpret_steal<py::object>(reinterpret_cast<PyObject*>(PyFrame_GetCode(frame)));
     auto known = state->codes.find(code.ptr());
     if (known == state->codes.end()) {
-      bool is_users = state->callbacks.attr("is_users")(code).cast<bool>();
-      known = state->codes.emplace(code.ptr(), is_users).first;
+      bool is_user_code = state->callbacks.attr("is_user_code")(code).cast<bool>();
+      known = state->codes.emplace(code.ptr(), is_user_code).first;
     }
     if (known->second) {
       std::pair<const void*, int> place(code.ptr(), PyFrame_GetLasti(frame));

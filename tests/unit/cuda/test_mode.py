@@ -402,7 +402,7 @@ def test_near_sites_are_equal_for_one_instruction_and_differ_between_two():
     sites = SiteTable()
 
     def here() -> int:
-        return sites.near(sys._getframe(1))
+        return sites.capture_innermost(sys._getframe(1))
 
     first, second = [here() for _ in range(2)], here()
     assert first[0] == first[1] != second

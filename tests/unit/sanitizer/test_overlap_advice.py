@@ -3,9 +3,9 @@
 import pytest
 
 from syncheck.sanitizer.collector import Collector
+from syncheck.sanitizer.iteration_counter import HOT
 from syncheck.sanitizer.overlap_advice import OverlapAdvice
 from syncheck.sanitizer.sync_history import SyncHistory
-from syncheck.sanitizer.turns import HOT
 from tests.unit.sanitizer.program import Text, found, new_engine
 
 
