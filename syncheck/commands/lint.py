@@ -10,7 +10,7 @@ from pathlib import Path
 from syncheck.commands.details import NO_SOURCE
 from syncheck.config.options import Options
 from syncheck.config.settings import Layer, options_for, options_in, sources
-from syncheck.filters.policy import baseline_of, known_left_out, looking_at, truncate
+from syncheck.filters.policy import baseline_of, checked_entry_filter, truncate, without_known
 from syncheck.findings import NO_FILES, Finding, Report, counted
 from syncheck.lint import engine, files
 from syncheck.lint.cache import Cache
@@ -110,8 +110,8 @@ def lint(request: LintRequest) -> tuple[Report, changes.Changes]:
             file = path.partition(":cell ")[0]
             return file in linted or not os.path.exists(os.path.join(baseline.path.parent, file))
 
-        looked_at = looking_at("lint", baseline, options_of, is_seen)
-        report = known_left_out(report, baseline, options, looked_at, is_certain=True)
+        looked_at = checked_entry_filter("lint", baseline, options_of, is_seen)
+        report = without_known(report, baseline, options, looked_at, is_certain=True)
     report = truncate(report, options.max_findings)
     incomplete = (*report.incomplete, *changed.problems) if paths else (NO_FILES,)
     report = replace(report, incomplete=incomplete, is_unsafe_wanted=request.unsafe)

@@ -87,17 +87,17 @@ class Baseline:
                 found.append(finding)
         return tuple(found)
 
-    def gone(self, findings: Iterable[Finding]) -> Counter[Entry]:
+    def stale(self, findings: Iterable[Finding]) -> Counter[Entry]:
         """Return the known findings that were not found, with their numbers."""
         return self.known - Counter(map(self.entry_of, findings))
 
-    def knows(self, finding: Finding) -> bool:
+    def contains(self, finding: Finding) -> bool:
         """Return whether a finding is known, regardless of how often it occurs."""
         return self.known[self.entry_of(finding)] > 0
 
-    def replace(self, findings: Iterable[Finding], is_looked_at: Callable[[Entry], bool]) -> None:
+    def replace(self, findings: Iterable[Finding], is_checked: Callable[[Entry], bool]) -> None:
         """Replace the known findings within the checked part by these findings."""
-        self.known = Counter({entry: n for entry, n in self.known.items() if not is_looked_at(entry)})
+        self.known = Counter({entry: n for entry, n in self.known.items() if not is_checked(entry)})
         self.known += Counter(map(self.entry_of, findings))
 
     def write(self) -> None:

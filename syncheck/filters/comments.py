@@ -144,7 +144,7 @@ class Comments:
     def __init__(self) -> None:
         self._files: dict[str, list[Suppression]] = {}
 
-    def silence(self, finding: Finding) -> bool:
+    def suppresses(self, finding: Finding) -> bool:
         """Return whether a comment suppresses a finding, and mark that comment as used."""
         return not apply((finding,), self._near(finding.place))
 

@@ -243,7 +243,7 @@ class Checker:
         ]
 
     def _is_known(self, finding: "Finding") -> bool:
-        return self._baseline is not None and self._baseline.knows(finding)
+        return self._baseline is not None and self._baseline.contains(finding)
 
     def _noted(self, running: "Run", findings: "list[Finding]", known: int) -> dict[str, Any]:
         """Return the data for the end-of-session report as plain data, which xdist sends to the controller."""

@@ -45,7 +45,7 @@ class SessionSummary:
 
     def report(self, baseline: Baseline | None) -> Report:
         """Return one report for all tests, without known findings."""
-        new = [finding for finding in self.findings if baseline is None or not baseline.knows(finding)]
+        new = [finding for finding in self.findings if baseline is None or not baseline.contains(finding)]
         summary = Summary(self._backend, self._operators)
         known = len(self.findings) - len(new)
         return Report(merge_equal(new), tuple(self._incomplete), summary=summary, known=known)

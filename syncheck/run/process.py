@@ -157,4 +157,4 @@ def shown(merged: merging.Merged, policy: Policy) -> Report:
     report = merged.report
     if report.summary.operators:
         report = replace(report, incomplete=tuple(text for text in report.incomplete if NOTHING_SEEN not in text))
-    return policy.of_known(policy.filter(report), merged.ran)
+    return policy.apply_baseline(policy.filter(report), merged.ran)

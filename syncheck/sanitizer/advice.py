@@ -78,9 +78,9 @@ class Advice:
         """Return whether a stream has a live object in the program."""
         return self._overlap.has_object(stream)
 
-    def stream_object_gone(self, ident: int) -> None:
+    def stream_object_destroyed(self, ident: int) -> None:
         """Note that an object was destroyed."""
-        self._overlap.stream_object_gone(ident)
+        self._overlap.stream_object_destroyed(ident)
 
     def timed(self, interval: int, stream: StreamId, operator: str) -> None:
         """See `Monitor`; ignored, because no finding depends on times."""

@@ -133,13 +133,13 @@ class Collector:
         self._on_finding(pending)
         return pending
 
-    def seen_again(self, pending: PendingFinding, allocation: AllocationId) -> None:
+    def note_repetition(self, pending: PendingFinding, allocation: AllocationId) -> None:
         """Note that the use of a freed tensor is repeated with another tensor in its place."""
         pending.again = allocation
         self._on_finding(pending)
 
     @property
-    def left_out(self) -> tuple[str, ...]:
+    def dropped_note(self) -> tuple[str, ...]:
         """Message on the findings since the last checkpoint that were dropped because of the limit."""
         text = f"there are more than {MAX_FINDINGS:,} findings: of {{:,}} more, only the first of each rule is shown"
         return (text.format(self.n_dropped),) if self.n_dropped else ()
@@ -174,8 +174,8 @@ class Collector:
         kept = [(d, count) for d, count in kept if not (d.is_about_call and _is_torch_code(sites.place(d.site)))]
         for pending, _ in kept:
             self._name(pending, sites)
-        causes = _one_for_each_place(_one_for_each_cause(kept, sites, self.names), sites, self.names)
-        return _one_for_each_repair(merge_equal(self._word(pending, sites).counted(count) for pending, count in causes))
+        causes = _merge_by_location(_merge_by_cause(kept, sites, self.names), sites, self.names)
+        return _merge_by_fix(merge_equal(self._word(pending, sites).counted(count) for pending, count in causes))
 
     def _word(self, pending: PendingFinding, sites: Sites) -> Finding:
         word = self.names.format
@@ -266,10 +266,10 @@ def binds_result(name: str, freed: SourceLine, use: SourceLine) -> bool:
     """
     if (freed.path, freed.number) != (use.path, use.number) or use.scopes is None:
         return False
-    return not use.scopes.is_spoken(name, use.number, is_bound=False)
+    return not use.scopes.is_mentioned(name, use.number, is_bound=False)
 
 
-def _one_for_each_cause(
+def _merge_by_cause(
     found: list[tuple[PendingFinding, int]], sites: Sites, names: Names
 ) -> list[tuple[PendingFinding, int]]:
     """Merge findings with one cause, keeping the first place and all edits."""
@@ -305,7 +305,7 @@ def _joined(group: list[tuple[PendingFinding, int]], sites: Sites, names: Names)
     return joined, count
 
 
-def _one_for_each_place(
+def _merge_by_location(
     found: list[tuple[PendingFinding, int]], sites: Sites, names: Names
 ) -> list[tuple[PendingFinding, int]]:
     """Merge findings of one rule with equal places, like `merge_equal`; they come from loops over streams.
@@ -317,10 +317,10 @@ def _one_for_each_place(
         places = [sites.place(site).frame for site in (pending.site, *(site for site, _ in pending.related if site))]
         key = (pending.rule.code, *((frame.path, frame.line, frame.column) for frame in places))
         groups.setdefault(key, []).append((pending, count))
-    return [_with_repair_of_all(group, sites, names) for group in groups.values()]
+    return [_with_combined_fix(group, sites, names) for group in groups.values()]
 
 
-def _with_repair_of_all(
+def _with_combined_fix(
     group: list[tuple[PendingFinding, int]], sites: Sites, names: Names
 ) -> tuple[PendingFinding, int]:
     first = group[0][0]
@@ -329,7 +329,7 @@ def _with_repair_of_all(
     return replace(first, fix=of_all or first.fix), sum(count for _, count in group)
 
 
-def _one_for_each_repair(findings: tuple[Finding, ...]) -> tuple[Finding, ...]:
+def _merge_by_fix(findings: tuple[Finding, ...]) -> tuple[Finding, ...]:
     """Merge findings with the same fix, such as those of a hook that races with the work of each layer."""
     merged: dict[object, Finding] = {}
     for finding in findings:
@@ -337,11 +337,11 @@ def _one_for_each_repair(findings: tuple[Finding, ...]) -> tuple[Finding, ...]:
         is_sure = fix is not None and fix.applicability is not Applicability.EXAMPLE
         key = (finding.rule.code, finding.level, frame.path, frame.line, frame.column, fix) if is_sure else id(finding)
         known = merged.get(key)
-        merged[key] = finding if known is None else _with_places_of(known, finding)
+        merged[key] = finding if known is None else _with_locations_of(known, finding)
     return tuple(merged.values())
 
 
-def _with_places_of(one: Finding, other: Finding) -> Finding:
+def _with_locations_of(one: Finding, other: Finding) -> Finding:
     known = {(place.frame, place.message) for place in one.related}
     room = max(0, _MAX_RELATED - len(one.related))
     more = [place for place in other.related if (place.frame, place.message) not in known][:room]

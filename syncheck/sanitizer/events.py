@@ -18,7 +18,7 @@ from syncheck.sanitizer import mistaken_sync
 from syncheck.sanitizer.collector import Collector, PendingFinding, is_at_a_line_of
 from syncheck.sanitizer.fixes import PendingEdit, PendingFix, host_wait, replacement
 from syncheck.sanitizer.messages import EventCode, EventRef, StreamCode, StreamRef, Text, TorchCode
-from syncheck.sanitizer.mistaken_sync import believed_wait, wait_instead_of_sync, wrong_device
+from syncheck.sanitizer.mistaken_sync import mistaken_wait, wait_instead_of_sync, wrong_device
 from syncheck.sanitizer.monitor import Sites
 from syncheck.sanitizer.sync_history import NOT_RECORDED, LostRecord, SyncHistory, UnorderedWait, Wait
 
@@ -201,7 +201,7 @@ class Events:
         sites = self._collector.names.sites
         return sites is None or not is_at_a_line_of(site, self._effective_sites, sites)
 
-    def behind(self, epoch: int, stream: StreamId) -> EventId:
+    def first_event_after(self, epoch: int, stream: StreamId) -> EventId:
         """Return the event with the earliest of the latest records after `epoch` on a stream; 0 if none."""
         records = (
             (state.last.snapshot[stream], event)
@@ -210,7 +210,7 @@ class Events:
         )
         return min(records, default=(0, NO_EVENT))[1]
 
-    def covering(self, epoch: int) -> EventId:
+    def newest_event_covering(self, epoch: int) -> EventId:
         """Return the newest event whose latest record covers `epoch`; 0 if none."""
         for event, state in reversed(self._states.items()):
             if state.last is not None and covers(state.last.snapshot, epoch):
@@ -236,7 +236,7 @@ class Events:
         )
         self._unrecorded[site] = self._collector.add(pending)
 
-    def repair_unrecorded(self, site: SiteId, record: PendingFix) -> None:
+    def fix_unrecorded(self, site: SiteId, record: PendingFix) -> None:
         """Set the fix of an ineffective wait, after a race has shown which work it is for: record its event there."""
         pending = self._unrecorded.get(site)
         if pending is not None and pending.fix is None:
@@ -281,7 +281,7 @@ class Events:
         sync = next(self._sync_history.syncs_after(own), None)
         if wait is not None and wait.event == event:
             consequence: Text = ("elapsed_time() is then called before it is known to be complete",)
-            pending = believed_wait(wait, consequence, [called, recorded])
+            pending = mistaken_wait(wait, consequence, [called, recorded])
         elif sync is not None and sync.device != device:
             consequence = ("elapsed_time() then needs ", EventRef(event), f" on cuda:{device}")
             pending = wrong_device(sync, last.stream, device, consequence, [called, recorded])

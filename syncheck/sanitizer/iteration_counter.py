@@ -39,11 +39,11 @@ class IterationCounter:
         if n_calls > _MAX_CALLS:
             return 0
         before, own = self._before.get(site, {}), site if is_read else None
-        since = [now - before.get(launched, 0) for launched, now in self.launches.items() if launched != own]
-        ran = [times for times in since if times]
-        if not ran:
+        since = [now - before.get(other, 0) for other, now in self.launches.items() if other != own]
+        launched = [times for times in since if times]
+        if not launched:
             return 0
         self._before[site] = dict(self.launches)
-        is_next = ran.count(1) >= _MIN_SHARE_ONCE * len(ran)
+        is_next = launched.count(1) >= _MIN_SHARE_ONCE * len(launched)
         self._iterations[site] = self._iterations.get(site, 0) + 1 if is_next else 0
         return self._iterations[site]

@@ -169,7 +169,7 @@ class Names:
     sites: Sites | None = None
     device_type: str = CUDA
 
-    def be_of_type(self, device_type: str) -> None:
+    def set_device_type(self, device_type: str) -> None:
         """Set the torch module of the GPUs, if it is not `torch.cuda`."""
         self.device_type = device_type
 

@@ -103,7 +103,7 @@ def pageable(allocation: AllocationId, view: ViewId, site: SiteId) -> PendingFin
     return PendingFinding(pageable_non_blocking.RULE, site, facts, advice=advice, allocation=allocation)
 
 
-def made_in_loop(kind: ObjectKind, site: SiteId) -> PendingFinding:
+def created_in_loop(kind: ObjectKind, site: SiteId) -> PendingFinding:
     """Return the finding for a stream or event that is created on every iteration of a loop."""
     advice: Text = ("create it once, before the loop around {line}",)
     return PendingFinding(stream_in_loop.RULE, site, {"thing": (str(kind),)}, [], advice)

@@ -145,7 +145,7 @@ class OverlapAdvice:
         """Return whether a stream has a live object in the program."""
         return bool(self._holders.get(stream))
 
-    def stream_object_gone(self, ident: int) -> None:
+    def stream_object_destroyed(self, ident: int) -> None:
         """Note that a stream object was destroyed."""
         stream = self._objects.pop(ident, None)
         if stream is not None:

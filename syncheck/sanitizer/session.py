@@ -70,7 +70,7 @@ class Session:
     ) -> None:
         self.collector = Collector(selected, on_finding)
         names = self.collector.names
-        self.device_type, self.name_view = names.be_of_type, names.name_view  # see `Monitor`
+        self.device_type, self.name_view = names.set_device_type, names.name_view  # see `Monitor`
         self._backend = backend
         self._engine = engine = Engine()
         self.release, self.acquire, self.acquire_all = engine.release, engine.acquire, engine.acquire_all
@@ -150,7 +150,7 @@ class Session:
     def object_destroyed(self, kind: ObjectKind, ident: int) -> None:
         """See `Monitor`."""
         self._loops.object_destroyed(kind, ident)
-        self._advice.stream_object_gone(ident)
+        self._advice.stream_object_destroyed(ident)
 
     # -- accesses
 
@@ -162,11 +162,11 @@ class Session:
         label = self._launch_labels.get((site, operator))
         if label is None or context is not None or self._graphs.capture is not None:
             label = self._labels.number(site, operator)
-            if self._graphs.takes(stream):
+            if self._graphs.is_capturing(stream):
                 self._races.explain(self._graphs.launch(stream, operator, accesses, label), accesses, inside_graph=True)
                 return
             self._launch_labels[site, operator] = label
-            self._graphs.ran(operator)
+            self._graphs.note_run(operator)
             if context is not None:
                 self._races.note_context(stream, operator, site, context, label)
         self._last_site[stream] = site
@@ -178,7 +178,7 @@ class Session:
         if found:
             self._races.explain(found, accesses)
         if lives.unnamed and label in lives.unnamed and self._is_run:
-            lives.used_again(accesses, label)
+            lives.note_repeated_use(accesses, label)
 
     def is_ordered_after_all(self, stream: StreamId, allocation: AllocationId) -> bool:
         """See `Monitor`; False while a finding waits for its operator to run again, which must not be elided."""
@@ -333,7 +333,7 @@ class Session:
 
     def capturing(self, stream: StreamId) -> bool:
         """See `Monitor`."""
-        return self._graphs.takes(stream)
+        return self._graphs.is_capturing(stream)
 
     def sync_in_capture(self, call: str, site: SiteId) -> None:
         """See `Monitor`."""
@@ -393,7 +393,7 @@ class Session:
         seconds = time.perf_counter() - self._started
         return Report(
             findings=self.collector.findings(sites, since),
-            incomplete=(*self._incomplete, *self.collector.left_out),
+            incomplete=(*self._incomplete, *self.collector.dropped_note),
             notes=tuple(self._notes),
             summary=Summary(self._backend, self.n_operators, len(busy), len(devices), seconds),
         )

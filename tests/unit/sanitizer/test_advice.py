@@ -138,5 +138,5 @@ def test_a_deleted_stream_object_releases_its_stream():
     loops = Loops()
     for ident in range(3):
         loops.advice.stream_object(ident, 2, 30)
-        loops.advice.stream_object_gone(ident)
+        loops.advice.stream_object_destroyed(ident)
     assert loops.found() == []

@@ -212,7 +212,7 @@ def test_objects_of_different_streams_are_not_aliases():
 def test_a_stream_is_free_again_when_its_object_is_gone():
     program = Program()
     program.advice.stream_object(1, 2, 30)
-    program.advice.stream_object_gone(1)
-    program.advice.stream_object_gone(1)
+    program.advice.stream_object_destroyed(1)
+    program.advice.stream_object_destroyed(1)
     program.advice.stream_object(2, 2, 31)
     assert program.found() == []
