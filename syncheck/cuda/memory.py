@@ -39,7 +39,7 @@ class Entry(weakref.ref[torch.UntypedStorage]):
     views: dict[Any, ViewId]
 
 
-class KnownList(NamedTuple):
+class CachedList(NamedTuple):
     """A list of tensors that was passed to an operator.
 
     Attributes:
@@ -76,7 +76,7 @@ class Memory:
         self.live: dict[int, Entry] = {}
         self._inside: dict[int, list[int]] = {}  # base address -> other known addresses inside the block
         self._views: dict[int, dict[Any, ViewId]] = {}  # byte offset -> views that begin there
-        self.lists: dict[tuple[int, ...], KnownList] = {}  # addresses of the tensors -> the list
+        self.lists: dict[tuple[int, ...], CachedList] = {}  # addresses of the tensors -> the list
         self._in_lists: dict[int, list[tuple[int, ...]]] = {}  # address -> lists with a tensor at that address
         self._n_remembered = 0
         self._first_views = self.views_at(0)
@@ -266,7 +266,7 @@ class Memory:
 
     # -- lists of tensors
 
-    def remember(self, addresses: tuple[int, ...], tensors: Any) -> KnownList | None:
+    def remember(self, addresses: tuple[int, ...], tensors: Any) -> CachedList | None:
         """Cache the accesses to a list of tensors; return None if any address is unknown."""
         live = self.live
         pairs: list[tuple[AllocationId, ViewId]] = []
@@ -284,7 +284,7 @@ class Memory:
             self._in_lists.setdefault(address, []).append(addresses)
         reads = [(allocation, view, False) for allocation, view in pairs]
         writes = [(allocation, view, True) for allocation, view in pairs]
-        known = self.lists[addresses] = KnownList((tensors[0].nbytes, tensors[-1].nbytes), reads, writes)
+        known = self.lists[addresses] = CachedList((tensors[0].nbytes, tensors[-1].nbytes), reads, writes)
         return known
 
     def _forget_lists(self, address: int) -> None:

@@ -216,9 +216,9 @@ class NativeRecorder:
     def update(self) -> None:
         """Start or stop recording, depending on the state of the program."""
         reporter, threads, sole = self._reporter, self._threads, self._streams.sole_stream
-        is_for_good = not (self._is_simple and reporter.is_checking and (sole >= 0 or not reporter.follows))
+        is_permanent = not (self._is_simple and reporter.is_checking and (sole >= 0 or not reporter.follows))
         is_captured = self._memory.shares_all
-        if is_for_good or sole == 0 or threads.n_checked_contexts or threads.pools_in_use or is_captured:
+        if is_permanent or sole == 0 or threads.n_checked_contexts or threads.pools_in_use or is_captured:
             self._extension.stop()
             self.take_calls()
         elif sole > 0:
@@ -226,7 +226,7 @@ class NativeRecorder:
         else:
             reporter.call_buffer.condenses = False  # the extension condenses its own calls
             self._extension.start_multiple()
-        if is_for_good and reporter.is_checking:
+        if is_permanent and reporter.is_checking:
             self._adopt_all()
 
     def _add(self, call: tuple[Any, ...]) -> None:

@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 import torch
 
 from syncheck.cuda import devices
-from syncheck.cuda.callback_order import Callback, KeptCallbacks, Kind, place_of_work, working_stream
+from syncheck.cuda.callback_order import Callback, Kind, PendingCallbacks, work_index, working_stream
 from syncheck.cuda.collectives import Collectives
 from syncheck.cuda.copies import Copies
 from syncheck.cuda.dispatch_plan import DispatchPlan, HigherOrder
@@ -67,7 +67,7 @@ class Operators:
         threads: ThreadContexts,
         memory: Memory,
         host: HostMemory,
-        kept: KeptCallbacks,
+        pending_callbacks: PendingCallbacks,
         launches: Launches,
         parts: Parts,
     ) -> None:
@@ -77,7 +77,7 @@ class Operators:
         self._threads = threads
         self._memory = memory
         self._host = host
-        self._kept = kept
+        self._pending_callbacks = pending_callbacks
         self._launches = launches
         self._copies = parts.copies
         self._collectives = parts.collectives
@@ -123,19 +123,19 @@ class Operators:
         if memory.dead:
             memory.release_dead()
         frame = frame_at(1)
-        kept = self._kept.by_frame.pop(id(frame), None) if self._kept.by_frame else None
-        if plan.synchronizes and not (kept or buffers or getattr(args[0], "is_cuda", False)):
+        pending = self._pending_callbacks.by_frame.pop(id(frame), None) if self._pending_callbacks.by_frame else None
+        if plan.synchronizes and not (pending or buffers or getattr(args[0], "is_cuda", False)):
             return
         accesses: list[Access] = []
         device = -1
-        is_plain = not (kept or plan.synchronizes)
+        is_plain = not (pending or plan.synchronizes)
         try:
             for position, name, is_list, is_write in dispatch.arguments if is_plain else ():
                 value = args[position] if position < len(args) else (kwargs.get(name) if kwargs else None)
                 if value is None:
                     continue
                 if is_list and len(value) >= _LONG:
-                    known = self._known_list(value, is_write=is_write)
+                    known = self._cached_accesses(value, is_write=is_write)
                     if known is not None:
                         accesses += known
                         if device < 0:
@@ -167,8 +167,8 @@ class Operators:
         except (RuntimeError, TypeError, AttributeError):  # no storage, or None in a list of optional tensors
             is_plain = False
         if not is_plain:
-            self.log_slowly(dispatch, args, kwargs or {}, result, kept or [])
-            self._kept.count -= len(kept or ())
+            self.log_slowly(dispatch, args, kwargs or {}, result, pending or [])
+            self._pending_callbacks.count -= len(pending or ())
             return
         made: Any = ()
         if dispatch.fresh:
@@ -224,7 +224,7 @@ class Operators:
         if reporter.findings.new:
             reporter.on_findings([*(tensor for tensor, _ in tensors_of(plan, args, kwargs or {})), *made])
 
-    def _known_list(self, tensors: Any, *, is_write: bool) -> list[Access] | None:
+    def _cached_accesses(self, tensors: Any, *, is_write: bool) -> list[Access] | None:
         """Return the accesses to a long list of tensors from the cache: an optimizer passes the same list each step.
 
         The cached views are valid if the addresses are the same and none of the memory has been freed in between.
@@ -287,7 +287,7 @@ class Operators:
         if dispatch.func.namespace in NAMESPACES:
             self._collectives.launched(dispatch, args, kwargs, stream, device, accesses, callbacks)
 
-    def log_late(
+    def log_after_run(
         self, operator: str, given: list[tuple[torch.Tensor, bool]], made: list[torch.Tensor], *, fills: bool
     ) -> None:
         """Log an operator that has already run on the current stream.
@@ -351,7 +351,7 @@ class Operators:
             launches.replay_callbacks(callbacks[syncs[0] :])
             launches.launch(plan.name, stream, device, accesses + made, tensors)
             return
-        place = place_of_work(callbacks, stream)
+        place = work_index(callbacks, stream)
         launches.replay_callbacks(callbacks[:place])
         launches.launch(plan.name, stream, device, accesses + made, tensors)
         launches.replay_callbacks(callbacks[place:])

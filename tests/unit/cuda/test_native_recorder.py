@@ -158,7 +158,7 @@ def native(on_cpu, recorder):
 
 
 @pytest.mark.parametrize(
-    ("operator", "is_ours"),
+    ("operator", "is_native"),
     [
         ("add.Tensor", True),
         ("t.default", True),
@@ -170,10 +170,10 @@ def native(on_cpu, recorder):
         ("index_copy_.default", False),  # rows selected by an index
     ],
 )
-def test_only_operators_that_neither_wait_nor_record_are_recorded_natively(operator, is_ours):
+def test_only_operators_that_neither_wait_nor_record_are_recorded_natively(operator, is_native):
     name, _, overload = operator.partition(".")
     func = getattr(getattr(torch.ops.aten, name), overload)
-    assert (description(DispatchPlan(func, plan_of(func), None), SimpleNamespace(specials={})) is not None) == is_ours
+    assert (description(DispatchPlan(func, plan_of(func), None), SimpleNamespace(specials={})) is not None) == is_native
 
 
 def operators_run_by_mode(monkeypatch):
@@ -639,7 +639,7 @@ def test_the_mode_observes_saved_tensor_hooks(native, monkeypatch):
 def test_an_operator_that_ends_after_a_second_stream_appeared_is_logged(native):
     a, b = torch.ones(4), torch.ones(4)
     native.cuda.streams.of(0, 7)
-    native.mode.log_late("aten::add", [(a, False)], [b], fills=True)
+    native.mode.log_after_run("aten::add", [(a, False)], [b], fills=True)
     operator, writes = native.monitor.launches()[-1]
     assert (operator, writes[0]) == ("aten::add", False)
 
