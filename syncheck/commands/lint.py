@@ -20,7 +20,7 @@ from syncheck.paths import shown
 from syncheck.system.details import NO_DETAILS, Details
 
 
-def _unseen(done: int, of: int) -> None:
+def _no_progress(done: int, of: int) -> None:
     del done, of
 
 
@@ -46,7 +46,7 @@ class LintRequest:
     change: str = ""
     unsafe: bool = False
     cache: Path | None = None
-    progress: Callable[[int, int], None] = _unseen
+    progress: Callable[[int, int], None] = _no_progress
     tries_fixes: bool = True
 
 
@@ -61,7 +61,7 @@ def lint_files(request: LintRequest) -> list[str]:
 
 def _found(request: LintRequest, details: Details) -> list[str]:
     def on_skip(path: str, why: str) -> None:
-        details.say(f"skipped {shown(path)}: {why}")
+        details.write_line(f"skipped {shown(path)}: {why}")
 
     return list(files.discover(request.paths, lambda path: options_for(path, request.given), on_skip))
 
@@ -117,7 +117,7 @@ def lint(request: LintRequest) -> tuple[Report, changes.Changes]:
     report = replace(report, incomplete=incomplete, is_unsafe_wanted=request.unsafe)
     if request.tries_fixes and not request.change and request.paths != ("-",):
         changed.given_up = changes.hopeless(_by_file(outcome), options_of, unsafe=request.unsafe)
-    return _accounted(report, request.change, changed), changed
+    return _with_changes(report, request.change, changed), changed
 
 
 def _is_strict(options_of: Callable[[str], Options], path: str) -> bool:
@@ -133,7 +133,7 @@ def _name_settings(paths: list[str], options: Options, details: Details) -> None
     for folder, number in of_folder.items():
         n_files[", ".join(sources(folder, options, "lint")) or NO_SOURCE] += number
     for source, number in n_files.items():
-        details.say(f"settings of {counted(number, 'file')}: {source}")
+        details.write_line(f"settings of {counted(number, 'file')}: {source}")
 
 
 def _by_file(outcome: engine.Outcome) -> dict[str, tuple[Finding, ...]]:
@@ -141,7 +141,7 @@ def _by_file(outcome: engine.Outcome) -> dict[str, tuple[Finding, ...]]:
     return {path: result.findings for path, result in outcome.results.items()}
 
 
-def _accounted(report: Report, change: str, changed: changes.Changes) -> Report:
+def _with_changes(report: Report, change: str, changed: changes.Changes) -> Report:
     """Return the report with the changes that were made."""
     if change in {"", "fix"}:
         given_up = changed.given_up

@@ -124,5 +124,5 @@ def replay(paths: Sequence[Path], options: Options) -> Report:
 
     trace = recorded(paths, options)
     drawn = draw_run(trace.recorder, trace.sites, policy.filter(trace.report), options)
-    found = policy.filter(replaying.whole([trace.report, *trace.others]))
+    found = policy.filter(replaying.combine([trace.report, *trace.others]))
     return policy.finalize(found.noted(*(note for note in drawn.notes if note not in found.notes)))

@@ -94,7 +94,7 @@ def make_run(
     import_all(options.models, options.root, "models")
     name, make_backend = backends.choose(options)
     if details.is_wanted:
-        details.say(f"backend: {name}, {backends.reason(options)}")
+        details.write_line(f"backend: {name}, {backends.reason(options)}")
     run = (Run if options.budget is None else sampled.SampledRun)(
         options, partial(new_session, options), policy, ended, name, make_backend
     )

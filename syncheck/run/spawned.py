@@ -84,7 +84,7 @@ class _Child:
             with ExitHook(self._end) as words:
                 status = int(original(*args, **kwargs))
                 self._stack.close()
-                return words.speak(status)  # inside the hook: a pool may SIGTERM workers that are exiting
+                return words.call_at_exit(status)  # inside the hook: a pool may SIGTERM workers that are exiting
 
         process.BaseProcess._bootstrap = bootstrap  # type: ignore[attr-defined]  # noqa: SLF001
 
