@@ -269,10 +269,10 @@ def test_a_folder_that_cannot_be_renamed_is_still_removed(tmp_path, monkeypatch)
     folder = tmp_path / "job"
     folder.mkdir()
 
-    def refuse(self, target):
+    def raise_permission_error(self, target):
         raise PermissionError
 
-    monkeypatch.setattr(Path, "rename", refuse)
+    monkeypatch.setattr(Path, "rename", raise_permission_error)
     merging.remove(folder)
     assert not folder.exists()
 

@@ -271,7 +271,7 @@ def test_a_service_that_ends_inside_a_window_closes_it(service):
 # -- shapes
 
 
-def usual_steps(program, n=2000):
+def steps_with_known_shapes(program, n=2000):
     for _ in range(n):
         program.sampler.arrives("usual")
         program.step()
@@ -291,7 +291,7 @@ def steps_until_open(program, shapes, most=5000):
 
 
 def test_a_new_shape_takes_precedence(program):
-    usual_steps(program)
+    steps_with_known_shapes(program)
     steps_until_open(program, "usual")
     while program.windows.is_open:
         program.step()
@@ -302,7 +302,7 @@ def test_a_new_shape_takes_precedence(program):
 
 
 def test_a_rare_shape_is_checked_at_its_first_step_if_the_budget_allows(program):
-    usual_steps(program)
+    steps_with_known_shapes(program)
     while program.windows.is_open or program.sampler.controller.units_left():
         program.step()
     program.sampler.arrives("rare")
@@ -310,7 +310,7 @@ def test_a_rare_shape_is_checked_at_its_first_step_if_the_budget_allows(program)
 
 
 def test_an_unaffordable_shape_stays_new(program):
-    usual_steps(program, 50)
+    steps_with_known_shapes(program, 50)
     program.sampler.arrives("rare")
     assert not program.windows.is_open
     while program.sampler.controller.units_left():
@@ -351,7 +351,7 @@ def test_a_new_shape_opens_no_window_in_one_of_several_ranks(program):
 
 
 def test_a_new_shape_opens_no_window_where_it_is_unsafe(program):
-    usual_steps(program)
+    steps_with_known_shapes(program)
     while program.sampler.controller.units_left():
         program.step()
     program.safe.here = False

@@ -106,13 +106,13 @@ def test_a_call_inside_a_library_is_attributed_to_the_program(sites):
 
 def test_the_generated_method_of_a_dataclass_is_not_user_code(sites):
     @dataclass
-    class Made:
+    class CapturesSites:
         sites: SiteTable
 
         def __post_init__(self):
             self.frames = sites.place(capture(self.sites)).stack
 
-    frames = Made(sites).frames
+    frames = CapturesSites(sites).frames
     generated = next(frame for frame in frames if frame.path == "<string>")
     assert (generated.function, generated.is_user) == ("__create_fn__.<locals>.__init__", False)
 

@@ -136,7 +136,7 @@ def test_a_loader_in_each_step_is_not_an_epoch():
 
 
 def test_an_unhashable_loader_is_supported():
-    class Own(torch.utils.data.DataLoader):
+    class UnhashableLoader(torch.utils.data.DataLoader):
         __hash__ = None
 
         def __eq__(self, other):
@@ -144,7 +144,7 @@ def test_an_unhashable_loader_is_supported():
 
     units = Units()
     with TrainingSteps(units, lambda _: None).watching():
-        assert len(list(Own(torch.arange(3)))) == 3
+        assert len(list(UnhashableLoader(torch.arange(3)))) == 3
     assert units.calls == ["pause"]
 
 
