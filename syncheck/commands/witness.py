@@ -205,7 +205,7 @@ class _Attempt:
         if reason:
             return Proof(ProofOutcome.NOT_TRIED, name, text, reason, command=command)
         outcome = ProofOutcome.SHOWN if changed else ProofOutcome.NOT_SHOWN
-        return Proof(outcome, name, text, schedule.in_words, changed, command)
+        return Proof(outcome, name, text, schedule.description, changed, command)
 
     def _reason_not_reversed(self, schedule: Schedule | Delay, other: Rerun) -> str:
         if other.timed_out:

@@ -336,9 +336,9 @@ def settings_of(command: str) -> tuple[Setting, ...]:
 
 
 @lru_cache(maxsize=256)
-def _selected(options: Options, more_ignored: tuple[tuple[str, ...], ...]) -> frozenset[str]:
+def _selected(options: Options, further_ignored: tuple[tuple[str, ...], ...]) -> frozenset[str]:
     chosen = _codes(options.select) or _codes(("ALL",))
-    ignored = _codes(options.ignore).union(*map(_codes, more_ignored))
+    ignored = _codes(options.ignore).union(*map(_codes, further_ignored))
     return (chosen | _codes(options.extend_select)) - ignored
 
 

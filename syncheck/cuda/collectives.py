@@ -74,7 +74,7 @@ class Collectives:
             if has_own_stream and collectives.returns_handle(name):
                 monitor.collective(stream, name, reporter.site())
         calls.event = next((e.event for e in inner if e.kind is Kind.RECORD and e.stream == stream), NO_EVENT)
-        if watchdog.wants(group) and not self._captures:
+        if watchdog.is_monitored(group) and not self._captures:
             watchdog.started(group, self._probe(stream, device))
 
     def _probe(self, stream: StreamId, device: int) -> Callable[[], bool]:

@@ -146,7 +146,7 @@ class Comments:
 
     def suppresses(self, finding: Finding) -> bool:
         """Return whether a comment suppresses a finding, and mark that comment as used."""
-        return not apply((finding,), self._near(finding.place))
+        return not apply((finding,), self._suppressions_for(finding.place))
 
     def unused(self, path: str, lines: set[int]) -> list[Suppression]:
         """Return the unused comments for runs on the given lines of a file or for the whole file."""
@@ -159,7 +159,7 @@ class Comments:
             self._files[path] = read("".join(linecache.getlines(path)))
         return self._files[path]
 
-    def _near(self, place: Place) -> list[Suppression]:
+    def _suppressions_for(self, place: Place) -> list[Suppression]:
         """Return the suppressions that may apply to a place: those of its file, or of the source stored in a trace."""
         frame = place.frame
         if linecache.getline(frame.path, frame.line).rstrip("\r\n") == frame.source:

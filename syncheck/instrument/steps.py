@@ -138,11 +138,11 @@ class Units(Protocol):
         """Note the end of a unit in the calling thread."""
         ...
 
-    def pauses(self) -> None:
+    def pause(self) -> None:
         """Note that work follows which is not a unit, and may take long."""
         ...
 
-    def begins(self) -> None:
+    def begin_phase(self) -> None:
         """Note the beginning of a phase whose first units matter most."""
         ...
 
@@ -150,7 +150,7 @@ class Units(Protocol):
         """Note that the program has an optimizer, which will make steps."""
         ...
 
-    def arrives(self, shapes: Hashable) -> None:
+    def input_arrived(self, shapes: Hashable) -> None:
         """Note the shapes of the next unit's input, which has just arrived."""
         ...
 
@@ -219,9 +219,9 @@ class TrainingSteps:
         def begin(loader: Any) -> Any:
             known = self._latest = self._known(loader)
             if self._done - known.began > 1:  # otherwise it starts in each step, which is not an epoch
-                self._units.pauses()
+                self._units.pause()
                 if known.is_training and torch.is_grad_enabled():  # otherwise it is an evaluation
-                    self._units.begins()
+                    self._units.begin_phase()
             known.began = self._done
             return original(loader)
 
@@ -233,7 +233,7 @@ class TrainingSteps:
             batch = original(iterator)
             self._iterator = id(iterator)
             if self._iterator == self._training:  # otherwise it may be an evaluation, or the first batch of an epoch
-                self._units.arrives(shapes_of(batch))
+                self._units.input_arrived(shapes_of(batch))
             return batch
 
         return make_batch

@@ -196,7 +196,7 @@ class Checker:
         if self._is_for_all or (settings.is_marked and not settings.is_disabled):
             from syncheck.run import run
 
-            run.leave_to_parent()
+            run.reset_in_child()
             self._session.enter_context(settings.check())
 
     @pytest.hookimpl(wrapper=True)

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from syncheck.errors import RecordError
-from syncheck.findings import Finding, Report, Summary, merge_equal, named_ranks
+from syncheck.findings import Finding, Report, Summary, format_ranks, merge_equal
 from syncheck.ranks.compare import Comparison
 from syncheck.ranks.reader import Part, paths, read
 from syncheck.ranks.writer import has_ended, local_pid
@@ -174,7 +174,7 @@ class _Merger:
         if missing:
             self._merged.is_complete = False
             self._problems.append(
-                f"{named_ranks(missing)} of {self._size} left no record: not checked, or ended too early"
+                f"{format_ranks(missing)} of {self._size} left no record: not checked, or ended too early"
             )
         mismatches = self._mismatches()
         findings = merge_equal([*self._findings, *mismatches])
@@ -206,7 +206,7 @@ def _with_ranks(text: str, ranks: list[int], n_ranks: int) -> str:
     """Return a text with the ranks that report it, if these are not all ranks."""
     known = [rank for rank in ranks if rank >= 0]
     is_all = len(set(known)) == n_ranks and text != _NO_END
-    return text if is_all or not known else f"{named_ranks(known)}: {text}"
+    return text if is_all or not known else f"{format_ranks(known)}: {text}"
 
 
 def _sum(summaries: list[Summary], n_ranks: int) -> Summary:

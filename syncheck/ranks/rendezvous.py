@@ -245,11 +245,11 @@ def begin(wanted: Path | None) -> Membership:
     """Determine whether this process is one of several."""
     global active  # noqa: PLW0603  one per process
     active = Membership(wanted)
-    processes.after_fork_in_child(_leave_to_parent)
+    processes.after_fork_in_child(_reset_in_child)
     return active
 
 
-def _leave_to_parent() -> None:
+def _reset_in_child() -> None:
     """Drop the membership in a forked child, which is neither checked nor a rank."""
     global active  # noqa: PLW0603  one per process
     active = None

@@ -13,7 +13,7 @@ from syncheck.findings import (
     Place,
     Report,
     counted,
-    named_ranks,
+    format_ranks,
 )
 from syncheck.report import fixes
 from syncheck.report.snippet import Snippet, bar, note, snippets
@@ -118,7 +118,7 @@ def _head(finding: Finding, pen: Painter, *, is_fixable: bool) -> Iterator[str]:
 
 def _extent(finding: Finding) -> str:
     parts = [f"seen {finding.count:,} times"] if finding.count > 1 else []
-    ranks = named_ranks(finding.ranks or ((finding.rank,) if finding.rank else ()))
+    ranks = format_ranks(finding.ranks or ((finding.rank,) if finding.rank else ()))
     if ranks and not finding.message.startswith(f"{ranks} "):
         parts.append(ranks)
     return f" ({', '.join(parts)})" if parts else ""

@@ -112,7 +112,7 @@ def run_ranks(options: Options, policy: Policy, deliver: Callable[[Report], int]
 
     with tempfile.TemporaryDirectory(prefix="syncheck-") as folder:
         command = ["-m", "syncheck", *sys.argv[1:]]
-        status = start_ranks(options.nproc, command, {rendezvous.PARTS: folder}, record.folder_of_lines())
+        status = start_ranks(options.nproc, command, {rendezvous.PARTS: folder}, record.stdout_folder())
         try:
             report = shown(merging.merge([Path(folder)]), policy)
         except RecordError as error:

@@ -164,7 +164,7 @@ class Run:
         """Observe the program during a block, or during the requested steps in it."""
         if not _active:
             ignore_block.begin()
-            paths.start_here()
+            paths.remember_start()
         _active.append(self)
         try:
             with signals.held(), self._window():
@@ -295,7 +295,7 @@ def active() -> Run | None:
     return _active[-1] if _active else None
 
 
-def leave_to_parent() -> None:
+def reset_in_child() -> None:
     """Deactivate the parent's runs in a forked process."""
     _active.clear()
 

@@ -290,7 +290,7 @@ class Session:
     def sync_device(self, device: int, site: SiteId) -> None:
         """See `Monitor`."""
         self._advice.device_waits(device, site)
-        is_needed = self._engine.has_work_of_its_own(device)
+        is_needed = self._engine.has_unobserved_work(device)
         self._engine.sync_device(device)
         self._add_sync(site, device, is_device_wide=True, is_needed=is_needed)
 

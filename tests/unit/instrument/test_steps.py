@@ -87,16 +87,16 @@ class Units:
         self.calls.append("step")
         self.keys.append(key)
 
-    def pauses(self):
+    def pause(self):
         self.calls.append("pause")
 
-    def begins(self):
+    def begin_phase(self):
         self.calls.append("epoch")
 
     def expect_steps(self):
         self.calls.append("optimizer")
 
-    def arrives(self, shapes):
+    def input_arrived(self, shapes):
         """Ignore the shapes, which have their own tests."""
 
 
@@ -180,7 +180,7 @@ def test_loader_and_optimizer_patches_are_removed(kind, name):
 class Shapes(Units):
     """Also records arriving shapes."""
 
-    def arrives(self, shapes):
+    def input_arrived(self, shapes):
         self.calls.append(tuple(shape for shape, _ in shapes))
 
 

@@ -62,7 +62,7 @@ def test_a_changed_value_is_shown_with_the_schedule_that_changes_it():
     found = proof(reruns)
     assert found.outcome is ProofOutcome.SHOWN
     assert Schedule.parse(found.tried).holds == (Hold(LaunchId(3, 1), LaunchId(1, 4)),)
-    assert found.in_words == (
+    assert found.summary == (
         "Proof: shown by running the two accesses in the other order: printed line 1: 'loss 0', not 'loss 1'; "
         f"reproduce with: syncheck run --schedule {found.tried} train.py"
     )
@@ -159,7 +159,7 @@ def test_a_value_changed_by_a_delay_is_confirmed_with_the_delay():
     reruns = OnGpus(ran("loss 1", records=(one,)), ran("loss 0", records=(other,)))
     found = proof(reruns)
     assert Delay.parse(found.tried) == Delay(7, LaunchId(3, 1), 1200)  # twice the time between the two accesses
-    assert found.in_words == (
+    assert found.summary == (
         "Proof: confirmed with a delay before the earlier access: 1.2 s: printed line 1: 'loss 0', not 'loss 1'; "
         "what the host gets at a.py:3: 0, not 1; "
         f"reproduce with: syncheck run --schedule {found.tried} train.py"
