@@ -62,10 +62,10 @@ def _options(line: str) -> dict[str, Any]:
         ConfigError: the line cannot be parsed.
     """
     try:
-        words = shlex.split(line)
+        arguments = shlex.split(line)
     except ValueError as error:
         raise ConfigError(f"%%syncheck: {error}", "close the quotation mark") from error
-    return vars(_parser().parse_args(words))
+    return vars(_parser().parse_args(arguments))
 
 
 def _parser() -> _Line:

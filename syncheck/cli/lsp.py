@@ -88,7 +88,7 @@ class Server(LanguageServer):
         if result.problem or not self._is_open(uri) or self.opened(uri).version != document.version:
             return
         found = tuple(finding for finding in result.findings if finding.rule.code in codes)
-        self.findings[document.uri] = document.version, tuple(_Found(f, document.mapped_to_parts(f)) for f in found)
+        self.findings[document.uri] = document.version, tuple(_Found(f, document.map_to_parts(f)) for f in found)
         for part in document.parts():
             shown = [self._diagnostic(document, finding) for finding in self._found_in(document, part)]
             self._publish(part.uri, shown, part.version)

@@ -149,13 +149,13 @@ class Delays:
     def _end(self, running: Running, result: Any) -> None:
         call = running.call
         self._reporter.flush_calls()
-        made = tensors_in(result)
-        written = {id(t): t for t in (*(t for t, is_write in call.tensors if is_write), *made) if is_plain(t)}
+        results = tensors_in(result)
+        written = {id(t): t for t in (*(t for t, is_write in call.tensors if is_write), *results) if is_plain(t)}
         site = self._reporter.site()
         for launch in filter(running.may_have_launched, self._observations.arrived(self._counts)):
             self._observations.launched(launch, running, list(written.values()), site)
         if running.is_delayed:
-            self._watch_memory(running, [*(tensor for tensor, _ in call.tensors), *made])
+            self._watch_memory(running, [*(tensor for tensor, _ in call.tensors), *results])
         self._record_host_results(call, result)
 
     def _is_delayed(self, call: Call, upcoming: LaunchId) -> bool:
@@ -163,16 +163,16 @@ class Delays:
         delay = self._delay
         if delay.launch is None:
             return False
-        here = (call.name, self._reporter.site())
+        call_site = (call.name, self._reporter.site())
         if call.is_collective:
-            own = self._counts.next(StreamId(delay.launch.stream))
-            is_first = upcoming == delay.issuer and own == delay.launch
+            next_launch = self._counts.next(StreamId(delay.launch.stream))
+            is_first = upcoming == delay.issuer and next_launch == delay.launch
         else:
             is_first = call.touches and delay.issuer is None and upcoming == delay.launch
         if self._place is None and is_first:
-            self._place = here
+            self._place = call_site
             return True
-        return delay.is_repeated and self._place == here
+        return delay.is_repeated and self._place == call_site
 
     def _runs_on_separate_stream(self, call: Call) -> bool:
         delay = self._delay
@@ -233,9 +233,9 @@ class Delays:
         self._work.events.record(end, device, running.forked or self._streams.handle_of(running.stream))
         for tensor in tensors:
             entry = self._memory.live.get(tensor.untyped_storage().data_ptr()) if is_plain(tensor) else None
-            made = self._counts.allocated.get(entry.ident) if entry is not None else None
-            if made is not None:
-                self._watch(tensor, made[0], end)
+            allocated_at = self._counts.allocated.get(entry.ident) if entry is not None else None
+            if allocated_at is not None:
+                self._watch(tensor, allocated_at[0], end)
 
     def _watch(self, tensor: torch.Tensor, home: StreamId, end: int) -> None:
         storage = tensor.untyped_storage()

@@ -85,8 +85,8 @@ class InjectedWork:
             C._cuda_sleep(_CALIBRATION)
             self.events.record(marks[1], device, handle)
         self.events.wait(marks[1])
-        taken = self.events.nanoseconds(*marks) or 1e7
-        self._rates[device] = rate = _CALIBRATION / taken * 1e9
+        duration = self.events.nanoseconds(*marks) or 1e7
+        self._rates[device] = rate = _CALIBRATION / duration * 1e9
         return rate
 
     def _private_stream(self, device: int) -> Any:

@@ -170,20 +170,20 @@ class Operators:
             self.log_slowly(dispatch, args, kwargs or {}, result, pending or [])
             self._pending_callbacks.count -= len(pending or ())
             return
-        made: Any = ()
+        results: Any = ()
         if dispatch.fresh:
             if isinstance(result, torch.Tensor):
-                made = (result,)
+                results = (result,)
             else:
-                made = [t for t in result if isinstance(t, torch.Tensor)] if dispatch.is_flat else tensors_in(result)
+                results = [t for t in result if isinstance(t, torch.Tensor)] if dispatch.is_flat else tensors_in(result)
             if device < 0:
-                device = next((tensor.get_device() for tensor in made if tensor.is_cuda), -1)
+                device = next((tensor.get_device() for tensor in results if tensor.is_cuda), -1)
         if device < 0:
             return
         handle = devices.raw_stream(device)
         stream = streams.by_handle[device].get(handle) or streams.of(device, handle)
         site = reporter.sites.capture_innermost(frame.f_back, reporter.backward_site)
-        for tensor in made:
+        for tensor in results:
             try:
                 address = data_ptr(tensor)
             except RuntimeError:  # sparse
@@ -222,7 +222,7 @@ class Operators:
             if not memory.shares_all:
                 memory.owners.add(reporter.call_buffer.monitor, stream, accesses, memory.homes)
         if reporter.findings.new:
-            reporter.on_findings([*(tensor for tensor, _ in tensors_of(plan, args, kwargs or {})), *made])
+            reporter.on_findings([*(tensor for tensor, _ in tensors_of(plan, args, kwargs or {})), *results])
 
     def _cached_accesses(self, tensors: Any, *, is_write: bool) -> list[Access] | None:
         """Return the accesses to a long list of tensors from the cache: an optimizer passes the same list each step.
@@ -259,7 +259,7 @@ class Operators:
         """Log an operator that synchronizes, has callbacks, or has tensors in pinned memory or without storage."""
         streams, plan = self._streams, dispatch.plan
         tensors = tensors_of(plan, args, kwargs) if plan.touches else []
-        made = tensors_in(result) if dispatch.fresh else []
+        results = tensors_in(result) if dispatch.fresh else []
         if any(tensor.layout is not torch.strided or tensor.is_nested for tensor, _ in tensors):
             self._listen_always()
         parts = [
@@ -270,7 +270,7 @@ class Operators:
         ]
         device = next((t.get_device() for t, _ in parts if t.is_cuda), -1)
         if device < 0:
-            device = next((part.get_device() for t in made for part in dense_parts(t) if part.is_cuda), -1)
+            device = next((part.get_device() for t in results for part in dense_parts(t) if part.is_cuda), -1)
         self._touch_host(plan, parts)
         if device < 0:
             self._launches.replay_callbacks(callbacks)
@@ -281,27 +281,27 @@ class Operators:
         accesses = [a for t, is_write in parts if (a := self._memory.access(t, is_write=is_write))]
         if dispatch.has_rows and accesses and parts[0][0] is tensors[0][0]:  # a sparse tensor is touched as a whole
             accesses[0] = self._memory.rows_of(tensors[0][0], accesses[0])
-        made_accesses = self._register_results(plan, made)
+        made_accesses = self._register_results(plan, results)
         wait = host_wait(plan.base, args, kwargs, _FACTS)
-        self._submit(plan, wait, stream, device, accesses, made_accesses, callbacks, [t for t, _ in tensors] + made)
+        self._submit(plan, wait, stream, device, accesses, made_accesses, callbacks, [t for t, _ in tensors] + results)
         if dispatch.func.namespace in NAMESPACES:
             self._collectives.launched(dispatch, args, kwargs, stream, device, accesses, callbacks)
 
     def log_after_run(
-        self, operator: str, given: list[tuple[torch.Tensor, bool]], made: list[torch.Tensor], *, fills: bool
+        self, operator: str, inputs: list[tuple[torch.Tensor, bool]], results: list[torch.Tensor], *, fills: bool
     ) -> None:
         """Log an operator that has already run on the current stream.
 
         Args:
             operator: the operator's name.
-            given: the GPU tensors passed to it, and whether it wrote them.
-            made: its new results.
+            inputs: the GPU tensors passed to it, and whether it wrote them.
+            results: its new results.
             fills: whether it writes its new results.
         """
-        accesses = [a for tensor, is_write in given if (a := self._memory.access(tensor, is_write=is_write))]
-        writes = self._memory.begin_results(made)
+        accesses = [a for tensor, is_write in inputs if (a := self._memory.access(tensor, is_write=is_write))]
+        writes = self._memory.begin_results(results)
         accesses += writes if fills else []
-        tensors = [tensor for tensor, _ in given] + [tensor for tensor in made if tensor.is_cuda]
+        tensors = [tensor for tensor, _ in inputs] + [tensor for tensor in results if tensor.is_cuda]
         if tensors:
             device = tensors[0].get_device()
             self._launches.launch(operator, self._streams.current(device), device, accesses, tensors)
@@ -320,9 +320,9 @@ class Operators:
             if accesses:
                 host.touched(plan.name, accesses)
 
-    def _register_results(self, plan: Plan, made: list[torch.Tensor]) -> list[Access]:
+    def _register_results(self, plan: Plan, results: list[torch.Tensor]) -> list[Access]:
         """Announce new results; return the writes that fill them."""
-        writes = self._memory.begin_results(made)
+        writes = self._memory.begin_results(results)
         return writes if plan.touches else []
 
     def _submit(
@@ -332,7 +332,7 @@ class Operators:
         stream: StreamId,
         device: int,
         accesses: list[Access],
-        made: list[Access],
+        initial_writes: list[Access],
         callbacks: list[Callback],
         tensors: list[torch.Tensor],
     ) -> None:
@@ -349,9 +349,9 @@ class Operators:
             launches.replay_callbacks(callbacks[: syncs[0]])
             launches.launch(plan.name, stream, device, [a for a in accesses if not a[2]], tensors)
             launches.replay_callbacks(callbacks[syncs[0] :])
-            launches.launch(plan.name, stream, device, accesses + made, tensors)
+            launches.launch(plan.name, stream, device, accesses + initial_writes, tensors)
             return
         place = work_index(callbacks, stream)
         launches.replay_callbacks(callbacks[:place])
-        launches.launch(plan.name, stream, device, accesses + made, tensors)
+        launches.launch(plan.name, stream, device, accesses + initial_writes, tensors)
         launches.replay_callbacks(callbacks[place:])

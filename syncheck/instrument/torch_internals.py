@@ -67,10 +67,10 @@ tensor_owners: Callable[[torch.Tensor], int] = methodcaller("_use_count")
 
 def unowned_storage(storage: torch.UntypedStorage) -> torch.UntypedStorage:
     """Return a host storage that shares the bytes of another without keeping it alive."""
-    made: torch.UntypedStorage = C._construct_storage_from_data_pointer(
+    alias: torch.UntypedStorage = C._construct_storage_from_data_pointer(
         _storage_address(storage), torch.device("cpu"), storage.nbytes()
     )
-    return made
+    return alias
 
 
 generator_address: Callable[[Any], int] = attrgetter("_cdata")

@@ -68,9 +68,9 @@ class Wording:
     def tensor(self, allocation: AllocationId, view: ViewId) -> str:
         """Return the text for a tensor, by its own name or the one that its memory was bound to."""
         key = (NamedKind.ALLOCATION, allocation)
-        made = self._graph.allocations.get(allocation)
-        if key not in self._names.given and made is not None and self._is_bound(allocation):
-            bound = self._sites.bound(made.site)
+        info = self._graph.allocations.get(allocation)
+        if key not in self._names.given and info is not None and self._is_bound(allocation):
+            bound = self._sites.bound(info.site)
             if bound:
                 return f"`{bound}`"
         return self._names.tensor(allocation, view)
@@ -131,8 +131,8 @@ class Wording:
 
     def edge_and_place(self, edge: EdgeId) -> tuple[str, Place]:
         """Return the text for an edge, and the place where it was created."""
-        made = self._graph.edges[edge]
-        return self.edge(made), self.place(made.site)
+        edge_info = self._graph.edges[edge]
+        return self.edge(edge_info), self.place(edge_info.site)
 
     # -- the lines of the report
 
@@ -197,10 +197,15 @@ class Wording:
         """Yield the usage of devices and streams."""
         for use in analysis.devices:
             yield UsageLine(self.device(use.device), use.device, use.operations, use.work, use.idle, is_device=True)
-            for own in analysis.streams:
-                if own.device == use.device:
+            for stream in analysis.streams:
+                if stream.device == use.device:
                     yield UsageLine(
-                        self.stream(own.stream), own.device, own.operations, own.work, own.idle, is_device=False
+                        self.stream(stream.stream),
+                        stream.device,
+                        stream.operations,
+                        stream.work,
+                        stream.idle,
+                        is_device=False,
                     )
 
     def link(self, link: Link) -> LinkLine:

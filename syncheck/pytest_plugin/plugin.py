@@ -129,21 +129,21 @@ class Checker:
             self._note_collected(self._collected, running)
 
     def _note_collected(self, findings: "list[Finding]", running: "Run") -> None:
-        noted = self._noted(running, findings, sum(map(self._is_known, findings)))
+        data = self._noted(running, findings, sum(map(self._is_known, findings)))
         if hasattr(self._config, "workeroutput"):
-            self._config.workeroutput["syncheck"] = noted
+            self._config.workeroutput["syncheck"] = data
         else:
-            self._summary.add("imports", noted)
+            self._summary.add("imports", data)
 
     @pytest.hookimpl(optionalhook=True)
     def pytest_testnodedown(self, node: Any) -> None:
         """Take the import findings of the first xdist worker: all workers import all modules and find the same."""
-        noted = getattr(node, "workeroutput", {}).get("syncheck")
-        if noted is not None and not self._collected:
+        worker_data = getattr(node, "workeroutput", {}).get("syncheck")
+        if worker_data is not None and not self._collected:
             from syncheck import serialization
 
-            self._collected = [serialization.to_finding(data) for data in noted["findings"]]
-            self._summary.add("imports", noted)
+            self._collected = [serialization.to_finding(data) for data in worker_data["findings"]]
+            self._summary.add("imports", worker_data)
 
     def pytest_unconfigure(self) -> None:
         """Stop checking."""

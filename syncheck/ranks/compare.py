@@ -169,12 +169,12 @@ class Comparison:
 
     def _first_difference(self, group: Group, block: int, members: list[int], load: Load) -> list[Issued]:
         """Return what each member issued at their first difference; [] if there is none."""
-        alike = self._equal_ranks(group, block, members)
+        equal_ranks = self._equal_ranks(group, block, members)
         longest: list[int] = []
-        for ranks in alike:  # loads one part at a time
+        for ranks in equal_ranks:  # loads one part at a time
             longest = max(longest, self._digests(ranks[0], group, block, load), key=len)
         at = len(longest)
-        for ranks in alike:
+        for ranks in equal_ranks:
             digests = self._digests(ranks[0], group, block, load)
             if not self.ranks[ranks[0]].has_crashed:
                 digests += [-1] * (len(longest) - len(digests))
@@ -182,7 +182,7 @@ class Comparison:
         if at == len(longest):
             return self._unbalanced(group, block, members, load)
         issued: list[Issued] = []
-        for ranks in alike:
+        for ranks in equal_ranks:
             issued += [self._at(load(self.ranks[rank].path), group, block, at) for rank in ranks[:_MAX_READ]]
             issued += [replace(issued[-1], rank=rank) for rank in ranks[_MAX_READ:]]
         order = {rank: position for position, rank in enumerate(members)}

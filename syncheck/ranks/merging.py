@@ -69,15 +69,15 @@ def count_ranks(folder: Path) -> int:
     return len({path.name.split("-")[1] for path in paths(folder) if path.name.startswith("rank-")})
 
 
-def folders(given: Iterable[Path]) -> list[Path]:
+def folders(candidates: Iterable[Path]) -> list[Path]:
     """Return the folders that contain parts: the given ones, or their subfolders.
 
     Raises:
         RecordError: there are none.
     """
     found: list[Path] = []
-    given = tuple(given)
-    for folder in given:
+    candidates = tuple(candidates)
+    for folder in candidates:
         if not folder.is_dir():
             raise RecordError(f"no such folder: {str(folder)!r}", "pass the folder that the ranks wrote to")
         inner = [path for path in sorted(folder.iterdir()) if path.is_dir() and paths(path)]
@@ -86,7 +86,7 @@ def folders(given: Iterable[Path]) -> list[Path]:
             raise RecordError(f"{folder} contains {len(inner)} jobs: {', '.join(path.name for path in inner)}", hint)
         found += [folder] if paths(folder) else inner
     if not found:
-        where = " or ".join(map(repr, map(str, given)))
+        where = " or ".join(map(repr, map(str, candidates)))
         raise RecordError(f"no rank records in {where}", _HOW_TO_RECORD)
     return found
 

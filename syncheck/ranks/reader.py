@@ -114,10 +114,10 @@ class Part:
     def last(self) -> Place | None:
         """Return the call site of the process's last collective; None if it had none."""
         with self._ops() as file:
-            whole = file.seek(0, os.SEEK_END) // ENTRY.size
-            if not whole:
+            n_complete = file.seek(0, os.SEEK_END) // ENTRY.size
+            if not n_complete:
                 return None
-            file.seek((whole - 1) * ENTRY.size)
+            file.seek((n_complete - 1) * ENTRY.size)
             _, _, site = ENTRY.unpack(file.read(ENTRY.size))
         return self.place(site)
 
@@ -126,8 +126,8 @@ class Part:
         with self._ops() as file:
             file.seek(start * ENTRY.size)
             while chunk := file.read(_CHUNK):
-                whole = len(chunk) - len(chunk) % ENTRY.size  # the last entry may be truncated
-                for which, signature, site in ENTRY.iter_unpack(chunk[:whole]):
+                n_bytes = len(chunk) - len(chunk) % ENTRY.size  # the last entry may be truncated
+                for which, signature, site in ENTRY.iter_unpack(chunk[:n_bytes]):
                     if which == number and signature < len(self._signatures):
                         yield signature, site
 
@@ -156,8 +156,8 @@ class Part:
         with self._ops() as file:
             file.seek(at * ENTRY.size)
             while chunk := file.read(_CHUNK):
-                whole = len(chunk) - len(chunk) % ENTRY.size
-                for which, signature, _ in ENTRY.iter_unpack(chunk[:whole]):
+                n_bytes = len(chunk) - len(chunk) % ENTRY.size
+                for which, signature, _ in ENTRY.iter_unpack(chunk[:n_bytes]):
                     if which == number:
                         skipped += 1
                         if skipped > 0 and signature < len(self._signatures):
@@ -218,7 +218,7 @@ class Part:
 def _strings(data: Any) -> tuple[str, ...]:
     if not isinstance(data, list):
         raise TypeError(f"{type(data).__name__} instead of a list")
-    return tuple(str(word) for word in data)
+    return tuple(str(text) for text in data)
 
 
 def _block(start: int, count: int, same: int, balance: int) -> Block:

@@ -122,15 +122,15 @@ def _belongs(place: Place, group: Sequence[Place]) -> bool:
 
 
 def _touch(place: Place, other: Place) -> bool:
-    mine, others = known_lines(place), known_lines(other)
-    if place.frame.path != other.frame.path or not mine or not others:
+    lines, others = known_lines(place), known_lines(other)
+    if place.frame.path != other.frame.path or not lines or not others:
         return False
-    return min(mine) <= max(others) + 1 and min(others) <= max(mine) + 1
+    return min(lines) <= max(others) + 1 and min(others) <= max(lines) + 1
 
 
 def _agree(place: Place, other: Place) -> bool:
-    mine, others = known_lines(place), known_lines(other)
-    return all(mine[line] == others[line] for line in mine.keys() & others.keys())
+    lines, others = known_lines(place), known_lines(other)
+    return all(lines[line] == others[line] for line in lines.keys() & others.keys())
 
 
 def _shown(text: str, *, strip: bool = True) -> str:

@@ -113,14 +113,14 @@ def hang(lead: str, text: str, width: int) -> list[str]:
 
 def _hang_narrow(lead: str, text: str, width: int) -> list[str]:
     """Return `text` after `lead`, with the other lines indented two cells more than `lead`."""
-    own = lead[: len(lead) - len(lead.lstrip())]
-    room = width - len(own) - 2
+    indent = lead[: len(lead) - len(lead.lstrip())]
+    room = width - len(indent) - 2
     lines = [
         part
         for number, line in enumerate(text.splitlines() or [""])
         for part in wrap((visible(line).expandtabs(4) if number else lead.lstrip() + visible(line)), room)
     ]
-    return [(own + ("  " if i else "") + line).rstrip() for i, line in enumerate(lines)]
+    return [(indent + ("  " if i else "") + line).rstrip() for i, line in enumerate(lines)]
 
 
 def cut(text: str, room: int) -> str:

@@ -126,12 +126,12 @@ def _extent(finding: Finding) -> str:
 
 def _stack(place: Place, gutter: int, pen: Painter) -> Iterator[str]:
     """Yield the other frames of a place's stack, innermost first."""
-    own = place.stack.index(place.frame) if place.frame in place.stack else -1
-    if len(place.stack) > (own >= 0):
+    own_index = place.stack.index(place.frame) if place.frame in place.stack else -1
+    if len(place.stack) > (own_index >= 0):
         yield from note(f"stack of {location(place.frame)}:", gutter, pen)
     for i, frame in enumerate(place.stack):
-        if i != own:
-            step = f"{' ' * (gutter + 5)}{'into' if i < own else 'from'} {_frame(frame)}"
+        if i != own_index:
+            step = f"{' ' * (gutter + 5)}{'into' if i < own_index else 'from'} {_frame(frame)}"
             yield pen.paint(cut(step, pen.width), Style.PLAIN if frame.is_user else Style.FAINT)
 
 
@@ -164,14 +164,14 @@ def _summary(report: Report, pen: Painter) -> Iterator[str]:
     worst = min((finding.level for finding in report.findings), key=lambda level: level.rank, default=None)
     doubt = bool(report.incomplete or report.hidden or not (report.summary.operators or report.summary.files))
     ink = INK_OF[worst] if worst else Style.WARNING if doubt else Style.HELP
-    said = verdict(report)
-    yield pen.paint("syncheck:", ink) + pen.paint(f" {said}", Style.STRONG)
+    verdict_text = verdict(report)
+    yield pen.paint("syncheck:", ink) + pen.paint(f" {verdict_text}", Style.STRONG)
     yield from fixes.count_fixes(report)
     if report.summary.files:
         yield f"checked: {counted(report.summary.files, 'file')} in {report.summary.seconds:.1f} s"
-    elif report.summary.operators or (report.summary.backend and said not in NOTHING_CHECKED):
+    elif report.summary.operators or (report.summary.backend and verdict_text not in NOTHING_CHECKED):
         yield from hang("checked: ", _checked(report), pen.prose)
-    yield from _doubts(report, pen, said)
+    yield from _doubts(report, pen, verdict_text)
     for remark in report.notes:
         yield from hang("note: ", remark, pen.prose)
     if report.hidden:
@@ -208,8 +208,8 @@ def _nothing(report: Report) -> str:
 
 def _levels(report: Report) -> str:
     counts = Counter(finding.level for finding in report.findings)
-    words = {Severity.ERROR: "error", Severity.WARNING: "warning", Severity.ADVICE: "suggestion"}
-    parts = [counted(counts[level], word) for level, word in words.items() if counts[level]]
+    nouns = {Severity.ERROR: "error", Severity.WARNING: "warning", Severity.ADVICE: "suggestion"}
+    parts = [counted(counts[level], noun) for level, noun in nouns.items() if counts[level]]
     return ", ".join(parts)
 
 

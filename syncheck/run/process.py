@@ -118,8 +118,8 @@ def run_ranks(options: Options, policy: Policy, deliver: Callable[[Report], int]
         except RecordError as error:
             reason = f"no rank wrote a record: {error}"
             report = Report(incomplete=(reason,))
-        own = deliver(report)
-        return status or own
+        report_status = deliver(report)
+        return status or report_status
 
 
 def conclude(

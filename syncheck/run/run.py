@@ -220,8 +220,8 @@ class Run:
     def end(self, status: int) -> int:
         """Deliver the report of a program that exits with a status; return the status to exit with."""
         self.backend.finish()
-        own = self._deliver_report(status)
-        return status or own
+        report_status = self._deliver_report(status)
+        return status or report_status
 
     def _replaced(self, path: Any, arguments: Any) -> None:
         """Note that the program is about to replace itself with another one."""
@@ -239,10 +239,10 @@ class Run:
         if reason:
             self.session.incomplete(reason)
         self.backend.is_checking = False
-        own = self._deliver_report(status)
+        report_status = self._deliver_report(status)
         with contextlib.suppress(Exception):  # the program may have replaced it
             sys.stdout.flush()
-        real_exit(own or status)
+        real_exit(report_status or status)
 
     def _deliver_report(self, program_status: int) -> int:
         with self._delivering:

@@ -205,5 +205,5 @@ def _time(seconds: float) -> str:
     return f"{seconds:,.1f} s" if seconds >= 10 else f"{seconds * 1000:,.0f} ms"
 
 
-def _percent(part: float, whole: float) -> str:
-    return f" ({_share(part / whole)})" if whole > 0 else ""
+def _percent(part: float, total: float) -> str:
+    return f" ({_share(part / total)})" if total > 0 else ""

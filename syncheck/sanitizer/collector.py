@@ -167,14 +167,14 @@ class Collector:
         pending_findings = [
             (pending, pending.count - (since or {}).get(key, 0)) for key, pending in self._pending_findings.items()
         ]
-        kept = [(d, count) for d, count in pending_findings if count and self._selected(d.rule)]
-        kept = [(d, count) for d, count in kept if not (d.superseded and d.superseded())]
-        kept = [(d, count) for d, count in kept if not (d.exempt and is_at_a_line_of(d.site, d.exempt, sites))]
-        kept = [(d, count) for d, count in kept if not sites.ignored(d.site, d.rule)]
-        kept = [(d, count) for d, count in kept if not (d.is_about_call and _is_torch_code(sites.place(d.site)))]
-        for pending, _ in kept:
+        selected = [(d, count) for d, count in pending_findings if count and self._selected(d.rule)]
+        selected = [(d, count) for d, count in selected if not (d.superseded and d.superseded())]
+        selected = [(d, count) for d, count in selected if not (d.exempt and is_at_a_line_of(d.site, d.exempt, sites))]
+        selected = [(d, count) for d, count in selected if not sites.ignored(d.site, d.rule)]
+        selected = [(d, count) for d, count in selected if not (d.is_about_call and _is_torch_call(d.site, sites))]
+        for pending, _ in selected:
             self._name(pending, sites)
-        causes = _merge_by_location(_merge_by_cause(kept, sites, self.names), sites, self.names)
+        causes = _merge_by_location(_merge_by_cause(selected, sites, self.names), sites, self.names)
         return _merge_by_fix(merge_equal(self._word(pending, sites).counted(count) for pending, count in causes))
 
     def _word(self, pending: PendingFinding, sites: Sites) -> Finding:
@@ -367,9 +367,9 @@ def _line(site: SiteId, sites: Sites) -> tuple[str, int]:
     return line.path, line.number
 
 
-def _is_torch_code(place: Place) -> bool:
+def _is_torch_call(site: SiteId, sites: Sites) -> bool:
     """Return whether torch's own code made a call, apart from methods such as `wait_stream` that wrap other calls."""
-    caller = next((frame for frame in place.stack if frame.path not in _STREAMS), None)
+    caller = next((frame for frame in sites.place(site).stack if frame.path not in _STREAMS), None)
     return caller is not None and caller.package == "torch"
 
 

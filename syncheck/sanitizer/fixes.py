@@ -115,11 +115,11 @@ def wait_code(operator: str, site: SiteId) -> WaitCode:
 def wait_at_once(operator: str, site: SiteId) -> PendingFix:
     """Return the fix that waits for a collective where it is started."""
     wait = wait_code(operator, site)
-    kept = PendingFix((PendingEdit(EditKind.INSERT_AFTER, site, (wait,)),), is_unsafe=True)
+    fix = PendingFix((PendingEdit(EditKind.INSERT_AFTER, site, (wait,)),), is_unsafe=True)
     if wait.is_functional:
-        return kept
+        return fix
     thrown_away = PendingEdit(EditKind.APPEND_CALL, site, (".wait()",))
-    return PendingFix((thrown_away,), is_unsafe=True, otherwise=kept)
+    return PendingFix((thrown_away,), is_unsafe=True, otherwise=fix)
 
 
 class WordedFix(NamedTuple):
@@ -201,10 +201,10 @@ def _word(pending: PendingFix, spelling: Spelling, path: str) -> WordedFix:
             owner = line.scopes.owner_of_call(line.number, line.column, edit.old)
             is_example |= not owner
             code = f"{owner}.{code}".removeprefix(".")
-        made = Edit(edit.kind, line.path, line.number, line.column, code, edit.old)
-        if made in edits:
+        rendered = Edit(edit.kind, line.path, line.number, line.column, code, edit.old)
+        if rendered in edits:
             continue  # two tensors successively have the same name there
-        edits.append(made)
+        edits.append(rendered)
         number = target.shown_line(edit.kind)
         where = f"line {number}" if line.path == path else f"{line.path}:{number}"
         if target.is_split:

@@ -38,8 +38,8 @@ class IterationCounter:
         n_calls = self._n_calls[site] = self._n_calls.get(site, 0) + 1
         if n_calls > _MAX_CALLS:
             return 0
-        before, own = self._before.get(site, {}), site if is_read else None
-        since = [now - before.get(other, 0) for other, now in self.launches.items() if other != own]
+        before, excluded = self._before.get(site, {}), site if is_read else None
+        since = [now - before.get(other, 0) for other, now in self.launches.items() if other != excluded]
         launched = [times for times in since if times]
         if not launched:
             return 0

@@ -29,7 +29,7 @@ def reuse(
         sites: call sites of the allocation, of the free, and of the next allocation.
         user: the stream that uses it.
     """
-    allocated, free, again = sites
+    allocated, free, reuse_site = sites
     facts: dict[str, Text] = {
         "tensor": (TensorRef(freed.allocation, view),),
         "user": (StreamRef(freed.use.actor),),
@@ -38,7 +38,7 @@ def reuse(
     related: list[tuple[SiteId, Text]] = [
         (free, ("freed here",)),
         (allocated, ("allocated here, on ", StreamRef(freed.home))),
-        (again, ("this allocation may reuse its memory",)),
+        (reuse_site, ("this allocation may reuse its memory",)),
     ]
     code = StreamCode(freed.use.actor, is_current=user.handle == 0 or is_on_current_stream(used_by))
     of_group = for_each(NamedKind.ALLOCATION_GROUP, freed.allocation, EACH, ".record_stream(", code, ")")

@@ -119,8 +119,8 @@ class Session:
 
     def stream(self, stream: StreamId, device: int, handle: int, site: SiteId, *, legacy: bool, blocking: bool) -> None:
         """See `Monitor`."""
-        given = self._engine.add_stream(device, is_legacy=legacy, is_blocking=blocking)
-        assert given == stream, "streams are numbered in order"
+        ident = self._engine.add_stream(device, is_legacy=legacy, is_blocking=blocking)
+        assert ident == stream, "streams are numbered in order"
         self.collector.names.streams[stream] = StreamInfo(device, handle, site)
         self.collector.names.known_at[NamedKind.STREAM, stream] = site
         if self._graphs.capture is not None:
@@ -300,8 +300,8 @@ class Session:
 
     def _add_sync(self, site: SiteId, device: int, event: EventId = NO_EVENT, **kind: bool) -> None:
         engine = self._engine
-        made = HostSync(site, device, engine.submitted(), event, host=engine.host, moment=engine.host_step(), **kind)
-        self._sync_history.add_sync(made)
+        sync = HostSync(site, device, engine.submitted(), event, host=engine.host, moment=engine.host_step(), **kind)
+        self._sync_history.add_sync(sync)
 
     def is_pending(self, kind: NamedKind, ident: int) -> bool:
         """See `Monitor`."""

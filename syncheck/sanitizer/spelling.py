@@ -208,12 +208,12 @@ class Spelling:
 
     def _spell_wait_for_tensor(self, site: SiteId, line: SourceLine, spelled: Spelled) -> None:
         """Spell the wait for a functional collective, which returns a tensor instead of a handle."""
-        name, made = self._sites.bound(site), self._sites.lines_of(site)[0]
+        name, origin = self._sites.bound(site), self._sites.lines_of(site)[0]
         spelled.code += f"{_torch(line, spelled)}.ops._c10d_functional.wait_tensor("
-        if name and (made == line or _is_same(name, made, line)):
+        if name and (origin == line or _is_same(name, origin, line)):
             spelled.code += name
         else:
-            self._add_missing("result", f"what the call at line {made.number} returns", spelled)
+            self._add_missing("result", f"what the call at line {origin.number} returns", spelled)
         spelled.code += ")"
 
     def _spell_stream(self, stream: StreamId, line: SourceLine, spelled: Spelled, *, is_current: bool) -> None:
@@ -251,8 +251,8 @@ class Spelling:
             spelled.add_name(name, line)
             return
         given = self._names.given.get((kind, ident))
-        word = {NamedKind.EVENT: "event", NamedKind.ALLOCATION: "tensor"}.get(kind, "group")
-        self._add_missing(word, f"`{given}`" if given else "", spelled)
+        noun = {NamedKind.EVENT: "event", NamedKind.ALLOCATION: "tensor"}.get(kind, "group")
+        self._add_missing(noun, f"`{given}`" if given else "", spelled)
 
     def _refers_to_tensor(self, allocation: AllocationId, name: str, line: SourceLine) -> bool:
         """Return whether a name certainly refers to a tensor on a line.
@@ -271,34 +271,37 @@ class Spelling:
 
     def _spell_wait(self, site: SiteId, line: SourceLine, spelled: Spelled) -> None:
         name = self._sites.bound(site)
-        made = self._sites.lines_of(site)[0]
-        statement = made.scopes.statement(made.number) if made.scopes is not None else None
-        wait = wait_for(name, statement, made.number, made.column)
-        may_be_none = _may_return_none(made)
+        origin = self._sites.lines_of(site)[0]
+        statement = origin.scopes.statement(origin.number) if origin.scopes is not None else None
+        wait = wait_for(name, statement, origin.number, origin.column)
+        may_be_none = _may_return_none(origin)
         is_one_of_many = name.endswith("[...]")
-        is_there = made == line or _is_same(name.removesuffix("[...]"), made, line)
+        is_there = origin == line or _is_same(name.removesuffix("[...]"), origin, line)
         is_asked = line.scopes is not None and "[" not in name and line.scopes.may_be_none(name, line.number)
         is_sure = (
-            is_asked or is_one_of_many or made.scopes is None or made.scopes.shares_conditions(made.number, line.number)
+            is_asked
+            or is_one_of_many
+            or origin.scopes is None
+            or origin.scopes.shares_conditions(origin.number, line.number)
         )
-        is_there &= is_sure and not (may_be_none and is_one_of_many) and not _may_be_unbound(name, made, line)
+        is_there &= is_sure and not (may_be_none and is_one_of_many) and not _may_be_unbound(name, origin, line)
         if wait and is_there:
             spelled.code += wait
             spelled.may_be_none += [name] if may_be_none or is_asked else []
             return
-        kind = made.scopes.kind_of_container(container_in(statement)) if made.scopes is not None else ""
-        container, wait = wait_for_all(statement, made.number, made.column, kind)
-        if container and _is_same(container, made, line) and not may_be_none:
+        kind = origin.scopes.kind_of_container(container_in(statement)) if origin.scopes is not None else ""
+        container, wait = wait_for_all(statement, origin.number, origin.column, kind)
+        if container and _is_same(container, origin, line) and not may_be_none:
             spelled.code += wait
             return
-        where = f"line {made.number}" if made.path == line.path else f"{made.path}:{made.number}"
+        where = f"line {origin.number}" if origin.path == line.path else f"{origin.path}:{origin.number}"
         self._add_missing("handle", f"what the call at {where} returns", spelled)
         spelled.code += ".wait()"
 
-    def _add_missing(self, word: str, what: str, spelled: Spelled) -> None:
-        text = f"<{word}>"
+    def _add_missing(self, placeholder: str, what: str, spelled: Spelled) -> None:
+        text = f"<{placeholder}>"
         if spelled.missing.get(text, what) != what:
-            text = f"<other {word}>"
+            text = f"<other {placeholder}>"
         spelled.missing[text] = what
         spelled.code += text
         spelled.is_usable = False
@@ -306,9 +309,9 @@ class Spelling:
     def _name(self, kind: NamedKind, ident: int, line: SourceLine) -> str:
         """Return an object's name on a line; "" if it has no known name there."""
         seen = self._names.seen_at.get((kind, ident), {})
-        here = seen.get((line.path, line.number), "")
-        if here and (line.scopes is None or line.scopes.is_always_valid(here, line.number)):
-            return here
+        name_here = seen.get((line.path, line.number), "")
+        if name_here and (line.scopes is None or line.scopes.is_always_valid(name_here, line.number)):
+            return name_here
         for (path, number), name in seen.items():
             if _is_same(name, SourceLine(path, number), line):
                 return name
@@ -344,9 +347,9 @@ def _is_called_elsewhere(line: SourceLine, callers: tuple[SourceLine, ...]) -> b
     """Return whether a line is in a lambda that is called by a statement other than the one that creates it."""
     if not line.function.endswith("<lambda>") or line.scopes is None:
         return False
-    made = line.scopes.statement(line.number)
+    statement = line.scopes.statement(line.number)
     calling = (caller for caller in callers if caller.path == line.path and caller.function != line.function)
-    return not any(line.scopes.statement(caller.number) is made for caller in calling)
+    return not any(line.scopes.statement(caller.number) is statement for caller in calling)
 
 
 def _can_insert(line: SourceLine, earlier: tuple[SourceLine, ...]) -> bool:
@@ -367,13 +370,13 @@ def _launches(line: SourceLine, earlier: tuple[SourceLine, ...]) -> bool:
     return scopes is not None and scopes.can_insert_before(line.number) > scopes.can_insert_before(line.number, others)
 
 
-def _may_be_unbound(name: str, made: SourceLine, line: SourceLine) -> bool:
+def _may_be_unbound(name: str, origin: SourceLine, line: SourceLine) -> bool:
     """Return whether an item may still be unbound when a line runs for the first time."""
     return (
         "[" in name
         and not name.endswith("[...]")
-        and (line.path, line.function) == (made.path, made.function)
-        and line.number < made.number
+        and (line.path, line.function) == (origin.path, origin.function)
+        and line.number < origin.number
     )
 
 
@@ -385,5 +388,7 @@ def _may_return_none(line: SourceLine) -> bool:
     statement = line.scopes.statement(line.number) if line.scopes is not None else None
     calls = [node for node in (ast.walk(statement) if statement is not None else ()) if isinstance(node, ast.Call)]
     exact = [call for call in calls if (call.lineno, call.col_offset + 1) == (line.number, line.column)]
-    given = [keyword.value for call in exact or calls for keyword in call.keywords if keyword.arg == "async_op"]
-    return any(not isinstance(value, ast.Constant) for value in given)
+    async_arguments = [
+        keyword.value for call in exact or calls for keyword in call.keywords if keyword.arg == "async_op"
+    ]
+    return any(not isinstance(value, ast.Constant) for value in async_arguments)

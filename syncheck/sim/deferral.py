@@ -239,9 +239,9 @@ class Deferral:
         def compute() -> None:
             inputs, named = fill_slots(slots)
             with torch.set_grad_enabled(has_grad), drawing():
-                made = tensors_in(self._compute.run(func, plan, inputs, named, device))
+                results = tensors_in(self._compute.run(func, plan, inputs, named, device))
             for place, target in fresh:
-                target.tensor().copy_(made[place])
+                target.tensor().copy_(results[place])
 
         self.put(stream, compute, read, [*written, *(operand for _, operand in fresh)], held)
         return results

@@ -47,10 +47,10 @@ class ReusedMemory:
         n_bytes = tensor.untyped_storage().nbytes()
         if not n_bytes or self._gpus.thread.pools.get(device, 0):
             return False
-        given = False
+        is_reused = False
         for kept in self._kept.available(stream, n_bytes):
-            if not given and kept.storage.nbytes() == n_bytes:
-                given = True
+            if not is_reused and kept.storage.nbytes() == n_bytes:
+                is_reused = True
                 values = tensor.clone() if is_filled else None
                 tensor.set_(self._kept.hand_out(kept), tensor.storage_offset(), tensor.size(), tensor.stride())
                 if values is not None:
@@ -58,7 +58,7 @@ class ReusedMemory:
             elif not kept.is_overwritten:
                 kept.is_overwritten = True
                 self._overwrite(kept, stream)
-        return given
+        return is_reused
 
     def _overwrite(self, kept: Kept, stream: StreamId) -> None:
         if self._queues.is_free(stream):

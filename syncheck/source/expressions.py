@@ -56,9 +56,9 @@ _LISTS = frozenset({"list", "deque", "set"})
 
 def container_kind(value: ast.expr) -> str:
     """Return the kind of container that an expression creates: "dict", "list" for lists and alike; "" for others."""
-    made = ast.unparse(value.func).rpartition(".")[2] if isinstance(value, ast.Call) else ""
-    if isinstance(value, ast.Dict | ast.DictComp) or made in _DICTS:
+    called = ast.unparse(value.func).rpartition(".")[2] if isinstance(value, ast.Call) else ""
+    if isinstance(value, ast.Dict | ast.DictComp) or called in _DICTS:
         return "dict"
-    is_list = isinstance(value, ast.List | ast.ListComp | ast.Set | ast.SetComp) or made in _LISTS
+    is_list = isinstance(value, ast.List | ast.ListComp | ast.Set | ast.SetComp) or called in _LISTS
     is_repeated = isinstance(value, ast.BinOp) and isinstance(value.op, ast.Mult) and isinstance(value.left, ast.List)
     return "list" if is_list or is_repeated else ""

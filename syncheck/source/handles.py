@@ -76,19 +76,19 @@ def _stored_item(statement: ast.stmt | None) -> tuple[ast.expr | None, ast.expr 
     """Return the container and the item stored in it: for `works[0].append(start())`, `works` and `start()`."""
     match statement:
         case ast.Expr(value=ast.Call(args=[item])):
-            kept = _container_of(statement)
-        case ast.Assign(targets=[ast.Subscript() as kept], value=item):
+            appended_to = _container_of(statement)
+        case ast.Assign(targets=[ast.Subscript() as appended_to], value=item):
             pass
         case _:
             return None, None
-    container = kept.value if isinstance(kept, ast.Subscript) else kept
+    container = appended_to.value if isinstance(appended_to, ast.Subscript) else appended_to
     return (container, item) if isinstance(container, ast.Name | ast.Attribute) else (None, None)
 
 
 def _container_of(statement: ast.Expr) -> ast.expr | None:
     match statement.value:
-        case ast.Call(func=ast.Attribute(value=kept, attr="append" | "add")):
-            return kept
+        case ast.Call(func=ast.Attribute(value=container, attr="append" | "add")):
+            return container
         case _:
             return None
 

@@ -119,10 +119,12 @@ class Scopes:
     def is_argument(self, line: int, column: int) -> bool:
         """Return whether the expression at a position is part of an argument of a call."""
         calls = [node for node in self._expressions(line) if isinstance(node, ast.Call)]
-        given = (argument for call in calls for argument in (*call.args, *(word.value for word in call.keywords)))
+        passed = (
+            argument for call in calls for argument in (*call.args, *(keyword.value for keyword in call.keywords))
+        )
         return any(
             (node.lineno, node.col_offset + 1) == (line, column)
-            for argument in given
+            for argument in passed
             for node in ast.walk(argument)
             if isinstance(node, ast.expr)
         )
@@ -200,10 +202,10 @@ class Scopes:
     def _shrinking_containers(self) -> frozenset[str]:
         """The names of containers from which the file removes items."""
         calls = [node.func for node in ast.walk(self._tree) if isinstance(node, ast.Call)]
-        taken = [call.value for call in calls if isinstance(call, ast.Attribute) and call.attr in _REMOVING]
+        shrunk = [call.value for call in calls if isinstance(call, ast.Attribute) and call.attr in _REMOVING]
         items = [node for node in ast.walk(self._tree) if isinstance(node, ast.Subscript)]
-        taken += [item.value for item in items if isinstance(item.ctx, ast.Del)]
-        return frozenset(map(last_name, taken)) - {""}
+        shrunk += [item.value for item in items if isinstance(item.ctx, ast.Del)]
+        return frozenset(map(last_name, shrunk)) - {""}
 
     @cached_property
     def _item_assignments(self) -> dict[str, list[tuple[int, Scope]]]:
@@ -219,10 +221,10 @@ class Scopes:
         """Return whether a loop or function uses an expression's items, indexing their containers only by constants."""
         subscripts = [node for node in ast.walk(around) if isinstance(node, ast.Subscript)]
         for item in subscripts_in(expression):
-            alike = [node for node in subscripts if ast.unparse(node.value) == ast.unparse(item.value)]
-            if not all(isinstance(node.slice, ast.Constant) for node in alike):
+            same_container = [node for node in subscripts if ast.unparse(node.value) == ast.unparse(item.value)]
+            if not all(isinstance(node.slice, ast.Constant) for node in same_container):
                 return False
-            if ast.unparse(item) not in map(ast.unparse, alike):
+            if ast.unparse(item) not in map(ast.unparse, same_container):
                 return False
         return True
 

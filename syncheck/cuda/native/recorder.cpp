@@ -776,19 +776,19 @@ class Kernel : public c10::OperatorKernel {
   // Let the check's own mode log an operator that cannot be recorded any more: another thread has created a second
   // stream or used the operator's memory on one meanwhile, or the results are on another GPU.
   static void give_up(const Plan& plan, const Stack& stack, size_t n_results, const Inputs& inputs) {
-    py::list given, made;
+    py::list passed, results;
     for (const Input& input : inputs) {
       py::object wrapped = py::reinterpret_steal<py::object>(THPVariable_Wrap(input.tensor));
-      given.append(py::make_tuple(wrapped, input.is_write));
+      passed.append(py::make_tuple(wrapped, input.is_write));
     }
     for (size_t index = stack.size() - n_results; index < stack.size(); index++) {
       each_tensor(stack[index], [&](const at::Tensor& tensor) {
-        made.append(py::reinterpret_steal<py::object>(THPVariable_Wrap(tensor)));
+        results.append(py::reinterpret_steal<py::object>(THPVariable_Wrap(tensor)));
         return true;
       });
     }
     py::object mode = py::reinterpret_borrow<py::object>(top_mode());
-    mode.attr("log_after_run")(py::reinterpret_borrow<py::object>(plan.name), given, made, py::arg("fills") = plan.touches);
+    mode.attr("log_after_run")(py::reinterpret_borrow<py::object>(plan.name), passed, results, py::arg("fills") = plan.touches);
   }
 
   c10::SafeKernelFunction original_;
