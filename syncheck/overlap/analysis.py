@@ -210,7 +210,7 @@ def _path_work(path: list[int], graph: Graph, schedule: Schedule) -> Iterable[tu
         op = schedule.node_op[node]
         if op >= 0:
             found[graph.ops[op].operator, graph.ops[op].site] += graph.ops[op].nanoseconds
-    return [(operator, site, taken) for (operator, site), taken in found.most_common()]
+    return [(operator, site, nanoseconds) for (operator, site), nanoseconds in found.most_common()]
 
 
 def _launch_time(path: list[int], schedule: Schedule) -> int:

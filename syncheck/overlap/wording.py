@@ -215,27 +215,29 @@ class Wording:
             case LinkKind.WORK:
                 name = ops[link.longest].operator
                 some = name if link.count == 1 else f"{counted(link.count, 'operation')}, the longest {name}"
-                return LinkLine(f"{self.stream(link.stream)}: {some}", self.place(ops[link.longest].site), link.taken)
+                return LinkLine(
+                    f"{self.stream(link.stream)}: {some}", self.place(ops[link.longest].site), link.nanoseconds
+                )
             case LinkKind.WAIT:
                 edge = self._graph.edges[link.edge]
                 need = self._graph.needs.get(link.edge)
                 text, place = self.edge(edge), self.place(edge.site)
-                return LinkLine(text, place, link.taken, self.need(need), need is not None, is_edge=True)
+                return LinkLine(text, place, link.nanoseconds, self.need(need), need is not None, is_edge=True)
             case LinkKind.ORDER:
                 text = f"the order within {self.stream(link.stream)}"
                 need_text = f"not needed: independent of {self.at(self.place(ops[link.first].site))}"
                 return LinkLine(
-                    text, self.place(ops[link.last].site), link.taken, need_text, is_needed=False, is_edge=True
+                    text, self.place(ops[link.last].site), link.nanoseconds, need_text, is_needed=False, is_edge=True
                 )
             case LinkKind.LAUNCH:
-                return LinkLine("the host launches work", UNKNOWN, link.taken)
+                return LinkLine("the host launches work", UNKNOWN, link.nanoseconds)
             case _:
-                return LinkLine(f"... {counted(link.count, 'shorter part')} ...", UNKNOWN, link.taken)
+                return LinkLine(f"... {counted(link.count, 'shorter part')} ...", UNKNOWN, link.nanoseconds)
 
     def work(self, analysis: Analysis) -> Iterator[WorkLine]:
         """Yield the operations that make the critical path long."""
-        for operator, site, taken in analysis.path[:_MAX_WORK]:
-            yield WorkLine(operator, self.place(site), taken)
+        for operator, site, nanoseconds in analysis.path[:_MAX_WORK]:
+            yield WorkLine(operator, self.place(site), nanoseconds)
 
 
 def report(analysis: Analysis, names: Names, sites: Sites, backend: str) -> OverlapReport:

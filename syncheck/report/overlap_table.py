@@ -120,7 +120,7 @@ def _links(lines: Iterable[LinkLine]) -> Table:
     for line in lines:
         table.add_row(
             Text(("-> " if line.is_edge else "") + one_line(line.text)),
-            duration(line.taken),
+            duration(line.nanoseconds),
             Text(_line(line.place) if line.place.frame.line else ""),
             Text(one_line(line.need), "" if line.is_needed else "yellow"),
         )
@@ -135,5 +135,5 @@ def _line(place: Place) -> str:
 def _path(lines: Iterable[WorkLine]) -> Table:
     table = _table("Work on the critical path", ("operator", False), ("time", True), ("source line", False))
     for line in lines:
-        table.add_row(Text(one_line(line.operator)), duration(line.taken), Text(_line(line.place)))
+        table.add_row(Text(one_line(line.operator)), duration(line.nanoseconds), Text(_line(line.place)))
     return table
