@@ -56,10 +56,10 @@ def lint_files(request: LintRequest) -> list[str]:
     Raises:
         ConfigError: a path does not exist, or the settings are invalid.
     """
-    return _found(request, NO_DETAILS)
+    return _discover(request, NO_DETAILS)
 
 
-def _found(request: LintRequest, details: Details) -> list[str]:
+def _discover(request: LintRequest, details: Details) -> list[str]:
     def on_skip(path: str, why: str) -> None:
         details.write_line(f"skipped {shown(path)}: {why}")
 
@@ -93,7 +93,7 @@ def lint(request: LintRequest) -> tuple[Report, changes.Changes]:
         outcome = engine.Outcome({name: engine.lint_data(name, data, is_strict=options_of(name).strict)}, 1)
     else:
         with details.timed("search for files"):
-            paths = _found(request, details)
+            paths = _discover(request, details)
         _name_settings(paths, options, details)
         if request.change:
             changed = changes.change(paths, request.change, options_of, unsafe=request.unsafe)
@@ -102,7 +102,7 @@ def lint(request: LintRequest) -> tuple[Report, changes.Changes]:
             is_strict = partial(_is_strict, options_of)
             outcome = engine.lint(paths, cached, request.progress, extensions, is_strict, details)
     report = engine.report_of(outcome, options_of)
-    report = replace(report, notes=(*report.notes, *_not_loaded(paths, options, options_of)))
+    report = replace(report, notes=(*report.notes, *_notes_on_unloaded(paths, options, options_of)))
     if baseline is not None:
         linted = {baseline.relative(path) for path in paths if not _problem_of(outcome, path)}
 
@@ -154,7 +154,7 @@ def _with_changes(report: Report, change: str, changed: changes.Changes) -> Repo
     return report.noted(f"{did} {n_files}")
 
 
-def _not_loaded(paths: list[str], options: Options, options_of: Callable[[str], Options]) -> list[str]:
+def _notes_on_unloaded(paths: list[str], options: Options, options_of: Callable[[str], Options]) -> list[str]:
     """Return a note on each settings file of another folder whose rules or models are not loaded."""
     loaded = {*options.rules, *options.models}
     folders = {found.root for path in paths if not {*(found := options_of(path)).rules, *found.models} <= loaded}

@@ -92,7 +92,7 @@ class Callbacks:
         """Return the view of a non-contiguous tensor."""
         return self._memory.exact_view(tensor)
 
-    def gone(self, address: int) -> None:
+    def drop_stale(self, address: int) -> None:
         """Drop a stale entry at an address that now holds new memory."""
         entry = self._memory.live.get(address)
         if entry is not None:

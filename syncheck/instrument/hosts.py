@@ -108,10 +108,10 @@ class Hosts:
             local.start = None
         local.has_unobserved = local.has_unobserved or local.n_calls != self._n_calls
         if local.host != EVERY_THREAD:
-            self._look(local, frame_at(2))
+            self._order_if_observed(local, frame_at(2))
         local.n_calls = self._n_calls
 
-    def _look(self, local: _Local, frame: FrameType | None) -> None:
+    def _order_if_observed(self, local: _Local, frame: FrameType | None) -> None:
         """Order the thread after all others if it may have observed them since its last call."""
         call, frames = _program_frames(frame)
         if not frames:

@@ -62,7 +62,7 @@ class Library:
         for effect in described():
             if not effect.is_operator:
                 module = _module_of(effect.name)
-                patches.finally_do(after_import(module, lambda e=effect, m=module: self._wrap(e, m, patches)))  # type: ignore[misc]  # binds the loop variables
+                patches.on_undo(after_import(module, lambda e=effect, m=module: self._wrap(e, m, patches)))  # type: ignore[misc]  # binds the loop variables
 
     def _wrap(self, effect: Effect, module: str, patches: Patches) -> None:
         owner: Any = sys.modules[module]

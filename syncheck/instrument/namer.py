@@ -90,10 +90,10 @@ class Namer:
     def name_findings(self, findings: list[PendingFinding]) -> None:
         """Name the objects that new findings mention."""
         frame = frame_at(1)
-        repeated = [finding for finding in findings if finding.again]
-        findings = [finding for finding in findings if not finding.again]
+        repeated = [finding for finding in findings if finding.successor]
+        findings = [finding for finding in findings if not finding.successor]
         for finding in repeated:
-            self._name_again(finding, frame)
+            self._name_successor(finding, frame)
         for finding in findings:
             if finding.allocation:
                 self._name_tensor(finding, frame)
@@ -122,9 +122,9 @@ class Namer:
             for part in edit.code:
                 self._name_part(part, edit.site, frame)
 
-    def _name_again(self, finding: PendingFinding, frame: FrameType | None) -> None:
+    def _name_successor(self, finding: PendingFinding, frame: FrameType | None) -> None:
         """Name a tensor that is gone after the variable that holds its successor in the same call."""
-        successor, finding.again = finding.again, NO_ALLOCATION
+        successor, finding.successor = finding.successor, NO_ALLOCATION
         for edit in finding.fix.all_edits() if finding.fix is not None else ():
             for part in edit.code:
                 self._name_part(part, edit.site, frame, successor)

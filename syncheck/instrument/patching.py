@@ -37,7 +37,7 @@ class Patches:
         for module, attribute, old in _places(tuple(replacements)):
             self.set(module, attribute, replacements[old])
 
-    def finally_do(self, action: Callable[[], None]) -> None:
+    def on_undo(self, action: Callable[[], None]) -> None:
         """Run an action after everything has been restored."""
         self._last.append(action)
 
@@ -91,11 +91,11 @@ class _Search:
             known, size = sizes.get(name, _NEVER)
             if known is not module or size != len(module.__dict__):
                 sizes[name] = module, len(module.__dict__)
-                self._look_through(name, module)
+                self._search_module(name, module)
         found = [(module, name, vars(module).get(name)) for (_, name), module in self._found.items()]
         return [place for place in found if self._objects.get(id(place[2])) is place[2] is not None]
 
-    def _look_through(self, module_name: str, module: ModuleType) -> None:
+    def _search_module(self, module_name: str, module: ModuleType) -> None:
         values = list(vars(module).values())
         if self._objects.keys().isdisjoint(map(id, values)):  # most modules; twice as fast as the loop below
             return

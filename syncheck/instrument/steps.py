@@ -182,10 +182,10 @@ class TrainingSteps:
         patches = Patches()
         hook = register_optimizer_step_post_hook(self._stepped)
         try:
-            patches.set(DataLoader, "__iter__", self._beginning(DataLoader.__iter__))
+            patches.set(DataLoader, "__iter__", self._wrap_iter(DataLoader.__iter__))
             iterator = loader_iterator()
-            patches.set(iterator, "__next__", self._batching(iterator.__next__))
-            patches.set(Optimizer, "__init__", self._making(Optimizer.__init__))
+            patches.set(iterator, "__next__", self._wrap_next(iterator.__next__))
+            patches.set(Optimizer, "__init__", self._wrap_init(Optimizer.__init__))
             install_children(patches, self._incomplete, lambda: None)
             if c10d is not None:
                 hook_init_process_group(patches)
@@ -206,7 +206,7 @@ class TrainingSteps:
             self._latest.is_training = True
         self._units.ended(_caller())
 
-    def _making(self, original: Any) -> Any:
+    def _wrap_init(self, original: Any) -> Any:
         @wraps(original)
         def make(optimizer: Any, *args: Any, **kwargs: Any) -> None:
             self._units.expect_steps()
@@ -214,7 +214,7 @@ class TrainingSteps:
 
         return make
 
-    def _beginning(self, original: Any) -> Any:
+    def _wrap_iter(self, original: Any) -> Any:
         @wraps(original)
         def begin(loader: Any) -> Any:
             known = self._latest = self._known(loader)
@@ -227,7 +227,7 @@ class TrainingSteps:
 
         return begin
 
-    def _batching(self, original: Any) -> Any:
+    def _wrap_next(self, original: Any) -> Any:
         @wraps(original)
         def make_batch(iterator: Any) -> Any:
             batch = original(iterator)

@@ -37,7 +37,7 @@ class PendingFinding:
         pair: the accesses of the race, the first of several; None for other findings.
         view: the part of the tensor concerned; NO_VIEW for the whole tensor.
         extent: start and end (exclusive) of that part in the allocation, in bytes; None without a view.
-        again: the tensor in the same role as the freed one while its use is repeated; 0 at other times.
+        successor: the tensor in the same role as the freed one while its use is repeated; 0 at other times.
         instead: advice to show if the fix cannot be applied; () to show the fix anyway.
     """
 
@@ -59,7 +59,7 @@ class PendingFinding:
     pair: Pair | None = None
     view: ViewId = NO_VIEW
     extent: tuple[int, int] | None = None
-    again: AllocationId = NO_ALLOCATION
+    successor: AllocationId = NO_ALLOCATION
     instead: Text = ()
     count: int = 1
 
@@ -135,7 +135,7 @@ class Collector:
 
     def note_repetition(self, pending: PendingFinding, allocation: AllocationId) -> None:
         """Note that the use of a freed tensor is repeated with another tensor in its place."""
-        pending.again = allocation
+        pending.successor = allocation
         self._on_finding(pending)
 
     @property

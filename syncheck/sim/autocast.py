@@ -81,7 +81,7 @@ class Autocast:
             self._casts.clear()
 
         self._patches.set(torch, "clear_autocast_cache", clear_both)
-        self._patches.finally_do(self._unregister)
+        self._patches.on_undo(self._unregister)
 
     # -- kernels
 

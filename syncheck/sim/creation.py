@@ -56,7 +56,7 @@ class Creation:
             self._set(name, function)
             if original in device_constructors:
                 device_constructors.add(function)
-                self._patches.finally_do(partial(device_constructors.discard, function))
+                self._patches.on_undo(partial(device_constructors.discard, function))
         for name in _FACTORIES:
             self._set(name, _factory(getattr(torch, name)))
         for name in _LIKE:
@@ -76,7 +76,7 @@ class Creation:
         self._patches.set(torch, name, function)
         table: Any = torch.jit._builtins._get_builtin_table()  # type: ignore[no-untyped-call]  # no public name
         table[id(function)] = f"aten::{name}"
-        self._patches.finally_do(lambda: table.pop(id(function), None) and None)
+        self._patches.on_undo(lambda: table.pop(id(function), None) and None)
 
     def _tensor(self, original: Any) -> Any:
         @wraps(original)

@@ -365,7 +365,7 @@ Block* keep(const c10::Storage& storage, int64_t allocation, int64_t home, bool 
 void keep_new(const c10::Storage& storage, int64_t allocation, int64_t home) {
   py::object address = py::reinterpret_steal<py::object>(PyLong_FromVoidPtr(const_cast<void*>(storage.data())));
   if (PyDict_Contains(state->live.ptr(), address.ptr()) == 1) {
-    state->callbacks.attr("gone")(address);
+    state->callbacks.attr("drop_stale")(address);
   }
   auto there = state->ours.find(storage.data());
   if (there != state->ours.end() && there->second != storage.unsafeGetStorageImpl()) {

@@ -80,17 +80,17 @@ def owners(*tensors):
 def test_without_a_handle_gloo_owns_nothing(group):
     output, given = torch.zeros(4), torch.ones(2)
     before = owners(output, given)
-    kept = adapted(GATHER, output, given, group)
+    retained = adapted(GATHER, output, given, group)
     assert owners(output, given) == before
-    assert [tensor.data_ptr() for tensor in kept[0][:2]] == [output.data_ptr(), given.data_ptr()]
+    assert [tensor.data_ptr() for tensor in retained[0][:2]] == [output.data_ptr(), given.data_ptr()]
 
 
 def test_a_handle_owns_its_outputs_but_not_its_inputs(group):
     output, given = torch.zeros(4), torch.ones(2)
     before = owners(output, given)
-    kept = adapted(GATHER, output, given, group, has_handle=True)
+    retained = adapted(GATHER, output, given, group, has_handle=True)
     assert owners(output, given) == [before[0] + 1, before[1]]
-    del kept
+    del retained
 
 
 def test_a_borrowed_view_covers_the_same_part_of_the_storage():
