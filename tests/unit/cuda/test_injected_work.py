@@ -6,7 +6,7 @@ from syncheck.cuda import devices
 from syncheck.cuda.injected_work import InjectedWork
 
 
-def test_own_work_is_invisible_to_the_check(gpu):
+def test_injected_work_is_invisible_to_the_check(gpu):
     work = InjectedWork(gpu.cuda.reporter, None)
     before = len(gpu.monitor.named("launch"))
     with work.hidden():
