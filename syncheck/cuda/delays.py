@@ -92,7 +92,7 @@ class Delays:
         self._counts = counts
         self._work = work
         self._observations = observations
-        self._place: tuple[str, int] | None = None  # operator and call site of the first delayed call
+        self._delayed_call: tuple[str, int] | None = None  # operator and call site of the first delayed call
         self._uses: list[_Use] = []
         self._freed: deque[_Use] = deque()
         self._n_running = 0
@@ -169,10 +169,10 @@ class Delays:
             is_first = upcoming == delay.issuer and next_launch == delay.launch
         else:
             is_first = call.touches and delay.issuer is None and upcoming == delay.launch
-        if self._place is None and is_first:
-            self._place = call_site
+        if self._delayed_call is None and is_first:
+            self._delayed_call = call_site
             return True
-        return delay.is_repeated and self._place == call_site
+        return delay.is_repeated and self._delayed_call == call_site
 
     def _runs_on_separate_stream(self, call: Call) -> bool:
         delay = self._delay

@@ -351,7 +351,7 @@ class Operators:
             launches.replay_callbacks(callbacks[syncs[0] :])
             launches.launch(plan.name, stream, device, accesses + initial_writes, tensors)
             return
-        place = work_index(callbacks, stream)
-        launches.replay_callbacks(callbacks[:place])
+        split = work_index(callbacks, stream)
+        launches.replay_callbacks(callbacks[:split])
         launches.launch(plan.name, stream, device, accesses + initial_writes, tensors)
-        launches.replay_callbacks(callbacks[place:])
+        launches.replay_callbacks(callbacks[split:])

@@ -34,7 +34,7 @@ class Patches:
         self._replaced |= {id(new): (new, old) for old, new in replacements.items()}
         if self._sizes is None:
             self._sizes = {name: len(vars(module)) for name, module in _torch_modules().items()}
-        for module, attribute, old in _places(tuple(replacements)):
+        for module, attribute, old in _references(tuple(replacements)):
             self.set(module, attribute, replacements[old])
 
     def on_undo(self, action: Callable[[], None]) -> None:
@@ -74,7 +74,7 @@ _NEVER = (None, 0)
 
 
 class _Search:
-    """The places in torch's modules that hold given objects; a module is searched once, and again if it has grown.
+    """References to given objects in torch's modules; a module is searched once, and again if it has grown.
 
     Searching all of them takes 5 milliseconds (2026-11-23), too long for each of the windows of a budget.
     """
@@ -84,8 +84,8 @@ class _Search:
         self._sizes: dict[str, tuple[ModuleType | None, int]] = {}
         self._found: dict[tuple[str, str], ModuleType] = {}
 
-    def places(self) -> list[tuple[ModuleType, str, Any]]:
-        """Return (module, name, object) of each place."""
+    def references(self) -> list[tuple[ModuleType, str, Any]]:
+        """Return (module, name, object) of each reference."""
         sizes = self._sizes
         for name, module in _torch_modules().items():
             known, size = sizes.get(name, _NEVER)
@@ -93,7 +93,7 @@ class _Search:
                 sizes[name] = module, len(module.__dict__)
                 self._search_module(name, module)
         found = [(module, name, vars(module).get(name)) for (_, name), module in self._found.items()]
-        return [place for place in found if self._objects.get(id(place[2])) is place[2] is not None]
+        return [reference for reference in found if self._objects.get(id(reference[2])) is reference[2] is not None]
 
     def _search_module(self, module_name: str, module: ModuleType) -> None:
         values = list(vars(module).values())
@@ -108,10 +108,10 @@ _searches: dict[tuple[int, ...], _Search] = {}
 _MAX_SEARCHES = 64
 
 
-def _places(objects: tuple[Any, ...]) -> list[tuple[ModuleType, str, Any]]:
+def _references(objects: tuple[Any, ...]) -> list[tuple[ModuleType, str, Any]]:
     key = tuple(map(id, objects))
     if key not in _searches:
         if len(_searches) >= _MAX_SEARCHES:  # mostly replacements made by nested checks
             _searches.clear()
         _searches[key] = _Search(objects)
-    return _searches[key].places()
+    return _searches[key].references()

@@ -230,7 +230,7 @@ class Deferral:
             results = results_of(func, plan, args, kwargs)
             drawing = self._compute.drawing_deferred(plan, args, kwargs, device)
             results = tree_map(lambda value: self._allocate_result(value, device, stream), results)
-            fresh = [(place, self.retained.keep(t)) for place, t in enumerate(tensors_in(results)) if self._is_new(t)]
+            fresh = [(index, self.retained.keep(t)) for index, t in enumerate(tensors_in(results)) if self._is_new(t)]
             slots, held = self.retained.slots_of((args, kwargs))
             written = [self.retained.keep(tensor) for tensor, argument in tensors if argument.is_write]
             read = [self.retained.keep(tensor) for tensor in _read(plan, tensors)]
@@ -240,8 +240,8 @@ class Deferral:
             inputs, named = fill_slots(slots)
             with torch.set_grad_enabled(has_grad), drawing():
                 results = tensors_in(self._compute.run(func, plan, inputs, named, device))
-            for place, target in fresh:
-                target.tensor().copy_(results[place])
+            for index, target in fresh:
+                target.tensor().copy_(results[index])
 
         self.put(stream, compute, read, [*written, *(operand for _, operand in fresh)], held)
         return results

@@ -85,8 +85,8 @@ class RetainedStorages:
             retained = self.by_key[key] = RetainedStorage(byte_tensor_of(storage), tensor.dtype)
         retained.dtype = tensor.dtype
         retained.n_pending += 1
-        place = (int(tensor.storage_offset()), tuple(tensor.shape), tensor.stride())
-        return Operand(retained, tensor.dtype, *place)
+        layout = (int(tensor.storage_offset()), tuple(tensor.shape), tensor.stride())
+        return Operand(retained, tensor.dtype, *layout)
 
     def slots_of(self, arguments: Any) -> tuple[Any, list[Operand]]:
         """Return placeholders for arguments until they are used, and the operands among them."""
