@@ -12,7 +12,7 @@ from rich.text import Text
 from syncheck.findings import Place, counted
 from syncheck.overlap.report import EdgeLine, LinkLine, OverlapReport, PairLine, UsageLine, WorkLine
 from syncheck.overlap.verdicts import duration
-from syncheck.report.style import location, one_line
+from syncheck.report.style import format_location, one_line
 
 WIDTH = 120
 
@@ -129,7 +129,7 @@ def _links(lines: Iterable[LinkLine]) -> Table:
 
 def _line(place: Place) -> str:
     """Return the path and line, without the column, which is of little use in a table."""
-    return location(replace(place.frame, column=0))
+    return format_location(replace(place.frame, column=0))
 
 
 def _path(lines: Iterable[WorkLine]) -> Table:

@@ -138,7 +138,7 @@ def hidden_line(number: int) -> str:
     return f"{counted(number, 'more finding')} {'is' if number == 1 else 'are'} hidden: raise --max-findings"
 
 
-def location(frame: Frame) -> str:
+def format_location(frame: Frame) -> str:
     """Return the path and, if known, line and column, in the form that editors turn into links."""
     numbers = (frame.line, frame.column if frame.line else 0)
     return ":".join((visible(frame.path), *(str(number) for number in numbers if number)))
@@ -153,4 +153,4 @@ def address_of(frame: Frame) -> str:
 def where(frame: Frame) -> str:
     """Return the location, with the function unless it is module-level code."""
     function = one_line(frame.function)
-    return location(frame) + (f" in {function}" if function not in ("", "<module>") else "")
+    return format_location(frame) + (f" in {function}" if function not in ("", "<module>") else "")

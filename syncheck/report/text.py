@@ -22,9 +22,9 @@ from syncheck.report.style import (
     Painter,
     Style,
     cut,
+    format_location,
     hang,
     hidden_line,
-    location,
     one_line,
     visible,
     where,
@@ -86,8 +86,8 @@ def _finding(finding: Finding, painter: Painter, *, stacks: bool, is_fixable: bo
 
 def _in_packages(findings: list[Finding], painter: Painter) -> Iterator[str]:
     """Yield one paragraph for each rule and line of an installed package, and a hint."""
-    counts = Counter((f.rule, f.level, location(f.place.author or f.place.frame)) for f in findings)
-    first = {(f.rule, location(f.place.author or f.place.frame)): f for f in reversed(findings)}
+    counts = Counter((f.rule, f.level, format_location(f.place.author or f.place.frame)) for f in findings)
+    first = {(f.rule, format_location(f.place.author or f.place.frame)): f for f in reversed(findings)}
     for (rule, level, there), number in counts.items():
         finding = first[rule, there]
         more = f" ({counted(number, 'finding')})" if number > 1 else ""
@@ -128,7 +128,7 @@ def _stack(place: Place, gutter: int, painter: Painter) -> Iterator[str]:
     """Yield the other frames of a place's stack, innermost first."""
     own_index = place.stack.index(place.frame) if place.frame in place.stack else -1
     if len(place.stack) > (own_index >= 0):
-        yield from note(f"stack of {location(place.frame)}:", gutter, painter)
+        yield from note(f"stack of {format_location(place.frame)}:", gutter, painter)
     for i, frame in enumerate(place.stack):
         if i != own_index:
             step = f"{' ' * (gutter + 5)}{'into' if i < own_index else 'from'} {_frame(frame)}"
