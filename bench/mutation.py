@@ -30,12 +30,12 @@ import markers  # noqa: E402  of the tests of fixtures
 from bench import suites  # noqa: E402
 from bench.deletions import Deletion, deletions, marked, without  # noqa: E402
 from bench.forked import ForkedReruns, reruns_of  # noqa: E402
-from syncheck.commands.means import Schedules  # noqa: E402
+from syncheck.commands.strategies import ScheduleStrategy  # noqa: E402
 from syncheck.errors import ScriptError  # noqa: E402
 from syncheck.findings import Finding  # noqa: E402
 from syncheck.lint.engine import lint_data  # noqa: E402
 from syncheck.rules.model import Severity  # noqa: E402
-from syncheck.witness.compare import Rerun, differences, unsteady_lines  # noqa: E402
+from syncheck.witness.compare import Rerun, differences, nondeterministic_lines  # noqa: E402
 from syncheck.witness.schedule import Schedule  # noqa: E402
 
 MATTERS_REPORTED = "matters, reported"
@@ -45,9 +45,9 @@ HARMLESS_WARNED = "no value changes, reported as a warning or advice"
 HARMLESS_ERROR = "no value changes, reported as an error"
 NOT_RUN = "the program never gets there"
 FAILS = "the program fails without it"
-UNSTEADY = "cannot be compared: two runs of it differ anyway"
+NONDETERMINISTIC = "cannot be compared: two runs of it differ anyway"
 VERDICTS = (
-    MATTERS_REPORTED, MATTERS_MISSED, HARMLESS_QUIET, HARMLESS_WARNED, HARMLESS_ERROR, NOT_RUN, FAILS, UNSTEADY,
+    MATTERS_REPORTED, MATTERS_MISSED, HARMLESS_QUIET, HARMLESS_WARNED, HARMLESS_ERROR, NOT_RUN, FAILS, NONDETERMINISTIC,
 )  # fmt: skip
 TO_READ = frozenset({MATTERS_MISSED, HARMLESS_ERROR})
 """Verdicts that require a manual review."""
@@ -98,7 +98,7 @@ def codes(findings: tuple[Finding, ...]) -> str:
     return ", ".join(sorted({finding.rule.code for finding in findings}))
 
 
-def judge(reruns: ForkedReruns, n_schedules: int, known: set[Key]) -> tuple[str, str]:
+def classify(reruns: ForkedReruns, n_schedules: int, known: set[Key]) -> tuple[str, str]:
     """Return the verdict on a program with a deletion, and an example.
 
     Args:
@@ -110,16 +110,16 @@ def judge(reruns: ForkedReruns, n_schedules: int, known: set[Key]) -> tuple[str,
     findings = tuple(finding for finding in reruns.findings if keys((finding,)).isdisjoint(known))
     if plain.status or plain.timed_out:
         return FAILS, plain.error or "it took too long"
-    usual, same = reruns.run(Schedule(reruns.program)), reruns.run(Schedule(reruns.program))
-    unsteady = unsteady_lines(usual, same)
+    reference, repeat = reruns.run(Schedule(reruns.program)), reruns.run(Schedule(reruns.program))
+    nondeterministic = nondeterministic_lines(reference, repeat)
     found = codes(findings)
-    if not usual.records or differences(usual, same, None, unsteady):
-        return UNSTEADY, found
-    changed = _changed(reruns, usual, unsteady, findings, n_schedules)
+    if not reference.records or differences(reference, repeat, None, nondeterministic):
+        return NONDETERMINISTIC, found
+    changed = _changed(reruns, reference, nondeterministic, findings, n_schedules)
     if changed:
         return (MATTERS_REPORTED if findings else MATTERS_MISSED), found or changed
     if not n_schedules:
-        return UNSTEADY, found
+        return NONDETERMINISTIC, found
     if not findings:
         return HARMLESS_QUIET, ""
     is_error = any(finding.level is Severity.ERROR for finding in findings)
@@ -127,27 +127,31 @@ def judge(reruns: ForkedReruns, n_schedules: int, known: set[Key]) -> tuple[str,
 
 
 def _changed(
-    reruns: ForkedReruns, usual: Rerun, unsteady: frozenset[int], findings: tuple[Finding, ...], n_schedules: int
+    reruns: ForkedReruns,
+    reference: Rerun,
+    nondeterministic: frozenset[int],
+    findings: tuple[Finding, ...],
+    n_schedules: int,
 ) -> str:
     """Return a schedule that changes a value, or ""."""
     pairs = [finding.pair for finding in findings if finding.pair is not None]
     for pair in pairs:
-        watched = reruns.run(Schedule(reruns.program), (pair,))
-        for held in Schedules(reruns.program).schedules(pair, None):
-            if differences(watched, reruns.run(held, (pair,)), pair, unsteady):
+        held_reference = reruns.run(Schedule(reruns.program), (pair,))
+        for held in ScheduleStrategy(reruns.program).schedules(pair, None):
+            if differences(held_reference, reruns.run(held, (pair,)), pair, nondeterministic):
                 return str(held)
     for seed in range(n_schedules):
         schedule = Schedule(reruns.program, seed=seed)
-        if differences(usual, reruns.run(schedule), None, unsteady):
+        if differences(reference, reruns.run(schedule), None, nondeterministic):
             return str(schedule)
     return ""
 
 
-def _changed_as_it_is(reruns: ForkedReruns, n_schedules: int) -> bool:
+def _is_schedule_dependent(reruns: ForkedReruns, n_schedules: int) -> bool:
     """Return whether random schedules change the original program, for example because of its threads' timing."""
-    usual = reruns.run(Schedule(reruns.program))
+    reference = reruns.run(Schedule(reruns.program))
     others = (reruns.run(Schedule(reruns.program, seed=seed)) for seed in range(n_schedules))
-    return any(differences(usual, other, None, frozenset()) for other in others)
+    return any(differences(reference, other, None, frozenset()) for other in others)
 
 
 def executed(target: Target, reruns: ForkedReruns, found: dict[Path, list[Deletion]]) -> set[tuple[Path, int]]:
@@ -178,33 +182,33 @@ def check(target: Target, n_schedules: int) -> Iterator[Outcome]:
         return
     if any(finding.pair is not None for finding in reruns.findings):
         print(f"{where}: the original has races: {codes(reruns.findings)}", flush=True)
-    if _changed_as_it_is(reruns, n_schedules):
+    if _is_schedule_dependent(reruns, n_schedules):
         print(f"{where}: random schedules change the original", flush=True)
         n_schedules = 0
     found = {path: deletions(path.read_text()) for path in target.files}
     ran = executed(target, reruns, found)
     for path, each in found.items():
         source = path.read_text()
-        linted = keys(_linted(path, source))
+        linted = keys(_lint_verdict(path, source))
         for index, deletion in enumerate(each):
             mutant = without(source, deletion)
             _write(path, mutant)
             verdict, example = NOT_RUN, ""
             if (path, index) in ran:
-                verdict, example = _judged(target, n_schedules, known)
-            caused = tuple(finding for finding in _linted(path, mutant) if not keys((finding,)) <= linted)
+                verdict, example = _classified(target, n_schedules, known)
+            caused = tuple(finding for finding in _lint_verdict(path, mutant) if not keys((finding,)) <= linted)
             yield Outcome(f"{path.relative_to(target.root)}:{deletion.line}", deletion, verdict, example, codes(caused))
         _write(path, source)
 
 
-def _judged(target: Target, n_schedules: int, known: set[Key]) -> tuple[str, str]:
+def _classified(target: Target, n_schedules: int, known: set[Key]) -> tuple[str, str]:
     try:
-        return judge(target.reruns(), n_schedules, known)
+        return classify(target.reruns(), n_schedules, known)
     except ScriptError as error:
         return FAILS, str(error)
 
 
-def _linted(path: Path, source: str) -> tuple[Finding, ...]:
+def _lint_verdict(path: Path, source: str) -> tuple[Finding, ...]:
     findings = lint_data(str(path), source.encode()).findings
     return tuple(finding for finding in findings if finding.level is not Severity.ADVICE)
 

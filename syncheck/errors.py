@@ -41,7 +41,7 @@ class BackendError(SyncheckError):
     """No backend can check this program here: torch is missing or too old, or no GPU is usable."""
 
 
-def nearest(word: str, known: Iterable[str]) -> str:
+def nearest(name: str, known: Iterable[str]) -> str:
     """Return the hint "did you mean ...?" for a word that resembles a known one; "" if none does."""
-    close = difflib.get_close_matches(word, list(known), n=1)
+    close = difflib.get_close_matches(name, list(known), n=1)
     return f"did you mean {close[0]}?" if close else ""

@@ -195,9 +195,9 @@ class Finding:
         return authors[0].package if authors[0] is not None else ""
 
     @property
-    def proof_in_words(self) -> str:
+    def proof_summary(self) -> str:
         """Result of the attempt to reproduce the race, in one line; "" if there was none."""
-        return self.proof.in_words if self.proof is not None else ""
+        return self.proof.summary if self.proof is not None else ""
 
     def with_example(self) -> "Finding":
         """Return this finding with its fix marked as an example, because it cannot be applied as is."""
@@ -338,7 +338,7 @@ def _joined(one: Finding, other: Finding) -> Finding:
     return replace(one, count=one.count + other.count, ranks=ranks, rank=rank, pairs=pairs, assumptions=fewest)
 
 
-def named_ranks(ranks: Iterable[int]) -> str:
+def format_ranks(ranks: Iterable[int]) -> str:
     """Return ranks in words: "rank 3", "ranks 0 to 5 and 7"; "" for none."""
     ordered = sorted(set(ranks))
     if not ordered:

@@ -12,7 +12,7 @@ from typing import Any, NoReturn
 
 from syncheck.api import BlockReport, check
 from syncheck.errors import ConfigError, SyncheckError
-from syncheck.paths import name_files
+from syncheck.paths import set_name_lookup
 
 
 class _Line(argparse.ArgumentParser):
@@ -32,7 +32,7 @@ class _Line(argparse.ArgumentParser):
 def load_ipython_extension(shell: Any) -> None:
     """Register the magic; `%load_ext syncheck` calls this function with IPython's shell."""
     shell.register_magic_function(partial(_check_cell, shell), "cell", "syncheck")
-    name_files(partial(_cell_name, shell))
+    set_name_lookup(partial(_cell_name, shell))
 
 
 def _cell_name(shell: Any, path: str) -> str:
@@ -62,10 +62,10 @@ def _options(line: str) -> dict[str, Any]:
         ConfigError: the line cannot be parsed.
     """
     try:
-        words = shlex.split(line)
+        arguments = shlex.split(line)
     except ValueError as error:
         raise ConfigError(f"%%syncheck: {error}", "close the quotation mark") from error
-    return vars(_parser().parse_args(words))
+    return vars(_parser().parse_args(arguments))
 
 
 def _parser() -> _Line:

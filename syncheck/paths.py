@@ -7,7 +7,7 @@ _start: list[str] = []
 _names: list[Callable[[str], str]] = []
 
 
-def start_here() -> None:
+def remember_start() -> None:
     """Show paths relative to the current working directory from now on, even if the program changes it."""
     _start[:] = [os.getcwd()]
 
@@ -17,12 +17,12 @@ def start() -> str:
     return _start[0] if _start else os.getcwd()
 
 
-def name_files(name: Callable[[str], str]) -> None:
+def set_name_lookup(name: Callable[[str], str]) -> None:
     """Show some files under a user-visible name: `name` returns it, or "" for other files."""
     _names[:] = [name]
 
 
-def given_name(path: str) -> str:
+def name_of_file(path: str) -> str:
     """Return the user-visible name of a file that differs from its path; "" if it has none."""
     return next(filter(None, (name(path) for name in _names)), "")
 
@@ -30,7 +30,7 @@ def given_name(path: str) -> str:
 def shown(path: str | os.PathLike[str]) -> str:
     """Return a path as shown: relative to the folder of `start` if it is inside, with "/"; or the name of a cell."""
     path = os.fspath(path)
-    if called := given_name(path):
+    if called := name_of_file(path):
         return called
     try:
         relative = os.path.relpath(path, start())

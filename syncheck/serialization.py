@@ -70,10 +70,10 @@ def to_finding(data: dict[str, Any]) -> Finding:
     )
 
 
-def _half(word: Any) -> Literal["run", "lint"]:
-    if word not in ("run", "lint"):
-        raise ValueError(f"there is no half {word!r}")
-    return word  # type: ignore[no-any-return]  # one of the two
+def _half(text: Any) -> Literal["run", "lint"]:
+    if text not in ("run", "lint"):
+        raise ValueError(f"there is no half {text!r}")
+    return text  # type: ignore[no-any-return]  # one of the two
 
 
 def of_proof(proof: Proof) -> dict[str, Any]:

@@ -7,7 +7,7 @@ from typer.main import get_command
 from syncheck.cli.app import cli
 
 
-def unknown_word(command):
+def unknown_argument(command):
     """Return the first unknown word in a command that begins with `syncheck`, or None if the command is accepted."""
     name, *words = shlex.split(command)[1:]
     known = get_command(cli).commands.get(name)

@@ -49,10 +49,10 @@ inspecting.add_to(cli)
 
 def _version(value: bool) -> None:  # noqa: FBT001  typer calls it with one argument
     if value:
-        from syncheck.commands.doctor import torch_in_short
+        from syncheck.commands.doctor import torch_summary
 
         typer.echo(f"syncheck {__version__}")
-        typer.echo(torch_in_short())
+        typer.echo(torch_summary())
         raise typer.Exit
 
 
@@ -79,7 +79,7 @@ def main() -> None:
     except _UsageError as error:
         if type(error).__name__ == "NoArgsIsHelpError":  # the help was printed
             sys.exit(2)
-        _fail(*_words_of(error), 2)
+        _fail(*_message_and_hint(error), 2)
     except Exception as error:  # noqa: BLE001  the outermost handler: anything else is a bug in syncheck
         if isinstance(error, OSError) and error.errno in _NO_OUTPUT and not error.filename:
             os.dup2(os.open(os.devnull, os.O_WRONLY), 1)  # so that Python's final flush cannot fail again
@@ -106,7 +106,7 @@ def _fail(message: str, hint: str, status: int) -> None:
     sys.exit(status)
 
 
-def _words_of(error: Any) -> tuple[str, str]:
+def _message_and_hint(error: Any) -> tuple[str, str]:
     """Return the message and the hint for an invalid command line."""
     context, kind = error.ctx, type(error).__name__
     where = context.command_path if context is not None else "syncheck"
@@ -121,10 +121,10 @@ def _words_of(error: Any) -> tuple[str, str]:
     name = parameter.opts[0] if is_option else (parameter.metavar or parameter.human_readable_name)
     if kind == "MissingParameter":
         return f"missing {'option' if is_option else 'argument'} {name}", hint
-    return f"invalid value for {name}: {_without_kind(error.message)}", hint
+    return f"invalid value for {name}: {_without_error_name(error.message)}", hint
 
 
-def _without_kind(message: str) -> str:
+def _without_error_name(message: str) -> str:
     """Return typer's message for an invalid value, without the error name that pydantic prepends."""
     return message.removeprefix("Value error, ").rstrip(".")
 

@@ -77,9 +77,9 @@ def config(
     output_format: _Format = _FORMATS.text,
 ) -> None:
     """Print the current settings, and where each comes from."""
-    from syncheck.commands.doctor import settings_in_force
+    from syncheck.commands.doctor import effective_settings
 
-    rows = settings_in_force(path)
+    rows = effective_settings(path)
     if output_format is _FORMATS.json:
         typer.echo(json.dumps([dict(zip(("key", "value", "origin"), row, strict=True)) for row in rows], indent=2))
         return

@@ -56,7 +56,7 @@ class Server(LanguageServer):
         sync = lsp.NotebookDocumentSyncOptions([selector])
         super().__init__("syncheck", __version__, notebook_document_sync=sync)
         self.findings: dict[str, tuple[object, tuple[_Found, ...]]] = {}
-        self._told = ""
+        self._last_message = ""
 
     def opened(self, uri: str) -> OpenDocument:
         """Return the file or notebook for a URI, which may be that of a cell."""
@@ -82,13 +82,13 @@ class Server(LanguageServer):
             options = options_for(document.path)
             codes = options.codes_for(document.path)
         except ConfigError as error:
-            self._tell(f"{error}; {error.hint}")
+            self._show_message(f"{error}; {error.hint}")
             return
         result = await asyncio.to_thread(_lint, document, is_strict=options.strict)
         if result.problem or not self._is_open(uri) or self.opened(uri).version != document.version:
             return
         found = tuple(finding for finding in result.findings if finding.rule.code in codes)
-        self.findings[document.uri] = document.version, tuple(_Found(f, document.placed(f)) for f in found)
+        self.findings[document.uri] = document.version, tuple(_Found(f, document.map_to_parts(f)) for f in found)
         for part in document.parts():
             shown = [self._diagnostic(document, finding) for finding in self._found_in(document, part)]
             self._publish(part.uri, shown, part.version)
@@ -121,7 +121,7 @@ class Server(LanguageServer):
             for found in self._found_at(document, uri, wanted):
                 yield from self._actions(document, found)
         if any(kind.startswith("source") for kind in kinds):
-            repaired = self._all_repaired(document)
+            repaired = self._fix_all_action(document)
             if repaired is not None:
                 yield repaired
 
@@ -152,10 +152,10 @@ class Server(LanguageServer):
             title = f"{code}: {found.shown.help.partition(';')[0]}"
             is_safe = fix.applicability is Applicability.SAFE
             yield self._action(document, title, better, diagnostic, is_preferred=is_safe)
-        silenced = with_ignore(document.text, {finding.place.frame.line: {code}})
-        yield self._action(document, f"{code}: ignore it here", silenced, diagnostic, is_preferred=False)
+        suppressed = with_ignore(document.text, {finding.place.frame.line: {code}})
+        yield self._action(document, f"{code}: ignore it here", suppressed, diagnostic, is_preferred=False)
 
-    def _all_repaired(self, document: OpenDocument) -> lsp.CodeAction | None:
+    def _fix_all_action(self, document: OpenDocument) -> lsp.CodeAction | None:
         """Return the code action that applies all safe fixes; None if there are none."""
         try:
             codes = options_for(document.path).codes_for(document.path)
@@ -203,9 +203,9 @@ class Server(LanguageServer):
         text = part.lines[line - 1] if line <= len(part.lines) else ""
         return lsp.Position(max(line - 1, 0), self.workspace.position_codec.client_num_units(text[: column - 1]))
 
-    def _tell(self, text: str) -> None:
-        if text != self._told:
-            self._told = text
+    def _show_message(self, text: str) -> None:
+        if text != self._last_message:
+            self._last_message = text
             self.window_show_message(lsp.ShowMessageParams(lsp.MessageType.Error, f"syncheck: {text}"))
 
 
@@ -236,7 +236,7 @@ def make_server() -> Server:
         return server.hover(params.text_document.uri, params.position)
 
     @server.feature(lsp.TEXT_DOCUMENT_CODE_ACTION, lsp.CodeActionOptions(code_action_kinds=_KINDS))
-    def asked(params: lsp.CodeActionParams) -> list[lsp.CodeAction]:
+    def code_action_requested(params: lsp.CodeActionParams) -> list[lsp.CodeAction]:
         wanted = params.context.only or _KINDS
         return list(server.code_actions(params.text_document.uri, params.range, wanted))
 

@@ -41,12 +41,12 @@ class OpenDocument(Protocol):
         """Return the documents that the editor shows: the file itself, or the code cells of a notebook."""
         ...
 
-    def placed(self, finding: Finding) -> Finding:
+    def map_to_parts(self, finding: Finding) -> Finding:
         """Convert a finding in `text` to one in the parts."""
         ...
 
     def part_of(self, frame: Frame) -> TextDocument:
-        """Return the part that contains a frame of a finding returned by `placed`."""
+        """Return the part that contains a frame of a finding returned by `map_to_parts`."""
         ...
 
     def edits(self, text: str) -> dict[str, list[lsp.TextEdit]]:
@@ -72,7 +72,7 @@ class OpenFile:
         """See `OpenDocument`."""
         return [self._document]
 
-    def placed(self, finding: Finding) -> Finding:
+    def map_to_parts(self, finding: Finding) -> Finding:
         """See `OpenDocument`."""
         return finding
 
@@ -114,7 +114,7 @@ class OpenNotebook:
         """See `OpenDocument`."""
         return list(self._cells.code.values())
 
-    def placed(self, finding: Finding) -> Finding:
+    def map_to_parts(self, finding: Finding) -> Finding:
         """See `OpenDocument`."""
         return self._notebook.placed(finding, self.path, self.text)
 

@@ -11,16 +11,16 @@ def misplaced(script: str, arguments: Sequence[str]) -> tuple[str, ...]:
 
     An option that the script's own text mentions belongs to the program.
     """
-    own = {name for setting in settings_of("run") for option in setting.options for name in option.split("/")}
-    given = dict.fromkeys(argument.partition("=")[0] for argument in arguments)
-    suspects = [name for name in given if name in own and name.startswith("--")]
+    known_options = {name for setting in settings_of("run") for option in setting.options for name in option.split("/")}
+    options = dict.fromkeys(argument.partition("=")[0] for argument in arguments)
+    suspects = [name for name in options if name in known_options and name.startswith("--")]
     if suspects:
         text = _text(script)
         suspects = [name for name in suspects if name.lstrip("-") not in text]
     if not suspects:
         return ()
-    were = "was" if len(suspects) == 1 else "were"
-    return (f"{' and '.join(suspects)} {were} passed to the program: options of syncheck go before the script",)
+    verb = "was" if len(suspects) == 1 else "were"
+    return (f"{' and '.join(suspects)} {verb} passed to the program: options of syncheck go before the script",)
 
 
 def _text(path: str) -> str:

@@ -11,7 +11,7 @@ import typer
 
 from syncheck.config.kinds import Kind
 from syncheck.config.options import Setting, settings_of
-from syncheck.config.settings import given, value_of
+from syncheck.config.settings import layer_of, value_of
 
 
 def with_settings(command: str) -> Callable[[Callable[..., None]], Callable[..., None]]:
@@ -20,16 +20,16 @@ def with_settings(command: str) -> Callable[[Callable[..., None]], Callable[...,
     The function receives their values as `layer`, in the form that `syncheck.config.settings` takes. Options omitted on
     the command line are not in it, so that a settings file can provide them.
     """
-    settings = tuple(setting for setting in settings_of(command) if setting.kind.is_word)
+    settings = tuple(setting for setting in settings_of(command) if setting.kind.is_text)
 
     def decorate(function: Callable[..., None]) -> Callable[..., None]:
         @wraps(function)
         def call(**values: Any) -> None:
-            layer = given(**{s.name: value_of(s, _word(values.pop(s.name))) for s in settings})
+            layer = layer_of(**{s.name: value_of(s, _text_of(values.pop(s.name))) for s in settings})
             function(**values, layer=layer)
 
-        own = [p for p in inspect.signature(function).parameters.values() if p.name != "layer"]
-        parameters = [p.replace(kind=inspect.Parameter.KEYWORD_ONLY) for p in (*own, *map(_parameter, settings))]
+        declared = [p for p in inspect.signature(function).parameters.values() if p.name != "layer"]
+        parameters = [p.replace(kind=inspect.Parameter.KEYWORD_ONLY) for p in (*declared, *map(_parameter, settings))]
         call.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]  # read by typer
         call.__annotations__ = {parameter.name: parameter.annotation for parameter in parameters}
         return call
@@ -38,18 +38,18 @@ def with_settings(command: str) -> Callable[[Callable[..., None]], Callable[...,
 
 
 def choices(name: str, values: tuple[str, ...]) -> Any:
-    """Return the type of an option that takes one of a few words, which shells can complete."""
+    """Return the type of an option that takes one of a few values, which shells can complete."""
     return Enum(name, {value: value for value in values})
 
 
-def _word(value: Any) -> Any:
+def _text_of(value: Any) -> Any:
     return value.value if isinstance(value, Enum) else value
 
 
 def _parameter(setting: Setting) -> inspect.Parameter:
     option = typer.Option(
         *setting.options,
-        help=setting.help + _default_in_words(setting),
+        help=setting.help + _default_text(setting),
         metavar=setting.kind.metavar,
         rich_help_panel=setting.panel,
         show_default=False,
@@ -67,7 +67,7 @@ def _type_of(name: str, kind: Kind) -> Any:
     return kind.annotation if kind.annotation in {bool, Path} else str
 
 
-def _default_in_words(setting: Setting) -> str:
+def _default_text(setting: Setting) -> str:
     if setting.default is None or setting.default in ((), "", 0) or setting.kind.annotation is bool:
         return ""
     return f" {as_default(setting.default)}"

@@ -77,7 +77,7 @@ def run(
     from syncheck.commands import run as commands
     from syncheck.run.launcher import Program
 
-    layer = tuple((name, _own(value) if name in _OF_EACH_RANK else value) for name, value in layer)
+    layer = tuple((name, _rank_path(value) if name in _OF_EACH_RANK else value) for name, value in layer)
     options = options_in("", layer, command="run")
     streams = OutputStreams(is_for_data=False)
     program = Program(script, tuple(args or ()), bool(module))
@@ -91,10 +91,12 @@ def run(
 
 def _for_rank(options: Options, report: Report) -> Options:
     """Return the settings for a report: unmerged ranks write separate files."""
-    return replace(options, output=_own(options.output)) if options.output and not report.summary.ranks else options
+    return (
+        replace(options, output=_rank_path(options.output)) if options.output and not report.summary.ranks else options
+    )
 
 
-def _own(path: Path) -> Path:
+def _rank_path(path: Path) -> Path:
     """Return this rank's own variant of a file name that is given for all ranks."""
     return path.with_name(f"{path.stem}.rank{rank()}{path.suffix}") if is_distributed() else path
 
@@ -139,12 +141,12 @@ def overlap(
     from syncheck.commands import overlap as commands
     from syncheck.run.launcher import Program
 
-    layer = tuple((name, _own(value) if name in _OF_EACH_RANK else value) for name, value in layer)
+    layer = tuple((name, _rank_path(value) if name in _OF_EACH_RANK else value) for name, value in layer)
     options = options_in("", layer, command="overlap")
     streams = OutputStreams(is_for_data=True)
 
-    def show(words: "OverlapReport", report: Report) -> None:
-        deliver_overlap(words, report, options, streams)
+    def show(overlap_report: "OverlapReport", report: Report) -> None:
+        deliver_overlap(overlap_report, report, options, streams)
 
     if not module and commands.is_trace(Path(script)):
         commands.replay(Path(script), options, show)

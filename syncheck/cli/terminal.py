@@ -122,7 +122,7 @@ def deliver(report: Report, options: Options, streams: OutputStreams) -> int:
     return status_of(report, options)
 
 
-def deliver_overlap(words: "OverlapReport", report: Report, options: Options, streams: OutputStreams) -> None:
+def deliver_overlap(overlap_report: "OverlapReport", report: Report, options: Options, streams: OutputStreams) -> None:
     """Print why work does not overlap, and the number of findings.
 
     Raises:
@@ -131,7 +131,7 @@ def deliver_overlap(words: "OverlapReport", report: Report, options: Options, st
     from syncheck.report import overlap_table
 
     def rendered(*, color: bool, width: int = overlap_table.WIDTH) -> str:
-        text = overlap_table.render(words, color=color, width=width)
+        text = overlap_table.render(overlap_report, color=color, width=width)
         if report.findings:
             text += f"note: {counted(len(report.findings), 'finding')}: `syncheck run` shows what is wrong\n"
         text += "".join(f"incomplete: {reason}\n" for reason in report.incomplete)

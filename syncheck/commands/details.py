@@ -21,18 +21,18 @@ def of_run(options: Options) -> Details:
     """Return the details writer of a run, after printing where its settings come from."""
     details = Details(is_wanted=options.verbose, sender=f"syncheck: rank {rank()}" if is_distributed() else "syncheck")
     if details.is_wanted:
-        details.say(f"settings: {', '.join(sources('', options, 'run')) or NO_SOURCE}")
+        details.write_line(f"settings: {', '.join(sources('', options, 'run')) or NO_SOURCE}")
         if options.baseline is not None:
-            details.say(f"baseline: {options.baseline}")
+            details.write_line(f"baseline: {options.baseline}")
     return details
 
 
 def of_program(details: Details, prepared: PreparedProgram, at_end: AtEnd) -> AtEnd:
     """Print which program is run; return a callback that prints how long it took and then calls `at_end`."""
-    details.say(f"program: {prepared.path or prepared.program.target}")
+    details.write_line(f"program: {prepared.path or prepared.program.target}")
 
     def ended(run: "Run", report: Report) -> Report:
-        details.say_time("program, including the check")
+        details.write_time("program, including the check")
         with details.timed("reruns and timelines"):
             return at_end(run, report)
 

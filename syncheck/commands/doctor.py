@@ -27,7 +27,7 @@ def doctor() -> list[tuple[str, str]]:
     return rows
 
 
-def torch_in_short() -> str:
+def torch_summary() -> str:
     """Return torch's version, its CUDA version and the backend of `auto`, importing torch only if necessary."""
     spec = importlib.util.find_spec("torch")
     if spec is None or spec.origin is None:
@@ -43,7 +43,7 @@ def torch_in_short() -> str:
     return f"torch {found['__version__']}, {built_for}, backend {backend}"
 
 
-def settings_in_force(path: str) -> list[tuple[str, str, str]]:
+def effective_settings(path: str) -> list[tuple[str, str, str]]:
     """Return each setting with its value for a file or folder, in TOML syntax, and the origin of the value.
 
     Raises:

@@ -10,7 +10,7 @@ from pathlib import Path
 from syncheck.commands.details import NO_SOURCE
 from syncheck.config.options import Options
 from syncheck.config.settings import Layer, options_for, options_in, sources
-from syncheck.filters.policy import baseline_of, known_left_out, looking_at, truncate
+from syncheck.filters.policy import baseline_of, checked_entry_filter, truncate, without_known
 from syncheck.findings import NO_FILES, Finding, Report, counted
 from syncheck.lint import engine, files
 from syncheck.lint.cache import Cache
@@ -20,7 +20,7 @@ from syncheck.paths import shown
 from syncheck.system.details import NO_DETAILS, Details
 
 
-def _unseen(done: int, of: int) -> None:
+def _no_progress(done: int, of: int) -> None:
     del done, of
 
 
@@ -46,7 +46,7 @@ class LintRequest:
     change: str = ""
     unsafe: bool = False
     cache: Path | None = None
-    progress: Callable[[int, int], None] = _unseen
+    progress: Callable[[int, int], None] = _no_progress
     tries_fixes: bool = True
 
 
@@ -56,12 +56,12 @@ def lint_files(request: LintRequest) -> list[str]:
     Raises:
         ConfigError: a path does not exist, or the settings are invalid.
     """
-    return _found(request, NO_DETAILS)
+    return _discover(request, NO_DETAILS)
 
 
-def _found(request: LintRequest, details: Details) -> list[str]:
+def _discover(request: LintRequest, details: Details) -> list[str]:
     def on_skip(path: str, why: str) -> None:
-        details.say(f"skipped {shown(path)}: {why}")
+        details.write_line(f"skipped {shown(path)}: {why}")
 
     return list(files.discover(request.paths, lambda path: options_for(path, request.given), on_skip))
 
@@ -93,7 +93,7 @@ def lint(request: LintRequest) -> tuple[Report, changes.Changes]:
         outcome = engine.Outcome({name: engine.lint_data(name, data, is_strict=options_of(name).strict)}, 1)
     else:
         with details.timed("search for files"):
-            paths = _found(request, details)
+            paths = _discover(request, details)
         _name_settings(paths, options, details)
         if request.change:
             changed = changes.change(paths, request.change, options_of, unsafe=request.unsafe)
@@ -102,7 +102,7 @@ def lint(request: LintRequest) -> tuple[Report, changes.Changes]:
             is_strict = partial(_is_strict, options_of)
             outcome = engine.lint(paths, cached, request.progress, extensions, is_strict, details)
     report = engine.report_of(outcome, options_of)
-    report = replace(report, notes=(*report.notes, *_not_loaded(paths, options, options_of)))
+    report = replace(report, notes=(*report.notes, *_notes_on_unloaded(paths, options, options_of)))
     if baseline is not None:
         linted = {baseline.relative(path) for path in paths if not _problem_of(outcome, path)}
 
@@ -110,14 +110,14 @@ def lint(request: LintRequest) -> tuple[Report, changes.Changes]:
             file = path.partition(":cell ")[0]
             return file in linted or not os.path.exists(os.path.join(baseline.path.parent, file))
 
-        looked_at = looking_at("lint", baseline, options_of, is_seen)
-        report = known_left_out(report, baseline, options, looked_at, is_certain=True)
+        looked_at = checked_entry_filter("lint", baseline, options_of, is_seen)
+        report = without_known(report, baseline, options, looked_at, is_certain=True)
     report = truncate(report, options.max_findings)
     incomplete = (*report.incomplete, *changed.problems) if paths else (NO_FILES,)
     report = replace(report, incomplete=incomplete, is_unsafe_wanted=request.unsafe)
     if request.tries_fixes and not request.change and request.paths != ("-",):
         changed.given_up = changes.hopeless(_by_file(outcome), options_of, unsafe=request.unsafe)
-    return _accounted(report, request.change, changed), changed
+    return _with_changes(report, request.change, changed), changed
 
 
 def _is_strict(options_of: Callable[[str], Options], path: str) -> bool:
@@ -133,7 +133,7 @@ def _name_settings(paths: list[str], options: Options, details: Details) -> None
     for folder, number in of_folder.items():
         n_files[", ".join(sources(folder, options, "lint")) or NO_SOURCE] += number
     for source, number in n_files.items():
-        details.say(f"settings of {counted(number, 'file')}: {source}")
+        details.write_line(f"settings of {counted(number, 'file')}: {source}")
 
 
 def _by_file(outcome: engine.Outcome) -> dict[str, tuple[Finding, ...]]:
@@ -141,7 +141,7 @@ def _by_file(outcome: engine.Outcome) -> dict[str, tuple[Finding, ...]]:
     return {path: result.findings for path, result in outcome.results.items()}
 
 
-def _accounted(report: Report, change: str, changed: changes.Changes) -> Report:
+def _with_changes(report: Report, change: str, changed: changes.Changes) -> Report:
     """Return the report with the changes that were made."""
     if change in {"", "fix"}:
         given_up = changed.given_up
@@ -154,7 +154,7 @@ def _accounted(report: Report, change: str, changed: changes.Changes) -> Report:
     return report.noted(f"{did} {n_files}")
 
 
-def _not_loaded(paths: list[str], options: Options, options_of: Callable[[str], Options]) -> list[str]:
+def _notes_on_unloaded(paths: list[str], options: Options, options_of: Callable[[str], Options]) -> list[str]:
     """Return a note on each settings file of another folder whose rules or models are not loaded."""
     loaded = {*options.rules, *options.models}
     folders = {found.root for path in paths if not {*(found := options_of(path)).rules, *found.models} <= loaded}

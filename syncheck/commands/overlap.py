@@ -121,11 +121,11 @@ def recorded(paths: Sequence[Path], options: Options) -> Recorded:
         return recorders[-1]
 
     recorder, shown, others = None, Report(), list[Report]()
-    for stretch in replaying.stretches(paths, make_session, sites):
-        if recorder is None and stretch.names:
-            recorder, shown = recorders[-1], stretch.report
+    for segment in replaying.segments(paths, make_session, sites):
+        if recorder is None and segment.names:
+            recorder, shown = recorders[-1], segment.report
         else:
-            others.append(stretch.report)
+            others.append(segment.report)
     if others:
         reasons = (reason for report in (shown, *others) for reason in report.incomplete)
         shown = replace(shown, incomplete=tuple(dict.fromkeys(reasons)))

@@ -41,7 +41,7 @@ def run(
         BackendError: torch or a backend is missing.
     """
     details = of_run(options)
-    policy = Policy(options, _silences_lint)
+    policy = Policy(options, _suppresses_lint_finding)
     options.selected()
     options.check_budget()
     prepared = launcher.load(program)
@@ -81,7 +81,7 @@ def _proved(report: Report, reruns: Reruns) -> Report:
     return prove(report, reruns)
 
 
-def _silences_lint(path: str, line: int) -> bool:
+def _suppresses_lint_finding(path: str, line: int) -> bool:
     """Return whether the comment at a line of a file suppresses a finding of the linter."""
     from syncheck.lint import engine
     from syncheck.lint.prefilter import can_matter
@@ -124,5 +124,5 @@ def replay(paths: Sequence[Path], options: Options) -> Report:
 
     trace = recorded(paths, options)
     drawn = draw_run(trace.recorder, trace.sites, policy.filter(trace.report), options)
-    found = policy.filter(replaying.whole([trace.report, *trace.others]))
+    found = policy.filter(replaying.combine([trace.report, *trace.others]))
     return policy.finalize(found.noted(*(note for note in drawn.notes if note not in found.notes)))

@@ -29,8 +29,8 @@ def draw_run(recorder: Recorder | None, sites: Any, report: Report, options: Opt
 def picture_of(recorder: Recorder, sites: Any, report: Report) -> timeline.Timeline:
     """Return the timeline of a run."""
     analysis = analyze(recorder.graph())
-    words = wording.report(analysis, recorder.names, sites, report.summary.backend)
-    return timeline.make(analysis, words, wording.Wording(analysis.graph, recorder.names, sites), report)
+    overlap_report = wording.report(analysis, recorder.names, sites, report.summary.backend)
+    return timeline.make(analysis, overlap_report, wording.Wording(analysis.graph, recorder.names, sites), report)
 
 
 def draw(picture: timeline.Timeline, report: Report, options: Options) -> Report:

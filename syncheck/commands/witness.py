@@ -3,8 +3,8 @@
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 
-from syncheck.commands.means import Delays, Means, Schedules, refused
 from syncheck.commands.reruns import Reruns
+from syncheck.commands.strategies import DelayStrategy, ScheduleStrategy, Strategy, reason_not_reversed
 from syncheck.findings import Finding, Report, counted
 from syncheck.witness.compare import (
     Rerun,
@@ -12,7 +12,7 @@ from syncheck.witness.compare import (
     differences_at,
     ends_differently,
     is_only_printed,
-    unsteady_lines,
+    nondeterministic_lines,
 )
 from syncheck.witness.delay import Delay
 from syncheck.witness.proofs import Difference, Proof, ProofOutcome
@@ -22,32 +22,32 @@ _MAX_TRIED = 20
 """Maximum number of races to try; the first one of each rule takes precedence."""
 _MAX_RANKS = 3
 """Number of ranks in which a race is tried, lowest first: a single rank, such as the root, may not be affected."""
-_MEMORY = "out of memory"
-_GONE = "the accesses did not recur when the program was rerun"
-_FIXED = {
+_OUT_OF_MEMORY = "out of memory"
+_DID_NOT_RECUR = "the accesses did not recur when the program was rerun"
+_NOT_REORDERABLE = {
     "schedule": "simulated GPUs run the earlier access immediately, like functional collectives and those of C++ code",
     "delay": "the earlier access is not made by an operator",
 }
-_LATE = "the rerun takes longer than --proof-limit"
+_TIMED_OUT = "the rerun takes longer than --proof-limit"
 
 
 def prove(report: Report, reruns: Reruns) -> Report:
     """Return a report with the result of the attempt to reproduce each of its races."""
-    tried = _chosen(report.findings)
+    tried = _races_to_try(report.findings)
     is_real = reruns.options.confirm
-    pairs = tuple(pair for finding in tried for _, pair in _places(finding, is_real=is_real))
+    pairs = tuple(pair for finding in tried for _, pair in _ranks_to_try(finding, is_real=is_real))
     if not pairs and not reruns.options.schedules:
         return report
     program = reruns.program
     baseline = _baseline(Delay(program) if is_real else Schedule(program), reruns, pairs)
-    means: Means = Delays(program, baseline.usual) if is_real else Schedules(program)
-    proofs = {id(finding): _proof(means, reruns, baseline, finding) for finding in tried}
-    findings = tuple(_with_proof(finding, proofs, means) for finding in report.findings)
+    strategy: Strategy = DelayStrategy(program, baseline.reference) if is_real else ScheduleStrategy(program)
+    proofs = {id(finding): _proof(strategy, reruns, baseline, finding) for finding in tried}
+    findings = tuple(_with_proof(finding, proofs, strategy) for finding in report.findings)
     report = replace(report, findings=findings)
-    return report.noted(*_explored(reruns, baseline))
+    return report.noted(*_explore(reruns, baseline))
 
 
-def _chosen(findings: Iterable[Finding]) -> list[Finding]:
+def _races_to_try(findings: Iterable[Finding]) -> list[Finding]:
     """Return the races to try."""
     races = [finding for finding in findings if finding.pair is not None]
     first = {finding.rule.code: finding for finding in reversed(races)}
@@ -55,10 +55,10 @@ def _chosen(findings: Iterable[Finding]) -> list[Finding]:
     return [*first.values(), *others[: max(0, _MAX_TRIED - len(first))]]
 
 
-def _with_proof(finding: Finding, proofs: dict[int, Proof], means: Means) -> Finding:
+def _with_proof(finding: Finding, proofs: dict[int, Proof], strategy: Strategy) -> Finding:
     if finding.pair is None:
         return finding
-    left_out = Proof(ProofOutcome.NOT_TRIED, means.name, reason=f"only {_MAX_TRIED} races are tried in one run")
+    left_out = Proof(ProofOutcome.NOT_TRIED, strategy.name, reason=f"only {_MAX_TRIED} races are tried in one run")
     return replace(finding, proof=proofs.get(id(finding), left_out))
 
 
@@ -67,42 +67,48 @@ class _Baseline:
     """Two runs in program order.
 
     Attributes:
-        usual: the first run.
-        same: the second run.
-        unsteady: numbers of the printed lines in which they differ.
+        reference: the first run.
+        repeat: the second run.
+        nondeterministic: numbers of the printed lines in which they differ.
         failure: why they cannot be compared with other runs; "" if they can.
-        unsteadiness: description of other differences between them; "" if there are none.
+        nondeterminism: description of other differences between them; "" if there are none.
     """
 
-    usual: Rerun
-    same: Rerun
-    unsteady: frozenset[int]
+    reference: Rerun
+    repeat: Rerun
+    nondeterministic: frozenset[int]
     failure: str = ""
-    unsteadiness: str = ""
+    nondeterminism: str = ""
 
     @property
     def reason(self) -> str:
         """Why the output and results of other runs prove nothing; "" if they can be compared."""
-        return self.failure or self.unsteadiness
+        return self.failure or self.nondeterminism
 
 
 def _baseline(plain: Schedule | Delay, reruns: Reruns, pairs: tuple[Pair, ...]) -> _Baseline:
-    usual, same = (reruns.run(plain, pairs) for _ in range(2))
-    unsteady = unsteady_lines(usual, same)
-    return _Baseline(usual, same, unsteady, _failure(usual, same), _unsteadiness(usual, same, unsteady))
+    reference, repeat = (reruns.run(plain, pairs) for _ in range(2))
+    nondeterministic = nondeterministic_lines(reference, repeat)
+    return _Baseline(
+        reference,
+        repeat,
+        nondeterministic,
+        _failure(reference, repeat),
+        _nondeterminism(reference, repeat, nondeterministic),
+    )
 
 
-def _failure(usual: Rerun, same: Rerun) -> str:
-    if usual.timed_out or same.timed_out:
+def _failure(reference: Rerun, repeat: Rerun) -> str:
+    if reference.timed_out or repeat.timed_out:
         return "the program takes longer than --proof-limit"
-    if not usual.records or not same.records:
-        return f"the program did not finish when it was rerun{_because(usual)}"
-    failure = usual.failure or same.failure
+    if not reference.records or not repeat.records:
+        return f"the program did not finish when it was rerun{_cause(reference)}"
+    failure = reference.failure or repeat.failure
     return f"syncheck failed when the program was rerun: {failure}" if failure else ""
 
 
-def _unsteadiness(usual: Rerun, same: Rerun, unsteady: frozenset[int]) -> str:
-    changed = differences(usual, same, None, unsteady)
+def _nondeterminism(reference: Rerun, repeat: Rerun, nondeterministic: frozenset[int]) -> str:
+    changed = differences(reference, repeat, None, nondeterministic)
     return _not_deterministic(changed[0]) if changed else ""
 
 
@@ -113,28 +119,28 @@ def _not_deterministic(first: Difference) -> str:
     )
 
 
-def _because(run: Rerun) -> str:
+def _cause(run: Rerun) -> str:
     return f": {run.error}" if run.error else ""
 
 
-def _came(usual: Rerun, pair: Pair) -> bool:
+def _recurred(reference: Rerun, pair: Pair) -> bool:
     """Return whether the accesses of a race recurred in a run; the later one may be missing if the run succeeded."""
-    seen = {launch for record in usual.records for launch in (*record.order, *record.starts)}
-    return str(pair.earlier) in seen and (not usual.status or not pair.later.stream or str(pair.later) in seen)
+    seen = {launch for record in reference.records for launch in (*record.order, *record.starts)}
+    return str(pair.earlier) in seen and (not reference.status or not pair.later.stream or str(pair.later) in seen)
 
 
-def _places(finding: Finding, *, is_real: bool) -> Sequence[tuple[int | None, Pair]]:
+def _ranks_to_try(finding: Finding, *, is_real: bool) -> Sequence[tuple[int | None, Pair]]:
     """Return the ranks in which a race is tried, with its accesses; None for all ranks, to which a delay applies."""
     if finding.pairs and not is_real:
         return finding.pairs[:_MAX_RANKS]
     return [(None, finding.pair)] if finding.pair is not None else []
 
 
-def _proof(means: Means, reruns: Reruns, baseline: _Baseline, finding: Finding) -> Proof:
+def _proof(strategy: Strategy, reruns: Reruns, baseline: _Baseline, finding: Finding) -> Proof:
     """Return the result of the first rank in which the race is shown, else that of the first rank."""
     proofs = []
-    for rank, pair in _places(finding, is_real=means.name == "delay"):
-        proofs.append(_Attempt(means, reruns, baseline, rank, pair).proof())
+    for rank, pair in _ranks_to_try(finding, is_real=strategy.name == "delay"):
+        proofs.append(_Attempt(strategy, reruns, baseline, rank, pair).proof())
         if proofs[-1].outcome is ProofOutcome.SHOWN:
             return proofs[-1]
     return proofs[0]
@@ -143,81 +149,83 @@ def _proof(means: Means, reruns: Reruns, baseline: _Baseline, finding: Finding) 
 class _Attempt:
     """An attempt to reproduce one race in one rank."""
 
-    def __init__(self, means: Means, reruns: Reruns, baseline: _Baseline, rank: int | None, pair: Pair) -> None:
-        self._means, self._reruns, self._baseline = means, reruns, baseline
+    def __init__(self, strategy: Strategy, reruns: Reruns, baseline: _Baseline, rank: int | None, pair: Pair) -> None:
+        self._strategy, self._reruns, self._baseline = strategy, reruns, baseline
         self._rank, self._pair = rank, pair
 
     def proof(self) -> Proof:
         """Return the first proof that shows the race, else that of the first schedule."""
-        reason = self._hopeless()
-        first = Proof(ProofOutcome.NOT_TRIED, self._means.name, reason=reason or _FIXED[self._means.name])
-        for number, schedule in enumerate(() if reason else self._means.schedules(self._pair, self._rank)):
-            found = self._tried(schedule)
+        reason = self._reason_not_to_try()
+        first = Proof(
+            ProofOutcome.NOT_TRIED, self._strategy.name, reason=reason or _NOT_REORDERABLE[self._strategy.name]
+        )
+        for number, schedule in enumerate(() if reason else self._strategy.schedules(self._pair, self._rank)):
+            found = self._try(schedule)
             if found.outcome is ProofOutcome.SHOWN:
                 return found
             first = found if number == 0 else first
         return first
 
-    def _hopeless(self) -> str:
+    def _reason_not_to_try(self) -> str:
         """Return why the race cannot be tried or its rerun not be compared; "" if it can."""
         baseline = self._baseline
         if baseline.failure or not self._pair.earlier.stream:
             return baseline.failure or "the earlier access is made by the host"
-        if not _came(baseline.usual.of_rank(self._rank), self._pair):
-            failed = f"{_GONE}{_because(baseline.usual)}" if baseline.usual.status else ""
-            return failed or _FIXED[self._means.name]
-        if baseline.unsteadiness and self._means.name == "schedule":
-            return baseline.unsteadiness
-        changed = differences_at(baseline.usual, baseline.same, self._pair, self._rank)
-        if not changed or self._put_in_order():
+        if not _recurred(baseline.reference.of_rank(self._rank), self._pair):
+            failed = f"{_DID_NOT_RECUR}{_cause(baseline.reference)}" if baseline.reference.status else ""
+            return failed or _NOT_REORDERABLE[self._strategy.name]
+        if baseline.nondeterminism and self._strategy.name == "schedule":
+            return baseline.nondeterminism
+        changed = differences_at(baseline.reference, baseline.repeat, self._pair, self._rank)
+        if not changed or self._agrees_in_order():
             return ""
-        return baseline.unsteadiness or _not_deterministic(changed[0])
+        return baseline.nondeterminism or _not_deterministic(changed[0])
 
-    def _put_in_order(self) -> bool:
+    def _agrees_in_order(self) -> bool:
         """Compare with runs in which the earlier access surely comes first; return whether these agree.
 
         The race itself may be why two plain runs differ.
         """
-        delay = self._means.in_order(self._pair)
+        delay = self._strategy.schedule_in_order(self._pair)
         if delay is None:
             return False
-        usual, same = (self._reruns.run(delay, (self._pair,)) for _ in range(2))
-        if _failure(usual, same) or not _came(usual, self._pair) or not _came(same, self._pair):
+        reference, repeat = (self._reruns.run(delay, (self._pair,)) for _ in range(2))
+        if _failure(reference, repeat) or not _recurred(reference, self._pair) or not _recurred(repeat, self._pair):
             return False
-        self._baseline = replace(self._baseline, usual=usual, same=same)
-        return not differences_at(usual, same, self._pair)
+        self._baseline = replace(self._baseline, reference=reference, repeat=repeat)
+        return not differences_at(reference, repeat, self._pair)
 
-    def _tried(self, schedule: Schedule | Delay) -> Proof:
-        name, text, command = self._means.name, str(schedule), self._reruns.command_for(schedule)
+    def _try(self, schedule: Schedule | Delay) -> Proof:
+        name, text, command = self._strategy.name, str(schedule), self._reruns.command_for(schedule)
         other = self._reruns.run(schedule, (self._pair,))
-        reason = self._refused(schedule, other)
+        reason = self._reason_not_reversed(schedule, other)
         changed = () if reason else self._differences(other)
         if not changed:
-            reason = reason or self._unknown(other)
+            reason = reason or self._reason_inconclusive(other)
         if reason:
             return Proof(ProofOutcome.NOT_TRIED, name, text, reason, command=command)
         outcome = ProofOutcome.SHOWN if changed else ProofOutcome.NOT_SHOWN
-        return Proof(outcome, name, text, schedule.in_words, changed, command)
+        return Proof(outcome, name, text, schedule.description, changed, command)
 
-    def _refused(self, schedule: Schedule | Delay, other: Rerun) -> str:
+    def _reason_not_reversed(self, schedule: Schedule | Delay, other: Rerun) -> str:
         if other.timed_out:
-            return _LATE
-        if _MEMORY in other.error:
+            return _TIMED_OUT
+        if _OUT_OF_MEMORY in other.error:
             return f"there is not enough memory for the rerun: {other.error}"
-        return refused(schedule, other.of_rank(self._rank), self._pair)
+        return reason_not_reversed(schedule, other.of_rank(self._rank), self._pair)
 
     def _differences(self, other: Rerun) -> tuple[Difference, ...]:
         baseline = self._baseline
-        if baseline.unsteadiness:  # on real GPUs: compare only the values that both accesses see
-            ends = ends_differently(baseline.usual, baseline.same, other)
-            return (*ends, *differences_at(baseline.usual, other, self._pair))
-        found = differences(baseline.usual, other, self._pair, baseline.unsteady, self._rank)
-        return () if self._means.name == "delay" and is_only_printed(found) else found
+        if baseline.nondeterminism:  # on real GPUs: compare only the values that both accesses see
+            ends = ends_differently(baseline.reference, baseline.repeat, other)
+            return (*ends, *differences_at(baseline.reference, other, self._pair))
+        found = differences(baseline.reference, other, self._pair, baseline.nondeterministic, self._rank)
+        return () if self._strategy.name == "delay" and is_only_printed(found) else found
 
-    def _unknown(self, other: Rerun) -> str:
+    def _reason_inconclusive(self, other: Rerun) -> str:
         """Return why a run without changed values proves nothing; "" if it does."""
         if not other.records:
-            return f"the program did not finish{_because(other)}"
+            return f"the program did not finish{_cause(other)}"
         names = [str(launch) for launch in self._pair if launch.stream]
         for record in other.of_rank(self._rank).records:
             if record.forced:
@@ -227,7 +235,7 @@ class _Attempt:
         return ""
 
 
-def _explored(reruns: Reruns, baseline: _Baseline) -> Iterator[str]:
+def _explore(reruns: Reruns, baseline: _Baseline) -> Iterator[str]:
     """Run the program under random schedules, and yield the result."""
     number, seed = reruns.options.schedules, reruns.options.seed
     if not number:
@@ -236,14 +244,14 @@ def _explored(reruns: Reruns, baseline: _Baseline) -> Iterator[str]:
         yield f"no random schedule was tried: {baseline.reason}"
         return
     changed: list[tuple[Schedule, Difference]] = []
-    n_late = 0
+    n_timed_out = 0
     for each in range(seed, seed + number):
         schedule = Schedule(reruns.program, seed=each)
         other = reruns.run(schedule)
-        n_late += other.timed_out
-        found = () if other.timed_out else differences(baseline.usual, other, None, baseline.unsteady)
+        n_timed_out += other.timed_out
+        found = () if other.timed_out else differences(baseline.reference, other, None, baseline.nondeterministic)
         changed += [(schedule, found[0])] if found else []
-    late = f"; {n_late} took longer than --proof-limit" if n_late else ""
+    late = f"; {n_timed_out} took longer than --proof-limit" if n_timed_out else ""
     if not changed:
         yield f"{counted(number, 'random schedule')}: all results match the program's order{late}"
         return

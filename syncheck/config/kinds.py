@@ -1,6 +1,6 @@
-"""Kinds of values that a setting can have, and how each is read from TOML and from a word.
+"""Kinds of values that a setting can have, and how each is read from TOML and from text.
 
-A word comes from the command line, from pytest's configuration file or from the environment.
+Text comes from the command line, from pytest's configuration file or from the environment.
 """
 
 import math
@@ -19,38 +19,38 @@ class Kind:
     """A kind of value.
 
     Attributes:
-        annotation: the type of one word, for the command line.
+        annotation: the type of a single value, for the command line.
         from_toml: converts a TOML value to the setting's value; raises TypeError if it is invalid.
-        from_word: converts a word to the setting's value; raises ConfigError if it is invalid.
+        from_text: converts text to the setting's value; raises ConfigError if it is invalid.
         choices: the allowed values, if there are few.
-        is_list: whether several words are allowed.
-        metavar: placeholder for a word in the help.
-        is_word: whether the value can be written as words, and thus on the command line.
+        is_list: whether several values are allowed.
+        metavar: placeholder for the value in the help.
+        is_text: whether the value can be written as text, and thus on the command line.
     """
 
     annotation: Any
     from_toml: Callable[[object], object]
-    from_word: Callable[[str], object]
+    from_text: Callable[[str], object]
     choices: tuple[str, ...] = ()
     is_list: bool = False
     metavar: str | None = None
-    is_word: bool = True
+    is_text: bool = True
 
 
 def choice(*choices: str) -> Kind:
-    """Return a kind whose values are one of a few words."""
+    """Return a kind whose values are one of a few choices."""
 
     def from_toml(value: object) -> str:
         if value not in choices:
             raise TypeError
         return str(value)
 
-    def from_word(word: str) -> str:
-        if word not in choices:
-            raise ConfigError(f"invalid value {word!r}", nearest(word, choices) or f"choose from {', '.join(choices)}")
-        return word
+    def from_text(text: str) -> str:
+        if text not in choices:
+            raise ConfigError(f"invalid value {text!r}", nearest(text, choices) or f"choose from {', '.join(choices)}")
+        return text
 
-    return Kind(str, from_toml, from_word, choices)
+    return Kind(str, from_toml, from_text, choices)
 
 
 def integer(least: int, most: int) -> Kind:
@@ -61,12 +61,12 @@ def integer(least: int, most: int) -> Kind:
             raise TypeError
         return value
 
-    def from_word(word: str) -> int:
-        if not re.fullmatch(r"\d{1,18}", word) or not least <= int(word) <= most:
-            raise ConfigError(f"invalid value {word!r}", f"expected a whole number from {least} to {most}")
-        return int(word)
+    def from_text(text: str) -> int:
+        if not re.fullmatch(r"\d{1,18}", text) or not least <= int(text) <= most:
+            raise ConfigError(f"invalid value {text!r}", f"expected a whole number from {least} to {most}")
+        return int(text)
 
-    return Kind(int, from_toml, from_word, metavar="N")
+    return Kind(int, from_toml, from_text, metavar="N")
 
 
 def _seconds(value: object) -> float:
@@ -76,11 +76,11 @@ def _seconds(value: object) -> float:
     return float(value)  # type: ignore[arg-type]  # a number
 
 
-def _seconds_of_word(word: str) -> float:
+def _seconds_from_text(text: str) -> float:
     try:
-        return _seconds(float(word))
+        return _seconds(float(text))
     except (TypeError, ValueError):
-        raise ConfigError(f"invalid value {word!r}", "expected seconds, 0 or more") from None
+        raise ConfigError(f"invalid value {text!r}", "expected seconds, 0 or more") from None
 
 
 def _flag(value: object) -> bool:
@@ -89,13 +89,13 @@ def _flag(value: object) -> bool:
     return value
 
 
-_FLAG_WORDS = {"1": True, "true": True, "yes": True, "on": True, "0": False, "false": False, "no": False, "off": False}
+_FLAG_TEXTS = {"1": True, "true": True, "yes": True, "on": True, "0": False, "false": False, "no": False, "off": False}
 
 
-def _flag_of_word(word: str) -> bool:
-    if word.lower() not in _FLAG_WORDS:
-        raise ConfigError(f"invalid value {word!r}", "expected true or false")
-    return _FLAG_WORDS[word.lower()]
+def _flag_from_text(text: str) -> bool:
+    if text.lower() not in _FLAG_TEXTS:
+        raise ConfigError(f"invalid value {text!r}", "expected true or false")
+    return _FLAG_TEXTS[text.lower()]
 
 
 def _path(value: object) -> Path:
@@ -104,14 +104,14 @@ def _path(value: object) -> Path:
     return Path(value)
 
 
-def _path_of_word(word: str) -> Path:
+def _path_from_text(text: str) -> Path:
     """Return the absolute path, because the program may change its working directory."""
-    if not word or "\0" in word:
-        raise ConfigError(f"invalid value {word!r}", "expected a path")
-    return Path(word).absolute()
+    if not text or "\0" in text:
+        raise ConfigError(f"invalid value {text!r}", "expected a path")
+    return Path(text).absolute()
 
 
-def _words(value: object) -> tuple[str, ...]:
+def _strings(value: object) -> tuple[str, ...]:
     if not isinstance(value, list) or not all(isinstance(name, str) for name in value):
         raise TypeError
     return tuple(value)
@@ -120,15 +120,15 @@ def _words(value: object) -> tuple[str, ...]:
 def _rules(value: object) -> tuple[str, ...]:
     from syncheck.rules import catalogue  # noqa: PLC0415  --help needs none of its modules
 
-    names = _words(value)
+    names = _strings(value)
     for name in names:
         if not catalogue.is_project_code(name):  # checked once the project's rules are loaded
             catalogue.matching(name)
     return names
 
 
-def _rules_of_word(word: str) -> tuple[str, ...]:
-    return _rules([name.strip() for name in word.split(",") if name.strip()])
+def _rules_from_text(text: str) -> tuple[str, ...]:
+    return _rules([name.strip() for name in text.split(",") if name.strip()])
 
 
 def _rules_by_pattern(value: object) -> tuple[tuple[str, tuple[str, ...]], ...]:
@@ -137,17 +137,17 @@ def _rules_by_pattern(value: object) -> tuple[tuple[str, tuple[str, ...]], ...]:
     return tuple((pattern, _rules(names)) for pattern, names in value.items())
 
 
-def _no_word(word: str) -> object:
-    raise ConfigError(f"invalid value {word!r}", "set it in pyproject.toml")
+def _no_text(text: str) -> object:
+    raise ConfigError(f"invalid value {text!r}", "set it in pyproject.toml")
 
 
-def _steps(word: str) -> tuple[int, int | None]:
+def _steps(text: str) -> tuple[int, int | None]:
     """Parse "100:120" or "100:"."""
-    first, colon, last = word.partition(":")
+    first, colon, last = text.partition(":")
     if not (colon and first.isdecimal() and (not last or last.isdecimal())):
-        raise ConfigError(f"invalid value {word!r} (expected FIRST:LAST)", "as in 100:120, or 100: to the end")
+        raise ConfigError(f"invalid value {text!r} (expected FIRST:LAST)", "as in 100:120, or 100: to the end")
     if last and int(last) <= int(first):
-        raise ConfigError(f"invalid value {word!r} (expected FIRST:LAST)", "LAST must be greater than FIRST")
+        raise ConfigError(f"invalid value {text!r} (expected FIRST:LAST)", "LAST must be greater than FIRST")
     return int(first), int(last) if last else None
 
 
@@ -161,22 +161,22 @@ def _budget(share: float, written: object) -> float:
     raise ConfigError(f"invalid value {written!r} (expected more than 0 and at most 100%)", hint)
 
 
-def _budget_of_word(word: str) -> float:
+def _budget_from_text(text: str) -> float:
     """Parse "5%" or "0.05"; "5" is ambiguous."""
-    number = word.strip().removesuffix("%").strip()
+    number = text.strip().removesuffix("%").strip()
     if not re.fullmatch(r"-?(\d+(\.\d*)?|\.\d+)(e-?\d+)?", number, re.IGNORECASE):
-        raise ConfigError(f"invalid value {word!r}", _BUDGET)
-    if "%" in word:
-        return _budget(float(number) / 100, word)
+        raise ConfigError(f"invalid value {text!r}", _BUDGET)
+    if "%" in text:
+        return _budget(float(number) / 100, text)
     if float(number) >= 1:
-        raise ConfigError(f"invalid value {word!r} (percent or a fraction?)", f"write {number}% or 0.05")
-    return _budget(float(number), word)
+        raise ConfigError(f"invalid value {text!r} (percent or a fraction?)", f"write {number}% or 0.05")
+    return _budget(float(number), text)
 
 
-def _budget_of_toml(value: object) -> float:
+def _budget_from_toml(value: object) -> float:
     if isinstance(value, bool) or not isinstance(value, str | int | float):
         raise TypeError
-    return _budget_of_word(value if isinstance(value, str) else repr(value))
+    return _budget_from_text(value if isinstance(value, str) else repr(value))
 
 
 class Size(int):
@@ -190,18 +190,18 @@ class Size(int):
 _UNITS = {"B": 1, "KiB": 1 << 10, "MiB": 1 << 20, "GiB": 1 << 30}
 
 
-def _size_of_word(word: str) -> Size:
+def _size_from_text(text: str) -> Size:
     """Parse "64MiB"."""
-    found = re.fullmatch(r"(\d{1,9})\s*([KMG]iB|B)", word.strip())
+    found = re.fullmatch(r"(\d{1,9})\s*([KMG]iB|B)", text.strip())
     if not found or not int(found[1]):
-        raise ConfigError(f"invalid value {word!r}", "write a number with B, KiB, MiB or GiB: 64MiB")
+        raise ConfigError(f"invalid value {text!r}", "write a number with B, KiB, MiB or GiB: 64MiB")
     return Size(int(found[1]) * _UNITS[found[2]])
 
 
-def _size_of_toml(value: object) -> Size:
+def _size_from_toml(value: object) -> Size:
     if not isinstance(value, str):
         raise TypeError
-    return _size_of_word(value)
+    return _size_from_text(value)
 
 
 def _no_toml(value: object) -> object:
@@ -210,24 +210,24 @@ def _no_toml(value: object) -> object:
 
 _LEVELS = choice(*(level.value for level in Severity))
 LEVEL = Kind(
-    str, lambda value: Severity(str(_LEVELS.from_toml(value))), lambda word: Severity(str(_LEVELS.from_word(word))),
+    str, lambda value: Severity(str(_LEVELS.from_toml(value))), lambda text: Severity(str(_LEVELS.from_text(text))),
     _LEVELS.choices,
 )  # fmt: skip
-SECONDS = Kind(float, _seconds, _seconds_of_word, metavar="SECONDS")
-FLAG = Kind(bool, _flag, _flag_of_word)
-PATH = Kind(Path, _path, _path_of_word, metavar="PATH")
-WORDS = Kind(str, _words, lambda word: (word,), is_list=True, metavar="NAME")
-RULES = Kind(str, _rules, _rules_of_word, is_list=True, metavar="RULES")
-RULES_BY_PATTERN = Kind(str, _rules_by_pattern, _no_word, is_word=False)
+SECONDS = Kind(float, _seconds, _seconds_from_text, metavar="SECONDS")
+FLAG = Kind(bool, _flag, _flag_from_text)
+PATH = Kind(Path, _path, _path_from_text, metavar="PATH")
+STRINGS = Kind(str, _strings, lambda text: (text,), is_list=True, metavar="NAME")
+RULES = Kind(str, _rules, _rules_from_text, is_list=True, metavar="RULES")
+RULES_BY_PATTERN = Kind(str, _rules_by_pattern, _no_text, is_text=False)
 STEPS = Kind(str, _no_toml, _steps, metavar="FIRST:LAST")
-SIZE = Kind(str, _size_of_toml, _size_of_word, metavar="SIZE")
-BUDGET = Kind(str, _budget_of_toml, _budget_of_word, metavar="SHARE")
+SIZE = Kind(str, _size_from_toml, _size_from_text, metavar="SIZE")
+BUDGET = Kind(str, _budget_from_toml, _budget_from_text, metavar="SHARE")
 
 
-def _schedule(word: str) -> str:
+def _schedule(text: str) -> str:
     from syncheck.witness.delay import parse  # noqa: PLC0415  --help needs none
 
-    return str(parse(word))
+    return str(parse(text))
 
 
 SCHEDULE = Kind(str, _no_toml, _schedule, metavar="SCHEDULE")

@@ -109,11 +109,11 @@ class Options:
         example='{ "tests/*" = ["SYN7"] }', is_added=True, panel="Rules",
     )  # fmt: skip
     rules: tuple[str, ...] = _setting(
-        (), kinds.WORDS, "Modules that define your own rules.", commands=("lint",), example='["acme.rules"]',
+        (), kinds.STRINGS, "Modules that define your own rules.", commands=("lint",), example='["acme.rules"]',
         is_added=True, panel="Extensions",
     )  # fmt: skip
     models: tuple[str, ...] = _setting(
-        (), kinds.WORDS, "Modules that describe what libraries do on GPUs.", commands=("run", "lint", "pytest"),
+        (), kinds.STRINGS, "Modules that describe what libraries do on GPUs.", commands=("run", "lint", "pytest"),
         example='["acme.gpu_models"]', is_added=True, panel="Extensions",
     )  # fmt: skip
     third_party: str = _setting(
@@ -254,7 +254,7 @@ class Options:
         example="300", panel="Ranks",
     )  # fmt: skip
     exclude: tuple[str, ...] = _setting(
-        (), kinds.WORDS, "Files and folders to exclude, as in a .gitignore.", commands=("lint",),
+        (), kinds.STRINGS, "Files and folders to exclude, as in a .gitignore.", commands=("lint",),
         example='["third_party/"]', is_added=True, panel="Files",
     )  # fmt: skip
     force_exclude: bool = _setting(
@@ -336,9 +336,9 @@ def settings_of(command: str) -> tuple[Setting, ...]:
 
 
 @lru_cache(maxsize=256)
-def _selected(options: Options, more_ignored: tuple[tuple[str, ...], ...]) -> frozenset[str]:
+def _selected(options: Options, further_ignored: tuple[tuple[str, ...], ...]) -> frozenset[str]:
     chosen = _codes(options.select) or _codes(("ALL",))
-    ignored = _codes(options.ignore).union(*map(_codes, more_ignored))
+    ignored = _codes(options.ignore).union(*map(_codes, further_ignored))
     return (chosen | _codes(options.extend_select)) - ignored
 
 

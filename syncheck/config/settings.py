@@ -30,35 +30,35 @@ class _Table(NamedTuple):
     values: dict[str, Any]
 
 
-def given(**values: Any) -> Layer:
+def layer_of(**values: Any) -> Layer:
     """Return the settings that a source provides: those that are neither None nor empty."""
     return tuple((name, value) for name, value in values.items() if value is not None and value != ())
 
 
-def value_of(setting: Setting, words: Any, source: str = "") -> Any:
-    """Return the value of a setting from command-line words; None for None.
+def value_of(setting: Setting, given: Any, source: str = "") -> Any:
+    """Return the value of a setting from its text on the command line; None for None.
 
     Args:
         setting: the setting.
-        words: one word, several for a list, or a value that is not text.
+        given: a text, several for a list, or a value that is not text.
         source: the name under which the user set it; "" for the command-line option.
 
     Raises:
-        ConfigError: the words are invalid; the message names the source.
+        ConfigError: a text is invalid; the message names the source.
     """
-    if words is None or isinstance(words, bool):
-        return words
+    if given is None or isinstance(given, bool):
+        return given
     try:
         if setting.kind.is_list:
-            return tuple(part for word in words for part in _parts(setting.kind, word))
-        return setting.kind.from_word(str(words))
+            return tuple(part for text in given for part in _parts(setting.kind, text))
+        return setting.kind.from_text(str(given))
     except ConfigError as error:
         source = source or setting.options[0].partition("/")[0]
         raise ConfigError(str(error).replace("invalid value", f"invalid value for {source}:"), error.hint) from None
 
 
-def _parts(kind: Kind, word: str) -> tuple[str, ...]:
-    parts: Any = kind.from_word(word)
+def _parts(kind: Kind, text: str) -> tuple[str, ...]:
+    parts: Any = kind.from_text(text)
     return tuple(parts)
 
 
@@ -69,7 +69,7 @@ def as_arguments(layer: Layer) -> tuple[str, ...]:
     """
     found: list[str] = []
     for name, value in layer:
-        if name in _OF_THE_REPORT:
+        if name in _REPORT_SETTINGS:
             continue
         option, _, negated = BY_NAME[name].options[0].partition("/")
         if isinstance(value, bool):
@@ -79,7 +79,9 @@ def as_arguments(layer: Layer) -> tuple[str, ...]:
     return tuple(found)
 
 
-_OF_THE_REPORT = frozenset("output output_format baseline write_baseline max_findings stacks steps trace nproc".split())
+_REPORT_SETTINGS = frozenset(
+    "output output_format baseline write_baseline max_findings stacks steps trace nproc".split()
+)
 
 
 def options_for(path: str, layer: Layer = ()) -> Options:
@@ -118,22 +120,22 @@ def forget() -> None:
 @lru_cache(maxsize=4096)
 def _merged(folder: str, layer: Layer, command: str, environment: tuple[tuple[str, str], ...]) -> Options:
     found = _table_for(folder, dict(layer))
-    root, own = (found.root, _read(*found)) if found is not None else ("", {})
+    root, from_file = (found.root, _read(*found)) if found is not None else ("", {})
     allowed = {s.name for s in (settings_of(command) if command else SETTINGS)}
-    values = {name: value for name, value in own.items() if name in allowed}
-    for name, value in (*_of_environment(dict(environment), allowed), *layer):
+    values = {name: value for name, value in from_file.items() if name in allowed}
+    for name, value in (*_from_environment(dict(environment), allowed), *layer):
         setting = BY_NAME.get(name)
         values[name] = (*values.get(name, ()), *value) if setting is not None and setting.is_added else value
     return Options(**values, root=root)
 
 
-def _of_environment(variables: dict[str, str], allowed: set[str]) -> Layer:
+def _from_environment(variables: dict[str, str], allowed: set[str]) -> Layer:
     found: list[tuple[str, Any]] = []
     for setting in SETTINGS if variables else ():
-        word = variables.get(setting.variable, "")
-        if word and setting.name in allowed:
+        text = variables.get(setting.variable, "")
+        if text and setting.name in allowed:
             try:
-                found.append((setting.name, setting.kind.from_word(word)))
+                found.append((setting.name, setting.kind.from_text(text)))
             except ConfigError as error:
                 raise ConfigError(f"{setting.variable}: {error}", error.hint) from None
     return tuple(found)
@@ -169,8 +171,8 @@ def sources(folder: str, options: Options, command: str) -> list[str]:
         ConfigError: see `options_in`.
     """
     found = _table_for(os.path.abspath(folder), {"config": options.config, "isolated": options.isolated})
-    own = {setting.variable for setting in settings_of(command)}
-    variables = [name for name, word in _environment() if word and name in own]
+    variables_of_command = {setting.variable for setting in settings_of(command)}
+    variables = [name for name, text in _environment() if text and name in variables_of_command]
     return [*([found.path] if found is not None else []), *variables]
 
 
@@ -184,7 +186,7 @@ def _table_for(folder: str, layer: dict[str, Any]) -> _Table | None:
     document = _document(path)
     tools = document.get("tool", {})
     table = tools.get("syncheck", {}) if path.endswith("pyproject.toml") and isinstance(tools, dict) else document
-    return _Table(os.path.dirname(path), path, _checked(table, path))
+    return _Table(os.path.dirname(path), path, _check_table(table, path))
 
 
 def _document(path: str) -> dict[str, Any]:
@@ -214,12 +216,12 @@ def _table_of(folder: str) -> _Table | None:
         tools = _document(path).get("tool", {})
         table = tools.get("syncheck") if isinstance(tools, dict) else None
         if table is not None:
-            return _Table(folder, path, _checked(table, path))
+            return _Table(folder, path, _check_table(table, path))
     above = os.path.dirname(folder)
     return None if above == folder else _table_of(above)
 
 
-def _checked(table: Any, where: str) -> dict[str, Any]:
+def _check_table(table: Any, where: str) -> dict[str, Any]:
     if not isinstance(table, dict):
         raise ConfigError(f"[tool.syncheck] in {where} is not a table", "write its settings as `key = value` lines")
     for key in table:

@@ -10,7 +10,7 @@ from typing import Any, ClassVar
 import torch
 
 from syncheck.cuda.backward import install_backward
-from syncheck.cuda.callback_order import KeptCallbacks
+from syncheck.cuda.callback_order import PendingCallbacks
 from syncheck.cuda.captures import Captures
 from syncheck.cuda.collectives import Collectives, Handles
 from syncheck.cuda.copies import Copies
@@ -25,6 +25,7 @@ from syncheck.cuda.gpu_trace import GpuTrace
 from syncheck.cuda.graphs import Graphs
 from syncheck.cuda.hooks import Hooks
 from syncheck.cuda.host import HostMemory
+from syncheck.cuda.injected_work import InjectedWork
 from syncheck.cuda.launch_counts import LaunchCounts
 from syncheck.cuda.launches import Launches
 from syncheck.cuda.library import DescribedOperators, LibraryCalls
@@ -36,7 +37,6 @@ from syncheck.cuda.observations import Observations
 from syncheck.cuda.open_classes import install_open_classes
 from syncheck.cuda.operator_errors import OperatorErrors
 from syncheck.cuda.operators import Operators, Parts
-from syncheck.cuda.own_work import OwnWork
 from syncheck.cuda.processes import install_processes
 from syncheck.cuda.reporter import Reporter
 from syncheck.cuda.shared_gpus import shared
@@ -125,20 +125,20 @@ class Cuda:
         self.threads = threads = ThreadContexts(reporter, streams, n_devices)
         self.memory = memory = Memory(reporter, streams, threads)
         self.host = host = HostMemory(reporter, memory)
-        self.kept = kept = KeptCallbacks()
+        self.pending_callbacks = pending_callbacks = PendingCallbacks()
         self.captures = captures = Captures(reporter)
         captures.on_change.append(self._captures_changed)
-        self.events = Events(reporter, streams, kept, captures)
+        self.events = Events(reporter, streams, pending_callbacks, captures)
         identities = _Identities(streams, memory, self.events)
         namer = Namer(lambda: reporter.monitor, sites, identities, after_finding)
         reporter.name_new = namer.name_new
         self.launches = launches = Launches(reporter, streams, threads, memory, namer)
-        self.errors = errors = OperatorErrors(reporter, streams, kept, captures)
+        self.errors = errors = OperatorErrors(reporter, streams, pending_callbacks, captures)
         self.copies = copies = Copies(reporter, streams, memory, host, launches, errors)
         collectives = Collectives(reporter, streams, captures)
         self.library = Library(LibraryCalls(reporter, streams, memory, self.events, launches))
         parts = Parts(copies, collectives, DescribedOperators(reporter, memory, self.library))
-        self.operators = Operators(reporter, streams, threads, memory, host, kept, launches, parts)
+        self.operators = Operators(reporter, streams, threads, memory, host, pending_callbacks, launches, parts)
         self.gpu_trace = GpuTrace()
         streams.on_multiple_streams.append(self.gpu_trace.enable)
         self._on_mode: Callable[[Any], None] = lambda _: None
@@ -175,7 +175,7 @@ class Cuda:
         torch.cuda.manual_seed_all(0)
         reporter, streams = self.reporter, self.streams
         reporter.call_buffer.condenses = False
-        work = OwnWork(reporter, DriverEvents())
+        work = InjectedWork(reporter, DriverEvents())
         parts = DelayedParts(reporter, streams, self.memory, self.host, self.captures)
         return Delays(delay, parts, counts, work, Observations(request(), reporter.sites, streams, work))
 
@@ -269,7 +269,7 @@ class Cuda:
             Handles(reporter).install(patches)
         Triton(reporter, streams, self.memory, self.launches, patches).install()
         Clocks(lambda: reporter.monitor, patches, reporter.next_reading, reporter.sites.here).install()
-        TraceHandlers(reporter, streams, self.events, self.host, self.kept, captures).install(patches)
+        TraceHandlers(reporter, streams, self.events, self.host, self.pending_callbacks, captures).install(patches)
         self.gpu_trace.install(patches)
         if self.delays is not None:
             self.delays.install(patches)

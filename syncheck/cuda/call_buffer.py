@@ -10,7 +10,7 @@ from syncheck.sanitizer.monitor import Monitor
 Call = tuple[Any, ...]
 """(name of a `Monitor` method, *arguments)."""
 
-_ENOUGH = 2048
+_CALLS_PER_FLUSH = 2048
 """Calls per flush: enough that most memory of a training step has been freed by then and need not be reported."""
 
 
@@ -44,7 +44,7 @@ class CallBuffer:
         Only for launches on the sole stream: no other stream has touched any memory so far.
         """
         self.add(("launch", stream, operator, accesses, site))
-        return len(self.calls) >= _ENOUGH
+        return len(self.calls) >= _CALLS_PER_FLUSH
 
     def flush(self) -> None:
         """Make the calls; the caller holds the monitor's lock."""
@@ -63,33 +63,35 @@ class CallBuffer:
 
         A later operation is ordered after the last access to a view on a stream exactly if it is after all of them.
         """
-        kept: list[Call] = []
-        dead: set[AllocationId] = set()
-        again: set[Access] = set()  # accesses that are repeated later
-        born: set[AllocationId] = set()  # of the dead allocations, those made in this batch
+        result: list[Call] = []
+        freed: set[AllocationId] = set()
+        repeated: set[Access] = set()  # accesses that occur later in the batch
+        created: set[AllocationId] = set()  # those of the freed allocations that were made in this batch
         is_alone = False  # otherwise other streams are in use, and an allocation alone may produce a finding
         for call in reversed(batch):
             if call[0] == "launch":
                 is_alone = True
                 _, stream, operator, accesses, site = call
-                last = (
-                    () if again.issuperset(accesses) else [a for a in accesses if a[0] not in dead and a not in again]
+                new = (
+                    ()
+                    if repeated.issuperset(accesses)
+                    else [a for a in accesses if a[0] not in freed and a not in repeated]
                 )
-                if last or operator not in self._delivered:
-                    again.update(last)
+                if new or operator not in self._delivered:
+                    repeated.update(new)
                     self._delivered.add(operator)
-                    kept.append(("launch", stream, operator, last, site))
-                elif kept and kept[-1][0] == "launches_elided":
-                    kept[-1] = ("launches_elided", stream, kept[-1][2] + 1, kept[-1][3])
+                    result.append(("launch", stream, operator, new, site))
+                elif result and result[-1][0] == "launches_elided":
+                    result[-1] = ("launches_elided", stream, result[-1][2] + 1, result[-1][3])
                 else:
-                    kept.append(("launches_elided", stream, 1, site))
+                    result.append(("launches_elided", stream, 1, site))
             elif call[0] == "free":
-                dead.add(call[1])
-                kept.append(call)
-            elif call[0] == "allocate" and call[1] in dead:
-                born.add(call[1])
+                freed.add(call[1])
+                result.append(call)
+            elif call[0] == "allocate" and call[1] in freed:
+                created.add(call[1])
             else:
-                kept.append(call)
+                result.append(call)
         if not is_alone:
             return batch
-        return [call for call in reversed(kept) if call[0] != "free" or call[1] not in born]
+        return [call for call in reversed(result) if call[0] != "free" or call[1] not in created]

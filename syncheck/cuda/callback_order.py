@@ -35,7 +35,7 @@ class Callback(NamedTuple):
     stream: StreamId
 
 
-class KeptCallbacks:
+class PendingCallbacks:
     """The callbacks of operators that have not been logged yet.
 
     Attributes:
@@ -89,17 +89,17 @@ def working_stream(inner: list[Callback], current: StreamId, *, waits_first: boo
     return current if waits_first else last or current
 
 
-def place_of_work(inner: list[Callback], stream: StreamId) -> int:
+def work_index(inner: list[Callback], stream: StreamId) -> int:
     """Return the index of the callback before which an operator's work on its stream belongs.
 
     The work comes after the initial waits, before the first record that follows them, because `Work.wait` waits for
     that record, and before any wait of the host.
     """
-    place = len(inner)
+    position = len(inner)
     for index in range(len(inner) - 1, -1, -1):
         entry = inner[index]
         if entry.kind is Kind.WAIT and entry.stream == stream:
-            return place
+            return position
         if entry.kind in SYNCS or (entry.kind is Kind.RECORD and entry.stream == stream):
-            place = index
-    return place
+            position = index
+    return position

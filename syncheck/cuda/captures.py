@@ -30,7 +30,7 @@ class Captures:
 
     def end(self) -> None:
         """Note the end of a capture: the calling thread's if it began one, else the latest."""
-        self._threads.remove(get_ident()) if self.is_own() else self._threads.pop()
+        self._threads.remove(get_ident()) if self.is_in_this_thread() else self._threads.pop()
         self._notify()
 
     def hold_garbage(self) -> None:
@@ -63,11 +63,11 @@ class Captures:
         for act in self.on_change:
             act()
 
-    def is_own(self) -> bool:
+    def is_in_this_thread(self) -> bool:
         """Return whether the calling thread began a capture."""
         return get_ident() in self._threads
 
-    def refuse(self, call: str) -> None:
+    def report_forbidden(self, call: str) -> None:
         """Report a call that CUDA rejects during a capture."""
         with self._reporter.locked_monitor() as monitor:
             monitor.sync_in_capture(call, self._reporter.site())

@@ -60,19 +60,21 @@ class Collectives:
             a message, so that no wait is needed before the tensor is freed.
         """
         reporter, name = self._reporter, dispatch.plan.name
-        is_own = stream != self._streams.current(device)
-        group = collectives.group_name(dispatch.func, args, kwargs) if is_own or watchdog.active is not None else ""
+        has_own_stream = stream != self._streams.current(device)
+        group = (
+            collectives.group_name(dispatch.func, args, kwargs) if has_own_stream or watchdog.active is not None else ""
+        )
         with reporter.locked_monitor() as monitor:
-            if is_own and stream not in self._named:
+            if has_own_stream and stream not in self._named:
                 self._named.add(stream)
                 monitor.name(NamedKind.STREAM, stream, "nccl" if group in {"", "0"} else f"nccl, group {group}")
-            if is_own and dispatch.plan.base in POINT_TO_POINT:
+            if has_own_stream and dispatch.plan.base in POINT_TO_POINT:
                 for allocation, view, _ in accesses:
                     monitor.record_stream(allocation, view, stream, UNKNOWN_SITE)
-            if is_own and collectives.returns_handle(name):
+            if has_own_stream and collectives.returns_handle(name):
                 monitor.collective(stream, name, reporter.site())
         calls.event = next((e.event for e in inner if e.kind is Kind.RECORD and e.stream == stream), NO_EVENT)
-        if watchdog.wants(group) and not self._captures:
+        if watchdog.is_monitored(group) and not self._captures:
             watchdog.started(group, self._probe(stream, device))
 
     def _probe(self, stream: StreamId, device: int) -> Callable[[], bool]:

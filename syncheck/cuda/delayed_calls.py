@@ -45,7 +45,7 @@ class Running(NamedTuple):
         before: number of launches of each stream before it.
         submitted: when it was submitted, in seconds since the start.
         reads: copies of the tensors that it reads.
-        is_late: whether it is delayed.
+        is_delayed: whether it is delayed.
         forked: handle of the stream that replaces the program's current stream; 0 for none.
     """
 
@@ -54,13 +54,13 @@ class Running(NamedTuple):
     before: Counter[StreamId]
     submitted: float
     reads: list[torch.Tensor]
-    is_late: bool
+    is_delayed: bool
     forked: int
 
-    def may_have_made(self, launch: LaunchId) -> bool:
+    def may_have_launched(self, launch: LaunchId) -> bool:
         """Return whether a launch made in the meantime may come from this operator rather than from another thread."""
-        is_own = launch.stream == self.stream or self.call.is_collective
-        return is_own and self.before[StreamId(launch.stream)] < launch.number
+        is_candidate = launch.stream == self.stream or self.call.is_collective
+        return is_candidate and self.before[StreamId(launch.stream)] < launch.number
 
 
 def is_plain(tensor: torch.Tensor) -> bool:

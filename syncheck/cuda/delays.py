@@ -28,10 +28,10 @@ from syncheck.cuda.captures import Captures
 from syncheck.cuda.delayed_calls import Call, Running, is_plain
 from syncheck.cuda.graphs import device_of_graph
 from syncheck.cuda.host import HostMemory
+from syncheck.cuda.injected_work import InjectedWork
 from syncheck.cuda.launch_counts import LaunchCounts
 from syncheck.cuda.memory import Memory
 from syncheck.cuda.observations import Observations
-from syncheck.cuda.own_work import OwnWork
 from syncheck.cuda.reporter import Reporter
 from syncheck.cuda.streams import Streams
 from syncheck.cuda.triton import kernel_class, name_of_kernel
@@ -83,7 +83,7 @@ class Delays:
         delay: Delay,
         parts: "Parts",
         counts: LaunchCounts,
-        work: OwnWork,
+        work: InjectedWork,
         observations: Observations,
     ) -> None:
         self._delay = delay
@@ -92,7 +92,7 @@ class Delays:
         self._counts = counts
         self._work = work
         self._observations = observations
-        self._place: tuple[str, int] | None = None  # operator and call site of the first delayed call
+        self._delayed_call: tuple[str, int] | None = None  # operator and call site of the first delayed call
         self._uses: list[_Use] = []
         self._freed: deque[_Use] = deque()
         self._n_running = 0
@@ -133,48 +133,48 @@ class Delays:
         stream = self._streams.current(call.device)
         handle = self._streams.handle_of(stream)
         upcoming = self._counts.next(stream)
-        is_late = self._is_late(call, upcoming)
+        is_delayed = self._is_delayed(call, upcoming)
         forked = 0
-        if is_late:
+        if is_delayed:
             if call.group is not None:
                 # otherwise the host would wait, behind the delay, for the communicator
                 communicators.connect(call.name, call.group, call.device)
-            forked = self._work.fork(call.device) if self._runs_on_own_stream(call) else 0
+            forked = self._work.fork(call.device) if self._runs_on_separate_stream(call) else 0
             self._work.sleep(call.device, forked or handle, self._delay.milliseconds / 1000)
             self._observations.record.delayed += 1
         is_recorded = call.is_collective or self._observations.is_watched(upcoming)
         reads = self._work.copies(call.read, call.device, forked or handle) if is_recorded else []
-        return Running(call, stream, self._counts.snapshot(), self._observations.now(), reads, is_late, forked)
+        return Running(call, stream, self._counts.snapshot(), self._observations.now(), reads, is_delayed, forked)
 
     def _end(self, running: Running, result: Any) -> None:
         call = running.call
         self._reporter.flush_calls()
-        made = tensors_in(result)
-        written = {id(t): t for t in (*(t for t, is_write in call.tensors if is_write), *made) if is_plain(t)}
+        results = tensors_in(result)
+        written = {id(t): t for t in (*(t for t, is_write in call.tensors if is_write), *results) if is_plain(t)}
         site = self._reporter.site()
-        for launch in filter(running.may_have_made, self._observations.arrived(self._counts)):
+        for launch in filter(running.may_have_launched, self._observations.arrived(self._counts)):
             self._observations.launched(launch, running, list(written.values()), site)
-        if running.is_late:
-            self._watch_memory(running, [*(tensor for tensor, _ in call.tensors), *made])
+        if running.is_delayed:
+            self._watch_memory(running, [*(tensor for tensor, _ in call.tensors), *results])
         self._record_host_results(call, result)
 
-    def _is_late(self, call: Call, upcoming: LaunchId) -> bool:
+    def _is_delayed(self, call: Call, upcoming: LaunchId) -> bool:
         """Return whether an operator is to be delayed; `upcoming` is the next launch of its stream."""
         delay = self._delay
         if delay.launch is None:
             return False
-        here = (call.name, self._reporter.site())
+        call_site = (call.name, self._reporter.site())
         if call.is_collective:
-            own = self._counts.next(StreamId(delay.launch.stream))
-            is_first = upcoming == delay.issuer and own == delay.launch
+            next_launch = self._counts.next(StreamId(delay.launch.stream))
+            is_first = upcoming == delay.issuer and next_launch == delay.launch
         else:
             is_first = call.touches and delay.issuer is None and upcoming == delay.launch
-        if self._place is None and is_first:
-            self._place = here
+        if self._delayed_call is None and is_first:
+            self._delayed_call = call_site
             return True
-        return delay.is_repeated and self._place == here
+        return delay.is_repeated and self._delayed_call == call_site
 
-    def _runs_on_own_stream(self, call: Call) -> bool:
+    def _runs_on_separate_stream(self, call: Call) -> bool:
         delay = self._delay
         if not call.is_collective or delay.issuer is None or delay.launch is None:
             return False
@@ -189,7 +189,7 @@ class Delays:
         ids = self._streams.by_handle[device]
         with ExitStack() as stack:
             self._n_running += 1
-            stack.callback(self._ended_running)
+            stack.callback(self._leave_running)
             if handle:
                 with self._guard():
                     stack.enter_context(self._work.on(device, handle))
@@ -197,7 +197,7 @@ class Delays:
                     stack.callback(ids.pop, handle)
             yield
 
-    def _ended_running(self) -> None:
+    def _leave_running(self) -> None:
         self._n_running -= 1
 
     # -- launches that bypass the dispatch mode
@@ -233,9 +233,9 @@ class Delays:
         self._work.events.record(end, device, running.forked or self._streams.handle_of(running.stream))
         for tensor in tensors:
             entry = self._memory.live.get(tensor.untyped_storage().data_ptr()) if is_plain(tensor) else None
-            made = self._counts.allocated.get(entry.ident) if entry is not None else None
-            if made is not None:
-                self._watch(tensor, made[0], end)
+            allocated_at = self._counts.allocated.get(entry.ident) if entry is not None else None
+            if allocated_at is not None:
+                self._watch(tensor, allocated_at[0], end)
 
     def _watch(self, tensor: torch.Tensor, home: StreamId, end: int) -> None:
         storage = tensor.untyped_storage()

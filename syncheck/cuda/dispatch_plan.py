@@ -30,8 +30,8 @@ class DispatchPlan:
         self.call = func._op  # the callee of OpOverload.__call__, saving a Python frame
         if calls_others(func):
             self.call = partial(as_without_mode, func, func._op)
-        kept = [a for a in plan.tensors if plan.touches and (a.is_read or a.is_write)]
-        self.arguments = tuple((a.position, a.name, a.is_list, a.is_write) for a in kept)
+        touched = [a for a in plan.tensors if plan.touches and (a.is_read or a.is_write)]
+        self.arguments = tuple((a.position, a.name, a.is_list, a.is_write) for a in touched)
         returns = schema_of(func).returns
         makes = any(r.alias_info is None and "Tensor" in str(r.type) for r in returns)
         self.fresh = makes and (plan.writes_outputs or plan.base in ALLOCATING)

@@ -40,7 +40,7 @@ def install_eager(note: Callable[[str], None], patches: Patches) -> None:
 
     patches.everywhere({original: compiled})
     install_control_flow(original, unseen, patches)
-    patches.finally_do(after_import("torch._dynamo", lambda: _run_eagerly(patches)))
+    patches.on_undo(after_import("torch._dynamo", lambda: _run_eagerly(patches)))
 
 
 def _run_eagerly(patches: Patches) -> None:
@@ -63,7 +63,7 @@ def _run_eagerly(patches: Patches) -> None:
         return before
 
     patches.everywhere({set_stance: keep})
-    patches.finally_do(lambda: set_stance(wanted))
+    patches.on_undo(lambda: set_stance(wanted))
 
 
 @contextmanager

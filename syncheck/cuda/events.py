@@ -8,7 +8,7 @@ from typing import Any
 
 import torch
 
-from syncheck.cuda.callback_order import KeptCallbacks
+from syncheck.cuda.callback_order import PendingCallbacks
 from syncheck.cuda.captures import Captures
 from syncheck.cuda.open_classes import NOT_COMPLETE, WITHOUT_TIMES, elapsed_time, milliseconds_between
 from syncheck.cuda.reporter import Reporter
@@ -48,10 +48,10 @@ def on_finalize(thing: Any, action: "weakref.WeakMethod[Callable[..., None]]", *
 class Events:
     """Tracks every event, by object if Python created it and by handle if C++ did."""
 
-    def __init__(self, reporter: Reporter, streams: Streams, kept: KeptCallbacks, captures: Captures) -> None:
+    def __init__(self, reporter: Reporter, streams: Streams, pending: PendingCallbacks, captures: Captures) -> None:
         self._reporter = reporter
         self._streams = streams
-        self._kept = kept
+        self._pending_callbacks = pending
         self._captures = captures
         self._by_handle: dict[int, EventId] = {}
         self._handles: dict[EventId, int] = {}  # events of Python objects -> handle, once recorded
@@ -82,8 +82,8 @@ class Events:
             self._destroyed.append((ident, False))
 
     def _flush(self, monitor: Monitor) -> None:
-        """Report destroyed events, unless kept callbacks may still refer to them."""
-        if self._kept.count:
+        """Report destroyed events, unless pending callbacks may still refer to them."""
+        if self._pending_callbacks.count:
             return
         while self._destroyed:
             ident, timing = self._destroyed.popleft()
@@ -91,7 +91,7 @@ class Events:
                 monitor.object_destroyed(ObjectKind.TIMING_EVENT, ident)
             monitor.drop_event(ident)
 
-    def made(self, event: Any, *, timing: bool, external: bool = False) -> EventId:
+    def announce(self, event: Any, *, timing: bool, external: bool = False) -> EventId:
         """Announce an event object that the program created."""
         reporter = self._reporter
         ident = reporter.next_event()
@@ -124,7 +124,7 @@ class Events:
         handle = _handle(event)
         if handle:
             return self._by_handle.get(handle, NO_EVENT)
-        return self.made(event, timing=False)
+        return self.announce(event, timing=False)
 
     # -- hooks
 
@@ -151,7 +151,7 @@ class Events:
             if not reporter.callbacks_suppressed:
                 timing = kwargs.get("enable_timing", bool(args) and args[0] is True)
                 external = kwargs.get("external", len(args) > 3 and args[3] is True)
-                self.made(event, timing=bool(timing), external=bool(external))
+                self.announce(event, timing=bool(timing), external=bool(external))
             return event
 
         return staticmethod(new)
@@ -164,7 +164,7 @@ class Events:
             if reporter.callbacks_suppressed:
                 original(event, stream)
                 return
-            ident = self.of(event) or self.made(event, timing=True)
+            ident = self.of(event) or self.announce(event, timing=True)
             with reporter.suppressed():
                 original(event, stream)
             target = self._streams.of_object(stream)
@@ -225,15 +225,15 @@ class Events:
                 original(event)
                 return
             ident = self.of(event)
-            is_own = self._captures.is_own()
-            if is_own:
-                self._captures.refuse("Event.synchronize()")
+            began_here = self._captures.is_in_this_thread()
+            if began_here:
+                self._captures.report_forbidden("Event.synchronize()")
             try:
                 with reporter.suppressed():
                     original(event)
             except RuntimeError as error:  # the capture mode decides whether other threads may wait
-                if self._captures and not is_own and "captur" in str(error):
-                    self._captures.refuse("Event.synchronize()")
+                if self._captures and not began_here and "captur" in str(error):
+                    self._captures.report_forbidden("Event.synchronize()")
                 raise
             if ident:
                 with reporter.locked_monitor() as monitor:

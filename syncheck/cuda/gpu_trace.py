@@ -68,7 +68,7 @@ class GpuTrace:
         if not isinstance(self.switch, devices.NoSwitch):  # otherwise other listeners may need the callbacks
             self.set_muted(True)
             patches.set(torch._C, "_activate_gpu_trace", self._share)
-        patches.finally_do(self._stop)
+        patches.on_undo(self._stop)
 
     def _share(self) -> None:
         """Leave the callbacks enabled from now on: the program listens, too, as torch's own sanitizer does."""

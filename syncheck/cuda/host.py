@@ -68,13 +68,13 @@ class HostMemory:
             return known
         storage = tensor.untyped_storage()
         key, ident = storage_key(storage), self._memory.next_ident()
-        buffer = HostBuffer(ident, weakref.ref(storage, lambda _: self._gone(key, ident)))
+        buffer = HostBuffer(ident, weakref.ref(storage, lambda _: self._forget(key, ident)))
         buffer.exported = storage in self._exported
         self.buffers[key] = buffer
         self._reporter.monitor.allocate(ident, HOST, storage.nbytes(), 0, UNKNOWN_SITE)
         return buffer
 
-    def _gone(self, key: int, ident: AllocationId) -> None:
+    def _forget(self, key: int, ident: AllocationId) -> None:
         buffer = self.buffers.get(key)
         if buffer is not None and buffer.ident == ident:
             del self.buffers[key]

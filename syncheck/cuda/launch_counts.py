@@ -34,7 +34,7 @@ class LaunchCounts:
         """Return the number of launches of each stream."""
         return self._counts.copy()
 
-    def has_had(self, launch: LaunchId) -> bool:
+    def has_launched(self, launch: LaunchId) -> bool:
         """Return whether a launch has been reported."""
         return self._counts[StreamId(launch.stream)] >= launch.number
 

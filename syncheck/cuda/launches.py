@@ -90,8 +90,8 @@ class Launches:
         node = current_node()
         if node is not None:
             device = self._streams.device_of(stream)
-            own = next((before for other, before in self._in_node.entered if other == device), stream)
-            self.gradients.protect(self._reporter.monitor, sequence_number(node), own, stream, accesses)
+            node_stream = next((before for other, before in self._in_node.entered if other == device), stream)
+            self.gradients.protect(self._reporter.monitor, sequence_number(node), node_stream, stream, accesses)
 
     def entering(self, owner: Any, stream: Any) -> None:
         """Store the node's stream if a context is about to change the current stream in a backward pass."""

@@ -39,7 +39,7 @@ class Entry(weakref.ref[torch.UntypedStorage]):
     views: dict[Any, ViewId]
 
 
-class KnownList(NamedTuple):
+class CachedList(NamedTuple):
     """A list of tensors that was passed to an operator.
 
     Attributes:
@@ -76,7 +76,7 @@ class Memory:
         self.live: dict[int, Entry] = {}
         self._inside: dict[int, list[int]] = {}  # base address -> other known addresses inside the block
         self._views: dict[int, dict[Any, ViewId]] = {}  # byte offset -> views that begin there
-        self.lists: dict[tuple[int, ...], KnownList] = {}  # addresses of the tensors -> the list
+        self.lists: dict[tuple[int, ...], CachedList] = {}  # addresses of the tensors -> the list
         self._in_lists: dict[int, list[tuple[int, ...]]] = {}  # address -> lists with a tensor at that address
         self._n_remembered = 0
         self._first_views = self.views_at(0)
@@ -170,8 +170,8 @@ class Memory:
         """Return whether the block at an address belongs to a storage, freeing a stale block that was there before."""
         entry = self.live.get(address)
         if entry is not None:
-            there = entry()
-            if there is storage or (entry.offset and there is not None):  # or an address inside a live block
+            current = entry()
+            if current is storage or (entry.offset and current is not None):  # or an address inside a live block
                 return True
             self.freed(address - entry.offset)
         return self.adopt(storage)
@@ -212,13 +212,13 @@ class Memory:
             except IndexError:  # another thread was faster
                 return
             address = entry.address
-            there = live.pop(address, None)
-            if there is entry:
+            entry_now = live.pop(address, None)
+            if entry_now is entry:
                 if address in in_lists or address in inside:
                     self._forget(address)
                 self._report_free(entry.ident, SiteId(0))  # the call site of such a free is never shown
-            elif there is not None:  # another thread has received the address since then
-                live.setdefault(address, there)
+            elif entry_now is not None:  # another thread has received the address since then
+                live.setdefault(address, entry_now)
 
     def _on_storage_freed(self, entry: Entry) -> None:
         """Free a storage's block when its last owner is gone; runs in any thread, even while an exception is set."""
@@ -232,8 +232,9 @@ class Memory:
         for address, entry in list(self.live.items()):
             storage = entry()
             if storage is not None and not entry.offset:
-                again = self.live[address] = Entry(storage, self._on_death)
-                again.address, again.ident, again.offset, again.views = address, entry.ident, 0, entry.views
+                new_entry = self.live[address] = Entry(storage, self._on_death)
+                new_entry.address, new_entry.ident = address, entry.ident
+                new_entry.offset, new_entry.views = 0, entry.views
 
     def freed(self, address: int) -> None:
         """Record that the allocator got the block at an address back."""
@@ -266,7 +267,7 @@ class Memory:
 
     # -- lists of tensors
 
-    def remember(self, addresses: tuple[int, ...], tensors: Any) -> KnownList | None:
+    def remember(self, addresses: tuple[int, ...], tensors: Any) -> CachedList | None:
         """Cache the accesses to a list of tensors; return None if any address is unknown."""
         live = self.live
         pairs: list[tuple[AllocationId, ViewId]] = []
@@ -284,7 +285,7 @@ class Memory:
             self._in_lists.setdefault(address, []).append(addresses)
         reads = [(allocation, view, False) for allocation, view in pairs]
         writes = [(allocation, view, True) for allocation, view in pairs]
-        known = self.lists[addresses] = KnownList((tensors[0].nbytes, tensors[-1].nbytes), reads, writes)
+        known = self.lists[addresses] = CachedList((tensors[0].nbytes, tensors[-1].nbytes), reads, writes)
         return known
 
     def _forget_lists(self, address: int) -> None:

@@ -77,12 +77,12 @@ class WatchMode(TorchDispatchMode):  # type: ignore[no-untyped-call]  # torch le
                 super().__exit__(None, None, None)  # type: ignore[no-untyped-call]  # torch leaves it untyped
         return _NOT_HANDLED
 
-    def log_late(
-        self, operator: str, given: list[tuple[torch.Tensor, bool]], made: list[torch.Tensor], *, fills: bool
+    def log_after_run(
+        self, operator: str, inputs: list[tuple[torch.Tensor, bool]], results: list[torch.Tensor], *, fills: bool
     ) -> None:
-        """Log an operator that the native recorder ran but can no longer record; see `Operators.log_late`."""
+        """Log an operator that the native recorder ran but can no longer record; see `Operators.log_after_run`."""
         if self._reporter.is_checking:
-            self._operators.log_late(operator, given, made, fills=fills)
+            self._operators.log_after_run(operator, inputs, results, fills=fills)
 
     @classmethod
     def _should_skip_dynamo(cls) -> bool:

@@ -60,13 +60,13 @@ class Callbacks:
         self._sites: SiteTable = reporter.sites
         self._memory = memory
 
-    def is_users(self, code: CodeType) -> bool:
+    def is_user_code(self, code: CodeType) -> bool:
         """Return whether a code object is user code, and keep a reference to it."""
-        return self._sites.is_users(code)
+        return self._sites.is_user_code(code)
 
     def site(self, frame: FrameType) -> SiteId:
         """Return the call site whose innermost frame is `frame`."""
-        return self._sites.near(frame, self._reporter.backward_site)
+        return self._sites.capture_innermost(frame, self._reporter.backward_site)
 
     def block_of(self, tensor: torch.Tensor) -> tuple[int, int]:
         """Return the allocation of a GPU tensor, and the only stream that may use it unchecked.
@@ -92,7 +92,7 @@ class Callbacks:
         """Return the view of a non-contiguous tensor."""
         return self._memory.exact_view(tensor)
 
-    def gone(self, address: int) -> None:
+    def drop_stale(self, address: int) -> None:
         """Drop a stale entry at an address that now holds new memory."""
         entry = self._memory.live.get(address)
         if entry is not None:
@@ -216,9 +216,9 @@ class NativeRecorder:
     def update(self) -> None:
         """Start or stop recording, depending on the state of the program."""
         reporter, threads, sole = self._reporter, self._threads, self._streams.sole_stream
-        is_for_good = not (self._is_simple and reporter.is_checking and (sole >= 0 or not reporter.follows))
+        is_permanent = not (self._is_simple and reporter.is_checking and (sole >= 0 or not reporter.follows))
         is_captured = self._memory.shares_all
-        if is_for_good or sole == 0 or threads.n_checked_contexts or threads.pools_in_use or is_captured:
+        if is_permanent or sole == 0 or threads.n_checked_contexts or threads.pools_in_use or is_captured:
             self._extension.stop()
             self.take_calls()
         elif sole > 0:
@@ -226,7 +226,7 @@ class NativeRecorder:
         else:
             reporter.call_buffer.condenses = False  # the extension condenses its own calls
             self._extension.start_multiple()
-        if is_for_good and reporter.is_checking:
+        if is_permanent and reporter.is_checking:
             self._adopt_all()
 
     def _add(self, call: tuple[Any, ...]) -> None:

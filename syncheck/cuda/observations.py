@@ -10,9 +10,9 @@ from typing import Any, NamedTuple
 import torch
 
 from syncheck.cuda.delayed_calls import Running, is_plain
+from syncheck.cuda.injected_work import InjectedWork
 from syncheck.cuda.launch_counts import LaunchCounts
 from syncheck.cuda.memory import Memory
-from syncheck.cuda.own_work import OwnWork
 from syncheck.cuda.streams import Streams
 from syncheck.hb.ids import SiteId, StreamId
 from syncheck.instrument.living_tensors import living_tensors
@@ -61,7 +61,7 @@ class Observations(Observed):
         work: copies values, and measures when launches are complete.
     """
 
-    def __init__(self, request: Request | None, sites: SiteTable, streams: Streams, work: OwnWork) -> None:
+    def __init__(self, request: Request | None, sites: SiteTable, streams: Streams, work: InjectedWork) -> None:
         super().__init__(request, sites)
         self._streams = streams
         self._work = work
@@ -93,7 +93,7 @@ class Observations(Observed):
 
     def arrived(self, counts: LaunchCounts) -> list[LaunchId]:
         """Return the awaited launches that have been made by now."""
-        return sorted(launch for launch in tuple(self._awaited) if counts.has_had(launch))
+        return sorted(launch for launch in tuple(self._awaited) if counts.has_launched(launch))
 
     def launched(self, launch: LaunchId, running: Running, written: list[torch.Tensor], site: SiteId) -> None:
         """Record a launch of interest that an operator made.

@@ -34,11 +34,11 @@ def _open_class(kind: Any) -> Any:
         def __subclasscheck__(cls, other: Any) -> bool:
             return issubclass(other, kind)
 
-    made = Meta(kind.__name__, (kind,), {"__module__": "torch", "__doc__": kind.__doc__})
+    subclass = Meta(kind.__name__, (kind,), {"__module__": "torch", "__doc__": kind.__doc__})
     if kind is torch.Event:
-        made.elapsed_time = elapsed_time
-    _made.add(made)
-    return made
+        subclass.elapsed_time = elapsed_time
+    _made.add(subclass)
+    return subclass
 
 
 def elapsed_time(event: Any, end_event: Any) -> float:

@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 import torch
 
 from syncheck.cuda import devices
-from syncheck.cuda.callback_order import Callback, KeptCallbacks, Kind, place_of_work, working_stream
+from syncheck.cuda.callback_order import Callback, Kind, PendingCallbacks, work_index, working_stream
 from syncheck.cuda.collectives import Collectives
 from syncheck.cuda.copies import Copies
 from syncheck.cuda.dispatch_plan import DispatchPlan, HigherOrder
@@ -67,7 +67,7 @@ class Operators:
         threads: ThreadContexts,
         memory: Memory,
         host: HostMemory,
-        kept: KeptCallbacks,
+        pending_callbacks: PendingCallbacks,
         launches: Launches,
         parts: Parts,
     ) -> None:
@@ -77,7 +77,7 @@ class Operators:
         self._threads = threads
         self._memory = memory
         self._host = host
-        self._kept = kept
+        self._pending_callbacks = pending_callbacks
         self._launches = launches
         self._copies = parts.copies
         self._collectives = parts.collectives
@@ -123,19 +123,19 @@ class Operators:
         if memory.dead:
             memory.release_dead()
         frame = frame_at(1)
-        kept = self._kept.by_frame.pop(id(frame), None) if self._kept.by_frame else None
-        if plan.synchronizes and not (kept or buffers or getattr(args[0], "is_cuda", False)):
+        pending = self._pending_callbacks.by_frame.pop(id(frame), None) if self._pending_callbacks.by_frame else None
+        if plan.synchronizes and not (pending or buffers or getattr(args[0], "is_cuda", False)):
             return
         accesses: list[Access] = []
         device = -1
-        is_plain = not (kept or plan.synchronizes)
+        is_plain = not (pending or plan.synchronizes)
         try:
             for position, name, is_list, is_write in dispatch.arguments if is_plain else ():
                 value = args[position] if position < len(args) else (kwargs.get(name) if kwargs else None)
                 if value is None:
                     continue
                 if is_list and len(value) >= _LONG:
-                    known = self._known_list(value, is_write=is_write)
+                    known = self._cached_accesses(value, is_write=is_write)
                     if known is not None:
                         accesses += known
                         if device < 0:
@@ -167,23 +167,23 @@ class Operators:
         except (RuntimeError, TypeError, AttributeError):  # no storage, or None in a list of optional tensors
             is_plain = False
         if not is_plain:
-            self.log_slowly(dispatch, args, kwargs or {}, result, kept or [])
-            self._kept.count -= len(kept or ())
+            self.log_slowly(dispatch, args, kwargs or {}, result, pending or [])
+            self._pending_callbacks.count -= len(pending or ())
             return
-        made: Any = ()
+        results: Any = ()
         if dispatch.fresh:
             if isinstance(result, torch.Tensor):
-                made = (result,)
+                results = (result,)
             else:
-                made = [t for t in result if isinstance(t, torch.Tensor)] if dispatch.is_flat else tensors_in(result)
+                results = [t for t in result if isinstance(t, torch.Tensor)] if dispatch.is_flat else tensors_in(result)
             if device < 0:
-                device = next((tensor.get_device() for tensor in made if tensor.is_cuda), -1)
+                device = next((tensor.get_device() for tensor in results if tensor.is_cuda), -1)
         if device < 0:
             return
         handle = devices.raw_stream(device)
         stream = streams.by_handle[device].get(handle) or streams.of(device, handle)
-        site = reporter.sites.near(frame.f_back, reporter.backward_site)
-        for tensor in made:
+        site = reporter.sites.capture_innermost(frame.f_back, reporter.backward_site)
+        for tensor in results:
             try:
                 address = data_ptr(tensor)
             except RuntimeError:  # sparse
@@ -222,9 +222,9 @@ class Operators:
             if not memory.shares_all:
                 memory.owners.add(reporter.call_buffer.monitor, stream, accesses, memory.homes)
         if reporter.findings.new:
-            reporter.on_findings([*(tensor for tensor, _ in tensors_of(plan, args, kwargs or {})), *made])
+            reporter.on_findings([*(tensor for tensor, _ in tensors_of(plan, args, kwargs or {})), *results])
 
-    def _known_list(self, tensors: Any, *, is_write: bool) -> list[Access] | None:
+    def _cached_accesses(self, tensors: Any, *, is_write: bool) -> list[Access] | None:
         """Return the accesses to a long list of tensors from the cache: an optimizer passes the same list each step.
 
         The cached views are valid if the addresses are the same and none of the memory has been freed in between.
@@ -259,7 +259,7 @@ class Operators:
         """Log an operator that synchronizes, has callbacks, or has tensors in pinned memory or without storage."""
         streams, plan = self._streams, dispatch.plan
         tensors = tensors_of(plan, args, kwargs) if plan.touches else []
-        made = tensors_in(result) if dispatch.fresh else []
+        results = tensors_in(result) if dispatch.fresh else []
         if any(tensor.layout is not torch.strided or tensor.is_nested for tensor, _ in tensors):
             self._listen_always()
         parts = [
@@ -270,7 +270,7 @@ class Operators:
         ]
         device = next((t.get_device() for t, _ in parts if t.is_cuda), -1)
         if device < 0:
-            device = next((part.get_device() for t in made for part in dense_parts(t) if part.is_cuda), -1)
+            device = next((part.get_device() for t in results for part in dense_parts(t) if part.is_cuda), -1)
         self._touch_host(plan, parts)
         if device < 0:
             self._launches.replay_callbacks(callbacks)
@@ -281,27 +281,27 @@ class Operators:
         accesses = [a for t, is_write in parts if (a := self._memory.access(t, is_write=is_write))]
         if dispatch.has_rows and accesses and parts[0][0] is tensors[0][0]:  # a sparse tensor is touched as a whole
             accesses[0] = self._memory.rows_of(tensors[0][0], accesses[0])
-        made_accesses = self._register_results(plan, made)
+        made_accesses = self._register_results(plan, results)
         wait = host_wait(plan.base, args, kwargs, _FACTS)
-        self._submit(plan, wait, stream, device, accesses, made_accesses, callbacks, [t for t, _ in tensors] + made)
+        self._submit(plan, wait, stream, device, accesses, made_accesses, callbacks, [t for t, _ in tensors] + results)
         if dispatch.func.namespace in NAMESPACES:
             self._collectives.launched(dispatch, args, kwargs, stream, device, accesses, callbacks)
 
-    def log_late(
-        self, operator: str, given: list[tuple[torch.Tensor, bool]], made: list[torch.Tensor], *, fills: bool
+    def log_after_run(
+        self, operator: str, inputs: list[tuple[torch.Tensor, bool]], results: list[torch.Tensor], *, fills: bool
     ) -> None:
         """Log an operator that has already run on the current stream.
 
         Args:
             operator: the operator's name.
-            given: the GPU tensors passed to it, and whether it wrote them.
-            made: its new results.
+            inputs: the GPU tensors passed to it, and whether it wrote them.
+            results: its new results.
             fills: whether it writes its new results.
         """
-        accesses = [a for tensor, is_write in given if (a := self._memory.access(tensor, is_write=is_write))]
-        writes = self._memory.begin_results(made)
+        accesses = [a for tensor, is_write in inputs if (a := self._memory.access(tensor, is_write=is_write))]
+        writes = self._memory.begin_results(results)
         accesses += writes if fills else []
-        tensors = [tensor for tensor, _ in given] + [tensor for tensor in made if tensor.is_cuda]
+        tensors = [tensor for tensor, _ in inputs] + [tensor for tensor in results if tensor.is_cuda]
         if tensors:
             device = tensors[0].get_device()
             self._launches.launch(operator, self._streams.current(device), device, accesses, tensors)
@@ -320,9 +320,9 @@ class Operators:
             if accesses:
                 host.touched(plan.name, accesses)
 
-    def _register_results(self, plan: Plan, made: list[torch.Tensor]) -> list[Access]:
+    def _register_results(self, plan: Plan, results: list[torch.Tensor]) -> list[Access]:
         """Announce new results; return the writes that fill them."""
-        writes = self._memory.begin_results(made)
+        writes = self._memory.begin_results(results)
         return writes if plan.touches else []
 
     def _submit(
@@ -332,7 +332,7 @@ class Operators:
         stream: StreamId,
         device: int,
         accesses: list[Access],
-        made: list[Access],
+        initial_writes: list[Access],
         callbacks: list[Callback],
         tensors: list[torch.Tensor],
     ) -> None:
@@ -349,9 +349,9 @@ class Operators:
             launches.replay_callbacks(callbacks[: syncs[0]])
             launches.launch(plan.name, stream, device, [a for a in accesses if not a[2]], tensors)
             launches.replay_callbacks(callbacks[syncs[0] :])
-            launches.launch(plan.name, stream, device, accesses + made, tensors)
+            launches.launch(plan.name, stream, device, accesses + initial_writes, tensors)
             return
-        place = place_of_work(callbacks, stream)
-        launches.replay_callbacks(callbacks[:place])
-        launches.launch(plan.name, stream, device, accesses + made, tensors)
-        launches.replay_callbacks(callbacks[place:])
+        split = work_index(callbacks, stream)
+        launches.replay_callbacks(callbacks[:split])
+        launches.launch(plan.name, stream, device, accesses + initial_writes, tensors)
+        launches.replay_callbacks(callbacks[split:])

@@ -16,7 +16,7 @@ def install_processes(reporter: Reporter, patches: Patches) -> None:
     """Handle forks and spawned processes."""
     _register()
     _watching[:] = [reporter]
-    patches.finally_do(_watching.clear)
+    patches.on_undo(_watching.clear)
 
     def incomplete(reason: str) -> None:
         if reporter.is_checking:

@@ -146,7 +146,7 @@ class Reporter:
         frame: FrameType | None = frame_at(1)
         while frame is not None and frame.f_code.co_filename.startswith(PACKAGE):
             frame = frame.f_back
-        return self.sites.near(frame, self.backward_site)
+        return self.sites.capture_innermost(frame, self.backward_site)
 
     # -- torch's callbacks
 

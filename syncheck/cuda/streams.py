@@ -39,20 +39,20 @@ class Streams:
         self.on_sole: list[Callable[[], None]] = []
         self.on_multiple_streams: list[Callable[[], None]] = []
 
-    def of(self, device: int, handle: int, *, is_torchs: bool = False) -> StreamId:
+    def of(self, device: int, handle: int, *, is_created_in_cpp: bool = False) -> StreamId:
         """Return the id of a stream.
 
         Args:
             device: the stream's device.
             handle: the stream's handle.
-            is_torchs: a stream that is new was created by C++ code; Python streams are announced on creation.
+            is_created_in_cpp: a stream that is new was created by C++ code; Python streams are announced on creation.
         """
         ids = self.by_handle.setdefault(device, {})
         known = ids.get(handle)
         if known is not None and handle != _PER_THREAD:
             return known
         with self._reporter.lock:
-            return self._first_seen(device, handle, ids, SiteId(0) if is_torchs else self._reporter.site())
+            return self._first_seen(device, handle, ids, SiteId(0) if is_created_in_cpp else self._reporter.site())
 
     def _first_seen(self, device: int, handle: int, ids: dict[int, StreamId], site: SiteId) -> StreamId:
         if handle == _LEGACY:

@@ -12,7 +12,7 @@ from typing import Any
 import torch.cuda._gpu_trace as gpu_trace
 
 from syncheck.cuda import devices
-from syncheck.cuda.callback_order import Callback, KeptCallbacks, Kind
+from syncheck.cuda.callback_order import Callback, Kind, PendingCallbacks
 from syncheck.cuda.captures import Captures
 from syncheck.cuda.events import Events
 from syncheck.cuda.host import HostMemory
@@ -36,14 +36,14 @@ class TraceHandlers:
         streams: Streams,
         events: Events,
         host: HostMemory,
-        kept: KeptCallbacks,
+        pending_callbacks: PendingCallbacks,
         captures: Captures,
     ) -> None:
         self._reporter = reporter
         self._streams = streams
         self._events = events
         self._host = host
-        self._kept = kept
+        self._pending_callbacks = pending_callbacks
         self._captures = captures
 
     def install(self, patches: Patches) -> None:
@@ -77,14 +77,14 @@ class TraceHandlers:
             return False
         if kind in _SYNCS:
             self._streams.before_wait()
-        self._kept.keep(frame, Callback(kind, event, stream))
+        self._pending_callbacks.keep(frame, Callback(kind, event, stream))
         return True
 
     def _recorded(self, handle: int, stream_handle: int) -> None:
         reporter = self._reporter
         if reporter.callbacks_suppressed:
             return
-        stream = self._streams.of(devices.current_device(), stream_handle, is_torchs=True)
+        stream = self._streams.of(devices.current_device(), stream_handle, is_created_in_cpp=True)
         event = self._events.of_handle(handle)
         if not self._note(_caller(), Kind.RECORD, event, stream):
             with reporter.locked_monitor() as monitor:
@@ -94,7 +94,7 @@ class TraceHandlers:
         reporter = self._reporter
         if reporter.callbacks_suppressed or not self._events.is_known(handle):
             return  # an event that predates the check, so what it covers is unknown
-        stream = self._streams.of(devices.current_device(), stream_handle, is_torchs=True)
+        stream = self._streams.of(devices.current_device(), stream_handle, is_created_in_cpp=True)
         event = self._events.of_handle(handle)
         if not self._note(_caller(), Kind.WAIT, event, stream):
             with reporter.locked_monitor() as monitor:
@@ -108,7 +108,7 @@ class TraceHandlers:
         if reporter.callbacks_suppressed:
             return
         device = devices.current_device()
-        if self._note(_caller(), Kind.SYNC_DEVICE, NO_EVENT, StreamId(device)) or self._refused(
+        if self._note(_caller(), Kind.SYNC_DEVICE, NO_EVENT, StreamId(device)) or self._report_forbidden(
             "torch.cuda.synchronize()"
         ):
             return
@@ -123,7 +123,7 @@ class TraceHandlers:
         stream = self._streams.of(devices.current_device(), stream_handle)
         if self._note(_caller(), Kind.SYNC_STREAM, NO_EVENT, stream):
             return
-        if reporter.monitor.capturing(stream) and self._refused("Stream.synchronize()"):
+        if reporter.monitor.capturing(stream) and self._report_forbidden("Stream.synchronize()"):
             return
         with reporter.locked_monitor() as monitor:
             monitor.sync_stream(stream, reporter.site(), explicit=True)
@@ -137,10 +137,10 @@ class TraceHandlers:
             with reporter.locked_monitor() as monitor:
                 monitor.sync_event(event, reporter.site())
 
-    def _refused(self, call: str) -> bool:
+    def _report_forbidden(self, call: str) -> bool:
         """Report a call that CUDA rejects during a capture; return whether a capture is in progress."""
         if self._captures:
-            self._captures.refuse(call)
+            self._captures.report_forbidden(call)
             return True
         return False
 

@@ -60,12 +60,12 @@ class Triton:
         self._patches.set(kind, "run", run)
 
     def _log(self, function: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
-        given = dict(zip(function.arg_names, args, strict=False))
-        given |= {name: value for name, value in kwargs.items() if name in function.arg_names}
-        tensors = {n: value for n, value in given.items() if isinstance(value, torch.Tensor) and value.is_cuda}
+        arguments = dict(zip(function.arg_names, args, strict=False))
+        arguments |= {name: value for name, value in kwargs.items() if name in function.arg_names}
+        tensors = {n: value for n, value in arguments.items() if isinstance(value, torch.Tensor) and value.is_cuda}
         if not tensors:
             return
-        written = self._written_arguments(function, given, tensors)
+        written = self._written_arguments(function, arguments, tensors)
         device = devices.current_device()
         stream = self._streams.current(device)
         with self._reporter.locked_monitor():
@@ -77,28 +77,28 @@ class Triton:
         self._launches.launch(name_of_kernel(function), stream, device, accesses, list(tensors.values()))
 
     def _written_arguments(
-        self, function: Any, given: dict[str, Any], tensors: dict[str, torch.Tensor]
+        self, function: Any, arguments: dict[str, Any], tensors: dict[str, torch.Tensor]
     ) -> frozenset[str] | None:
         """Return the arguments that a kernel writes, from Triton's intermediate code; None if they are unknown.
 
         Source:
             torch/_higher_order_ops/triton_kernel_wrap.py, `identify_mutated_tensors`, which torch.compile relies on.
         """
-        key = (function, *(value.dtype if name in tensors else _key(value) for name, value in given.items()))
+        key = (function, *(value.dtype if name in tensors else _key(value) for name, value in arguments.items()))
         if key not in self._written:
-            self._written[key] = self._analyze(function, given)
+            self._written[key] = self._analyze(function, arguments)
         return self._written[key]
 
-    def _analyze(self, function: Any, given: dict[str, Any]) -> frozenset[str] | None:
+    def _analyze(self, function: Any, arguments: dict[str, Any]) -> frozenset[str] | None:
         from torch._higher_order_ops import triton_kernel_wrap  # noqa: PLC0415
 
         module: Any = triton_kernel_wrap
         try:
             with self._reporter.suppressed(), _disable_current_modes():
                 if hasattr(module, "identify_accessed_tensors"):  # torch 2.12 and later
-                    found = module.identify_accessed_tensors(function, dict(given), {})
+                    found = module.identify_accessed_tensors(function, dict(arguments), {})
                     return frozenset(write.name for write in found.read_writes.writes)
-                return frozenset(module.identify_mutated_tensors(function, dict(given), {}))
+                return frozenset(module.identify_mutated_tensors(function, dict(arguments), {}))
         except Exception:  # noqa: BLE001  another signature, or code that cannot be analyzed
             text = (
                 "the tensors that a Triton kernel writes could not be determined: all of its tensors count as written"

@@ -57,23 +57,23 @@ class Baseline:
         Raises:
             ConfigError: the file does not exist or is not a baseline.
         """
-        again = "write it with --write-baseline"
+        hint = "write it with --write-baseline"
         try:
             document = json.loads(files.read(path))
         except FileNotFoundError as error:
-            raise ConfigError(f"no such baseline: {path}", again) from error
+            raise ConfigError(f"no such baseline: {path}", hint) from error
         except (OSError, ValueError, RecursionError) as error:
             reason = getattr(error, "strerror", None) or error
-            raise ConfigError(f"cannot read the baseline {path}: {reason}", again) from error
+            raise ConfigError(f"cannot read the baseline {path}: {reason}", hint) from error
         try:
             if document["version"] != _VERSION:
-                raise ConfigError(f"the baseline {path} has version {document['version']!r}", again)
+                raise ConfigError(f"the baseline {path} has version {document['version']!r}", hint)
             known: Counter[Entry] = Counter()
             for entry in document["findings"]:
                 known[_entry(entry)] += int(entry["count"])
             return cls(path, known)
         except (KeyError, TypeError, ValueError, OverflowError) as error:
-            raise ConfigError(f"{path} is not a baseline: {type(error).__name__}: {error}", again) from error
+            raise ConfigError(f"{path} is not a baseline: {type(error).__name__}: {error}", hint) from error
 
     def new(self, findings: Iterable[Finding]) -> tuple[Finding, ...]:
         """Return the findings that are not known: of equal findings, those in excess of the known number."""
@@ -87,17 +87,17 @@ class Baseline:
                 found.append(finding)
         return tuple(found)
 
-    def gone(self, findings: Iterable[Finding]) -> Counter[Entry]:
+    def stale(self, findings: Iterable[Finding]) -> Counter[Entry]:
         """Return the known findings that were not found, with their numbers."""
         return self.known - Counter(map(self.entry_of, findings))
 
-    def knows(self, finding: Finding) -> bool:
+    def contains(self, finding: Finding) -> bool:
         """Return whether a finding is known, regardless of how often it occurs."""
         return self.known[self.entry_of(finding)] > 0
 
-    def replace(self, findings: Iterable[Finding], is_looked_at: Callable[[Entry], bool]) -> None:
+    def replace(self, findings: Iterable[Finding], is_checked: Callable[[Entry], bool]) -> None:
         """Replace the known findings within the checked part by these findings."""
-        self.known = Counter({entry: n for entry, n in self.known.items() if not is_looked_at(entry)})
+        self.known = Counter({entry: n for entry, n in self.known.items() if not is_checked(entry)})
         self.known += Counter(map(self.entry_of, findings))
 
     def write(self) -> None:

@@ -53,7 +53,7 @@ class Suppression:
 
     def idle_names(self, codes: frozenset[str] | set[str]) -> list[str]:
         """Return the unused names of a comment that is otherwise used, among those that stand for one of `codes`."""
-        return [name for name, own in self.names if self.used and own & codes and not own & self.used]
+        return [name for name, group in self.names if self.used and group & codes and not group & self.used]
 
     def idle(self, name: str) -> str:
         """Return the message for an unused name in the comment."""
@@ -110,7 +110,7 @@ def _suppression(match: re.Match[str], line: int) -> Suppression:
     by_name: tuple[tuple[str, frozenset[str]], ...] = ()
     try:
         by_name = tuple((name, _codes_of(name)) for name in names)
-        codes = frozenset[str]().union(*(own for _, own in by_name))
+        codes = frozenset[str]().union(*(codes_of_name for _, codes_of_name in by_name))
     except ConfigError as error:
         problem = str(error)
     text = f"syncheck: {kind}" + (f"[{', '.join(names)}]" if listed is not None else "")
@@ -126,7 +126,7 @@ def apply(
     findings: tuple[Finding, ...], suppressions: list[Suppression], statements: Statements | None = None
 ) -> tuple[Finding, ...]:
     """Return the findings that no comment suppresses, and mark the comments that suppress others as used."""
-    kept: list[Finding] = []
+    remaining: list[Finding] = []
     for finding in findings:
         line = finding.place.frame.line
         lines = (statements or {}).get(finding, (line, line))
@@ -134,8 +134,8 @@ def apply(
         for suppression in covering:
             suppression.used.add(finding.rule.code)
         if not covering:
-            kept.append(finding)
-    return tuple(kept)
+            remaining.append(finding)
+    return tuple(remaining)
 
 
 class Comments:
@@ -144,9 +144,9 @@ class Comments:
     def __init__(self) -> None:
         self._files: dict[str, list[Suppression]] = {}
 
-    def silence(self, finding: Finding) -> bool:
+    def suppresses(self, finding: Finding) -> bool:
         """Return whether a comment suppresses a finding, and mark that comment as used."""
-        return not apply((finding,), self._near(finding.place))
+        return not apply((finding,), self._suppressions_for(finding.place))
 
     def unused(self, path: str, lines: set[int]) -> list[Suppression]:
         """Return the unused comments for runs on the given lines of a file or for the whole file."""
@@ -159,7 +159,7 @@ class Comments:
             self._files[path] = read("".join(linecache.getlines(path)))
         return self._files[path]
 
-    def _near(self, place: Place) -> list[Suppression]:
+    def _suppressions_for(self, place: Place) -> list[Suppression]:
         """Return the suppressions that may apply to a place: those of its file, or of the source stored in a trace."""
         frame = place.frame
         if linecache.getline(frame.path, frame.line).rstrip("\r\n") == frame.source:

@@ -19,16 +19,16 @@ class Policy:
 
     Args:
         options: the settings.
-        is_linted_away: returns whether a comment, given by (path, line), suppresses a finding of the linter.
+        is_suppressed_for_lint: returns whether a comment, given by (path, line), suppresses a finding of the linter.
 
     Raises:
         ConfigError: the baseline is missing or damaged.
     """
 
-    def __init__(self, options: Options, is_linted_away: Callable[[str, int], bool] | None = None) -> None:
+    def __init__(self, options: Options, is_suppressed_for_lint: Callable[[str, int], bool] | None = None) -> None:
         self._options = options
         self._comments = Comments()
-        self._is_linted_away = is_linted_away
+        self._is_suppressed_for_lint = is_suppressed_for_lint
         self._baseline = baseline_of(options)
         self._rank = rank()
 
@@ -54,9 +54,9 @@ class Policy:
             ConfigError: the baseline cannot be written.
         """
         lines = list(lines)
-        return self.of_known(report.noted(*self.unused(lines)), {path for path, _ in lines})
+        return self.apply_baseline(report.noted(*self.unused(lines)), {path for path, _ in lines})
 
-    def of_known(self, report: Report, ran: Iterable[str]) -> Report:
+    def apply_baseline(self, report: Report, ran: Iterable[str]) -> Report:
         """Return the report to show: without the known findings, and limited in number.
 
         Args:
@@ -68,8 +68,8 @@ class Policy:
         """
         if self._baseline is not None:
             seen = set(map(self._baseline.relative, ran))
-            looked_at = looking_at("run", self._baseline, lambda _: self._options, seen.__contains__)
-            report = known_left_out(report, self._baseline, self._options, looked_at, is_certain=False)
+            looked_at = checked_entry_filter("run", self._baseline, lambda _: self._options, seen.__contains__)
+            report = without_known(report, self._baseline, self._options, looked_at, is_certain=False)
         return truncate(report, self._options.max_findings)
 
     def _is_wanted(self, finding: Finding) -> bool:
@@ -77,7 +77,7 @@ class Policy:
             return False
         if self._options.third_party == "off" and finding.package:
             return False
-        return not self._comments.silence(finding)
+        return not self._comments.suppresses(finding)
 
     def unused(self, lines: Iterable[tuple[str, int]]) -> list[str]:
         """Return messages about unused comments and blocks at the program's call sites, given by path and line."""
@@ -90,7 +90,7 @@ class Policy:
             for comment in self._comments.unused(path, numbers)
             if comment.source
             or comment.problem
-            or not (self._is_linted_away and self._is_linted_away(path, comment.line))
+            or not (self._is_suppressed_for_lint and self._is_suppressed_for_lint(path, comment.line))
         ]
         blocks = sorted(ignore_block.entered - ignore_block.used, key=lambda block: (block.path, block.line))
         return notes + [
@@ -110,7 +110,7 @@ def is_distributed() -> bool:
     return size.isdecimal() and int(size) > 1
 
 
-def looking_at(
+def checked_entry_filter(
     half: str, baseline: Baseline, options_of: Callable[[str], Options], is_seen: Callable[[str], bool]
 ) -> Callable[[Entry], bool]:
     """Return a function that returns whether the check would have found a baseline entry if it still existed.
@@ -146,8 +146,8 @@ def baseline_of(options: Options) -> Baseline | None:
     return Baseline.read(options.baseline)
 
 
-def known_left_out(
-    report: Report, baseline: Baseline, options: Options, is_looked_at: Callable[[Entry], bool], *, is_certain: bool
+def without_known(
+    report: Report, baseline: Baseline, options: Options, is_checked: Callable[[Entry], bool], *, is_certain: bool
 ) -> Report:
     """Return the report without the known findings, and bring the baseline up to date.
 
@@ -155,7 +155,7 @@ def known_left_out(
         report: the findings.
         baseline: the known findings.
         options: the settings; they decide whether the baseline is rewritten.
-        is_looked_at: returns whether the check would have found an entry if it still existed.
+        is_checked: returns whether the check would have found an entry if it still existed.
         is_certain: whether checked entries that were not found are fixed and are removed from the baseline.
 
     Raises:
@@ -164,21 +164,21 @@ def known_left_out(
     if options.write_baseline and not (report.summary.operators or report.summary.files):
         why = f"{shown(baseline.path)} was not changed: nothing was checked"
         return replace(report, notes=(*report.notes, why))
-    gone = Counter({entry: n for entry, n in baseline.gone(report.findings).items() if is_looked_at(entry)})
+    stale = Counter({entry: n for entry, n in baseline.stale(report.findings).items() if is_checked(entry)})
     notes = report.notes
     if options.write_baseline:
-        baseline.replace(report.findings, is_looked_at)
+        baseline.replace(report.findings, is_checked)
         baseline.write()
         notes = (*notes, f"wrote {counted(len(report.findings), 'finding')} to {shown(baseline.path)}")
-    elif gone and is_certain:
-        baseline.known -= gone
+    elif stale and is_certain:
+        baseline.known -= stale
         baseline.write()
-        notes = (*notes, f"removed {counted(gone.total(), 'fixed finding')} from {shown(baseline.path)}")
-    elif gone:
+        notes = (*notes, f"removed {counted(stale.total(), 'fixed finding')} from {shown(baseline.path)}")
+    elif stale:
         hint = "if they are fixed, --write-baseline removes them"
         notes = (
             *notes,
-            f"{counted(gone.total(), 'known finding')} of {shown(baseline.path)} not seen in this run; {hint}",
+            f"{counted(stale.total(), 'known finding')} of {shown(baseline.path)} not seen in this run; {hint}",
         )
     new = baseline.new(report.findings)
     return replace(report, findings=new, notes=notes, known=len(report.findings) - len(new))

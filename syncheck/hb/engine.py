@@ -120,8 +120,8 @@ class Engine(Order):
         if home == HOST:
             self._blocks[allocation] = Block(HOST, 0, n_bytes, pool, label)
             return []
-        born = self._clocks[home][home] if pool >= 0 else 0
-        self._blocks[allocation] = Block(home, born, n_bytes, pool, label)
+        created = self._clocks[home][home] if pool >= 0 else 0
+        self._blocks[allocation] = Block(home, created, n_bytes, pool, label)
         freed = self._pools.get((home, pool)) if self._pools else None
         return freed.take(n_bytes, self._ahead(home)) if freed is not None and freed.pending else []
 
@@ -173,7 +173,7 @@ class Engine(Order):
             block.share(self._footprints, self._key_of)
         if block.pool < 0 or not block.cells:
             return Freed((), ())
-        clock = self._known_at_free(block.home)
+        clock = self._clock_at_free(block.home)
         joined: set[StreamId] = set()
         pending: dict[StreamId, AccessRecord] = {}
         for epoch, use_label, footprint, is_write in block.uses():
@@ -185,7 +185,7 @@ class Engine(Order):
                 pending[actor] = AccessRecord(actor, epoch, use_label, footprint, is_write)
         return self._protect(allocation, block, pending, joined, label)
 
-    def _known_at_free(self, home: StreamId) -> VectorClock:
+    def _clock_at_free(self, home: StreamId) -> VectorClock:
         """Return the clock that a free starts from: the home stream's, joined with that of any thread that may free."""
         if not self._hosts.has_threads:
             return self._now(home)
@@ -356,7 +356,7 @@ class Engine(Order):
             return
         knowledge = self._clocks[race.prior.actor]
         if race.current.actor == HOST:
-            self._host_learns(knowledge)
+            self._mark_complete(knowledge)
         else:
             self._acquire(race.current.actor, knowledge)
 
@@ -389,7 +389,7 @@ def _conflicts(
                 races.append(Race(allocation, prior, current))
     if is_early:
         if not races:
-            prior = AccessRecord(block.home, block.born, block.label, current.footprint, is_write=True)
+            prior = AccessRecord(block.home, block.created, block.label, current.footprint, is_write=True)
             races.append(Race(allocation, prior, current, is_first_use=True))
         block.mark_first_use_reported()
     return races

@@ -30,7 +30,7 @@ class Knowledge:
     floor: Moment = 0
     seen: dict[HostId, Moment] = field(default_factory=dict)
 
-    def take(self, other: "Knowledge") -> bool:
+    def merge(self, other: "Knowledge") -> bool:
         """Merge in `other`; return whether more work became complete."""
         self.floor = max(self.floor, other.floor)
         for host, moment in other.seen.items():
@@ -59,7 +59,7 @@ class Host(Knowledge):
 class Hosts:
     """All host threads, and the objects that synchronize them.
 
-    Until a method other than `learn` is called there is one thread, the main thread, and steps are not counted.
+    Until a method other than `mark_complete` is called there is one thread, the main thread, and steps are not counted.
 
     Attributes:
         current: the thread whose calls are being checked.
@@ -90,7 +90,7 @@ class Hosts:
         for host in (*self._threads.values(), *((self._everyone,) if self.has_threads else ())):
             host.clock.append(0)
 
-    def learn(self, clock: VectorClock) -> bool:
+    def mark_complete(self, clock: VectorClock) -> bool:
         """Mark work as complete for the current thread; return whether any of it was new."""
         changed = join(self.current.clock, clock)
         if changed:
@@ -125,7 +125,7 @@ class Hosts:
         self._versions += 1
         self._threads[host] = Host([0] * self._n_actors, version=self._versions)
         if host <= self._latest:  # its state was dropped, so assume that it is ordered after everything
-            self._threads[host].take(Knowledge(self._everyone.clock, self._moment))
+            self._threads[host].merge(Knowledge(self._everyone.clock, self._moment))
         self._latest = max(self._latest, host)
         if len(self._threads) > _KEPT:
             del self._threads[next(other for other in self._threads if other not in {MAIN_THREAD, self.ident, host})]
@@ -140,7 +140,7 @@ class Hosts:
         """Order what the current thread has done before every later acquire of an object."""
         self._enable_threads()
         left = self._syncs.setdefault(sync, Knowledge([]))
-        left.take(self.current)
+        left.merge(self.current)
         if self.ident == EVERY_THREAD:
             left.floor = self._moment
         else:
@@ -151,16 +151,16 @@ class Hosts:
         self._enable_threads()
         left = self._syncs.get(sync)
         if left is not None:
-            self._take(left)
+            self._merge(left)
 
     def acquire_all(self) -> None:
         """Order everything that any thread has done before the current thread's next step."""
         self._enable_threads()
-        self._take(Knowledge(self._everyone.clock, self._moment))
+        self._merge(Knowledge(self._everyone.clock, self._moment))
         self.current.seen.clear()
 
-    def _take(self, left: Knowledge) -> None:
-        if self.ident != EVERY_THREAD and self.current.take(left):  # EVERY_THREAD already has the union
+    def _merge(self, left: Knowledge) -> None:
+        if self.ident != EVERY_THREAD and self.current.merge(left):  # EVERY_THREAD already has the union
             self._versions += 1
             self.current.version = self._versions
 

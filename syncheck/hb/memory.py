@@ -80,13 +80,25 @@ class Block:
     """
 
     __slots__ = (
-        "born", "cells", "home", "index", "label", "limit", "log", "n_bytes", "pool", "private", "read", "recorded",
-        "view", "written",
+        "cells",
+        "created",
+        "home",
+        "index",
+        "label",
+        "limit",
+        "log",
+        "n_bytes",
+        "pool",
+        "private",
+        "read",
+        "recorded",
+        "view",
+        "written",
     )  # fmt: skip
 
-    def __init__(self, home: StreamId, born: Epoch, n_bytes: int, pool: int, label: int) -> None:
+    def __init__(self, home: StreamId, created: Epoch, n_bytes: int, pool: int, label: int) -> None:
         self.home = home  # the stream it was allocated on; HOST for host memory
-        self.born = born  # the home stream's last op at the allocation; 0 once an early first use was reported
+        self.created = created  # the home stream's last op at the allocation; 0 once an early first use was reported
         self.n_bytes = n_bytes
         self.pool = pool
         self.label = label
@@ -103,8 +115,8 @@ class Block:
     def add_cell(self, key: int, footprint: Footprint) -> Cell:
         """Create the cell of a footprint that is new in this allocation."""
         cell = Cell(footprint)
-        cell.write, cell.write_label = self.born, ALLOCATION
-        for other in self._near(footprint):
+        cell.write, cell.write_label = self.created, ALLOCATION
+        for other in self._candidate_cells(footprint):
             if overlap(footprint, other.footprint):
                 cell.overlaps.append(other)
                 other.overlaps.append(cell)
@@ -117,7 +129,7 @@ class Block:
             self.index.add(footprint.start, footprint.stop, cell)
         return cell
 
-    def _near(self, footprint: Footprint) -> Iterable[Cell]:
+    def _candidate_cells(self, footprint: Footprint) -> Iterable[Cell]:
         """Return the cells that may share a byte with a footprint, in order of creation."""
         if self.index is None:
             if len(self.cells) < _FEW:
@@ -166,7 +178,7 @@ class Block:
 
     def mark_first_use_reported(self) -> None:
         """Record that an unordered first use was reported, so that it is reported once per allocation."""
-        self.born = 0
+        self.created = 0
         for cell in self.cells.values():
             if cell.write_label == ALLOCATION:
                 cell.write = 0
@@ -270,10 +282,10 @@ class Pool:
 
     def take(self, n_bytes: int, clock: VectorClock) -> list[FreedAccess]:
         """Remove and return the uses that a new allocation of `n_bytes` may collide with."""
-        hit: list[FreedAccess] = []
+        overlapping: list[FreedAccess] = []
         for key, (first, *_) in list(self.pending.items()):
             if clock[first.use.epoch & ACTOR_MASK] >= first.use.epoch:
                 del self.pending[key]  # joined in the meantime
             elif (first.n_bytes <= SMALL_BYTES) == (n_bytes <= SMALL_BYTES):
-                hit += self.pending.pop(key)
-        return hit
+                overlapping += self.pending.pop(key)
+        return overlapping

@@ -155,8 +155,8 @@ class Order:
                 self._snapshots[stream] = None
         return clock
 
-    def _host_learns(self, clock: VectorClock) -> bool:
-        changed = self._hosts.learn(clock)
+    def _mark_complete(self, clock: VectorClock) -> bool:
+        changed = self._hosts.mark_complete(clock)
         self._host_version = self._hosts.current.version
         return changed
 
@@ -233,18 +233,18 @@ class Order:
         snapshot = self._snapshot_before(event)
         if snapshot is None:
             return self._without_snapshot(event)
-        return WaitResult.ORDERED if self._host_learns(snapshot) else WaitResult.REDUNDANT
+        return WaitResult.ORDERED if self._mark_complete(snapshot) else WaitResult.REDUNDANT
 
     def sync_stream(self, stream: StreamId) -> bool:
         """Make the host wait for the stream; return whether any of its work was still pending."""
-        return self._host_learns(self._ahead(stream))
+        return self._mark_complete(self._ahead(stream))
 
     def sync_device(self, device: int) -> bool:
         """Make the host wait for all streams of a device; return whether any of their work was still pending."""
-        learned = [self._host_learns(self._ahead(stream)) for stream in self._devices.get(device, ())]
+        learned = [self._mark_complete(self._ahead(stream)) for stream in self._devices.get(device, ())]
         return any(learned)
 
-    def has_work_of_its_own(self, device: int) -> bool:
+    def has_unobserved_work(self, device: int) -> bool:
         """Return whether a device has unfinished work that no stream of another device is ordered after."""
         streams = self._devices.get(device, ())
         others = [clock for stream, clock in enumerate(self._clocks) if stream != HOST and stream not in streams]
@@ -256,7 +256,7 @@ class Order:
         has_threads, host = self._hosts.has_threads, self._hosts.ident
         if has_threads:
             self.switch_host(EVERY_THREAD)
-        self._host_learns(self.submitted())
+        self._mark_complete(self.submitted())
         if has_threads:
             self.switch_host(host)
 
@@ -308,9 +308,9 @@ class Order:
         """Return whether `epoch` is complete for the host."""
         return covers(self._host, epoch)
 
-    def is_pending(self, snapshot: VectorClock, besides: int) -> bool:
-        """Return whether a snapshot has an op, of an actor other than `besides`, that is not complete for the host."""
-        return any(e >= TICK and i != besides and not covers(self._host, e) for i, e in enumerate(snapshot))
+    def is_pending(self, snapshot: VectorClock, excluded: int) -> bool:
+        """Return whether a snapshot has an op, of an actor other than `excluded`, that is not complete for the host."""
+        return any(e >= TICK and i != excluded and not covers(self._host, e) for i, e in enumerate(snapshot))
 
     def snapshot(self, event: EventId) -> VectorClock | None:
         """Return the event's latest snapshot, read-only; None if it was never recorded."""

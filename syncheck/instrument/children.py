@@ -60,10 +60,10 @@ def note_replaced(path: Any, arguments: Any, incomplete: Callable[[str], None]) 
 def _program(args: Any) -> str:
     """Return the name of the program that a command starts; "" if unknown."""
     try:
-        words = shlex.split(args) if isinstance(args, str) else [os.fsdecode(word) for word in args]
+        arguments = shlex.split(args) if isinstance(args, str) else [os.fsdecode(argument) for argument in args]
     except (TypeError, ValueError):
         return ""
-    return os.path.basename(words[0]) if words else ""
+    return os.path.basename(arguments[0]) if arguments else ""
 
 
 def _is_checked_itself(args: Any) -> bool:
@@ -80,17 +80,23 @@ def _checked(args: Any, environment: Any) -> tuple[list[str], dict[str, str]] | 
     member = rendezvous.active
     if member is None or isinstance(args, str) or not environment or not _is_rank(environment):
         return None
-    words = [os.fsdecode(word) for word in args]
-    at = next((i for i, word in enumerate(words[1:], 1) if not _PLAIN_FLAGS.fullmatch(word)), len(words))
-    if words[0] != sys.executable or at == len(words) or (words[at].startswith("-") and words[at] != "-m"):
+    arguments = [os.fsdecode(argument) for argument in args]
+    at = next(
+        (i for i, argument in enumerate(arguments[1:], 1) if not _PLAIN_FLAGS.fullmatch(argument)), len(arguments)
+    )
+    if (
+        arguments[0] != sys.executable
+        or at == len(arguments)
+        or (arguments[at].startswith("-") and arguments[at] != "-m")
+    ):
         return None
-    if "syncheck" in words[at : at + 2]:
-        return words, dict(environment)
+    if "syncheck" in arguments[at : at + 2]:
+        return arguments, dict(environment)
     is_whole = environment.get("LOCAL_WORLD_SIZE", "1") == environment["WORLD_SIZE"]
     folder = member.folder_for_children() if is_whole else None  # with several machines, the ranks merge themselves
     environment = {**environment, **({rendezvous.PARTS: str(folder)} if folder is not None else {})}
     member.has_children = True
-    return [*words[:at], "-m", "syncheck", "run", *member.arguments, *words[at:]], environment
+    return [*arguments[:at], "-m", "syncheck", "run", *member.arguments, *arguments[at:]], environment
 
 
 def _is_rank(environment: Any) -> bool:

@@ -190,8 +190,9 @@ def _describe(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple
     )
     root = argument(func, "root_rank", args, kwargs)
     root = argument(func, "src", args, kwargs) if root is None and base.startswith("broadcast") else root
-    given = argument(func, "reduce_op", args, kwargs)
-    reduce = given if isinstance(given, str) else calls.reduce  # the operation of a call from C++ code cannot be read
+    reduce_op = argument(func, "reduce_op", args, kwargs)
+    # the operation of a call from C++ code cannot be read
+    reduce = reduce_op if isinstance(reduce_op, str) else calls.reduce
     key = (name, group, _shapes(tensors), root, reduce)
     known = _known.get(key)
     if known is None:
@@ -222,9 +223,10 @@ def _describe_exchange(
 ) -> Signature:
     """Return the signature of an all-to-all: what one rank sends, the other must expect."""
     if base == "alltoall_":
-        sent, got = (list(_flatten(argument(func, key, args, kwargs))) for key in ("input_tensors", "output_tensors"))
-        sizes = [t.numel() for t in sent], [t.numel() for t in got]
-        kinds = sorted({dtype_name(t.dtype) for t in (*sent, *got)})
+        keys = ("input_tensors", "output_tensors")
+        sent, received = (list(_flatten(argument(func, key, args, kwargs))) for key in keys)
+        sizes = [t.numel() for t in sent], [t.numel() for t in received]
+        kinds = sorted({dtype_name(t.dtype) for t in (*sent, *received)})
         return Signature(name, ", ".join(kinds), pairs=_pairs(me, *sizes))
     source = argument(func, "input", args, kwargs)
     target = argument(func, "output", args, kwargs)
@@ -239,10 +241,10 @@ def _describe_exchange(
     return Signature(name, dtype_name(source.dtype), pairs=pairs)
 
 
-def _pairs(me: int, sent: list[int], got: list[int]) -> tuple[tuple[int, int, int], ...]:
+def _pairs(me: int, sent: list[int], received: list[int]) -> tuple[tuple[int, int, int], ...]:
     """Return (sender, receiver, number of elements) for all messages of a rank."""
     outward = [(me, other, number) for other, number in enumerate(sent) if other != me]
-    return (*outward, *((other, me, number) for other, number in enumerate(got) if other != me))
+    return (*outward, *((other, me, number) for other, number in enumerate(received) if other != me))
 
 
 def process_group(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:

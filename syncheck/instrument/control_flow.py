@@ -79,10 +79,10 @@ def _while_loop(_: Any, condition: Any, body: Any, carried: tuple[Any, ...], add
         carried = tuple(tree_leaves(carried))
 
 
-def _map(wrapper: Any, function: Any, mapped: list[torch.Tensor], given: list[Any]) -> Any:
+def _map(wrapper: Any, function: Any, mapped: list[torch.Tensor], operands: list[Any]) -> Any:
     """Call a function with each row, in the rows' original structure, which the wrapper stores."""
     structures = getclosurevars(wrapper).nonlocals
-    others = tree_unflatten(given, structures["args_spec"])
+    others = tree_unflatten(operands, structures["args_spec"])
     rows = zip(*(part.unbind() for part in mapped), strict=True)
     return _stacked([function(tree_unflatten(row, structures["xs_spec"]), *others) for row in rows])
 

@@ -22,8 +22,8 @@ class NewFindings:
 
     def take(self) -> list[PendingFinding]:
         """Remove and return the new findings."""
-        taken: list[PendingFinding] = []
+        findings: list[PendingFinding] = []
         with contextlib.suppress(IndexError):  # another thread may be taking them, too
             while True:
-                taken.append(self.new.popleft())
-        return taken
+                findings.append(self.new.popleft())
+        return findings

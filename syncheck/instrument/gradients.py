@@ -31,13 +31,13 @@ class Gradients:
         if allocation > self._before:
             self._made.setdefault(allocation, (node, stream))
 
-    def protect(self, monitor: Monitor, node: int, own: StreamId, stream: StreamId, accesses: Accesses) -> None:
+    def protect(self, monitor: Monitor, node: int, node_stream: StreamId, stream: StreamId, accesses: Accesses) -> None:
         """Protect gradients of other nodes for the stream of an operator that is about to be logged.
 
         Args:
             monitor: receives the calls.
             node: number of the node that the operator runs in; the node object would keep alive what it holds.
-            own: the node's stream on the operator's device.
+            node_stream: the node's stream on the operator's device.
             stream: the operator's stream.
             accesses: the operator's accesses: (allocation, view, is_write).
         """
@@ -45,5 +45,5 @@ class Gradients:
             if allocation > self._before and is_write:
                 self._made.setdefault(allocation, (node, stream))
             maker, home = self._made.get(allocation, (node, stream))
-            if maker != node and home != stream == own:
+            if maker != node and home != stream == node_stream:
                 monitor.record_stream(allocation, view, stream, UNKNOWN_SITE)

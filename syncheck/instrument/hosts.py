@@ -11,9 +11,9 @@ from types import CodeType, FrameType
 from typing import Any, NamedTuple
 
 from syncheck.hb.ids import EVERY_THREAD, MAIN_THREAD, HostId, SyncId
-from syncheck.instrument.blind import is_in_loop, observes_no_threads
 from syncheck.instrument.locked_monitor import LockedMonitor
-from syncheck.instrument.sites import is_outside
+from syncheck.instrument.sites import is_launcher_code
+from syncheck.instrument.thread_isolation import is_in_loop, is_isolated
 from syncheck.source.frames import frame_at
 from syncheck.source.lines import is_user_file
 
@@ -108,10 +108,10 @@ class Hosts:
             local.start = None
         local.has_unobserved = local.has_unobserved or local.n_calls != self._n_calls
         if local.host != EVERY_THREAD:
-            self._look(local, frame_at(2))
+            self._order_if_observed(local, frame_at(2))
         local.n_calls = self._n_calls
 
-    def _look(self, local: _Local, frame: FrameType | None) -> None:
+    def _order_if_observed(self, local: _Local, frame: FrameType | None) -> None:
         """Order the thread after all others if it may have observed them since its last call."""
         call, frames = _program_frames(frame)
         if not frames:
@@ -120,7 +120,7 @@ class Hosts:
         stack = None if len(frames) > _MAX_FRAMES else _stack(frames)
         if not is_same and local.has_unobserved:
             local.has_unobserved = (
-                stack is not None and local.stack is not None and _observed_no_threads(local.stack, stack, frames)
+                stack is not None and local.stack is not None and _was_isolated(local.stack, stack, frames)
             )
             if not local.has_unobserved:
                 self._monitor.acquire_all()
@@ -195,7 +195,7 @@ def _program_frames(frame: FrameType | None) -> tuple[FrameType | None, list[Fra
     """Return the frame that the program called on the way here, if any, and the program's frames, innermost first."""
     call: FrameType | None = None
     frames: list[FrameType] = []
-    while frame is not None and not is_outside(frame.f_code):
+    while frame is not None and not is_launcher_code(frame.f_code):
         if is_user_file(frame.f_code.co_filename):
             frames.append(frame)
         elif not frames:
@@ -230,14 +230,14 @@ def _ignore(*_: Any) -> None:
     return None
 
 
-def _observed_no_threads(old: list[_Position], new: list[_Position], frames: list[FrameType]) -> bool:
+def _was_isolated(old: list[_Position], new: list[_Position], frames: list[FrameType]) -> bool:
     """Return whether a thread has observed nothing of other threads between an earlier position and its current one."""
     running = frames[::-1]
     common = 0
     while common < min(len(old), len(new)) and old[common] == new[common]:
         common += 1
     if not old:  # the start of the thread, or of a task
-        return _is_begun_by(running[0].f_back) and _are_entered(new, running, 0)
+        return _is_started_by(running[0].f_back) and _were_entered_directly(new, running, 0)
     if common == len(old) == len(new):
         common -= 1  # the same position again: a loop has led there
     if common in {len(old), len(new)} or old[common][:2] != new[common][:2]:
@@ -246,20 +246,18 @@ def _observed_no_threads(old: list[_Position], new: list[_Position], frames: lis
         return False  # functions have returned in between
     # an outer loop may have called the function again
     is_once = not any(is_in_loop(at.code, at.lasti) or not at.is_direct for at in new[:common])
-    here = observes_no_threads(
-        running[common], old[common].lasti, new[common].lasti, is_once=is_once and new[common].is_direct
-    )
-    return here and _are_entered(new, running, common + 1)
+    here = is_isolated(running[common], old[common].lasti, new[common].lasti, is_once=is_once and new[common].is_direct)
+    return here and _were_entered_directly(new, running, common + 1)
 
 
-def _is_begun_by(caller: FrameType | None) -> bool:
+def _is_started_by(caller: FrameType | None) -> bool:
     """Return whether a frame starts a thread's work; other code may first wait for other threads."""
     return caller is not None and caller.f_code.co_filename in _THREAD_STARTERS
 
 
-def _are_entered(stack: list[_Position], running: list[FrameType], first: int) -> bool:
+def _were_entered_directly(stack: list[_Position], running: list[FrameType], first: int) -> bool:
     """Return whether functions were called directly by each other and have observed nothing of other threads so far."""
     return all(
-        at.is_direct and observes_no_threads(frame, None, at.lasti)
+        at.is_direct and is_isolated(frame, None, at.lasti)
         for at, frame in zip(stack[first:], running[first:], strict=True)
     )

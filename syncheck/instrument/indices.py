@@ -45,7 +45,7 @@ def _of(base: ast.expr, *variables: Mapping[str, Any]) -> Any:
         case ast.Name(id=name):
             return next((names[name] for names in variables if name in names), None)
         case ast.Attribute(value=ast.Name() as owner, attr=attribute):
-            return _held(_of(owner, *variables)).get(attribute)
+            return _attributes_of(_of(owner, *variables)).get(attribute)
         case _:
             return None
 
@@ -106,24 +106,24 @@ def _value(index: ast.expr, variables: Mapping[str, Any]) -> int | str | None:
         case ast.Constant(value=int() | str() as value):
             return value
         case ast.Name(id=name):
-            return _plain(variables.get(name))
+            return _as_constant(variables.get(name))
         case ast.Attribute(value=ast.Name(id=name), attr=attribute):
-            return _plain(_held(variables.get(name)).get(attribute))
+            return _as_constant(_attributes_of(variables.get(name)).get(attribute))
         case ast.BinOp(left=left, op=operator, right=right):
-            return _calculated(_OPERATORS.get(type(operator)), _value(left, variables), _value(right, variables))
+            return _evaluated(_OPERATORS.get(type(operator)), _value(left, variables), _value(right, variables))
         case _:
             return None
 
 
-def _held(value: Any) -> dict[str, Any]:
+def _attributes_of(value: Any) -> dict[str, Any]:
     return attributes_of(value) or {}
 
 
-def _plain(value: Any) -> int | str | None:
+def _as_constant(value: Any) -> int | str | None:
     return value if type(value) in {int, str} else None
 
 
-def _calculated(operator: Callable[[int, int], int] | None, left: object, right: object) -> int | None:
+def _evaluated(operator: Callable[[int, int], int] | None, left: object, right: object) -> int | None:
     if operator is None or not isinstance(left, int) or not isinstance(right, int):
         return None
     try:

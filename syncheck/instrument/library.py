@@ -62,7 +62,7 @@ class Library:
         for effect in described():
             if not effect.is_operator:
                 module = _module_of(effect.name)
-                patches.finally_do(after_import(module, lambda e=effect, m=module: self._wrap(e, m, patches)))  # type: ignore[misc]  # binds the loop variables
+                patches.on_undo(after_import(module, lambda e=effect, m=module: self._wrap(e, m, patches)))  # type: ignore[misc]  # binds the loop variables
 
     def _wrap(self, effect: Effect, module: str, patches: Patches) -> None:
         owner: Any = sys.modules[module]
@@ -104,12 +104,12 @@ class Library:
             result: its return value.
         """
         calls = self._calls
-        stream = calls.stream_of(_named(effect.stream, bound))
-        for place in effect.waits_for:
-            awaited = _named(place, bound)
+        stream = calls.stream_of(_resolve(effect.stream, bound))
+        for reference in effect.waits_for:
+            awaited = _resolve(reference, bound)
             if isinstance(awaited, torch.Event | torch.cuda.Event):
                 calls.wait_event(stream, awaited)
-            elif place == CURRENT or awaited is not None:
+            elif reference == CURRENT or awaited is not None:
                 calls.wait_stream(stream, calls.stream_of(awaited))
         uses = [(tensor, False) for tensor in _tensors(effect.reads, bound)]
         uses += [(tensor, True) for tensor in _tensors(effect.writes, bound)]
@@ -117,11 +117,11 @@ class Library:
             uses += [(tensor, True) for tensor in tensors_in(result)]
         if uses:
             calls.launch(effect.name, stream, uses)
-        for place in effect.then_waits:
-            if place == HOST:
+        for reference in effect.then_waits:
+            if reference == HOST:
                 calls.sync_stream(stream)
             else:
-                calls.wait_stream(calls.stream_of(_named(place, bound)), stream)
+                calls.wait_stream(calls.stream_of(_resolve(reference, bound)), stream)
 
 
 def bound_to(effect: Effect, args: tuple[Any, ...], kwargs: dict[str, Any]) -> dict[str, Any]:
@@ -163,21 +163,21 @@ def _exists(module: str) -> bool:
         return False
 
 
-def _named(place: str, bound: dict[str, Any]) -> Any:
+def _resolve(reference: str, bound: dict[str, Any]) -> Any:
     """Return the object that a description names; None for the current stream and for an omitted argument."""
-    first, *attributes = place.split(".")
-    if place == CURRENT:
+    first, *attributes = reference.split(".")
+    if reference == CURRENT:
         return None
     if first in bound or not attributes:
         value = bound.get(first)
     else:
-        module = _module_of(place)
+        module = _module_of(reference)
         value = sys.modules.get(module)
-        attributes = place.removeprefix(f"{module}.").split(".")
+        attributes = reference.removeprefix(f"{module}.").split(".")
     for attribute in attributes:
         value = getattr(value, attribute, None)
     return value
 
 
-def _tensors(places: Iterable[str], bound: dict[str, Any]) -> list[torch.Tensor]:
-    return [tensor for place in places for tensor in tensors_in(_named(place, bound))]
+def _tensors(references: Iterable[str], bound: dict[str, Any]) -> list[torch.Tensor]:
+    return [tensor for reference in references for tensor in tensors_in(_resolve(reference, bound))]

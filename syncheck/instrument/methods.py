@@ -62,13 +62,13 @@ def replace_property(patches: Patches, name: str, compute: Callable[[torch.Tenso
 
     def get(tensor: torch.Tensor) -> Any:
         if has_torch_function_unary(tensor):
-            return handle_torch_function(made.__get__, (tensor,), tensor)
+            return handle_torch_function(replacement.__get__, (tensor,), tensor)
         with without_overrides(tensor):
             return compute(tensor)
 
     get.__name__ = name
-    made = TensorProperty(get).named(name)
-    patches.set(torch.Tensor, name, made)
+    replacement = TensorProperty(get).named(name)
+    patches.set(torch.Tensor, name, replacement)
 
 
 def without_overrides(tensor: Any) -> AbstractContextManager[None]:
@@ -86,23 +86,23 @@ def overridable(original: Any, function: Callable[..., Any]) -> Callable[..., An
 
     @wraps(original)
     def replacement(*args: Any, **kwargs: Any) -> Any:
-        given = (*args, *kwargs.values())
-        if has_torch_function(given):
-            return call_overrides(replacement, original, given, args, kwargs)
+        values = (*args, *kwargs.values())
+        if has_torch_function(values):
+            return call_overrides(replacement, original, values, args, kwargs)
         return function(*args, **kwargs)
 
     return replacement
 
 
 def call_overrides(
-    replacement: Any, original: Any, given: tuple[Any, ...], args: tuple[Any, ...], kwargs: dict[str, Any]
+    replacement: Any, original: Any, values: tuple[Any, ...], args: tuple[Any, ...], kwargs: dict[str, Any]
 ) -> Any:
     """Call the `__torch_function__` overrides, by tensor classes or modes, of a replaced function.
 
     Args:
         replacement: the function as the program sees it; libraries imported from now on look their overrides up by it.
         original: the function as libraries see it that were imported earlier.
-        given: the arguments for which has_torch_function is true.
+        values: the arguments for which has_torch_function is true.
         args: positional arguments of the call.
         kwargs: keyword arguments of the call.
 
@@ -113,12 +113,12 @@ def call_overrides(
         torch/overrides.py, `handle_torch_function`.
     """
     try:
-        return handle_torch_function(replacement, given, *args, **kwargs)
+        return handle_torch_function(replacement, values, *args, **kwargs)
     except TypeError as error:
         if not str(error).startswith("no implementation found"):
             raise
         try:
-            return handle_torch_function(original, given, *args, **kwargs)
+            return handle_torch_function(original, values, *args, **kwargs)
         except AttributeError as missing:  # torch's error message needs the function's module, which C methods lack
             if missing.obj is not original:
                 raise

@@ -90,10 +90,10 @@ class Namer:
     def name_findings(self, findings: list[PendingFinding]) -> None:
         """Name the objects that new findings mention."""
         frame = frame_at(1)
-        repeated = [finding for finding in findings if finding.again]
-        findings = [finding for finding in findings if not finding.again]
+        repeated = [finding for finding in findings if finding.successor]
+        findings = [finding for finding in findings if not finding.successor]
         for finding in repeated:
-            self._name_again(finding, frame)
+            self._name_successor(finding, frame)
         for finding in findings:
             if finding.allocation:
                 self._name_tensor(finding, frame)
@@ -122,15 +122,15 @@ class Namer:
             for part in edit.code:
                 self._name_part(part, edit.site, frame)
 
-    def _name_again(self, finding: PendingFinding, frame: FrameType | None) -> None:
+    def _name_successor(self, finding: PendingFinding, frame: FrameType | None) -> None:
         """Name a tensor that is gone after the variable that holds its successor in the same call."""
-        again, finding.again = finding.again, NO_ALLOCATION
+        successor, finding.successor = finding.successor, NO_ALLOCATION
         for edit in finding.fix.all_edits() if finding.fix is not None else ():
             for part in edit.code:
-                self._name_part(part, edit.site, frame, again)
+                self._name_part(part, edit.site, frame, successor)
 
     def _name_part(
-        self, part: Part, site: SiteId, frame: FrameType | None, again: AllocationId = NO_ALLOCATION
+        self, part: Part, site: SiteId, frame: FrameType | None, successor: AllocationId = NO_ALLOCATION
     ) -> None:
         """Name the object that a part of a fix mentions, in the frames at the lines of a call site.
 
@@ -138,14 +138,14 @@ class Namer:
             part: the part of the code.
             site: the call site.
             frame: the innermost frame.
-            again: the successor of a tensor that is gone.
+            successor: the successor of a tensor that is gone.
         """
-        wanted = self._wanted(part, again)
+        wanted = self._wanted(part, successor)
         if wanted is None:
             return
         kind, ident, name_in = wanted
-        for line, there in _frames_at(self._sites.lines_of(site), frame):
-            name = name_in(there)
+        for line, outer_frame in _frames_at(self._sites.lines_of(site), frame):
+            name = name_in(outer_frame)
             if name:
                 self._monitor().name_at(kind, ident, name, line.path, line.number)
 
@@ -163,7 +163,7 @@ class Namer:
                 return
             frame = frame.f_back
 
-    def _wanted(self, part: Part, again: AllocationId) -> tuple[NamedKind, int, Callable[[FrameType], str]] | None:
+    def _wanted(self, part: Part, successor: AllocationId) -> tuple[NamedKind, int, Callable[[FrameType], str]] | None:
         """Return kind and id of the object that a part of a fix mentions, and a function that names it in a frame.
 
         Return None if the part mentions no object.
@@ -175,11 +175,11 @@ class Namer:
             case EventCode(event):
                 return NamedKind.EVENT, event, _namer_of(lambda value: identities.event_of(value) == event)
             case TensorCode(allocation):
-                return NamedKind.ALLOCATION, allocation, _namer_of(partial(self._is_tensor, again or allocation))
+                return NamedKind.ALLOCATION, allocation, _namer_of(partial(self._is_tensor, successor or allocation))
             case GroupCode(NamedKind.STREAM_GROUP, ident):
                 return part.kind, ident, partial(group_in_frame, of=identities.stream_of, wanted=ident)
             case GroupCode(kind, ident):
-                return kind, ident, partial(group_in_frame, of=self._allocation_of, wanted=again or ident)
+                return kind, ident, partial(group_in_frame, of=self._allocation_of, wanted=successor or ident)
             case _:
                 return None
 

@@ -136,9 +136,9 @@ def _spans(node: ast.stmt | ast.expr, line: int, column: int) -> bool:
 def _pair(target: ast.expr, value: ast.expr, line: int, column: int) -> str:
     """Return the part of a target that receives the value at a position: "b" for `g()` in `a, b = f(), g()`."""
     if isinstance(target, ast.Tuple) and isinstance(value, ast.Tuple) and len(target.elts) == len(value.elts):
-        for one, made in zip(target.elts, value.elts, strict=True):
-            if _holds(made, line, column):
-                return _pair(one, made, line, column)
+        for one, part in zip(target.elts, value.elts, strict=True):
+            if _holds(part, line, column):
+                return _pair(one, part, line, column)
     if not isinstance(target, ast.Name | ast.Attribute | ast.Subscript | ast.Tuple):
         return ""
     item = _item(value, line, column)
@@ -180,10 +180,10 @@ def name_of_tensor(frame: FrameType | None, is_wanted: Callable[[Any], bool]) ->
     """Return a name for a tensor in the innermost user frames: "x", "self.weight", "batch['image']", "batch.image"."""
     frames = list(islice(_user_frames(frame), 3))
     for values_of in (_variables, _attributes):
-        for there in frames:
-            names = [name for name, value in values_of(there) if is_wanted(value)]
+        for user_frame in frames:
+            names = [name for name, value in values_of(user_frame) if is_wanted(value)]
             if names:
-                return _best_name(names, there)
+                return _best_name(names, user_frame)
     return ""
 
 
@@ -200,13 +200,13 @@ def name_in_frame(frame: FrameType, is_wanted: Callable[[Any], bool]) -> str:
     If there are several, a name whose words occur in the function itself takes precedence.
     """
     code = frame.f_code
-    words = {*code.co_names, *code.co_varnames, *code.co_freevars, *code.co_cellvars}
+    names_in_code = {*code.co_names, *code.co_varnames, *code.co_freevars, *code.co_cellvars}
     found = ""
     for values_of in (_variables, _attributes, _attributes_of_items):
         for name, value in values_of(frame):
             if is_wanted(value):
                 found = found or name
-                if set(re.findall(r"[A-Za-z_]\w*", name)) <= words:
+                if set(re.findall(r"[A-Za-z_]\w*", name)) <= names_in_code:
                     return name
     return found
 
@@ -214,7 +214,7 @@ def name_in_frame(frame: FrameType, is_wanted: Callable[[Any], bool]) -> str:
 def _attributes(frame: FrameType) -> Iterator[tuple[str, Any]]:
     """Yield names and values of the attributes of the program's objects, one level deep."""
     for name, value in (*locals_of(frame).items(), *frame.f_globals.items()):
-        for key, item in _held_by(value) if _is_programs(name) else ():
+        for key, item in _held_by(value) if _is_program_name(name) else ():
             yield f"{name}.{key}", item
             yield from ((f"{name}.{key}{part}", inner) for part, inner in _items(item))
 
@@ -260,17 +260,17 @@ def _slot(value: Any, name: str) -> Any:
 def _best_name(names: list[str], frame: FrameType) -> str:
     """Return the name that the current line itself uses, else one that shows where the value is stored."""
     line = linecache.getline(frame.f_code.co_filename, frame.f_lineno)
-    words = set(re.findall(r"\w+", line))
-    mentioned = [name for name in names if set(re.findall(r"[A-Za-z_]\w*", name)) <= words]
+    names_on_line = set(re.findall(r"\w+", line))
+    mentioned = [name for name in names if set(re.findall(r"[A-Za-z_]\w*", name)) <= names_on_line]
     return (mentioned or [name for name in names if "." in name or "[" in name] or names)[0]
 
 
 def _variables(frame: FrameType) -> Iterator[tuple[str, Any]]:
     """Yield names and values of a frame: variables, attributes of `self`, items of containers, one level deep."""
     variables = [*locals_of(frame).items(), *list(frame.f_globals.items())]
-    shown = [(name, value) for name, value in variables if _is_programs(name)]
-    yield from shown
-    for name, value in shown:
+    program_variables = [(name, value) for name, value in variables if _is_program_name(name)]
+    yield from program_variables
+    for name, value in program_variables:
         if name == "self" or hasattr(type(value), "named_parameters"):
             yield from ((f"{name}.{key}", item) for key, item in list(getattr(value, "__dict__", {}).items()))
             yield from _parameters(name, value)
@@ -293,7 +293,7 @@ def _items(value: Any) -> Iterator[tuple[str, Any]]:
         yield from ((f"[{key!r}]", item) for key, item in items if type(key) in {int, str})
 
 
-def _is_programs(name: str) -> bool:
+def _is_program_name(name: str) -> bool:
     """Return whether the program chose a name; excludes "__file__", pytest's "@py_assert1" and ".0" of generators."""
     return name.isidentifier() and not name.startswith("__")
 

@@ -34,10 +34,10 @@ class Patches:
         self._replaced |= {id(new): (new, old) for old, new in replacements.items()}
         if self._sizes is None:
             self._sizes = {name: len(vars(module)) for name, module in _torch_modules().items()}
-        for module, attribute, old in _places(tuple(replacements)):
+        for module, attribute, old in _references(tuple(replacements)):
             self.set(module, attribute, replacements[old])
 
-    def finally_do(self, action: Callable[[], None]) -> None:
+    def on_undo(self, action: Callable[[], None]) -> None:
         """Run an action after everything has been restored."""
         self._last.append(action)
 
@@ -74,7 +74,7 @@ _NEVER = (None, 0)
 
 
 class _Search:
-    """The places in torch's modules that hold given objects; a module is searched once, and again if it has grown.
+    """References to given objects in torch's modules; a module is searched once, and again if it has grown.
 
     Searching all of them takes 5 milliseconds (2026-11-23), too long for each of the windows of a budget.
     """
@@ -84,18 +84,18 @@ class _Search:
         self._sizes: dict[str, tuple[ModuleType | None, int]] = {}
         self._found: dict[tuple[str, str], ModuleType] = {}
 
-    def places(self) -> list[tuple[ModuleType, str, Any]]:
-        """Return (module, name, object) of each place."""
+    def references(self) -> list[tuple[ModuleType, str, Any]]:
+        """Return (module, name, object) of each reference."""
         sizes = self._sizes
         for name, module in _torch_modules().items():
             known, size = sizes.get(name, _NEVER)
             if known is not module or size != len(module.__dict__):
                 sizes[name] = module, len(module.__dict__)
-                self._look_through(name, module)
+                self._search_module(name, module)
         found = [(module, name, vars(module).get(name)) for (_, name), module in self._found.items()]
-        return [place for place in found if self._objects.get(id(place[2])) is place[2] is not None]
+        return [reference for reference in found if self._objects.get(id(reference[2])) is reference[2] is not None]
 
-    def _look_through(self, module_name: str, module: ModuleType) -> None:
+    def _search_module(self, module_name: str, module: ModuleType) -> None:
         values = list(vars(module).values())
         if self._objects.keys().isdisjoint(map(id, values)):  # most modules; twice as fast as the loop below
             return
@@ -108,10 +108,10 @@ _searches: dict[tuple[int, ...], _Search] = {}
 _MAX_SEARCHES = 64
 
 
-def _places(objects: tuple[Any, ...]) -> list[tuple[ModuleType, str, Any]]:
+def _references(objects: tuple[Any, ...]) -> list[tuple[ModuleType, str, Any]]:
     key = tuple(map(id, objects))
     if key not in _searches:
         if len(_searches) >= _MAX_SEARCHES:  # mostly replacements made by nested checks
             _searches.clear()
         _searches[key] = _Search(objects)
-    return _searches[key].places()
+    return _searches[key].references()

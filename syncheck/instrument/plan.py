@@ -119,10 +119,10 @@ def unique(accesses: list[Access]) -> list[Access]:
     """Deduplicate accesses (allocation, view, is_write); a write subsumes a read of the same bytes."""
     if len({allocation for allocation, _, _ in accesses}) == len(accesses):
         return accesses
-    kept: dict[tuple[AllocationId, ViewId], bool] = {}
+    merged: dict[tuple[AllocationId, ViewId], bool] = {}
     for allocation, view, is_write in accesses:
-        kept[allocation, view] = is_write or kept.get((allocation, view), False)
-    return [(allocation, view, is_write) for (allocation, view), is_write in kept.items()]
+        merged[allocation, view] = is_write or merged.get((allocation, view), False)
+    return [(allocation, view, is_write) for (allocation, view), is_write in merged.items()]
 
 
 def tensors_of(plan: Plan, args: tuple[Any, ...], kwargs: dict[str, Any]) -> list[tuple[torch.Tensor, Argument]]:

@@ -16,9 +16,9 @@ from syncheck.source.lines import PACKAGE, column_of, excerpt, is_user_file, pos
 from syncheck.source.scopes import scopes_of
 
 _MAX_FRAMES = 48
-_MAX_OWN = 16
+_MAX_SKIPPED = 16
 """The most innermost frames of syncheck with which a stack can still be looked up in one walk."""
-_MAX_WALKED = 2 * (_MAX_FRAMES + _MAX_OWN)
+_MAX_WALKED = 2 * (_MAX_FRAMES + _MAX_SKIPPED)
 _GENERATED = "<string>"
 """File name of code compiled from a string, such as with `exec`."""
 _LAUNCHER_FOLDER = os.path.join(PACKAGE, "run", "launcher")
@@ -60,10 +60,10 @@ class SiteTable:
     def _capture(self, walked: tuple[int, ...], frame: FrameType | None) -> SiteId:
         """Look up or add a stack for `capture`; `walked`: ids and offsets of the frames on its walk, in order."""
         inner = frame
-        n_own = 0
+        n_skipped = 0
         while frame is not None and self._owner(frame.f_code) != _PROGRAM:
             frame = frame.f_back
-            n_own += 1
+            n_skipped += 1
         key: list[int] = []
         start = frame
         while frame is not None and len(key) < 2 * _MAX_FRAMES and self._owner(frame.f_code) != _LAUNCHER:
@@ -71,7 +71,7 @@ class SiteTable:
             frame = frame.f_back
         wanted = tuple(key)
         known = self._ids.get(wanted) or self._add(wanted, _stack(start))
-        if n_own <= _MAX_OWN:
+        if n_skipped <= _MAX_SKIPPED:
             for _ in walked[::2]:
                 assert inner is not None, "the walk ends with the stack"
                 self._owner(inner.f_code)  # keeps it alive
@@ -79,7 +79,7 @@ class SiteTable:
             self._captured[walked] = known
         return known
 
-    def near(self, frame: FrameType | None, outer: SiteId = UNKNOWN_SITE) -> SiteId:
+    def capture_innermost(self, frame: FrameType | None, outer: SiteId = UNKNOWN_SITE) -> SiteId:
         """Return the id of the innermost user frame's current call, whatever its callers; a tenth of `capture`'s cost.
 
         The id refers to the stack of the first such call. If there is no user frame, that of `outer` is appended to
@@ -91,7 +91,7 @@ class SiteTable:
             code = frame.f_code
             kind = kinds.get(id(code))
             if kind is None:
-                kind = self._learn(code)
+                kind = self._classify(code)
             if kind:
                 key = (id(code), frame.f_lasti)
                 known = self._ids.get(key) or self._add(key, _stack(start))
@@ -135,16 +135,16 @@ class SiteTable:
         if known is not None:
             return known
         self._codes.append(code)
-        owner = _LAUNCHER if is_outside(code) else _SYNCHECK if code.co_filename.startswith(PACKAGE) else _PROGRAM
+        owner = _LAUNCHER if is_launcher_code(code) else _SYNCHECK if code.co_filename.startswith(PACKAGE) else _PROGRAM
         self._owners[id(code)] = owner
         return owner
 
-    def is_users(self, code: CodeType) -> bool:
+    def is_user_code(self, code: CodeType) -> bool:
         """Return whether a code object is user code, and keep it alive, so that its id stays unique."""
         kind = self._kinds.get(id(code))
-        return self._learn(code) if kind is None else kind
+        return self._classify(code) if kind is None else kind
 
-    def _learn(self, code: CodeType) -> bool:
+    def _classify(self, code: CodeType) -> bool:
         self._codes.append(code)
         kind = self._kinds[id(code)] = self._is_user(code)
         return kind
@@ -225,14 +225,14 @@ def _source_line(code: CodeType, lasti: int) -> SourceLine:
     return SourceLine(shown_path(code.co_filename), number, column_of(text, column), code.co_qualname, scopes)
 
 
-def is_outside(code: CodeType) -> bool:
+def is_launcher_code(code: CodeType) -> bool:
     """Return whether a frame belongs to the launcher; its callers are not part of the program."""
     return code.co_filename.startswith(_LAUNCHER_FOLDER)
 
 
 def _stack(frame: FrameType | None) -> list[tuple[CodeType, int]]:
     stack: list[tuple[CodeType, int]] = []
-    while frame is not None and len(stack) < _MAX_FRAMES and not is_outside(frame.f_code):
+    while frame is not None and len(stack) < _MAX_FRAMES and not is_launcher_code(frame.f_code):
         stack.append((frame.f_code, frame.f_lasti))
         frame = frame.f_back
     return stack

@@ -138,11 +138,11 @@ class Units(Protocol):
         """Note the end of a unit in the calling thread."""
         ...
 
-    def pauses(self) -> None:
+    def pause(self) -> None:
         """Note that work follows which is not a unit, and may take long."""
         ...
 
-    def begins(self) -> None:
+    def begin_phase(self) -> None:
         """Note the beginning of a phase whose first units matter most."""
         ...
 
@@ -150,7 +150,7 @@ class Units(Protocol):
         """Note that the program has an optimizer, which will make steps."""
         ...
 
-    def arrives(self, shapes: Hashable) -> None:
+    def input_arrived(self, shapes: Hashable) -> None:
         """Note the shapes of the next unit's input, which has just arrived."""
         ...
 
@@ -182,10 +182,10 @@ class TrainingSteps:
         patches = Patches()
         hook = register_optimizer_step_post_hook(self._stepped)
         try:
-            patches.set(DataLoader, "__iter__", self._beginning(DataLoader.__iter__))
+            patches.set(DataLoader, "__iter__", self._wrap_iter(DataLoader.__iter__))
             iterator = loader_iterator()
-            patches.set(iterator, "__next__", self._batching(iterator.__next__))
-            patches.set(Optimizer, "__init__", self._making(Optimizer.__init__))
+            patches.set(iterator, "__next__", self._wrap_next(iterator.__next__))
+            patches.set(Optimizer, "__init__", self._wrap_init(Optimizer.__init__))
             install_children(patches, self._incomplete, lambda: None)
             if c10d is not None:
                 hook_init_process_group(patches)
@@ -206,7 +206,7 @@ class TrainingSteps:
             self._latest.is_training = True
         self._units.ended(_caller())
 
-    def _making(self, original: Any) -> Any:
+    def _wrap_init(self, original: Any) -> Any:
         @wraps(original)
         def make(optimizer: Any, *args: Any, **kwargs: Any) -> None:
             self._units.expect_steps()
@@ -214,26 +214,26 @@ class TrainingSteps:
 
         return make
 
-    def _beginning(self, original: Any) -> Any:
+    def _wrap_iter(self, original: Any) -> Any:
         @wraps(original)
         def begin(loader: Any) -> Any:
             known = self._latest = self._known(loader)
             if self._done - known.began > 1:  # otherwise it starts in each step, which is not an epoch
-                self._units.pauses()
+                self._units.pause()
                 if known.is_training and torch.is_grad_enabled():  # otherwise it is an evaluation
-                    self._units.begins()
+                    self._units.begin_phase()
             known.began = self._done
             return original(loader)
 
         return begin
 
-    def _batching(self, original: Any) -> Any:
+    def _wrap_next(self, original: Any) -> Any:
         @wraps(original)
         def make_batch(iterator: Any) -> Any:
             batch = original(iterator)
             self._iterator = id(iterator)
             if self._iterator == self._training:  # otherwise it may be an evaluation, or the first batch of an epoch
-                self._units.arrives(shapes_of(batch))
+                self._units.input_arrived(shapes_of(batch))
             return batch
 
         return make_batch

@@ -20,10 +20,10 @@ def install_subclasses(patches: Patches) -> None:
     # torch/_dynamo/polyfills/tensor.py compares signatures when it is imported; this signature matches any other
     def new(*args: Any, **kwargs: Any) -> Any:
         cls, *values = args
-        made = original(torch.Tensor, *values, **kwargs)
-        if cls is torch.Tensor or type(made) is cls:
-            return made
+        result = original(torch.Tensor, *values, **kwargs)
+        if cls is torch.Tensor or type(result) is cls:
+            return result
         with DisableTorchFunction():
-            return made.as_subclass(cls)
+            return result.as_subclass(cls)
 
     patches.set(torch.Tensor, "__new__", staticmethod(new))

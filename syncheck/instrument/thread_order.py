@@ -22,11 +22,11 @@ from syncheck.instrument.patching import Patches
 def install_thread_order(hosts: Hosts, is_checking: Callable[[], bool], patches: Patches) -> None:
     """Track synchronization objects once the program has started a thread."""
 
-    def follow(owner: type, name: str, *, releases: bool, acquires: Callable[[Any, Any], bool]) -> None:
+    def track(owner: type, name: str, *, releases: bool, acquires: Callable[[Any, Any], bool]) -> None:
         method = getattr(owner, name)
 
         @wraps(method)
-        def followed(self: Any, *args: Any, **kwargs: Any) -> Any:
+        def tracked(self: Any, *args: Any, **kwargs: Any) -> Any:
             if not (hosts.has_threads and is_checking()):
                 return method(self, *args, **kwargs)
             sync = hosts.sync_of(self)
@@ -37,22 +37,22 @@ def install_thread_order(hosts: Hosts, is_checking: Callable[[], bool], patches:
                 hosts.acquire(sync)
             return result
 
-        patches.set(owner, name, followed)
+        patches.set(owner, name, tracked)
 
-    follow(threading.Event, "set", releases=True, acquires=_never)
-    follow(threading.Event, "wait", releases=False, acquires=_if_true)
-    follow(threading.Event, "is_set", releases=False, acquires=_if_true)
-    follow(Queue, "put", releases=True, acquires=_if_bounded)
-    follow(Queue, "get", releases=True, acquires=_always)
+    track(threading.Event, "set", releases=True, acquires=_never)
+    track(threading.Event, "wait", releases=False, acquires=_if_true)
+    track(threading.Event, "is_set", releases=False, acquires=_if_true)
+    track(Queue, "put", releases=True, acquires=_if_bounded)
+    track(Queue, "get", releases=True, acquires=_always)
     for semaphore in (threading.Semaphore, threading.BoundedSemaphore):
-        follow(semaphore, "release", releases=True, acquires=_never)
-    follow(threading.Semaphore, "acquire", releases=False, acquires=_if_true)
-    follow(threading.Barrier, "wait", releases=True, acquires=_always)
-    follow(Future, "set_result", releases=True, acquires=_never)
-    follow(Future, "set_exception", releases=True, acquires=_never)
-    follow(Future, "result", releases=False, acquires=_always)
-    follow(Future, "exception", releases=False, acquires=_always)
-    follow(Future, "done", releases=False, acquires=_if_true)
+        track(semaphore, "release", releases=True, acquires=_never)
+    track(threading.Semaphore, "acquire", releases=False, acquires=_if_true)
+    track(threading.Barrier, "wait", releases=True, acquires=_always)
+    track(Future, "set_result", releases=True, acquires=_never)
+    track(Future, "set_exception", releases=True, acquires=_never)
+    track(Future, "result", releases=False, acquires=_always)
+    track(Future, "exception", releases=False, acquires=_always)
+    track(Future, "done", releases=False, acquires=_if_true)
     _install_tasks(hosts, is_checking, patches)
 
 
@@ -66,19 +66,19 @@ def _install_tasks(hosts: Hosts, is_checking: Callable[[], bool], patches: Patch
     make, run = task.__init__, task.run
 
     @wraps(make)
-    def make_followed(self: Any, *args: Any, **kwargs: Any) -> None:
+    def make_tracked(self: Any, *args: Any, **kwargs: Any) -> None:
         make(self, *args, **kwargs)
         if hosts.has_threads and is_checking():
             hosts.release(hosts.sync_of(self))
 
     @wraps(run)
-    def run_followed(self: Any, *args: Any, **kwargs: Any) -> Any:
+    def run_tracked(self: Any, *args: Any, **kwargs: Any) -> Any:
         if hosts.has_threads and is_checking():
             hosts.begin_task(hosts.sync_of(self))
         return run(self, *args, **kwargs)
 
-    patches.set(task, "__init__", make_followed)
-    patches.set(task, "run", run_followed)
+    patches.set(task, "__init__", make_tracked)
+    patches.set(task, "run", run_tracked)
 
 
 def _never(owner: Any, result: Any) -> bool:

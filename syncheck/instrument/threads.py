@@ -30,9 +30,9 @@ def install_threads(watcher: Watcher, hosts: Hosts, patches: Patches) -> None:
     """Enter the mode in each new thread, store what was current at its start, and track the order of threads."""
     threads = _Threads(watcher, hosts)
     cls: Any = threading.Thread  # a thread begins in `_bootstrap_inner`, whatever its `run` is
-    patches.set(cls, "start", threads.starting(cls.start))
-    patches.set(cls, "join", threads.joining(cls.join))
-    patches.set(cls, "_bootstrap_inner", threads.running(cls._bootstrap_inner))
+    patches.set(cls, "start", threads.wrap_start(cls.start))
+    patches.set(cls, "join", threads.wrap_join(cls.join))
+    patches.set(cls, "_bootstrap_inner", threads.wrap_run(cls._bootstrap_inner))
     install_thread_order(hosts, lambda: watcher.is_checking, patches)
 
 
@@ -44,7 +44,7 @@ class _Threads:
         self._hosts = hosts
         self._starters: dict[int, tuple[int, dict[int, StreamId]]] = {}
 
-    def starting(self, start: Any) -> Any:
+    def wrap_start(self, start: Any) -> Any:
         """Return the replacement of `start`."""
 
         @wraps(start)
@@ -57,7 +57,7 @@ class _Threads:
 
         return start_watched
 
-    def running(self, run: Any) -> Any:
+    def wrap_run(self, run: Any) -> Any:
         """Return the replacement of the first method that a thread runs."""
 
         @wraps(run)
@@ -80,7 +80,7 @@ class _Threads:
 
         return run_watched
 
-    def joining(self, join: Any) -> Any:
+    def wrap_join(self, join: Any) -> Any:
         """Return the replacement of `join`."""
 
         @wraps(join)

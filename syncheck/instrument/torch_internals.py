@@ -67,10 +67,10 @@ tensor_owners: Callable[[torch.Tensor], int] = methodcaller("_use_count")
 
 def unowned_storage(storage: torch.UntypedStorage) -> torch.UntypedStorage:
     """Return a host storage that shares the bytes of another without keeping it alive."""
-    made: torch.UntypedStorage = C._construct_storage_from_data_pointer(
+    alias: torch.UntypedStorage = C._construct_storage_from_data_pointer(
         _storage_address(storage), torch.device("cpu"), storage.nbytes()
     )
-    return made
+    return alias
 
 
 generator_address: Callable[[Any], int] = attrgetter("_cdata")
@@ -207,8 +207,8 @@ def with_tensors(func: Any, args: tuple[Any, ...], error: BaseException) -> tupl
     if not refused or not isinstance(func, OpOverload):
         return None
     wanted = [isinstance(parameter.type, torch.TensorType) for parameter in schema_of(func).arguments]
-    places = {index for index, value in enumerate(args) if wanted[index] and type(value) in NUMBERS}
-    return tuple(tensor_of(v) if i in places else v for i, v in enumerate(args)) if places else None
+    positions = {index for index, value in enumerate(args) if wanted[index] and type(value) in NUMBERS}
+    return tuple(tensor_of(v) if i in positions else v for i, v in enumerate(args)) if positions else None
 
 
 def fake_mode() -> Any:

@@ -195,7 +195,7 @@ def lint(
 
 def _say(details: Details, what: str, path: str) -> None:
     if details.is_wanted:  # formatting the path takes longer than everything else that is done for most files
-        details.say(f"{what} {shown_path(path)}")
+        details.write_line(f"{what} {shown_path(path)}")
 
 
 def _what_was_done(result: Result) -> str:

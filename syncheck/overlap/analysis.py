@@ -10,10 +10,10 @@ from syncheck.overlap.critical_path import Link, links
 from syncheck.overlap.ids import EdgeId, OpId
 from syncheck.overlap.model import BETWEEN_DEVICES, Edge, EdgeKind, Graph, Need
 from syncheck.overlap.pairs import Pair
-from syncheck.overlap.schedule import Change, Schedule, play, shortest
+from syncheck.overlap.schedule import Change, Schedule, shortest, simulate
 from syncheck.overlap.usage import Usage
 
-_MAX_PLAYED = 40
+_MAX_SIMULATED = 40
 """Number of source lines for which the program is replayed without their edges."""
 _MAX_STEPS = 4_000_000
 """Limit on replayed steps in total. For long programs, fewer lines are considered: the most costly ones."""
@@ -92,7 +92,7 @@ class Analysis:
 
 def analyze(graph: Graph) -> Analysis:
     """Analyze why the work of a program does not overlap."""
-    schedule = play(graph)
+    schedule = simulate(graph)
     path = schedule.critical_nodes()
     stream_pairs = pairs.of_streams(graph, schedule)
     return Analysis(
@@ -124,10 +124,11 @@ def _costs(graph: Graph, schedule: Schedule, path: list[int]) -> Iterable[Cost]:
         kind = None if edge.kind in BETWEEN_DEVICES else edge.kind  # the edges of one copy are kept or removed together
         by_line.setdefault((kind, edge.site, edge.waiter, edge.source), []).append(ident)
     costly = sorted(by_line.values(), key=lambda edges: -sum(schedule.stalls.get(e, 0) for e in edges))
-    most = max(3, min(_MAX_PLAYED, _MAX_STEPS // max(len(graph.steps), 1)))
-    played = [edges for edges in costly if any(edge in on_path for edge in edges)][:most]
+    most = max(3, min(_MAX_SIMULATED, _MAX_STEPS // max(len(graph.steps), 1)))
+    simulated = [edges for edges in costly if any(edge in on_path for edge in edges)][:most]
     costs = [
-        _cost(graph, schedule, edges, on_path, is_played=edges in played) for edges in costly[: max(most, _MAX_LINES)]
+        _cost(graph, schedule, edges, on_path, is_simulated=edges in simulated)
+        for edges in costly[: max(most, _MAX_LINES)]
     ]
     costs += _stream_order_costs(graph, schedule, path, most)
     kept = [cost for cost in costs if cost.stalled >= _MIN_GAIN or schedule.makespan - cost.makespan >= _MIN_GAIN]
@@ -143,7 +144,9 @@ def _path_stalls(path: list[int], schedule: Schedule) -> Counter[EdgeId]:
     return found
 
 
-def _cost(graph: Graph, schedule: Schedule, edges: list[EdgeId], on_path: Counter[EdgeId], *, is_played: bool) -> Cost:
+def _cost(
+    graph: Graph, schedule: Schedule, edges: list[EdgeId], on_path: Counter[EdgeId], *, is_simulated: bool
+) -> Cost:
     """Return the cost of edges. Removing edges that are not on the critical path does not save time."""
     first: Edge = graph.edges[edges[0]]
     needs = [(edge, graph.needs[edge]) for edge in edges if edge in graph.needs]
@@ -151,7 +154,7 @@ def _cost(graph: Graph, schedule: Schedule, edges: list[EdgeId], on_path: Counte
     fixed = [edge for edge, need in needs if need.why in {"memory", "clock"} and edge not in moved]
     dropped = set(edges) - set(fixed) - set(moved)
     is_removable = bool(moved or dropped)
-    changed = play(graph, Change(dropped, moved)) if is_removable and is_played else schedule
+    changed = simulate(graph, Change(dropped, moved)) if is_removable and is_simulated else schedule
     shown = next((need for edge, need in needs if edge in moved), needs[0][1] if needs else None)
     return Cost(
         first.kind,
@@ -177,7 +180,7 @@ def _stream_order_costs(graph: Graph, schedule: Schedule, path: list[int], most:
     streams = {graph.ops[op].stream for op in ops}
     costs = []
     for stream in sorted(streams)[:most]:
-        changed = play(graph, Change(free=(stream,)))
+        changed = simulate(graph, Change(free=(stream,)))
         if schedule.makespan - changed.makespan >= _MIN_GAIN:
             costs.append(_stream_order_cost(graph, schedule, changed, stream))
     return costs
@@ -207,7 +210,7 @@ def _path_work(path: list[int], graph: Graph, schedule: Schedule) -> Iterable[tu
         op = schedule.node_op[node]
         if op >= 0:
             found[graph.ops[op].operator, graph.ops[op].site] += graph.ops[op].nanoseconds
-    return [(operator, site, taken) for (operator, site), taken in found.most_common()]
+    return [(operator, site, nanoseconds) for (operator, site), nanoseconds in found.most_common()]
 
 
 def _launch_time(path: list[int], schedule: Schedule) -> int:

@@ -370,7 +370,7 @@ class Builder:
         """See `Monitor`."""
         operations, accesses = self._captures.captured(graph)
         known = [access for access in accesses if access[0] in self.graph.allocations]
-        taken = sum(operation.nanoseconds for operation in operations)
+        nanoseconds = sum(operation.nanoseconds for operation in operations)
         moved, flops = sum(o.n_bytes for o in operations), sum(o.flops for o in operations)
         self.graph.replays[len(self.graph.ops)] = len(operations)
-        self._run(Operation("graph replay", stream, site, taken, moved, flops), known)
+        self._run(Operation("graph replay", stream, site, nanoseconds, moved, flops), known)

@@ -32,8 +32,8 @@ class Link:
     Attributes:
         kind: WORK for operations of one stream; WAIT for an edge; ORDER for the order of a stream, where nothing needs
             it and it costs much; LAUNCH for time in which only the host works; LEFT_OUT for links that are not shown.
-        taken: for work, its duration; for an edge, how long the waiter was idle; for the order of a stream, how much
-            earlier the next operation could have started.
+        nanoseconds: for work, its duration; for an edge, how long the waiter was idle; for the order of a stream, how
+            much earlier the next operation could have started.
         stream: the stream, for work and for a stream's order.
         first, last, longest: operations, for work; for a stream's order, `first` and `last` are the operations before
         and after it.
@@ -42,7 +42,7 @@ class Link:
     """
 
     kind: LinkKind
-    taken: int
+    nanoseconds: int
     stream: StreamId = HOST
     first: OpId = _NONE
     last: OpId = _NONE
@@ -101,21 +101,21 @@ def _before(graph: Graph, schedule: Schedule, op: OpId, before: int) -> Link | N
 def _work(graph: Graph, ops: list[OpId]) -> Iterator[Link]:
     if ops:
         longest = max(ops, key=lambda op: graph.ops[op].nanoseconds)
-        taken = sum(graph.ops[op].nanoseconds for op in ops)
-        yield Link(LinkKind.WORK, taken, graph.ops[ops[0]].stream, ops[0], ops[-1], longest, len(ops))
+        nanoseconds = sum(graph.ops[op].nanoseconds for op in ops)
+        yield Link(LinkKind.WORK, nanoseconds, graph.ops[ops[0]].stream, ops[0], ops[-1], longest, len(ops))
 
 
 def _shortened(found: list[Link], most: int) -> tuple[Link, ...]:
     """Keep the longest links in order, and replace each run of other links by one link."""
     if len(found) <= most:
         return tuple(found)
-    kept = set(sorted(range(len(found)), key=lambda number: -found[number].taken)[:most])
+    kept = set(sorted(range(len(found)), key=lambda number: -found[number].nanoseconds)[:most])
     shown: list[Link] = []
     for number, link in enumerate(found):
         if number in kept:
             shown.append(link)
             continue
         left_out = shown.pop() if shown and shown[-1].kind is LinkKind.LEFT_OUT else Link(LinkKind.LEFT_OUT, 0)
-        taken = link.taken if link.kind in {LinkKind.WORK, LinkKind.LAUNCH} else 0
-        shown.append(Link(LinkKind.LEFT_OUT, left_out.taken + taken, count=left_out.count + 1))
+        nanoseconds = link.nanoseconds if link.kind in {LinkKind.WORK, LinkKind.LAUNCH} else 0
+        shown.append(Link(LinkKind.LEFT_OUT, left_out.nanoseconds + nanoseconds, count=left_out.count + 1))
     return tuple(shown)

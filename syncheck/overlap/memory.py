@@ -115,10 +115,10 @@ def _note(lifetime: _Lifetime, footprint: Footprint, stream: StreamId, op: OpId,
 
 def _merge(lifetime: _Lifetime) -> None:
     """Merge all cells of an allocation with too many parts into one."""
-    whole = _Cell()
+    merged_cell = _Cell()
     for cell in lifetime.cells.values():
-        for merged, latest in ((whole.writes, cell.writes), (whole.reads, cell.reads)):
+        for merged, latest in ((merged_cell.writes, cell.writes), (merged_cell.reads, cell.reads)):
             for stream, op in latest.items():
                 merged[stream] = max(merged.get(stream, NEVER), op)
     end = max([lifetime.n_bytes, *(footprint.stop for footprint in lifetime.cells)])
-    lifetime.cells = {dense(0, end): whole}
+    lifetime.cells = {dense(0, end): merged_cell}

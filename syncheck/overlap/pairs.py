@@ -40,13 +40,13 @@ class _Work:
     def __init__(self, graph: Graph, stream: StreamId, ops: list[OpId]) -> None:
         self.stream = stream
         self.ops = ops
-        self.taken = list(accumulate((graph.ops[op].nanoseconds for op in ops), initial=0))
+        self.cumulative = list(accumulate((graph.ops[op].nanoseconds for op in ops), initial=0))
 
 
 def of_streams(graph: Graph, schedule: Schedule) -> tuple[Pair, ...]:
     """Return the possible and actual overlap of each pair of streams."""
     works = [_Work(graph, stream, ops) for stream, ops in ops_by_stream(graph).items()]
-    works = sorted(sorted(works, key=lambda work: -work.taken[-1])[:_MAX_STREAMS], key=lambda work: work.stream)
+    works = sorted(sorted(works, key=lambda work: -work.cumulative[-1])[:_MAX_STREAMS], key=lambda work: work.stream)
     planned = {work.stream: union((schedule.starts[op], schedule.ends[op]) for op in work.ops) for work in works}
     measured = {work.stream: _measured(graph, schedule, work.ops) for work in works}
     return tuple(
@@ -90,7 +90,7 @@ def _free(graph: Graph, one: _Work, other: _Work) -> int:
     """Return the total duration of a stream's operations that are unordered with some operation of the other."""
     total = 0
     for op, begin, end in _unordered(graph, one, other, one.ops):
-        if end > begin and other.taken[end] > other.taken[begin]:
+        if end > begin and other.cumulative[end] > other.cumulative[begin]:
             total += graph.ops[op].nanoseconds
     return total
 

@@ -185,8 +185,8 @@ class Recorder:
     def times(self, intervals: Sequence[Interval]) -> None:
         """See `Monitor`."""
         self._session.times(intervals)
-        for interval, began, taken in intervals:
-            self._intervals[interval] = (began, taken)
+        for interval, began, nanoseconds in intervals:
+            self._intervals[interval] = (began, nanoseconds)
 
     # -- the graph
 
@@ -211,11 +211,11 @@ class Recorder:
                 by_stream.setdefault(graph.ops[op].stream, []).append((op, *measured))
         n_jumps = 0
         for found in by_stream.values():
-            wrong = find_jumps([began if taken >= 0 else -1 for _, began, taken in found])
+            wrong = find_jumps([began if nanoseconds >= 0 else -1 for _, began, nanoseconds in found])
             n_jumps += len(wrong)
-            for position, (op, began, taken) in enumerate(found):
+            for position, (op, began, nanoseconds) in enumerate(found):
                 if position not in wrong:
-                    graph.ops[op] = graph.ops[op]._replace(nanoseconds=taken, began=began)
+                    graph.ops[op] = graph.ops[op]._replace(nanoseconds=nanoseconds, began=began)
                     graph.measured += 1
         if n_jumps:
             graph.notes[f"{n_jumps} measured times went backwards because the clock jumped, and were not used"] = None

@@ -71,7 +71,7 @@ class WorkLine:
 
     operator: str
     place: Place
-    taken: int
+    nanoseconds: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,7 +81,7 @@ class LinkLine:
     Attributes:
         text: the work or the edge, in words.
         place: the call site; of several operations, that of the longest.
-        taken: duration of the work or cost of the edge, in nanoseconds.
+        nanoseconds: duration of the work or cost of the edge, in nanoseconds.
         need: the dependency that needs an edge, in words; "" for work.
         is_needed: False for an edge that nothing needs.
         is_edge: whether this is an edge; False for work.
@@ -89,7 +89,7 @@ class LinkLine:
 
     text: str
     place: Place
-    taken: int
+    nanoseconds: int
     need: str = ""
     is_needed: bool = True
     is_edge: bool = False

@@ -75,7 +75,7 @@ class Schedule:
         return path[::-1]
 
 
-class _Player:
+class _Simulation:
     """Replays the steps. `_at` maps a stream or the host to the node and time from which it can continue."""
 
     def __init__(self, graph: Graph, change: Change) -> None:
@@ -92,7 +92,7 @@ class _Player:
         self._before = {op: [edge for _, edge in edges] for op, edges in groupby(moved, key=lambda pair: pair[0])}
         self._held: dict[EdgeId, SlotId] = {}
 
-    def play(self) -> Schedule:
+    def simulate(self) -> Schedule:
         for kind, first, stream, slot in self._graph.steps:
             match kind:
                 case StepKind.RUN:
@@ -173,13 +173,13 @@ class _Player:
         return self.result.ends[op], self._op_node[op]
 
 
-def play(graph: Graph, change: Change = UNCHANGED) -> Schedule:
+def simulate(graph: Graph, change: Change = UNCHANGED) -> Schedule:
     """Return when each operation would run if the host and the GPUs ran only this program.
 
     Operations on several streams of one device run concurrently as if each had the device to itself, so the gain from a
     change is an upper bound.
     """
-    return _Player(graph, change).play()
+    return _Simulation(graph, change).simulate()
 
 
 def shortest(graph: Graph) -> int:

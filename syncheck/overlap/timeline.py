@@ -87,9 +87,9 @@ class Timeline:
     notes: tuple[str, ...] = field(default=())
 
 
-def make(analysis: Analysis, words: OverlapReport, wording: Wording, findings: Report) -> Timeline:
+def make(analysis: Analysis, overlap_report: OverlapReport, wording: Wording, findings: Report) -> Timeline:
     """Return the timeline of a run."""
-    return _Builder(analysis, wording).make(words, findings)
+    return _Builder(analysis, wording).make(overlap_report, findings)
 
 
 class _Builder:
@@ -111,7 +111,7 @@ class _Builder:
     def _by_device(self) -> list[StreamId]:
         return sorted(self._streams, key=lambda stream: (self._graph.streams[stream].device, stream))
 
-    def make(self, words: OverlapReport, findings: Report) -> Timeline:
+    def make(self, overlap_report: OverlapReport, findings: Report) -> Timeline:
         links = sorted(_links(self._graph), key=self._importance)
         self._add_host()
         drawn = self._ops_to_draw(links[:_MAX_ARROWS])
@@ -125,7 +125,14 @@ class _Builder:
         total = len(self._graph.ops)
         notes = tuple(_notes(total, len(drawn), len(links)))
         return Timeline(
-            lanes, tuple(self._boxes), tuple(arrows), tuple(marks), places, words, total, (*notes, *words.notes)
+            lanes,
+            tuple(self._boxes),
+            tuple(arrows),
+            tuple(marks),
+            places,
+            overlap_report,
+            total,
+            (*notes, *overlap_report.notes),
         )
 
     def _lane(self, stream: StreamId) -> Lane:

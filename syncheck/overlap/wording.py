@@ -68,9 +68,9 @@ class Wording:
     def tensor(self, allocation: AllocationId, view: ViewId) -> str:
         """Return the text for a tensor, by its own name or the one that its memory was bound to."""
         key = (NamedKind.ALLOCATION, allocation)
-        made = self._graph.allocations.get(allocation)
-        if key not in self._names.given and made is not None and self._is_bound(allocation):
-            bound = self._sites.bound(made.site)
+        info = self._graph.allocations.get(allocation)
+        if key not in self._names.given and info is not None and self._is_bound(allocation):
+            bound = self._sites.bound(info.site)
             if bound:
                 return f"`{bound}`"
         return self._names.tensor(allocation, view)
@@ -131,8 +131,8 @@ class Wording:
 
     def edge_and_place(self, edge: EdgeId) -> tuple[str, Place]:
         """Return the text for an edge, and the place where it was created."""
-        made = self._graph.edges[edge]
-        return self.edge(made), self.place(made.site)
+        edge_info = self._graph.edges[edge]
+        return self.edge(edge_info), self.place(edge_info.site)
 
     # -- the lines of the report
 
@@ -197,10 +197,15 @@ class Wording:
         """Yield the usage of devices and streams."""
         for use in analysis.devices:
             yield UsageLine(self.device(use.device), use.device, use.operations, use.work, use.idle, is_device=True)
-            for own in analysis.streams:
-                if own.device == use.device:
+            for stream in analysis.streams:
+                if stream.device == use.device:
                     yield UsageLine(
-                        self.stream(own.stream), own.device, own.operations, own.work, own.idle, is_device=False
+                        self.stream(stream.stream),
+                        stream.device,
+                        stream.operations,
+                        stream.work,
+                        stream.idle,
+                        is_device=False,
                     )
 
     def link(self, link: Link) -> LinkLine:
@@ -210,27 +215,29 @@ class Wording:
             case LinkKind.WORK:
                 name = ops[link.longest].operator
                 some = name if link.count == 1 else f"{counted(link.count, 'operation')}, the longest {name}"
-                return LinkLine(f"{self.stream(link.stream)}: {some}", self.place(ops[link.longest].site), link.taken)
+                return LinkLine(
+                    f"{self.stream(link.stream)}: {some}", self.place(ops[link.longest].site), link.nanoseconds
+                )
             case LinkKind.WAIT:
                 edge = self._graph.edges[link.edge]
                 need = self._graph.needs.get(link.edge)
                 text, place = self.edge(edge), self.place(edge.site)
-                return LinkLine(text, place, link.taken, self.need(need), need is not None, is_edge=True)
+                return LinkLine(text, place, link.nanoseconds, self.need(need), need is not None, is_edge=True)
             case LinkKind.ORDER:
                 text = f"the order within {self.stream(link.stream)}"
                 need_text = f"not needed: independent of {self.at(self.place(ops[link.first].site))}"
                 return LinkLine(
-                    text, self.place(ops[link.last].site), link.taken, need_text, is_needed=False, is_edge=True
+                    text, self.place(ops[link.last].site), link.nanoseconds, need_text, is_needed=False, is_edge=True
                 )
             case LinkKind.LAUNCH:
-                return LinkLine("the host launches work", UNKNOWN, link.taken)
+                return LinkLine("the host launches work", UNKNOWN, link.nanoseconds)
             case _:
-                return LinkLine(f"... {counted(link.count, 'shorter part')} ...", UNKNOWN, link.taken)
+                return LinkLine(f"... {counted(link.count, 'shorter part')} ...", UNKNOWN, link.nanoseconds)
 
     def work(self, analysis: Analysis) -> Iterator[WorkLine]:
         """Yield the operations that make the critical path long."""
-        for operator, site, taken in analysis.path[:_MAX_WORK]:
-            yield WorkLine(operator, self.place(site), taken)
+        for operator, site, nanoseconds in analysis.path[:_MAX_WORK]:
+            yield WorkLine(operator, self.place(site), nanoseconds)
 
 
 def report(analysis: Analysis, names: Names, sites: Sites, backend: str) -> OverlapReport:

@@ -129,21 +129,21 @@ class Checker:
             self._note_collected(self._collected, running)
 
     def _note_collected(self, findings: "list[Finding]", running: "Run") -> None:
-        noted = self._noted(running, findings, sum(map(self._is_known, findings)))
+        data = self._noted(running, findings, sum(map(self._is_known, findings)))
         if hasattr(self._config, "workeroutput"):
-            self._config.workeroutput["syncheck"] = noted
+            self._config.workeroutput["syncheck"] = data
         else:
-            self._summary.add("imports", noted)
+            self._summary.add("imports", data)
 
     @pytest.hookimpl(optionalhook=True)
     def pytest_testnodedown(self, node: Any) -> None:
         """Take the import findings of the first xdist worker: all workers import all modules and find the same."""
-        noted = getattr(node, "workeroutput", {}).get("syncheck")
-        if noted is not None and not self._collected:
+        worker_data = getattr(node, "workeroutput", {}).get("syncheck")
+        if worker_data is not None and not self._collected:
             from syncheck import serialization
 
-            self._collected = [serialization.to_finding(data) for data in noted["findings"]]
-            self._summary.add("imports", noted)
+            self._collected = [serialization.to_finding(data) for data in worker_data["findings"]]
+            self._summary.add("imports", worker_data)
 
     def pytest_unconfigure(self) -> None:
         """Stop checking."""
@@ -196,7 +196,7 @@ class Checker:
         if self._is_for_all or (settings.is_marked and not settings.is_disabled):
             from syncheck.run import run
 
-            run.leave_to_parent()
+            run.reset_in_child()
             self._session.enter_context(settings.check())
 
     @pytest.hookimpl(wrapper=True)
@@ -243,7 +243,7 @@ class Checker:
         ]
 
     def _is_known(self, finding: "Finding") -> bool:
-        return self._baseline is not None and self._baseline.knows(finding)
+        return self._baseline is not None and self._baseline.contains(finding)
 
     def _noted(self, running: "Run", findings: "list[Finding]", known: int) -> dict[str, Any]:
         """Return the data for the end-of-session report as plain data, which xdist sends to the controller."""

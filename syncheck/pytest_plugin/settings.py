@@ -30,7 +30,7 @@ def add_settings(group: pytest.OptionGroup, parser: pytest.Parser) -> None:
 
 
 def _in_command_line() -> tuple[Setting, ...]:
-    return tuple(s for s in settings_of("pytest") if s.kind.is_word)
+    return tuple(s for s in settings_of("pytest") if s.kind.is_text)
 
 
 def _in_ini() -> tuple[Setting, ...]:
@@ -55,7 +55,7 @@ class Settings:
     def options(self) -> "Options":
         """The options; precedence: marker, command line, pytest's configuration file, `[tool.syncheck]`."""
         from syncheck.api import names
-        from syncheck.config.settings import given, options_in, value_of
+        from syncheck.config.settings import layer_of, options_in, value_of
 
         marked = self._given
         wrong = sorted(marked.keys() - set(_MARKED))
@@ -63,13 +63,13 @@ class Settings:
             if wrong:
                 message = f"the marker syncheck has no argument {wrong[0]!r}; it has {', '.join(_MARKED)}"
                 raise pytest.UsageError(message)
-            own = {**self._of_ini(), **self._of_command_line()}
-            own["ignore"] = (*self._of_ini().get("ignore", ()), *self._of_command_line().get("ignore", ()))
-            own["ignore"] += names(marked.get("ignore", ()))
-            own["select"] = names(marked["select"]) if "select" in marked else own.get("select", ())
+            values = {**self._of_ini(), **self._of_command_line()}
+            values["ignore"] = (*self._of_ini().get("ignore", ()), *self._of_command_line().get("ignore", ()))
+            values["ignore"] += names(marked.get("ignore", ()))
+            values["select"] = names(marked["select"]) if "select" in marked else values.get("select", ())
             if "devices" in marked:
-                own["devices"] = value_of(BY_NAME["devices"], marked["devices"])
-            options = options_in(str(self._config.rootpath), given(**own), command="pytest")
+                values["devices"] = value_of(BY_NAME["devices"], marked["devices"])
+            options = options_in(str(self._config.rootpath), layer_of(**values), command="pytest")
             options.selected()
         return options
 
@@ -77,19 +77,19 @@ class Settings:
         """Return the settings given on pytest's command line."""
         from syncheck.config.settings import value_of
 
-        words = {s.name: self._config.getoption(f"--syncheck-{s.key}") for s in _in_command_line()}
+        texts = {s.name: self._config.getoption(f"--syncheck-{s.key}") for s in _in_command_line()}
         return {
-            name: value_of(BY_NAME[name], word, f"--syncheck-{BY_NAME[name].key}")
-            for name, word in words.items()
-            if word
+            name: value_of(BY_NAME[name], text, f"--syncheck-{BY_NAME[name].key}")
+            for name, text in texts.items()
+            if text
         }
 
     def _of_ini(self) -> dict[str, Any]:
         """Return the settings given in pytest's configuration file."""
         from syncheck.config.settings import value_of
 
-        words = {s.name: self._config.getini(f"syncheck_{s.name}") for s in _in_ini()}
-        return {name: value_of(BY_NAME[name], word, f"syncheck_{name}") for name, word in words.items() if word}
+        texts = {s.name: self._config.getini(f"syncheck_{s.name}") for s in _in_ini()}
+        return {name: value_of(BY_NAME[name], text, f"syncheck_{name}") for name, text in texts.items() if text}
 
     @contextmanager
     def check(self) -> "Iterator[BlockReport]":

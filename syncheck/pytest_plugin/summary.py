@@ -27,25 +27,25 @@ class SessionSummary:
         self._backend = ""
         self._incomplete: dict[str, None] = {}
 
-    def add(self, test: str, noted: dict[str, Any] | None) -> None:
+    def add(self, test: str, test_data: dict[str, Any] | None) -> None:
         """Add the data of one test report."""
-        if noted is None:
+        if test_data is None:
             return
-        findings = [serialization.to_finding(data) for data in noted["findings"]]
+        findings = [serialization.to_finding(data) for data in test_data["findings"]]
         self.findings += findings
         for finding in findings:
             frame, rule = finding.place.frame, finding.rule
             self._places.setdefault(f"{frame.path}:{frame.line}: {rule.code} {rule.name}", set()).add(test)
-        self._known += noted["known"]
-        self._operators += noted["operators"]
-        self._backend = noted["backend"]
-        self._incomplete.update(dict.fromkeys(noted["incomplete"]))
-        if noted["findings"]:
+        self._known += test_data["known"]
+        self._operators += test_data["operators"]
+        self._backend = test_data["backend"]
+        self._incomplete.update(dict.fromkeys(test_data["incomplete"]))
+        if test_data["findings"]:
             self._tests.add(test)
 
     def report(self, baseline: Baseline | None) -> Report:
         """Return one report for all tests, without known findings."""
-        new = [finding for finding in self.findings if baseline is None or not baseline.knows(finding)]
+        new = [finding for finding in self.findings if baseline is None or not baseline.contains(finding)]
         summary = Summary(self._backend, self._operators)
         known = len(self.findings) - len(new)
         return Report(merge_equal(new), tuple(self._incomplete), summary=summary, known=known)

@@ -37,8 +37,8 @@ class Witness:
         self._folder = item.config.invocation_params.dir
         file, _, names = item.nodeid.partition("::")  # a parameter in the names may contain a slash
         test = f"{os.path.relpath(item.config.rootpath / file, self._folder)}::{names}"
-        given = _passed_on(list(map(str, item.config.invocation_params.args)))
-        self._test = ["-m", "pytest", *given, "-o", "syncheck=false", test]
+        arguments = _passed_on(list(map(str, item.config.invocation_params.args)))
+        self._test = ["-m", "pytest", *arguments, "-o", "syncheck=false", test]
 
     def prove(self, races: list[Finding]) -> list[Finding]:
         """Return the races with the results of the attempts to reproduce them."""
@@ -53,13 +53,13 @@ class Witness:
         """Run the test by itself, and again for each race; return the proofs."""
         with tempfile.TemporaryDirectory(prefix="syncheck-") as folder:
             path = Path(folder, "report.json")
-            own = ["--isolated", "--quiet", "--exit-zero", "--witness", "--output-format", "json"]
-            own += ["--output", str(path), "--proof-limit", str(self._limit), *self._simulator]
-            command = [sys.executable, "-m", "syncheck", "run", *own, *self._test]
+            options = ["--isolated", "--quiet", "--exit-zero", "--witness", "--output-format", "json"]
+            options += ["--output", str(path), "--proof-limit", str(self._limit), *self._simulator]
+            command = [sys.executable, "-m", "syncheck", "run", *options, *self._test]
             done = processes.run_quietly(command, self._folder)
             if not path.exists():
-                said = done.stderr.decode("utf-8", "replace").strip().splitlines()
-                raise ValueError(said[-1] if said else f"it ended with status {done.returncode}")
+                error_lines = done.stderr.decode("utf-8", "replace").strip().splitlines()
+                raise ValueError(error_lines[-1] if error_lines else f"it ended with status {done.returncode}")
             data: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
         return {
             (found["rule"], found["path"], found["line"], found["message"]): to_proof(found["proof"])
@@ -78,10 +78,10 @@ def _key(finding: Finding) -> Key:
 
 def _passed_on(arguments: list[str]) -> list[str]:
     """Return the pytest arguments that affect how a test is found and set up."""
-    kept: list[str] = []
-    for word, value in zip(arguments, [*arguments[1:], ""], strict=True):
-        if word in _PASSED_ON:
-            kept += [word, value]
-        elif word.startswith(_PASSED_ON) and (not word.startswith("--") or "=" in word):
-            kept.append(word)
-    return kept
+    passed_on: list[str] = []
+    for argument, value in zip(arguments, [*arguments[1:], ""], strict=True):
+        if argument in _PASSED_ON:
+            passed_on += [argument, value]
+        elif argument.startswith(_PASSED_ON) and (not argument.startswith("--") or "=" in argument):
+            passed_on.append(argument)
+    return passed_on

@@ -137,14 +137,14 @@ class Comparison:
                 waiting.setdefault(rank.group, []).append(number)
         if len(waiting) < 2:
             return []
-        usual, odd = sorted(waiting.values(), key=lambda ranks: (-len(ranks), ranks))[:2]
-        one, other = (self._last(ranks[0], load) for ranks in (odd, usual))
-        if one is None or other is None or not set(odd) & set(other[0].ranks):
+        majority, minority = sorted(waiting.values(), key=lambda ranks: (-len(ranks), ranks))[:2]
+        one, other = (self._last(ranks[0], load) for ranks in (minority, majority))
+        if one is None or other is None or not set(minority) & set(other[0].ranks):
             return []
         operation, expected = (f"{issued.signature} in group {group.name}" for group, issued in (one, other))
-        related = [_with(other[1].place, f"rank {usual[0]} issues {expected} here")]
-        ranks = [Issued(rank, None, None) for rank in odd]
-        return [_finding(odd[0], operation, expected, _Places(one[1].place, related, ranks), _ORDER)]
+        related = [_with(other[1].place, f"rank {majority[0]} issues {expected} here")]
+        ranks = [Issued(rank, None, None) for rank in minority]
+        return [_finding(minority[0], operation, expected, _Places(one[1].place, related, ranks), _ORDER)]
 
     def _last(self, number: int, load: Load) -> tuple[Group, Issued] | None:
         """Return the last collective of a rank in the group that it hangs in."""
@@ -169,12 +169,12 @@ class Comparison:
 
     def _first_difference(self, group: Group, block: int, members: list[int], load: Load) -> list[Issued]:
         """Return what each member issued at their first difference; [] if there is none."""
-        alike = self._equal_ranks(group, block, members)
+        equal_ranks = self._equal_ranks(group, block, members)
         longest: list[int] = []
-        for ranks in alike:  # loads one part at a time
+        for ranks in equal_ranks:  # loads one part at a time
             longest = max(longest, self._digests(ranks[0], group, block, load), key=len)
         at = len(longest)
-        for ranks in alike:
+        for ranks in equal_ranks:
             digests = self._digests(ranks[0], group, block, load)
             if not self.ranks[ranks[0]].has_crashed:
                 digests += [-1] * (len(longest) - len(digests))
@@ -182,7 +182,7 @@ class Comparison:
         if at == len(longest):
             return self._unbalanced(group, block, members, load)
         issued: list[Issued] = []
-        for ranks in alike:
+        for ranks in equal_ranks:
             issued += [self._at(load(self.ranks[rank].path), group, block, at) for rank in ranks[:_MAX_READ]]
             issued += [replace(issued[-1], rank=rank) for rank in ranks[_MAX_READ:]]
         order = {rank: position for position, rank in enumerate(members)}
@@ -250,7 +250,7 @@ class Comparison:
             related = [_with(entry.place, f"the last collective of rank {entry.rank}") for entry in absent]
         else:
             place, rank, ranks = (stuck or call.place), lacking.rank, absent
-            operation, expected = self._instead(lacking.rank), str(call.signature)
+            operation, expected = self._describe_divergence(lacking.rank), str(call.signature)
             if self.ranks[lacking.rank].group not in {"", group.name}:
                 expected += f" in group {group.name}"
             related = [_with(entry.place, f"rank {entry.rank} issues {entry.signature} here") for entry in present]
@@ -259,7 +259,7 @@ class Comparison:
         advice = "make every rank of the group issue the same collectives the same number of times"
         return _finding(rank, operation, expected, _Places(place, related, ranks), advice)
 
-    def _instead(self, number: int) -> str:
+    def _describe_divergence(self, number: int) -> str:
         """Return a description of what a rank does instead of the collective of the others."""
         rank = self.ranks[number]
         if rank.group:
@@ -275,17 +275,19 @@ class _Places:
 
 
 def _mismatch(kinds: dict[Signature, list[Issued]]) -> Finding:
-    usual = max(kinds, key=lambda key: (len(kinds[key]), -kinds[key][0].rank))
-    odd = sorted((entry for key, entries in kinds.items() if key != usual for entry in entries), key=lambda e: e.rank)
-    call = odd[0]
+    majority = max(kinds, key=lambda key: (len(kinds[key]), -kinds[key][0].rank))
+    minority = sorted(
+        (entry for key, entries in kinds.items() if key != majority for entry in entries), key=lambda e: e.rank
+    )
+    call = minority[0]
     assert call.signature is not None  # only ranks that issued something are compared
-    others = [kinds[usual][0], *odd[1:]]
+    others = [kinds[majority][0], *minority[1:]]
     related = [_with(entry.place, f"rank {entry.rank} issues {entry.signature} here") for entry in others]
-    what = " and ".join(call.signature.differences(usual))
-    advice = f"use the same {what} on rank {call.rank} and rank {kinds[usual][0].rank} at this point"
+    what = " and ".join(call.signature.differences(majority))
+    advice = f"use the same {what} on rank {call.rank} and rank {kinds[majority][0].rank} at this point"
     if what == "operation":
         advice = _ORDER
-    return _finding(call.rank, str(call.signature), str(usual), _Places(call.place, related, odd), advice)
+    return _finding(call.rank, str(call.signature), str(majority), _Places(call.place, related, minority), advice)
 
 
 def _split_sizes(group: Group, issued: list[Issued]) -> Finding | None:

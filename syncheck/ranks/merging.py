@@ -9,7 +9,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from syncheck.errors import RecordError
-from syncheck.findings import Finding, Report, Summary, merge_equal, named_ranks
+from syncheck.findings import Finding, Report, Summary, format_ranks, merge_equal
 from syncheck.ranks.compare import Comparison
 from syncheck.ranks.reader import Part, paths, read
 from syncheck.ranks.writer import has_ended, local_pid
@@ -69,15 +69,15 @@ def count_ranks(folder: Path) -> int:
     return len({path.name.split("-")[1] for path in paths(folder) if path.name.startswith("rank-")})
 
 
-def folders(given: Iterable[Path]) -> list[Path]:
+def folders(candidates: Iterable[Path]) -> list[Path]:
     """Return the folders that contain parts: the given ones, or their subfolders.
 
     Raises:
         RecordError: there are none.
     """
     found: list[Path] = []
-    given = tuple(given)
-    for folder in given:
+    candidates = tuple(candidates)
+    for folder in candidates:
         if not folder.is_dir():
             raise RecordError(f"no such folder: {str(folder)!r}", "pass the folder that the ranks wrote to")
         inner = [path for path in sorted(folder.iterdir()) if path.is_dir() and paths(path)]
@@ -86,7 +86,7 @@ def folders(given: Iterable[Path]) -> list[Path]:
             raise RecordError(f"{folder} contains {len(inner)} jobs: {', '.join(path.name for path in inner)}", hint)
         found += [folder] if paths(folder) else inner
     if not found:
-        where = " or ".join(map(repr, map(str, given)))
+        where = " or ".join(map(repr, map(str, candidates)))
         raise RecordError(f"no rank records in {where}", _HOW_TO_RECORD)
     return found
 
@@ -174,7 +174,7 @@ class _Merger:
         if missing:
             self._merged.is_complete = False
             self._problems.append(
-                f"{named_ranks(missing)} of {self._size} left no record: not checked, or ended too early"
+                f"{format_ranks(missing)} of {self._size} left no record: not checked, or ended too early"
             )
         mismatches = self._mismatches()
         findings = merge_equal([*self._findings, *mismatches])
@@ -206,7 +206,7 @@ def _with_ranks(text: str, ranks: list[int], n_ranks: int) -> str:
     """Return a text with the ranks that report it, if these are not all ranks."""
     known = [rank for rank in ranks if rank >= 0]
     is_all = len(set(known)) == n_ranks and text != _NO_END
-    return text if is_all or not known else f"{named_ranks(known)}: {text}"
+    return text if is_all or not known else f"{format_ranks(known)}: {text}"
 
 
 def _sum(summaries: list[Summary], n_ranks: int) -> Summary:

@@ -114,10 +114,10 @@ class Part:
     def last(self) -> Place | None:
         """Return the call site of the process's last collective; None if it had none."""
         with self._ops() as file:
-            whole = file.seek(0, os.SEEK_END) // ENTRY.size
-            if not whole:
+            n_complete = file.seek(0, os.SEEK_END) // ENTRY.size
+            if not n_complete:
                 return None
-            file.seek((whole - 1) * ENTRY.size)
+            file.seek((n_complete - 1) * ENTRY.size)
             _, _, site = ENTRY.unpack(file.read(ENTRY.size))
         return self.place(site)
 
@@ -126,8 +126,8 @@ class Part:
         with self._ops() as file:
             file.seek(start * ENTRY.size)
             while chunk := file.read(_CHUNK):
-                whole = len(chunk) - len(chunk) % ENTRY.size  # the last entry may be truncated
-                for which, signature, site in ENTRY.iter_unpack(chunk[:whole]):
+                n_bytes = len(chunk) - len(chunk) % ENTRY.size  # the last entry may be truncated
+                for which, signature, site in ENTRY.iter_unpack(chunk[:n_bytes]):
                     if which == number and signature < len(self._signatures):
                         yield signature, site
 
@@ -156,8 +156,8 @@ class Part:
         with self._ops() as file:
             file.seek(at * ENTRY.size)
             while chunk := file.read(_CHUNK):
-                whole = len(chunk) - len(chunk) % ENTRY.size
-                for which, signature, _ in ENTRY.iter_unpack(chunk[:whole]):
+                n_bytes = len(chunk) - len(chunk) % ENTRY.size
+                for which, signature, _ in ENTRY.iter_unpack(chunk[:n_bytes]):
                     if which == number:
                         skipped += 1
                         if skipped > 0 and signature < len(self._signatures):
@@ -169,47 +169,47 @@ class Part:
 
     # -- lines
 
-    def take(self, record: list[Any]) -> Finding | None:
+    def add_record(self, record: list[Any]) -> Finding | None:
         """Process a line; return the finding that it contains, if any."""
         kind, *data = record
         if kind == "finding":
             return serialization.to_finding(data[0])
         handlers: dict[str, Callable[..., None]] = {
-            "group": self._take_group, "signature": self._take_signature, "site": self._take_site,
-            "block": self._take_block, "tails": self._take_tails, "rank": self._take_rank, "hung": self._take_hung,
-            "end": self._take_end,
+            "group": self._read_group, "signature": self._read_signature, "site": self._read_site,
+            "block": self._read_block, "tails": self._read_tails, "rank": self._read_rank, "hung": self._read_hung,
+            "end": self._read_end,
         }  # fmt: skip
         handlers[kind](*data)
         return None
 
-    def _take_group(self, number: int, name: str, ranks: list[int]) -> None:
+    def _read_group(self, number: int, name: str, ranks: list[int]) -> None:
         group = Group(str(name), tuple(int(rank) for rank in ranks))
         self.numbers[group], self.blocks[group] = int(number), []
 
-    def _take_signature(self, number: int, data: list[Any]) -> None:
+    def _read_signature(self, number: int, data: list[Any]) -> None:
         del number  # signatures are in order
         self._signatures.append(Signature.of(data))
 
-    def _take_site(self, number: int, data: dict[str, Any]) -> None:
+    def _read_site(self, number: int, data: dict[str, Any]) -> None:
         del number  # likewise
         self._sites.append(serialization.to_place(data))
 
-    def _take_block(self, number: int, index: int, start: int, same: int, balance: int) -> None:
+    def _read_block(self, number: int, index: int, start: int, same: int, balance: int) -> None:
         group = next(group for group, known in self.numbers.items() if known == number)
         if index != len(self.blocks[group]):
             raise ValueError(f"block {index} of group {group.name} is out of order")
         self.blocks[group].append(_block(start, BLOCK, same, balance))
 
-    def _take_tails(self, tails: list[list[int]]) -> None:
+    def _read_tails(self, tails: list[list[int]]) -> None:
         self._tails = [[int(number) for number in tail] for tail in tails]
 
-    def _take_rank(self, process: list[int]) -> None:
+    def _read_rank(self, process: list[int]) -> None:
         self.process = _process(*process)
 
-    def _take_hung(self, data: dict[str, Any]) -> None:
+    def _read_hung(self, data: dict[str, Any]) -> None:
         self.hung = Hung(str(data["group"] or ""), str(data["what"] or ""), serialization.to_place(data["place"]))
 
-    def _take_end(self, data: dict[str, Any]) -> None:
+    def _read_end(self, data: dict[str, Any]) -> None:
         incomplete, notes, ran, unused = (_strings(data[name]) for name in ("incomplete", "notes", "ran", "unused"))
         summary = serialization.to_summary(data["summary"])
         self.ending = Ending(int(data["status"]), incomplete, notes, ran, unused, summary)
@@ -218,7 +218,7 @@ class Part:
 def _strings(data: Any) -> tuple[str, ...]:
     if not isinstance(data, list):
         raise TypeError(f"{type(data).__name__} instead of a list")
-    return tuple(str(word) for word in data)
+    return tuple(str(text) for text in data)
 
 
 def _block(start: int, count: int, same: int, balance: int) -> Block:
@@ -255,7 +255,7 @@ def read(path: Path) -> tuple[Part, list[Finding]]:
         lines.pop()
     try:
         part = _new_part(path, json.loads(lines[0]) if lines else None)
-        found = [finding for line in lines[1:] if (finding := part.take(json.loads(line))) is not None]
+        found = [finding for line in lines[1:] if (finding := part.add_record(json.loads(line))) is not None]
         part.complete()
     except RecordError:
         raise

@@ -109,13 +109,13 @@ class Membership:
             watchdog.arm()
 
     def _agree_on_folder(self, store: Any) -> Path | None:
-        mine = json.dumps([uuid.uuid4().hex, socket.gethostname()])
-        value = bytes(store.compare_set(_KEY, "", mine)).decode()
-        if value == mine:
-            made, problem = self._create_folder()
-            store.set(_READY, json.dumps([str(made or ""), problem]))
+        proposal = json.dumps([uuid.uuid4().hex, socket.gethostname()])
+        value = bytes(store.compare_set(_KEY, "", proposal)).decode()
+        if value == proposal:
+            created, problem = self._create_folder()
+            store.set(_READY, json.dumps([str(created or ""), problem]))
             self.unmerged_reason = problem
-            return made
+            return created
         _, host = json.loads(value)
         store.wait([_READY], _END_TIMEOUT)
         path, self.unmerged_reason = json.loads(bytes(store.get(_READY)).decode())
@@ -128,17 +128,17 @@ class Membership:
             The folder, or None and the reason.
         """
         name = f"job-{time.strftime('%Y%m%d-%H%M%S')}-{uuid.uuid4().hex[:8]}"
-        here = Path(".syncheck").absolute()
+        default = Path(".syncheck").absolute()
         problem = ""
-        for folder in [self._wanted / name] if self._wanted else [here / name, Path(tempfile.gettempdir(), name)]:
+        for folder in [self._wanted / name] if self._wanted else [default / name, Path(tempfile.gettempdir(), name)]:
             try:
                 folder.mkdir(parents=True)
             except OSError as error:
                 problem = f"cannot write to {folder.parent}: {error.strerror}; specify a folder with --ranks-dir"
                 continue
-            if folder.parent == here:
+            if folder.parent == default:
                 with contextlib.suppress(OSError):
-                    (here / ".gitignore").write_text("*\n", encoding="ascii")
+                    (default / ".gitignore").write_text("*\n", encoding="ascii")
             return folder.absolute(), ""
         return None, problem
 
@@ -153,17 +153,17 @@ class Membership:
 
     def _create_local_folder(self, folder: Path, host: str) -> Path | None:
         """Create a folder for this machine's ranks, named after the job's, so that they all find it."""
-        here = socket.gethostname()
-        invisible = f"{folder}, created on {host}, is not visible on {here}"
-        for own in (folder, Path(".syncheck").absolute() / folder.name, Path(tempfile.gettempdir(), folder.name)):
+        this = socket.gethostname()
+        invisible = f"{folder}, created on {host}, is not visible on {this}"
+        for candidate in (folder, Path(".syncheck").absolute() / folder.name, Path(tempfile.gettempdir(), folder.name)):
             with contextlib.suppress(OSError):
-                own.mkdir(parents=True, exist_ok=True)
+                candidate.mkdir(parents=True, exist_ok=True)
                 self._invisible = (
-                    f"{invisible}: this report covers only the ranks of {here}. Copy the folders of all machines to "
+                    f"{invisible}: this report covers only the ranks of {this}. Copy the folders of all machines to "
                     "one and merge them with `syncheck merge FOLDER FOLDER`, or specify a shared folder with "
                     "--ranks-dir"
                 )
-                return own
+                return candidate
         self.unmerged_reason = f"{invisible}, which cannot create its own: specify a shared folder with --ranks-dir"
         return None
 
@@ -245,11 +245,11 @@ def begin(wanted: Path | None) -> Membership:
     """Determine whether this process is one of several."""
     global active  # noqa: PLW0603  one per process
     active = Membership(wanted)
-    processes.after_fork_in_child(_leave_to_parent)
+    processes.after_fork_in_child(_reset_in_child)
     return active
 
 
-def _leave_to_parent() -> None:
+def _reset_in_child() -> None:
     """Drop the membership in a forked child, which is neither checked nor a rank."""
     global active  # noqa: PLW0603  one per process
     active = None

@@ -172,10 +172,10 @@ def begin(timeout: float, place_of: Callable[[FrameType | None], Place], end: Ca
     if active is None:
         active = Watch(timeout, place_of, end)
         active.start()
-        processes.after_fork_in_child(_leave_to_parent)
+        processes.after_fork_in_child(_reset_in_child)
 
 
-def _leave_to_parent() -> None:
+def _reset_in_child() -> None:
     """Stop monitoring in a forked child; the parent's thread does not handle the child's signals."""
     global active  # noqa: PLW0603  one per process
     if active is not None:
@@ -195,7 +195,7 @@ def waiting(what: str, group: str = "") -> contextlib.AbstractContextManager[Non
     return active.waits(what, group) if active is not None else contextlib.nullcontext()
 
 
-def wants(group: str) -> bool:
+def is_monitored(group: str) -> bool:
     """Return whether the collectives of a group are to be monitored."""
     return active is not None and active.timeout > 0 and bool(group)
 

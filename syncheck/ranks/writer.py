@@ -97,7 +97,7 @@ class Recorder:
         })  # fmt: skip
 
     @property
-    def is_own(self) -> bool:
+    def is_in_recorded_process(self) -> bool:
         """Return whether this is the process that the part is about, rather than a forked child of it."""
         return os.getpid() == self._pid
 
@@ -110,7 +110,7 @@ class Recorder:
             site: the call site.
             place: converts a call site to a place.
         """
-        if not self.is_own:
+        if not self.is_in_recorded_process:
             return
         with self._lock:
             sequence = self._sequences.get(group) or self._add_group(group)
@@ -144,13 +144,13 @@ class Recorder:
 
     def set_process(self, process: Process) -> None:
         """Record that this process is now known to be a rank."""
-        if self.is_own and self.process != process:
+        if self.is_in_recorded_process and self.process != process:
             self.process = process
             self.record("rank", [process.rank, process.size, process.attempt])
 
     def record(self, kind: str, data: object) -> None:
         """Record a property of the process, such as what it waits for."""
-        if self.is_own:
+        if self.is_in_recorded_process:
             with self._lock:
                 self._line(kind, data)
 
@@ -167,7 +167,7 @@ class Recorder:
             OSError: something could not be written.
         """
         with self._lock:
-            if self._has_ended or not self.is_own:
+            if self._has_ended or not self.is_in_recorded_process:
                 return
             for finding in report.findings:
                 self._line("finding", serialization.of_finding(finding))
@@ -234,4 +234,4 @@ def begin(folder: Path, process: Process) -> Recorder:
 
 def current() -> Recorder | None:
     """Return the recorder of this process; None while it is not part of a job, and in a forked child."""
-    return active if active is not None and active.is_own else None
+    return active if active is not None and active.is_in_recorded_process else None

@@ -16,7 +16,7 @@ def _line(finding: Finding) -> str:
     frame = finding.place.frame
     # Editors need both numbers, so unknown ones become 1.
     at = f"{_unlike_a_command(visible(frame.path))}:{max(frame.line, 1)}:{max(frame.column, 1)}"
-    text = ". ".join(filter(None, (finding.message, finding.proof_in_words)))
+    text = ". ".join(filter(None, (finding.message, finding.proof_summary)))
     return f"{at}: {finding.rule.code} [{finding.level}] {one_line(text)}"
 
 

@@ -23,7 +23,7 @@ def _entry(finding: Finding, seen: dict[str, int]) -> dict[str, object]:
     frame = finding.place.frame
     number = seen[finding.fingerprint] = seen.get(finding.fingerprint, 0) + 1
     return {
-        "description": ". ".join(filter(None, (finding.message, finding.help, finding.proof_in_words))),
+        "description": ". ".join(filter(None, (finding.message, finding.help, finding.proof_summary))),
         "check_name": f"{finding.rule.code} {finding.rule.name}",
         "fingerprint": finding.fingerprint + (f"-{number}" if number > 1 else ""),
         "severity": _SEVERITIES[finding.level],

@@ -120,7 +120,7 @@ def _finding(finding: Finding) -> dict[str, Any]:
         "level": finding.level.value,
         "message": visible(finding.message),
         "help": visible(finding.help),
-        "proof": visible(finding.proof_in_words),
+        "proof": visible(finding.proof_summary),
         "at": _line(finding.place),
         "related": [f"{_line(place)} {visible(place.message)}" for place in finding.related],
     }

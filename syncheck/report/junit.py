@@ -39,5 +39,5 @@ def _add(suite: Xml.Element, finding: Finding) -> None:
     case = Xml.SubElement(suite, "testcase", name=name, classname=visible(frame.path), file=visible(frame.path),
                           line=str(frame.line))  # fmt: skip
     failure = Xml.SubElement(case, "failure", type=finding.level.value, message=visible(finding.message))
-    proof = [finding.proof.in_words] if finding.proof is not None else []
+    proof = [finding.proof.summary] if finding.proof is not None else []
     failure.text = "\n".join(map(visible, (f"{frame.path}:{frame.line}", *finding.help.splitlines(), *proof)))

@@ -12,7 +12,7 @@ from rich.text import Text
 from syncheck.findings import Place, counted
 from syncheck.overlap.report import EdgeLine, LinkLine, OverlapReport, PairLine, UsageLine, WorkLine
 from syncheck.overlap.verdicts import duration
-from syncheck.report.style import location, one_line
+from syncheck.report.style import format_location, one_line
 
 WIDTH = 120
 
@@ -120,7 +120,7 @@ def _links(lines: Iterable[LinkLine]) -> Table:
     for line in lines:
         table.add_row(
             Text(("-> " if line.is_edge else "") + one_line(line.text)),
-            duration(line.taken),
+            duration(line.nanoseconds),
             Text(_line(line.place) if line.place.frame.line else ""),
             Text(one_line(line.need), "" if line.is_needed else "yellow"),
         )
@@ -129,11 +129,11 @@ def _links(lines: Iterable[LinkLine]) -> Table:
 
 def _line(place: Place) -> str:
     """Return the path and line, without the column, which is of little use in a table."""
-    return location(replace(place.frame, column=0))
+    return format_location(replace(place.frame, column=0))
 
 
 def _path(lines: Iterable[WorkLine]) -> Table:
     table = _table("Work on the critical path", ("operator", False), ("time", True), ("source line", False))
     for line in lines:
-        table.add_row(Text(one_line(line.operator)), duration(line.taken), Text(_line(line.place)))
+        table.add_row(Text(one_line(line.operator)), duration(line.nanoseconds), Text(_line(line.place)))
     return table

@@ -80,7 +80,7 @@ def _result(finding: Finding, index: dict[str, int]) -> dict[str, object]:
         result["codeFlows"] = [{"threadFlows": [{"locations": flow}]}]
     if finding.proof is not None:
         result["properties"] = {"proof": of_proof(finding.proof)}
-        result["message"] = {"text": f"{text}. {finding.proof.in_words}"}
+        result["message"] = {"text": f"{text}. {finding.proof.summary}"}
     changes = _changes(finding.fix) if finding.fix is not None else []
     if changes:
         result["fixes"] = [{"description": {"text": finding.help}, "artifactChanges": changes}]

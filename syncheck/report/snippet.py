@@ -22,7 +22,7 @@ class Checkpoint:
     start: int
     stop: int
     stroke: str
-    ink: Style
+    style: Style
     label: str
 
 
@@ -32,12 +32,12 @@ class Snippet:
 
     Attributes:
         primary: the finding's primary place, if it is in this excerpt.
-        ink: the color of the primary place's mark.
+        style: the color of the primary place's mark.
     """
 
     places: tuple[Place, ...]
     primary: Place | None
-    ink: Style
+    style: Style
 
     @property
     def lines(self) -> dict[int, str]:
@@ -47,42 +47,42 @@ class Snippet:
         worth = [n for n, text in lines.items() if text.strip() or n in marked]
         return {n: lines[n] for n in sorted(lines) if min(worth, default=n) <= n <= max(worth, default=0)}
 
-    def draw(self, gutter: int, pen: Painter) -> Iterator[str]:
+    def draw(self, gutter: int, painter: Painter) -> Iterator[str]:
         """Yield the header, the source lines and the marks; `gutter` is the width of a line number."""
         arrow = "-->" if self.primary else ":::"
-        yield f"{' ' * gutter}{pen.paint(arrow, Style.GUTTER)} {_linked(self.places[0].frame, pen)}"
-        yield from self._source(gutter, pen)
+        yield f"{' ' * gutter}{painter.paint(arrow, Style.GUTTER)} {_linked(self.places[0].frame, painter)}"
+        yield from self._source(gutter, painter)
         for place in self.places:
             if place.message and place.frame.line not in self.lines:
-                yield from note(place.message, gutter, pen)
+                yield from note(place.message, gutter, painter)
 
-    def _source(self, gutter: int, pen: Painter) -> Iterator[str]:
+    def _source(self, gutter: int, painter: Painter) -> Iterator[str]:
         before = 0
         for number, text in self.lines.items():
             if number != before + 1 or not before:
-                yield pen.paint("...", Style.GUTTER) if before else bar("", gutter, pen)
-            yield from self._line(number, text, gutter, pen)
+                yield painter.paint("...", Style.GUTTER) if before else bar("", gutter, painter)
+            yield from self._line(number, text, gutter, painter)
             before = number
 
-    def _line(self, number: int, text: str, gutter: int, pen: Painter) -> Iterator[str]:
+    def _line(self, number: int, text: str, gutter: int, painter: Painter) -> Iterator[str]:
         shown = _shown(text)
         marks = [self._mark(place, text) for place in self.places if place.frame.line == number]
-        room = pen.width - gutter - 3
-        shift = _shift(shown, marks, room)
-        shown = cut("…" + shown[shift + 1 :] if shift else shown, room)
-        yield _join(bar(str(number), gutter, pen), shown)
+        width_left = painter.width - gutter - 3
+        shift = _shift(shown, marks, width_left)
+        shown = cut("…" + shown[shift + 1 :] if shift else shown, width_left)
+        yield _join(bar(str(number), gutter, painter), shown)
         for mark in marks:
-            yield from _underline(mark, shown, shift, bar("", gutter, pen), room, pen)
+            yield from _underline(mark, shown, shift, bar("", gutter, painter), width_left, painter)
 
     def _mark(self, place: Place, text: str) -> Checkpoint:
         start, stop = (len(_shown(text[:offset], strip=False)) for offset in _span(place.frame, text))
         first = place is self.primary
-        stroke, ink = ("^", self.ink) if first else ("-", Style.RELATED)
-        return Checkpoint(start, stop, stroke, ink, one_line(place.message))
+        stroke, style = ("^", self.style) if first else ("-", Style.RELATED)
+        return Checkpoint(start, stop, stroke, style, one_line(place.message))
 
 
-def _linked(frame: Frame, pen: Painter) -> str:
-    return pen.link(where(frame), address_of(frame) if pen.links else "")
+def _linked(frame: Frame, painter: Painter) -> str:
+    return painter.link(where(frame), address_of(frame) if painter.links else "")
 
 
 def known_lines(place: Place) -> dict[int, str]:
@@ -93,7 +93,7 @@ def known_lines(place: Place) -> dict[int, str]:
     return dict(sorted(lines.items()))
 
 
-def snippets(primary: Place, related: Sequence[Place], ink: Style) -> list[Snippet]:
+def snippets(primary: Place, related: Sequence[Place], style: Style) -> list[Snippet]:
     """Return the excerpts to show; places in one file whose source lines overlap or touch share an excerpt."""
     groups: list[list[Place]] = [[primary]]
     for place in related:
@@ -102,19 +102,19 @@ def snippets(primary: Place, related: Sequence[Place], ink: Style) -> list[Snipp
             groups.append([place])
         else:
             near.append(place)
-    return [Snippet(tuple(group), None if i else primary, ink) for i, group in enumerate(groups)]
+    return [Snippet(tuple(group), None if i else primary, style) for i, group in enumerate(groups)]
 
 
-def note(text: str, gutter: int, pen: Painter) -> Iterator[str]:
+def note(text: str, gutter: int, painter: Painter) -> Iterator[str]:
     """Yield the lines of a note below an excerpt."""
-    first, *rest = hang(f"{' ' * gutter} = ", text, pen.prose)
-    yield first.replace("=", pen.paint("=", Style.GUTTER), 1)
+    first, *rest = hang(f"{' ' * gutter} = ", text, painter.prose)
+    yield first.replace("=", painter.paint("=", Style.GUTTER), 1)
     yield from rest
 
 
-def bar(number: str, gutter: int, pen: Painter) -> str:
+def bar(number: str, gutter: int, painter: Painter) -> str:
     """Return the left edge of an excerpt line, with its number or blanks."""
-    return pen.paint(f"{number:>{gutter}} |", Style.GUTTER)
+    return painter.paint(f"{number:>{gutter}} |", Style.GUTTER)
 
 
 def _belongs(place: Place, group: Sequence[Place]) -> bool:
@@ -122,15 +122,15 @@ def _belongs(place: Place, group: Sequence[Place]) -> bool:
 
 
 def _touch(place: Place, other: Place) -> bool:
-    mine, others = known_lines(place), known_lines(other)
-    if place.frame.path != other.frame.path or not mine or not others:
+    lines, others = known_lines(place), known_lines(other)
+    if place.frame.path != other.frame.path or not lines or not others:
         return False
-    return min(mine) <= max(others) + 1 and min(others) <= max(mine) + 1
+    return min(lines) <= max(others) + 1 and min(others) <= max(lines) + 1
 
 
 def _agree(place: Place, other: Place) -> bool:
-    mine, others = known_lines(place), known_lines(other)
-    return all(mine[line] == others[line] for line in mine.keys() & others.keys())
+    lines, others = known_lines(place), known_lines(other)
+    return all(lines[line] == others[line] for line in lines.keys() & others.keys())
 
 
 def _shown(text: str, *, strip: bool = True) -> str:
@@ -148,28 +148,28 @@ def _span(frame: Frame, text: str) -> tuple[int, int]:
     return start, max(stop, start + 1)
 
 
-def _shift(shown: str, marks: Sequence[Checkpoint], room: int) -> int:
+def _shift(shown: str, marks: Sequence[Checkpoint], width_left: int) -> int:
     """Return the number of characters to skip in an overlong line, so that its first mark is visible."""
     first = min((mark.start for mark in marks), default=0)
-    too_far = cell_len(shown) > room and cell_len(shown[:first]) > room * 2 // 3
-    return first - room // 3 if too_far else 0
+    too_far = cell_len(shown) > width_left and cell_len(shown[:first]) > width_left * 2 // 3
+    return first - width_left // 3 if too_far else 0
 
 
-def _underline(mark: Checkpoint, shown: str, shift: int, edge: str, room: int, pen: Painter) -> Iterator[str]:
+def _underline(mark: Checkpoint, shown: str, shift: int, edge: str, width_left: int, painter: Painter) -> Iterator[str]:
     start = min(mark.start - shift, len(shown))
     stop = min(mark.stop - shift, len(shown))
     pad = cell_len(shown[:start])
     strokes = mark.stroke * max(cell_len(shown[start:stop]), 1)
-    for indent, text in _label(mark.label, pad, strokes, room):
-        yield f"{edge} {' ' * indent}{pen.paint(text, mark.ink)}"
+    for indent, text in _label(mark.label, pad, strokes, width_left):
+        yield f"{edge} {' ' * indent}{painter.paint(text, mark.style)}"
 
 
-def _label(label: str, pad: int, strokes: str, room: int) -> list[tuple[int, str]]:
+def _label(label: str, pad: int, strokes: str, width_left: int) -> list[tuple[int, str]]:
     """Return the indent and text of each line; a label is beside its strokes, or below if it is too long."""
-    if not label or pad + len(strokes) + 1 + cell_len(label) <= room:
+    if not label or pad + len(strokes) + 1 + cell_len(label) <= width_left:
         return [(pad, f"{strokes} {label}".rstrip())]
-    indent = max(min(pad, room - 40), 0)
-    return [(pad, strokes), *((indent, line) for line in wrap(label, room - indent))]
+    indent = max(min(pad, width_left - 40), 0)
+    return [(pad, strokes), *((indent, line) for line in wrap(label, width_left - indent))]
 
 
 def _join(edge: str, text: str) -> str:

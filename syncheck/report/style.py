@@ -25,7 +25,7 @@ _WORD = re.compile(r"(?:`[^`]*`|\S)+")
 
 
 _WIDEST = 120
-_MIN_ROOM = 30
+_MIN_WIDTH = 30
 """Minimum width of hanging text, in cells, beside its lead."""
 
 
@@ -43,7 +43,7 @@ class Style(StrEnum):
     GUTTER = "34"
 
 
-INK_OF = {Severity.ERROR: Style.ERROR, Severity.WARNING: Style.WARNING, Severity.ADVICE: Style.ADVICE}
+STYLE_OF = {Severity.ERROR: Style.ERROR, Severity.WARNING: Style.WARNING, Severity.ADVICE: Style.ADVICE}
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,9 +65,9 @@ class Painter:
         """Maximum width of a line of prose in terminal cells, limited for readability."""
         return min(self.width, _WIDEST)
 
-    def paint(self, text: str, ink: Style) -> str:
-        """Return `text` in the color of `ink`, or unchanged without color."""
-        return f"\x1b[{ink}m{text}\x1b[0m" if self.color and ink and text else text
+    def paint(self, text: str, style: Style) -> str:
+        """Return `text` in the color of `style`, or unchanged without color."""
+        return f"\x1b[{style}m{text}\x1b[0m" if self.color and style and text else text
 
     def link(self, text: str, address: str) -> str:
         """Return `text` as a link to an address, or unchanged without links.
@@ -104,31 +104,31 @@ def wrap(text: str, width: int) -> list[str]:
 def hang(lead: str, text: str, width: int) -> list[str]:
     """Return `text` wrapped to `width` cells, with `lead` before the first line and blanks before the others."""
     pad = cell_len(lead)
-    if width - pad < _MIN_ROOM:
+    if width - pad < _MIN_WIDTH:
         return _hang_narrow(lead, text, width)
-    room = width - pad
-    lines = [part for line in text.splitlines() or [""] for part in wrap(visible(line).expandtabs(4), room)]
+    width_left = width - pad
+    lines = [part for line in text.splitlines() or [""] for part in wrap(visible(line).expandtabs(4), width_left)]
     return [((" " * pad if i else lead) + line).rstrip() for i, line in enumerate(lines)]
 
 
 def _hang_narrow(lead: str, text: str, width: int) -> list[str]:
     """Return `text` after `lead`, with the other lines indented two cells more than `lead`."""
-    own = lead[: len(lead) - len(lead.lstrip())]
-    room = width - len(own) - 2
+    indent = lead[: len(lead) - len(lead.lstrip())]
+    width_left = width - len(indent) - 2
     lines = [
         part
         for number, line in enumerate(text.splitlines() or [""])
-        for part in wrap((visible(line).expandtabs(4) if number else lead.lstrip() + visible(line)), room)
+        for part in wrap((visible(line).expandtabs(4) if number else lead.lstrip() + visible(line)), width_left)
     ]
-    return [(own + ("  " if i else "") + line).rstrip() for i, line in enumerate(lines)]
+    return [(indent + ("  " if i else "") + line).rstrip() for i, line in enumerate(lines)]
 
 
-def cut(text: str, room: int) -> str:
-    """Return `text` truncated to `room` cells, with "…" if anything was cut."""
-    if cell_len(text) <= room:
+def cut(text: str, width_left: int) -> str:
+    """Return `text` truncated to `width_left` cells, with "…" if anything was cut."""
+    if cell_len(text) <= width_left:
         return text
-    text = text[:room]
-    while cell_len(text) >= room:
+    text = text[:width_left]
+    while cell_len(text) >= width_left:
         text = text[:-1]
     return text + "…"
 
@@ -138,7 +138,7 @@ def hidden_line(number: int) -> str:
     return f"{counted(number, 'more finding')} {'is' if number == 1 else 'are'} hidden: raise --max-findings"
 
 
-def location(frame: Frame) -> str:
+def format_location(frame: Frame) -> str:
     """Return the path and, if known, line and column, in the form that editors turn into links."""
     numbers = (frame.line, frame.column if frame.line else 0)
     return ":".join((visible(frame.path), *(str(number) for number in numbers if number)))
@@ -153,4 +153,4 @@ def address_of(frame: Frame) -> str:
 def where(frame: Frame) -> str:
     """Return the location, with the function unless it is module-level code."""
     function = one_line(frame.function)
-    return location(frame) + (f" in {function}" if function not in ("", "<module>") else "")
+    return format_location(frame) + (f" in {function}" if function not in ("", "<module>") else "")

@@ -13,18 +13,18 @@ from syncheck.findings import (
     Place,
     Report,
     counted,
-    named_ranks,
+    format_ranks,
 )
 from syncheck.report import fixes
 from syncheck.report.snippet import Snippet, bar, note, snippets
 from syncheck.report.style import (
-    INK_OF,
+    STYLE_OF,
     Painter,
     Style,
     cut,
+    format_location,
     hang,
     hidden_line,
-    location,
     one_line,
     visible,
     where,
@@ -59,42 +59,42 @@ def render(
         show_fixes: whether to list the applied fixes.
         links: whether to link rules to their pages and paths to their files, with terminal hyperlinks.
     """
-    pen = Painter(color, max(width, _NARROWEST), links)
+    painter = Painter(color, max(width, _NARROWEST), links)
     lines: list[str] = []
     short = [finding for finding in report.findings if finding.package and not full]
     for finding in report.findings:
         if finding not in short:
-            lines += [*_finding(finding, pen, stacks=stacks, is_fixable=report.is_fixable(finding)), ""]
-    lines += _in_packages(short, pen)
+            lines += [*_finding(finding, painter, stacks=stacks, is_fixable=report.is_fixable(finding)), ""]
+    lines += _in_packages(short, painter)
     lines += fixes.list_fixed(report) if show_fixes else []
-    lines += _doubts(report, pen) if is_quiet else _summary(report, pen)
+    lines += _doubts(report, painter) if is_quiet else _summary(report, painter)
     return "".join(f"{line}\n" for line in lines)
 
 
-def _finding(finding: Finding, pen: Painter, *, stacks: bool, is_fixable: bool) -> Iterator[str]:
-    parts = snippets(finding.place, finding.related, INK_OF[finding.level])
+def _finding(finding: Finding, painter: Painter, *, stacks: bool, is_fixable: bool) -> Iterator[str]:
+    parts = snippets(finding.place, finding.related, STYLE_OF[finding.level])
     gutter = _gutter(parts)
-    yield from _head(finding, pen, is_fixable=is_fixable)
+    yield from _head(finding, painter, is_fixable=is_fixable)
     for part in parts:
-        yield from part.draw(gutter, pen)
-        yield bar("", gutter, pen)
+        yield from part.draw(gutter, painter)
+        yield bar("", gutter, painter)
     if stacks:
         for place in (finding.place, *finding.related):
-            yield from _stack(place, gutter, pen)
-    yield from _advise(finding, gutter, pen)
+            yield from _stack(place, gutter, painter)
+    yield from _advise(finding, gutter, painter)
 
 
-def _in_packages(findings: list[Finding], pen: Painter) -> Iterator[str]:
+def _in_packages(findings: list[Finding], painter: Painter) -> Iterator[str]:
     """Yield one paragraph for each rule and line of an installed package, and a hint."""
-    counts = Counter((f.rule, f.level, location(f.place.author or f.place.frame)) for f in findings)
-    first = {(f.rule, location(f.place.author or f.place.frame)): f for f in reversed(findings)}
+    counts = Counter((f.rule, f.level, format_location(f.place.author or f.place.frame)) for f in findings)
+    first = {(f.rule, format_location(f.place.author or f.place.frame)): f for f in reversed(findings)}
     for (rule, level, there), number in counts.items():
         finding = first[rule, there]
         more = f" ({counted(number, 'finding')})" if number > 1 else ""
         text = f"{rule.name}: {there}: {one_line(finding.message)}{more}; from {where(finding.place.frame)}"
         label = f"{level}[{rule.code}]"
-        first_line, *rest = hang(f"{label} ", text, pen.prose)
-        yield pen.paint(label, INK_OF[level]) + first_line.removeprefix(label)
+        first_line, *rest = hang(f"{label} ", text, painter.prose)
+        yield painter.paint(label, STYLE_OF[level]) + first_line.removeprefix(label)
         yield from rest
     if findings:
         yield "these are in installed packages: --third-party full shows them in full, off hides them"
@@ -106,33 +106,33 @@ def _gutter(parts: list[Snippet]) -> int:
     return max((len(str(number)) for number in numbers), default=1)
 
 
-def _head(finding: Finding, pen: Painter, *, is_fixable: bool) -> Iterator[str]:
+def _head(finding: Finding, painter: Painter, *, is_fixable: bool) -> Iterator[str]:
     label = f"{finding.level}[{finding.rule.code}]"
     mark = f"{fixes.MARK} " if is_fixable else ""
     sentence = f"{mark}{one_line(finding.title)}{_extent(finding)}"
-    first, *rest = hang(f"{label} ", sentence, pen.prose)
-    linked = pen.link(pen.paint(label, INK_OF[finding.level]), catalogue.url_of(finding.rule))
-    yield linked + pen.paint(first.removeprefix(label), Style.STRONG)
-    yield from (pen.paint(line, Style.STRONG) for line in rest)
+    first, *rest = hang(f"{label} ", sentence, painter.prose)
+    linked = painter.link(painter.paint(label, STYLE_OF[finding.level]), catalogue.url_of(finding.rule))
+    yield linked + painter.paint(first.removeprefix(label), Style.STRONG)
+    yield from (painter.paint(line, Style.STRONG) for line in rest)
 
 
 def _extent(finding: Finding) -> str:
     parts = [f"seen {finding.count:,} times"] if finding.count > 1 else []
-    ranks = named_ranks(finding.ranks or ((finding.rank,) if finding.rank else ()))
+    ranks = format_ranks(finding.ranks or ((finding.rank,) if finding.rank else ()))
     if ranks and not finding.message.startswith(f"{ranks} "):
         parts.append(ranks)
     return f" ({', '.join(parts)})" if parts else ""
 
 
-def _stack(place: Place, gutter: int, pen: Painter) -> Iterator[str]:
+def _stack(place: Place, gutter: int, painter: Painter) -> Iterator[str]:
     """Yield the other frames of a place's stack, innermost first."""
-    own = place.stack.index(place.frame) if place.frame in place.stack else -1
-    if len(place.stack) > (own >= 0):
-        yield from note(f"stack of {location(place.frame)}:", gutter, pen)
+    own_index = place.stack.index(place.frame) if place.frame in place.stack else -1
+    if len(place.stack) > (own_index >= 0):
+        yield from note(f"stack of {format_location(place.frame)}:", gutter, painter)
     for i, frame in enumerate(place.stack):
-        if i != own:
-            step = f"{' ' * (gutter + 5)}{'into' if i < own else 'from'} {_frame(frame)}"
-            yield pen.paint(cut(step, pen.width), Style.PLAIN if frame.is_user else Style.FAINT)
+        if i != own_index:
+            step = f"{' ' * (gutter + 5)}{'into' if i < own_index else 'from'} {_frame(frame)}"
+            yield painter.paint(cut(step, painter.width), Style.PLAIN if frame.is_user else Style.FAINT)
 
 
 def _frame(frame: Frame) -> str:
@@ -140,50 +140,50 @@ def _frame(frame: Frame) -> str:
     return where(frame) + (f": {source}" if source else "")
 
 
-def _advise(finding: Finding, gutter: int, pen: Painter) -> Iterator[str]:
+def _advise(finding: Finding, gutter: int, painter: Painter) -> Iterator[str]:
     if finding.help:
-        first, *rest = hang(f"{' ' * gutter} = help: ", finding.help, pen.prose)
-        yield first.replace("= help:", f"{pen.paint('=', Style.GUTTER)} {pen.paint('help:', Style.HELP)}", 1)
+        first, *rest = hang(f"{' ' * gutter} = help: ", finding.help, painter.prose)
+        yield first.replace("= help:", f"{painter.paint('=', Style.GUTTER)} {painter.paint('help:', Style.HELP)}", 1)
         yield from rest
     if finding.proof is not None:
-        yield from _proof(finding.proof, gutter, pen)
-    yield pen.paint(f"{' ' * gutter} = explain: syncheck explain {finding.rule.code}", Style.FAINT)
+        yield from _proof(finding.proof, gutter, painter)
+    yield painter.paint(f"{' ' * gutter} = explain: syncheck explain {finding.rule.code}", Style.FAINT)
 
 
-def _proof(proof: Proof, gutter: int, pen: Painter) -> Iterator[str]:
+def _proof(proof: Proof, gutter: int, painter: Painter) -> Iterator[str]:
     """Yield the result of the attempt to reproduce a race: the verdict, the changes, and the command."""
     lead = f"{' ' * gutter} = proof: "
-    yield from hang(lead, proof.verdict + (f": {proof.reason}" if proof.reason else ""), pen.prose)
+    yield from hang(lead, proof.verdict + (f": {proof.reason}" if proof.reason else ""), painter.prose)
     for one in proof.differences[:MAX_SHOWN]:
-        yield from hang(f"{' ' * (len(lead) + 2)}", f"{one.what}: {one.other}, not {one.usual}", pen.prose)
+        yield from hang(f"{' ' * (len(lead) + 2)}", f"{one.what}: {one.other}, not {one.usual}", painter.prose)
     if proof.command:
         yield f"{' ' * len(lead)}reproduce with: {proof.command}"
 
 
-def _summary(report: Report, pen: Painter) -> Iterator[str]:
+def _summary(report: Report, painter: Painter) -> Iterator[str]:
     worst = min((finding.level for finding in report.findings), key=lambda level: level.rank, default=None)
     doubt = bool(report.incomplete or report.hidden or not (report.summary.operators or report.summary.files))
-    ink = INK_OF[worst] if worst else Style.WARNING if doubt else Style.HELP
-    said = verdict(report)
-    yield pen.paint("syncheck:", ink) + pen.paint(f" {said}", Style.STRONG)
+    style = STYLE_OF[worst] if worst else Style.WARNING if doubt else Style.HELP
+    verdict_text = verdict(report)
+    yield painter.paint("syncheck:", style) + painter.paint(f" {verdict_text}", Style.STRONG)
     yield from fixes.count_fixes(report)
     if report.summary.files:
         yield f"checked: {counted(report.summary.files, 'file')} in {report.summary.seconds:.1f} s"
-    elif report.summary.operators or (report.summary.backend and said not in NOTHING_CHECKED):
-        yield from hang("checked: ", _checked(report), pen.prose)
-    yield from _doubts(report, pen, said)
+    elif report.summary.operators or (report.summary.backend and verdict_text not in NOTHING_CHECKED):
+        yield from hang("checked: ", _checked(report), painter.prose)
+    yield from _doubts(report, painter, verdict_text)
     for remark in report.notes:
-        yield from hang("note: ", remark, pen.prose)
+        yield from hang("note: ", remark, painter.prose)
     if report.hidden:
-        yield pen.paint(hidden_line(report.hidden), Style.STRONG)
+        yield painter.paint(hidden_line(report.hidden), Style.STRONG)
     if report.known:
         yield f"{counted(report.known, 'known finding')} in the baseline not shown"
 
 
-def _doubts(report: Report, pen: Painter, said: str = "") -> Iterator[str]:
+def _doubts(report: Report, painter: Painter, said: str = "") -> Iterator[str]:
     """Yield the reasons why the check is incomplete, except the one already shown."""
     for reason in (reason for reason in report.incomplete if reason != said):
-        yield from (pen.paint(line, Style.WARNING) for line in hang("incomplete: ", reason, pen.prose))
+        yield from (painter.paint(line, Style.WARNING) for line in hang("incomplete: ", reason, painter.prose))
 
 
 def verdict(report: Report) -> str:
@@ -208,8 +208,8 @@ def _nothing(report: Report) -> str:
 
 def _levels(report: Report) -> str:
     counts = Counter(finding.level for finding in report.findings)
-    words = {Severity.ERROR: "error", Severity.WARNING: "warning", Severity.ADVICE: "suggestion"}
-    parts = [counted(counts[level], word) for level, word in words.items() if counts[level]]
+    nouns = {Severity.ERROR: "error", Severity.WARNING: "warning", Severity.ADVICE: "suggestion"}
+    parts = [counted(counts[level], noun) for level, noun in nouns.items() if counts[level]]
     return ", ".join(parts)
 
 

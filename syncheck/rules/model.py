@@ -59,8 +59,8 @@ class Rule:
     def concerns(self, text: str) -> bool:
         """Return whether a syntactic rule can find anything in a text."""
         absent: set[str] = set()  # cached, because many alternatives share a word
-        for words in self.words:
-            for word in (words,) if isinstance(words, str) else words:
+        for alternatives in self.words:
+            for word in (alternatives,) if isinstance(alternatives, str) else alternatives:
                 if word in absent or word not in text:
                     absent.add(word)
                     break

@@ -88,7 +88,7 @@ class Controller:
         self.is_all_cost = is_all_cost
         self._decision = Decision(0, FIRST_UNIT, FIRST_UNIT)
         self._recent: deque[float] = deque(maxlen=_REMEMBERED)  # seconds of the latest units outside windows
-        self._bare, self._cost = before  # unchecked seconds of the program so far; cost of settled windows
+        self._unchecked_seconds, self._cost = before  # unchecked seconds of the program so far; cost of settled windows
         self._cost_before = self._cost
         self._window: _Window | None = None  # the latest window until it is settled
         self._expected: tuple[float, float] | None = None  # per window: seconds to open and close it; extra per unit
@@ -99,7 +99,7 @@ class Controller:
     def follow(self, *, is_all_cost: bool) -> "Controller":
         """Return a controller for other units of the same program that takes over this one's balance."""
         self._settle()
-        return Controller(self._budget, is_all_cost=is_all_cost, before=(self._bare, self._cost))
+        return Controller(self._budget, is_all_cost=is_all_cost, before=(self._unchecked_seconds, self._cost))
 
     # -- events
 
@@ -107,14 +107,14 @@ class Controller:
         """Note the end of an unchecked unit."""
         self.number += 1
         self._recent.append(seconds)
-        self.passed(seconds)
+        self.time_passed(seconds)
 
-    def passed(self, seconds: float) -> None:
+    def time_passed(self, seconds: float) -> None:
         """Note time outside windows that is not a whole unit."""
-        self._bare += seconds
+        self._unchecked_seconds += seconds
         self._seconds += seconds
 
-    def begins(self) -> None:
+    def first_unit_ended(self) -> None:
         """Note the end of the first unit, whose time is not representative."""
         self.number += 1
 
@@ -128,9 +128,9 @@ class Controller:
         """Note the end of a checked unit."""
         self.number += 1
         self._n_checked += 1
-        self.passed_checked(seconds, 1)
+        self.checked_time_passed(seconds, 1)
 
-    def passed_checked(self, seconds: float, units: int = 0) -> None:
+    def checked_time_passed(self, seconds: float, units: int = 0) -> None:
         """Note time inside a window."""
         self._checked_seconds += seconds
         self._seconds += seconds
@@ -210,7 +210,7 @@ class Controller:
         usual = 0.0 if self.is_all_cost or not self._recent else median(self._recent)
         extra = max(0.0, window.seconds - window.units * usual)
         self._cost += window.switching + extra
-        self._bare += min(window.seconds, window.units * usual)
+        self._unchecked_seconds += min(window.seconds, window.units * usual)
         found = (window.switching, extra / max(1, window.units))
         known = self._expected or found
         self._expected = (
@@ -229,7 +229,7 @@ class Controller:
 
     def _balance(self) -> float:
         """Return the seconds of checking that the program has earned and not spent."""
-        return self._budget * self._bare - self._cost
+        return self._budget * self._unchecked_seconds - self._cost
 
     def _when(self, missing: float) -> int:
         """Return the number of completed units at which the missing seconds will be earned."""

@@ -94,7 +94,7 @@ def make_run(
     import_all(options.models, options.root, "models")
     name, make_backend = backends.choose(options)
     if details.is_wanted:
-        details.say(f"backend: {name}, {backends.reason(options)}")
+        details.write_line(f"backend: {name}, {backends.reason(options)}")
     run = (Run if options.budget is None else sampled.SampledRun)(
         options, partial(new_session, options), policy, ended, name, make_backend
     )
@@ -112,14 +112,14 @@ def run_ranks(options: Options, policy: Policy, deliver: Callable[[Report], int]
 
     with tempfile.TemporaryDirectory(prefix="syncheck-") as folder:
         command = ["-m", "syncheck", *sys.argv[1:]]
-        status = start_ranks(options.nproc, command, {rendezvous.PARTS: folder}, record.folder_of_lines())
+        status = start_ranks(options.nproc, command, {rendezvous.PARTS: folder}, record.stdout_folder())
         try:
             report = shown(merging.merge([Path(folder)]), policy)
         except RecordError as error:
             reason = f"no rank wrote a record: {error}"
             report = Report(incomplete=(reason,))
-        own = deliver(report)
-        return status or own
+        report_status = deliver(report)
+        return status or report_status
 
 
 def conclude(
@@ -157,4 +157,4 @@ def shown(merged: merging.Merged, policy: Policy) -> Report:
     report = merged.report
     if report.summary.operators:
         report = replace(report, incomplete=tuple(text for text in report.incomplete if NOTHING_SEEN not in text))
-    return policy.of_known(policy.filter(report), merged.ran)
+    return policy.apply_baseline(policy.filter(report), merged.ran)

@@ -114,7 +114,7 @@ class Run:
         self._make_session, self._make_backend, self._backend_name = make_session, make_backend, backend_name
         self.sites = SiteTable()
         self._trace: TraceWriter | None = None
-        self._begin_anew()
+        self._start_over()
         self._delivering = threading.RLock()
         self._reserve = Reserve()
         self._late: LateReport | None = None  # set if findings outside the requested steps are dropped
@@ -122,7 +122,7 @@ class Run:
         self._of_window: Report | None = None
         self._status: int | None = None  # of the report, once it has been delivered
 
-    def _begin_anew(self) -> None:
+    def _start_over(self) -> None:
         """Create a new session and a new backend."""
         options, findings = self._options, NewFindings()
         self.session = self._make_session(self._backend_name, findings.add)
@@ -138,7 +138,7 @@ class Run:
 
     def run(self, prepared: PreparedProgram) -> int:
         """Run the program and deliver the report; return the exit status."""
-        with self.watching(), self._in_title():
+        with self.watching(), self._progress_in_title():
             outcome = execute(prepared, self.end, self._replaced)
             if outcome.is_child:
                 return outcome.status
@@ -147,7 +147,7 @@ class Run:
             end_by_interrupt()
         return outcome.status or status
 
-    def _in_title(self) -> AbstractContextManager[None]:
+    def _progress_in_title(self) -> AbstractContextManager[None]:
         """Show the progress of the run in the terminal title, if there is a terminal."""
         if self._options.quiet or not title.can_show(sys.stderr):
             return contextlib.nullcontext()
@@ -164,7 +164,7 @@ class Run:
         """Observe the program during a block, or during the requested steps in it."""
         if not _active:
             ignore_block.begin()
-            paths.start_here()
+            paths.remember_start()
         _active.append(self)
         try:
             with signals.held(), self._window():
@@ -192,7 +192,7 @@ class Run:
         self._of_window = self.report()
 
     @property
-    def _is_whole(self) -> bool:
+    def _checks_whole_program(self) -> bool:
         """Return whether the program is checked from start to end."""
         return self._options.steps is None
 
@@ -220,8 +220,8 @@ class Run:
     def end(self, status: int) -> int:
         """Deliver the report of a program that exits with a status; return the status to exit with."""
         self.backend.finish()
-        own = self._deliver_report(status)
-        return status or own
+        report_status = self._deliver_report(status)
+        return status or report_status
 
     def _replaced(self, path: Any, arguments: Any) -> None:
         """Note that the program is about to replace itself with another one."""
@@ -239,16 +239,16 @@ class Run:
         if reason:
             self.session.incomplete(reason)
         self.backend.is_checking = False
-        own = self._deliver_report(status)
+        report_status = self._deliver_report(status)
         with contextlib.suppress(Exception):  # the program may have replaced it
             sys.stdout.flush()
-        real_exit(own or status)
+        real_exit(report_status or status)
 
     def _deliver_report(self, program_status: int) -> int:
         with self._delivering:
             if self._status is None:
                 self._reserve.release()
-                if program_status == 0 and self._is_whole:
+                if program_status == 0 and self._checks_whole_program:
                     self._monitor.ended()
                 self._status = self._deliver(self.report(), program_status)
                 self._status = self._close_trace(self._status)
@@ -295,7 +295,7 @@ def active() -> Run | None:
     return _active[-1] if _active else None
 
 
-def leave_to_parent() -> None:
+def reset_in_child() -> None:
     """Deactivate the parent's runs in a forked process."""
     _active.clear()
 

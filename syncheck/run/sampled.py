@@ -56,7 +56,7 @@ class SampledRun(Run):
         self.sampler = Sampler(controller, self, clock, is_safe, agreement, busy_clock)
 
     @property
-    def _is_whole(self) -> bool:
+    def _checks_whole_program(self) -> bool:
         return False
 
     # -- windows
@@ -87,7 +87,7 @@ class SampledRun(Run):
             self._at_open = self.session.collector.checkpoint()
             self._opened = nullcontext()
         else:
-            self._begin_anew()
+            self._start_over()
             self.backend.enters_threads = False  # a thread that outlives the window would keep the mode
             self._at_open = self.session.collector.checkpoint()
             self._opened = self.backend.watching()
@@ -146,7 +146,7 @@ class SampledRun(Run):
             found = joined(found, Report(incomplete=(_NO_WINDOW.format(_counted(share.units, unit)),)))
         if _rank() < 1:  # all ranks have the same windows, so one note is enough
             budget = self._options.budget or 0.0
-            found = found.noted(*(in_words(share, budget, unit) for unit, share in shares if share.units))
+            found = found.noted(*(describe_share(share, budget, unit) for unit, share in shares if share.units))
         return replace(found, summary=summary)
 
     def _after_finding(self) -> None:
@@ -175,7 +175,7 @@ _NO_WINDOW = (
 )
 
 
-def in_words(share: Share, budget: float, unit: str) -> str:
+def describe_share(share: Share, budget: float, unit: str) -> str:
     """Return a note on the checked share of a run and its cost."""
     bare = share.seconds - share.cost
     cost = f"{_time(share.cost)}{_percent(share.cost, bare)}"
@@ -205,5 +205,5 @@ def _time(seconds: float) -> str:
     return f"{seconds:,.1f} s" if seconds >= 10 else f"{seconds * 1000:,.0f} ms"
 
 
-def _percent(part: float, whole: float) -> str:
-    return f" ({_share(part / whole)})" if whole > 0 else ""
+def _percent(part: float, total: float) -> str:
+    return f" ({_share(part / total)})" if total > 0 else ""

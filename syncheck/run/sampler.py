@@ -105,7 +105,7 @@ class Sampler:
         self._seen: set[Hashable] = set()
         self._shapes: dict[Hashable, bool] = {}  # shapes of a step's input -> whether it was in a window
         self._is_over = False
-        self._was_early = False  # the latest window was opened by `begins`
+        self._was_early = False  # the latest window was opened by `begin_phase`
 
     @property
     def controller(self) -> Controller:
@@ -158,20 +158,20 @@ class Sampler:
 
     def _count(self, now: float) -> None:
         if self._last is None:
-            self._controller.begins()
+            self._controller.first_unit_ended()
         elif self.is_open:
             self._controller.checked(now - self._last)
         else:
             self._controller.unchecked(now - self._last)
 
-    def pauses(self) -> None:
+    def pause(self) -> None:
         """Close the window before a pause that is not a unit and may be long."""
         if self.unit == "step" and self.is_open and self._is_mine() and self._is_safe():
             self._pass()
             self._close()
             self._last = self._clock()
 
-    def begins(self) -> None:
+    def begin_phase(self) -> None:
         """Open a window, if affordable, at the start of a phase whose first units matter most, such as an epoch."""
         if self.unit != "step" or self.is_open or self._was_early or not self._is_mine():
             return
@@ -234,7 +234,7 @@ class Sampler:
     def _count_in(self, unit: str, controller: Controller, clock: Callable[[], float]) -> None:
         self.unit, self._controller, self._clock = unit, controller, clock
 
-    def arrives(self, shapes: Hashable) -> None:
+    def input_arrived(self, shapes: Hashable) -> None:
         """Note the input of the next step: open a window, if affordable, if its shapes have not been checked yet.
 
         If there are too many different shapes, they are ignored.
@@ -272,9 +272,9 @@ class Sampler:
         """Count the time since the latest unit, which is not a unit itself."""
         passed = self._clock() - self._last if self._last is not None else 0.0
         if self.is_open:
-            self._controller.passed_checked(passed)
+            self._controller.checked_time_passed(passed)
         else:
-            self._controller.passed(passed)
+            self._controller.time_passed(passed)
 
     def _switch(self, *, is_new: bool) -> None:
         if self.is_open:

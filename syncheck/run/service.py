@@ -42,15 +42,15 @@ class Watch:
 
     def _begin(self) -> SampledRun:
         options = self._options
-        made = SampledRun(
+        run = SampledRun(
             options,
             lambda name, on_finding: new_session(options, name, on_finding),
             self._policy,
             lambda *_: 0,
             *backends.choose(options),
         )
-        made.on_window = self._window_ended
-        return made
+        run.on_window = self._window_ended
+        return run
 
     @contextmanager
     def request(self, kind: Hashable = None) -> Iterator[None]:

@@ -81,10 +81,10 @@ class _Child:
         def bootstrap(*args: Any, **kwargs: Any) -> int:
             if os.getpid() != self._pid:  # a forked child of this one
                 return int(original(*args, **kwargs))
-            with ExitHook(self._end) as words:
+            with ExitHook(self._end) as exit_hook:
                 status = int(original(*args, **kwargs))
                 self._stack.close()
-                return words.speak(status)  # inside the hook: a pool may SIGTERM workers that are exiting
+                return exit_hook.call_at_exit(status)  # inside the hook: a pool may SIGTERM workers that are exiting
 
         process.BaseProcess._bootstrap = bootstrap  # type: ignore[attr-defined]  # noqa: SLF001
 

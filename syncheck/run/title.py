@@ -13,7 +13,7 @@ from typing import TextIO
 
 from syncheck.system.descriptors import Descriptor
 
-_KEEP, _BRING_BACK = "\x1b[22;2t", "\x1b[23;2t"
+_SAVE_TITLE, _RESTORE_TITLE = "\x1b[22;2t", "\x1b[23;2t"
 _EVERY = 1.0
 _FIRST_AFTER = 2.0
 """Seconds until the title changes, and between changes."""
@@ -52,18 +52,18 @@ def shown(
     is_over = threading.Event()
     own_process = os.getpid()
 
-    def say(words: str) -> None:
+    def write_sequence(sequence: str) -> None:
         with contextlib.suppress(OSError):
-            write(words.encode())
+            write(sequence.encode())
 
     def show() -> None:
         if is_over.wait(first_after):
             return
-        say(_KEEP)
+        write_sequence(_SAVE_TITLE)
         while True:
-            say(f"\x1b]2;{text()}\x07")
+            write_sequence(f"\x1b]2;{text()}\x07")
             if is_over.wait(every):
-                say(_BRING_BACK)
+                write_sequence(_RESTORE_TITLE)
                 return
 
     thread = threading.Thread(target=show, name="syncheck-title", daemon=True)

@@ -6,8 +6,8 @@ from syncheck.hb.engine import Engine
 from syncheck.hb.ids import Accesses, SiteId, StreamId
 from syncheck.sanitizer import hot_syncs, overlap_advice
 from syncheck.sanitizer.collector import Collector
+from syncheck.sanitizer.iteration_counter import IterationCounter
 from syncheck.sanitizer.sync_history import SyncHistory
-from syncheck.sanitizer.turns import Turns
 
 
 class Advice:
@@ -29,8 +29,8 @@ class Advice:
 
     def begin(self) -> None:
         """Start over for another program: no loop continues."""
-        self._turns = Turns()
-        self._syncs = hot_syncs.HotSyncs(self._engine, self._collector, self._turns)
+        self._counter = IterationCounter()
+        self._syncs = hot_syncs.HotSyncs(self._engine, self._collector, self._counter)
         self._overlap = overlap_advice.OverlapAdvice(self._engine, self._collector, self._history)
         self._latest: dict[StreamId, tuple[str, bool]] = {}  # stream -> operator, whether it begins with a write
 
@@ -38,7 +38,7 @@ class Advice:
         """Note that an operator is launched."""
         if not self._is_run:
             return
-        launches = self._turns.launches
+        launches = self._counter.launches
         launches[site] = launches.get(site, 0) + 1
         self._overlap.launching(stream, operator, site)
         if self._syncs.is_waiting:
@@ -61,9 +61,9 @@ class Advice:
         if self._is_run:
             self._syncs.cache_emptied(site)
 
-    def host_asks(self) -> None:
+    def host_inspects(self) -> None:
         """Note that the host inspects memory, a clock or an event."""
-        self._syncs.host_asks()
+        self._syncs.host_inspects()
 
     def torch_waits(self, stream: StreamId, other: StreamId, site: SiteId) -> None:
         """Note that torch makes a stream wait for another one."""
@@ -78,9 +78,9 @@ class Advice:
         """Return whether a stream has a live object in the program."""
         return self._overlap.has_object(stream)
 
-    def stream_object_gone(self, ident: int) -> None:
+    def stream_object_destroyed(self, ident: int) -> None:
         """Note that an object was destroyed."""
-        self._overlap.stream_object_gone(ident)
+        self._overlap.stream_object_destroyed(ident)
 
     def timed(self, interval: int, stream: StreamId, operator: str) -> None:
         """See `Monitor`; ignored, because no finding depends on times."""

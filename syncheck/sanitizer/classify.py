@@ -33,7 +33,7 @@ from syncheck.sanitizer.fixes import (
 )
 from syncheck.sanitizer.labels import Label
 from syncheck.sanitizer.messages import EventCode, EventRef, Part, StreamCode, StreamRef, Text
-from syncheck.sanitizer.mistaken_sync import believed_wait, wait_instead_of_sync, wrong_device
+from syncheck.sanitizer.mistaken_sync import mistaken_wait, wait_instead_of_sync, wrong_device
 from syncheck.sanitizer.race_context import UNSEEN_WRITE, RaceContext
 from syncheck.sanitizer.sync_history import Wait
 from syncheck.semantics.collectives import collective_name
@@ -48,11 +48,11 @@ def explain(context: RaceContext) -> PendingFinding:
     pending = next((found for row in _ROWS if (found := row(context)) is not None), None) or _plain(context)
     pending.allocation = context.race.allocation
     if not context.is_certain:
-        _say_which_rows(pending, context)
+        _qualify_rows(pending, context)
     return pending
 
 
-def _say_which_rows(pending: PendingFinding, context: RaceContext) -> None:
+def _qualify_rows(pending: PendingFinding, context: RaceContext) -> None:
     """Turn a finding whose accesses may touch different rows into a warning that says so."""
     pending.level = Severity.WARNING
     sides = ((context.race.prior, context.prior), (context.race.current, context.current))
@@ -91,7 +91,7 @@ def _collective(context: RaceContext) -> PendingFinding | None:
     """Match a collective started with `async_op=True` that the stream using its tensors has not waited for."""
     race = context.race
     name = collective_name(context.prior.operator)
-    if not name or not context.is_communication(race.prior.actor):
+    if not name or not context.is_internal(race.prior.actor):
         return None
     facts: dict[str, Text] = {"collective": (f"`{name}`",)}
     related: list[tuple[SiteId, Text]] = [(context.prior.site, ("it was started here",))]
@@ -105,7 +105,7 @@ def _collective(context: RaceContext) -> PendingFinding | None:
     return PendingFinding(collective_result_before_wait.RULE, context.current.site, facts, related, advice, fix)
 
 
-def _host_wait_belief(context: RaceContext) -> PendingFinding | None:
+def _mistaken_host_wait(context: RaceContext) -> PendingFinding | None:
     if not context.is_host:
         return None
     wait = wait_instead_of_sync(context.sync_history, context.engine, context.race.prior.epoch)
@@ -115,8 +115,8 @@ def _host_wait_belief(context: RaceContext) -> PendingFinding | None:
     doing = "writing" if context.race.prior.is_write else "reading"
     worker = StreamRef(context.race.prior.actor)
     consequence: Text = (f"the host {verb} ", context.tensor, " while ", worker, f" may still be {doing} it")
-    related = [(context.current.site, (f"the host {verb} it here",)), (context.prior.site, context.did)]
-    return believed_wait(wait, consequence, related)
+    related = [(context.current.site, (f"the host {verb} it here",)), (context.prior.site, context.access_text)]
+    return mistaken_wait(wait, consequence, related)
 
 
 def _wrong_device(context: RaceContext) -> PendingFinding | None:
@@ -139,7 +139,7 @@ def _wrong_device(context: RaceContext) -> PendingFinding | None:
     )
     related: list[tuple[SiteId, Text]] = [
         (context.current.site, (who, f" {verb} it here")),
-        (context.prior.site, context.did),
+        (context.prior.site, context.access_text),
     ]
     return wrong_device(sync, worker, context.device(worker), consequence, related)
 
@@ -156,7 +156,7 @@ def _lost_record(context: RaceContext) -> PendingFinding | None:
             related: list[tuple[SiteId, Text]] = [
                 (lost.site, ("the record that was lost",)),
                 (context.current.site, ("the use that needed it",)),
-                (context.prior.site, context.did),
+                (context.prior.site, context.access_text),
             ]
             advice: Text = ("record another event at {line}, or wait for ", EventRef(lost.event), " before it")
             return PendingFinding(lost_event_record.RULE, lost.second_site, facts, related, advice)
@@ -177,7 +177,7 @@ def _stale_handle(context: RaceContext) -> PendingFinding | None:
         return None
     reader = context.race.current.actor
     for wait in context.sync_history.waits_after(context.race.prior.epoch):
-        stale = _stale_in(wait, context)
+        stale = _find_stale_stream(wait, context)
         if stale is None:
             continue
         site, named, actual = stale
@@ -186,13 +186,16 @@ def _stale_handle(context: RaceContext) -> PendingFinding | None:
             "actual": (StreamRef(actual),),
             "consequence": (context.tensor, " is then used unordered"),
         }
-        related = [(context.current.site, (StreamRef(reader), " uses it here")), (context.prior.site, context.did)]
+        related = [
+            (context.current.site, (StreamRef(reader), " uses it here")),
+            (context.prior.site, context.access_text),
+        ]
         advice: Text = ("name ", StreamRef(actual), " at {line}, looked up where its work is submitted")
         return PendingFinding(stale_stream_handle.RULE, site, facts, related, advice)
     return None
 
 
-def _stale_in(wait: Wait, context: RaceContext) -> tuple[SiteId, StreamId, StreamId] | None:
+def _find_stale_stream(wait: Wait, context: RaceContext) -> tuple[SiteId, StreamId, StreamId] | None:
     """Return (call site, named stream, intended stream) if a wait, or its event's record, names the wrong stream.
 
     This applies only to streams obtained from `current_stream()` or `default_stream()`, and only if the intended stream
@@ -220,7 +223,7 @@ def _plain(context: RaceContext) -> PendingFinding:
     race = context.race
     now, before = (StreamRef(race.current.actor),), (StreamRef(race.prior.actor),)
     facts: dict[str, Text] = {"tensor": (context.tensor,)}
-    message = context.did
+    message = context.access_text
     if race.is_first_use:
         rule = unordered_first_use.RULE
         facts |= {"stream": now, "allocator": before}
@@ -252,7 +255,7 @@ def _plain_host(context: RaceContext) -> PendingFinding:
         fix = host_wait(context.current.site, context.events, race.prior.actor, context.prior.site)
         if not context.events:
             advice = (", or record an event after the copy and synchronize that",)
-    related: list[tuple[SiteId, Text]] = [(context.prior.site, context.did)]
+    related: list[tuple[SiteId, Text]] = [(context.prior.site, context.access_text)]
     pending = PendingFinding(rule, context.current.site, facts, related, advice, fix)
     if context.current.is_escape:
         pending.level = Severity.WARNING
@@ -285,7 +288,7 @@ def is_on_current_stream(label: Label) -> bool:
     return effect is None or effect.stream == CURRENT
 
 
-_ROWS: tuple[Row, ...] = (_collective, _host_wait_belief, _wrong_device, _replay, _lost_record, _stale_handle)
+_ROWS: tuple[Row, ...] = (_collective, _mistaken_host_wait, _wrong_device, _replay, _lost_record, _stale_handle)
 
 RULES = (
     collective_result_before_wait.RULE,

@@ -37,7 +37,7 @@ class PendingFinding:
         pair: the accesses of the race, the first of several; None for other findings.
         view: the part of the tensor concerned; NO_VIEW for the whole tensor.
         extent: start and end (exclusive) of that part in the allocation, in bytes; None without a view.
-        again: the tensor in the same role as the freed one while its use is repeated; 0 at other times.
+        successor: the tensor in the same role as the freed one while its use is repeated; 0 at other times.
         instead: advice to show if the fix cannot be applied; () to show the fix anyway.
     """
 
@@ -59,7 +59,7 @@ class PendingFinding:
     pair: Pair | None = None
     view: ViewId = NO_VIEW
     extent: tuple[int, int] | None = None
-    again: AllocationId = NO_ALLOCATION
+    successor: AllocationId = NO_ALLOCATION
     instead: Text = ()
     count: int = 1
 
@@ -133,13 +133,13 @@ class Collector:
         self._on_finding(pending)
         return pending
 
-    def seen_again(self, pending: PendingFinding, allocation: AllocationId) -> None:
+    def note_repetition(self, pending: PendingFinding, allocation: AllocationId) -> None:
         """Note that the use of a freed tensor is repeated with another tensor in its place."""
-        pending.again = allocation
+        pending.successor = allocation
         self._on_finding(pending)
 
     @property
-    def left_out(self) -> tuple[str, ...]:
+    def dropped_note(self) -> tuple[str, ...]:
         """Message on the findings since the last checkpoint that were dropped because of the limit."""
         text = f"there are more than {MAX_FINDINGS:,} findings: of {{:,}} more, only the first of each rule is shown"
         return (text.format(self.n_dropped),) if self.n_dropped else ()
@@ -167,15 +167,15 @@ class Collector:
         pending_findings = [
             (pending, pending.count - (since or {}).get(key, 0)) for key, pending in self._pending_findings.items()
         ]
-        kept = [(d, count) for d, count in pending_findings if count and self._selected(d.rule)]
-        kept = [(d, count) for d, count in kept if not (d.superseded and d.superseded())]
-        kept = [(d, count) for d, count in kept if not (d.exempt and is_at_a_line_of(d.site, d.exempt, sites))]
-        kept = [(d, count) for d, count in kept if not sites.ignored(d.site, d.rule)]
-        kept = [(d, count) for d, count in kept if not (d.is_about_call and _is_torchs(sites.place(d.site)))]
-        for pending, _ in kept:
+        selected = [(d, count) for d, count in pending_findings if count and self._selected(d.rule)]
+        selected = [(d, count) for d, count in selected if not (d.superseded and d.superseded())]
+        selected = [(d, count) for d, count in selected if not (d.exempt and is_at_a_line_of(d.site, d.exempt, sites))]
+        selected = [(d, count) for d, count in selected if not sites.ignored(d.site, d.rule)]
+        selected = [(d, count) for d, count in selected if not (d.is_about_call and _is_torch_call(d.site, sites))]
+        for pending, _ in selected:
             self._name(pending, sites)
-        causes = _one_for_each_place(_one_for_each_cause(kept, sites, self.names), sites, self.names)
-        return _one_for_each_repair(merge_equal(self._word(pending, sites).counted(count) for pending, count in causes))
+        causes = _merge_by_location(_merge_by_cause(selected, sites, self.names), sites, self.names)
+        return _merge_by_fix(merge_equal(self._word(pending, sites).counted(count) for pending, count in causes))
 
     def _word(self, pending: PendingFinding, sites: Sites) -> Finding:
         word = self.names.format
@@ -266,10 +266,10 @@ def binds_result(name: str, freed: SourceLine, use: SourceLine) -> bool:
     """
     if (freed.path, freed.number) != (use.path, use.number) or use.scopes is None:
         return False
-    return not use.scopes.is_spoken(name, use.number, is_bound=False)
+    return not use.scopes.is_mentioned(name, use.number, is_bound=False)
 
 
-def _one_for_each_cause(
+def _merge_by_cause(
     found: list[tuple[PendingFinding, int]], sites: Sites, names: Names
 ) -> list[tuple[PendingFinding, int]]:
     """Merge findings with one cause, keeping the first place and all edits."""
@@ -305,7 +305,7 @@ def _joined(group: list[tuple[PendingFinding, int]], sites: Sites, names: Names)
     return joined, count
 
 
-def _one_for_each_place(
+def _merge_by_location(
     found: list[tuple[PendingFinding, int]], sites: Sites, names: Names
 ) -> list[tuple[PendingFinding, int]]:
     """Merge findings of one rule with equal places, like `merge_equal`; they come from loops over streams.
@@ -317,10 +317,10 @@ def _one_for_each_place(
         places = [sites.place(site).frame for site in (pending.site, *(site for site, _ in pending.related if site))]
         key = (pending.rule.code, *((frame.path, frame.line, frame.column) for frame in places))
         groups.setdefault(key, []).append((pending, count))
-    return [_with_repair_of_all(group, sites, names) for group in groups.values()]
+    return [_with_combined_fix(group, sites, names) for group in groups.values()]
 
 
-def _with_repair_of_all(
+def _with_combined_fix(
     group: list[tuple[PendingFinding, int]], sites: Sites, names: Names
 ) -> tuple[PendingFinding, int]:
     first = group[0][0]
@@ -329,7 +329,7 @@ def _with_repair_of_all(
     return replace(first, fix=of_all or first.fix), sum(count for _, count in group)
 
 
-def _one_for_each_repair(findings: tuple[Finding, ...]) -> tuple[Finding, ...]:
+def _merge_by_fix(findings: tuple[Finding, ...]) -> tuple[Finding, ...]:
     """Merge findings with the same fix, such as those of a hook that races with the work of each layer."""
     merged: dict[object, Finding] = {}
     for finding in findings:
@@ -337,11 +337,11 @@ def _one_for_each_repair(findings: tuple[Finding, ...]) -> tuple[Finding, ...]:
         is_sure = fix is not None and fix.applicability is not Applicability.EXAMPLE
         key = (finding.rule.code, finding.level, frame.path, frame.line, frame.column, fix) if is_sure else id(finding)
         known = merged.get(key)
-        merged[key] = finding if known is None else _with_places_of(known, finding)
+        merged[key] = finding if known is None else _with_locations_of(known, finding)
     return tuple(merged.values())
 
 
-def _with_places_of(one: Finding, other: Finding) -> Finding:
+def _with_locations_of(one: Finding, other: Finding) -> Finding:
     known = {(place.frame, place.message) for place in one.related}
     room = max(0, _MAX_RELATED - len(one.related))
     more = [place for place in other.related if (place.frame, place.message) not in known][:room]
@@ -367,9 +367,9 @@ def _line(site: SiteId, sites: Sites) -> tuple[str, int]:
     return line.path, line.number
 
 
-def _is_torchs(place: Place) -> bool:
+def _is_torch_call(site: SiteId, sites: Sites) -> bool:
     """Return whether torch's own code made a call, apart from methods such as `wait_stream` that wrap other calls."""
-    caller = next((frame for frame in place.stack if frame.path not in _STREAMS), None)
+    caller = next((frame for frame in sites.place(site).stack if frame.path not in _STREAMS), None)
     return caller is not None and caller.package == "torch"
 
 

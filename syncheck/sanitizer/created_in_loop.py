@@ -22,7 +22,7 @@ class CreatedInLoop:
         self._made_at[kind, ident] = site
         counts[0] += 1
         if counts[0] >= _REPETITIONS[kind] and counts[1] >= counts[0] - 2:
-            pending = misuse.made_in_loop(kind, site)
+            pending = misuse.created_in_loop(kind, site)
             pending.count = counts[0]  # on repetitions the collector adds one instead
             self._collector.add(pending)
 

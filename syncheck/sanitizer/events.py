@@ -18,7 +18,7 @@ from syncheck.sanitizer import mistaken_sync
 from syncheck.sanitizer.collector import Collector, PendingFinding, is_at_a_line_of
 from syncheck.sanitizer.fixes import PendingEdit, PendingFix, host_wait, replacement
 from syncheck.sanitizer.messages import EventCode, EventRef, StreamCode, StreamRef, Text, TorchCode
-from syncheck.sanitizer.mistaken_sync import believed_wait, wait_instead_of_sync, wrong_device
+from syncheck.sanitizer.mistaken_sync import mistaken_wait, wait_instead_of_sync, wrong_device
 from syncheck.sanitizer.monitor import Sites
 from syncheck.sanitizer.sync_history import NOT_RECORDED, LostRecord, SyncHistory, UnorderedWait, Wait
 
@@ -201,7 +201,7 @@ class Events:
         sites = self._collector.names.sites
         return sites is None or not is_at_a_line_of(site, self._effective_sites, sites)
 
-    def behind(self, epoch: int, stream: StreamId) -> EventId:
+    def first_event_after(self, epoch: int, stream: StreamId) -> EventId:
         """Return the event with the earliest of the latest records after `epoch` on a stream; 0 if none."""
         records = (
             (state.last.snapshot[stream], event)
@@ -210,7 +210,7 @@ class Events:
         )
         return min(records, default=(0, NO_EVENT))[1]
 
-    def covering(self, epoch: int) -> EventId:
+    def newest_event_covering(self, epoch: int) -> EventId:
         """Return the newest event whose latest record covers `epoch`; 0 if none."""
         for event, state in reversed(self._states.items()):
             if state.last is not None and covers(state.last.snapshot, epoch):
@@ -236,7 +236,7 @@ class Events:
         )
         self._unrecorded[site] = self._collector.add(pending)
 
-    def repair_unrecorded(self, site: SiteId, record: PendingFix) -> None:
+    def fix_unrecorded(self, site: SiteId, record: PendingFix) -> None:
         """Set the fix of an ineffective wait, after a race has shown which work it is for: record its event there."""
         pending = self._unrecorded.get(site)
         if pending is not None and pending.fix is None:
@@ -262,10 +262,10 @@ class Events:
         return last is not None and bool(self._pending(last))
 
     def _report_no_timing(self, events: list[EventId], site: SiteId) -> None:
-        made = list(dict.fromkeys(self._states[event].site for event in events))
-        related: list[tuple[SiteId, Text]] = [(there, ("created here, without timing",)) for there in made]
+        origins = list(dict.fromkeys(self._states[event].site for event in events))
+        related: list[tuple[SiteId, Text]] = [(created, ("created here, without timing",)) for created in origins]
         returned = {state.site for state in map(self._states.__getitem__, events) if state.is_returned}
-        arguments = tuple(_with_timing(there, is_returned=there in returned) for there in made)
+        arguments = tuple(_with_timing(created, is_returned=created in returned) for created in origins)
         facts: dict[str, Text] = {"event": (EventRef(events[0]),)}
         self._collector.add(PendingFinding(event_without_timing.RULE, site, facts, related, fix=PendingFix(arguments)))
 
@@ -273,15 +273,15 @@ class Events:
         last = self._states[event].last
         assert last is not None  # a pending event was recorded
         unknown = self._pending(last)
-        own = next((epoch for epoch in unknown if epoch & ACTOR_MASK == last.stream), unknown[0])
-        wait = wait_instead_of_sync(self._sync_history, self._engine, own)
+        epoch_to_report = next((epoch for epoch in unknown if epoch & ACTOR_MASK == last.stream), unknown[0])
+        wait = wait_instead_of_sync(self._sync_history, self._engine, epoch_to_report)
         recorded: tuple[SiteId, Text] = (last.site, ("it was recorded here",))
         called: tuple[SiteId, Text] = (site, ("elapsed_time() is called here",))
         device = self._collector.names.streams[last.stream].device
-        sync = next(self._sync_history.syncs_after(own), None)
+        sync = next(self._sync_history.syncs_after(epoch_to_report), None)
         if wait is not None and wait.event == event:
             consequence: Text = ("elapsed_time() is then called before it is known to be complete",)
-            pending = believed_wait(wait, consequence, [called, recorded])
+            pending = mistaken_wait(wait, consequence, [called, recorded])
         elif sync is not None and sync.device != device:
             consequence = ("elapsed_time() then needs ", EventRef(event), f" on cuda:{device}")
             pending = wrong_device(sync, last.stream, device, consequence, [called, recorded])
@@ -331,11 +331,11 @@ class Events:
                 )
 
 
-def _with_timing(made: SiteId, *, is_returned: bool) -> PendingEdit:
+def _with_timing(creation_site: SiteId, *, is_returned: bool) -> PendingEdit:
     """Return the edit that enables timing for an event; `is_returned`: `record_event()` creates it."""
     if not is_returned:
-        return PendingEdit(EditKind.ADD_ARGUMENT, made, (_TIMING,))
-    return replacement(made, "record_event", "record_event(", TorchCode("cuda.Event"), f"({_TIMING}))")
+        return PendingEdit(EditKind.ADD_ARGUMENT, creation_site, (_TIMING,))
+    return replacement(creation_site, "record_event", "record_event(", TorchCode("cuda.Event"), f"({_TIMING}))")
 
 
 def _already_ordered(sites: Sites, site: SiteId, earlier: SiteId) -> str:

@@ -115,11 +115,11 @@ def wait_code(operator: str, site: SiteId) -> WaitCode:
 def wait_at_once(operator: str, site: SiteId) -> PendingFix:
     """Return the fix that waits for a collective where it is started."""
     wait = wait_code(operator, site)
-    kept = PendingFix((PendingEdit(EditKind.INSERT_AFTER, site, (wait,)),), is_unsafe=True)
+    fix = PendingFix((PendingEdit(EditKind.INSERT_AFTER, site, (wait,)),), is_unsafe=True)
     if wait.is_functional:
-        return kept
+        return fix
     thrown_away = PendingEdit(EditKind.APPEND_CALL, site, (".wait()",))
-    return PendingFix((thrown_away,), is_unsafe=True, otherwise=kept)
+    return PendingFix((thrown_away,), is_unsafe=True, otherwise=fix)
 
 
 class WordedFix(NamedTuple):
@@ -159,7 +159,7 @@ def for_all(several: Sequence[PendingFix], names: Names, sites: Sites) -> Pendin
         The fix; None if one of the mistakes has no applicable fix.
     """
     spelling = Spelling(names, sites)
-    usable = [_usable(pending, spelling) for pending in several]
+    usable = [_applicable_choices(pending, spelling) for pending in several]
     if not all(usable):
         return None
     first, *others = usable
@@ -176,7 +176,7 @@ def for_all(several: Sequence[PendingFix], names: Names, sites: Sites) -> Pendin
     )
 
 
-def _usable(pending: PendingFix, spelling: Spelling) -> dict[tuple[Edit, ...], PendingFix]:
+def _applicable_choices(pending: PendingFix, spelling: Spelling) -> dict[tuple[Edit, ...], PendingFix]:
     """Return the applicable choices of a fix by their edits, best first."""
     worded = ((_word(choice, spelling, "").fix, choice) for choice in pending.choices())
     return {fix.edits: choice for fix, choice in worded if fix.applicability is not Applicability.EXAMPLE}
@@ -194,17 +194,17 @@ def _word(pending: PendingFix, spelling: Spelling, path: str) -> WordedFix:
         line = target.line
         spelled = spelling.spell(edit.code, line)
         missing |= {name: what for name, what in spelled.missing.items() if what}
-        is_late = pending.is_between_threads and edit.kind is EditKind.INSERT_AFTER and spelling.gives_away(line)
+        is_late = pending.is_between_threads and edit.kind is EditKind.INSERT_AFTER and spelling.passes_result_on(line)
         is_example |= is_late or not (spelled.is_usable and target.is_usable)
         code = spelled.statement if edit.kind in _OF_STATEMENTS else spelled.code
         if edit.kind is EditKind.REPLACE_CALL and line.scopes is not None:
             owner = line.scopes.owner_of_call(line.number, line.column, edit.old)
             is_example |= not owner
             code = f"{owner}.{code}".removeprefix(".")
-        made = Edit(edit.kind, line.path, line.number, line.column, code, edit.old)
-        if made in edits:
+        rendered = Edit(edit.kind, line.path, line.number, line.column, code, edit.old)
+        if rendered in edits:
             continue  # two tensors successively have the same name there
-        edits.append(made)
+        edits.append(rendered)
         number = target.shown_line(edit.kind)
         where = f"line {number}" if line.path == path else f"{line.path}:{number}"
         if target.is_split:
@@ -212,7 +212,7 @@ def _word(pending: PendingFix, spelling: Spelling, path: str) -> WordedFix:
         elif target.may_be_none:
             sentences.append(f"if the call at {where} returns a handle and not None, call `{code.strip('.')}` on it")
         else:
-            sentences.append(_in_words(edits[-1], where))
+            sentences.append(_describe_edit(edits[-1], where))
         is_clear |= target.is_split or target.may_be_none or bool(spelled.missing)
     applicability = Applicability.UNSAFE if pending.is_unsafe else Applicability.SAFE
     text = ", and ".join(sentences)
@@ -230,7 +230,7 @@ def _inside(author: Frame | None, where: str, code: str) -> str:
     return f"in {author.package}, add `{code}` before {author.path}:{author.line}"
 
 
-def _in_words(edit: Edit, where: str) -> str:
+def _describe_edit(edit: Edit, where: str) -> str:
     match edit.kind:
         case EditKind.INSERT_BEFORE:
             return f"add `{edit.code}` before {where}"

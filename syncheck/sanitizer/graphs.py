@@ -55,7 +55,7 @@ class Graphs:
     """Tracks captures and replays.
 
     Attributes:
-        exist: whether any graph has been or is being captured.
+        has_graphs: whether any graph has been or is being captured.
         capture: the capture in progress, if any.
         warm: operators that need a warm-up before a capture and have run.
     """
@@ -63,7 +63,7 @@ class Graphs:
     def __init__(self, collector: Collector) -> None:
         self._collector = collector
         self._graphs: dict[GraphId, Graph] = {}
-        self.exist = False
+        self.has_graphs = False
         self.capture: Capture | None = None
         self.warm: set[str] = set()
         self._pooled: set[AllocationId] = set()  # live allocations in the pools of graphs
@@ -71,7 +71,7 @@ class Graphs:
     def begin(self, graph: GraphId, stream: StreamId, site: SiteId, engine: Engine) -> None:
         """Start a capture on a stream."""
         state = self._graphs[graph] = Graph(site)
-        self.exist = True
+        self.has_graphs = True
         self.capture = Capture(state, stream, engine.clone_streams(), {stream})
 
     def end(self) -> tuple[StreamId, ...]:
@@ -91,7 +91,7 @@ class Graphs:
             if capture.engine.now(stream) >= TICK and not joined(capture.origin, capture.engine.now(stream))
         )
 
-    def takes(self, stream: StreamId) -> bool:
+    def is_capturing(self, stream: StreamId) -> bool:
         """Return whether work on a stream is currently captured."""
         return self.capture is not None and stream in self.capture.streams
 
@@ -148,7 +148,7 @@ class Graphs:
             )
             self._collector.add(PendingFinding(capture_without_warmup.RULE, graph.site, facts, [], advice), id(graph))
 
-    def ran(self, operator: str) -> None:
+    def note_run(self, operator: str) -> None:
         """Note that an operator ran outside a capture, which warms it up."""
         if is_lazy(operator):
             self.warm.add(operator)

@@ -45,7 +45,7 @@ class Lifetimes:
 
     def allocate(self, allocation: AllocationId, home: StreamId, n_bytes: int, pool: int, site: SiteId) -> None:
         """See `Monitor`."""
-        if self._graphs.capture is not None and self._graphs.takes(home):
+        if self._graphs.capture is not None and self._graphs.is_capturing(home):
             pool = GRAPH_POOLS
             self._graphs.allocated(allocation)
         elif home == HOST:
@@ -65,7 +65,7 @@ class Lifetimes:
             launch = LaunchId(stream, self._engine.now(stream) // TICK)
             self._report_reuses(uses, site, launch)
 
-    def used_again(self, accesses: Accesses, label: int) -> None:
+    def note_repeated_use(self, accesses: Accesses, label: int) -> None:
         """Match the accesses of a repeated operator to earlier freed tensors, whose names they reveal."""
         waiting = self.unnamed[label]
         for allocation, view, is_write in accesses:
@@ -73,7 +73,7 @@ class Lifetimes:
                 is_same = is_write == freed.use.is_write and self._views.covers_exactly(view, freed.use.footprint)
                 if is_same and self._engine.home_of(allocation) == freed.home:
                     waiting.remove((freed, pending))
-                    self._collector.seen_again(pending, allocation)
+                    self._collector.note_repetition(pending, allocation)
                     break
         if not waiting:
             del self.unnamed[label]
@@ -117,7 +117,7 @@ class Lifetimes:
         """See `Monitor`."""
         if self.reused:
             self.report_unused(allocation)
-        if not self._graphs.exist and self._engine.free_private(allocation):
+        if not self._graphs.has_graphs and self._engine.free_private(allocation):
             return
         recorded = self._engine.records(allocation)
         allocated = self._labels[self._engine.allocation_label(allocation)].site
@@ -137,7 +137,7 @@ class Lifetimes:
 
     def record_stream(self, allocation: AllocationId, view: ViewId, stream: StreamId, site: SiteId) -> None:
         """See `Monitor`."""
-        if self._graphs.takes(stream):
+        if self._graphs.is_capturing(stream):
             return
         if self._engine.record_stream(allocation, stream, (site, view)) and site:  # otherwise torch itself calls it
             self._self_recorded[allocation] = site

@@ -128,7 +128,7 @@ class StreamInfo(NamedTuple):
     site: SiteId
 
     @property
-    def is_torchs(self) -> bool:
+    def is_internal(self) -> bool:
         """Return whether torch created it internally: neither a default stream nor one of the program's."""
         return self.handle != 0 and not self.site
 
@@ -169,7 +169,7 @@ class Names:
     sites: Sites | None = None
     device_type: str = CUDA
 
-    def be_of_type(self, device_type: str) -> None:
+    def set_device_type(self, device_type: str) -> None:
         """Set the torch module of the GPUs, if it is not `torch.cuda`."""
         self.device_type = device_type
 
@@ -276,23 +276,23 @@ class Names:
     def device_argument(self, stream: StreamId) -> str:
         """Return the argument that names a stream's device in a call; "" if the program uses only the first device."""
         device = self.streams[stream].device
-        many = len({self.streams[busy].device for busy in self.last_site}) > 1
-        return str(device) if many or device else ""
+        has_several_devices = len({self.streams[busy].device for busy in self.last_site}) > 1
+        return str(device) if has_several_devices or device else ""
 
     def tensor(self, allocation: AllocationId, view: ViewId) -> str:
         """Return a phrase for a tensor: name, shape, type and size."""
         name = self.parts.get((allocation, view))
         if name is None:
             name = self.given.get((NamedKind.ALLOCATION, allocation))
-        shown = f"`{name}`" if name else "a tensor"
+        phrase = f"`{name}`" if name else "a tensor"
         view = self.shown.get(allocation, view)
         if not 0 <= view < len(self.views):
-            return shown
+            return phrase
         sizes, item_size, dtype = self.views[view]
         if not dtype:
-            return f"{shown} ({_size(prod(sizes) * item_size)})"
+            return f"{phrase} ({_size(prod(sizes) * item_size)})"
         shape = "x".join(map(str, sizes)) or "scalar"
-        return f"{shown} ({shape} {dtype}, {_size(prod(sizes) * item_size)})"
+        return f"{phrase} ({shape} {dtype}, {_size(prod(sizes) * item_size)})"
 
 
 def _size(n_bytes: int) -> str:

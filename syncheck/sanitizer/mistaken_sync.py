@@ -23,7 +23,7 @@ def wait_instead_of_sync(sync_history: SyncHistory, engine: Engine, epoch: int) 
     return None
 
 
-def believed_wait(wait: Wait, consequence: Text, related: list[tuple[SiteId, Text]]) -> PendingFinding:
+def mistaken_wait(wait: Wait, consequence: Text, related: list[tuple[SiteId, Text]]) -> PendingFinding:
     """Return the finding for an `Event.wait` that was mistaken for a host wait.
 
     Args:

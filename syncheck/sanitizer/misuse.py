@@ -29,7 +29,7 @@ def reuse(
         sites: call sites of the allocation, of the free, and of the next allocation.
         user: the stream that uses it.
     """
-    allocated, free, again = sites
+    allocated, free, reuse_site = sites
     facts: dict[str, Text] = {
         "tensor": (TensorRef(freed.allocation, view),),
         "user": (StreamRef(freed.use.actor),),
@@ -38,7 +38,7 @@ def reuse(
     related: list[tuple[SiteId, Text]] = [
         (free, ("freed here",)),
         (allocated, ("allocated here, on ", StreamRef(freed.home))),
-        (again, ("this allocation may reuse its memory",)),
+        (reuse_site, ("this allocation may reuse its memory",)),
     ]
     code = StreamCode(freed.use.actor, is_current=user.handle == 0 or is_on_current_stream(used_by))
     of_group = for_each(NamedKind.ALLOCATION_GROUP, freed.allocation, EACH, ".record_stream(", code, ")")
@@ -48,7 +48,7 @@ def reuse(
     )
     home, actor = StreamRef(freed.home), StreamRef(freed.use.actor)
     advice: Text = ("let ", home, ", or the host, wait for ", actor, " before the tensor is freed")
-    if user.is_torchs:  # the program has no object for it
+    if user.is_internal:  # the program has no object for it
         return PendingFinding(
             missing_record_stream.RULE, used_by.site, facts, related, advice, None, freed.allocation, (free, allocated)
         )
@@ -103,7 +103,7 @@ def pageable(allocation: AllocationId, view: ViewId, site: SiteId) -> PendingFin
     return PendingFinding(pageable_non_blocking.RULE, site, facts, advice=advice, allocation=allocation)
 
 
-def made_in_loop(kind: ObjectKind, site: SiteId) -> PendingFinding:
+def created_in_loop(kind: ObjectKind, site: SiteId) -> PendingFinding:
     """Return the finding for a stream or event that is created on every iteration of a loop."""
     advice: Text = ("create it once, before the loop around {line}",)
     return PendingFinding(stream_in_loop.RULE, site, {"thing": (str(kind),)}, [], advice)

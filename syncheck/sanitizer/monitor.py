@@ -40,7 +40,7 @@ class SourceLine(NamedTuple):
         column: column of the call, from 1; 0 if unknown.
         function: the function, as in `Frame.function`.
         scopes: the names in the file; None if it cannot be read.
-        is_users: whether it is in a user file, rather than in an installed package.
+        is_user_code: whether it is in a user file, rather than in an installed package.
     """
 
     path: str
@@ -48,12 +48,12 @@ class SourceLine(NamedTuple):
     column: int = 0
     function: str = ""
     scopes: Scopes | None = None
-    is_users: bool = True
+    is_user_code: bool = True
 
     @classmethod
     def of_library(cls, frame: Frame) -> "SourceLine":
         """Return the line of a frame outside user code, where nothing can be inserted."""
-        return cls(frame.path, frame.line, frame.column, frame.function, is_users=False)
+        return cls(frame.path, frame.line, frame.column, frame.function, is_user_code=False)
 
 
 class Sites(Protocol):

@@ -6,9 +6,9 @@ from syncheck.hb.engine import Engine
 from syncheck.hb.ids import SiteId, StreamId
 from syncheck.rules import no_overlap, serialized_peer_copy, stream_pool_aliased
 from syncheck.sanitizer.collector import Collector, PendingFinding
+from syncheck.sanitizer.iteration_counter import HOT
 from syncheck.sanitizer.messages import StreamRef, Text
 from syncheck.sanitizer.sync_history import SyncHistory
-from syncheck.sanitizer.turns import HOT
 
 _COPIES = frozenset({"aten::copy_", "aten::_to_copy"})
 _MAX_EDGES = 4
@@ -81,7 +81,7 @@ class OverlapAdvice:
         for stream, visits in self._visits.items():
             info = streams[stream]
             is_alone = stream not in self._overlapping and stream not in self._reported
-            if visits >= HOT and is_alone and info.handle and not info.is_torchs:
+            if visits >= HOT and is_alone and info.handle and not info.is_internal:
                 advice: Text = (
                     "wait as late as possible, directly before the result is used; `syncheck overlap` shows what each "
                     "wait costs",
@@ -112,8 +112,8 @@ class OverlapAdvice:
         sender, receiver, _ = self._peer
         self._peer = None
         busy = next((stream for stream in (sender, receiver) if stream in self._computing), None)
-        turns = self._copies[site] = self._copies.get(site, 0) + 1
-        if busy is None or turns < HOT:
+        iterations = self._copies[site] = self._copies.get(site, 0) + 1
+        if busy is None or iterations < HOT:
             return
         streams = self._collector.names.streams
         facts: dict[str, Text] = {
@@ -145,7 +145,7 @@ class OverlapAdvice:
         """Return whether a stream has a live object in the program."""
         return bool(self._holders.get(stream))
 
-    def stream_object_gone(self, ident: int) -> None:
+    def stream_object_destroyed(self, ident: int) -> None:
         """Note that a stream object was destroyed."""
         stream = self._objects.pop(ident, None)
         if stream is not None:

@@ -47,14 +47,14 @@ class RaceContext:
         """Return a stream's device."""
         return self.names.streams[stream].device
 
-    def is_communication(self, stream: StreamId) -> bool:
+    def is_internal(self, stream: StreamId) -> bool:
         """Return whether a stream was created internally by torch."""
-        return self.names.streams[stream].is_torchs
+        return self.names.streams[stream].is_internal
 
     @property
-    def did(self) -> Text:
+    def access_text(self) -> Text:
         """Description of the earlier access, as a related message."""
         verb = "wrote" if self.race.prior.is_write else "read"
         what = "the replay" if self.prior.is_replay else self.prior.operator.removeprefix("aten::")
-        did: Text = (StreamRef(self.race.prior.actor), f" {verb} it here ({what})")
-        return (*did, ", in ", ThreadRef(self.prior.host)) if self.is_between_threads else did
+        access_text: Text = (StreamRef(self.race.prior.actor), f" {verb} it here ({what})")
+        return (*access_text, ", in ", ThreadRef(self.prior.host)) if self.is_between_threads else access_text

@@ -15,7 +15,7 @@ from syncheck.sanitizer.messages import EventCode, EventRef, TensorRef, Text
 from syncheck.sanitizer.race_context import RaceContext
 from syncheck.sanitizer.sync_history import SyncHistory, Wait
 from syncheck.sanitizer.thread_races import explain_host_use, note_threads
-from syncheck.sanitizer.views import Views, as_writes
+from syncheck.sanitizer.views import Views, without_covered_reads
 from syncheck.witness.schedule import LaunchId, Pair
 
 
@@ -74,7 +74,7 @@ class Races:
 
     def explain(self, races: list[Race], accesses: Accesses, *, inside_graph: bool = False) -> None:
         """Report each missing edge once, starting with the edge that implies most of the others."""
-        races = as_writes(races)
+        races = without_covered_reads(races)
         capture = self._graphs.capture
         engine = capture.engine if inside_graph and capture else self._engine
         for race in races:
@@ -101,17 +101,17 @@ class Races:
         pending.pair = pair
         pending.view, pending.extent = view, (race.current.footprint.start, race.current.footprint.stop)
         note_threads(context, pending)
-        idle = self._sync_history.idle_wait(race.current.actor, race.prior.epoch)
-        if idle is not None:  # the common cause is the wait that did nothing
-            pending.superseded = lambda: self._events.is_reported_as_unrecorded(idle.site)
-            self._events.repair_unrecorded(idle.site, _blame(pending, idle, context))
+        ineffective = self._sync_history.ineffective_wait(race.current.actor, race.prior.epoch)
+        if ineffective is not None:  # the common cause is the wait that did nothing
+            pending.superseded = lambda: self._events.is_reported_as_unrecorded(ineffective.site)
+            self._events.fix_unrecorded(ineffective.site, _blame_idle_wait(pending, ineffective, context))
         self._collector.add(pending, race.prior.actor)
 
     def _context(self, race: Race, view: ViewId) -> RaceContext:
         prior = race.prior
         by_host = race.current.actor == HOST
-        behind = self._events.behind(prior.epoch, prior.actor)
-        events = (self._events.covering(prior.epoch), behind) if by_host else (behind,)
+        after = self._events.first_event_after(prior.epoch, prior.actor)
+        events = (self._events.newest_event_covering(prior.epoch), after) if by_host else (after,)
         return RaceContext(
             race,
             self._labels[race.prior.label],
@@ -129,16 +129,16 @@ def _pair(race: Race) -> Pair:
     return Pair(*(LaunchId(one.actor, one.epoch // TICK) for one in (race.prior, race.current)))
 
 
-def _blame(pending: PendingFinding, idle: Wait, context: RaceContext) -> PendingFix:
+def _blame_idle_wait(pending: PendingFinding, ineffective: Wait, context: RaceContext) -> PendingFix:
     """Add the ineffective wait to a finding: the missing piece is the record of its event, not another wait.
 
     Returns:
         The fix, which adds the record.
     """
-    event = EventRef(idle.event)
+    event = EventRef(ineffective.event)
     text: Text = ("this wait does nothing: ", event, f" had not been recorded yet ({wait_before_record.RULE.code})")
-    pending.related.append((idle.site, text))
-    record = PendingEdit(EditKind.INSERT_AFTER, context.prior.site, (EventCode(idle.event), ".record()"))
+    pending.related.append((ineffective.site, text))
+    record = PendingEdit(EditKind.INSERT_AFTER, context.prior.site, (EventCode(ineffective.event), ".record()"))
     wait = classify.stream_wait(context) if context.race.current.actor != HOST else pending.fix
     added = PendingFix((record,), is_unsafe=True)
     pending.fix, pending.advice = added._replace(otherwise=wait), ()

@@ -70,7 +70,7 @@ class Session:
     ) -> None:
         self.collector = Collector(selected, on_finding)
         names = self.collector.names
-        self.device_type, self.name_view = names.be_of_type, names.name_view  # see `Monitor`
+        self.device_type, self.name_view = names.set_device_type, names.name_view  # see `Monitor`
         self._backend = backend
         self._engine = engine = Engine()
         self.release, self.acquire, self.acquire_all = engine.release, engine.acquire, engine.acquire_all
@@ -119,8 +119,8 @@ class Session:
 
     def stream(self, stream: StreamId, device: int, handle: int, site: SiteId, *, legacy: bool, blocking: bool) -> None:
         """See `Monitor`."""
-        given = self._engine.add_stream(device, is_legacy=legacy, is_blocking=blocking)
-        assert given == stream, "streams are numbered in order"
+        ident = self._engine.add_stream(device, is_legacy=legacy, is_blocking=blocking)
+        assert ident == stream, "streams are numbered in order"
         self.collector.names.streams[stream] = StreamInfo(device, handle, site)
         self.collector.names.known_at[NamedKind.STREAM, stream] = site
         if self._graphs.capture is not None:
@@ -150,7 +150,7 @@ class Session:
     def object_destroyed(self, kind: ObjectKind, ident: int) -> None:
         """See `Monitor`."""
         self._loops.object_destroyed(kind, ident)
-        self._advice.stream_object_gone(ident)
+        self._advice.stream_object_destroyed(ident)
 
     # -- accesses
 
@@ -162,11 +162,11 @@ class Session:
         label = self._launch_labels.get((site, operator))
         if label is None or context is not None or self._graphs.capture is not None:
             label = self._labels.number(site, operator)
-            if self._graphs.takes(stream):
+            if self._graphs.is_capturing(stream):
                 self._races.explain(self._graphs.launch(stream, operator, accesses, label), accesses, inside_graph=True)
                 return
             self._launch_labels[site, operator] = label
-            self._graphs.ran(operator)
+            self._graphs.note_run(operator)
             if context is not None:
                 self._races.note_context(stream, operator, site, context, label)
         self._last_site[stream] = site
@@ -178,7 +178,7 @@ class Session:
         if found:
             self._races.explain(found, accesses)
         if lives.unnamed and label in lives.unnamed and self._is_run:
-            lives.used_again(accesses, label)
+            lives.note_repeated_use(accesses, label)
 
     def is_ordered_after_all(self, stream: StreamId, allocation: AllocationId) -> bool:
         """See `Monitor`; False while a finding waits for its operator to run again, which must not be elided."""
@@ -193,7 +193,7 @@ class Session:
 
     def host_access(self, operator: str, accesses: Accesses, site: SiteId, *, escape: bool = False) -> None:
         """See `Monitor`."""
-        self._advice.host_asks()
+        self._advice.host_inspects()
         label = self._labels.number(site, operator, is_escape=escape)
         found: list[Race] = []
         for allocation, view, is_write in accesses:
@@ -275,7 +275,7 @@ class Session:
     def sync_event(self, event: EventId, site: SiteId) -> None:
         """See `Monitor`."""
         self._events.sync(event, site)
-        self._advice.host_asks()
+        self._advice.host_inspects()
         device = self._events.device(event)
         if device is not None:
             self._add_sync(site, device, event)
@@ -290,7 +290,7 @@ class Session:
     def sync_device(self, device: int, site: SiteId) -> None:
         """See `Monitor`."""
         self._advice.device_waits(device, site)
-        is_needed = self._engine.has_work_of_its_own(device)
+        is_needed = self._engine.has_unobserved_work(device)
         self._engine.sync_device(device)
         self._add_sync(site, device, is_device_wide=True, is_needed=is_needed)
 
@@ -300,24 +300,24 @@ class Session:
 
     def _add_sync(self, site: SiteId, device: int, event: EventId = NO_EVENT, **kind: bool) -> None:
         engine = self._engine
-        made = HostSync(site, device, engine.submitted(), event, host=engine.host, moment=engine.host_step(), **kind)
-        self._sync_history.add_sync(made)
+        sync = HostSync(site, device, engine.submitted(), event, host=engine.host, moment=engine.host_step(), **kind)
+        self._sync_history.add_sync(sync)
 
     def is_pending(self, kind: NamedKind, ident: int) -> bool:
         """See `Monitor`."""
-        self._advice.host_asks()
+        self._advice.host_inspects()
         if kind == NamedKind.EVENT:
             return self._events.is_pending(EventId(ident))
         return ident in self._engine.unfinished()
 
     def clock(self, reading: ReadingId, site: SiteId) -> None:
         """See `Monitor`."""
-        self._advice.host_asks()
+        self._advice.host_inspects()
         self._timing.read(reading, site, self._last_site)
 
     def elapsed(self, start: EventId, end: EventId, site: SiteId) -> None:
         """See `Monitor`."""
-        self._advice.host_asks()
+        self._advice.host_inspects()
         self._events.elapsed(start, end, site)
 
     # -- graphs
@@ -333,7 +333,7 @@ class Session:
 
     def capturing(self, stream: StreamId) -> bool:
         """See `Monitor`."""
-        return self._graphs.takes(stream)
+        return self._graphs.is_capturing(stream)
 
     def sync_in_capture(self, call: str, site: SiteId) -> None:
         """See `Monitor`."""
@@ -393,7 +393,7 @@ class Session:
         seconds = time.perf_counter() - self._started
         return Report(
             findings=self.collector.findings(sites, since),
-            incomplete=(*self._incomplete, *self.collector.left_out),
+            incomplete=(*self._incomplete, *self.collector.dropped_note),
             notes=tuple(self._notes),
             summary=Summary(self._backend, self.n_operators, len(busy), len(devices), seconds),
         )

@@ -19,7 +19,7 @@ from syncheck.sanitizer.messages import (
     WaitCode,
 )
 from syncheck.sanitizer.monitor import Sites, SourceLine
-from syncheck.source.handles import container_in, gives_several, wait_for, wait_for_all
+from syncheck.source.handles import container_in, returns_several, wait_for, wait_for_all
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,14 +108,14 @@ class Spelling:
         if kind is EditKind.INSERT_BEFORE:
             return self._insertion_target(site, code, other)
         if kind is EditKind.INSERT_AFTER:
-            return self._target_behind(site, code, other)
+            return self._target_after(site, code, other)
         line = self._sites.lines_of(site)[0]
         scopes = line.scopes
         if scopes is None:
             return Target(line, is_usable=False)
         if kind is EditKind.APPEND_CALL:
-            may_be_none = _may_give_none(line)
-            is_list = gives_several(scopes.statement(line.number), line.number, line.column)
+            may_be_none = _may_return_none(line)
+            is_list = returns_several(scopes.statement(line.number), line.number, line.column)
             is_usable = scopes.is_call_statement(line.number, line.column) and not may_be_none and not is_list
             return Target(line, is_usable, may_be_none=may_be_none)
         return Target(line, is_usable=True)
@@ -137,7 +137,7 @@ class Spelling:
         is_split = site != after and line is lines[0] and _launches(line, earlier)
         return Target(line, is_usable=False, is_split=is_split)
 
-    def _target_behind(self, site: SiteId, code: Text, before: SiteId) -> Target:
+    def _target_after(self, site: SiteId, code: Text, before: SiteId) -> Target:
         """Return where a statement can be inserted after a call: at its own line, or at that of a caller."""
         lines = self._sites.lines_of(site)
         passed = {(line.path, line.number) for line in (self._sites.lines_of(before) if before else ())}
@@ -160,11 +160,11 @@ class Spelling:
             if scopes is None or not isinstance(part, StreamCode | EventCode) or getattr(part, "is_current", False):
                 continue
             name = self.spell((part,), line).code
-            if scopes.is_rebound(name, line.number) or (is_again and scopes.is_of_this_call(name, line.number)):
+            if scopes.is_rebound(name, line.number) or (is_again and scopes.uses_local_variable(name, line.number)):
                 return False
         return True
 
-    def gives_away(self, line: SourceLine) -> bool:
+    def passes_result_on(self, line: SourceLine) -> bool:
         """Return whether the line's statement passes the call's result to another call: `queue.put(x.cuda())`."""
         return line.scopes is not None and line.scopes.is_argument(line.number, line.column)
 
@@ -208,17 +208,17 @@ class Spelling:
 
     def _spell_wait_for_tensor(self, site: SiteId, line: SourceLine, spelled: Spelled) -> None:
         """Spell the wait for a functional collective, which returns a tensor instead of a handle."""
-        name, made = self._sites.bound(site), self._sites.lines_of(site)[0]
+        name, origin = self._sites.bound(site), self._sites.lines_of(site)[0]
         spelled.code += f"{_torch(line, spelled)}.ops._c10d_functional.wait_tensor("
-        if name and (made == line or _is_same(name, made, line)):
+        if name and (origin == line or _is_same(name, origin, line)):
             spelled.code += name
         else:
-            self._add_missing("result", f"what the call at line {made.number} returns", spelled)
+            self._add_missing("result", f"what the call at line {origin.number} returns", spelled)
         spelled.code += ")"
 
     def _spell_stream(self, stream: StreamId, line: SourceLine, spelled: Spelled, *, is_current: bool) -> None:
         info = self._names.streams[stream]
-        is_current = is_current and not (line.is_users and self._is_librarys(stream))
+        is_current = is_current and not (line.is_user_code and self._is_library_stream(stream))
         name = self._name(NamedKind.STREAM, stream, line) if info.handle else ""
         if name:
             spelled.add_name(name, line)
@@ -229,7 +229,7 @@ class Spelling:
         else:
             self._add_missing("stream", self._names.stream(stream), spelled)
 
-    def _is_librarys(self, stream: StreamId) -> bool:
+    def _is_library_stream(self, stream: StreamId) -> bool:
         """Return whether a library created a stream, in which case it is not current on lines of user code.
 
         Frames of generated code, such as the methods of dataclasses, do not count as library code.
@@ -245,23 +245,23 @@ class Spelling:
 
     def _spell_named(self, kind: NamedKind, ident: int, line: SourceLine, spelled: Spelled) -> None:
         name = self._name(kind, ident, line)
-        if kind is NamedKind.ALLOCATION and not self._is_that_tensor(AllocationId(ident), name, line):
+        if kind is NamedKind.ALLOCATION and not self._refers_to_tensor(AllocationId(ident), name, line):
             name = ""  # the name may stand for something else there
         if name:
             spelled.add_name(name, line)
             return
         given = self._names.given.get((kind, ident))
-        word = {NamedKind.EVENT: "event", NamedKind.ALLOCATION: "tensor"}.get(kind, "group")
-        self._add_missing(word, f"`{given}`" if given else "", spelled)
+        noun = {NamedKind.EVENT: "event", NamedKind.ALLOCATION: "tensor"}.get(kind, "group")
+        self._add_missing(noun, f"`{given}`" if given else "", spelled)
 
-    def _is_that_tensor(self, allocation: AllocationId, name: str, line: SourceLine) -> bool:
+    def _refers_to_tensor(self, allocation: AllocationId, name: str, line: SourceLine) -> bool:
         """Return whether a name certainly refers to a tensor on a line.
 
         This holds if the name is used there, was observed to hold the tensor there, or held it until it was freed.
         """
         if name and self._names.owners.get(allocation) == (name, line.path, line.function):
             return True
-        if line.scopes is None or line.scopes.is_spoken(name, line.number, is_bound=False):
+        if line.scopes is None or line.scopes.is_mentioned(name, line.number, is_bound=False):
             return True
         seen = self._names.seen_at.get((NamedKind.ALLOCATION, allocation), {})
         if name and seen.get((line.path, line.number)) == name:
@@ -271,34 +271,37 @@ class Spelling:
 
     def _spell_wait(self, site: SiteId, line: SourceLine, spelled: Spelled) -> None:
         name = self._sites.bound(site)
-        made = self._sites.lines_of(site)[0]
-        statement = made.scopes.statement(made.number) if made.scopes is not None else None
-        wait = wait_for(name, statement, made.number, made.column)
-        may_be_none = _may_give_none(made)
+        origin = self._sites.lines_of(site)[0]
+        statement = origin.scopes.statement(origin.number) if origin.scopes is not None else None
+        wait = wait_for(name, statement, origin.number, origin.column)
+        may_be_none = _may_return_none(origin)
         is_one_of_many = name.endswith("[...]")
-        is_there = made == line or _is_same(name.removesuffix("[...]"), made, line)
+        is_there = origin == line or _is_same(name.removesuffix("[...]"), origin, line)
         is_asked = line.scopes is not None and "[" not in name and line.scopes.may_be_none(name, line.number)
         is_sure = (
-            is_asked or is_one_of_many or made.scopes is None or made.scopes.is_run_before(made.number, line.number)
+            is_asked
+            or is_one_of_many
+            or origin.scopes is None
+            or origin.scopes.shares_conditions(origin.number, line.number)
         )
-        is_there &= is_sure and not (may_be_none and is_one_of_many) and not _may_be_missing(name, made, line)
+        is_there &= is_sure and not (may_be_none and is_one_of_many) and not _may_be_unbound(name, origin, line)
         if wait and is_there:
             spelled.code += wait
             spelled.may_be_none += [name] if may_be_none or is_asked else []
             return
-        kind = made.scopes.kind_of_container(container_in(statement)) if made.scopes is not None else ""
-        container, wait = wait_for_all(statement, made.number, made.column, kind)
-        if container and _is_same(container, made, line) and not may_be_none:
+        kind = origin.scopes.kind_of_container(container_in(statement)) if origin.scopes is not None else ""
+        container, wait = wait_for_all(statement, origin.number, origin.column, kind)
+        if container and _is_same(container, origin, line) and not may_be_none:
             spelled.code += wait
             return
-        where = f"line {made.number}" if made.path == line.path else f"{made.path}:{made.number}"
+        where = f"line {origin.number}" if origin.path == line.path else f"{origin.path}:{origin.number}"
         self._add_missing("handle", f"what the call at {where} returns", spelled)
         spelled.code += ".wait()"
 
-    def _add_missing(self, word: str, what: str, spelled: Spelled) -> None:
-        text = f"<{word}>"
+    def _add_missing(self, placeholder: str, what: str, spelled: Spelled) -> None:
+        text = f"<{placeholder}>"
         if spelled.missing.get(text, what) != what:
-            text = f"<other {word}>"
+            text = f"<other {placeholder}>"
         spelled.missing[text] = what
         spelled.code += text
         spelled.is_usable = False
@@ -306,9 +309,9 @@ class Spelling:
     def _name(self, kind: NamedKind, ident: int, line: SourceLine) -> str:
         """Return an object's name on a line; "" if it has no known name there."""
         seen = self._names.seen_at.get((kind, ident), {})
-        here = seen.get((line.path, line.number), "")
-        if here and (line.scopes is None or line.scopes.is_right(here, line.number)):
-            return here
+        name_here = seen.get((line.path, line.number), "")
+        if name_here and (line.scopes is None or line.scopes.is_always_valid(name_here, line.number)):
+            return name_here
         for (path, number), name in seen.items():
             if _is_same(name, SourceLine(path, number), line):
                 return name
@@ -337,16 +340,16 @@ def _is_same(expression: str, known_at: SourceLine, line: SourceLine) -> bool:
         return False
     if line.scopes is None:
         return known_at.function == line.function
-    return line.scopes.means_the_same(expression, known_at.number, line.number)
+    return line.scopes.has_same_meaning(expression, known_at.number, line.number)
 
 
 def _is_called_elsewhere(line: SourceLine, callers: tuple[SourceLine, ...]) -> bool:
     """Return whether a line is in a lambda that is called by a statement other than the one that creates it."""
     if not line.function.endswith("<lambda>") or line.scopes is None:
         return False
-    made = line.scopes.statement(line.number)
+    statement = line.scopes.statement(line.number)
     calling = (caller for caller in callers if caller.path == line.path and caller.function != line.function)
-    return not any(line.scopes.statement(caller.number) is made for caller in calling)
+    return not any(line.scopes.statement(caller.number) is statement for caller in calling)
 
 
 def _can_insert(line: SourceLine, earlier: tuple[SourceLine, ...]) -> bool:
@@ -355,7 +358,7 @@ def _can_insert(line: SourceLine, earlier: tuple[SourceLine, ...]) -> bool:
         return False
     others = [other.number for other in earlier if other.path == line.path]
     is_elsewhere = not any(other.function == line.function for other in earlier)
-    if earlier and is_elsewhere and line.scopes.waits_for_others(line.number):
+    if earlier and is_elsewhere and line.scopes.waits_for_thread(line.number):
         return False  # the earlier work may be submitted while the statement runs
     return line.scopes.can_insert_before(line.number, others)
 
@@ -367,17 +370,17 @@ def _launches(line: SourceLine, earlier: tuple[SourceLine, ...]) -> bool:
     return scopes is not None and scopes.can_insert_before(line.number) > scopes.can_insert_before(line.number, others)
 
 
-def _may_be_missing(name: str, made: SourceLine, line: SourceLine) -> bool:
+def _may_be_unbound(name: str, origin: SourceLine, line: SourceLine) -> bool:
     """Return whether an item may still be unbound when a line runs for the first time."""
     return (
         "[" in name
         and not name.endswith("[...]")
-        and (line.path, line.function) == (made.path, made.function)
-        and line.number < made.number
+        and (line.path, line.function) == (origin.path, origin.function)
+        and line.number < origin.number
     )
 
 
-def _may_give_none(line: SourceLine) -> bool:
+def _may_return_none(line: SourceLine) -> bool:
     """Return whether the call on a line may return None instead of a handle: `dist.all_reduce(x, async_op=flag)`.
 
     Source: torch/distributed/distributed_c10d.py: synchronous calls return None.
@@ -385,5 +388,7 @@ def _may_give_none(line: SourceLine) -> bool:
     statement = line.scopes.statement(line.number) if line.scopes is not None else None
     calls = [node for node in (ast.walk(statement) if statement is not None else ()) if isinstance(node, ast.Call)]
     exact = [call for call in calls if (call.lineno, call.col_offset + 1) == (line.number, line.column)]
-    given = [keyword.value for call in exact or calls for keyword in call.keywords if keyword.arg == "async_op"]
-    return any(not isinstance(value, ast.Constant) for value in given)
+    async_arguments = [
+        keyword.value for call in exact or calls for keyword in call.keywords if keyword.arg == "async_op"
+    ]
+    return any(not isinstance(value, ast.Constant) for value in async_arguments)

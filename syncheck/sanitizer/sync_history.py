@@ -168,7 +168,7 @@ class SyncHistory:
             return wait.site, False
         return next((sync.site for sync in self.syncs_after(epoch) if sync.device == device), UNKNOWN_SITE), True
 
-    def idle_wait(self, waiter: StreamId, epoch: Epoch) -> Wait | None:
+    def ineffective_wait(self, waiter: StreamId, epoch: Epoch) -> Wait | None:
         """Return an actor's newest wait after `epoch` was submitted that did nothing; None if there is none."""
         return next((w for w in self.waits_after(epoch) if w.waiter == waiter and w.acquired is None), None)
 

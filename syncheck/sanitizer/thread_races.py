@@ -32,8 +32,8 @@ def _waits_of_others(context: RaceContext) -> list[tuple[SiteId, Text]]:
     sync = context.sync_history.unordered_sync_after(context.race.prior.epoch)
     if sync is None or context.race.is_first_use or sync.device != context.device(worker):
         return []
-    here, there = ThreadRef(context.current.host), ThreadRef(sync.host)
-    return [(sync.site, (there, " waits here: nothing orders ", here, " after that"))]
+    this_thread, other_thread = ThreadRef(context.current.host), ThreadRef(sync.host)
+    return [(sync.site, (other_thread, " waits here: nothing orders ", this_thread, " after that"))]
 
 
 def _unordered_waits(context: RaceContext) -> list[tuple[SiteId, Text]]:

@@ -11,7 +11,7 @@ from syncheck.sanitizer import mistaken_sync
 from syncheck.sanitizer.collector import Collector, PendingFinding
 from syncheck.sanitizer.fixes import PendingFix, insertion
 from syncheck.sanitizer.messages import DeviceSyncCode, StreamRef, Text
-from syncheck.sanitizer.mistaken_sync import believed_wait, wait_instead_of_sync, wrong_device
+from syncheck.sanitizer.mistaken_sync import mistaken_wait, wait_instead_of_sync, wrong_device
 from syncheck.sanitizer.sync_history import SyncHistory
 
 _KEPT = 4096
@@ -57,11 +57,11 @@ class Timing:
             return
         for stream, epoch in second.unfinished.items():
             began = first.submitted[stream] if stream < len(first.submitted) else 0
-            if epoch > began and not self._is_steady(first, second, stream):
+            if epoch > began and not self._is_steady_state(first, second, stream):
                 self._report(first, second, stream, epoch)
                 return
 
-    def _is_steady(self, first: Reading, second: Reading, stream: StreamId) -> bool:
+    def _is_steady_state(self, first: Reading, second: Reading, stream: StreamId) -> bool:
         """Return whether a loop has the same work in flight at both readings, so that the time between them is correct.
 
         The work in flight at the first reading was waited for in between, and the work at the second was launched by
@@ -82,7 +82,7 @@ class Timing:
         sync = next(self._sync_history.syncs_after(epoch), None)
         if wait is not None:
             consequence: Text = ("the clock is then read while ", StreamRef(stream), " may still be working")
-            pending = believed_wait(wait, consequence, [read_here, *related])
+            pending = mistaken_wait(wait, consequence, [read_here, *related])
         elif sync is not None and sync.device != device:
             consequence = ("the time then read spans work of ", StreamRef(stream), " that may still be running")
             pending = wrong_device(sync, stream, device, consequence, [read_here, *related])

@@ -60,7 +60,7 @@ class Views:
         return next((v for a, v, _ in accesses if (a, self._footprints[v]) == wanted), self.of(race.current.footprint))
 
 
-def as_writes(races: list[Race]) -> list[Race]:
+def without_covered_reads(races: list[Race]) -> list[Race]:
     """Drop races of reads whose bytes the same op also writes, because the race of the write covers them."""
     written = {(r.allocation, r.current.footprint, r.prior.epoch) for r in races if r.current.is_write}
     if not written:

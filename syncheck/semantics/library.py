@@ -95,10 +95,11 @@ def describe(
     for parameter in (*effect.reads, *effect.writes, *((returns,) if returns not in {"", NEW} else ())):
         if parameter.partition(".")[0] not in parameters:
             raise ConfigError(f"{name} has no parameter {parameter!r}", f"its parameters are {', '.join(parameters)}")
-    for place in (effect.stream, *effect.waits_for, *(awaiting for awaiting in effect.then_waits if awaiting != HOST)):
-        if "." not in place and place not in {*parameters, CURRENT}:
+    waiting = (stream for stream in effect.then_waits if stream != HOST)
+    for reference in (effect.stream, *effect.waits_for, *waiting):
+        if "." not in reference and reference not in {*parameters, CURRENT}:
             hint = 'name a parameter, "self.<attribute>", the full name of a variable, or "current"'
-            raise ConfigError(f"{name}: {place!r} names no stream", hint)
+            raise ConfigError(f"{name}: {reference!r} names no stream", hint)
     _described[name] = effect
     return effect
 

@@ -79,9 +79,9 @@ def take_lost_stream(state: ThreadState, stream: StreamId, table: StreamTable) -
     if inherited is None or state.set_explicitly:
         return HOST
     device, streams = inherited
-    own = table.device_of(stream)
-    if device != own and state.implicit_device:
+    own_device = table.device_of(stream)
+    if device != own_device and state.implicit_device:
         state.expected_stream = streams.get(device, table.default_stream(device))
-    elif streams.get(own, stream) != stream:
-        state.expected_stream = streams[own]
+    elif streams.get(own_device, stream) != stream:
+        state.expected_stream = streams[own_device]
     return state.expected_stream

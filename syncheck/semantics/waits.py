@@ -118,8 +118,8 @@ def _is_masked_fill(base: str, args: Sequence[Any], facts: TensorFacts) -> bool:
     Source:
         ATen/native/TensorAdvancedIndexingUtils.h, `canDispatchToMaskedFill`.
     """
-    given = [index for index in args[1] if index is not None]
-    is_one = len(given) == 1 and facts.is_mask(given[0]) and facts.is_on_gpu(given[0])
+    indices = [index for index in args[1] if index is not None]
+    is_one = len(indices) == 1 and facts.is_mask(indices[0]) and facts.is_on_gpu(indices[0])
     return is_one and base in _FILLS and facts.is_number(args[2]) and not any(args[3:4])
 
 
@@ -148,7 +148,7 @@ def _needs_indices(base: str, args: Sequence[Any], facts: TensorFacts) -> bool:
     """
     if base not in MASKED or len(args) < 2:
         return False
-    given = [index for index in args[1] if index is not None]
+    indices = [index for index in args[1] if index is not None]
     if _is_masked_fill(base, args, facts):
         return facts.is_on_gpu(args[2])
-    return any(facts.is_on_gpu(index) == facts.is_mask(index) for index in given)
+    return any(facts.is_on_gpu(index) == facts.is_mask(index) for index in indices)

@@ -81,7 +81,7 @@ class Autocast:
             self._casts.clear()
 
         self._patches.set(torch, "clear_autocast_cache", clear_both)
-        self._patches.finally_do(self._unregister)
+        self._patches.on_undo(self._unregister)
 
     # -- kernels
 
@@ -129,12 +129,12 @@ class Autocast:
 
     def _full_result(self, operator: Any) -> Kernel:
         names = [argument.name for argument in schema_of(operator).arguments if not argument.kwarg_only]
-        place = names.index("dtype") if "dtype" in names else len(names)
+        position = names.index("dtype") if "dtype" in names else len(names)
 
         def kernel(*args: Any, **kwargs: Any) -> Any:
-            given = args[place] if place < len(args) else kwargs.get("dtype")
+            given = args[position] if position < len(args) else kwargs.get("dtype")
             if given is None and self._target_dtype(args[0], torch.float32) is not None:
-                args, kwargs = args[:place], {**kwargs, "dtype": torch.float32}
+                args, kwargs = args[:position], {**kwargs, "dtype": torch.float32}
             return _below_autocast(operator, args, kwargs)
 
         return kernel

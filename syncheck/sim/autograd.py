@@ -289,11 +289,11 @@ class Backward:
         state.streams = dict(run.node_streams)
         self._wait_for_gradients(run, node, run.node_streams)
 
-    def _wait_for_gradients(self, run: _Run, node: Any, own: dict[int, StreamId]) -> None:
+    def _wait_for_gradients(self, run: _Run, node: Any, node_streams: dict[int, StreamId]) -> None:
         """Make a node's streams wait for the streams that produced its gradients, by default for the caller's."""
         arrived = (run.arrived_leaves if is_leaf(node) else run.arrived).pop(node, None)
-        for device in {self._gpus.device_of(s) for s in arrived or ()} | set(own):
-            waiting = own.get(device, self._gpus.devices[device].default_stream)
+        for device in {self._gpus.device_of(s) for s in arrived or ()} | set(node_streams):
+            waiting = node_streams.get(device, self._gpus.devices[device].default_stream)
             for stream in sorted(arrived or {run.caller[device]}):
                 if stream != waiting and self._gpus.device_of(stream) == device:
                     self._gpus.monitor.wait_stream(waiting, stream, UNKNOWN_SITE, BY_TORCH)
@@ -307,11 +307,11 @@ class Backward:
 
     def _propagate(self, run: _Run, node: Any) -> None:
         """Handle a node that launched nothing: its streams wait all the same."""
-        own = self._streams_of(run, node)
+        node_streams = self._streams_of(run, node)
         arrived = (run.arrived_leaves if is_leaf(node) else run.arrived).get(node, set())
         devices = {self._gpus.device_of(stream) for stream in arrived}
-        self._wait_for_gradients(run, node, own)
-        produced = {own.get(device, self._gpus.devices[device].default_stream) for device in devices}
+        self._wait_for_gradients(run, node, node_streams)
+        produced = {node_streams.get(device, self._gpus.devices[device].default_stream) for device in devices}
         self._note_produced(run, node, produced)
 
     def enter_node(self, device: int) -> None:
@@ -336,20 +336,20 @@ class Backward:
         run = self.local.run
         if run is None or run.node is None or self._is_on_default_streams:
             return
-        own = self._gpus.current_stream(device)
+        current = self._gpus.current_stream(device)
         for follower, _ in run.node.next_functions:
             arrived = run.arrived_leaves if follower is not None and is_leaf(follower) else run.arrived
             for stream in sorted(arrived.get(follower, ())):
-                if stream != own and self._gpus.device_of(stream) == device:
-                    self._gpus.monitor.wait_stream(own, stream, UNKNOWN_SITE, BY_TORCH)
+                if stream != current and self._gpus.device_of(stream) == device:
+                    self._gpus.monitor.wait_stream(current, stream, UNKNOWN_SITE, BY_TORCH)
 
     def protect_gradients(self, stream: StreamId, accesses: Accesses) -> None:
         """Protect gradients produced by other nodes for the stream of an operator that is about to run."""
         run = self.local.run
         if run is not None and run.node is not None:
             device = self._gpus.device_of(stream)
-            own = run.node_streams.get(device, self._gpus.devices[device].default_stream)
-            run.gradients.protect(self._gpus.monitor, run.n_nodes, own, stream, accesses)
+            node_stream = run.node_streams.get(device, self._gpus.devices[device].default_stream)
+            run.gradients.protect(self._gpus.monitor, run.n_nodes, node_stream, stream, accesses)
 
     def _leave_node(self, run: _Run) -> None:
         node = run.node

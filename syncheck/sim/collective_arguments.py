@@ -82,13 +82,13 @@ def _replace_tensors(
 ) -> tuple[tuple[Any, ...], dict[str, Any]]:
     """Return arguments with some tensors replaced. `is_changed` selects them by whether they are written."""
     changed = list(args)
-    for taken in plan.tensors:
-        if not is_changed(taken.is_write):
+    for operand in plan.tensors:
+        if not is_changed(operand.is_write):
             continue
-        if taken.position < len(changed):
-            changed[taken.position] = _mapped(change, changed[taken.position])
-        elif taken.name in kwargs:
-            kwargs = {**kwargs, taken.name: _mapped(change, kwargs[taken.name])}
+        if operand.position < len(changed):
+            changed[operand.position] = _mapped(change, changed[operand.position])
+        elif operand.name in kwargs:
+            kwargs = {**kwargs, operand.name: _mapped(change, kwargs[operand.name])}
     return tuple(changed), kwargs
 
 
@@ -97,8 +97,8 @@ def borrowed(tensor: torch.Tensor) -> torch.Tensor:
     if tensor.layout != torch.strided or tensor.is_conj() or tensor.is_neg() or not tensor.numel():
         return tensor
     storage = unowned_storage(tensor.untyped_storage())
-    made = torch.empty(0, dtype=tensor.dtype)
-    return made.set_(storage, tensor.storage_offset(), tensor.shape, tensor.stride())
+    alias = torch.empty(0, dtype=tensor.dtype)
+    return alias.set_(storage, tensor.storage_offset(), tensor.shape, tensor.stride())
 
 
 def _as_bytes(tensor: torch.Tensor) -> torch.Tensor:
@@ -119,11 +119,11 @@ def _flat(base: str, args: tuple[Any, ...]) -> list[Any]:
     """
     size = group_size(args)
     pairs = list(zip(*(value if isinstance(value, list | tuple) else [value] for value in args[:2]), strict=True))
-    for output, given in pairs:
-        larger, smaller = (output, given) if "gather" in base else (given, output)
+    for output, input_tensors in pairs:
+        larger, smaller = (output, input_tensors) if "gather" in base else (input_tensors, output)
         if larger.numel() != smaller.numel() * size:
             raise ValueError(FLAT[base])
-        if not (output.is_contiguous() and given.is_contiguous()):
+        if not (output.is_contiguous() and input_tensors.is_contiguous()):
             raise ValueError("Tensors must be contiguous")
     vectors = [[tensor.view(-1) for tensor in side] for side in zip(*pairs, strict=True)]
     return vectors if isinstance(args[0], list | tuple) else [side[0] for side in vectors]
@@ -145,9 +145,9 @@ def copy_results(
     plan: Plan, args: tuple[Any, ...], kwargs: dict[str, Any], tensors: Sequence[tuple[torch.Tensor, Argument]]
 ) -> None:
     """Copy the outputs of a collective from gloo's copies to the program's tensors."""
-    for (made, taken), (tensor, _) in zip(tensors_of(plan, args, kwargs), tensors, strict=True):
-        if taken.is_write:
-            tensor.copy_(made)
+    for (output, operand), (tensor, _) in zip(tensors_of(plan, args, kwargs), tensors, strict=True):
+        if operand.is_write:
+            tensor.copy_(output)
 
 
 def group_name(args: tuple[Any, ...]) -> str:

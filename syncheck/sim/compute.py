@@ -115,8 +115,8 @@ class Compute:
         """Return the generator that an operator draws from, or None if it draws no numbers or uses a CPU generator."""
         if not plan.random:
             return None
-        given = generator_in(args, kwargs) if plan.has_generator else None
-        return self._random.generator(device) if given is None else device_generator(given)
+        generator = generator_in(args, kwargs) if plan.has_generator else None
+        return self._random.generator(device) if generator is None else device_generator(generator)
 
     def with_generator(
         self, plan: Plan, args: tuple[Any, ...], kwargs: dict[str, Any], device: int

@@ -81,16 +81,16 @@ class Copies:
         if not isinstance(source, torch.Tensor):  # vmap wraps Python numbers this way
             return func(*args, **kwargs)
         wanted = kwargs.get("device")
-        here = self._memory.device(source)
-        if wanted is None or (wanted.type == "cpu" and here == HOST_DEVICE):
+        device = self._memory.device(source)
+        if wanted is None or (wanted.type == "cpu" and device == HOST_DEVICE):
             return RunPlain(args, kwargs)
         if wanted.type not in {"cpu", simulated().name}:
             return func(*args, **kwargs)
         # A CPU device comes from C++ ("the tensor's own options"), or is the target of a tensor with inner tensors.
         is_own = wanted.type == "cpu" and not self._moving_parts.value
-        target = here if is_own else self.index_of(wanted)
+        target = device if is_own else self.index_of(wanted)
         kwargs = {k: v for k, v in kwargs.items() if k not in {"device", "pin_memory"}}
-        if target == here:
+        if target == device:
             return RunPlain(args, kwargs)
         non_blocking = bool(kwargs.pop("non_blocking", False))
         return self.transfer(source, target, non_blocking=non_blocking, **kwargs)
@@ -98,11 +98,11 @@ class Copies:
     def _run_copy(self, func: Any, plan: Plan, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         del plan
         target, source = args[0], tensor_of(args[1])
-        here, there = self._memory.device(target), self._memory.device(source)
-        adopted = here == HOST_DEVICE and self._placement.adopt_target(target, there)
-        if here == there or adopted:
+        target_device, source_device = self._memory.device(target), self._memory.device(source)
+        adopted = target_device == HOST_DEVICE and self._placement.adopt_target(target, source_device)
+        if target_device == source_device or adopted:
             return RunPlain(args, kwargs)
-        tape = self._recorder(here, there)
+        tape = self._recorder(target_device, source_device)
         if tape is not None:
             tape.copy(target, source)
         elif self._deferral is None:
@@ -123,12 +123,12 @@ class Copies:
         if len(devices) == 1:
             return RunPlain(args, kwargs)
         for target, source in zip(targets, sources, strict=True):
-            here = self._memory.device(target)
-            if here == self._memory.device(source):
-                if self._deferral is None or here == HOST_DEVICE or self._recorder(here) is not None:
+            target_device = self._memory.device(target)
+            if target_device == self._memory.device(source):
+                if self._deferral is None or target_device == HOST_DEVICE or self._recorder(target_device) is not None:
                     _ops.copy_.default(target, source)
                 else:
-                    self._deferral.copy(self._gpus.current_stream(here), target, source, snapshot=False)
+                    self._deferral.copy(self._gpus.current_stream(target_device), target, source, snapshot=False)
                 self._copied_on_one_device(plan, target, source)
             else:
                 self._run_copy(_ops.copy_.default, plan, (target, source, _is_non_blocking(args, kwargs)), {})
@@ -198,9 +198,9 @@ class Copies:
         """
         if overrides_dispatch(type(source)):
             return self._transfer_parts(source, target, non_blocking=non_blocking, **kwargs)
-        here = self._memory.device(source)
+        source_device = self._memory.device(source)
         # a real conversion runs on the source device, or after a copy to the host: the values are the same
-        recorder = self._recorder(here, target)
+        recorder = self._recorder(source_device, target)
         with self._runtime.unmonitored():
             result: torch.Tensor = _ops._to_copy.default(source.detach(), **kwargs)  # torch's name
         if recorder is None and self._deferral is not None:

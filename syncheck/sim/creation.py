@@ -56,7 +56,7 @@ class Creation:
             self._set(name, function)
             if original in device_constructors:
                 device_constructors.add(function)
-                self._patches.finally_do(partial(device_constructors.discard, function))
+                self._patches.on_undo(partial(device_constructors.discard, function))
         for name in _FACTORIES:
             self._set(name, _factory(getattr(torch, name)))
         for name in _LIKE:
@@ -76,7 +76,7 @@ class Creation:
         self._patches.set(torch, name, function)
         table: Any = torch.jit._builtins._get_builtin_table()  # type: ignore[no-untyped-call]  # no public name
         table[id(function)] = f"aten::{name}"
-        self._patches.finally_do(lambda: table.pop(id(function), None) and None)
+        self._patches.on_undo(lambda: table.pop(id(function), None) and None)
 
     def _tensor(self, original: Any) -> Any:
         @wraps(original)
@@ -142,9 +142,9 @@ class Creation:
 
         @wraps(original)
         def compressed(*parts: Any, device: Any = None, **kwargs: Any) -> torch.Tensor:
-            given = [*parts[:3], *map(kwargs.pop, names[len(parts) :])]
-            target = as_device(device) or _default_device(given[2])
-            placed = (torch.as_tensor(part).to(target) for part in given)
+            indices_and_values = [*parts[:3], *map(kwargs.pop, names[len(parts) :])]
+            target = as_device(device) or _default_device(indices_and_values[2])
+            placed = (torch.as_tensor(part).to(target) for part in indices_and_values)
             return original(*placed, *parts[3:], **kwargs)  # type: ignore[no-any-return]  # torch's own function
 
         return compressed
@@ -159,10 +159,10 @@ class Creation:
 
         @wraps(original)
         def like(*args: Any, **kwargs: Any) -> Any:
-            given = args[0] if args else kwargs.get("input")
-            if has_torch_function_unary(given):
-                return call_overrides(like, original, (given,), args, kwargs)
-            with without_overrides(given):
+            template = args[0] if args else kwargs.get("input")
+            if has_torch_function_unary(template):
+                return call_overrides(like, original, (template,), args, kwargs)
+            with without_overrides(template):
                 device = as_device(kwargs.get("device"))
                 if device is None:
                     return original(*args, **kwargs)

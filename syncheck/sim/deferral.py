@@ -19,11 +19,11 @@ from syncheck.instrument.torch_internals import BelowAutograd
 from syncheck.semantics.copies import HOST_DEVICE
 from syncheck.semantics.operators import ALLOCATING
 from syncheck.sim.compute import Compute
-from syncheck.sim.kept_storages import KeptStorages, Operand, byte_tensor_of, fill_slots, is_plain, overwrite
 from syncheck.sim.launches import TensorArguments
 from syncheck.sim.observations import Observations
 from syncheck.sim.placement import raw_device
 from syncheck.sim.queues import Marker
+from syncheck.sim.retained_storages import Operand, RetainedStorages, byte_tensor_of, fill_slots, is_plain, overwrite
 from syncheck.sim.reused_memory import ReusedMemory
 from syncheck.sim.runtime import Runtime
 from syncheck.sim.shapes import CannotDeferError, results_of
@@ -39,7 +39,7 @@ class Deferral:
 
     Attributes:
         observations: the values recorded during the run.
-        kept: memory that submitted work still needs.
+        retained: memory that submitted work still needs.
         order: the ordering between streams.
         queues: the queues of the streams.
         reused: memory for new tensors.
@@ -52,14 +52,14 @@ class Deferral:
         self._memory = runtime.memory
         self._compute = compute
         self.observations = observations
-        self.kept = KeptStorages(runtime.memory)
-        self.order = StreamOrder(runtime.gpus, schedule.policy(own_rank()), self.kept.recorded)
+        self.retained = RetainedStorages(runtime.memory)
+        self.order = StreamOrder(runtime.gpus, schedule.policy(own_rank()), self.retained.recorded)
         self.queues = self.order.queues
-        self.reused = ReusedMemory(runtime, self.kept, self.queues)
+        self.reused = ReusedMemory(runtime, self.retained, self.queues)
         self.at_end: list[Callable[[], None]] = []
         self._has_finished = False
         atexit.register(self.finish)
-        runtime.memory.before_flush = lambda: self.kept.poll(self.order.is_pending)
+        runtime.memory.before_flush = lambda: self.retained.poll(self.order.is_pending)
 
     # -- operators
 
@@ -118,9 +118,9 @@ class Deferral:
         def run() -> None:
             for step in steps:
                 step()
-            kept.clear()
+            retained.clear()
 
-        kept = list(used)
+        retained = list(used)
         with self._gpus.lock:
             self.submit(stream)
             self.order.wait_for_replay(graph, stream)
@@ -153,13 +153,13 @@ class Deferral:
             self.queues.finish_all()
             for act in self.at_end:
                 act()
-            self.kept.poll(self.order.is_pending)
+            self.retained.poll(self.order.is_pending)
             self.observations.end(self._memory)
 
     def before_resize(self, storage: torch.UntypedStorage) -> None:
         """Prepare for a storage whose memory is about to be replaced."""
         with self._gpus.lock, self._runtime.unmonitored():
-            self.kept.before_resize(storage, self.order.is_pending)
+            self.retained.before_resize(storage, self.order.is_pending)
 
     # -- now
 
@@ -196,7 +196,7 @@ class Deferral:
                 self.reused.reuse_freed(tensor, device, stream, is_filled=True)
             if is_watched:
                 written = [tensor for tensor, argument in tensors if argument.is_write]
-                self._note_writes(launch, [self.kept.keep(tensor) for tensor in (*written, *fresh)])
+                self._note_writes(launch, [self.retained.keep(tensor) for tensor in (*written, *fresh)])
         self._note_ran(stream)
         return result
 
@@ -230,18 +230,18 @@ class Deferral:
             results = results_of(func, plan, args, kwargs)
             drawing = self._compute.drawing_deferred(plan, args, kwargs, device)
             results = tree_map(lambda value: self._allocate_result(value, device, stream), results)
-            fresh = [(place, self.kept.keep(t)) for place, t in enumerate(tensors_in(results)) if self._is_new(t)]
-            slots, held = self.kept.slots_of((args, kwargs))
-            written = [self.kept.keep(tensor) for tensor, argument in tensors if argument.is_write]
-            read = [self.kept.keep(tensor) for tensor in _read(plan, tensors)]
+            fresh = [(index, self.retained.keep(t)) for index, t in enumerate(tensors_in(results)) if self._is_new(t)]
+            slots, held = self.retained.slots_of((args, kwargs))
+            written = [self.retained.keep(tensor) for tensor, argument in tensors if argument.is_write]
+            read = [self.retained.keep(tensor) for tensor in _read(plan, tensors)]
         has_grad = torch.is_grad_enabled()  # an LSTM saves state for its backward pass only if grad mode is on
 
         def compute() -> None:
             inputs, named = fill_slots(slots)
             with torch.set_grad_enabled(has_grad), drawing():
-                made = tensors_in(self._compute.run(func, plan, inputs, named, device))
-            for place, target in fresh:
-                target.tensor().copy_(made[place])
+                results = tensors_in(self._compute.run(func, plan, inputs, named, device))
+            for index, target in fresh:
+                target.tensor().copy_(results[index])
 
         self.put(stream, compute, read, [*written, *(operand for _, operand in fresh)], held)
         return results
@@ -283,12 +283,12 @@ class Deferral:
 
     def _note_writes(self, launch: LaunchId, written: list[Operand]) -> None:
         """Record the results of a watched launch. The memory that it wrote is kept for later inspection."""
-        self.kept.watch(written)
+        self.retained.watch(written)
         self.observations.wrote(launch, written)
 
     def _release(self, operands: Iterable[Operand]) -> None:
         for operand in operands:
-            self.kept.release(operand)
+            self.retained.release(operand)
 
     def _allocate_result(self, value: Any, device: int, stream: StreamId) -> Any:
         """Return memory for a result of which only the metadata is known; return other values unchanged."""
@@ -320,7 +320,7 @@ class Deferral:
                 target.copy_(source)
                 self._note_ran(stream)
                 return
-            to, origin = self.kept.keep(target), self.kept.keep(source.detach().clone() if snapshot else source)
+            to, origin = self.retained.keep(target), self.retained.keep(source.detach().clone() if snapshot else source)
             self.put(stream, lambda: _copy(to, origin), [origin], [to])
             self.queues.pump()
 
@@ -337,7 +337,7 @@ class Deferral:
             act()
             with self._gpus.lock:
                 if is_watched:
-                    self._note_writes(launch, [self.kept.keep(tensor) for tensor in written])
+                    self._note_writes(launch, [self.retained.keep(tensor) for tensor in written])
                 self._note_ran(stream)
 
     def finish_until(self, marker: Marker) -> bool:

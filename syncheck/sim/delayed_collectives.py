@@ -24,9 +24,9 @@ from syncheck.sim.collective_arguments import gloo_arguments
 from syncheck.sim.deferral import Deferral
 from syncheck.sim.delayed_receives import DelayedReceives
 from syncheck.sim.exchange import CollectiveCall, Exchange
-from syncheck.sim.kept_storages import fill_slots
 from syncheck.sim.nccl_groups import NcclGroups
 from syncheck.sim.queues import Marker
+from syncheck.sim.retained_storages import fill_slots
 from syncheck.sim.runtime import Runtime
 from syncheck.witness.schedule import LaunchId
 
@@ -147,8 +147,8 @@ class DelayedCollectives:
     # -- later
 
     def _defer(self, call: CollectiveCall, exchange: Exchange) -> None:
-        queues, kept = self._deferral.queues, self._deferral.kept
-        slots, held = kept.slots_of((call.args, call.kwargs))
+        queues, retained = self._deferral.queues, self._deferral.retained
+        slots, held = retained.slots_of((call.args, call.kwargs))
         delayed = _Delayed(exchange, queues.next_launch(call.stream), queues.mark(call.stream), slots)
         self._delayed.append(delayed)
 
@@ -161,7 +161,7 @@ class DelayedCollectives:
             self._end(call, exchange, *fill_slots(slots))
             self._delayed.remove(delayed)
 
-        written = [kept.keep(tensor) for tensor in call.written]
+        written = [retained.keep(tensor) for tensor in call.written]
         self._deferral.put(call.stream, run, [], written, held, is_next)
 
     def _before(self, delayed: _Delayed) -> list[_Delayed]:

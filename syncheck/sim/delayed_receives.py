@@ -16,9 +16,9 @@ from syncheck.hb.ids import NO_EVENT, AllocationId, EventId, StreamId
 from syncheck.instrument.torch_internals import BelowAutograd
 from syncheck.sim.deferral import Deferral
 from syncheck.sim.exchange import CollectiveCall, Exchange
-from syncheck.sim.kept_storages import fill_slots
 from syncheck.sim.nccl_groups import NcclGroups
 from syncheck.sim.queues import Marker
+from syncheck.sim.retained_storages import fill_slots
 from syncheck.sim.runtime import Runtime
 
 
@@ -78,7 +78,7 @@ class DelayedReceives:
             idents: the target memory.
             handle: `id` of the program's handle.
         """
-        queues, kept = self._deferral.queues, self._deferral.kept
+        queues, retained = self._deferral.queues, self._deferral.retained
         exchange = Exchange(call, self._groups)
         with self._gpus.lock, self._runtime.unmonitored(), BelowAutograd():
             self._deferral.submit(call.stream)
@@ -86,8 +86,8 @@ class DelayedReceives:
             self._n_receives += 1
             own = StreamId(-self._n_receives)
             queues.wait(own, queues.mark(call.stream))
-            slots, held = kept.slots_of((call.args, call.kwargs))
-            written = [kept.keep(tensor) for tensor in call.written]
+            slots, held = retained.slots_of((call.args, call.kwargs))
+            written = [retained.keep(tensor) for tensor in call.written]
 
             def run() -> None:
                 self._pending.remove(receive)

@@ -52,4 +52,4 @@ def install_device_type(patches: Patches) -> None:
     patches.set(torch, "device", stand_in)
     patches.everywhere({original: try_ann_to_type})
     copyreg.pickle(_Device, lambda device: (stand_in, (str(device),)))
-    patches.finally_do(lambda: copyreg.dispatch_table.pop(_Device, None) and None)
+    patches.on_undo(lambda: copyreg.dispatch_table.pop(_Device, None) and None)

@@ -150,7 +150,9 @@ class Distributed:
         work.wait()  # the values are available immediately
         if uses_copies:
             tensors = tensors_of(plan, args, kwargs)
-            weakref.finalize(work, list, [t for t, taken in tensors if taken.is_write])  # a handle owns its outputs
+            weakref.finalize(
+                work, list, [t for t, argument in tensors if argument.is_write]
+            )  # a handle owns its outputs
             copy_results(plan, given, given_by_name, tensors)
         return result, work
 
@@ -208,10 +210,10 @@ class Distributed:
 
     def _launch(self, plan: Plan, tensors: Any, stream: StreamId) -> None:
         accesses = []
-        for tensor, taken in tensors:
+        for tensor, argument in tensors:
             tag = self._memory.of(tensor)
             if tag is not None and tensor.numel():
-                accesses.append((tag.ident, self._memory.view(tensor), taken.is_write))
+                accesses.append((tag.ident, self._memory.view(tensor), argument.is_write))
         if accesses:
             self._launches.launch(stream, plan.name, accesses)
 

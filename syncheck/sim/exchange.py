@@ -36,12 +36,12 @@ class CollectiveCall:
     @property
     def written(self) -> list[torch.Tensor]:
         """The tensors that the collective writes."""
-        return [tensor for tensor, taken in tensors_of(self.plan, self.args, self.kwargs) if taken.is_write]
+        return [tensor for tensor, argument in tensors_of(self.plan, self.args, self.kwargs) if argument.is_write]
 
     def reads(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> list[torch.Tensor]:
         """Return the tensors that the collective reads, given its arguments. Pure outputs are not read."""
         tensors = tensors_of(self.plan, args, kwargs)
-        return [tensor for tensor, taken in tensors if self.plan.base in WRITING or not taken.is_write]
+        return [tensor for tensor, argument in tensors if self.plan.base in WRITING or not argument.is_write]
 
 
 class Exchange:

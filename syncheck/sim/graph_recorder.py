@@ -153,7 +153,7 @@ class GraphRecorder:
             storage = tensor.untyped_storage()
             tape.owned[storage_key(storage)] = storage
         if plan.touches:
-            targets = [(place, self._slot(tape, t)) for place, t in enumerate(outputs) if any(t is f for f in fresh)]
+            targets = [(index, self._slot(tape, t)) for index, t in enumerate(outputs) if any(t is f for f in fresh)]
             slots = tree_map(lambda value: self._slot(tape, value, copies_host=True), (args, kwargs))
             drawing = self._compute.drawing_at_replay(plan, args, kwargs, device)
             tape.steps.append(self._step(func, plan, slots, targets, device, drawing))
@@ -180,8 +180,8 @@ class GraphRecorder:
             storage = value.untyped_storage()
             if storage_key(storage) in tape.owned:
                 return value.detach()
-            place = (value.dtype, int(value.storage_offset()), tuple(value.shape), value.stride())
-            found = _ExternalTensor(weakref.ref(storage), storage.nbytes(), tape.substitutes, *place)
+            layout = (value.dtype, int(value.storage_offset()), tuple(value.shape), value.stride())
+            found = _ExternalTensor(weakref.ref(storage), storage.nbytes(), tape.substitutes, *layout)
             tape.external.append(found)
             return found
 
@@ -200,8 +200,8 @@ class GraphRecorder:
             args, kwargs = tree_map(lambda v: v.tensor() if isinstance(v, _ExternalTensor) else v, slots)
             with torch.set_grad_enabled(has_grad), BelowAutograd(), drawing():
                 results = tensors_in(self._compute.run(func, plan, args, kwargs, device))
-            for place, target in targets:
-                target.copy_(results[place])
+            for index, target in targets:
+                target.copy_(results[index])
 
         return step
 

@@ -38,8 +38,8 @@ class _LegacyType(type):
             return cls.original(*args, **kwargs)  # type: ignore[no-any-return]  # torch's own type
         device = kwargs.pop("device", None)
         with torch.device("cpu"):
-            made: torch.Tensor = cls.original(*args, **kwargs)
-        return made.to(gpu(active().index_of(device)))
+            result: torch.Tensor = cls.original(*args, **kwargs)
+        return result.to(gpu(active().index_of(device)))
 
 
 class LegacyTypes:

@@ -88,9 +88,9 @@ def _gpu_group(group: Any) -> Any:
     store = c10d.PrefixStore(f"{name}/", c10d._world.pg_map[group][1])
     timeout = group._get_backend(torch.device("cpu")).options._timeout
     gloo = c10d.ProcessGroupGloo(store, group.rank(), group.size(), timeout=timeout)
-    made = ProcessGroup(store, group.rank(), group.size())
-    made._register_backend(torch.device("cpu"), ProcessGroup.BackendType.GLOO, gloo)
-    made._set_default_backend(ProcessGroup.BackendType.GLOO)
-    made._set_group_name(name)
-    c10d._register_process_group(name, made)
-    return made
+    gpu_group = ProcessGroup(store, group.rank(), group.size())
+    gpu_group._register_backend(torch.device("cpu"), ProcessGroup.BackendType.GLOO, gloo)
+    gpu_group._set_default_backend(ProcessGroup.BackendType.GLOO)
+    gpu_group._set_group_name(name)
+    c10d._register_process_group(name, gpu_group)
+    return gpu_group

@@ -7,8 +7,8 @@ import torch
 
 from syncheck.hb.ids import SiteId
 from syncheck.instrument.values import Observed, values_of
-from syncheck.sim.kept_storages import Operand
 from syncheck.sim.memory import Memory
+from syncheck.sim.retained_storages import Operand
 from syncheck.sim.virtual_gpus import CallSites
 from syncheck.witness.record import Request
 from syncheck.witness.schedule import LaunchId

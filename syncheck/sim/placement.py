@@ -131,12 +131,12 @@ class Placement:
             if plan.base in INDEXING and self._memory.device(tensors[0][0]) == HOST_DEVICE:
                 raise misplaced_index("cpu")
             return found
-        made = [tensor for tensor, _ in tensors if self._is_made(tensor)]
+        created_by_torch = [tensor for tensor, _ in tensors if self._is_made(tensor)]
         certain = {self._memory.device(t) for t, _ in tensors if not self._is_made(t) and self._decides(plan, t)}
-        if not made or len(certain) != 1:
+        if not created_by_torch or len(certain) != 1:
             raise self._mixed_devices(plan, tensors, found)
         device = certain.pop()
-        for tensor in made:
+        for tensor in created_by_torch:
             self._memory.place(tensor, device, self._gpus.site())
         return device
 

@@ -111,11 +111,11 @@ class DeviceGenerator(RawGenerator):
     @contextmanager
     def using(self, state: State) -> Iterator[None]:
         """Draw from the given state during a block."""
-        own, self.state = self.state, state
+        previous, self.state = self.state, state
         try:
             yield
         finally:
-            self.state = own
+            self.state = previous
 
     @contextmanager
     def drawing(self, n_numbers: int) -> Iterator[RawGenerator]:
@@ -151,9 +151,9 @@ class Random:
     def drawing_from(self, device: int, n_numbers: int) -> Iterator[None]:
         """Make operators without a generator argument draw from a device's generator, and restore the CPU's state."""
         cpu = torch.default_generator
-        with self.defaults[device].drawing(n_numbers) as own:
+        with self.defaults[device].drawing(n_numbers) as generator:
             saved = cpu.get_state()
-            cpu.set_state(RawGenerator.get_state(own))
+            cpu.set_state(RawGenerator.get_state(generator))
             try:
                 yield
             finally:
@@ -197,10 +197,10 @@ def device_generator(generator: Any) -> DeviceGenerator | None:
 def save_generators() -> Callable[[], None]:
     """Return a function that restores the current state of all generators of virtual devices."""
     states = {generator.state for generator in list(_by_address.values())}
-    kept = [(state, state.seed, state.offset) for state in states]
+    saved = [(state, state.seed, state.offset) for state in states]
 
     def restore() -> None:
-        for state, seed, offset in kept:
+        for state, seed, offset in saved:
             state.seed, state.offset = seed, offset
 
     return restore

@@ -7,8 +7,8 @@ Source:
 import torch
 
 from syncheck.hb.ids import StreamId
-from syncheck.sim.kept_storages import Kept, KeptStorages, byte_tensor_of, overwrite
 from syncheck.sim.queues import Queues
+from syncheck.sim.retained_storages import RetainedStorage, RetainedStorages, byte_tensor_of, overwrite
 from syncheck.sim.runtime import Runtime
 
 
@@ -17,15 +17,15 @@ class ReusedMemory:
 
     Args:
         runtime: the virtual GPUs.
-        kept: the storages that submitted work needs.
+        retained: the storages that submitted work needs.
         queues: the queues of the streams.
     """
 
-    def __init__(self, runtime: Runtime, kept: KeptStorages, queues: Queues) -> None:
+    def __init__(self, runtime: Runtime, retained: RetainedStorages, queues: Queues) -> None:
         self._runtime = runtime
         self._gpus = runtime.gpus
         self._memory = runtime.memory
-        self._kept = kept
+        self._retained = retained
         self._queues = queues
 
     def assign_memory(self, tensor: torch.Tensor, device: int, stream: StreamId) -> None:
@@ -47,28 +47,28 @@ class ReusedMemory:
         n_bytes = tensor.untyped_storage().nbytes()
         if not n_bytes or self._gpus.thread.pools.get(device, 0):
             return False
-        given = False
-        for kept in self._kept.available(stream, n_bytes):
-            if not given and kept.storage.nbytes() == n_bytes:
-                given = True
+        is_reused = False
+        for retained in self._retained.available(stream, n_bytes):
+            if not is_reused and retained.storage.nbytes() == n_bytes:
+                is_reused = True
                 values = tensor.clone() if is_filled else None
-                tensor.set_(self._kept.hand_out(kept), tensor.storage_offset(), tensor.size(), tensor.stride())
+                tensor.set_(self._retained.hand_out(retained), tensor.storage_offset(), tensor.size(), tensor.stride())
                 if values is not None:
                     tensor.copy_(values)
-            elif not kept.is_overwritten:
-                kept.is_overwritten = True
-                self._overwrite(kept, stream)
-        return given
+            elif not retained.is_overwritten:
+                retained.is_overwritten = True
+                self._overwrite(retained, stream)
+        return is_reused
 
-    def _overwrite(self, kept: Kept, stream: StreamId) -> None:
+    def _overwrite(self, retained: RetainedStorage, stream: StreamId) -> None:
         if self._queues.is_free(stream):
-            overwrite(kept.whole, kept.dtype)
+            overwrite(retained.whole, retained.dtype)
             return
-        operand = self._kept.keep_freed(kept)
+        operand = self._retained.retain_freed(retained)
 
         def run() -> None:
             with self._runtime.unmonitored():
-                overwrite(kept.whole, kept.dtype)
-                self._kept.release(operand)
+                overwrite(retained.whole, retained.dtype)
+                self._retained.release(operand)
 
         self._queues.put(stream, run, is_launch=False)

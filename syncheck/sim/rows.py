@@ -85,12 +85,12 @@ def selection_of(base: str, tensor: torch.Tensor, args: Sequence[Any], kwargs: M
     return Selection([dim], [index], sizes)
 
 
-def _multi_index(tensor: torch.Tensor, given: Sequence[torch.Tensor | None]) -> Selection | None:
+def _multi_index(tensor: torch.Tensor, index_tensors: Sequence[torch.Tensor | None]) -> Selection | None:
     """Parse an index like `tensor[i, :, j]`. A mask stands for the positions where it is true."""
     dims: list[int] = []
     indices: list[torch.Tensor] = []
     dim = 0
-    for index in given:
+    for index in index_tensors:
         if index is None:
             dim += 1
             continue

@@ -37,8 +37,8 @@ def tensors_of_script(module: Any) -> Iterator[torch.Tensor]:
         torch/csrc/jit/api/module.h: buffers are all tensor attributes that are not parameters.
         torch/csrc/jit/ir/constants.cpp: a tensor is a node's attribute "value" of the kind "t".
     """
-    for own in (C.ParameterDict(module), C.BufferDict(module)):
-        yield from dict(own.items()).values()
+    for tensors in (C.ParameterDict(module), C.BufferDict(module)):
+        yield from dict(tensors.items()).values()
     for method in module._method_names():
         for node in module._get_method(method).graph.findAllNodes("prim::Constant"):
             if node.hasAttribute("value") and node.kindOf("value") == "t":

@@ -74,9 +74,9 @@ class StorageShim:
             wanted = None if device is None else torch.device(device)
             if wanted is None or not is_gpu(wanted):
                 return original(cls, *args, **kwargs, **({} if device is None else {"device": device}))
-            made = original(cls, *args, **kwargs)
-            self._memory.tag(made, self._runtime.index_of(wanted), self._runtime.gpus.site())
-            return made
+            result = original(cls, *args, **kwargs)
+            self._memory.tag(result, self._runtime.index_of(wanted), self._runtime.gpus.site())
+            return result
 
         return new
 

@@ -96,7 +96,7 @@ def _install_attention(patches: Patches) -> None:
     for name in chosen:
         patches.set(C, f"_set_sdp_use_{name}", setter(name, getattr(C, f"_set_sdp_use_{name}")))
     patches.set(C, "_get_math_sdp_enabled", lambda: chosen["math"])
-    patches.finally_do(lambda: enable_math(chosen["math"]))
+    patches.on_undo(lambda: enable_math(chosen["math"]))
 
 
 _GPU_ONLY = ("mem_efficient", "cudnn")

@@ -92,9 +92,9 @@ def _install_fake_gradients(patches: Patches) -> None:
     original_new, original_set = FakeTensor.__new__, torch.Tensor.requires_grad_
 
     def new(cls: Any, *args: Any, **kwargs: Any) -> Any:
-        made = original_new(cls, *args, **kwargs)
-        _check_fake(made, needs_gradient=getset.__get__(made))
-        return made
+        result = original_new(cls, *args, **kwargs)
+        _check_fake(result, needs_gradient=getset.__get__(result))
+        return result
 
     def set_requires_grad(tensor: Any, value: bool) -> None:
         _check_fake(tensor, needs_gradient=value)
@@ -174,8 +174,8 @@ def _install_profiler(patches: Patches) -> None:
 
     @wraps(original)
     def initialize(self: Any, *, activities: Any = None, **kwargs: Any) -> None:
-        kept = None if activities is None else [a for a in activities if a != cuda]
-        original(self, activities=kept or [torch.profiler.ProfilerActivity.CPU], **kwargs)
+        remaining = None if activities is None else [a for a in activities if a != cuda]
+        original(self, activities=remaining or [torch.profiler.ProfilerActivity.CPU], **kwargs)
 
     patches.set(profile, "__init__", initialize)
     old = torch.autograd.profiler.profile

@@ -15,7 +15,7 @@ def _parsed(expression: str) -> ast.Expression | None:
 
 
 @lru_cache(maxsize=4096)
-def normal(expression: str) -> str:
+def normalized(expression: str) -> str:
     """Return an expression in the normal form of `ast.unparse`; "" if it does not parse."""
     tree = _parsed(expression)
     return "" if tree is None else ast.unparse(tree)
@@ -35,7 +35,7 @@ def has_index(expression: str) -> bool:
     return re.search(r"\[(\d+|\.\.\.)\]", expression) is not None
 
 
-def items_in(expression: str) -> list[ast.Subscript]:
+def subscripts_in(expression: str) -> list[ast.Subscript]:
     """Return the subscripts in an expression."""
     tree = _parsed(expression)
     return [] if tree is None else [node for node in ast.walk(tree) if isinstance(node, ast.Subscript)]
@@ -54,11 +54,11 @@ _DICTS = frozenset({"dict", "defaultdict", "OrderedDict"})
 _LISTS = frozenset({"list", "deque", "set"})
 
 
-def kind_of_display(value: ast.expr) -> str:
+def container_kind(value: ast.expr) -> str:
     """Return the kind of container that an expression creates: "dict", "list" for lists and alike; "" for others."""
-    made = ast.unparse(value.func).rpartition(".")[2] if isinstance(value, ast.Call) else ""
-    if isinstance(value, ast.Dict | ast.DictComp) or made in _DICTS:
+    called = ast.unparse(value.func).rpartition(".")[2] if isinstance(value, ast.Call) else ""
+    if isinstance(value, ast.Dict | ast.DictComp) or called in _DICTS:
         return "dict"
-    is_list = isinstance(value, ast.List | ast.ListComp | ast.Set | ast.SetComp) or made in _LISTS
+    is_list = isinstance(value, ast.List | ast.ListComp | ast.Set | ast.SetComp) or called in _LISTS
     is_repeated = isinstance(value, ast.BinOp) and isinstance(value.op, ast.Mult) and isinstance(value.left, ast.List)
     return "list" if is_list or is_repeated else ""

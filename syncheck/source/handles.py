@@ -22,13 +22,13 @@ def wait_for(name: str, statement: ast.stmt | None, line: int, column: int) -> s
     if "[...]" in name:
         return ""
     is_known = column > 0 and isinstance(value, ast.expr)
-    is_handle = any(_is_at(part, line, column) for part in _bound_in(value))
+    is_handle = any(_is_at(part, line, column) for part in _bound_values(value))
     if not name or (is_known and not is_handle):
         return ""
-    return f"[handle.wait() for handle in {name}]" if gives_several(statement, line, column) else f"{name}.wait()"
+    return f"[handle.wait() for handle in {name}]" if returns_several(statement, line, column) else f"{name}.wait()"
 
 
-def gives_several(statement: ast.stmt | None, line: int, column: int) -> bool:
+def returns_several(statement: ast.stmt | None, line: int, column: int) -> bool:
     """Return whether a call returns a list of handles.
 
     Source:
@@ -51,49 +51,49 @@ def wait_for_all(statement: ast.stmt | None, line: int, column: int, kind: str) 
         ("works", "[handle.wait() for handle in works]"), ("sends", "[item[0].wait() for item in sends]") for
         `sends.append((start(x), x))`; ("", "") if it is unknown how to access the handles.
     """
-    container, item = _put(statement)
+    container, item = _stored_item(statement)
     if container is None or item is None or (kind == "" and isinstance(statement, ast.Assign)):
         return "", ""
-    picked = _picked(item, line, column)
-    if picked is None:
+    accessor = _accessor_of(item, line, column)
+    if accessor is None:
         return "", ""
-    variable = "item" if picked else "handle"
+    variable = "item" if accessor else "handle"
     items = f"{ast.unparse(container)}.values()" if kind == "dict" else ast.unparse(container)
     among = f"{variable} in {items}"
     if isinstance(statement, ast.Expr) and isinstance(_container_of(statement), ast.Subscript):
         among = f"several in {items} for {variable} in several"
     condition = f" if {variable} is not None" if isinstance(statement, ast.Assign) and kind == "list" else ""
-    return ast.unparse(container), f"[{variable}{picked}.wait() for {among}{condition}]"
+    return ast.unparse(container), f"[{variable}{accessor}.wait() for {among}{condition}]"
 
 
 def container_in(statement: ast.stmt | None) -> str:
     """Return the container in which a statement stores something; "" if there is none."""
-    container, _ = _put(statement)
+    container, _ = _stored_item(statement)
     return ast.unparse(container) if container is not None else ""
 
 
-def _put(statement: ast.stmt | None) -> tuple[ast.expr | None, ast.expr | None]:
+def _stored_item(statement: ast.stmt | None) -> tuple[ast.expr | None, ast.expr | None]:
     """Return the container and the item stored in it: for `works[0].append(start())`, `works` and `start()`."""
     match statement:
         case ast.Expr(value=ast.Call(args=[item])):
-            kept = _container_of(statement)
-        case ast.Assign(targets=[ast.Subscript() as kept], value=item):
+            appended_to = _container_of(statement)
+        case ast.Assign(targets=[ast.Subscript() as appended_to], value=item):
             pass
         case _:
             return None, None
-    container = kept.value if isinstance(kept, ast.Subscript) else kept
+    container = appended_to.value if isinstance(appended_to, ast.Subscript) else appended_to
     return (container, item) if isinstance(container, ast.Name | ast.Attribute) else (None, None)
 
 
 def _container_of(statement: ast.Expr) -> ast.expr | None:
     match statement.value:
-        case ast.Call(func=ast.Attribute(value=kept, attr="append" | "add")):
-            return kept
+        case ast.Call(func=ast.Attribute(value=container, attr="append" | "add")):
+            return container
         case _:
             return None
 
 
-def _picked(item: ast.expr, line: int, column: int) -> str | None:
+def _accessor_of(item: ast.expr, line: int, column: int) -> str | None:
     """Return the accessor of a handle within a stored item: "" or "[0]"; None if it is not part of the item."""
     if _is_at(item, line, column):
         return ""
@@ -102,7 +102,7 @@ def _picked(item: ast.expr, line: int, column: int) -> str | None:
     return None if index is None else f"[{index}]"
 
 
-def _bound_in(value: object) -> list[ast.expr]:
+def _bound_values(value: object) -> list[ast.expr]:
     """Return the expressions whose values are named once a statement's value is bound."""
     if not isinstance(value, ast.expr):
         return []

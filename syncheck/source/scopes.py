@@ -11,7 +11,7 @@ from functools import cached_property, lru_cache
 from typing import TypeAlias
 
 from syncheck.source.bindings import Function, Scope, binding_scope, collect
-from syncheck.source.expressions import has_index, items_in, kind_of_display, last_name, names_in, normal
+from syncheck.source.expressions import container_kind, has_index, last_name, names_in, normalized, subscripts_in
 from syncheck.source.none_values import NoneValues
 
 Loop: TypeAlias = ast.For | ast.AsyncFor | ast.While
@@ -105,7 +105,7 @@ class Scopes:
             if value is not None and any(
                 target is not None and ast.unparse(target) == expression for target in targets
             ):
-                return kind_of_display(value)
+                return container_kind(value)
         return ""
 
     def is_whole_value(self, start: tuple[int, int], end: tuple[int, int]) -> bool:
@@ -119,10 +119,12 @@ class Scopes:
     def is_argument(self, line: int, column: int) -> bool:
         """Return whether the expression at a position is part of an argument of a call."""
         calls = [node for node in self._expressions(line) if isinstance(node, ast.Call)]
-        given = (argument for call in calls for argument in (*call.args, *(word.value for word in call.keywords)))
+        passed = (
+            argument for call in calls for argument in (*call.args, *(keyword.value for keyword in call.keywords))
+        )
         return any(
             (node.lineno, node.col_offset + 1) == (line, column)
-            for argument in given
+            for argument in passed
             for node in ast.walk(argument)
             if isinstance(node, ast.expr)
         )
@@ -155,7 +157,7 @@ class Scopes:
 
     # -- names
 
-    def is_right(self, expression: str, line: int) -> bool:
+    def is_always_valid(self, expression: str, line: int) -> bool:
         """Return whether an expression that was once valid on a line is valid there every time.
 
         An expression with a numeric index in a loop or function usually is not: the next time may need another item.
@@ -165,11 +167,13 @@ class Scopes:
             return False
         _, scope, loops = self._find(line)
         is_once = not loops and scope is self.module
-        if is_once or self.is_spoken(expression, line):
+        if is_once or self.is_mentioned(expression, line):
             return True
-        if any(self._changes_items(item, loops) for item in items_in(expression)):
+        if any(self._changes_items(item, loops) for item in subscripts_in(expression)):
             return False
-        return not has_index(expression) or self._picks_by_number(expression, loops[-1] if loops else scope.node)
+        return not has_index(expression) or self._indexes_only_by_constants(
+            expression, loops[-1] if loops else scope.node
+        )
 
     def _changes_items(self, item: ast.Subscript, loops: tuple[Loop, ...]) -> bool:
         """Return whether the container of an item loses items, or gains them in a function or in one of the loops.
@@ -177,31 +181,34 @@ class Scopes:
         Items that `__init__` adds exist from the start. So do items that the file itself looks up by their key.
         """
         name = last_name(item.value)
-        if any(last_name(node.value) == name and ast.dump(node.slice) == ast.dump(item.slice) for node in self._picks):
+        if any(
+            last_name(node.value) == name and ast.dump(node.slice) == ast.dump(item.slice)
+            for node in self._constant_subscripts
+        ):
             return False
-        return name in self._emptied or any(
+        return name in self._shrinking_containers or any(
             scope is not self.module or any(loop.lineno <= number <= (loop.end_lineno or 0) for loop in loops)
-            for number, scope in self._filled.get(name, ())
+            for number, scope in self._item_assignments.get(name, ())
             if getattr(scope.node, "name", "") != "__init__"
         )
 
     @cached_property
-    def _picks(self) -> list[ast.Subscript]:
+    def _constant_subscripts(self) -> list[ast.Subscript]:
         """All subscripts of the file with a constant index or key."""
         nodes = [node for node in ast.walk(self._tree) if isinstance(node, ast.Subscript)]
         return [node for node in nodes if isinstance(node.slice, ast.Constant)]
 
     @cached_property
-    def _emptied(self) -> frozenset[str]:
+    def _shrinking_containers(self) -> frozenset[str]:
         """The names of containers from which the file removes items."""
         calls = [node.func for node in ast.walk(self._tree) if isinstance(node, ast.Call)]
-        taken = [call.value for call in calls if isinstance(call, ast.Attribute) and call.attr in _REMOVING]
+        shrunk = [call.value for call in calls if isinstance(call, ast.Attribute) and call.attr in _REMOVING]
         items = [node for node in ast.walk(self._tree) if isinstance(node, ast.Subscript)]
-        taken += [item.value for item in items if isinstance(item.ctx, ast.Del)]
-        return frozenset(map(last_name, taken)) - {""}
+        shrunk += [item.value for item in items if isinstance(item.ctx, ast.Del)]
+        return frozenset(map(last_name, shrunk)) - {""}
 
     @cached_property
-    def _filled(self) -> dict[str, list[tuple[int, Scope]]]:
+    def _item_assignments(self) -> dict[str, list[tuple[int, Scope]]]:
         """Name of a container -> lines and scopes of the statements that set an item of it by a variable key."""
         found: dict[str, list[tuple[int, Scope]]] = {}
         for statement, scope, _ in self._statements:
@@ -210,20 +217,20 @@ class Scopes:
                     found.setdefault(last_name(target.value), []).append((statement.lineno, scope))
         return found
 
-    def _picks_by_number(self, expression: str, around: ast.AST) -> bool:
+    def _indexes_only_by_constants(self, expression: str, around: ast.AST) -> bool:
         """Return whether a loop or function uses an expression's items, indexing their containers only by constants."""
-        picked = [node for node in ast.walk(around) if isinstance(node, ast.Subscript)]
-        for item in items_in(expression):
-            alike = [node for node in picked if ast.unparse(node.value) == ast.unparse(item.value)]
-            if not all(isinstance(node.slice, ast.Constant) for node in alike):
+        subscripts = [node for node in ast.walk(around) if isinstance(node, ast.Subscript)]
+        for item in subscripts_in(expression):
+            same_container = [node for node in subscripts if ast.unparse(node.value) == ast.unparse(item.value)]
+            if not all(isinstance(node.slice, ast.Constant) for node in same_container):
                 return False
-            if ast.unparse(item) not in map(ast.unparse, alike):
+            if ast.unparse(item) not in map(ast.unparse, same_container):
                 return False
         return True
 
-    def is_spoken(self, expression: str, line: int, *, is_bound: bool = True) -> bool:
+    def is_mentioned(self, expression: str, line: int, *, is_bound: bool = True) -> bool:
         """Return whether a line's statement contains an expression; bindings and deletions count only if `is_bound`."""
-        wanted = normal(expression)
+        wanted = normalized(expression)
         found = (node for node in self._expressions(line) if ast.unparse(node) == wanted)
         return any(is_bound or not isinstance(getattr(node, "ctx", None), ast.Store | ast.Del) for node in found)
 
@@ -237,7 +244,7 @@ class Scopes:
         numbers = [number for name in names_in(expression) for number in scope.bindings.get(name, ())]
         return any(loop.lineno <= number <= (loop.end_lineno or number) for loop in loops for number in numbers)
 
-    def is_of_this_call(self, expression: str, line: int) -> bool:
+    def uses_local_variable(self, expression: str, line: int) -> bool:
         """Return whether an expression uses a local variable of a line's function, which differs between calls."""
         scope = self._find(line)[1]
         if not isinstance(scope.node, Function):
@@ -245,7 +252,7 @@ class Scopes:
         names = names_in(expression) - {scope.first_parameter}
         return any(binding_scope(name, scope) is scope for name in names)
 
-    def waits_for_others(self, line: int) -> bool:
+    def waits_for_thread(self, line: int) -> bool:
         """Return whether a line's statement waits for the result of a thread or an executor."""
         calls = (node.func for node in self._expressions(line) if isinstance(node, ast.Call))
         return any(isinstance(function, ast.Attribute) and function.attr in _FETCHING for function in calls)
@@ -263,13 +270,13 @@ class Scopes:
         """Return whether every name in an expression is bound at the start of a line's statement."""
         return all(self._is_bound(name, line) for name in names_in(expression))
 
-    def means_the_same(self, expression: str, line: int, other: int) -> bool:
+    def has_same_meaning(self, expression: str, line: int, other: int) -> bool:
         """Return whether an expression valid on one line means the same on another, with the same variables.
 
         `self` is assumed to be the same object in all methods of a class.
         """
-        if line == other or items_in(expression):
-            return self.is_right(expression, other) and (line == other or self._is_same(expression, line, other))
+        if line == other or subscripts_in(expression):
+            return self.is_always_valid(expression, other) and (line == other or self._is_same(expression, line, other))
         return self._is_same(expression, line, other)
 
     def _is_same(self, expression: str, line: int, other: int) -> bool:
@@ -287,7 +294,7 @@ class Scopes:
         owner = binding_scope(name, scope)
         if owner is None:
             return hasattr(builtins, name)
-        if self._is_left_over(name, owner, line) and not self.is_spoken(name, line, is_bound=False):
+        if self._is_left_over(name, owner, line) and not self.is_mentioned(name, line, is_bound=False):
             return False
         if owner is not scope:
             return True  # from an enclosing scope, which has usually run on by the time this one runs
@@ -321,7 +328,7 @@ class Scopes:
     def _none_values(self) -> NoneValues:
         return NoneValues(self._tree)
 
-    def is_run_before(self, line: int, other: int) -> bool:
+    def shares_conditions(self, line: int, other: int) -> bool:
         """Return whether the conditions under which a line runs also hold on another line."""
         there = {(ast.unparse(test), is_body) for test, is_body in self._branches(other)}
         return all((ast.unparse(test), is_body) in there for test, is_body in self._branches(line))

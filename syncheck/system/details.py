@@ -26,7 +26,7 @@ class Details:
             with contextlib.suppress(OSError, ValueError):  # not a file of the operating system
                 self._stream = Descriptor.of_stream(sys.stderr.fileno())
 
-    def say(self, text: str) -> None:
+    def write_line(self, text: str) -> None:
         """Write a line; ignore failures to write to standard error."""
         if self.is_wanted:
             with contextlib.suppress(OSError):
@@ -38,15 +38,15 @@ class Details:
         """Print how long a block took."""
         self.begin()
         yield
-        self.say_time(what)
+        self.write_time(what)
 
     def begin(self) -> None:
         """Start timing."""
         self._began = time.perf_counter()
 
-    def say_time(self, what: str) -> None:
+    def write_time(self, what: str) -> None:
         """Print the time since the last `begin`."""
-        self.say(f"{what}: {time.perf_counter() - self._began:.2f} s")
+        self.write_line(f"{what}: {time.perf_counter() - self._began:.2f} s")
 
 
 NO_DETAILS = Details(is_wanted=False)

@@ -45,42 +45,44 @@ class Rerun:
         return next((record.failed for record in self.records if record.failed), "")
 
 
-def unsteady_lines(one: Rerun, other: Rerun) -> frozenset[int]:
+def nondeterministic_lines(one: Rerun, other: Rerun) -> frozenset[int]:
     """Return the numbers of printed lines that differ between two runs in the same order, such as lines with times."""
     pairs = enumerate(zip_longest(one.output, other.output))
-    return frozenset(number for number, (line, same) in pairs if line != same)
+    return frozenset(number for number, (one_line, other_line) in pairs if one_line != other_line)
 
 
 def differences(
-    usual: Rerun,
+    reference: Rerun,
     other: Rerun,
     pair: Pair | None = None,
-    unsteady: frozenset[int] = frozenset(),
+    nondeterministic: frozenset[int] = frozenset(),
     rank: int | None = None,
 ) -> tuple[Difference, ...]:
     """Return the differences between two runs, the most significant first.
 
     Args:
-        usual: the run in program order.
+        reference: the run in program order.
         other: the run in another order.
         pair: the accesses whose order differs.
-        unsteady: numbers of printed lines that differ even between runs in the same order.
+        nondeterministic: numbers of printed lines that differ even between runs in the same order.
         rank: the rank of these accesses; None if they may be on any rank.
     """
-    found = [*_ends(usual, other)]
-    if usual.records and other.records:
-        found += differences_at(usual, other, pair, rank) if pair is not None else ()
-        found += _printed(usual, other, unsteady)
-        found += _of_ranks(usual, other, lambda one, two: _first("what the host gets at {}", one.host, two.host))
-        found += _of_ranks(usual, other, lambda one, two: _final(one.final, two.final))
+    found = [*_compare_endings(reference, other)]
+    if reference.records and other.records:
+        found += differences_at(reference, other, pair, rank) if pair is not None else ()
+        found += _compare_output(reference, other, nondeterministic)
+        found += _compare_ranks(
+            reference, other, lambda one, two: _first_difference("what the host gets at {}", one.host, two.host)
+        )
+        found += _compare_ranks(reference, other, lambda one, two: _compare_final(one.final, two.final))
     else:
-        found += _printed(usual, other, unsteady)
+        found += _compare_output(reference, other, nondeterministic)
     return tuple(found)
 
 
-def ends_differently(usual: Rerun, same: Rerun, other: Rerun) -> tuple[Difference, ...]:
+def ends_differently(reference: Rerun, repeat: Rerun, other: Rerun) -> tuple[Difference, ...]:
     """Return how another run ends, if it ends differently and two runs in program order end alike."""
-    return tuple(_ends(usual, other)) if not _ends(usual, same) else ()
+    return tuple(_compare_endings(reference, other)) if not _compare_endings(reference, repeat) else ()
 
 
 def is_only_printed(found: tuple[Difference, ...]) -> bool:
@@ -88,31 +90,31 @@ def is_only_printed(found: tuple[Difference, ...]) -> bool:
     return all(one.what.startswith(_PRINTED) for one in found)
 
 
-def differences_at(usual: Rerun, other: Rerun, pair: Pair, only: int | None = None) -> tuple[Difference, ...]:
+def differences_at(reference: Rerun, other: Rerun, pair: Pair, only_rank: int | None = None) -> tuple[Difference, ...]:
     """Return the differences at the two accesses of a race: in what they read, or in what is left of their writes."""
-    return tuple(_of_ranks(usual, other, lambda one, two: _at_accesses(one, two, pair), only))
+    return tuple(_compare_ranks(reference, other, lambda one, two: _compare_accesses(one, two, pair), only_rank))
 
 
-def _of_ranks(
-    usual: Rerun, other: Rerun, compare: Callable[[Record, Record], list[Difference]], only: int | None = None
+def _compare_ranks(
+    reference: Rerun, other: Rerun, compare: Callable[[Record, Record], list[Difference]], only_rank: int | None = None
 ) -> list[Difference]:
-    """Return the differences in the first process that has any, or in the process with rank `only`."""
-    for rank, (one, two) in enumerate(zip(usual.records, other.records, strict=False)):
-        found = compare(one, two) if only in {None, rank} else []
-        if found and len(usual.records) > 1:
+    """Return the differences in the first process that has any, or in the process with rank `only_rank`."""
+    for rank, (one, two) in enumerate(zip(reference.records, other.records, strict=False)):
+        found = compare(one, two) if only_rank in {None, rank} else []
+        if found and len(reference.records) > 1:
             found = [replace(each, what=f"in rank {rank}, {each.what}") for each in found]
         if found:
             return found
     return []
 
 
-def _ends(usual: Rerun, other: Rerun) -> list[Difference]:
-    if (usual.status, _reason(usual)) == (other.status, _reason(other)):
+def _compare_endings(reference: Rerun, other: Rerun) -> list[Difference]:
+    if (reference.status, _reason(reference)) == (other.status, _reason(other)):
         return []
-    return [Difference("how the program ends", _end(usual), _end(other))]
+    return [Difference("how the program ends", _ending(reference), _ending(other))]
 
 
-def _end(run: Rerun) -> str:
+def _ending(run: Rerun) -> str:
     reason = _reason(run)
     return _cut(reason) if reason else f"with status {run.status}"
 
@@ -122,30 +124,30 @@ def _reason(run: Rerun) -> str:
     return run.exception or ("" if run.records else run.error)
 
 
-def _at_accesses(usual: Record, other: Record, pair: Pair) -> list[Difference]:
+def _compare_accesses(reference: Record, other: Record, pair: Pair) -> list[Difference]:
     found = []
     for launch in (pair.later, pair.earlier):
-        found += _of_launch("what {} reads", usual.read, other.read, launch, usual)
+        found += _compare_launch("what {} reads", reference.read, other.read, launch, reference)
     if not found:
         for launch in (pair.later, pair.earlier):
-            found += _of_launch("what is left of what {} writes", usual.left, other.left, launch, usual)
+            found += _compare_launch("what is left of what {} writes", reference.left, other.left, launch, reference)
     return found
 
 
-def _of_launch(
-    what: str, usual: dict[str, list[Values]], other: dict[str, list[Values]], launch: LaunchId, record: Record
+def _compare_launch(
+    what: str, reference: dict[str, list[Values]], other: dict[str, list[Values]], launch: LaunchId, record: Record
 ) -> list[Difference]:
     name = str(launch)
-    pairs = zip(usual.get(name, []), other.get(name, []), strict=False)
+    pairs = zip(reference.get(name, []), other.get(name, []), strict=False)
     place = record.places.get(name, "a launch")
     return [_difference(what.format(place), one, two) for one, two in pairs if one.checksum != two.checksum][:1]
 
 
-def _printed(usual: Rerun, other: Rerun, unsteady: frozenset[int]) -> list[Difference]:
+def _compare_output(reference: Rerun, other: Rerun, nondeterministic: frozenset[int]) -> list[Difference]:
     lines = [
         (number, one, two)
-        for number, (one, two) in enumerate(zip_longest(usual.output, other.output))
-        if one != two and number not in unsteady
+        for number, (one, two) in enumerate(zip_longest(reference.output, other.output))
+        if one != two and number not in nondeterministic
     ]
     if not lines:
         return []
@@ -154,8 +156,8 @@ def _printed(usual: Rerun, other: Rerun, unsteady: frozenset[int]) -> list[Diffe
     return [Difference(f"{_PRINTED} {number + 1}{more}", _quoted(one), _quoted(two))]
 
 
-def _first(what: str, usual: list[Values], other: list[Values]) -> list[Difference]:
-    for one, two in zip_longest(usual, other):
+def _first_difference(what: str, reference: list[Values], other: list[Values]) -> list[Difference]:
+    for one, two in zip_longest(reference, other):
         if one is None or two is None:
             place = (one or two).place
             return [Difference(what.format(place), _shown(one), _shown(two))]
@@ -164,8 +166,8 @@ def _first(what: str, usual: list[Values], other: list[Values]) -> list[Differen
     return []
 
 
-def _final(usual: list[Values], other: list[Values]) -> list[Difference]:
-    changed = [(one, two) for one, two in zip(usual, other, strict=False) if one.checksum != two.checksum]
+def _compare_final(reference: list[Values], other: list[Values]) -> list[Difference]:
+    changed = [(one, two) for one, two in zip(reference, other, strict=False) if one.checksum != two.checksum]
     if not changed:
         return []
     one, two = changed[0]
@@ -174,12 +176,12 @@ def _final(usual: list[Values], other: list[Values]) -> list[Difference]:
     return [_difference(f"at the end, {what}{more}", one, two)]
 
 
-def _difference(what: str, usual: Values, other: Values) -> Difference:
-    first = next((i for i, (a, b) in enumerate(zip(usual.shown, other.shown, strict=False)) if a != b), None)
+def _difference(what: str, reference: Values, other: Values) -> Difference:
+    first = next((i for i, (a, b) in enumerate(zip(reference.shown, other.shown, strict=False)) if a != b), None)
     if first is None:
-        return Difference(what, f"values with checksum {usual.checksum:08x}", f"with checksum {other.checksum:08x}")
+        return Difference(what, f"values with checksum {reference.checksum:08x}", f"with checksum {other.checksum:08x}")
     where = f", from value {first} on," if first else ""
-    return Difference(what + where, _shown(usual, first), _shown(other, first))
+    return Difference(what + where, _shown(reference, first), _shown(other, first))
 
 
 def _shown(values: Values | None, first: int = 0) -> str:

@@ -45,7 +45,7 @@ class Delay:
         return with_checksum(f"{_FORMAT}-{self.program:06x}-{body}")
 
     @property
-    def in_words(self) -> str:
+    def description(self) -> str:
         """Text for a report."""
         each = ", repeated before each later call from the same line" if self.is_repeated else ""
         return f"{self.milliseconds / 1000:g} s{each}"

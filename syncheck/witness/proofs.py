@@ -60,12 +60,12 @@ class Proof:
         return _VERDICTS[self.means, self.outcome]
 
     @property
-    def in_words(self) -> str:
+    def summary(self) -> str:
         """The whole proof in one line."""
         reason = f": {self.reason}" if self.reason else ""
         changed = "; ".join(f"{one.what}: {one.other}, not {one.usual}" for one in self.differences[:MAX_SHOWN])
-        again = f"; reproduce with: {self.command}" if self.command else ""
-        return f"Proof: {self.verdict}{reason}" + (f": {changed}" if changed else "") + again
+        command = f"; reproduce with: {self.command}" if self.command else ""
+        return f"Proof: {self.verdict}{reason}" + (f": {changed}" if changed else "") + command
 
 
 _VERDICTS = {

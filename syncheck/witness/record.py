@@ -50,7 +50,7 @@ def file_of_rank(file: str, rank: int) -> str:
     return f"{file}.{rank}" if rank else file
 
 
-def folder_of_lines() -> str | None:
+def stdout_folder() -> str | None:
     """Return the folder for the output of the ranks that this process starts, if recording is requested, else None.
 
     Each rank prints to its own file, because lines could be interleaved in a shared file.

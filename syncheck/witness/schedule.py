@@ -106,7 +106,7 @@ class Schedule:
         return with_checksum(f"{_FORMAT}-{self.program:06x}-{body}")
 
     @property
-    def in_words(self) -> str:
+    def description(self) -> str:
         """Text for a report in addition to the schedule itself: empty."""
         return ""
 

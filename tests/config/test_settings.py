@@ -97,7 +97,7 @@ def test_each_setting_can_be_given_in_a_file(name, tmp_path, monkeypatch):
 def test_each_setting_can_be_given_on_the_command_line(name, tmp_path):
     _, words, value = SAMPLES[name]
     setting = next(setting for setting in SETTINGS if setting.name == name)
-    layer = settings.given(**{name: settings.value_of(setting, words)})
+    layer = settings.layer_of(**{name: settings.value_of(setting, words)})
     if name == "config":
         with pytest.raises(ConfigError, match=r"other\.toml"):
             settings.options_in(str(tmp_path), layer, command="run")
@@ -124,7 +124,7 @@ def test_an_error_names_the_invalid_variable(tmp_path, monkeypatch):
 
 def test_the_command_line_overrides_a_file_and_extends_its_lists(tmp_path):
     (tmp_path / "pyproject.toml").write_text('[tool.syncheck]\ndevices = 7\nignore = ["SYN1"]\nselect = ["SYN2"]\n')
-    layer = settings.given(devices=3, ignore=("SYN3",), select=("SYN4",))
+    layer = settings.layer_of(devices=3, ignore=("SYN3",), select=("SYN4",))
     options = settings.options_in(str(tmp_path), layer, command="run")
     assert (options.devices, options.ignore, options.select) == (3, ("SYN1", "SYN3"), ("SYN4",))
 
@@ -170,7 +170,9 @@ def test_an_error_in_a_file_names_the_file_and_suggests_a_fix(text, words, tmp_p
 
 
 def test_settings_are_passed_to_ranks_as_command_line_arguments():
-    layer = settings.given(select=("SYN1", "SYN2"), devices=3, fail_fast=False, stacks=True, output=Path("x"), nproc=2)
+    layer = settings.layer_of(
+        select=("SYN1", "SYN2"), devices=3, fail_fast=False, stacks=True, output=Path("x"), nproc=2
+    )
     assert settings.as_arguments(layer) == ("--select", "SYN1,SYN2", "--devices", "3", "--no-fail-fast")
 
 

@@ -10,7 +10,7 @@ from types import SimpleNamespace
 import pytest
 import yaml
 
-from tests.commands import unknown_word
+from tests.commands import unknown_argument
 from tests.docs.blocks import ROOT, blocks_of
 
 PAGE = ROOT / "docs/ci.md"
@@ -31,7 +31,7 @@ def test_the_slurm_script_is_valid():
     script = block("sh", "#SBATCH")
     subprocess.run(["bash", "-n"], input=script, text=True, check=True)
     (command,) = [line for line in script.replace("\\\n", " ").splitlines() if line.startswith("srun ")]
-    assert unknown_word(syncheck_in(command)) is None
+    assert unknown_argument(syncheck_in(command)) is None
     asked = dict(re.findall(r"--([a-z-]+)=(\d+)", next(line for line in script.splitlines() if "#SBATCH" in line)))
     assert f"--nproc-per-node={asked['gpus-per-node']}" in command
     assert asked["ntasks-per-node"] == "1"  # torchrun starts the ranks on each node
@@ -42,7 +42,7 @@ def test_the_kubernetes_job_is_valid():
     pod = job["spec"]["template"]["spec"]
     (container,) = pod["containers"]
     words = [*container["command"], *container["args"]]
-    assert unknown_word(shlex.join(words)) is None
+    assert unknown_argument(shlex.join(words)) is None
     assert words[words.index("--nproc") + 1] == str(container["resources"]["limits"]["nvidia.com/gpu"])
     assert {mount["name"] for mount in container["volumeMounts"]} == {volume["name"] for volume in pod["volumes"]}
     output = Path(words[words.index("--output") + 1])
@@ -53,7 +53,7 @@ def test_the_kubernetes_job_is_valid():
 def test_the_gitlab_job_writes_the_report_that_gitlab_reads():
     job = yaml.safe_load(block("yaml", "codequality"))["syncheck"]
     (command,) = [line for line in job["script"] if line.startswith("syncheck ")]
-    assert unknown_word(command) is None
+    assert unknown_argument(command) is None
     assert job["artifacts"]["reports"]["codequality"] in command
     assert job["artifacts"]["when"] == "always"  # even if findings fail the job
 

@@ -20,7 +20,7 @@ def found(program, most=100):
 
 
 def kinds(program):
-    return [(link.kind, link.taken) for link in found(program)]
+    return [(link.kind, link.nanoseconds) for link in found(program)]
 
 
 def test_an_edge_links_the_work_of_two_streams(program):
@@ -30,11 +30,11 @@ def test_an_edge_links_the_work_of_two_streams(program):
     site = program.wait(side, main)
     used = program.run(side, 70, reads=[x])
     launch, first, wait, second = found(program)
-    assert (launch.kind, launch.taken) == (LAUNCH, 5 * US)
-    assert (first.kind, first.stream, first.first, first.taken) == (WORK, main, made, 100 * US)
-    assert (wait.kind, wait.taken, program.graph.edges[wait.edge].site) == (WAIT, 95 * US, site)
+    assert (launch.kind, launch.nanoseconds) == (LAUNCH, 5 * US)
+    assert (first.kind, first.stream, first.first, first.nanoseconds) == (WORK, main, made, 100 * US)
+    assert (wait.kind, wait.nanoseconds, program.graph.edges[wait.edge].site) == (WAIT, 95 * US, site)
     assert program.graph.needs[wait.edge].op == used
-    assert (second.kind, second.stream, second.taken) == (WORK, side, 70 * US)
+    assert (second.kind, second.stream, second.nanoseconds) == (WORK, side, 70 * US)
 
 
 def test_dependent_operations_form_one_stretch(program):
@@ -44,7 +44,7 @@ def test_dependent_operations_form_one_stretch(program):
     longest = program.run(main, 200, reads=[x], writes=[x])
     program.run(main, 50, reads=[x])
     _, work = found(program)
-    assert (work.kind, work.count, work.longest, work.taken) == (WORK, 3, longest, 350 * US)
+    assert (work.kind, work.count, work.longest, work.nanoseconds) == (WORK, 3, longest, 350 * US)
 
 
 def test_needless_stream_order_is_named(program):
@@ -53,7 +53,13 @@ def test_needless_stream_order_is_named(program):
     first = program.run(main, 100, writes=[x])
     second = program.run(main, 100, writes=[y])
     order = found(program)[2]
-    assert (order.kind, order.stream, order.first, order.last, order.taken) == (ORDER, main, first, second, 100 * US)
+    assert (order.kind, order.stream, order.first, order.last, order.nanoseconds) == (
+        ORDER,
+        main,
+        first,
+        second,
+        100 * US,
+    )
 
 
 def test_stream_order_that_costs_little_does_not_split_a_stretch(program):
@@ -84,11 +90,11 @@ def test_the_durations_of_the_links_add_up_to_the_makespan(program):
     for number in range(30):
         program.wait(streams[number % 3], streams[(number + 2) % 3])
         program.run(streams[number % 3], 10 + number, reads=[x], writes=[x])
-    whole = sum(link.taken for link in found(program) if link.kind in {WORK, LAUNCH})
+    whole = sum(link.nanoseconds for link in found(program) if link.kind in {WORK, LAUNCH})
     assert whole == program.analysis().makespan
     short = found(program, most=10)
     assert len([link for link in short if link.kind is not LEFT_OUT]) == 10
-    assert sum(link.taken for link in short if link.kind in {WORK, LAUNCH, LEFT_OUT}) == whole
+    assert sum(link.nanoseconds for link in short if link.kind in {WORK, LAUNCH, LEFT_OUT}) == whole
     shown = [link.first for link in short if link.kind is WORK]
     assert shown == sorted(shown)
     hidden = sum(link.count for link in short if link.kind is LEFT_OUT)

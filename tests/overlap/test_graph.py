@@ -3,7 +3,7 @@
 import pytest
 
 from syncheck.overlap.model import EdgeKind
-from syncheck.overlap.schedule import Change, play, shortest
+from syncheck.overlap.schedule import Change, shortest, simulate
 from tests.overlap.programs import HOST, Program
 
 US = 1000
@@ -212,7 +212,7 @@ def test_a_copy_between_gpus_overlaps_only_with_side_streams_on_both(program, is
     x, y, b = program.tensor(default_0), program.tensor(default_1), program.tensor(default_1)
     peer_copy(program, sender if is_sender_aside else default_0, receiver if is_receiver_aside else default_1, x, y)
     program.run(default_1, 100, writes=[b])
-    overlaps = play(program.graph).makespan < 150 * US
+    overlaps = simulate(program.graph).makespan < 150 * US
     assert overlaps == (is_sender_aside and is_receiver_aside)
 
 
@@ -232,7 +232,7 @@ def test_freeing_one_stream_from_its_order_keeps_waits_for_it(program):
     program.run(main, 10)
     program.wait(side, main)
     program.run(side, 10)
-    assert play(program.graph, Change(free=[main])).makespan == 115 * US
+    assert simulate(program.graph, Change(free=[main])).makespan == 115 * US
 
 
 def test_captured_work_runs_only_when_replayed(program):

@@ -13,7 +13,7 @@ import yaml
 
 from syncheck.rules.catalogue import CATALOGUE
 from syncheck.version import __version__
-from tests.commands import unknown_word
+from tests.commands import unknown_argument
 
 ROOT = Path(__file__).parents[2]
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
@@ -35,7 +35,7 @@ def test_commands_and_files_named_in_a_text_exist(name):
     targets = set(re.findall(r"\bmake ([a-z]+)\b", "\n".join(re.findall(r"`[^`]+`|```.*?```", text, re.DOTALL))))
     assert targets <= set(re.findall(r"^([a-z]+):", read("Makefile"), re.MULTILINE))
     for command in re.findall(r"`(syncheck [a-z][^`]*)`", text):
-        assert unknown_word(command) is None, command
+        assert unknown_argument(command) is None, command
     generated = {"rules/index.md", "report-1.schema.json"}
     for link in re.findall(r"\]\(([^)#]+)[^)]*\)", text):
         assert link.startswith("https://") or link in generated or ((ROOT / name).parent / link).is_file(), link
@@ -117,4 +117,4 @@ def test_the_image_contains_everything_the_build_reads():
     assert entry[0] in PROJECT["project"]["scripts"]
     for line in lines:
         if line.startswith("#   docker run"):
-            assert unknown_word(line[line.index(" syncheck") :].strip()) is None
+            assert unknown_argument(line[line.index(" syncheck") :].strip()) is None

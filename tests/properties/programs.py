@@ -129,7 +129,7 @@ class _Writer:
         use = Launch(user, ((self.n_allocations, self.pick(self.views), self.number(2) == 1),))
         return [block, *self.pick(((), (WaitStream(user, home),), (WaitStream(user, home), use)))]
 
-    def turn_over(self) -> list[Op]:
+    def reallocate(self) -> list[Op]:
         """Free one or more blocks, perhaps wait for an event, and allocate one on the first one's home stream."""
         frees = self.drop()
         home = self.homes[frees[0].allocation]
@@ -174,7 +174,7 @@ class _Writer:
     def wait(self) -> Op:
         return Wait(self.event(), self.stream())
 
-    def rare(self) -> Op:
+    def rare_op(self) -> Op:
         match self.number(4):
             case 0:
                 return SyncEvent(self.event())
@@ -192,16 +192,16 @@ _KINDS = (
     *[_Writer.careful_launch] * 5,
     *[_Writer.allocate] * 2,
     _Writer.drop,
-    *[_Writer.turn_over] * 2,
+    *[_Writer.reallocate] * 2,
     *[_Writer.wait_stream] * 3,
     *[_Writer.record] * 2,
     *[_Writer.wait] * 2,
     *[_Writer.add_stream] * 2,
     _Writer.record_stream,
     _Writer.host,
-    _Writer.rare,
+    _Writer.rare_op,
 )
-_NEEDING_BLOCKS = (_Writer.launch, _Writer.careful_launch, _Writer.drop, _Writer.turn_over)
+_NEEDING_BLOCKS = (_Writer.launch, _Writer.careful_launch, _Writer.drop, _Writer.reallocate)
 
 
 @st.composite

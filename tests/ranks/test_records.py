@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from syncheck import serialization
 from syncheck.errors import RecordError
-from syncheck.findings import Finding, Frame, Place, Report, Summary, named_ranks
+from syncheck.findings import Finding, Frame, Place, Report, Summary, format_ranks
 from syncheck.ranks import merging, writer
 from syncheck.ranks.reader import paths, read
 from syncheck.ranks.signature import Group, Signature
@@ -269,10 +269,10 @@ def test_a_folder_that_cannot_be_renamed_is_still_removed(tmp_path, monkeypatch)
     folder = tmp_path / "job"
     folder.mkdir()
 
-    def refuse(self, target):
+    def raise_permission_error(self, target):
         raise PermissionError
 
-    monkeypatch.setattr(Path, "rename", refuse)
+    monkeypatch.setattr(Path, "rename", raise_permission_error)
     merging.remove(folder)
     assert not folder.exists()
 
@@ -312,7 +312,7 @@ def test_finished_and_dead_processes_are_over(tmp_path):
      ((0, 1, 2, 5, 7, 8), "ranks 0 to 2, 5, 7 and 8")],
 )  # fmt: skip
 def test_ranks_are_named_in_words(ranks, words):
-    assert named_ranks(ranks) == words
+    assert format_ranks(ranks) == words
 
 
 def test_a_signature_survives_a_round_trip_through_a_file():

@@ -32,7 +32,7 @@ class Program:
         for number in range(1, units + 1):
             seconds = self.bare * (100 if number in self.slow else 1)
             if number == 1:
-                self.controller.begins()
+                self.controller.first_unit_ended()
             elif opened is None:
                 self.controller.unchecked(seconds)
             else:

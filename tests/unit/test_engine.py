@@ -964,10 +964,10 @@ def test_a_snapshot_is_pending_until_the_host_waits_for_its_work():
     engine, (a, b) = streams(0, 0)
     write(engine, a)
     engine.record(EVENT, a)
-    assert engine.is_pending(engine.snapshot(EVENT), besides=b)
-    assert not engine.is_pending(engine.snapshot(EVENT), besides=a)
+    assert engine.is_pending(engine.snapshot(EVENT), excluded=b)
+    assert not engine.is_pending(engine.snapshot(EVENT), excluded=a)
     engine.sync_stream(a)
-    assert not engine.is_pending(engine.snapshot(EVENT), besides=b)
+    assert not engine.is_pending(engine.snapshot(EVENT), excluded=b)
 
 
 def test_clock_returns_a_copy():

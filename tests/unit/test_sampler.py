@@ -89,7 +89,7 @@ def test_the_start_of_an_epoch_takes_precedence_but_not_every_time(program):
         program.step()
     opened = []  # number of windows so far, at each window that an epoch opened
     for _ in range(10):
-        program.sampler.begins()
+        program.sampler.begin_phase()
         if program.windows.is_open:
             opened.append(program.sampler.controller.share().windows)
         for _ in range(300):
@@ -101,7 +101,7 @@ def test_the_start_of_an_epoch_takes_precedence_but_not_every_time(program):
 def test_a_pause_closes_the_window(program):
     while not program.windows.is_open:
         program.step()
-    program.sampler.pauses()
+    program.sampler.pause()
     assert not program.windows.is_open
     program.clock.now += 1000  # a long evaluation
     program.step()
@@ -271,19 +271,19 @@ def test_a_service_that_ends_inside_a_window_closes_it(service):
 # -- shapes
 
 
-def usual_steps(program, n=2000):
+def steps_with_known_shapes(program, n=2000):
     for _ in range(n):
-        program.sampler.arrives("usual")
+        program.sampler.input_arrived("usual")
         program.step()
     while program.windows.is_open:
-        program.sampler.arrives("usual")
+        program.sampler.input_arrived("usual")
         program.step()
 
 
 def steps_until_open(program, shapes, most=5000):
     """Return the number of steps with these shapes before a window is open when they begin."""
     for number in range(most):
-        program.sampler.arrives(shapes)
+        program.sampler.input_arrived(shapes)
         if program.windows.is_open:
             return number
         program.step()
@@ -291,7 +291,7 @@ def steps_until_open(program, shapes, most=5000):
 
 
 def test_a_new_shape_takes_precedence(program):
-    usual_steps(program)
+    steps_with_known_shapes(program)
     steps_until_open(program, "usual")
     while program.windows.is_open:
         program.step()
@@ -302,38 +302,38 @@ def test_a_new_shape_takes_precedence(program):
 
 
 def test_a_rare_shape_is_checked_at_its_first_step_if_the_budget_allows(program):
-    usual_steps(program)
+    steps_with_known_shapes(program)
     while program.windows.is_open or program.sampler.controller.units_left():
         program.step()
-    program.sampler.arrives("rare")
+    program.sampler.input_arrived("rare")
     assert program.windows.is_open
 
 
 def test_an_unaffordable_shape_stays_new(program):
-    usual_steps(program, 50)
-    program.sampler.arrives("rare")
+    steps_with_known_shapes(program, 50)
+    program.sampler.input_arrived("rare")
     assert not program.windows.is_open
     while program.sampler.controller.units_left():
         program.step()
-    program.sampler.arrives("rare")
+    program.sampler.input_arrived("rare")
     assert program.windows.is_open
 
 
 def test_shapes_are_ignored_if_each_step_has_another(program):
     for number in range(2000):
-        program.sampler.arrives(number)
+        program.sampler.input_arrived(number)
         program.step()
     before = program.sampler.controller.share().windows
     while program.windows.is_open or program.sampler.controller.units_left():
         program.step()
-    program.sampler.arrives("another one")
+    program.sampler.input_arrived("another one")
     assert not program.windows.is_open
     assert before > 2
 
 
 def test_new_shapes_cost_no_more_than_the_budget(program):
     for number in range(20_000):
-        program.sampler.arrives(number // 400)
+        program.sampler.input_arrived(number // 400)
         program.step()
     assert program.clock.now <= 20_000 * 0.01 * 1.05
 
@@ -343,7 +343,7 @@ def test_a_new_shape_opens_no_window_in_one_of_several_ranks(program):
     sampler = Sampler(Controller(0.05), program.windows, program.clock, lambda: True, agreement)
     for number in range(200):
         was_open = program.windows.is_open
-        sampler.arrives(number // 5)
+        sampler.input_arrived(number // 5)
         assert program.windows.is_open == was_open
         program.clock.now += 0.01
         sampler.ended()
@@ -351,9 +351,9 @@ def test_a_new_shape_opens_no_window_in_one_of_several_ranks(program):
 
 
 def test_a_new_shape_opens_no_window_where_it_is_unsafe(program):
-    usual_steps(program)
+    steps_with_known_shapes(program)
     while program.sampler.controller.units_left():
         program.step()
     program.safe.here = False
-    program.sampler.arrives("new")
+    program.sampler.input_arrived("new")
     assert not program.windows.is_open

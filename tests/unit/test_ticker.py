@@ -12,11 +12,11 @@ from syncheck.run.ticker import Ticker
 @pytest.fixture
 def main_thread():
     """Return a main thread that runs requested actions at once, in the requesting thread, and counts them."""
-    state = SimpleNamespace(asked=0, ticks=0, after=0, safe=True, frames=[], pauses=[], done=threading.Event())
+    state = SimpleNamespace(n_interrupts=0, ticks=0, after=0, safe=True, frames=[], pauses=[], done=threading.Event())
 
-    def ask(act):
-        state.asked += 1
-        act(SimpleNamespace(number=state.asked))
+    def interrupt(act):
+        state.n_interrupts += 1
+        act(SimpleNamespace(number=state.n_interrupts))
         return True
 
     def is_safe(frame):
@@ -34,7 +34,7 @@ def main_thread():
         state.after += 1
         assert threading.current_thread().name == "syncheck-budget"
 
-    state.ticker = Ticker(tick, is_safe, after, ask)
+    state.ticker = Ticker(tick, is_safe, after, interrupt)
     return state
 
 
@@ -50,25 +50,25 @@ def test_an_unsafe_point_is_retried(main_thread):
     main_thread.safe = lambda frame: frame.number > 5
     with main_thread.ticker.running(0.0):
         assert main_thread.done.wait(10)
-    assert main_thread.asked == 6
+    assert main_thread.n_interrupts == 6
     assert main_thread.ticks == 1
 
 
 def test_a_full_queue_of_pending_calls_is_retried(main_thread):
     answers = [False, False, True]
-    asked = []
+    n_interrupts = []
 
-    def ask(act):
-        asked.append(answers[0])
+    def interrupt(act):
+        n_interrupts.append(answers[0])
         if answers.pop(0):
             act(None)
             return True
         return False
 
-    ticker = Ticker(main_thread.ticker._tick, lambda _: True, lambda: None, ask)
+    ticker = Ticker(main_thread.ticker._tick, lambda _: True, lambda: None, interrupt)
     with ticker.running(0.0):
         assert main_thread.done.wait(10)
-    assert asked == [False, False, True]
+    assert n_interrupts == [False, False, True]
 
 
 def test_an_unresponsive_main_thread_is_abandoned(main_thread):
@@ -84,4 +84,4 @@ def test_an_unresponsive_main_thread_is_abandoned(main_thread):
 def test_a_short_run_requests_nothing(main_thread):
     with main_thread.ticker.running(1000.0):
         pass
-    assert main_thread.asked == 0
+    assert main_thread.n_interrupts == 0

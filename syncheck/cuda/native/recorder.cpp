@@ -132,7 +132,7 @@ struct Block {
   int64_t allocation;
   int64_t home;  // the only stream that has used it, or the one that comes after all others that have; SHARED if none
   std::optional<uint64_t> node;  // the backward node that created it
-  bool is_ours;  // not entered in Python yet
+  bool is_native;  // not entered in Python yet
 };
 
 struct Item {
@@ -160,9 +160,9 @@ struct ExtentHash {
   }
 };
 
-struct PlaceHash {
-  size_t operator()(const std::pair<const void*, int>& place) const {
-    return std::hash<const void*>()(place.first) * 31 + static_cast<size_t>(place.second);
+struct SiteHash {
+  size_t operator()(const std::pair<const void*, int>& site) const {
+    return std::hash<const void*>()(site.first) * 31 + static_cast<size_t>(site.second);
   }
 };
 
@@ -198,7 +198,7 @@ struct State {
   ska::flat_hash_map<int64_t, const c10::StorageImpl*> storages;  // by allocation: the storages of the blocks
   std::unordered_map<c10::Stream, int64_t> streams;  // the session's ids, once there are several streams
   ska::flat_hash_map<const void*, bool> codes;  // whether a code object is user code; Python keeps it alive
-  ska::flat_hash_map<std::pair<const void*, int>, int64_t, PlaceHash> sites;
+  ska::flat_hash_map<std::pair<const void*, int>, int64_t, SiteHash> sites;
   std::vector<Item> items;
   std::vector<Access> accesses;
   std::vector<int64_t> freed;  // freed blocks that were first seen here; not part of the log
@@ -282,8 +282,8 @@ int64_t site_here() {
     py::object code = py::reinterpret_steal<py::object>(reinterpret_cast<PyObject*>(PyFrame_GetCode(frame)));
     auto known = state->codes.find(code.ptr());
     if (known == state->codes.end()) {
-      bool is_users = state->callbacks.attr("is_users")(code).cast<bool>();
-      known = state->codes.emplace(code.ptr(), is_users).first;
+      bool is_user_code = state->callbacks.attr("is_user_code")(code).cast<bool>();
+      known = state->codes.emplace(code.ptr(), is_user_code).first;
     }
     if (known->second) {
       std::pair<const void*, int> place(code.ptr(), PyFrame_GetLasti(frame));
@@ -315,7 +315,7 @@ void retire(const c10::StorageImpl* storage, const Block& block) {
   if (known != state->storages.end() && known->second == storage) {
     state->storages.erase(known);
   }
-  if (block.is_ours) {
+  if (block.is_native) {
     state->freed.push_back(block.allocation);
     state->n_new--;
   }
@@ -347,17 +347,17 @@ std::optional<uint64_t> current_node() {
   return node ? std::make_optional(node->sequence_nr()) : std::nullopt;
 }
 
-Block* keep(const c10::Storage& storage, int64_t allocation, int64_t home, bool is_ours) {
+Block* keep(const c10::Storage& storage, int64_t allocation, int64_t home, bool is_native) {
   const c10::StorageImpl* key = storage.unsafeGetStorageImpl();
   auto before = state->blocks.find(key);
   if (before != state->blocks.end()) {
     retire(key, before->second);
   }
-  auto node = is_ours ? current_node() : std::nullopt;
+  auto node = is_native ? current_node() : std::nullopt;
   auto kept = state->blocks.insert_or_assign(
-      key, Block{storage.getWeakStorageImpl(), storage.data(), allocation, home, node, is_ours});
+      key, Block{storage.getWeakStorageImpl(), storage.data(), allocation, home, node, is_native});
   state->storages[allocation] = key;
-  state->n_new += is_ours;
+  state->n_new += is_native;
   return &kept.first->second;
 }
 
@@ -365,7 +365,7 @@ Block* keep(const c10::Storage& storage, int64_t allocation, int64_t home, bool 
 void keep_new(const c10::Storage& storage, int64_t allocation, int64_t home) {
   py::object address = py::reinterpret_steal<py::object>(PyLong_FromVoidPtr(const_cast<void*>(storage.data())));
   if (PyDict_Contains(state->live.ptr(), address.ptr()) == 1) {
-    state->callbacks.attr("gone")(address);
+    state->callbacks.attr("drop_stale")(address);
   }
   auto there = state->ours.find(storage.data());
   if (there != state->ours.end() && there->second != storage.unsafeGetStorageImpl()) {
@@ -674,10 +674,10 @@ class Kernel : public c10::OperatorKernel {
     const size_t n_arguments = op.schema().arguments().size();
     const size_t begin = stack->size() - n_arguments;
     for (size_t index = begin; index < stack->size(); index++) {
-      auto is_ours = [](const at::Tensor& tensor) {
+      auto is_supported = [](const at::Tensor& tensor) {
         return is_plain(tensor.unsafeGetTensorImpl()) && !is_in_buffer(tensor);
       };
-      if (!each_tensor((*stack)[index], is_ours)) {
+      if (!each_tensor((*stack)[index], is_supported)) {
         return false;
       }
     }
@@ -776,19 +776,19 @@ class Kernel : public c10::OperatorKernel {
   // Let the check's own mode log an operator that cannot be recorded any more: another thread has created a second
   // stream or used the operator's memory on one meanwhile, or the results are on another GPU.
   static void give_up(const Plan& plan, const Stack& stack, size_t n_results, const Inputs& inputs) {
-    py::list given, made;
+    py::list passed, results;
     for (const Input& input : inputs) {
       py::object wrapped = py::reinterpret_steal<py::object>(THPVariable_Wrap(input.tensor));
-      given.append(py::make_tuple(wrapped, input.is_write));
+      passed.append(py::make_tuple(wrapped, input.is_write));
     }
     for (size_t index = stack.size() - n_results; index < stack.size(); index++) {
       each_tensor(stack[index], [&](const at::Tensor& tensor) {
-        made.append(py::reinterpret_steal<py::object>(THPVariable_Wrap(tensor)));
+        results.append(py::reinterpret_steal<py::object>(THPVariable_Wrap(tensor)));
         return true;
       });
     }
     py::object mode = py::reinterpret_borrow<py::object>(top_mode());
-    mode.attr("log_late")(py::reinterpret_borrow<py::object>(plan.name), given, made, py::arg("fills") = plan.touches);
+    mode.attr("log_after_run")(py::reinterpret_borrow<py::object>(plan.name), passed, results, py::arg("fills") = plan.touches);
   }
 
   c10::SafeKernelFunction original_;
@@ -1072,7 +1072,7 @@ void take_calls(bool is_condensed, const py::object& deque) {
 py::object take_block(int64_t storage, int64_t address) {
   auto there = state->ours.find(reinterpret_cast<const void*>(address));
   auto found = there == state->ours.end() ? state->blocks.end() : state->blocks.find(there->second);
-  if (found == state->blocks.end() || !found->second.is_ours) {
+  if (found == state->blocks.end() || !found->second.is_native) {
     return py::none();
   }
   Block& block = found->second;
@@ -1080,7 +1080,7 @@ py::object take_block(int64_t storage, int64_t address) {
   if (!owner || owner->data() != block.address) {
     return py::none();
   }
-  block.is_ours = false;
+  block.is_native = false;
   state->n_new--;
   if (owner.get() != reinterpret_cast<const c10::StorageImpl*>(storage)) {
     block.home = SHARED;
@@ -1099,7 +1099,7 @@ py::list unknown_storages() {
   }
   std::vector<c10::Storage> storages;  // collected first: no Python code may run during the iteration
   for (auto& entry : state->blocks) {
-    auto storage = entry.second.is_ours ? entry.second.storage.lock() : nullptr;
+    auto storage = entry.second.is_native ? entry.second.storage.lock() : nullptr;
     if (storage) {
       storages.emplace_back(std::move(storage));
     }

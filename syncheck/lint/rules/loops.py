@@ -7,7 +7,7 @@ import libcst as cst
 from libcst.helpers import get_full_name_for_node
 
 from syncheck.lint.rules.base import ShapeRule, all_nodes, own_nodes
-from syncheck.sanitizer.turns import HOT
+from syncheck.sanitizer.iteration_counter import HOT
 
 BACKENDS = "cuda|xpu|npu|accelerator"
 """Modules of torch with the functions of `torch.cuda`, as part of a regular expression."""

@@ -22,7 +22,7 @@ def raised_by(act: Callable[[], object]) -> BaseException | None:
     try:
         act()
     except BaseException as error:  # noqa: BLE001  any exception that ends the program is its result
-        return error.with_traceback(_beyond_us(error.__traceback__))
+        return error.with_traceback(_outside_launcher(error.__traceback__))
     return None
 
 
@@ -68,7 +68,7 @@ def attempt(act: Callable[[], object], where: object, moment: str) -> bool:
     return False
 
 
-def _beyond_us(trace: TracebackType | None) -> TracebackType | None:
+def _outside_launcher(trace: TracebackType | None) -> TracebackType | None:
     while trace is not None and trace.tb_frame.f_globals.get("__package__") == __package__:
         trace = trace.tb_next
     first = trace

@@ -57,8 +57,8 @@ class ExitHook:
 
     def __init__(self, at_exit: Callable[[int], int], at_exec: Callable[[Any, Any], None] | None = None) -> None:
         self._at_exit, self._at_exec = at_exit, at_exec
-        self._spoken = False
-        self._is_speaking = False
+        self._was_called = False
+        self._is_calling = False
         self._lock = threading.RLock()  # another exiting thread waits for the report of the first one
         self._pid = os.getpid()
         self._real_exit = os._exit
@@ -66,13 +66,13 @@ class ExitHook:
         self._handler = _Terminate.calling(self._on_signal)
 
     def __enter__(self) -> Self:
-        os._exit = self._speaking_exit()  # type: ignore[assignment]  # a Callable does not name its parameter
+        os._exit = self._wrap_exit()  # type: ignore[assignment]  # a Callable does not name its parameter
         for name, function in self._real_exec.items():
-            setattr(os, name, self._speaking_exec(function))
+            setattr(os, name, self._wrap_exec(function))
         for number in _ENDING if in_main_thread() else ():
             if signal.getsignal(number) == signal.SIG_DFL:
                 _signal.signal(number, self._handler)
-        self._leave_children()
+        self._remove_in_children()
         return self
 
     def __exit__(self, *_exception: object) -> None:
@@ -86,7 +86,7 @@ class ExitHook:
             if _signal.getsignal(number) is self._handler:
                 signal.signal(number, signal.SIG_DFL)
 
-    def _leave_children(self) -> None:
+    def _remove_in_children(self) -> None:
         """Remove the hook from forked children immediately: a signal must end them even inside a call into C."""
         remove = weakref.WeakMethod(self._remove)  # python keeps the callback forever
 
@@ -98,46 +98,46 @@ class ExitHook:
         if hasattr(os, "register_at_fork"):
             os.register_at_fork(after_in_child=after_fork)
 
-    def _speaking_exit(self) -> Callable[[int], NoReturn]:
+    def _wrap_exit(self) -> Callable[[int], NoReturn]:
         def _exit(status: int) -> NoReturn:
             code = operator.index(status)  # an argument that os._exit rejects ends nothing
-            self._real_exit(self.speak(code))
+            self._real_exit(self.call_at_exit(code))
 
         _exit.__module__, _exit.__qualname__ = "os", "_exit"  # so that it pickles as os._exit does
         _exit.__doc__ = self._real_exit.__doc__
         return _exit
 
-    def _speaking_exec(self, real_exec: Callable[..., NoReturn]) -> Callable[..., NoReturn]:
+    def _wrap_exec(self, real_exec: Callable[..., NoReturn]) -> Callable[..., NoReturn]:
         @wraps(real_exec)
         def execute(path: Any, argv: Any, *environment: Any, **named: Any) -> NoReturn:
             # `os.execvp` tries the folders of PATH in turn: a path that is not executable replaces nothing
             if isinstance(path, int) or (os.path.isfile(path) and os.access(path, os.X_OK)):
                 if self._at_exec is not None and os.getpid() == self._pid:
                     self._at_exec(path, argv)
-                self.speak(0)
+                self.call_at_exit(0)
             real_exec(path, argv, *environment, **named)
 
         return execute
 
     def _on_signal(self, number: int) -> None:
-        if self._is_speaking:
+        if self._is_calling:
             return  # another signal must not interrupt the report: the process is about to end
-        self.speak(128 + number)
+        self.call_at_exit(128 + number)
         signal.signal(number, signal.SIG_DFL)
         os.kill(os.getpid(), number)
 
-    def speak(self, status: int) -> int:
+    def call_at_exit(self, status: int) -> int:
         """Call `at_exit` once, uninterrupted by termination signals; return the status to exit with."""
         if os.getpid() != self._pid:
             return status
         with self._lock:
-            if self._spoken:
+            if self._was_called:
                 return status
-            self._spoken = self._is_speaking = True
+            self._was_called = self._is_calling = True
             try:
                 return self._at_exit(status)
             except BaseException:  # noqa: BLE001  the process still ends, with its own status
                 traceback.print_exc()
                 return status
             finally:
-                self._is_speaking = False
+                self._is_calling = False

@@ -26,44 +26,44 @@ def data_of(spec: ModuleSpec) -> bytes | None:
     return data
 
 
-def compile_source(source: bytes, path: str, shown: str, *, quiet: bool = False) -> CodeType:
+def compile_source(source: bytes, path: str, shown_path: str, *, quiet: bool = False) -> CodeType:
     """Compile a module.
 
     Args:
         source: the bytes of the file, with byte order mark, encoding cookie and line endings unchanged.
         path: the file name stored in the code.
-        shown: the file name for messages.
+        shown_path: the file name for messages.
         quiet: whether to suppress warnings, because the same source is compiled again later.
 
     Raises:
         ScriptError: the source is not valid in its declared encoding, or not valid Python.
     """
-    _check_encoding(source, shown)
+    _check_encoding(source, shown_path)
     try:
         with warnings.catch_warnings(action="ignore") if quiet else nullcontext():
             # dont_inherit: the future statements of this file must not apply to the program
             return compile(source, path, "exec", dont_inherit=True)
     except SyntaxError as error:
-        raise ScriptError(_explain(error, shown), _version_hint()) from error
+        raise ScriptError(_explain(error, shown_path), _version_hint()) from error
     except (ValueError, RecursionError, MemoryError) as error:
-        raise ScriptError(f"{shown}: {error}", _version_hint()) from error
+        raise ScriptError(f"{shown_path}: {error}", _version_hint()) from error
 
 
-def _check_encoding(source: bytes, shown: str) -> None:
+def _check_encoding(source: bytes, shown_path: str) -> None:
     try:
         encoding, _ = tokenize.detect_encoding(io.BytesIO(source).readline)
         source.decode(encoding)
     except (SyntaxError, LookupError) as error:
-        raise ScriptError(f"{shown}: {error}", _ENCODING_HINT) from error
+        raise ScriptError(f"{shown_path}: {error}", _ENCODING_HINT) from error
     except UnicodeDecodeError as error:
         line = source.count(b"\n", 0, error.start) + 1
-        message = f"{shown}:{line}: the byte 0x{source[error.start]:02x} is not {encoding}"
+        message = f"{shown_path}:{line}: the byte 0x{source[error.start]:02x} is not {encoding}"
         raise ScriptError(message, _ENCODING_HINT) from error
 
 
-def _explain(error: SyntaxError, shown: str) -> str:
+def _explain(error: SyntaxError, shown_path: str) -> str:
     """Return the place, the message, the line and a caret under the column."""
-    place = shown if error.lineno is None else f"{shown}:{error.lineno}"
+    place = shown_path if error.lineno is None else f"{shown_path}:{error.lineno}"
     message = f"{place}: {error.msg}"
     if not error.text:
         return message

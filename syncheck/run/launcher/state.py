@@ -75,8 +75,8 @@ def _timers() -> dict[int, tuple[float, float, float]]:
 
 def _restart(timers: dict[int, tuple[float, float, float]]) -> None:
     """Stop the timers that the program left behind, which would have ended with it; let earlier ones continue."""
-    for kind, (asked, left, interval) in timers.items():
-        rest = max(left - (time.monotonic() - asked), _SOON) if left else 0
+    for kind, (queried_at, left, interval) in timers.items():
+        rest = max(left - (time.monotonic() - queried_at), _SOON) if left else 0
         signal.setitimer(kind, rest, interval)
 
 

@@ -37,7 +37,7 @@ from syncheck.source.scopes import scopes_of
 
 FORMAT = 4
 _READABLE = (1, 2, 3, 4)
-BEGINS, GOES_ON, END = "begins", "goes on", "end"
+BEGINS, CONTINUES, END = "begins", "goes on", "end"
 """Lines that are not calls."""
 _STREAMS, _CONTEXT_AT = 4096, 4
 _READ_AS = {
@@ -98,7 +98,7 @@ class Ending(Enum):
     """The way in which a trace file ends."""
 
     END = auto()
-    GOES_ON = auto()
+    CONTINUES = auto()
     """The trace continues in the next file."""
     CUT_OFF = auto()
 
@@ -220,7 +220,7 @@ def _context(written: int | tuple[int, int] | None) -> Context | None:
     return Context(StreamId(stream), SiteId(entered))
 
 
-_ENDINGS = {END: Ending.END, GOES_ON: Ending.GOES_ON}
+_ENDINGS = {END: Ending.END, CONTINUES: Ending.CONTINUES}
 _CALLS = {name for name, _ in inspect.getmembers(Monitor, inspect.isfunction) if not name.startswith("_")} | {"note"}
 
 

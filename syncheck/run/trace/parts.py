@@ -56,7 +56,7 @@ def named(paths: Sequence[Path]) -> list[Part]:
     """
     found = [part for path in paths for part in (_in_folder(path) if path.is_dir() else _read(path, len(paths)))]
     if len(paths) == 1 and not paths[0].is_dir():
-        found += _behind(found[0])
+        found += _later_files(found[0])
     if not found:
         raise TraceError(f"{paths[0]}: nothing was recorded in any of the files", codec.HINT)
     runs = {part.recording or str(part.path): part for part in found}
@@ -79,11 +79,11 @@ def _read(path: Path, n_paths: int) -> list[Part]:
 def remove_others(first: Path) -> None:
     """Remove the later files of an existing trace whose first file is about to be overwritten."""
     with contextlib.suppress(TraceError, OSError):
-        for part in _behind(read(first)):
+        for part in _later_files(read(first)):
             part.path.unlink()
 
 
-def _behind(first: Part) -> list[Part]:
+def _later_files(first: Part) -> list[Part]:
     """Return the files beside the first file of a trace that belong to the same run."""
     if first.number != 1 or not first.recording:
         return []

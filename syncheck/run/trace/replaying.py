@@ -20,7 +20,7 @@ MakeSession = Callable[[str], Session]
 
 
 @dataclass(frozen=True, slots=True)
-class Stretch:
+class Segment:
     """Consecutive files that were replayed on one session.
 
     Attributes:
@@ -44,10 +44,10 @@ def replay(paths: Sequence[Path], make_session: MakeSession, sites: StoredSites 
         TraceError: a file cannot be read, is not a trace, or has a newer format; or the only file is damaged.
         ConfigError: from `make_session`.
     """
-    return whole([stretch.report for stretch in stretches(paths, make_session, sites)])
+    return combine([segment.report for segment in segments(paths, make_session, sites)])
 
 
-def whole(reports: Sequence[Report]) -> Report:
+def combine(reports: Sequence[Report]) -> Report:
     """Combine the reports of the stretches of a trace."""
     found = reports[0]
     for report in reports[1:]:
@@ -55,31 +55,31 @@ def whole(reports: Sequence[Report]) -> Report:
     return found
 
 
-def stretches(paths: Sequence[Path], make_session: MakeSession, sites: StoredSites | None = None) -> Iterator[Stretch]:
+def segments(paths: Sequence[Path], make_session: MakeSession, sites: StoredSites | None = None) -> Iterator[Segment]:
     """Replay a trace, and yield each stretch of consecutive files with its findings: see `replay`."""
     rest = parts.named(paths)
     sites = sites if sites is not None else StoredSites()
     is_only = len(rest) == 1
     while rest:
         try:
-            stretch = _Stretch(rest, make_session, sites).replayed()
-            n_used = len(stretch.names)
+            segment = _SegmentReplay(rest, make_session, sites).replayed()
+            n_used = len(segment.names)
         except _DamagedError as error:
             if is_only:
                 raise error.cause from error
-            n_used, lost = error.n_whole + 1, f"{error.cause}: what it recorded is lost"
-            found = _replayed_again(rest[: error.n_whole], make_session, sites)
-            stretch = replace(found, report=replace(found.report, incomplete=(*found.report.incomplete, lost)))
-        yield stretch
+            n_used, lost = error.n_intact + 1, f"{error.cause}: what it recorded is lost"
+            found = _replayed_again(rest[: error.n_intact], make_session, sites)
+            segment = replace(found, report=replace(found.report, incomplete=(*found.report.incomplete, lost)))
+        yield segment
         rest = rest[n_used:]
 
 
-def _replayed_again(files: Sequence[Part], make_session: MakeSession, sites: StoredSites) -> Stretch:
+def _replayed_again(files: Sequence[Part], make_session: MakeSession, sites: StoredSites) -> Segment:
     """Replay the files before a damaged one again, because the damaged one may have left a call half done."""
     if not files:
-        return Stretch((), Report())
+        return Segment((), Report())
     try:
-        return _Stretch(files, make_session, sites).replayed()
+        return _SegmentReplay(files, make_session, sites).replayed()
     except _DamagedError as error:
         raise error.cause from error
 
@@ -88,17 +88,17 @@ class _DamagedError(Exception):
     """A file is damaged.
 
     Args:
-        n_whole: number of intact files before it.
+        n_intact: number of intact files before it.
         cause: the error.
     """
 
-    def __init__(self, n_whole: int, cause: TraceError) -> None:
+    def __init__(self, n_intact: int, cause: TraceError) -> None:
         super().__init__(str(cause))
-        self.n_whole = n_whole
+        self.n_intact = n_intact
         self.cause = cause
 
 
-class _Stretch:
+class _SegmentReplay:
     """Replays files from the first one, as long as they are consecutive."""
 
     def __init__(self, files: Sequence[Part], make_session: MakeSession, sites: StoredSites) -> None:
@@ -109,7 +109,7 @@ class _Stretch:
         self._since: Checkpoint | None = None
         self._n_before = 0  # operators that only represent earlier work
 
-    def replayed(self) -> Stretch:
+    def replayed(self) -> Segment:
         """Replay the files and return the findings.
 
         Raises:
@@ -124,10 +124,10 @@ class _Stretch:
             except TraceError as error:
                 raise _DamagedError(at, error) from error
             used.append(part.path.name)
-            if ending is not Ending.GOES_ON:
+            if ending is not Ending.CONTINUES:
                 break
         self._note_end(used, ending, number)
-        return Stretch(tuple(used), self._report(len(used) - 1))
+        return Segment(tuple(used), self._report(len(used) - 1))
 
     def _play(self, part: Part, *, is_first: bool) -> tuple[Ending, int]:
         """Replay a file; return its ending and the number of its last record."""
@@ -135,16 +135,16 @@ class _Stretch:
         if part.number > 1:
             reader.declare(is_known=not is_first)
             if is_first:
-                self._begin_in_the_middle(part)
+                self._start_midway(part)
         ending = reader.play()
         if reader.has_unknown_graph and self._since is not None:
             self._session.incomplete(_UNKNOWN_GRAPH.format(self._files[0].path.name))
         return ending, reader.number
 
-    def _begin_in_the_middle(self, part: Part) -> None:
+    def _start_midway(self, part: Part) -> None:
         """Start in the middle of a trace: declared objects exist, and all earlier work is treated as complete."""
         self._session.reset()
-        self._session.incomplete(_BEGINS_IN_THE_MIDDLE.format(part.path.name))
+        self._session.incomplete(_STARTS_MIDWAY.format(part.path.name))
         self._since = self._session.collector.checkpoint()
         self._n_before = self._session.n_operators
 
@@ -153,8 +153,8 @@ class _Stretch:
         is_last = len(used) == len(self._files)
         if ending is Ending.CUT_OFF:
             self._session.incomplete(_CUT_OFF.format(number) if is_last else _CUT_OFF_BETWEEN.format(used[-1], number))
-        elif ending is Ending.GOES_ON:
-            self._session.incomplete(_GOES_ON.format(used[-1]))
+        elif ending is Ending.CONTINUES:
+            self._session.incomplete(_CONTINUES.format(used[-1]))
 
     def _report(self, last: int) -> Report:
         try:
@@ -166,11 +166,11 @@ class _Stretch:
         return replace(report, summary=replace(report.summary, operators=operators))
 
 
-_BEGINS_IN_THE_MIDDLE = (
+_STARTS_MIDWAY = (
     "{} was replayed without the files before it: what was pending where it begins is unknown, and so is what only a "
     "whole run shows"
 )
 _UNKNOWN_GRAPH = "a graph was replayed that was captured before {}: its contents are unknown"
 _CUT_OFF = "the trace ends early, after record {}: recording was interrupted"
 _CUT_OFF_BETWEEN = "{} ends early, after record {}: what it recorded after that is lost"
-_GOES_ON = "the trace continues after {}, in a file that was not replayed"
+_CONTINUES = "the trace continues after {}, in a file that was not replayed"

@@ -39,7 +39,7 @@ class LiveState:
         self._followers: dict[str, Callable[[Call, Any], None]] = {
             "device_type": self._defined, "stream": self._defined, "view": self._viewed, "host": self._switched,
             "allocate": self._allocated, "free": self._freed, "record_stream": self._stream_recorded,
-            "event": self._event_made, "drop_event": self._event_dropped, "record": self._recorded,
+            "event": self._event_created, "drop_event": self._event_dropped, "record": self._recorded,
             "capture_begin": self._capture_began, "capture_end": self._capture_ended,
         }  # fmt: skip
 
@@ -76,7 +76,7 @@ class LiveState:
         allocation, _, stream, _ = call[1]
         self._protected.setdefault(allocation, {}).setdefault(stream, call)
 
-    def _event_made(self, call: Call, _: Any) -> None:
+    def _event_created(self, call: Call, _: Any) -> None:
         self._events[call[1][0]] = call
         self._records.pop(call[1][0], None)
 
@@ -141,14 +141,14 @@ class LiveState:
     def _named(self) -> Iterator[Call]:
         names: Names = self._session.collector.names
         for (kind, ident), text in names.given.items():
-            if self._is_there(kind, ident):
+            if self._exists(kind, ident):
                 yield "name", (kind, ident, text), {}
         for (kind, ident), texts in names.seen_at.items():
-            if self._is_there(kind, ident):
+            if self._exists(kind, ident):
                 for (path, line), text in texts.items():
                     yield "name_at", (kind, ident, text, path, line), {}
 
-    def _is_there(self, kind: NamedKind, ident: int) -> bool:
+    def _exists(self, kind: NamedKind, ident: int) -> bool:
         if kind is NamedKind.ALLOCATION:
             return ident in self._memory
         return kind is not NamedKind.EVENT or ident in self._events

@@ -10,7 +10,7 @@ from typing import Any
 from syncheck import serialization
 from syncheck.hb.ids import Context, SiteId
 from syncheck.run.trace import parts
-from syncheck.run.trace.codec import BEGINS, END, FORMAT, GOES_ON
+from syncheck.run.trace.codec import BEGINS, CONTINUES, END, FORMAT
 from syncheck.run.trace.file import TraceFile
 from syncheck.run.trace.state import LiveState
 from syncheck.sanitizer.monitor import Monitor, Sites
@@ -107,7 +107,7 @@ class TraceWriter:
 
     def _begin_next(self) -> None:
         """End the file, and start the next one with the objects that exist now."""
-        self._write([GOES_ON])
+        self._write([CONTINUES])
         self._number += 1
         self._known.clear()
         self._file.follow(parts.path_of(self._path, self._number))

@@ -13,10 +13,10 @@ dist.init_process_group("nccl")
 rank, size = dist.get_rank(), dist.get_world_size()
 torch.cuda.set_device(dist.get_rank() % torch.cuda.device_count())
 assert (dist.get_backend(), dist.is_nccl_available()) == ("nccl", True)
-everybody = sum(range(1, size + 1))
+total = sum(range(1, size + 1))
 
 
-def own():
+def rank_values():
     return torch.full((4,), rank + 1.0, device="cuda")
 
 
@@ -31,39 +31,39 @@ def wait(work):
 
 
 for is_async in (False, True):
-    x = own()
+    x = rank_values()
     wait(dist.all_reduce(x, async_op=is_async))
-    check(x, everybody)
-    x = own()
+    check(x, total)
+    x = rank_values()
     wait(dist.broadcast(x, size - 1, async_op=is_async))
     check(x, size)
-    x = own()
+    x = rank_values()
     wait(dist.reduce(x, 0, async_op=is_async))
     if rank == 0:
-        check(x, everybody)
+        check(x, total)
     parts = [torch.empty(4, device="cuda") for _ in range(size)]
-    wait(dist.all_gather(parts, own(), async_op=is_async))
+    wait(dist.all_gather(parts, rank_values(), async_op=is_async))
     for number, part in enumerate(parts):
         check(part, number + 1)
     whole = torch.empty(4 * size, device="cuda")
-    wait(dist.all_gather_into_tensor(whole, own(), async_op=is_async))
-    assert whole.sum().item() == 4 * everybody
+    wait(dist.all_gather_into_tensor(whole, rank_values(), async_op=is_async))
+    assert whole.sum().item() == 4 * total
     x = torch.empty(4, device="cuda")
     wait(dist.reduce_scatter_tensor(x, torch.ones(4 * size, device="cuda"), async_op=is_async))
     check(x, size)
-    wait(dist.reduce_scatter(x, [own() for _ in range(size)], async_op=is_async))
-    check(x, everybody)
+    wait(dist.reduce_scatter(x, [rank_values() for _ in range(size)], async_op=is_async))
+    check(x, total)
     received = torch.empty(4 * size, device="cuda")
-    wait(dist.all_to_all_single(received, torch.cat([own()] * size), async_op=is_async))
-    assert received.sum().item() == 4 * everybody
-    wait(dist.gather(own(), parts if rank == 0 else None, 0, async_op=is_async))
+    wait(dist.all_to_all_single(received, torch.cat([rank_values()] * size), async_op=is_async))
+    assert received.sum().item() == 4 * total
+    wait(dist.gather(rank_values(), parts if rank == 0 else None, 0, async_op=is_async))
     wait(dist.scatter(x, parts if rank == 0 else None, 0, async_op=is_async))
     check(x, rank + 1)
 dist.barrier()
 
 # point to point, around a ring
 if size > 1:
-    sent, got = own(), torch.empty(4, device="cuda")
+    sent, got = rank_values(), torch.empty(4, device="cuda")
     operations = [dist.P2POp(dist.isend, sent, (rank + 1) % size), dist.P2POp(dist.irecv, got, (rank - 1) % size)]
     for work in dist.batch_isend_irecv(operations):
         work.wait()
@@ -72,22 +72,22 @@ if size > 1:
 # handles: asked, waited for on another stream
 side, group = torch.cuda.Stream(), dist.new_group(list(range(size)))
 assert dist.get_backend(group) == "nccl"
-x = own()
+x = rank_values()
 work = dist.all_reduce(x, group=group, async_op=True)
 while not work.is_completed():
     pass
-check(x, everybody)
-x = own()
+check(x, total)
+x = rank_values()
 work = dist.all_reduce(x, group=group, async_op=True)
 with torch.cuda.stream(side):
     work.wait()
     y = x * 2
 torch.cuda.current_stream().wait_stream(side)
 y.record_stream(torch.cuda.current_stream())
-check(y, 2 * everybody)
+check(y, 2 * total)
 
 # functional collectives wait at first use; objects; DTensor
-check(functional.all_reduce(own(), "sum", dist.group.WORLD) + 0, everybody)
+check(functional.all_reduce(rank_values(), "sum", dist.group.WORLD) + 0, total)
 objects = [None] * size
 dist.all_gather_object(objects, {"rank": rank})
 assert [found["rank"] for found in objects] == list(range(size))
@@ -120,11 +120,11 @@ for _ in range(2):
     model(torch.randn(2, 4, device="cuda")).square().mean().backward()
     optimizer.step()
     optimizer.zero_grad()
-x = own()
+x = rank_values()
 halved = dist.all_reduce(x, async_op=True).get_future().then(lambda future: future.value()[0] / 2)
-check(halved.wait(), everybody / 2)
-check(x, everybody)
-x = own()
+check(halved.wait(), total / 2)
+check(x, total)
+x = rank_values()
 dist.all_reduce(x, async_op=True).get_future().wait()
-check(x, everybody)
+check(x, total)
 dist.destroy_process_group()

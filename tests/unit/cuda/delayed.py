@@ -15,8 +15,8 @@ from tests.unit.conftest import watched_gpu
 class Events:
     """Events with times in milliseconds: each record is one millisecond after the previous one on any stream."""
 
-    def __init__(self, late):
-        self._late = late
+    def __init__(self, delays):
+        self._delays = delays
         self._times = {}
         self.now = 0
 
@@ -26,7 +26,7 @@ class Events:
 
     def record(self, event, device, handle):
         self.now += 1
-        self._times[event] = self.now + self._late[handle]
+        self._times[event] = self.now + self._delays[handle]
         return True
 
     def is_complete(self, event):
@@ -37,7 +37,7 @@ class Events:
 
 
 class Work:
-    """See `syncheck.cuda.own_work.OwnWork`.
+    """See `syncheck.cuda.injected_work.InjectedWork`.
 
     Attributes:
         sleeps: (handle, seconds) of each sleep.
@@ -45,8 +45,8 @@ class Work:
     """
 
     def __init__(self, reporter, events):
-        self.late = defaultdict(float)
-        self.events = Events(self.late)
+        self.delays = defaultdict(float)
+        self.events = Events(self.delays)
         self.sleeps = []
         self.overwritten = []
         self.n_settled = 0
@@ -63,7 +63,7 @@ class Work:
 
     def sleep(self, device, handle, seconds):
         self.sleeps.append((handle, seconds))
-        self.late[handle] += seconds * 1000
+        self.delays[handle] += seconds * 1000
 
     def fork(self, device):
         return 99
@@ -87,7 +87,7 @@ def delayed_gpu(current, monkeypatch, folder, delay, *pairs):
     """Watch the stand-in with a delay; `recorded()` of the result ends the run and returns its record."""
     path = folder / "record.json"
     monkeypatch.setenv(record.REQUEST, Request(str(path), pairs).as_variable())
-    monkeypatch.setattr(backend, "OwnWork", Work)
+    monkeypatch.setattr(backend, "InjectedWork", Work)
     monkeypatch.setattr(backend, "DriverEvents", lambda: None)
     monkeypatch.setattr(torch.cuda, "manual_seed_all", lambda seed: None)
     with watched_gpu(current, delay=delay) as gpu:

@@ -41,7 +41,7 @@ def test_flush_makes_calls_in_order_and_only_once(buffer, monitor):
 
 
 def test_a_full_buffer_requests_a_flush(buffer, monkeypatch):
-    monkeypatch.setattr(call_buffer, "_ENOUGH", 2)
+    monkeypatch.setattr(call_buffer, "_CALLS_PER_FLUSH", 2)
     assert not buffer.launch(1, "aten::add", [], 0)
     assert buffer.launch(1, "aten::add", [], 0)
 

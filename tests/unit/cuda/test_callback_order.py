@@ -4,7 +4,7 @@ import sys
 
 import pytest
 
-from syncheck.cuda.callback_order import Callback, KeptCallbacks, Kind, place_of_work, working_stream
+from syncheck.cuda.callback_order import Callback, Kind, PendingCallbacks, work_index, working_stream
 
 
 def record(stream, event=1):
@@ -19,14 +19,14 @@ SYNC = Callback(Kind.SYNC_STREAM, 0, 1)
 
 
 def test_callbacks_are_kept_per_operator_frame():
-    kept, frame = KeptCallbacks(), sys._getframe()
-    kept.keep(frame, SYNC)
-    kept.keep(frame, record(1))
-    assert kept.by_frame[id(frame)] == [SYNC, record(1)]
-    assert kept.count == 2
-    kept.forget(frame)
-    kept.forget(frame)
-    assert (kept.count, kept.by_frame) == (0, {})
+    callbacks, frame = PendingCallbacks(), sys._getframe()
+    callbacks.keep(frame, SYNC)
+    callbacks.keep(frame, record(1))
+    assert callbacks.by_frame[id(frame)] == [SYNC, record(1)]
+    assert callbacks.count == 2
+    callbacks.forget(frame)
+    callbacks.forget(frame)
+    assert (callbacks.count, callbacks.by_frame) == (0, {})
 
 
 @pytest.mark.parametrize(
@@ -55,4 +55,4 @@ def test_working_stream_is_the_one_that_waited_and_recorded(inner, waits_first, 
     ],
 )
 def test_work_is_placed_after_waits_and_before_records_and_synchronizations(inner, stream, place):
-    assert place_of_work(inner, stream) == place
+    assert work_index(inner, stream) == place

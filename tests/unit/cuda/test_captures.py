@@ -25,8 +25,8 @@ def test_a_capture_belongs_to_the_thread_that_began_it(captures):
     assert not captures
     captures.begin()
     assert captures
-    assert captures.is_own()
-    assert not in_other_thread(captures.is_own)
+    assert captures.is_in_this_thread()
+    assert not in_other_thread(captures.is_in_this_thread)
     captures.end()
     assert not captures
 
@@ -35,13 +35,13 @@ def test_another_thread_may_end_a_capture(captures):
     in_other_thread(captures.begin)
     captures.begin()
     captures.end()
-    assert not captures.is_own()
+    assert not captures.is_in_this_thread()
     captures.end()
     assert not captures
 
 
 def test_a_synchronization_that_cuda_rejects_is_reported(gpu, captures):
-    captures.refuse("Event.synchronize()")
+    captures.report_forbidden("Event.synchronize()")
     assert [call[1] for call in gpu.monitor.named("sync_in_capture")] == ["Event.synchronize()"]
 
 

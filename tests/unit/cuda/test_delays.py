@@ -15,7 +15,7 @@ SIDE = 7
 
 
 @pytest.fixture
-def late(on_cpu, monkeypatch, tmp_path):
+def delayed(on_cpu, monkeypatch, tmp_path):
     """Return a function that watches a stand-in with one launch delayed by 500 ms."""
 
     def watch(launch, *pairs, **more):
@@ -25,8 +25,8 @@ def late(on_cpu, monkeypatch, tmp_path):
     return watch
 
 
-def test_only_the_operator_of_the_named_launch_is_delayed(late):
-    with late(LaunchId(1, 2)) as gpu:
+def test_only_the_operator_of_the_named_launch_is_delayed(delayed):
+    with delayed(LaunchId(1, 2)) as gpu:
         x = torch.ones(3)
         x.view(3, 1).t()  # launches nothing
         assert gpu.work.sleeps == []
@@ -39,15 +39,15 @@ def test_only_the_operator_of_the_named_launch_is_delayed(late):
         assert gpu.recorded().delayed == 1
 
 
-def test_nothing_is_delayed_without_a_launch(late):
-    with late(None) as gpu:
+def test_nothing_is_delayed_without_a_launch(delayed):
+    with delayed(None) as gpu:
         torch.ones(3).add_(1)
         assert gpu.work.sleeps == []
         assert gpu.recorded().has_ended
 
 
-def test_repeated_delays_apply_to_each_later_call_from_the_same_line(late):
-    with late(LaunchId(1, 2), is_repeated=True) as gpu:
+def test_repeated_delays_apply_to_each_later_call_from_the_same_line(delayed):
+    with delayed(LaunchId(1, 2), is_repeated=True) as gpu:
         x = torch.ones(3)
         for _ in range(3):
             x.add_(1)
@@ -56,9 +56,9 @@ def test_repeated_delays_apply_to_each_later_call_from_the_same_line(late):
         assert len(gpu.work.sleeps) == 3
 
 
-def test_racing_accesses_are_recorded_with_the_values_read_and_left(late):
+def test_racing_accesses_are_recorded_with_the_values_read_and_left(delayed):
     pair = Pair(LaunchId(2, 1), LaunchId(1, 2))
-    with late(LaunchId(2, 1), pair) as gpu:
+    with delayed(LaunchId(2, 1), pair) as gpu:
         x = torch.ones(2)
         gpu.current.handle = SIDE
         x.add_(1)
@@ -74,8 +74,8 @@ def test_racing_accesses_are_recorded_with_the_values_read_and_left(late):
     assert all(place.startswith(__file__) or "test_delays.py:" in place for place in seen.places.values())
 
 
-def test_without_a_delay_accesses_are_recorded_in_program_order(late):
-    with late(None, Pair(LaunchId(2, 1), LaunchId(1, 2))) as gpu:
+def test_without_a_delay_accesses_are_recorded_in_program_order(delayed):
+    with delayed(None, Pair(LaunchId(2, 1), LaunchId(1, 2))) as gpu:
         x = torch.ones(2)
         gpu.current.handle = SIDE
         x.add_(1)
@@ -84,15 +84,15 @@ def test_without_a_delay_accesses_are_recorded_in_program_order(late):
         assert gpu.recorded().order == ["2.1", "1.2"]
 
 
-def test_a_race_with_the_host_does_not_block_the_host(late):
-    with late(LaunchId(1, 2), Pair(LaunchId(1, 2), LaunchId(0, 0))) as gpu:
+def test_a_race_with_the_host_does_not_block_the_host(delayed):
+    with delayed(LaunchId(1, 2), Pair(LaunchId(1, 2), LaunchId(0, 0))) as gpu:
         torch.ones(2).add_(1)
         assert gpu.work.n_settled == 0
 
 
 @pytest.mark.parametrize(("dtype", "byte"), [(torch.float32, 0xFF), (torch.long, 0)])
-def test_memory_freed_while_in_use_is_overwritten(late, dtype, byte):
-    with late(LaunchId(2, 1)) as gpu:
+def test_memory_freed_while_in_use_is_overwritten(delayed, dtype, byte):
+    with delayed(LaunchId(2, 1)) as gpu:
         x = torch.ones(8, dtype=dtype)
         gpu.current.handle = SIDE
         y = x + 1
@@ -103,8 +103,8 @@ def test_memory_freed_while_in_use_is_overwritten(late, dtype, byte):
         assert gpu.work.overwritten == [(8 * dtype.itemsize, 0, byte)]
 
 
-def test_memory_freed_after_the_delayed_operator_completes_is_not_overwritten(late):
-    with late(LaunchId(2, 1)) as gpu:
+def test_memory_freed_after_the_delayed_operator_completes_is_not_overwritten(delayed):
+    with delayed(LaunchId(2, 1)) as gpu:
         x = torch.ones(8)
         gpu.current.handle = SIDE
         y = x + 1
@@ -115,14 +115,14 @@ def test_memory_freed_after_the_delayed_operator_completes_is_not_overwritten(la
         assert gpu.work.overwritten == []
 
 
-def test_values_transferred_to_the_host_are_recorded(late):
-    with late(None) as gpu:
+def test_values_transferred_to_the_host_are_recorded(delayed):
+    with delayed(None) as gpu:
         torch.full((2,), 3.0).sum().item()
         assert [values.shown for values in gpu.recorded().host] == [("6",)]
 
 
-def test_nothing_is_delayed_during_graph_capture(late):
-    with late(LaunchId(1, 2)) as gpu:
+def test_nothing_is_delayed_during_graph_capture(delayed):
+    with delayed(LaunchId(1, 2)) as gpu:
         x = torch.ones(2)
         gpu.cuda.captures.begin()
         x.add_(1)
@@ -141,9 +141,9 @@ class Graph:
             monitor.launch(1, "graph replay", (), 0)
 
 
-def test_a_replay_can_be_delayed(late, monkeypatch):
+def test_a_replay_can_be_delayed(delayed, monkeypatch):
     monkeypatch.setattr(torch.cuda, "CUDAGraph", Graph)
-    with late(LaunchId(1, 2), Pair(LaunchId(1, 2), LaunchId(1, 3))) as gpu:
+    with delayed(LaunchId(1, 2), Pair(LaunchId(1, 2), LaunchId(1, 3))) as gpu:
         patches = Patches()
         gpu.cuda.delays.install(patches)
         graph = Graph(gpu, torch.ones(2))
@@ -155,24 +155,24 @@ def test_a_replay_can_be_delayed(late, monkeypatch):
     assert (seen.delayed, sorted(seen.starts)) == (1, ["1.2", "1.3"])
 
 
-def test_a_collective_before_the_delayed_operator_is_not_delayed(late, monkeypatch):
+def test_a_collective_before_the_delayed_operator_is_not_delayed(delayed, monkeypatch):
     monkeypatch.setattr("syncheck.cuda.delayed_mode.NAMESPACES", {"aten"})  # treat every operator as a collective
-    with late(LaunchId(1, 2)) as gpu:
+    with delayed(LaunchId(1, 2)) as gpu:
         torch.ones(2).add_(1)
         assert gpu.work.sleeps == []
 
 
-def test_an_internal_error_is_recorded_and_not_raised_in_the_program(late, monkeypatch):
-    with late(LaunchId(1, 2)) as gpu:
+def test_an_internal_error_is_recorded_and_not_raised_in_the_program(delayed, monkeypatch):
+    with delayed(LaunchId(1, 2)) as gpu:
         monkeypatch.setattr(gpu.work, "sleep", lambda *_: {}["no rate"])
         assert torch.ones(2).add_(1).tolist() == [2, 2]
         assert gpu.recorded().failed == "KeyError: 'no rate'"
         assert gpu.cuda.is_checking
 
 
-def test_launches_from_another_thread_are_not_attributed_to_the_current_call(late):
+def test_launches_from_another_thread_are_not_attributed_to_the_current_call(delayed):
     pair = Pair(LaunchId(2, 1), LaunchId(1, 2))
-    with late(None, pair) as gpu:
+    with delayed(None, pair) as gpu:
         x = torch.ones(2)
         delays = gpu.cuda.delays
         mine = delays.begin(Call("aten::add_", True, 0, [(x, True)], is_collective=False))
@@ -184,16 +184,16 @@ def test_launches_from_another_thread_are_not_attributed_to_the_current_call(lat
     assert seen.starts == {}
 
 
-def test_a_functional_collective_is_delayed_on_the_programs_stream(late):
-    with late(LaunchId(2, 1), issuer=LaunchId(1, 2)) as gpu:
+def test_a_functional_collective_is_delayed_on_the_programs_stream(delayed):
+    with delayed(LaunchId(2, 1), issuer=LaunchId(1, 2)) as gpu:
         x = torch.ones(2)
         running = gpu.cuda.delays.begin(Call("_c10d_functional::all_reduce", True, 0, [(x, False)], is_collective=True))
-        assert (running.is_late, running.forked) == (True, 0)
+        assert (running.is_delayed, running.forked) == (True, 0)
         gpu.cuda.delays.end(running, None)
 
 
-def test_launch_tracking_resumes_after_an_operator_error(late):
-    with late(None, Pair(LaunchId(1, 3), LaunchId(1, 4))) as gpu:
+def test_launch_tracking_resumes_after_an_operator_error(delayed):
+    with delayed(None, Pair(LaunchId(1, 3), LaunchId(1, 4))) as gpu:
         a, b = torch.ones(2, 3), torch.ones(2, 3)
         with pytest.raises(RuntimeError, match="cannot be multiplied"):
             a @ b
@@ -203,10 +203,10 @@ def test_launch_tracking_resumes_after_an_operator_error(late):
         assert list(gpu.recorded().starts) == ["1.4"]
 
 
-def test_the_communicator_is_created_before_the_delay(late, monkeypatch):
+def test_the_communicator_is_created_before_the_delay(delayed, monkeypatch):
     order = []
     monkeypatch.setattr(communicators, "connect", lambda name, group, device: order.append((name, group, device)))
-    with late(LaunchId(2, 1), issuer=LaunchId(1, 2)) as gpu:
+    with delayed(LaunchId(2, 1), issuer=LaunchId(1, 2)) as gpu:
         monkeypatch.setattr(gpu.work, "sleep", lambda *_: order.append("sleep"))
         x = torch.ones(2)
         running = gpu.cuda.delays.begin(Call("c10d::allreduce_", True, 0, [(x, True)], True, "the group"))

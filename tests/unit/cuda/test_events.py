@@ -25,7 +25,7 @@ def run(original=None):
 
 def test_an_event_created_in_python_is_announced_once(gpu, events):
     done = Event()
-    ident = events.made(done, timing=True)
+    ident = events.announce(done, timing=True)
     assert events.of(done) == ident
     assert [call[1] for call in gpu.monitor.named("event")] == [ident]
     assert [str(call[1]) for call in gpu.monitor.named("object_created")] == ["timing event"]
@@ -50,7 +50,7 @@ def test_an_event_with_a_handle_from_before_the_check_is_unknown(events):
 
 def test_a_record_associates_the_event_with_its_handle(gpu, events):
     done = Event()
-    ident = events.made(done, timing=False)
+    ident = events.announce(done, timing=False)
 
     def record(event, stream):
         event.cuda_event = 77
@@ -63,7 +63,7 @@ def test_a_record_associates_the_event_with_its_handle(gpu, events):
 
 def test_waits_and_synchronizations_are_reported(gpu, events):
     done = Event()
-    ident = events.made(done, timing=False)
+    ident = events.announce(done, timing=False)
     events._record(run())(done, None)
     events._wait(run())(done, None)
     events._synchronize(run())(done)
@@ -92,14 +92,14 @@ def test_suppressed_calls_go_straight_to_torch(gpu, events):
 
 def test_a_deleted_event_is_dropped_once_no_callback_refers_to_it(gpu, events):
     done = Event()
-    ident = events.made(done, timing=True)
-    gpu.cuda.kept.count += 1
+    ident = events.announce(done, timing=True)
+    gpu.cuda.pending_callbacks.count += 1
     del done
     gc.collect()
     with gpu.cuda.reporter.locked_monitor():
         pass
     assert gpu.monitor.named("drop_event") == []
-    gpu.cuda.kept.count -= 1
+    gpu.cuda.pending_callbacks.count -= 1
     with gpu.cuda.reporter.locked_monitor():
         pass
     assert [call[1] for call in gpu.monitor.named("drop_event")] == [ident]
@@ -109,10 +109,10 @@ def test_a_deleted_event_is_dropped_once_no_callback_refers_to_it(gpu, events):
 def test_elapsed_time_of_generic_events_raises_torchs_errors(events):
     start, end = Event(), Event()
     for event in (start, end):
-        events.made(event, timing=True)
+        events.announce(event, timing=True)
     with pytest.raises(ValueError, match="must be recorded"):
         events._generic_elapsed(start, end)
     plain = Event()
-    events.made(plain, timing=False)
+    events.announce(plain, timing=False)
     with pytest.raises(ValueError, match="enable_timing=True"):
         events._generic_elapsed(start, plain)

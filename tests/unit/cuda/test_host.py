@@ -31,13 +31,13 @@ class Reporter:
         self.call_buffer = SimpleNamespace(add=self.monitor.calls.append)
 
     def locked_monitor(self):
-        return _Given(self.monitor)
+        return _LockedMonitor(self.monitor)
 
     def site(self):
         return 7
 
 
-class _Given:
+class _LockedMonitor:
     def __init__(self, monitor):
         self.monitor = monitor
 

@@ -29,8 +29,8 @@ def test_the_next_launch_has_the_number_that_the_engine_assigns():
     counts.record(1, 2, 0)
     assert (counts.next(1), counts.next(2)) == (LaunchId(1, 5), LaunchId(2, 2))
     assert (streams.of_engine(1), streams.of_engine(2)) == (4, 1)
-    assert counts.has_had(LaunchId(1, 4))
-    assert not counts.has_had(LaunchId(1, 5))
+    assert counts.has_launched(LaunchId(1, 4))
+    assert not counts.has_launched(LaunchId(1, 5))
 
 
 def test_captured_launches_count_only_when_replayed():

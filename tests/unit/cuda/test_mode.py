@@ -13,7 +13,7 @@ import torch
 from torch._subclasses.fake_tensor import FakeTensorMode
 
 from syncheck.cuda import devices
-from syncheck.cuda.callback_order import Callback, Kind, place_of_work, working_stream
+from syncheck.cuda.callback_order import Callback, Kind, work_index, working_stream
 from syncheck.cuda.graphs import Graphs
 from syncheck.errors import BackendError
 from syncheck.instrument.collectives import plan_of
@@ -319,14 +319,14 @@ def in_other_thread(function):
     thread.join()
 
 
-@pytest.mark.parametrize(("is_ours", "is_refused", "reports"), [(True, True, 1), (False, True, 1), (False, False, 0)])
-def test_rejected_waits_of_other_threads_during_a_capture_are_reported(gpu, is_ours, is_refused, reports):
+@pytest.mark.parametrize(("is_native", "is_refused", "reports"), [(True, True, 1), (False, True, 1), (False, False, 0)])
+def test_rejected_waits_of_other_threads_during_a_capture_are_reported(gpu, is_native, is_refused, reports):
     def wait(event: object) -> None:
         if is_refused:
             raise RuntimeError("operation not permitted when stream is capturing")
 
     captures = gpu.cuda.captures
-    captures.begin() if is_ours else in_other_thread(captures.begin)
+    captures.begin() if is_native else in_other_thread(captures.begin)
     synchronize = gpu.cuda.events._synchronize(wait)
     with pytest.raises(RuntimeError) if is_refused else nullcontext():
         synchronize(SimpleNamespace(cuda_event=0))
@@ -373,7 +373,7 @@ SYNC = Callback(Kind.SYNC_STREAM, 0, 1)
 )
 def test_an_operator_is_placed_after_its_waits_and_before_its_records(inner, stream, place):
     assert working_stream(inner, 1) == stream
-    assert place_of_work(inner, stream) == place
+    assert work_index(inner, stream) == place
 
 
 @pytest.mark.skipif(not torch.distributed.is_available(), reason="this torch has no torch.distributed")
@@ -402,7 +402,7 @@ def test_near_sites_are_equal_for_one_instruction_and_differ_between_two():
     sites = SiteTable()
 
     def here() -> int:
-        return sites.near(sys._getframe(1))
+        return sites.capture_innermost(sys._getframe(1))
 
     first, second = [here() for _ in range(2)], here()
     assert first[0] == first[1] != second

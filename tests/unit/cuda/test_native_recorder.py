@@ -158,7 +158,7 @@ def native(on_cpu, recorder):
 
 
 @pytest.mark.parametrize(
-    ("operator", "is_ours"),
+    ("operator", "is_native"),
     [
         ("add.Tensor", True),
         ("t.default", True),
@@ -170,10 +170,10 @@ def native(on_cpu, recorder):
         ("index_copy_.default", False),  # rows selected by an index
     ],
 )
-def test_only_operators_that_neither_wait_nor_record_are_recorded_natively(operator, is_ours):
+def test_only_operators_that_neither_wait_nor_record_are_recorded_natively(operator, is_native):
     name, _, overload = operator.partition(".")
     func = getattr(getattr(torch.ops.aten, name), overload)
-    assert (description(DispatchPlan(func, plan_of(func), None), SimpleNamespace(specials={})) is not None) == is_ours
+    assert (description(DispatchPlan(func, plan_of(func), None), SimpleNamespace(specials={})) is not None) == is_native
 
 
 def operators_run_by_mode(monkeypatch):
@@ -323,7 +323,7 @@ def test_memory_used_by_several_streams_goes_to_the_mode(native, monkeypatch, is
     assert [finding.rule.code for finding in native.report().findings] == ["SYN103", "SYN103"]
 
 
-def hand_over(native, first, second):
+def make_wait(native, first, second):
     with native.cuda.reporter.locked_monitor() as monitor:
         monitor.wait_stream(native.cuda.streams.of(0, second), native.cuda.streams.of(0, first), 0)
 
@@ -332,13 +332,13 @@ def test_a_stream_that_waits_for_all_others_becomes_the_sole_owner_of_memory(nat
     native.cuda.streams.of(0, 7)
     a = torch.zeros(8)
     native.current.handle = 7
-    hand_over(native, 0, 7)
+    make_wait(native, 0, 7)
     a[:4].add_(1).sub_(1).mul_(1)
     names = operators_run_by_mode(monkeypatch)
     a[:4].sub_(1)
     a[4:].mul_(2)
     native.current.handle = 0
-    hand_over(native, 7, 0)
+    make_wait(native, 7, 0)
     a[:4].sub_(1)
     assert names == ["aten.sub_.Tensor"]
     a[4:].mul_(2)
@@ -356,10 +356,10 @@ def test_a_stream_that_has_not_waited_for_all_others_does_not_own_memory(native,
     native.cuda.streams.of(0, 7)
     a = torch.zeros(8)
     native.current.handle = 7
-    hand_over(native, 0, 7)
+    make_wait(native, 0, 7)
     a[:4].sub_(1)
     native.current.handle = 0
-    hand_over(native, 7, 0)
+    make_wait(native, 7, 0)
     native.current.handle = 7
     a[4:].mul_(2)
     native.current.handle = 0
@@ -379,7 +379,7 @@ def test_memory_that_a_graph_may_use_goes_to_the_mode(native, monkeypatch, forge
     native.cuda.streams.of(0, 7)
     a = torch.zeros(8)
     native.current.handle = 7
-    hand_over(native, 0, 7)
+    make_wait(native, 0, 7)
     a.sub_(1)
     forget(native)
     names = operators_run_by_mode(monkeypatch)
@@ -408,7 +408,7 @@ def test_a_gradient_that_crosses_streams_is_protected(native):
     other = native.cuda.streams.of(0, 7)
     made = []
 
-    class Side(torch.autograd.Function):
+    class SideStreamFunction(torch.autograd.Function):
         @staticmethod
         def forward(ctx, x):
             return x * 1
@@ -423,7 +423,7 @@ def test_a_gradient_that_crosses_streams_is_protected(native):
     x = torch.ones(4, requires_grad=True)
     native.cuda.launches.gradients.begin(native.cuda.memory.next_ident())
     native.cuda.reporter.backward_site = native.cuda.reporter.site()
-    (Side.apply(x) * 3).sum().backward()
+    (SideStreamFunction.apply(x) * 3).sum().backward()
     native.cuda.reporter.backward_site = 0
     assert [call[3] for call in native.monitor.named("record_stream")] == [other]
 
@@ -513,10 +513,10 @@ def test_an_ignored_block_goes_to_the_mode(native, monkeypatch):
 
 
 def test_subclasses_with_their_own_dispatch_go_to_the_mode(native, monkeypatch):
-    class Mine(torch.Tensor):
+    class PlainSubclass(torch.Tensor):
         pass
 
-    class Wrapped(torch.Tensor):
+    class WrapperSubclass(torch.Tensor):
         @staticmethod
         def __new__(cls, inner):
             return torch.Tensor._make_wrapper_subclass(cls, inner.shape)
@@ -528,9 +528,9 @@ def test_subclasses_with_their_own_dispatch_go_to_the_mode(native, monkeypatch):
     a = torch.zeros(2)
     a.add_(1)
     names = operators_run_by_mode(monkeypatch)
-    torch.zeros(2).as_subclass(Mine).add_(1)
+    torch.zeros(2).as_subclass(PlainSubclass).add_(1)
     assert "aten.add_.Tensor" not in names  # the subclass has no dispatch of its own
-    Wrapped(torch.zeros(2)).add_(1)
+    WrapperSubclass(torch.zeros(2)).add_(1)
     assert "aten.add_.Tensor" in names
 
 
@@ -639,7 +639,7 @@ def test_the_mode_observes_saved_tensor_hooks(native, monkeypatch):
 def test_an_operator_that_ends_after_a_second_stream_appeared_is_logged(native):
     a, b = torch.ones(4), torch.ones(4)
     native.cuda.streams.of(0, 7)
-    native.mode.log_late("aten::add", [(a, False)], [b], fills=True)
+    native.mode.log_after_run("aten::add", [(a, False)], [b], fills=True)
     operator, writes = native.monitor.launches()[-1]
     assert (operator, writes[0]) == ("aten::add", False)
 

@@ -21,9 +21,9 @@ def note(errors, operator, text="captured"):
 
 
 def test_callbacks_of_a_failed_operator_are_discarded(gpu, errors):
-    gpu.cuda.kept.keep(sys._getframe(), Callback(Kind.RECORD, 1, 1))
+    gpu.cuda.pending_callbacks.keep(sys._getframe(), Callback(Kind.RECORD, 1, 1))
     errors.note(None, RuntimeError(), sys._getframe())
-    assert gpu.cuda.kept.count == 0
+    assert gpu.cuda.pending_callbacks.count == 0
 
 
 def test_errors_outside_of_a_capture_are_not_reported(gpu, errors):

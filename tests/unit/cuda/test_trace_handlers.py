@@ -14,7 +14,7 @@ from syncheck.instrument.patching import Patches
 def handlers(gpu, monkeypatch):
     monkeypatch.setattr(devices, "current_device", lambda: 0)
     cuda = gpu.cuda
-    return TraceHandlers(cuda.reporter, cuda.streams, cuda.events, cuda.host, cuda.kept, cuda.captures)
+    return TraceHandlers(cuda.reporter, cuda.streams, cuda.events, cuda.host, cuda.pending_callbacks, cuda.captures)
 
 
 def test_records_and_waits_of_cpp_code_are_reported(gpu, handlers):
@@ -37,7 +37,7 @@ def test_the_session_works_while_an_operator_waits(gpu, handlers, monkeypatch):
     handlers._event_synchronized(5)
     handlers._device_synchronized()
     assert seen == ["wait"] * 3
-    gpu.cuda.kept.by_frame.clear()
+    gpu.cuda.pending_callbacks.by_frame.clear()
 
 
 def test_a_wait_for_an_unknown_event_is_ignored(gpu, handlers):

@@ -9,13 +9,13 @@ import pytest
 from syncheck.instrument.groups import group_in_frame
 
 
-class Thing:
+class Item:
     def __init__(self, ident):
         self.ident = ident
 
 
 def of(value):
-    return value.ident if isinstance(value, Thing) else 0
+    return value.ident if isinstance(value, Item) else 0
 
 
 def group_here(wanted):
@@ -24,41 +24,41 @@ def group_here(wanted):
 
 @pytest.mark.parametrize("kind", [list, tuple, deque])
 def test_sequences_are_searched(kind):
-    streams = kind([Thing(1), Thing(2)])
+    streams = kind([Item(1), Item(2)])
     assert group_here(2) == "streams"
     assert group_here(3) == ""
     assert streams
 
 
 def test_the_values_of_a_dict_are_searched():
-    streams = {object(): Thing(1), object(): Thing(2)}
+    streams = {object(): Item(1), object(): Item(2)}
     assert group_here(2) == "streams.values()"
     assert streams
 
 
 def test_a_container_held_by_an_object_is_found():
-    pool = SimpleNamespace(streams=[Thing(1)])
+    pool = SimpleNamespace(streams=[Item(1)])
     assert group_here(1) == "pool.streams"
     assert pool
 
 
 def test_a_container_with_other_objects_is_not_a_group():
-    mixed, few = [Thing(1), None], []
+    mixed, few = [Item(1), None], []
     assert group_here(1) == ""
     assert mixed != few
 
 
 def test_a_very_large_container_is_not_a_group():
-    many = [Thing(1)] * 1000
+    many = [Item(1)] * 1000
     assert group_here(1) == ""
     assert many
 
 
 def test_no_program_code_runs():
-    class Strange(list):
+    class RaisingList(list):
         def __iter__(self):
             raise AssertionError
 
-    strange = Strange([Thing(1)])
-    assert group_here(1) == "strange"
-    assert list.__len__(strange) == 1
+    raising = RaisingList([Item(1)])
+    assert group_here(1) == "raising"
+    assert list.__len__(raising) == 1

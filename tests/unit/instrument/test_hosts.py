@@ -234,7 +234,7 @@ BLIND = {
     "into a function": "launch()\ngo.wait()\ninner()",
     "into two functions": "def outer():\n    inner()\nlaunch()\ngo.wait()\nouter()",
     "round a loop": "for i in range(2):\n    launch()\n    go.wait()",
-    "a second call that is blind": "launch()\ngo.wait()\nlaunch()\ngo.wait()\nlaunch()",
+    "a second call that is isolated": "launch()\ngo.wait()\nlaunch()\ngo.wait()\nlaunch()",
 }
 SEEING = {
     "a look at what is shared": "launch()\ngo.wait()\nprint(*items, end='')\nlaunch()",
@@ -253,7 +253,7 @@ SEEING = {
 
 
 @pytest.mark.parametrize("body", BLIND.values(), ids=BLIND)
-def test_blind_code_does_not_order_a_thread_after_others(body):
+def test_isolated_code_does_not_order_a_thread_after_others(body):
     assert not has_unobserved(body)
 
 

@@ -21,11 +21,11 @@ def test_tensors_of_all_generations_are_found():
 
 
 def test_tensor_subclasses_are_not_found():
-    class Mine(torch.Tensor):
+    class Subclass(torch.Tensor):
         pass
 
-    mine = torch.ones(1).as_subclass(Mine)
-    assert not any(tensor is mine for tensor in living_tensors())
+    subclassed = torch.ones(1).as_subclass(Subclass)
+    assert not any(tensor is subclassed for tensor in living_tensors())
 
 
 def test_nothing_is_kept_alive():

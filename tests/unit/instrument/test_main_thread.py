@@ -18,10 +18,10 @@ def request_while_working(act, work):
     """Request a call from another thread while this one works; return the thread in which it ran."""
     ran = []
 
-    def ask():
+    def request():
         call_in_main_thread(lambda frame: (act(frame), ran.append(threading.current_thread())))
 
-    thread = threading.Thread(target=ask)
+    thread = threading.Thread(target=request)
     thread.start()
     while not ran:
         work()
@@ -84,7 +84,7 @@ class Logging(TorchDispatchMode):
         return func(*args, **(kwargs or {}))
 
 
-class Own(torch.Tensor):
+class OverridingTensor(torch.Tensor):
     found: list[bool]
 
     @classmethod
@@ -112,8 +112,8 @@ def in_a_dispatch_mode(found):
 
 
 def in_a_tensor_subclass(found):
-    Own.found = found
-    torch.ones(2).as_subclass(Own) + 1
+    OverridingTensor.found = found
+    torch.ones(2).as_subclass(OverridingTensor) + 1
 
 
 def in_a_backward_pass(found):

@@ -30,12 +30,12 @@ def test_a_replacement_wraps_the_original_and_keeps_its_name(seen):
 
 
 def test_an_overriding_subclass_takes_precedence(seen):
-    class Mine(torch.Tensor):
+    class OverridingTensor(torch.Tensor):
         @classmethod
         def __torch_function__(cls, func, types, args=(), kwargs=None):
             return "mine" if func.__name__ == "tolist" else super().__torch_function__(func, types, args, kwargs or {})
 
-    assert torch.ones(2).as_subclass(Mine).tolist() == "mine"
+    assert torch.ones(2).as_subclass(OverridingTensor).tolist() == "mine"
     assert seen == []
 
 
@@ -79,43 +79,43 @@ def test_a_call_that_nothing_implements_is_an_error(seen):
 
 
 def test_a_class_that_calls_torchs_own_function_is_consulted_once(seen):
-    asked = []
+    queries = []
 
     class Calling(torch.Tensor):
         @classmethod
         def __torch_function__(cls, func, types, args=(), kwargs=None):
-            asked.append(func)
+            queries.append(func)
             return torch._C._skip_one_hop_torch_function(func, types, args, kwargs or {})
 
     assert torch.ones(2).as_subclass(Calling).tolist() == [1, 1]
-    assert asked == [torch.Tensor.tolist]
+    assert queries == [torch.Tensor.tolist]
 
 
 def test_a_replaced_function_consults_overriding_classes():
-    class Mine:
+    class OverridingTensor:
         @classmethod
         def __torch_function__(cls, func, types, args=(), kwargs=None):
             return func, kwargs
 
     absolute = overridable(torch.abs, lambda value: value)
-    assert absolute(Mine(), other=1) == (absolute, {"other": 1})
+    assert absolute(OverridingTensor(), other=1) == (absolute, {"other": 1})
     assert absolute(-1) == -1
 
 
 def test_a_replaced_property_consults_overriding_classes():
-    patches, asked = Patches(), []
+    patches, queries = Patches(), []
     replace_property(patches, "is_cuda", lambda tensor: f"computed for {tensor.numel()}")
 
-    class Asked(torch.Tensor):
+    class RecordingTensor(torch.Tensor):
         @classmethod
         def __torch_function__(cls, func, types, args=(), kwargs=None):
-            asked.append(func == torch.Tensor.is_cuda.__get__)
+            queries.append(func == torch.Tensor.is_cuda.__get__)
             return torch._C._skip_one_hop_torch_function(func, types, args, kwargs or {})
 
     try:
         assert torch.ones(2).is_cuda == "computed for 2"
-        assert torch.ones(2).as_subclass(Asked).is_cuda == "computed for 2"
-        assert asked == [True]
+        assert torch.ones(2).as_subclass(RecordingTensor).is_cuda == "computed for 2"
+        assert queries == [True]
         assert torch.Tensor.is_cuda.fget.__name__ == "is_cuda"
     finally:
         patches.undo()

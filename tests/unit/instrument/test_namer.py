@@ -120,11 +120,11 @@ def test_objects_mentioned_by_a_fix_are_named_at_its_line(parts):
 def test_a_freed_allocation_is_named_by_its_replacement(parts):
     namer, monitor, sites, called = parts
     batch = torch.ones(1)
-    for again, names in ((0, {}), (9, {("allocation", 5): "batch"})):
+    for successor, names in ((0, {}), (9, {("allocation", 5): "batch"})):
         called.clear()
-        namer.name_findings([gone := finding(sites.here(), TensorCode(5), allocation=5, again=again)])
+        namer.name_findings([gone := finding(sites.here(), TensorCode(5), allocation=5, successor=successor)])
         assert monitor.lines == names
-    assert (called, gone.again) == ([], 0)
+    assert (called, gone.successor) == ([], 0)
     del batch
 
 

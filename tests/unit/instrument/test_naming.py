@@ -66,23 +66,23 @@ def test_an_instruction_is_found_in_the_source():
     assert bound_name(None) == ""
 
 
-class _Noted:
+class _RecordsFree:
     """Records where it is freed."""
 
-    def __init__(self, noted):
-        self._noted = noted
+    def __init__(self, lines):
+        self._lines = lines
 
     def __del__(self):
         frame = sys._getframe(1)
-        self._noted.append((frame.f_code, frame.f_lasti))
+        self._lines.append((frame.f_code, frame.f_lasti))
 
 
 def test_values_dropped_by_an_unpacking_are_named_by_their_targets():
-    noted = []
-    first, second = _Noted(noted), _Noted(noted)
+    lines = []
+    first, second = _RecordsFree(lines), _RecordsFree(lines)
     for _ in range(1):
         (first, [second, _]) = (1, (2, 3))
-    assert [stored_name(*found) for found in noted] in (["first", "second"], ["", ""])  # 3.13 binds both at once
+    assert [stored_name(*found) for found in lines] in (["first", "second"], ["", ""])  # 3.13 binds both at once
     assert (first, second) == (1, 2)
 
 
@@ -101,10 +101,10 @@ def test_items_and_attributes_are_named():
         def __init__(self):
             self.buffer = torch.ones(1)
 
-        def ask(self):
+        def name_of_buffer(self):
             return name_of_tensor(sys._getframe(), lambda value: value is self.buffer)
 
-    assert Holder().ask() == "self.buffer"
+    assert Holder().name_of_buffer() == "self.buffer"
     batch, items = {"image": torch.ones(1)}, [torch.ones(1)]
     addresses = batch["image"].data_ptr(), items[0].data_ptr()
     frame = sys._getframe()

@@ -72,8 +72,8 @@ def test_final_actions_run_once_after_everything_is_restored(patches):
 
     seen = []
     patches.set(Owner, "a", 2)
-    patches.finally_do(lambda: seen.append(("first", Owner.a)))
-    patches.finally_do(lambda: seen.append(("last", Owner.a)))
+    patches.on_undo(lambda: seen.append(("first", Owner.a)))
+    patches.on_undo(lambda: seen.append(("last", Owner.a)))
     patches.undo()
     patches.undo()
     assert seen == [("last", 1), ("first", 1)]

@@ -25,8 +25,8 @@ def capture(sites):
     return sites.capture(sys._getframe(1))
 
 
-def near(sites, outer=0):
-    return sites.near(sys._getframe(1), outer)
+def capture_innermost(sites, outer=0):
+    return sites.capture_innermost(sys._getframe(1), outer)
 
 
 def test_each_place_has_its_own_number(sites):
@@ -40,7 +40,7 @@ def test_capture_distinguishes_callers_of_a_line_but_near_does_not(sites):
         return look(sites)
 
     assert here(capture) != here(capture)
-    assert here(near) == here(near)
+    assert here(capture_innermost) == here(capture_innermost)
 
 
 def test_only_the_innermost_frames_of_a_deep_stack_count(sites):
@@ -87,12 +87,12 @@ def test_without_user_frames_the_line_is_the_librarys(sites):
     thread.start()
     thread.join()
     (line,) = sites.lines_of(scope["found"][0])
-    assert (line.path.rpartition("/")[2], line.number, line.is_users) == ("threading.py", 5, False)
+    assert (line.path.rpartition("/")[2], line.number, line.is_user_code) == ("threading.py", 5, False)
 
 
 def test_site_zero_is_an_unknown_place(sites):
     assert sites.place(0).frame.path == "<unknown>"
-    assert sites.near(None, 5) == 5
+    assert sites.capture_innermost(None, 5) == 5
     assert sites.bound(0) == ""
 
 
@@ -106,13 +106,13 @@ def test_a_call_inside_a_library_is_attributed_to_the_program(sites):
 
 def test_the_generated_method_of_a_dataclass_is_not_user_code(sites):
     @dataclass
-    class Made:
+    class CapturesSites:
         sites: SiteTable
 
         def __post_init__(self):
             self.frames = sites.place(capture(self.sites)).stack
 
-    frames = Made(sites).frames
+    frames = CapturesSites(sites).frames
     generated = next(frame for frame in frames if frame.path == "<string>")
     assert (generated.function, generated.is_user) == ("__create_fn__.<locals>.__init__", False)
 
@@ -126,7 +126,7 @@ def test_code_that_the_program_runs_from_a_string_is_user_code(sites):
 
 def test_a_place_inside_an_ignore_block_has_another_number(sites):
     def here():
-        return near(sites)
+        return capture_innermost(sites)
 
     plain = here()
     with ignore("SYN101"):

@@ -87,16 +87,16 @@ class Units:
         self.calls.append("step")
         self.keys.append(key)
 
-    def pauses(self):
+    def pause(self):
         self.calls.append("pause")
 
-    def begins(self):
+    def begin_phase(self):
         self.calls.append("epoch")
 
     def expect_steps(self):
         self.calls.append("optimizer")
 
-    def arrives(self, shapes):
+    def input_arrived(self, shapes):
         """Ignore the shapes, which have their own tests."""
 
 
@@ -136,7 +136,7 @@ def test_a_loader_in_each_step_is_not_an_epoch():
 
 
 def test_an_unhashable_loader_is_supported():
-    class Own(torch.utils.data.DataLoader):
+    class UnhashableLoader(torch.utils.data.DataLoader):
         __hash__ = None
 
         def __eq__(self, other):
@@ -144,7 +144,7 @@ def test_an_unhashable_loader_is_supported():
 
     units = Units()
     with TrainingSteps(units, lambda _: None).watching():
-        assert len(list(Own(torch.arange(3)))) == 3
+        assert len(list(UnhashableLoader(torch.arange(3)))) == 3
     assert units.calls == ["pause"]
 
 
@@ -180,7 +180,7 @@ def test_loader_and_optimizer_patches_are_removed(kind, name):
 class Shapes(Units):
     """Also records arriving shapes."""
 
-    def arrives(self, shapes):
+    def input_arrived(self, shapes):
         self.calls.append(tuple(shape for shape, _ in shapes))
 
 

@@ -3,8 +3,8 @@
 import pytest
 
 from syncheck.sanitizer.advice import RULES, Advice
+from syncheck.sanitizer.iteration_counter import HOT
 from syncheck.sanitizer.sync_history import SyncHistory
-from syncheck.sanitizer.turns import HOT
 from tests.unit.sanitizer.program import Text, found, new_collector, new_engine
 
 COPY = "aten::copy_"
@@ -130,7 +130,7 @@ def test_a_device_wait_that_the_host_needs_is_not_reported():
     loops = Loops()
     for _ in range(2 * HOT):
         wait_for_device(loops)
-        loops.advice.host_asks()
+        loops.advice.host_inspects()
     assert loops.found() == []
 
 
@@ -138,5 +138,5 @@ def test_a_deleted_stream_object_releases_its_stream():
     loops = Loops()
     for ident in range(3):
         loops.advice.stream_object(ident, 2, 30)
-        loops.advice.stream_object_gone(ident)
+        loops.advice.stream_object_destroyed(ident)
     assert loops.found() == []

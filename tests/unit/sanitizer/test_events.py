@@ -91,7 +91,7 @@ def test_a_call_that_is_effective_for_one_caller_is_not_reported_for_others(watc
 def test_a_host_wait_before_the_record_does_nothing(watched):
     watched.events.sync(7, 30)
     assert watched.found() == [("SYN401", 30)]
-    assert watched.history.idle_wait(0, 0).site == 30
+    assert watched.history.ineffective_wait(0, 0).site == 30
 
 
 def test_waits_made_by_torch_are_not_reported(watched):
@@ -196,13 +196,13 @@ def test_a_used_record_is_not_lost(watched, use):
 
 def test_the_newest_event_covering_an_operation_is_found(watched):
     epoch = watched.work(2)
-    assert watched.events.covering(epoch) == 0
+    assert watched.events.newest_event_covering(epoch) == 0
     watched.record(7, 2)
-    assert watched.events.covering(epoch) == 7
+    assert watched.events.newest_event_covering(epoch) == 7
     watched.record(8, 2)
-    assert watched.events.covering(epoch) == 8
+    assert watched.events.newest_event_covering(epoch) == 8
     watched.events.drop(8)
-    assert watched.events.covering(epoch) == 7
+    assert watched.events.newest_event_covering(epoch) == 7
 
 
 def test_the_first_event_after_an_operation_on_its_stream_is_found(watched):
@@ -210,17 +210,17 @@ def test_the_first_event_after_an_operation_on_its_stream_is_found(watched):
         watched.events.add(event, 10 * event, timing=False)
     watched.record(6, 2)
     epoch = watched.work(2)
-    assert watched.events.behind(epoch, 2) == 0
+    assert watched.events.first_event_after(epoch, 2) == 0
     watched.record(7, 2)
     watched.work(2)
     watched.record(8, 2)
     watched.wait(8, 3)
     watched.record(5, 3)  # covers the operation, too, but also later work
-    assert watched.events.behind(epoch, 2) == 7
+    assert watched.events.first_event_after(epoch, 2) == 7
     watched.events.drop(7)
-    assert watched.events.behind(epoch, 2) == 8
+    assert watched.events.first_event_after(epoch, 2) == 8
     watched.events.drop(8)
-    assert watched.events.behind(epoch, 2) == 0
+    assert watched.events.first_event_after(epoch, 2) == 0
 
 
 def test_an_event_has_the_device_of_its_last_record():

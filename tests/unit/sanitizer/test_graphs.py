@@ -30,15 +30,15 @@ def captured():
 
 
 def test_a_capture_takes_only_the_work_of_its_streams(captured):
-    assert not captured.graphs.takes(2)
-    assert not captured.graphs.exist
+    assert not captured.graphs.is_capturing(2)
+    assert not captured.graphs.has_graphs
     captured.begin()
-    assert captured.graphs.exist
-    assert captured.graphs.takes(2)
-    assert not captured.graphs.takes(3)
+    assert captured.graphs.has_graphs
+    assert captured.graphs.is_capturing(2)
+    assert not captured.graphs.is_capturing(3)
     captured.graphs.end()
-    assert not captured.graphs.takes(2)
-    assert captured.graphs.exist
+    assert not captured.graphs.is_capturing(2)
+    assert captured.graphs.has_graphs
 
 
 def test_a_replay_makes_each_captured_access_once(captured):
@@ -89,7 +89,7 @@ def test_a_library_initialized_during_capture_needs_a_warm_up(captured):
 
 
 def test_an_operator_that_ran_before_is_warm(captured):
-    captured.graphs.ran("aten::mm")
+    captured.graphs.note_run("aten::mm")
     captured.begin()
     captured.launch(operator="aten::mm")
     assert captured.found() == []

@@ -3,7 +3,7 @@
 import pytest
 
 from syncheck.sanitizer.hot_syncs import HotSyncs
-from syncheck.sanitizer.turns import HOT, Turns
+from syncheck.sanitizer.iteration_counter import HOT, IterationCounter
 from tests.unit.sanitizer.program import Text, found, new_collector, new_engine
 
 ITEM = "aten::_local_scalar_dense"
@@ -15,11 +15,11 @@ class Loop:
     def __init__(self, devices=1, streams=2):
         self.collector = new_collector()
         self.engine = new_engine(streams, self.collector, devices)
-        self.turns = Turns()
-        self.syncs = HotSyncs(self.engine, self.collector, self.turns)
+        self.counter = IterationCounter()
+        self.syncs = HotSyncs(self.engine, self.collector, self.counter)
 
     def launch(self, stream=1):
-        self.turns.launches[10] = self.turns.launches.get(10, 0) + 1
+        self.counter.launches[10] = self.counter.launches.get(10, 0) + 1
         if self.syncs.is_waiting:
             self.syncs.launched(stream)
         self.engine.launch(stream, (), 1)
@@ -74,7 +74,7 @@ def test_the_message_names_the_call(loop, operator, words):
 @pytest.mark.parametrize(("operator", "codes"), [("aten::copy_", []), (ITEM, []), ("aten::nonzero", [("SYN801", 50)])])
 def test_a_loop_that_only_copies_values_to_the_host_cannot_launch_ahead(loop, operator, codes):
     for _ in range(2 * HOT):  # torch.save: copies in a row, all at the line of the call
-        loop.turns.launches[50] = loop.turns.launches.get(50, 0) + 1
+        loop.counter.launches[50] = loop.counter.launches.get(50, 0) + 1
         loop.engine.launch(1, (), 50)
         loop.syncs.host_waits(50, operator, is_write=False)
     assert loop.codes() == codes
@@ -121,7 +121,7 @@ def test_a_wait_followed_by_a_host_access_is_needed(loop):
     for _ in range(2 * HOT):
         loop.launch()
         loop.device_waits()
-        loop.syncs.host_asks()
+        loop.syncs.host_inspects()
     assert loop.codes() == []
 
 
@@ -130,7 +130,7 @@ def test_a_wait_that_was_needed_once_restarts_the_count(loop):
         loop.launch()
         loop.device_waits()
         if iteration == HOT - 2:
-            loop.syncs.host_asks()
+            loop.syncs.host_inspects()
     assert loop.codes() == []
     loop.launch()
     assert loop.codes() == [("SYN806", 50)]
@@ -141,7 +141,7 @@ def test_a_host_access_justifies_only_the_latest_wait(loop):
     loop.device_waits(60)
     loop.launch()
     loop.device_waits(50)
-    loop.syncs.host_asks()
+    loop.syncs.host_inspects()
     assert not loop.syncs.is_waiting
 
 

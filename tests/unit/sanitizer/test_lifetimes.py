@@ -43,7 +43,7 @@ def test_a_repeated_reuse_reports_the_next_tensor_for_naming_once(program):
     collector = program.session.collector
     collector.names.streams[SIDE] = StreamInfo(0, 1, 3)
     seen = []
-    collector._on_finding = lambda pending: seen.append((pending.rule.code, pending.again))
+    collector._on_finding = lambda pending: seen.append((pending.rule.code, pending.successor))
     for _ in range(2):
         x = used_on_side_stream(program)
         program.session.launch(SIDE, "aten::sum", [(program.allocate(SIDE), program.view, False)], 8)

@@ -7,7 +7,7 @@ from syncheck.errors import ConfigError
 from syncheck.filters import ignore_block
 from syncheck.hb.ids import BY_TORCH, ObjectKind
 from syncheck.rules import catalogue
-from syncheck.sanitizer.turns import HOT
+from syncheck.sanitizer.iteration_counter import HOT
 from tests.unit.sanitizer.program import Program
 
 

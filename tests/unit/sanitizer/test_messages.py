@@ -43,8 +43,8 @@ def test_a_stream_is_described_by_name_place_or_device(names):
     assert names.stream_and_origin(2) == "stream `copy` made at program.py:3 (cuda:0)"
 
 
-def test_a_stream_with_a_handle_but_no_place_is_torchs():
-    assert [info.is_torchs for info in (StreamInfo(0, 0, 0), StreamInfo(0, 7, 3), StreamInfo(0, 7, 0))] == [
+def test_a_stream_with_a_handle_but_no_call_site_is_internal():
+    assert [info.is_internal for info in (StreamInfo(0, 0, 0), StreamInfo(0, 7, 3), StreamInfo(0, 7, 0))] == [
         False,
         False,
         True,

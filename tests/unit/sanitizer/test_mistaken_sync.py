@@ -2,7 +2,7 @@
 
 from syncheck.hb.ids import NamedKind, StreamOrigin
 from syncheck.sanitizer.messages import StreamInfo
-from syncheck.sanitizer.mistaken_sync import believed_wait, wait_instead_of_sync, wrong_device
+from syncheck.sanitizer.mistaken_sync import mistaken_wait, wait_instead_of_sync, wrong_device
 from syncheck.sanitizer.sync_history import HostSync, SyncHistory, Wait
 from tests.unit.sanitizer.program import Text, new_collector, new_engine
 
@@ -67,7 +67,7 @@ def worded(pending):
 
 
 def test_the_fix_of_a_mistaken_wait_calls_synchronize():
-    finding = worded(believed_wait(Ordered(1).wait, ("then it is read",), [(20, ("here",))]))
+    finding = worded(mistaken_wait(Ordered(1).wait, ("then it is read",), [(20, ("here",))]))
     assert (finding.rule.code, finding.place.frame.line, finding.related[0].message) == ("SYN402", 12, "here")
     assert finding.fix.edits[0].code == "done.synchronize()"
     assert str(finding.fix.applicability) == "safe"

@@ -82,8 +82,8 @@ def test_a_pageable_copy_is_blamed_at_the_copy():
 
 
 def test_objects_created_in_a_loop_are_named():
-    assert "stream" in worded(misuse.made_in_loop(ObjectKind.STREAM, 20)).message
-    assert "timing event" in worded(misuse.made_in_loop(ObjectKind.TIMING_EVENT, 20)).message
+    assert "stream" in worded(misuse.created_in_loop(ObjectKind.STREAM, 20)).message
+    assert "timing event" in worded(misuse.created_in_loop(ObjectKind.TIMING_EVENT, 20)).message
 
 
 def test_a_lost_context_is_fixed_by_setting_the_stream_in_the_thread():
@@ -99,7 +99,7 @@ def test_every_rule_worded_here_is_listed():
         misuse.useless_record(9, 0, 20, ("",), ()),
         misuse.mismatch("aten::mul", 0, 3, 20, 10),
         misuse.pageable(9, 0, 20),
-        misuse.made_in_loop(ObjectKind.STREAM, 20),
+        misuse.created_in_loop(ObjectKind.STREAM, 20),
         misuse.lost_context(1, 2, 20),
     ]
     assert {made.rule.code for made in pending} == {rule.code for rule in misuse.RULES}

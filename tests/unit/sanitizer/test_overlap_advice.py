@@ -3,9 +3,9 @@
 import pytest
 
 from syncheck.sanitizer.collector import Collector
+from syncheck.sanitizer.iteration_counter import HOT
 from syncheck.sanitizer.overlap_advice import OverlapAdvice
 from syncheck.sanitizer.sync_history import SyncHistory
-from syncheck.sanitizer.turns import HOT
 from tests.unit.sanitizer.program import Text, found, new_engine
 
 
@@ -212,7 +212,7 @@ def test_objects_of_different_streams_are_not_aliases():
 def test_a_stream_is_free_again_when_its_object_is_gone():
     program = Program()
     program.advice.stream_object(1, 2, 30)
-    program.advice.stream_object_gone(1)
-    program.advice.stream_object_gone(1)
+    program.advice.stream_object_destroyed(1)
+    program.advice.stream_object_destroyed(1)
     program.advice.stream_object(2, 2, 31)
     assert program.found() == []

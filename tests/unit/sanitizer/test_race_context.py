@@ -38,7 +38,7 @@ def test_the_host_may_complete_a_race():
 def test_streams_are_identified_by_device_and_maker():
     made = context()
     assert [made.device(stream) for stream in (1, 2, 3)] == [0, 1, 1]
-    assert [made.is_communication(stream) for stream in (1, 2, 3)] == [False, False, True]
+    assert [made.is_internal(stream) for stream in (1, 2, 3)] == [False, False, True]
 
 
 @pytest.mark.parametrize(
@@ -51,4 +51,4 @@ def test_streams_are_identified_by_device_and_maker():
 )
 def test_the_earlier_access_is_described(prior, is_write, text):
     made = context(prior=prior, is_write=is_write)
-    assert made.names.format(made.did) == text
+    assert made.names.format(made.access_text) == text

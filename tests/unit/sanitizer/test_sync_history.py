@@ -57,9 +57,9 @@ def test_an_idle_wait_belongs_to_the_same_actor_and_waited_for_nothing():
     history.add_wait(wait(1, 2, clock(1), None))
     history.add_wait(wait(2, 2, clock(2), clock(2)))
     history.add_wait(wait(3, 3, clock(2), None))
-    assert history.idle_wait(2, epoch(1, 1)).site == 1
-    assert history.idle_wait(2, epoch(1, 2)) is None
-    assert history.idle_wait(3, epoch(1, 2)).site == 3
+    assert history.ineffective_wait(2, epoch(1, 1)).site == 1
+    assert history.ineffective_wait(2, epoch(1, 2)) is None
+    assert history.ineffective_wait(3, epoch(1, 2)).site == 3
 
 
 @pytest.mark.parametrize("extra", [0, 7])

@@ -4,7 +4,7 @@ from syncheck.hb.engine import Engine, Race
 from syncheck.hb.footprint import dense, strided
 from syncheck.hb.memory import AccessRecord
 from syncheck.sanitizer.messages import View
-from syncheck.sanitizer.views import Views, as_writes
+from syncheck.sanitizer.views import Views, without_covered_reads
 
 FLOATS, BYTES = View((4,), 4, "float32"), View((16,), 1, "uint8")
 
@@ -50,8 +50,8 @@ def test_a_write_subsumes_a_read_of_the_same_bytes():
     write = Race(7, prior, access(10, dense(0, 16), is_write=True))
     elsewhere = Race(7, prior, access(10, dense(0, 8), is_write=False))
     earlier = Race(7, access(17, dense(0, 16), is_write=True), access(10, dense(0, 16), is_write=False))
-    assert as_writes([read, write, elsewhere, earlier]) == [write, elsewhere, earlier]
-    assert as_writes([read, elsewhere]) == [read, elsewhere]
+    assert without_covered_reads([read, write, elsewhere, earlier]) == [write, elsewhere, earlier]
+    assert without_covered_reads([read, elsewhere]) == [read, elsewhere]
 
 
 def test_partial_rows_of_a_tensor_are_a_separate_view():

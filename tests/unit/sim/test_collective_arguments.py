@@ -26,7 +26,7 @@ def group():
     return group.boxed()
 
 
-def taken(func, *args, has_handle=False, **kwargs):
+def adapted(func, *args, has_handle=False, **kwargs):
     return gloo_arguments(plan_of(func), args, kwargs, has_handle=has_handle)
 
 
@@ -35,14 +35,14 @@ def taken(func, *args, has_handle=False, **kwargs):
 
 def test_stacked_and_flat_shapes_are_passed_as_vectors_over_the_same_memory(group):
     output, given = torch.zeros(2, 3, 2), torch.ones(3, 2)
-    (to, by, *rest), _ = taken(GATHER, output, given, group, False, -1)
+    (to, by, *rest), _ = adapted(GATHER, output, given, group, False, -1)
     assert (to.shape, by.shape, rest) == ((12,), (6,), [group, False, -1])
     to[0] = 7
     assert output[0, 0, 0] == 7
 
 
 def test_lists_of_tensors_stay_lists(group):
-    (outputs, givens, *_), _ = taken(
+    (outputs, givens, *_), _ = adapted(
         COALESCED, [torch.zeros(2, 2), torch.zeros(4)], [torch.ones(2), torch.ones(2)], group, False
     )
     assert [[tuple(tensor.shape) for tensor in side] for side in (outputs, givens)] == [[(4,), (4,)], [(2,), (2,)]]
@@ -51,9 +51,9 @@ def test_lists_of_tensors_stay_lists(group):
 @pytest.mark.parametrize(("output", "given", "is_gather"), [(4, 2, True), (2, 4, False)])
 def test_the_whole_must_have_the_size_of_all_ranks_parts(group, output, given, is_gather):
     func = GATHER if is_gather else SCATTER
-    taken(func, torch.zeros(output), torch.zeros(given), group)
+    adapted(func, torch.zeros(output), torch.zeros(given), group)
     with pytest.raises(ValueError, match=re.escape(FLAT[plan_of(func).base])):
-        taken(func, torch.zeros(output + 1), torch.zeros(given), group)
+        adapted(func, torch.zeros(output + 1), torch.zeros(given), group)
 
 
 @pytest.mark.parametrize("gap", [0, 1])
@@ -61,12 +61,12 @@ def test_noncontiguous_memory_is_rejected(group, gap):
     tensors = [torch.zeros(4), torch.zeros(2)]
     tensors[gap] = torch.zeros(2 * len(tensors[gap]))[::2]
     with pytest.raises(ValueError, match="Tensors must be contiguous"):
-        taken(GATHER, *tensors, group)
+        adapted(GATHER, *tensors, group)
 
 
 def test_other_collectives_keep_shapes_and_strides(group):
     given = torch.zeros(2, 3).t()
-    ((tensor,), *_), _ = taken(REDUCE, [given], group)
+    ((tensor,), *_), _ = adapted(REDUCE, [given], group)
     assert (tensor.shape, tensor.stride(), tensor.data_ptr()) == (given.shape, given.stride(), given.data_ptr())
 
 
@@ -80,17 +80,17 @@ def owners(*tensors):
 def test_without_a_handle_gloo_owns_nothing(group):
     output, given = torch.zeros(4), torch.ones(2)
     before = owners(output, given)
-    kept = taken(GATHER, output, given, group)
+    retained = adapted(GATHER, output, given, group)
     assert owners(output, given) == before
-    assert [tensor.data_ptr() for tensor in kept[0][:2]] == [output.data_ptr(), given.data_ptr()]
+    assert [tensor.data_ptr() for tensor in retained[0][:2]] == [output.data_ptr(), given.data_ptr()]
 
 
 def test_a_handle_owns_its_outputs_but_not_its_inputs(group):
     output, given = torch.zeros(4), torch.ones(2)
     before = owners(output, given)
-    kept = taken(GATHER, output, given, group, has_handle=True)
+    retained = adapted(GATHER, output, given, group, has_handle=True)
     assert owners(output, given) == [before[0] + 1, before[1]]
-    del kept
+    del retained
 
 
 def test_a_borrowed_view_covers_the_same_part_of_the_storage():
@@ -114,7 +114,7 @@ SCATTER_LISTS = torch.ops.c10d.scatter_.default if dist.is_available() else None
 def test_lists_of_inputs_are_borrowed(group):
     inputs = [[torch.ones(2), torch.ones(2)]]
     before = owners(*inputs[0])
-    (_, given, *_), _ = taken(SCATTER_LISTS, [torch.zeros(2)], inputs, group, has_handle=True)
+    (_, given, *_), _ = adapted(SCATTER_LISTS, [torch.zeros(2)], inputs, group, has_handle=True)
     assert [tensor.tolist() for tensor in given[0]] == [[1, 1], [1, 1]]
     assert owners(*inputs[0]) == before
 
@@ -130,8 +130,8 @@ def test_keyword_inputs_are_borrowed_without_changing_the_programs_mapping():
 
 def test_sent_tensors_are_copied_but_received_ones_are_not(group):
     tensors = [torch.ones(2)]
-    (sent, *_), _ = taken(torch.ops.c10d.send.default, tensors, group, 1, 0, has_handle=True)
-    (received, *_), _ = taken(torch.ops.c10d.recv_.default, tensors, group, 1, 0, has_handle=True)
+    (sent, *_), _ = adapted(torch.ops.c10d.send.default, tensors, group, 1, 0, has_handle=True)
+    (received, *_), _ = adapted(torch.ops.c10d.recv_.default, tensors, group, 1, 0, has_handle=True)
     assert sent[0].data_ptr() != tensors[0].data_ptr()
     assert received[0] is tensors[0]
 

@@ -27,8 +27,8 @@ def test_a_tensor_is_broadcast(gpus):
 
 def test_coalesced_copies_do_not_require_gradients(gpus):
     weight = torch.ones(1, device="cuda:0", requires_grad=True)
-    (kept,), (copy,) = comm.broadcast_coalesced([weight], [0, 1])
-    assert kept is weight
+    (retained,), (copy,) = comm.broadcast_coalesced([weight], [0, 1])
+    assert retained is weight
     assert not copy.requires_grad
 
 

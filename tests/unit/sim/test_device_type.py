@@ -32,11 +32,11 @@ def test_the_original_class_is_restored():
 
 
 def test_a_function_mode_of_the_program_takes_precedence(gpu):
-    class Elsewhere(torch.overrides.TorchFunctionMode):
+    class OtherDeviceMode(torch.overrides.TorchFunctionMode):
         def __torch_function__(self, func, types, args=(), kwargs=None):
             return func("xla", *args) if func is torch.device else func(*args, **(kwargs or {}))
 
-    with Elsewhere():
+    with OtherDeviceMode():
         assert torch.device(0).type == "xla"
     assert torch.device(0).type == "cuda"
 

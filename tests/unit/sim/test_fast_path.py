@@ -40,7 +40,7 @@ def memory():
     return (x[:4, :4].numel(), torch._foreach_sqrt([x[0].abs(), x[1].abs()])[0].numel())
 
 
-def places():
+def device_mismatches():
     x, pinned, number = torch.ones(3, device="cuda"), torch.ones(3).pin_memory(), torch.tensor(2.0)
     errors = []
     for run in (lambda: x + pinned, lambda: x + torch.ones(3), lambda: x * number, lambda: pinned * 2):
@@ -60,7 +60,7 @@ def kinds():
     return [torch.trace(x.to(torch.bool)).item(), half.abs().tolist(), (parts * 2).unbind()[1].tolist()]
 
 
-def chances():
+def random_numbers():
     torch.manual_seed(3)
     x = torch.randn(4, device="cuda")
     return torch.nn.functional.dropout(x, 0.5).tolist() + torch.rand_like(x).tolist() + [x.max().item()]
@@ -88,7 +88,7 @@ def capture():
     return y.tolist()
 
 
-def refused():
+def rejected_view():
     try:
         torch.ones(3, device="cuda").view(2)
     except RuntimeError as error:
@@ -111,7 +111,7 @@ def outcome(program):
 @pytest.mark.filterwarnings("ignore:The PyTorch API of nested tensors")
 @pytest.mark.parametrize(
     "program",
-    [network, side_streams, memory, places, kinds, chances, threads, capture, refused],
+    [network, side_streams, memory, device_mismatches, kinds, random_numbers, threads, capture, rejected_view],
     ids=lambda p: p.__name__,
 )
 def test_results_are_the_same_as_without_shortcuts(program, monkeypatch):

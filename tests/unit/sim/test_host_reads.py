@@ -53,9 +53,9 @@ def test_an_exported_address_is_remembered(gpu, pinned):
 
 
 def test_an_overriding_subclass_takes_precedence(gpu):
-    class Mine(torch.Tensor):
+    class OverridingTensor(torch.Tensor):
         @classmethod
         def __torch_function__(cls, func, types, args=(), kwargs=None):
             return "mine" if func.__name__ == "tolist" else super().__torch_function__(func, types, args, kwargs or {})
 
-    assert torch.ones(3).as_subclass(Mine).tolist() == "mine"
+    assert torch.ones(3).as_subclass(OverridingTensor).tolist() == "mine"

@@ -226,19 +226,19 @@ def test_conjugated_views_are_materialized_for_kernels_that_do_not_support_them(
 
 
 def test_a_subclass_receives_no_extra_queries_about_its_tensors(gpu):
-    asked = []
+    calls = []
 
-    class Asked(torch.Tensor):
+    class RecordingTensor(torch.Tensor):
         @classmethod
         def __torch_function__(cls, func, types, args=(), kwargs=None):
-            asked.append(func)
+            calls.append(func)
             return torch._C._skip_one_hop_torch_function(func, types, args, kwargs or {})
 
-    x = torch.ones(2, device="cuda").as_subclass(Asked)
-    asked.clear()
+    x = torch.ones(2, device="cuda").as_subclass(RecordingTensor)
+    calls.clear()
     x.mul(2)
     torch.empty_like(x)
-    assert asked == [torch.Tensor.mul, torch.empty_like]
+    assert calls == [torch.Tensor.mul, torch.empty_like]
 
 
 def test_operators_that_call_a_function_run_it(gpu):

@@ -56,7 +56,7 @@ def test_objects_are_exchanged_on_the_host(mixed):
 
 
 def test_a_barrier_makes_the_host_wait_only_with_device_ids(mixed):
-    kept = torch.ones(3, device="cuda")
+    retained = torch.ones(3, device="cuda")
     assert mixed.calls_of(dist.barrier) == []
     assert mixed.calls_of(lambda: dist.barrier(device_ids=[0])) != []
-    assert kept.tolist() == [1.0] * 3
+    assert retained.tolist() == [1.0] * 3

@@ -21,50 +21,50 @@ def test_the_node_of_a_leaf_accumulates_its_gradient(leaf):
 
 
 def test_the_node_is_found_under_no_grad(leaf):
-    kept = leaf * 2
+    retained = leaf * 2
     with torch.no_grad():
         assert is_leaf(accumulator_of(leaf))
-    del kept
+    del retained
 
 
 def test_note_leaves_marks_every_leaf_once(leaf):
     others = [torch.ones(3, requires_grad=True) for _ in range(3)]
-    kept = [one * 2 for one in (leaf, *others)]
+    retained = [one * 2 for one in (leaf, *others)]
     note_leaves({0: 1})
     note_streams(leaf, {0: 2})
     assert [accumulator_of(one).metadata["syncheck"] for one in (leaf, *others)] == [{0: 1}] * 4
-    assert len(kept) == 4
+    assert len(retained) == 4
 
 
 def test_leaves_without_a_node_are_skipped(leaf):
     with torch.inference_mode():
         inference = torch.ones(3, requires_grad=True)
         note_leaves({0: 1})
-    kept = leaf * 2
+    retained = leaf * 2
     note_leaves({0: 1})
     assert accumulator_of(leaf).metadata["syncheck"] == {0: 1}
     assert accumulator_of(inference) is None
-    del kept
+    del retained
 
 
 @pytest.mark.filterwarnings("ignore:The PyTorch API of nested tensors")
 def test_leaves_without_a_view_are_skipped(leaf):
     nested = torch.nested.nested_tensor([torch.ones(2), torch.ones(3)], requires_grad=True)
     sparse = torch.ones(3).to_sparse().requires_grad_()
-    kept = leaf * 2
+    retained = leaf * 2
     note_leaves({0: 1})
     for one in (nested, sparse, leaf):
         note_streams(one, {0: 2})
     assert accumulator_of(leaf).metadata["syncheck"] == {0: 1}
-    del kept
+    del retained
 
 
 def test_a_leaf_with_a_new_node_is_marked_again(leaf):
     note_leaves({0: 1})
-    kept = leaf * 2
+    retained = leaf * 2
     note_streams(leaf, {0: 2})
     assert accumulator_of(leaf).metadata["syncheck"] == {0: 2}
-    del kept
+    del retained
 
 
 def test_a_view_unknown_to_autograd_has_no_node(leaf):

@@ -4,7 +4,7 @@ import ast
 
 import pytest
 
-from syncheck.source.expressions import has_index, items_in, kind_of_display, names_in, normal
+from syncheck.source.expressions import container_kind, has_index, names_in, normalized, subscripts_in
 
 
 @pytest.mark.parametrize(("text", "names"), [("a.b[c]", {"a", "c"}), ("f(x)", {"f", "x"}), ("a b", {""})])
@@ -18,17 +18,17 @@ def test_an_item_selected_by_a_number(text, has):
 
 
 def test_an_expression_is_normalized_by_the_parser():
-    assert normal('a["k"] ') == "a['k']"
-    assert normal("a b") == ""
+    assert normalized('a["k"] ') == "a['k']"
+    assert normalized("a b") == ""
 
 
 def test_subscripts_of_an_expression():
-    assert [ast.unparse(item) for item in items_in("a[0].b[i]")] == ["a[0].b[i]", "a[0]"]
-    assert items_in("a b") == []
+    assert [ast.unparse(item) for item in subscripts_in("a[0].b[i]")] == ["a[0].b[i]", "a[0]"]
+    assert subscripts_in("a b") == []
 
 
 @pytest.mark.parametrize(
     ("text", "kind"), [("{}", "dict"), ("[x for x in y]", "list"), ("set()", "list"), ("f()", ""), ("[0] * 3", "list")]
 )
 def test_the_kind_of_a_display(text, kind):
-    assert kind_of_display(ast.parse(text, mode="eval").body) == kind
+    assert container_kind(ast.parse(text, mode="eval").body) == kind

@@ -4,7 +4,7 @@ import ast
 
 import pytest
 
-from syncheck.source.handles import container_in, gives_several, wait_for, wait_for_all
+from syncheck.source.handles import container_in, returns_several, wait_for, wait_for_all
 
 
 def waits(text, name, call="start("):
@@ -85,6 +85,6 @@ def test_a_batch_of_messages_returns_several_handles():
     text = "works = dist.batch_isend_irecv(ops)"
     (statement,) = ast.parse(text).body
     assert wait_for("works", statement, 1, 9) == "[handle.wait() for handle in works]"
-    assert gives_several(statement, 1, 9)
-    assert not gives_several(statement, 1, 1)
-    assert not gives_several(None, 1, 9)
+    assert returns_several(statement, 1, 9)
+    assert not returns_several(statement, 1, 1)
+    assert not returns_several(None, 1, 9)

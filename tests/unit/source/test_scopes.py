@@ -122,7 +122,7 @@ def test_a_name_bound_elsewhere_or_later_is_not_visible(scopes, expression, at):
     ],
 )
 def test_an_expression_means_the_same_where_its_names_are_the_same_variables(scopes, expression, at, other, same):
-    assert scopes.means_the_same(expression, line_of(at), line_of(other)) is same
+    assert scopes.has_same_meaning(expression, line_of(at), line_of(other)) is same
 
 
 def test_an_import_is_found_by_its_local_name(scopes):
@@ -175,21 +175,21 @@ def test_a_loop_rebinds_its_variable_on_each_iteration():
 
 def test_local_variables_belong_to_one_call():
     scopes = scopes_in(LOOPS)
-    assert scopes.is_of_this_call("streams[index]", 8)
-    assert not scopes.is_of_this_call("streams", 8)
-    assert not scopes.is_of_this_call("stream", 2)
-    assert not scopes_in("class A:\n    def f(self):\n        g()\n").is_of_this_call("self.stream", 3)
+    assert scopes.uses_local_variable("streams[index]", 8)
+    assert not scopes.uses_local_variable("streams", 8)
+    assert not scopes.uses_local_variable("stream", 2)
+    assert not scopes_in("class A:\n    def f(self):\n        g()\n").uses_local_variable("self.stream", 3)
 
 
 def test_items_that_a_loop_selects_by_constant_index_stay_the_same():
     text = "stages = make()\nfor x in xs:\n    y = stages[0](x)\n    send(y)\n    z = {}(y)\n"
-    assert scopes_in(text.format("stages[1]")).is_right("stages[0].stream", 4)
-    assert not scopes_in(text.format("stages[1]")).is_right("stages[2].stream", 4)
-    assert not scopes_in(text.format("stages[x]")).is_right("stages[0].stream", 4)
+    assert scopes_in(text.format("stages[1]")).is_always_valid("stages[0].stream", 4)
+    assert not scopes_in(text.format("stages[1]")).is_always_valid("stages[2].stream", 4)
+    assert not scopes_in(text.format("stages[x]")).is_always_valid("stages[0].stream", 4)
 
 
 @pytest.mark.parametrize(
-    ("text", "is_right"),
+    ("text", "is_always_valid"),
     [
         ("", True),
         ("streams['b'] = make()", True),
@@ -201,13 +201,13 @@ def test_items_that_a_loop_selects_by_constant_index_stay_the_same():
         ("del streams[key]\nuse(streams['a'])", True),
     ],
 )
-def test_an_item_is_right_only_where_its_container_keeps_it(text, is_right):
+def test_an_item_is_right_only_where_its_container_keeps_it(text, is_always_valid):
     source = f"streams = make()\nfor x in xs:\n    use(x)\n{text}\n"
-    assert scopes_in(source).is_right("streams['a']", 3) is is_right
+    assert scopes_in(source).is_always_valid("streams['a']", 3) is is_always_valid
 
 
 def test_a_loop_that_fills_a_container_does_not_have_its_items_from_the_beginning():
-    assert not scopes_in("streams = {}\nfor x in xs:\n    use(x)\n    streams[x] = make()\n").is_right(
+    assert not scopes_in("streams = {}\nfor x in xs:\n    use(x)\n    streams[x] = make()\n").is_always_valid(
         "streams['a']", 3
     )
 

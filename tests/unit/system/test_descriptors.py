@@ -120,11 +120,11 @@ while True:
     )
     (tmp_path / "train.py").write_text(source)
 
-    def few():
+    def limit_descriptors():
         resource.setrlimit(resource.RLIMIT_NOFILE, (128, 128))
 
     for more in ((), ("--output-format", "sarif"), ("--output", "report.txt")):
-        done = started("run", "--backend", "sim", *more, "train.py", cwd=tmp_path, preexec_fn=few)
+        done = started("run", "--backend", "sim", *more, "train.py", cwd=tmp_path, preexec_fn=limit_descriptors)
         assert done.returncode == 1, done.stderr
         reported = (tmp_path / "report.txt").read_text() if "--output" in more else done.stdout or done.stderr
         assert "SYN101" in reported

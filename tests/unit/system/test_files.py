@@ -44,10 +44,10 @@ def test_a_failure_leaves_the_old_file_and_nothing_else(tmp_path, monkeypatch, f
     path = tmp_path / "report"
     path.write_bytes(b"old")
 
-    def full(*_, **__):
+    def raise_no_space(*_, **__):
         raise OSError(errno.ENOSPC, "No space left on device")
 
-    monkeypatch.setattr(os, failing, full)
+    monkeypatch.setattr(os, failing, raise_no_space)
     with pytest.raises(OSError, match="No space left"):
         files.write(path, b"new")
     assert path.read_bytes() == b"old"
@@ -68,10 +68,10 @@ def test_a_file_that_cannot_be_replaced_is_overwritten(tmp_path, monkeypatch):
     path = tmp_path / "report"
     path.write_bytes(b"a long old report")
 
-    def refused(*_):
+    def raise_busy(*_):
         raise OSError(errno.EBUSY, "Device or resource busy")
 
-    monkeypatch.setattr(os, "replace", refused)
+    monkeypatch.setattr(os, "replace", raise_busy)
     files.write(path, b"new")
     assert path.read_bytes() == b"new"
     assert names(tmp_path) == ["report"]
@@ -81,10 +81,10 @@ def test_a_write_protected_file_is_not_replaced(tmp_path, monkeypatch):
     path = tmp_path / "report"
     path.write_bytes(b"old")
 
-    def refused(file, mode):
+    def raise_busy(file, mode):
         raise PermissionError(errno.EACCES, "Permission denied")
 
-    monkeypatch.setattr(files, "open", refused, raising=False)  # root may write everywhere
+    monkeypatch.setattr(files, "open", raise_busy, raising=False)  # root may write everywhere
     with pytest.raises(PermissionError):
         files.write(path, b"new")
     assert path.read_bytes() == b"old"

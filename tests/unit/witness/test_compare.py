@@ -1,6 +1,6 @@
 """Differences between two runs of a program."""
 
-from syncheck.witness.compare import Rerun, differences, unsteady_lines
+from syncheck.witness.compare import Rerun, differences, nondeterministic_lines
 from syncheck.witness.proofs import Difference
 from syncheck.witness.record import Record, Values
 from syncheck.witness.schedule import LaunchId, Pair
@@ -22,9 +22,9 @@ def test_equal_runs_have_no_differences():
 
 
 def test_values_read_by_a_racing_access_come_first():
-    usual = a_run("sum 6", read={"1.4": [values("2", "2", "2", "2")]})
+    reference = a_run("sum 6", read={"1.4": [values("2", "2", "2", "2")]})
     other = a_run("sum nan", read={"1.4": [values("2", "nan", "nan", "nan")]})
-    assert differences(usual, other, PAIR) == (
+    assert differences(reference, other, PAIR) == (
         Difference("what train.py:12 reads, from value 1 on,", "[2, 2, 2]", "[nan, nan, nan]"),
         Difference("printed line 1", "'sum 6'", "'sum nan'"),
     )
@@ -50,10 +50,10 @@ def test_a_run_without_records_is_compared_by_its_output():
 
 
 def test_lines_that_vary_between_equal_runs_are_ignored():
-    usual, same = a_run("loss 1", "12.1 s"), a_run("loss 1", "12.4 s")
-    unsteady = unsteady_lines(usual, same)
-    assert differences(usual, a_run("loss 1", "12.9 s"), PAIR, unsteady) == ()
-    assert differences(usual, a_run("loss 2", "12.9 s"), PAIR, unsteady)[0].usual == "'loss 1'"
+    reference, repeat = a_run("loss 1", "12.1 s"), a_run("loss 1", "12.4 s")
+    nondeterministic = nondeterministic_lines(reference, repeat)
+    assert differences(reference, a_run("loss 1", "12.9 s"), PAIR, nondeterministic) == ()
+    assert differences(reference, a_run("loss 2", "12.9 s"), PAIR, nondeterministic)[0].usual == "'loss 1'"
 
 
 def test_final_memory_and_values_transferred_to_the_host_are_compared():

@@ -36,5 +36,5 @@ def test_a_text_with_a_valid_checksum_but_no_delay_is_rejected():
 
 
 def test_a_delay_is_described_in_words():
-    assert DELAYS[1].in_words == "0.7 s"
-    assert DELAYS[3].in_words == "0.2 s, repeated before each later call from the same line"
+    assert DELAYS[1].description == "0.7 s"
+    assert DELAYS[3].description == "0.2 s, repeated before each later call from the same line"

@@ -38,18 +38,18 @@ class Reruns:
 
     program = 7
 
-    def __init__(self, usual, other=None, same=None, **options):
+    def __init__(self, reference, other=None, repeat=None, **options):
         self.options = Options(witness=True, **options)
-        self.usual, self.same, self.other = usual, same or usual, other or usual
-        self.asked = []
+        self.reference, self.repeat, self.other = reference, repeat or reference, other or reference
+        self.schedules = []
 
     def command_for(self, schedule):
         return f"syncheck run --schedule {schedule} train.py"
 
     def run(self, schedule, pairs=()):
-        self.asked.append(schedule)
+        self.schedules.append(schedule)
         if schedule == Schedule(7):
-            return self.same if len(self.asked) == 2 else self.usual
+            return self.repeat if len(self.schedules) == 2 else self.reference
         return self.other
 
 
@@ -62,7 +62,7 @@ def test_a_changed_value_is_shown_with_the_schedule_that_changes_it():
     found = proof(reruns)
     assert found.outcome is ProofOutcome.SHOWN
     assert Schedule.parse(found.tried).holds == (Hold(LaunchId(3, 1), LaunchId(1, 4)),)
-    assert found.in_words == (
+    assert found.summary == (
         "Proof: shown by running the two accesses in the other order: printed line 1: 'loss 0', not 'loss 1'; "
         f"reproduce with: syncheck run --schedule {found.tried} train.py"
     )
@@ -90,7 +90,7 @@ SAME_ORDER = Record(order=["3.1", "1.4"], forced=["a collective cannot be deferr
     ("reruns", "reason"),
     [
         (
-            Reruns(ran("1"), same=ran("1", records=(Record(host=[Values(1, ("1",), 1, "a.py:3")]),))),
+            Reruns(ran("1"), repeat=ran("1", records=(Record(host=[Values(1, ("1",), 1, "a.py:3")]),))),
             "not deterministic",
         ),
         (Reruns(ran(records=(), timed_out=True)), "longer than --proof-limit"),
@@ -110,7 +110,7 @@ def test_the_first_races_of_each_rule_are_tried_before_others():
     reruns = Reruns(ran())
     found = prove(Report(findings=tuple(findings)), reruns).findings
     tried = [finding for finding in found if finding.proof.outcome is not ProofOutcome.NOT_TRIED]
-    assert len(reruns.asked) == 2 + 2 * 20  # twice in the program's order, then by two schedules for each race
+    assert len(reruns.schedules) == 2 + 2 * 20  # twice in the program's order, then by two schedules for each race
     assert (len(tried), found[0] in tried, found[-1] in tried) == (20, True, True)
     assert "only 20 races" in found[500].proof.reason
 
@@ -119,7 +119,7 @@ def test_a_finding_that_is_not_a_race_has_no_proof():
     advice = dataclasses.replace(race("SYN303"), pair=None)
     reruns = Reruns(ran())
     assert proof(reruns, advice) is None
-    assert not reruns.asked
+    assert not reruns.schedules
 
 
 def test_random_schedules_are_tried_without_a_finding():
@@ -143,14 +143,14 @@ LATE = Record(
 class OnGpus(Reruns):
     """Runs on real GPUs of a program that does not exist."""
 
-    def __init__(self, usual, other=None, same=None):
-        super().__init__(usual, other, same)
+    def __init__(self, reference, other=None, repeat=None):
+        super().__init__(reference, other, repeat)
         self.options = Options(confirm=True)
 
     def run(self, schedule, pairs=()):
-        self.asked.append(schedule)
+        self.schedules.append(schedule)
         if schedule == Delay(7):
-            return self.same if len(self.asked) == 2 else self.usual
+            return self.repeat if len(self.schedules) == 2 else self.reference
         return self.other
 
 
@@ -159,7 +159,7 @@ def test_a_value_changed_by_a_delay_is_confirmed_with_the_delay():
     reruns = OnGpus(ran("loss 1", records=(one,)), ran("loss 0", records=(other,)))
     found = proof(reruns)
     assert Delay.parse(found.tried) == Delay(7, LaunchId(3, 1), 1200)  # twice the time between the two accesses
-    assert found.in_words == (
+    assert found.summary == (
         "Proof: confirmed with a delay before the earlier access: 1.2 s: printed line 1: 'loss 0', not 'loss 1'; "
         "what the host gets at a.py:3: 0, not 1; "
         f"reproduce with: syncheck run --schedule {found.tried} train.py"
@@ -172,8 +172,10 @@ def test_changed_output_alone_is_not_proof_on_real_gpus():
 
 
 def test_a_crash_under_the_delay_counts_in_a_nondeterministic_program():
-    usual, same = (ran(records=(dataclasses.replace(LATE, host=[Values(n, (str(n),), 1, "a.py:3")]),)) for n in (1, 2))
-    found = proof(OnGpus(usual, ran(status=1, error="illegal memory access", records=()), same))
+    reference, repeat = (
+        ran(records=(dataclasses.replace(LATE, host=[Values(n, (str(n),), 1, "a.py:3")]),)) for n in (1, 2)
+    )
+    found = proof(OnGpus(reference, ran(status=1, error="illegal memory access", records=()), repeat))
     assert [one.other for one in found.differences] == ["illegal memory access"]
 
 
@@ -181,15 +183,17 @@ def test_a_loop_is_tried_with_a_delay_at_each_later_call():
     reruns = OnGpus(ran("loss 1", records=(LATE,)))
     found = proof(reruns)
     assert (found.outcome, Delay.parse(found.tried).is_repeated) == (ProofOutcome.NOT_SHOWN, False)
-    assert [schedule.is_repeated for schedule in reruns.asked] == [False, False, False, True]
+    assert [schedule.is_repeated for schedule in reruns.schedules] == [False, False, False, True]
 
 
 def test_only_the_accesses_count_in_a_nondeterministic_program_on_real_gpus():
-    usual, same = (ran(records=(dataclasses.replace(LATE, host=[Values(n, (str(n),), 1, "a.py:3")]),)) for n in (1, 2))
+    reference, repeat = (
+        ran(records=(dataclasses.replace(LATE, host=[Values(n, (str(n),), 1, "a.py:3")]),)) for n in (1, 2)
+    )
     read = dataclasses.replace(LATE, read={"1.4": [Values(5, ("5",), 1)]})
-    assert proof(OnGpus(usual, same=same)).outcome is ProofOutcome.NOT_SHOWN
+    assert proof(OnGpus(reference, repeat=repeat)).outcome is ProofOutcome.NOT_SHOWN
     before = dataclasses.replace(
-        usual, records=(dataclasses.replace(usual.records[0], read={"1.4": [Values(3, ("3",), 1)]}),)
+        reference, records=(dataclasses.replace(reference.records[0], read={"1.4": [Values(3, ("3",), 1)]}),)
     )
     found = proof(
         OnGpus(
@@ -209,11 +213,11 @@ class Racing(OnGpus):
         self.in_order = list(in_order)
 
     def run(self, schedule, pairs=()):
-        self.asked.append(schedule)
+        self.schedules.append(schedule)
         if schedule.launch == LaunchId(1, 4):
             value = self.in_order.pop(0)
         else:
-            value = 0 if schedule.launch is not None else len(self.asked)
+            value = 0 if schedule.launch is not None else len(self.schedules)
         starts = {"3.1": "3.1", "1.4": "1.4"}
         return ran(records=(dataclasses.replace(LATE, starts=starts, read={"1.4": [Values(value, (str(value),), 1)]}),))
 
@@ -223,7 +227,7 @@ def test_a_race_that_shows_by_itself_is_compared_with_runs_that_delay_the_later_
     found = proof(reruns)
     assert found.outcome is ProofOutcome.SHOWN
     assert [(one.usual, one.other) for one in found.differences] == [("7", "0")]
-    assert reruns.asked[2:4] == [Delay(7, LaunchId(1, 4), 500)] * 2
+    assert reruns.schedules[2:4] == [Delay(7, LaunchId(1, 4), 500)] * 2
     assert Delay.parse(found.tried).launch == LaunchId(3, 1)
 
 
@@ -281,12 +285,12 @@ def recorded(pair, text=None):
 
 def test_a_race_of_several_ranks_is_tried_in_each_until_it_is_shown():
     other = Pair(LaunchId(5, 2), LaunchId(2, 8))
-    usual = ran(records=(recorded(PAIR), recorded(other)))
+    reference = ran(records=(recorded(PAIR), recorded(other)))
     late = ran(records=(recorded(PAIR, "1"), recorded(other, "9")))
     late.records[0].read.clear()
-    reruns = Reruns(usual, late, nproc=2)
+    reruns = Reruns(reference, late, nproc=2)
     found = proof(reruns, in_ranks((0, PAIR), (1, other)))
-    assert reruns.asked[2:] == [
+    assert reruns.schedules[2:] == [
         Schedule(7, (Hold(PAIR.earlier, PAIR.later, 0),)),
         Schedule(7, (Hold(PAIR.earlier, None, 0),)),
         Schedule(7, (Hold(other.earlier, other.later, 1),)),
@@ -295,8 +299,8 @@ def test_a_race_of_several_ranks_is_tried_in_each_until_it_is_shown():
 
 
 def test_a_rank_whose_order_does_not_change_shows_nothing():
-    usual = ran(records=(recorded(PAIR), recorded(PAIR)))
-    found = proof(Reruns(usual, ran(records=(recorded(PAIR), recorded(PAIR, "9"))), nproc=2), in_ranks((0, PAIR)))
+    reference = ran(records=(recorded(PAIR), recorded(PAIR)))
+    found = proof(Reruns(reference, ran(records=(recorded(PAIR), recorded(PAIR, "9"))), nproc=2), in_ranks((0, PAIR)))
     assert (found.outcome, found.reason) == (ProofOutcome.NOT_TRIED, "the host waits for the earlier access first")
 
 
@@ -304,4 +308,4 @@ def test_a_collective_is_delayed_on_its_issuing_stream():
     seen = dataclasses.replace(LATE, issuers={"3.1": "1.3"})
     reruns = OnGpus(ran("1", records=(seen,)))
     proof(reruns)
-    assert {schedule.issuer for schedule in reruns.asked[2:]} == {LaunchId(1, 3)}
+    assert {schedule.issuer for schedule in reruns.schedules[2:]} == {LaunchId(1, 3)}

@@ -41,9 +41,9 @@ def test_a_request_applies_to_a_single_process(monkeypatch):
 
 def test_each_rank_prints_into_its_own_file(monkeypatch, tmp_path):
     file = str(tmp_path / "record.json")
-    assert record.folder_of_lines() is None
+    assert record.stdout_folder() is None
     monkeypatch.setenv(record.REQUEST, Request(file).as_variable())
     program = "import os; print('rank', os.environ['RANK'])"
-    ranks = f"start_ranks(2, ['-c', {program!r}], {{}}, {record.folder_of_lines()!r})"
+    ranks = f"start_ranks(2, ['-c', {program!r}], {{}}, {record.stdout_folder()!r})"
     subprocess.run([warm.PYTHON, "-c", f"from syncheck.run.start_ranks import start_ranks; {ranks}"], check=True)
     assert [record.lines_of_rank(file, rank) for rank in range(3)] == [["rank 0"], ["rank 1"], []]

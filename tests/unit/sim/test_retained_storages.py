@@ -4,9 +4,9 @@ import pytest
 import torch
 
 from syncheck.sim.gpu_trace import GpuTrace
-from syncheck.sim.kept_storages import KeptStorages, overwrite
 from syncheck.sim.memory import Memory
 from syncheck.sim.null_monitor import NoSites, NullMonitor
+from syncheck.sim.retained_storages import RetainedStorages, overwrite
 from syncheck.sim.virtual_gpus import VirtualGpus
 
 
@@ -31,80 +31,80 @@ def on_gpu(memory, n=4):
 
 
 def test_memory_held_by_the_program_is_not_reused(memory):
-    kept, tensor = KeptStorages(memory), on_gpu(memory)
-    kept.keep(tensor)
-    kept.poll(done)
-    assert kept.available(1, 16) == []
+    retained, tensor = RetainedStorages(memory), on_gpu(memory)
+    retained.keep(tensor)
+    retained.poll(done)
+    assert retained.available(1, 16) == []
     assert memory.of(tensor) is not None
 
 
 def test_a_view_keeps_its_memory(memory):
-    kept, tensor = KeptStorages(memory), on_gpu(memory)
-    kept.keep(tensor)
+    retained, tensor = RetainedStorages(memory), on_gpu(memory)
+    retained.keep(tensor)
     view = tensor[1:]
     del tensor
-    kept.poll(done)
-    assert kept.available(1, 16) == []
+    retained.poll(done)
+    assert retained.available(1, 16) == []
     assert view.tolist() == [1, 2, 3]
 
 
 def test_memory_needed_only_by_pending_work_is_reused_with_its_values(memory):
-    kept, tensor = KeptStorages(memory), on_gpu(memory)
-    operand = kept.keep(tensor[2:])
+    retained, tensor = RetainedStorages(memory), on_gpu(memory)
+    operand = retained.keep(tensor[2:])
     del tensor
-    kept.poll(done)
-    (freed,) = kept.available(1, 16)
+    retained.poll(done)
+    (freed,) = retained.available(1, 16)
     assert operand.tensor().tolist() == [2, 3]
-    again = torch.empty(0).set_(kept.hand_out(freed), 0, (4,))
+    again = torch.empty(0).set_(retained.hand_out(freed), 0, (4,))
     again.fill_(7)
     assert operand.tensor().tolist() == [7, 7]
-    assert kept.available(1, 16) == []
+    assert retained.available(1, 16) == []
 
 
 def test_other_streams_and_sizes_get_other_memory(memory):
-    kept, tensor = KeptStorages(memory), on_gpu(memory)
-    kept.keep(tensor)
+    retained, tensor = RetainedStorages(memory), on_gpu(memory)
+    retained.keep(tensor)
     del tensor
-    kept.poll(done)
-    assert kept.available(2, 16) == []
-    assert kept.available(1, 2 << 20) == []
+    retained.poll(done)
+    assert retained.available(2, 16) == []
+    assert retained.available(1, 2 << 20) == []
 
 
 def test_record_stream_protects_memory_until_the_stream_is_done(memory):
-    kept, tensor = KeptStorages(memory), on_gpu(memory)
-    kept.keep(tensor)
-    kept.recorded[memory.of(tensor).ident] = {2}
+    retained, tensor = RetainedStorages(memory), on_gpu(memory)
+    retained.keep(tensor)
+    retained.recorded[memory.of(tensor).ident] = {2}
     del tensor
-    kept.poll(pending)
-    assert kept.available(1, 16) == []
+    retained.poll(pending)
+    assert retained.available(1, 16) == []
 
 
 def test_memory_is_released_once_its_work_has_run(memory):
-    kept, tensor = KeptStorages(memory), on_gpu(memory)
-    operand = kept.keep(tensor)
+    retained, tensor = RetainedStorages(memory), on_gpu(memory)
+    operand = retained.keep(tensor)
     del tensor
-    kept.poll(done)
-    kept.release(operand)
-    assert kept.available(1, 16) == []
-    assert not kept.by_key
+    retained.poll(done)
+    retained.release(operand)
+    assert retained.available(1, 16) == []
+    assert not retained.by_key
 
 
 def test_pending_work_keeps_the_old_memory_of_a_resized_storage(memory):
-    kept, tensor = KeptStorages(memory), on_gpu(memory)
-    operand = kept.keep(tensor)
-    kept.before_resize(tensor.untyped_storage(), done)
+    retained, tensor = RetainedStorages(memory), on_gpu(memory)
+    operand = retained.keep(tensor)
+    retained.before_resize(tensor.untyped_storage(), done)
     tensor.untyped_storage().resize_(0)
     assert operand.tensor().tolist() == [0, 1, 2, 3]
 
 
 @pytest.mark.parametrize(("is_pending", "n_available"), [(done, 1), (pending, 0)])
 def test_record_stream_protects_the_old_memory_of_a_resized_storage(memory, is_pending, n_available):
-    kept, tensor = KeptStorages(memory), on_gpu(memory)
-    kept.keep(tensor)
-    kept.recorded[memory.of(tensor).ident] = {2}
-    kept.before_resize(tensor.untyped_storage(), is_pending)
+    retained, tensor = RetainedStorages(memory), on_gpu(memory)
+    retained.keep(tensor)
+    retained.recorded[memory.of(tensor).ident] = {2}
+    retained.before_resize(tensor.untyped_storage(), is_pending)
     tensor.untyped_storage().resize_(0)
-    assert len(kept.available(1, 16)) == n_available
+    assert len(retained.available(1, 16)) == n_available
 
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16, torch.complex64, torch.float64])

@@ -25,7 +25,7 @@ _LARGE = 0x7F
 
 
 @dataclass(slots=True, eq=False)
-class Kept:
+class RetainedStorage:
     """A storage that submitted work needs.
 
     Attributes:
@@ -56,7 +56,7 @@ class Kept:
 class Operand:
     """A tensor argument of an operator that has not run yet."""
 
-    kept: Kept
+    retained: RetainedStorage
     dtype: torch.dtype
     offset: int
     size: tuple[int, ...]
@@ -64,29 +64,29 @@ class Operand:
 
     def tensor(self) -> torch.Tensor:
         """Return the tensor."""
-        return torch.empty(0, dtype=self.dtype).set_(self.kept.storage, self.offset, self.size, self.stride)
+        return torch.empty(0, dtype=self.dtype).set_(self.retained.storage, self.offset, self.size, self.stride)
 
 
 @dataclass(slots=True)
-class KeptStorages:
+class RetainedStorages:
     """All storages that submitted work needs."""
 
     memory: Memory
-    by_key: dict[int, Kept] = field(default_factory=dict)
-    freed: list[Kept] = field(default_factory=list)  # freed by the program but still needed
+    by_key: dict[int, RetainedStorage] = field(default_factory=dict)
+    freed: list[RetainedStorage] = field(default_factory=list)  # freed by the program but still needed
     recorded: dict[AllocationId, set[StreamId]] = field(default_factory=dict)
 
     def keep(self, tensor: torch.Tensor) -> Operand:
         """Return an operand for a tensor. `release` releases it."""
         storage = tensor.untyped_storage()
         key = storage_key(storage)
-        kept = self.by_key.get(key)
-        if kept is None:
-            kept = self.by_key[key] = Kept(byte_tensor_of(storage), tensor.dtype)
-        kept.dtype = tensor.dtype
-        kept.n_pending += 1
-        place = (int(tensor.storage_offset()), tuple(tensor.shape), tensor.stride())
-        return Operand(kept, tensor.dtype, *place)
+        retained = self.by_key.get(key)
+        if retained is None:
+            retained = self.by_key[key] = RetainedStorage(byte_tensor_of(storage), tensor.dtype)
+        retained.dtype = tensor.dtype
+        retained.n_pending += 1
+        layout = (int(tensor.storage_offset()), tuple(tensor.shape), tensor.stride())
+        return Operand(retained, tensor.dtype, *layout)
 
     def slots_of(self, arguments: Any) -> tuple[Any, list[Operand]]:
         """Return placeholders for arguments until they are used, and the operands among them."""
@@ -103,26 +103,26 @@ class KeptStorages:
             return value.detach().clone()
         return self.keep(value)
 
-    def keep_freed(self, kept: Kept) -> Operand:
+    def retain_freed(self, retained: RetainedStorage) -> Operand:
         """Return an operand for the whole of a freed storage."""
-        kept.n_pending += 1
-        return Operand(kept, torch.uint8, 0, tuple(kept.whole.shape), (1,))
+        retained.n_pending += 1
+        return Operand(retained, torch.uint8, 0, tuple(retained.whole.shape), (1,))
 
     def watch(self, operands: Iterable[Operand]) -> None:
         """Mark operands whose work has run but whose results have yet to be inspected."""
         for operand in operands:
-            operand.kept.n_watched += 1
+            operand.retained.n_watched += 1
 
     def release(self, operand: Operand) -> None:
         """Release an operand after its work has run."""
-        kept = operand.kept
-        kept.n_pending -= 1
-        if kept.n_pending:
+        retained = operand.retained
+        retained.n_pending -= 1
+        if retained.n_pending:
             return
-        if kept in self.freed:
-            self.freed.remove(kept)
-        key = storage_key(kept.storage)
-        if self.by_key.get(key) is kept:
+        if retained in self.freed:
+            self.freed.remove(retained)
+        key = storage_key(retained.storage)
+        if self.by_key.get(key) is retained:
             del self.by_key[key]
 
     def poll(self, is_pending: Callable[[StreamId], Callable[[], bool]]) -> None:
@@ -131,13 +131,13 @@ class KeptStorages:
         Args:
             is_pending: takes a stream and returns a function that returns whether the stream's current work is pending.
         """
-        for key, kept in list(self.by_key.items()):
-            if not _is_sole_owner(kept):
+        for key, retained in list(self.by_key.items()):
+            if not _is_sole_owner(retained):
                 continue
             del self.by_key[key]
             block = self.memory.drop(key)
             if block is not None:
-                self._free(kept, block, is_pending)
+                self._free(retained, block, is_pending)
 
     def before_resize(
         self, storage: torch.UntypedStorage, is_pending: Callable[[StreamId], Callable[[], bool]]
@@ -148,51 +148,53 @@ class KeptStorages:
             storage: the storage to be resized.
             is_pending: see `poll`.
         """
-        kept = self.by_key.pop(storage_key(storage), None)
-        if kept is not None:
-            kept.whole = kept.whole.clone()
+        retained = self.by_key.pop(storage_key(storage), None)
+        if retained is not None:
+            retained.whole = retained.whole.clone()
             block = self.memory.of_storage(storage)
             if block is not None:
                 old = Allocation(block.ident, block.device, block.n_bytes, home=block.home, pool=block.pool)
-                self._free(kept, old, is_pending)
+                self._free(retained, old, is_pending)
 
-    def _free(self, kept: Kept, block: Allocation, is_pending: Callable[[StreamId], Callable[[], bool]]) -> None:
+    def _free(
+        self, retained: RetainedStorage, block: Allocation, is_pending: Callable[[StreamId], Callable[[], bool]]
+    ) -> None:
         """Record that the program has freed a block."""
         if block.device != HOST_DEVICE:
-            kept.block = block
-            kept.protectors = [is_pending(stream) for stream in self.recorded.pop(block.ident, ())]
-            self.freed.append(kept)
+            retained.block = block
+            retained.protectors = [is_pending(stream) for stream in self.recorded.pop(block.ident, ())]
+            self.freed.append(retained)
 
     # -- the allocator
 
-    def available(self, home: StreamId, n_bytes: int) -> list[Kept]:
+    def available(self, home: StreamId, n_bytes: int) -> list[RetainedStorage]:
         """Return the freed storages that an allocation on a stream may get, those of exactly its size first.
 
         Source:
             c10/cuda/CUDACachingAllocator.cpp, `get_pool`: small and large blocks never share memory.
         """
         found = [
-            kept
-            for kept in self.freed
-            if kept.block is not None
-            and kept.block.home == home
-            and kept.block.pool == 0
-            and (kept.block.n_bytes <= SMALL_BYTES) == (n_bytes <= SMALL_BYTES)
-            and kept.n_pending > kept.n_watched
-            and not any(is_pending() for is_pending in kept.protectors)
+            retained
+            for retained in self.freed
+            if retained.block is not None
+            and retained.block.home == home
+            and retained.block.pool == 0
+            and (retained.block.n_bytes <= SMALL_BYTES) == (n_bytes <= SMALL_BYTES)
+            and retained.n_pending > retained.n_watched
+            and not any(is_pending() for is_pending in retained.protectors)
         ]
-        return sorted(found, key=lambda kept: kept.storage.nbytes() != n_bytes)
+        return sorted(found, key=lambda retained: retained.storage.nbytes() != n_bytes)
 
-    def hand_out(self, kept: Kept) -> torch.UntypedStorage:
+    def hand_out(self, retained: RetainedStorage) -> torch.UntypedStorage:
         """Return the storage of a freed block, which then belongs to the program again."""
-        self.freed.remove(kept)
-        kept.block, kept.is_overwritten = None, False
-        self.by_key[storage_key(kept.storage)] = kept
-        return kept.storage
+        self.freed.remove(retained)
+        retained.block, retained.is_overwritten = None, False
+        self.by_key[storage_key(retained.storage)] = retained
+        return retained.storage
 
 
 def fill_slots(slots: Any) -> Any:
-    """Return arguments in which the placeholders made by `KeptStorages.slots_of` are replaced by tensors."""
+    """Return arguments in which the placeholders made by `RetainedStorages.slots_of` are replaced by tensors."""
     return tree_map(lambda value: value.tensor() if isinstance(value, Operand) else value, slots)
 
 
@@ -214,14 +216,14 @@ def byte_tensor_of(storage: torch.UntypedStorage) -> torch.Tensor:
     return torch.empty(0, dtype=torch.uint8).set_(storage)
 
 
-def _is_sole_owner(kept: Kept) -> bool:
-    storage = kept.storage
+def _is_sole_owner(retained: RetainedStorage) -> bool:
+    storage = retained.storage
     return (storage_owners(storage), sys.getrefcount(storage)) == _sole_owner_counts()
 
 
 @cache
 def _sole_owner_counts() -> tuple[int, int]:
-    """Return the owner counts of a storage owned only by a `Kept`. Versions of torch count differently."""
-    kept = Kept(torch.empty(1, dtype=torch.uint8), torch.uint8)
-    storage: Any = kept.storage
+    """Return the owner counts of a storage owned only by a `RetainedStorage`. Versions of torch count differently."""
+    retained = RetainedStorage(torch.empty(1, dtype=torch.uint8), torch.uint8)
+    storage: Any = retained.storage
     return storage_owners(storage), sys.getrefcount(storage)

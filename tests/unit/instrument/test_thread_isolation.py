@@ -7,8 +7,8 @@ from types import ModuleType
 import pytest
 import torch
 
-from syncheck.instrument import blind
-from syncheck.instrument.blind import is_in_loop, observes_no_threads
+from syncheck.instrument import thread_isolation
+from syncheck.instrument.thread_isolation import is_in_loop, is_isolated
 from tests.unit.instrument.program import run
 
 MODULE = """
@@ -85,7 +85,7 @@ class Marks:
         if self.first is None:
             self.first = frame.f_lasti
         else:
-            self.found.append(observes_no_threads(frame, self.first, frame.f_lasti, is_once=self.is_once))
+            self.found.append(is_isolated(frame, self.first, frame.f_lasti, is_once=self.is_once))
         return 1
 
 
@@ -147,7 +147,7 @@ for i in range(3): a = x + i
 
 @pytest.mark.parametrize("code", BLIND.strip().splitlines())
 @pytest.mark.parametrize("is_function", [True, False])
-def test_code_that_reads_no_shared_state_is_blind(code, is_function):
+def test_code_that_reads_no_shared_state_is_isolated(code, is_function):
     assert between(code, is_function=is_function)
 
 
@@ -196,7 +196,7 @@ import os
 
 @pytest.mark.parametrize("code", SEEING.strip().splitlines())
 @pytest.mark.parametrize("is_function", [True, False])
-def test_code_that_may_read_changes_by_other_threads_is_not_blind(code, is_function):
+def test_code_that_may_read_changes_by_other_threads_is_not_isolated(code, is_function):
     assert not between(code, is_function=is_function)
 
 
@@ -213,13 +213,13 @@ def test_a_module_name_not_bound_exactly_once_is_unknown_in_a_function(name):
 
 
 @pytest.mark.parametrize("call", ["mark()", "print(mark())", "a = mark() + 1", "torch.add(x, mark())", "x.add(mark())"])
-def test_harmless_code_around_the_calls_is_blind(call):
+def test_harmless_code_around_the_calls_is_isolated(call):
     assert found(f"mark()\n{call}")
 
 
-@pytest.mark.parametrize(("between", "is_blind"), [("x + 1", True), ("helper()", False)])
-def test_the_rest_of_a_statement_lies_between_two_calls_in_it(between, is_blind):
-    assert found(f"a = mark(), {between}, mark()") is is_blind
+@pytest.mark.parametrize(("between", "is_isolated"), [("x + 1", True), ("helper()", False)])
+def test_the_rest_of_a_statement_lies_between_two_calls_in_it(between, is_isolated):
+    assert found(f"a = mark(), {between}, mark()") is is_isolated
 
 
 @pytest.mark.parametrize("call", ["helper(mark())", "a = items, mark()", "a = [mark() for _ in range(1)]"])
@@ -243,7 +243,7 @@ def test_a_loop_is_followed_around():
     assert not found("for i in range(2):\n    mark()\n    a = x + 1\n    if items: continue")
 
 
-def test_a_loop_in_a_function_that_may_run_again_is_not_blind():
+def test_a_loop_in_a_function_that_may_run_again_is_not_isolated():
     loop = "for i in range(2):\n    mark()\n    a = x + 1"
     assert not found(loop, is_once=False)
 
@@ -251,12 +251,12 @@ def test_a_loop_in_a_function_that_may_run_again_is_not_blind():
 # -- the whole path into a function or out of it
 
 
-def is_path_blind(source, start=None, end=None):
+def is_path_isolated(source, start=None, end=None):
     """Return the result for the path from the start of a function to a call, or from the call to the end."""
     frames = []
     run(source, mark=lambda: frames.append((sys._getframe(1), sys._getframe(1).f_lasti)))
     ((frame, offset),) = frames
-    return observes_no_threads(frame, start and offset, end and offset)
+    return is_isolated(frame, start and offset, end and offset)
 
 
 FUNCTION = """
@@ -269,13 +269,13 @@ around()
 
 
 def test_the_start_of_a_function_is_checked_up_to_a_call():
-    assert is_path_blind(FUNCTION.format(before="a = 1", after="print(print.__name__)"), end=True)
-    assert not is_path_blind(FUNCTION.format(before="print(print.__name__)", after="a = 1"), end=True)
+    assert is_path_isolated(FUNCTION.format(before="a = 1", after="print(print.__name__)"), end=True)
+    assert not is_path_isolated(FUNCTION.format(before="print(print.__name__)", after="a = 1"), end=True)
 
 
 def test_the_end_of_a_function_is_checked_from_a_call_on():
-    assert is_path_blind(FUNCTION.format(before="a = [print()]", after="a = 1"), start=True)
-    assert not is_path_blind(FUNCTION.format(before="a = 1", after="print(print.__name__)"), start=True)
+    assert is_path_isolated(FUNCTION.format(before="a = [print()]", after="a = 1"), start=True)
+    assert not is_path_isolated(FUNCTION.format(before="a = 1", after="print(print.__name__)"), start=True)
 
 
 @pytest.mark.parametrize(
@@ -283,24 +283,24 @@ def test_the_end_of_a_function_is_checked_from_a_call_on():
     ["(lambda: mark())()", "[mark() for _ in range(1)]", "class A:\n    mark()", "exec('mark()')"],
     ids=["lambda", "comprehension", "class", "text without a file"],
 )
-def test_code_of_unknown_shape_is_not_blind(source):
+def test_code_of_unknown_shape_is_not_isolated(source):
     is_a_module_in_3_12 = source.startswith("[") and sys.version_info >= (3, 12)
-    assert is_a_module_in_3_12 or not is_path_blind(source, end=True)
+    assert is_a_module_in_3_12 or not is_path_isolated(source, end=True)
 
 
 def test_the_right_one_of_functions_with_equal_names_is_checked():
     twins = "def f():\n    print(print.__name__)\n    mark()\nother = f\n\n@(lambda f: f)\ndef f():\n    mark()\nf()"
-    assert is_path_blind(twins, end=True)
-    assert not is_path_blind(twins.removesuffix("f()") + "other()", end=True)
+    assert is_path_isolated(twins, end=True)
+    assert not is_path_isolated(twins.removesuffix("f()") + "other()", end=True)
 
 
-def test_a_traced_thread_is_not_blind(monkeypatch):
+def test_a_traced_thread_is_not_isolated(monkeypatch):
     monkeypatch.setattr(sys, "gettrace", lambda: print)
     assert not between("pass")
 
 
-def test_code_without_column_positions_is_not_blind(monkeypatch):
-    monkeypatch.setattr(blind, "position", lambda code, offset: (1, 1, None, None))
+def test_code_without_column_positions_is_not_isolated(monkeypatch):
+    monkeypatch.setattr(thread_isolation, "position", lambda code, offset: (1, 1, None, None))
     assert not between("pass")
 
 

@@ -1,4 +1,4 @@
-"""Means of reversing the order of two accesses: schedules of simulated GPUs, and delays on real ones."""
+"""Strategies for reversing the order of two accesses: schedules of simulated GPUs, and delays on real ones."""
 
 import math
 from collections.abc import Sequence
@@ -10,14 +10,14 @@ from syncheck.witness.delay import Delay
 from syncheck.witness.record import Record
 from syncheck.witness.schedule import Hold, LaunchId, Pair, Schedule
 
-_SHORTEST, _LONGEST = 0.5, 20.0
+_MIN_SECONDS, _MAX_SECONDS = 0.5, 20.0
 """Bounds of a delay, in seconds."""
-_OF_EACH = 0.2
+_MAX_REPEATED_SECONDS = 0.2
 """Longest delay if it is repeated, in seconds."""
 
 
-class Means(Protocol):
-    """A way to reverse the order of two accesses."""
+class Strategy(Protocol):
+    """A strategy for reversing the order of two accesses."""
 
     @property
     def name(self) -> Literal["schedule", "delay"]:
@@ -33,13 +33,13 @@ class Means(Protocol):
         """
         ...
 
-    def in_order(self, pair: Pair) -> Schedule | Delay | None:
-        """Return what makes the earlier of two accesses surely come first; None if nothing does, or need do so."""
+    def schedule_in_order(self, pair: Pair) -> Schedule | Delay | None:
+        """Return a schedule in which the earlier access certainly comes first; None if none exists or is needed."""
         ...
 
 
-class Schedules:
-    """Schedules of simulated GPUs.
+class ScheduleStrategy:
+    """Reversal with schedules of simulated GPUs.
 
     Args:
         program: the program's checksum.
@@ -58,24 +58,24 @@ class Schedules:
         holds = [Hold(pair.earlier, later, rank) for later in (pair.later, None) if later is None or later.stream]
         return [Schedule(self._program, (hold,)) for hold in holds]
 
-    def in_order(self, pair: Pair) -> None:
+    def schedule_in_order(self, pair: Pair) -> None:
         """Return None: without a hold, a simulated GPU always runs the earlier access first."""
         del pair
 
 
-class Delays:
-    """Delays on real GPUs.
+class DelayStrategy:
+    """Reversal with delays on real GPUs.
 
     Args:
         program: the program's checksum.
-        usual: a run without a delay.
+        reference: a run without a delay.
     """
 
     name: Literal["delay"] = "delay"
 
-    def __init__(self, program: int, usual: Rerun) -> None:
+    def __init__(self, program: int, reference: Rerun) -> None:
         self._program = program
-        self._usual = usual
+        self._reference = reference
 
     def schedules(self, pair: Pair, rank: int | None) -> list[Delay]:
         """Delay the earlier access beyond the later one; as a second choice, also each later call at its line."""
@@ -85,19 +85,19 @@ class Delays:
             return []
         submitted = record.submitted[str(pair.earlier)]
         between = record.submitted.get(str(pair.later), submitted) - submitted
-        seconds = min(max(2 * between, _SHORTEST), _LONGEST)
-        short = min(seconds, max(2 * between, _OF_EACH))
+        seconds = min(max(2 * between, _MIN_SECONDS), _MAX_SECONDS)
+        short = min(seconds, max(2 * between, _MAX_REPEATED_SECONDS))
         delay = self._delay(record, pair.earlier, seconds)
         return [delay, replace(delay, milliseconds=_milliseconds(short), is_repeated=True)]
 
-    def in_order(self, pair: Pair) -> Delay | None:
+    def schedule_in_order(self, pair: Pair) -> Delay | None:
         """Delay the later access, so that the earlier one is complete by then; None if it is an access of the host."""
         record = self._record(pair.later)
-        return self._delay(record, pair.later, _SHORTEST) if record is not None else None
+        return self._delay(record, pair.later, _MIN_SECONDS) if record is not None else None
 
     def _record(self, launch: LaunchId) -> Record | None:
         """Return what the process that made a launch recorded; None if none did."""
-        return next((record for record in self._usual.records if str(launch) in record.starts), None)
+        return next((record for record in self._reference.records if str(launch) in record.starts), None)
 
     def _delay(self, record: Record, launch: LaunchId, seconds: float) -> Delay:
         name = str(launch)
@@ -109,7 +109,7 @@ def _milliseconds(seconds: float) -> int:
     return math.ceil(round(seconds * 10, 3)) * 100  # rounded up to tenths of a second
 
 
-def refused(schedule: Schedule | Delay, other: Rerun, pair: Pair) -> str:
+def reason_not_reversed(schedule: Schedule | Delay, other: Rerun, pair: Pair) -> str:
     """Return why a run did not reverse the order of two accesses; "" if it did, or may have."""
     if isinstance(schedule, Delay):
         if other.failure:
@@ -118,11 +118,11 @@ def refused(schedule: Schedule | Delay, other: Rerun, pair: Pair) -> str:
             return "the earlier access did not recur in the run with the delay"
         if schedule.is_repeated:  # it concerns later accesses too
             return ""
-    reasons = [_kept_order(record, pair) for record in other.records]
+    reasons = [_reason_order_kept(record, pair) for record in other.records]
     return reasons[0] if reasons and all(reasons) else ""
 
 
-def _kept_order(record: Record, pair: Pair) -> str:
+def _reason_order_kept(record: Record, pair: Pair) -> str:
     if not pair.later.stream:
         return ""
     order = [record.order.index(str(launch)) if str(launch) in record.order else None for launch in pair]

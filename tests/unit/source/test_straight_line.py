@@ -5,7 +5,7 @@ import textwrap
 
 import pytest
 
-from syncheck.source.straight import NotStraightError, between
+from syncheck.source.straight_line import NotStraightLineError, between
 
 
 def names_between(source, start="first", end="last", **kwargs):
@@ -64,14 +64,14 @@ def test_everything_that_runs_in_between_is_returned(source, expected):
     ],
 )
 def test_several_possible_paths_raise_an_error(source):
-    with pytest.raises(NotStraightError):
+    with pytest.raises(NotStraightLineError):
         names_between(source)
 
 
 def test_a_loop_does_not_lead_back_in_code_that_may_have_been_left():
     source = "for i in range(3):\n    last()\n    first()"
     assert names_between(source) == set()
-    with pytest.raises(NotStraightError):
+    with pytest.raises(NotStraightLineError):
         names_between(source, is_once=False)
 
 

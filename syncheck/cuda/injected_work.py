@@ -17,7 +17,7 @@ _MAX_BLOCKS = 32
 """The most blocks that are allocated while trying to get the freed memory."""
 
 
-class OwnWork:
+class InjectedWork:
     """Sleeps, copies, events and memory of a proof.
 
     Attributes:
@@ -32,7 +32,7 @@ class OwnWork:
         self._reporter = reporter
         self.events = events
         self._rates: dict[int, float] = {}
-        self._own_streams: dict[int, Any] = {}
+        self._private_streams: dict[int, Any] = {}
 
     @contextmanager
     def hidden(self) -> Iterator[None]:
@@ -75,7 +75,7 @@ class OwnWork:
 
     def _calibrate(self, device: int) -> float:
         """Measure and return the cycles per second on a stream of its own; also preloads libraries for later work."""
-        stream = self._own_stream(device)
+        stream = self._private_stream(device)
         handle = stream.cuda_stream
         marks = [self.events.make(device) for _ in range(2)]
         with self.on(device, handle):
@@ -85,20 +85,20 @@ class OwnWork:
             C._cuda_sleep(_CALIBRATION)
             self.events.record(marks[1], device, handle)
         self.events.wait(marks[1])
-        taken = self.events.nanoseconds(*marks) or 1e7
-        self._rates[device] = rate = _CALIBRATION / taken * 1e9
+        duration = self.events.nanoseconds(*marks) or 1e7
+        self._rates[device] = rate = _CALIBRATION / duration * 1e9
         return rate
 
-    def _own_stream(self, device: int) -> Any:
+    def _private_stream(self, device: int) -> Any:
         """Return a stream from the pool with the highest priority, which programs rarely use."""
-        if device not in self._own_streams:
-            self._own_streams[device] = devices.cuda.Stream(device, priority=-3)
-        return self._own_streams[device]
+        if device not in self._private_streams:
+            self._private_streams[device] = devices.cuda.Stream(device, priority=-3)
+        return self._private_streams[device]
 
     def fork(self, device: int) -> int:
         """Make a separate stream wait for a device's current stream, and return its handle."""
         with self.hidden():
-            stream = self._own_stream(device)
+            stream = self._private_stream(device)
             stream.wait_stream(torch.cuda.current_stream(device))
             return int(stream.cuda_stream)
 

@@ -19,7 +19,7 @@ import torch
 from syncheck.source.frames import locals_of
 from syncheck.source.lines import position
 from syncheck.source.scopes import Scopes, scopes_of
-from syncheck.source.straight import NotStraightError, Position, between
+from syncheck.source.straight_line import NotStraightLineError, Position, between
 
 _BUILTINS = {
     id(function)
@@ -37,7 +37,7 @@ _FIXED = (
 )  # fmt: skip
 _PLAIN = (*_FIXED, torch.Tensor, torch.Size)
 _LOOPS = (ast.For, ast.AsyncFor, ast.While, ast.ListComp, ast.SetComp, ast.DictComp, ast.GeneratorExp)
-FOLLOWED: dict[type, frozenset[str]] = {
+TRACKED_METHODS: dict[type, frozenset[str]] = {
     threading.Thread: frozenset({"start", "join"}),
     threading.Event: frozenset({"set", "clear", "wait", "is_set"}),
     Queue: frozenset({"put", "get", "put_nowait", "get_nowait"}),
@@ -50,7 +50,7 @@ FOLLOWED: dict[type, frozenset[str]] = {
 """Types that order threads, with their methods that are tracked."""
 
 
-def observes_no_threads(frame: FrameType, start: int | None, end: int | None, *, is_once: bool = False) -> bool:
+def is_isolated(frame: FrameType, start: int | None, end: int | None, *, is_once: bool = False) -> bool:
     """Return whether a frame's code between two of its instructions observes nothing of other threads.
 
     Args:
@@ -68,13 +68,13 @@ def observes_no_threads(frame: FrameType, start: int | None, end: int | None, *,
         is_forward = start is None or end is None or start < end
         first, last = _position(code, start), _position(code, end)
         nodes = between(body, first, last, is_forward=is_forward, is_once=is_once)
-    except NotStraightError:
+    except NotStraightLineError:
         return False
     known = {position(code, offset) for offset in (start, end) if offset is not None}
     values = _Values(frame, file)
     try:
         analysis = _Analysis(values, known)
-        return all(analysis.observes_no_threads(node) for node in nodes)
+        return all(analysis.is_isolated(node) for node in nodes)
     finally:
         values.forget()
 
@@ -90,7 +90,7 @@ def _position(code: CodeType, offset: int | None) -> Position | None:
         return None
     line, _, column, _ = position(code, offset)
     if column is None:
-        raise NotStraightError
+        raise NotStraightLineError
     return line, column
 
 
@@ -135,7 +135,7 @@ def _body(tree: ast.Module, name: str, line: int) -> list[ast.stmt]:
             first = min([node.lineno, *(decorator.lineno for decorator in node.decorator_list)])
             if first == line:
                 return node.body
-    raise NotStraightError  # a lambda, a comprehension, a coroutine
+    raise NotStraightLineError  # a lambda, a comprehension, a coroutine
 
 
 class _Values:
@@ -179,17 +179,17 @@ class _Analysis:
         self._values = values
         self._known = known
 
-    def observes_no_threads(self, node: ast.AST) -> bool:
+    def is_isolated(self, node: ast.AST) -> bool:
         """Return whether a statement or an expression observes nothing of other threads."""
         if isinstance(node, ast.Call):
-            return self._is_known_call(node) and all(map(self.observes_no_threads, _arguments(node)))
+            return self._is_known_call(node) and all(map(self.is_isolated, _arguments(node)))
         if isinstance(node, ast.Name):
             return not isinstance(node.ctx, ast.Load) or self._is_plain(node)
         if isinstance(node, ast.Attribute | ast.Subscript):
-            return self._is_known_place(node) and all(map(self.observes_no_threads, ast.iter_child_nodes(node)))
-        return isinstance(node, _TRANSPARENT) and all(map(self.observes_no_threads, ast.iter_child_nodes(node)))
+            return self._is_known_member(node) and all(map(self.is_isolated, ast.iter_child_nodes(node)))
+        return isinstance(node, _TRANSPARENT) and all(map(self.is_isolated, ast.iter_child_nodes(node)))
 
-    def _is_known_place(self, node: ast.Attribute | ast.Subscript) -> bool:
+    def _is_known_member(self, node: ast.Attribute | ast.Subscript) -> bool:
         """Return whether an attribute or item is only assigned, or belongs to a tensor or a module."""
         if not isinstance(node.ctx, ast.Load) or self._is_tensor(node.value):
             return True
@@ -233,7 +233,7 @@ class _Analysis:
             owner = self._value(node.func.value)
             if isinstance(owner, ModuleType):
                 return owner in _MODULES or is_class
-            return self._is_tensor(node.func.value) or _is_followed(owner, node.func.attr)
+            return self._is_tensor(node.func.value) or _is_tracked_method(owner, node.func.attr)
         return id(function) in _BUILTINS or is_class
 
     def _is_known_owner(self, function: ast.expr) -> bool:
@@ -261,12 +261,12 @@ def _arguments(node: ast.Call) -> Iterator[ast.AST]:
         yield node.func.value
 
 
-def _is_followed(owner: Any, method: str) -> bool:
+def _is_tracked_method(owner: Any, method: str) -> bool:
     if isinstance(owner, _stream_types()):
         return True
     return any(
         isinstance(owner, known) and method in methods and getattr(type(owner), method) is getattr(known, method)
-        for known, methods in FOLLOWED.items()
+        for known, methods in TRACKED_METHODS.items()
     )
 
 
@@ -284,4 +284,4 @@ def _is_plain_value(value: Any) -> bool:
     """Return whether a value is the same for all threads at all times, or orders whatever it transports."""
     if isinstance(value, tuple):
         return all(map(_is_plain_value, value))
-    return isinstance(value, (*_PLAIN, *_stream_types(), *FOLLOWED))
+    return isinstance(value, (*_PLAIN, *_stream_types(), *TRACKED_METHODS))

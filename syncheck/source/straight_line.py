@@ -12,7 +12,7 @@ _Step: TypeAlias = tuple[list[ast.stmt], int]
 _SIMPLE = (ast.Expr, ast.Assign, ast.AnnAssign, ast.AugAssign, ast.Delete, ast.Pass, ast.Global, ast.Nonlocal)
 
 
-class NotStraightError(Exception):
+class NotStraightLineError(Exception):
     """There may be more than one path."""
 
 
@@ -31,7 +31,7 @@ def between(
         is_once: whether control has stayed in the body, so that an end before the start implies a loop in the body.
 
     Raises:
-        NotStraightError: there may be a branch, a loop other than over `range()`, a jump or a handler in between.
+        NotStraightLineError: there may be a branch, a loop other than over `range()`, a jump or a handler in between.
     """
     first = _steps(body, start) if start is not None else []
     last = _steps(body, end) if end is not None else []
@@ -55,13 +55,13 @@ def _in_or_out(first: list[_Step], last: list[_Step], common: int) -> Iterator[a
     elif isinstance(_at(last[-1]), ast.With):
         yield from _rest(first, common - 1)
     else:
-        raise NotStraightError
+        raise NotStraightLineError
 
 
 def _across(first: list[_Step], last: list[_Step], common: int, *, is_once: bool) -> Iterator[ast.AST]:
     """Yield the code from one statement of a list to another."""
     if first[common][0] is not last[common][0]:
-        raise NotStraightError  # two branches of one statement
+        raise NotStraightLineError  # two branches of one statement
     block, index = first[common]
     if index > last[common][1]:
         yield from _around(first, common, is_once=is_once)
@@ -87,7 +87,7 @@ def _steps(body: list[ast.stmt], position: Position) -> list[_Step]:
     """Return the path to the innermost statement that contains a position, outermost first.
 
     Raises:
-        NotStraightError: no statement contains it.
+        NotStraightLineError: no statement contains it.
     """
     steps: list[_Step] = []
     inner: list[ast.stmt] | None = body
@@ -98,7 +98,7 @@ def _steps(body: list[ast.stmt], position: Position) -> list[_Step]:
         steps.append((inner, index))
         inner = next((part for part in _bodies(inner[index]) if any(_holds(s, position) for s in part)), None)
     if not steps:
-        raise NotStraightError
+        raise NotStraightLineError
     return steps
 
 
@@ -134,7 +134,7 @@ def _whole(statement: ast.stmt) -> Iterator[ast.AST]:
         case _ if isinstance(statement, _SIMPLE):
             yield statement
         case _:
-            raise NotStraightError
+            raise NotStraightLineError
 
 
 def _entered(statement: ast.stmt) -> Iterator[ast.AST]:
@@ -147,7 +147,7 @@ def _entered(statement: ast.stmt) -> Iterator[ast.AST]:
         case ast.While(test=ast.Constant(value=True)) | ast.Try():
             return
         case _:
-            raise NotStraightError
+            raise NotStraightLineError
 
 
 def _rest(steps: list[_Step], level: int) -> Iterator[ast.AST]:
@@ -160,7 +160,7 @@ def _rest(steps: list[_Step], level: int) -> Iterator[ast.AST]:
         if isinstance(outer, ast.For):
             yield from _whole(outer)  # it may run another iteration
         elif not (isinstance(outer, ast.With) or (isinstance(outer, ast.If) and block is outer.body)):
-            raise NotStraightError
+            raise NotStraightLineError
 
 
 def _up_to(body: list[ast.stmt], steps: list[_Step], level: int, begin: int) -> Iterator[ast.AST]:
@@ -173,7 +173,7 @@ def _up_to(body: list[ast.stmt], steps: list[_Step], level: int, begin: int) -> 
         yield from _all(block[begin if deeper == level else 0 : index])
         statement, deepest = _at(steps[deeper]), steps[-1]
         if isinstance(statement, ast.Try) and (steps[deeper] is deepest or steps[deeper + 1][0] is not statement.body):
-            raise NotStraightError
+            raise NotStraightLineError
         is_simple = isinstance(statement, (*_SIMPLE, ast.Return))
         yield from _whole(statement) if is_simple else _entered(statement)
 
@@ -185,4 +185,4 @@ def _around(steps: list[_Step], level: int, *, is_once: bool) -> Iterator[ast.AS
         if isinstance(loop, ast.For | ast.While):
             yield from (*_entered(loop), *_all(loop.body))
             return
-    raise NotStraightError
+    raise NotStraightLineError

@@ -4,14 +4,14 @@ from syncheck.hb.ids import SiteId
 
 HOT = 20
 """Number of iterations from which a loop is hot; warm-ups of about ten iterations are not."""
-_MAX_LOOKED_AT = 500
+_MAX_CALLS = 500
 """Number of calls at one site after which it is ignored: it never ran on every iteration for long."""
-_ONCE = 0.25
+_MIN_SHARE_ONCE = 0.25
 """Share of the active call sites that must have run exactly once for two calls to be one iteration apart."""
 
 
-class Turns:
-    """Counts launches by call site.
+class IterationCounter:
+    """Counts consecutive iterations with a call, from the number of launches at each call site.
 
     Attributes:
         launches: call site -> launches so far.
@@ -20,8 +20,8 @@ class Turns:
     def __init__(self) -> None:
         self.launches: dict[SiteId, int] = {}
         self._before: dict[SiteId, dict[SiteId, int]] = {}
-        self._turns: dict[SiteId, int] = {}
-        self._looked_at: dict[SiteId, int] = {}
+        self._iterations: dict[SiteId, int] = {}
+        self._n_calls: dict[SiteId, int] = {}
 
     def count(self, site: SiteId, *, is_read: bool = False) -> int:
         """Note a call; return the number of consecutive iterations, up to this one, with the call; at most HOT.
@@ -33,17 +33,17 @@ class Turns:
             is_read: whether it launches only the copy that it waits for. That copy does not count as work: a loop that
                 only copies tensors to the host, as `torch.save` does, has nothing to launch ahead.
         """
-        if self._turns.get(site, 0) >= HOT:
+        if self._iterations.get(site, 0) >= HOT:
             return HOT
-        looked_at = self._looked_at[site] = self._looked_at.get(site, 0) + 1
-        if looked_at > _MAX_LOOKED_AT:
+        n_calls = self._n_calls[site] = self._n_calls.get(site, 0) + 1
+        if n_calls > _MAX_CALLS:
             return 0
-        before, own = self._before.get(site, {}), site if is_read else None
-        since = [now - before.get(launched, 0) for launched, now in self.launches.items() if launched != own]
-        ran = [times for times in since if times]
-        if not ran:
+        before, excluded = self._before.get(site, {}), site if is_read else None
+        since = [now - before.get(other, 0) for other, now in self.launches.items() if other != excluded]
+        launched = [times for times in since if times]
+        if not launched:
             return 0
         self._before[site] = dict(self.launches)
-        is_next = ran.count(1) >= _ONCE * len(ran)
-        self._turns[site] = self._turns.get(site, 0) + 1 if is_next else 0
-        return self._turns[site]
+        is_next = launched.count(1) >= _MIN_SHARE_ONCE * len(launched)
+        self._iterations[site] = self._iterations.get(site, 0) + 1 if is_next else 0
+        return self._iterations[site]
