@@ -38,6 +38,7 @@ class Graphs:
         self._streams = streams
         self._owners = owners
         self._captures = captures
+        self._pools: dict[tuple[int, int], int] = {}  # memory pool of torch -> its number, from 1
 
     def install(self, patches: Patches) -> None:
         """Install all hooks."""
@@ -68,7 +69,8 @@ class Graphs:
                 setattr(graph, _IDENT, (reporter.token, ident, device))
                 self._captures.begin()
                 with reporter.locked_monitor() as monitor:
-                    monitor.capture_begin(ident, self._streams.current(device), reporter.site())
+                    pool = self._pools.setdefault(tuple(graph.pool()), len(self._pools) + 1)
+                    monitor.capture_begin(ident, self._streams.current(device), reporter.site(), pool)
             return result
 
         return capture_begin

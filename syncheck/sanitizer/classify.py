@@ -4,7 +4,7 @@ from collections.abc import Callable
 from typing import TypeAlias
 
 from syncheck.findings import EditKind
-from syncheck.hb.ids import EventId, NamedKind, SiteId, StreamId
+from syncheck.hb.ids import NO_ALLOCATION, EventId, NamedKind, SiteId, StreamId
 from syncheck.rules import (
     collective_buffer_modified,
     collective_result_before_wait,
@@ -14,6 +14,7 @@ from syncheck.rules import (
     lost_event_record,
     stale_stream_handle,
     unordered_first_use,
+    unordered_graph_replays,
     unordered_overwrite,
     unordered_read,
     unordered_write,
@@ -66,6 +67,24 @@ def _say_which_rows(pending: PendingFinding, context: RaceContext) -> None:
 
 
 # -- rows of the decision table
+
+
+def _shared_pool(context: RaceContext) -> PendingFinding | None:
+    race = context.race
+    if not race.is_in_pool:
+        return None
+    facts: dict[str, Text] = {"stream": (StreamRef(race.current.actor),), "other": (StreamRef(race.prior.actor),)}
+    if race.allocation == NO_ALLOCATION:
+        facts["does"] = ("replays another graph of the same memory pool",)
+        did: Text = ("the other graph's replay",)
+    else:
+        verb = "writes" if race.prior.is_write else "reads"
+        facts["does"] = (f"{verb} ", context.tensor, ", a result of another graph of the same memory pool")
+        did = context.did
+    advice: Text = (", or capture the graphs without a shared `pool`",)
+    related = [(context.prior.site, did)]
+    fix = stream_wait(context)
+    return PendingFinding(unordered_graph_replays.RULE, context.current.site, facts, related, advice, fix)
 
 
 def _replay(context: RaceContext) -> PendingFinding | None:
@@ -285,7 +304,15 @@ def is_on_current_stream(label: Label) -> bool:
     return effect is None or effect.stream == CURRENT
 
 
-_ROWS: tuple[Row, ...] = (_collective, _host_wait_belief, _wrong_device, _replay, _lost_record, _stale_handle)
+_ROWS: tuple[Row, ...] = (
+    _shared_pool,
+    _collective,
+    _host_wait_belief,
+    _wrong_device,
+    _replay,
+    _lost_record,
+    _stale_handle,
+)
 
 RULES = (
     collective_result_before_wait.RULE,
@@ -299,6 +326,7 @@ RULES = (
     lost_event_record.RULE,
     stale_stream_handle.RULE,
     graph_input_overwritten.RULE,
+    unordered_graph_replays.RULE,
     *mistaken_sync.RULES,
 )
 """The rules to which a race can be attributed."""
