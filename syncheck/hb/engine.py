@@ -125,7 +125,9 @@ class Engine(Order):
         born = self._clocks[home][home] if pool >= 0 else 0
         self._blocks[allocation] = Block(home, born, n_bytes, pool, label)
         freed = self._pools.get((home, pool)) if self._pools else None
-        return freed.take(n_bytes, self._ahead(home)) if freed is not None and freed.pending else []
+        if freed is None or not freed.pending or not n_bytes:  # an empty allocation gets no memory
+            return []
+        return freed.take(n_bytes, self._ahead(home))
 
     def record_stream(self, allocation: AllocationId, stream: StreamId, note: Note = NO_NOTE) -> bool:
         """Protect an allocation for a stream's work; return whether the stream is the allocation's own.

@@ -266,11 +266,25 @@ class Scopes:
     def means_the_same(self, expression: str, line: int, other: int) -> bool:
         """Return whether an expression valid on one line means the same on another, with the same variables.
 
-        `self` is assumed to be the same object in all methods of a class.
+        `self` is assumed to be the same object in all methods of a class. Another function may run in another thread,
+        where the attributes of a `threading.local` are different ones.
         """
+        if self._find(line)[1] is not self._find(other)[1] and expression.startswith(self._thread_locals):
+            return False
         if line == other or items_in(expression):
             return self.is_right(expression, other) and (line == other or self._is_same(expression, line, other))
         return self._is_same(expression, line, other)
+
+    @cached_property
+    def _thread_locals(self) -> tuple[str, ...]:
+        """The beginnings of expressions for attributes of a `threading.local`, such as "state."."""
+        values = [(node.targets, node.value) for node, _, _ in self._statements if isinstance(node, ast.Assign)]
+        return tuple(
+            f"{ast.unparse(target)}."
+            for targets, value in values
+            if isinstance(value, ast.Call) and last_name(value.func) == "local"
+            for target in targets
+        )
 
     def _is_same(self, expression: str, line: int, other: int) -> bool:
         return all(self._is_same_variable(name, line, other) for name in names_in(expression))
