@@ -289,9 +289,11 @@ def stream_wait(context: RaceContext) -> PendingFix:
     after_work = PendingEdit(EditKind.INSERT_AFTER, early, at_once)  # overlaps less
     last = PendingFix((after_work,), is_unsafe=True, before=late, is_between_threads=context.is_between_threads)
     of_group = for_each(NamedKind.STREAM_GROUP, writer, waiter, ".wait_stream(", EACH, ")")
-    fix = PendingFix(
-        (before_use,), after=early, otherwise=PendingFix((insertion(late, *of_group),), after=early, otherwise=last)
-    )
+    otherwise = PendingFix((insertion(late, *of_group),), after=early, otherwise=last)
+    if default := context.default_stream_behind:
+        after_default = insertion(late, waiter, ".wait_stream(", StreamCode(default), ")")
+        otherwise = PendingFix((after_default,), after=early, otherwise=otherwise)
+    fix = PendingFix((before_use,), after=early, otherwise=otherwise)
     if not context.events:
         return fix
     for_event = insertion(late, waiter, ".wait_event(", EventCode(context.events[0]), ")")

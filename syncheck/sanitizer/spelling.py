@@ -272,6 +272,10 @@ class Spelling:
     def _spell_wait(self, site: SiteId, line: SourceLine, spelled: Spelled) -> None:
         name = self._sites.bound(site)
         made = self._sites.lines_of(site)[0]
+        manager = made.scopes.manager_around(made.number, "_coalescing_manager") if made.scopes is not None else ""
+        if manager and _is_same(manager, made, line):
+            spelled.code += f"{manager}.wait()"
+            return
         statement = made.scopes.statement(made.number) if made.scopes is not None else None
         wait = wait_for(name, statement, made.number, made.column)
         may_be_none = _may_give_none(made)

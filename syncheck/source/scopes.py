@@ -11,7 +11,15 @@ from functools import cached_property, lru_cache
 from typing import TypeAlias
 
 from syncheck.source.bindings import Function, Scope, binding_scope, collect
-from syncheck.source.expressions import has_index, items_in, kind_of_display, last_name, names_in, normal
+from syncheck.source.expressions import (
+    has_index,
+    items_in,
+    kind_of_display,
+    last_name,
+    names_in,
+    normal,
+    variable_of_with,
+)
 from syncheck.source.none_values import NoneValues
 
 Loop: TypeAlias = ast.For | ast.AsyncFor | ast.While
@@ -133,6 +141,10 @@ class Scopes:
         if not isinstance(statement, ast.Expr) or not isinstance(statement.value, ast.Call):
             return False
         return (statement.lineno, statement.col_offset + 1) == (line, column)
+
+    def manager_around(self, line: int, function: str) -> str:
+        """Return the variable of the innermost `with function(...) as variable:` that a line is part of; "" if none."""
+        return variable_of_with((node for node, _, _ in self._statements), line, function)
 
     def owner_of_call(self, line: int, column: int, method: str) -> str:
         """Return the source text of a method call's object; "" if there is no such call.

@@ -131,6 +131,12 @@ def test_a_handle_is_named_by_its_assignment_target(spelling):
     assert spelled(spelling, 13, WaitCode(13)) == ("<handle>.wait()", False)
 
 
+def test_coalesced_collectives_are_waited_for_by_their_manager(names):
+    text = "with _coalescing_manager(async_ops=True) as cm:\n    all_reduce(x)\nprint(x)\n"
+    for line in (1, 2):
+        assert spelled(Spelling(names, Text(text)), 3, WaitCode(line)) == ("cm.wait()", True)
+
+
 def test_handles_of_a_comprehension_are_all_waited_for(names):
     text = "works = [start(i) for i in range(2)]\nprint(works)\n"
     sites = Text(text, bound={1: "works[...]"})
