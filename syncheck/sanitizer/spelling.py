@@ -62,12 +62,14 @@ class Spelled:
         missing: placeholder -> description of the object.
         is_usable: whether every name is bound on the line.
         may_be_none: the names of handles, streams, events and tensors that may be None.
+        streams: name -> the stream that it stands for.
     """
 
     code: str = ""
     missing: dict[str, str] = field(default_factory=dict)
     is_usable: bool = True
     may_be_none: list[str] = field(default_factory=list)
+    streams: dict[str, StreamId] = field(default_factory=dict)
 
     @property
     def statement(self) -> str:
@@ -164,9 +166,13 @@ class Spelling:
                 return False
         return True
 
-    def gives_away(self, line: SourceLine) -> bool:
-        """Return whether the line's statement passes the call's result to another call: `queue.put(x.cuda())`."""
-        return line.scopes is not None and line.scopes.is_argument(line.number, line.column)
+    def is_for_one_thread(self, code: Text, line: SourceLine) -> bool:
+        """Return whether code after a line is too late for another thread, or names that thread's stream by a local."""
+        if (scopes := line.scopes) is None:
+            return False
+        named = [part for part in code if isinstance(part, StreamCode) and not part.is_current]
+        is_local = any(scopes.is_of_this_call(self.spell((part,), line).code, line.number) for part in named)
+        return is_local or scopes.is_argument(line.number, line.column)  # such as `queue.put(x.cuda())`
 
     def author(self, site: SiteId) -> Frame | None:
         """Return the frame of the code that made a call: see `Place.author`."""
@@ -220,7 +226,7 @@ class Spelling:
         info = self._names.streams[stream]
         is_current = is_current and not (line.is_users and self._is_librarys(stream))
         name = self._name(NamedKind.STREAM, stream, line) if info.handle else ""
-        if name:
+        if name and spelled.streams.setdefault(name, stream) == stream:
             spelled.add_name(name, line)
         elif info.handle and not is_current:
             self._add_missing("stream", self._names.stream_and_origin(stream), spelled)
