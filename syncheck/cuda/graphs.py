@@ -9,6 +9,7 @@ Source:
 """
 
 from functools import wraps
+from itertools import count
 from typing import Any
 
 import torch
@@ -23,6 +24,7 @@ from syncheck.instrument.patching import Patches
 from syncheck.instrument.torch_internals import disable_dispatch_modes
 
 _IDENT = "_syncheck_graph"
+_POOL = "_syncheck_pool"
 
 
 def device_of_graph(graph: Any) -> int:
@@ -38,6 +40,8 @@ class Graphs:
         self._streams = streams
         self._owners = owners
         self._captures = captures
+        self._pools: dict[tuple[int, int], int] = {}  # memory pool of torch -> its number
+        self._numbers = count(1)
 
     def install(self, patches: Patches) -> None:
         """Install all hooks."""
@@ -50,6 +54,12 @@ class Graphs:
         """Return a graph's id; 0 if it was captured before this check began."""
         owner, ident, _ = getattr(graph, _IDENT, (None, 0, 0))
         return GraphId(ident if owner is self._reporter.token else 0)
+
+    def _number(self, pool: tuple[int, int] | None) -> int:
+        """Return the number of a memory pool, or that of a new one."""
+        if pool is None:
+            return next(self._numbers)
+        return self._pools.setdefault((pool[0], pool[1]), next(self._numbers))
 
     def _capture_begin(self, original: Any) -> Any:
         reporter = self._reporter
@@ -67,8 +77,10 @@ class Graphs:
                 ident, device = reporter.next_graph(), devices.current_device()
                 setattr(graph, _IDENT, (reporter.token, ident, device))
                 self._captures.begin()
+                pool = self._number(args[0] if args else kwargs.get("pool"))
+                setattr(graph, _POOL, pool)
                 with reporter.locked_monitor() as monitor:
-                    monitor.capture_begin(ident, self._streams.current(device), reporter.site())
+                    monitor.capture_begin(ident, self._streams.current(device), reporter.site(), pool)
             return result
 
         return capture_begin
@@ -84,9 +96,12 @@ class Graphs:
                 with reporter.locked_monitor() as monitor:
                     monitor.capture_end(ident)
             try:
-                return original(graph)
+                result = original(graph)
             finally:
                 self._captures.release_garbage()
+            if hasattr(graph, _POOL):  # torch reveals a graph's own pool only now
+                self._pools.setdefault(tuple(graph.pool()), getattr(graph, _POOL))
+            return result
 
         return capture_end
 

@@ -47,6 +47,7 @@ class Race(NamedTuple):
         current: the access that completed the race.
         is_first_use: `prior` is the allocation itself: the previous use of the block may still be in progress.
         by_host: the host thread that made the prior access, if the host made it; `prior.epoch` is then its moment.
+        is_in_pool: `current` replays a graph, and may use the memory because of a shared pool of graphs.
     """
 
     allocation: AllocationId
@@ -54,6 +55,7 @@ class Race(NamedTuple):
     current: AccessRecord
     is_first_use: bool = False
     by_host: HostId | None = None
+    is_in_pool: bool = False
 
 
 class Freed(NamedTuple):
@@ -123,7 +125,9 @@ class Engine(Order):
         created = self._clocks[home][home] if pool >= 0 else 0
         self._blocks[allocation] = Block(home, created, n_bytes, pool, label)
         freed = self._pools.get((home, pool)) if self._pools else None
-        return freed.take(n_bytes, self._ahead(home)) if freed is not None and freed.pending else []
+        if freed is None or not freed.pending or not n_bytes:  # an empty allocation gets no memory
+            return []
+        return freed.take(n_bytes, self._ahead(home))
 
     def record_stream(self, allocation: AllocationId, stream: StreamId, note: Note = NO_NOTE) -> bool:
         """Protect an allocation for a stream's work; return whether the stream is the allocation's own.
@@ -174,15 +178,8 @@ class Engine(Order):
         if block.pool < 0 or not block.cells:
             return Freed((), ())
         clock = self._clock_at_free(block.home)
-        joined: set[StreamId] = set()
-        pending: dict[StreamId, AccessRecord] = {}
-        for epoch, use_label, footprint, is_write in block.uses():
-            actor = actor_of(epoch)
-            if clock[actor] >= epoch:
-                if not self.host_covers(epoch):
-                    joined.add(actor)
-            elif actor not in pending or pending[actor].epoch < epoch:
-                pending[actor] = AccessRecord(actor, epoch, use_label, footprint, is_write)
+        pending = block.latest_uses(clock)
+        joined = {actor_of(e) for e, *_ in block.uses() if clock[actor_of(e)] >= e and not self.host_covers(e)}
         return self._protect(allocation, block, pending, joined, label)
 
     def _clock_at_free(self, home: StreamId) -> VectorClock:
@@ -197,14 +194,14 @@ class Engine(Order):
         self,
         allocation: AllocationId,
         block: Block,
-        pending: dict[StreamId, AccessRecord],
+        pending: list[AccessRecord],
         joined: set[StreamId],
         label: int,
     ) -> Freed:
         """Add the pending uses of a freed block to its pool, except those protected by `record_stream`."""
         recorded = block.recorded or {}
         useful: set[StreamId] = set()  # recorded streams whose next op comes after some pending use, of any stream
-        for use in pending.values():
+        for use in pending:
             protectors = {stream for stream in recorded if covers(self._ahead(stream), use.epoch)}
             useful |= protectors
             if not protectors:
@@ -229,6 +226,13 @@ class Engine(Order):
             return block.private == stream
         clock = self._clocks[stream]
         return all(cell.is_covered_by(clock) for cell in block.cells.values())
+
+    def unordered_uses(self, allocation: AllocationId, stream: StreamId) -> list[AccessRecord]:
+        """Return the accesses to a live allocation that a stream's last op does not come after, one per stream."""
+        block = self._blocks.get(allocation)
+        if block is not None and block.private >= 0:
+            block.share(self._footprints, self._key_of)
+        return [] if block is None else block.latest_uses(self._clocks[stream])
 
     def home_of(self, allocation: AllocationId) -> StreamId:
         """Return the stream that a live allocation was made on."""

@@ -22,6 +22,24 @@ ALLOCATION = -1
 """Label of the write that represents the allocation itself: the last use of the bytes by their previous owner."""
 
 
+class AccessRecord(NamedTuple):
+    """One access, as reported in a race.
+
+    Attributes:
+        actor: the stream, or HOST.
+        epoch: the access's time on the actor's own clock; 0 for the host.
+        label: the caller's label for the operator and call site.
+        footprint: the bytes accessed.
+        is_write: False for a read.
+    """
+
+    actor: StreamId
+    epoch: Epoch
+    label: int
+    footprint: Footprint
+    is_write: bool
+
+
 class Cell:
     """The history of one footprint: the last write and the reads since then. FastTrack's variable state."""
 
@@ -200,6 +218,15 @@ class Block:
             for epoch, label in cell.all_reads():
                 yield epoch, label, cell.footprint, False
 
+    def latest_uses(self, clock: VectorClock) -> list[AccessRecord]:
+        """Return the latest access of each stream that `clock` does not cover."""
+        latest: dict[StreamId, AccessRecord] = {}
+        for epoch, label, footprint, is_write in self.uses():
+            actor = actor_of(epoch)
+            if clock[actor] < epoch and (actor not in latest or latest[actor].epoch < epoch):
+                latest[actor] = AccessRecord(actor, epoch, label, footprint, is_write)
+        return list(latest.values())
+
 
 def supersede(writer: Cell) -> None:
     """Drop the history of overlapping cells that a write of `writer`'s bytes has certainly overwritten."""
@@ -217,24 +244,6 @@ def may_conflict(overlaps: list[Cell], clock: VectorClock, *, is_write: bool) ->
         if is_write and (other.reads is not None or clock[read & ACTOR_MASK] < read):
             return True
     return False
-
-
-class AccessRecord(NamedTuple):
-    """One access, as reported in a race.
-
-    Attributes:
-        actor: the stream, or HOST.
-        epoch: the access's time on the actor's own clock; 0 for the host.
-        label: the caller's label for the operator and call site.
-        footprint: the bytes accessed.
-        is_write: False for a read.
-    """
-
-    actor: StreamId
-    epoch: Epoch
-    label: int
-    footprint: Footprint
-    is_write: bool
 
 
 def uncovered(cell: Cell, clock: VectorClock, *, is_write: bool) -> list[AccessRecord]:

@@ -356,9 +356,9 @@ class Builder:
 
     # -- graphs
 
-    def capture_begin(self, graph: GraphId, stream: StreamId, site: SiteId) -> None:
+    def capture_begin(self, graph: GraphId, stream: StreamId, site: SiteId, pool: int = 0) -> None:
         """See `Monitor`."""
-        del site
+        del site, pool
         self._captures.begin(graph, stream)
 
     def capture_end(self, graph: GraphId) -> None:

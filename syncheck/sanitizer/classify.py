@@ -4,7 +4,7 @@ from collections.abc import Callable
 from typing import TypeAlias
 
 from syncheck.findings import EditKind
-from syncheck.hb.ids import EventId, NamedKind, SiteId, StreamId
+from syncheck.hb.ids import NO_ALLOCATION, EventId, NamedKind, SiteId, StreamId
 from syncheck.rules import (
     collective_buffer_modified,
     collective_result_before_wait,
@@ -14,6 +14,7 @@ from syncheck.rules import (
     lost_event_record,
     stale_stream_handle,
     unordered_first_use,
+    unordered_graph_replays,
     unordered_overwrite,
     unordered_read,
     unordered_write,
@@ -66,6 +67,24 @@ def _qualify_rows(pending: PendingFinding, context: RaceContext) -> None:
 
 
 # -- rows of the decision table
+
+
+def _shared_pool(context: RaceContext) -> PendingFinding | None:
+    race = context.race
+    if not race.is_in_pool:
+        return None
+    facts: dict[str, Text] = {"stream": (StreamRef(race.current.actor),), "other": (StreamRef(race.prior.actor),)}
+    if race.allocation == NO_ALLOCATION:
+        facts["does"] = ("replays another graph of the same memory pool",)
+        did: Text = ("the other graph's replay",)
+    else:
+        verb = "writes" if race.prior.is_write else "reads"
+        facts["does"] = (f"{verb} ", context.tensor, ", a result of another graph of the same memory pool")
+        did = context.access_text
+    advice: Text = (", or capture the graphs without a shared `pool`",)
+    related = [(context.prior.site, did)]
+    fix = stream_wait(context)
+    return PendingFinding(unordered_graph_replays.RULE, context.current.site, facts, related, advice, fix)
 
 
 def _replay(context: RaceContext) -> PendingFinding | None:
@@ -273,9 +292,11 @@ def stream_wait(context: RaceContext) -> PendingFix:
     after_work = PendingEdit(EditKind.INSERT_AFTER, early, at_once)  # overlaps less
     last = PendingFix((after_work,), is_unsafe=True, before=late, is_between_threads=context.is_between_threads)
     of_group = for_each(NamedKind.STREAM_GROUP, writer, waiter, ".wait_stream(", EACH, ")")
-    fix = PendingFix(
-        (before_use,), after=early, otherwise=PendingFix((insertion(late, *of_group),), after=early, otherwise=last)
-    )
+    otherwise = PendingFix((insertion(late, *of_group),), after=early, otherwise=last)
+    if default := context.default_stream_behind:
+        after_default = insertion(late, waiter, ".wait_stream(", StreamCode(default), ")")
+        otherwise = PendingFix((after_default,), after=early, otherwise=otherwise)
+    fix = PendingFix((before_use,), after=early, otherwise=otherwise)
     if not context.events:
         return fix
     for_event = insertion(late, waiter, ".wait_event(", EventCode(context.events[0]), ")")
@@ -288,7 +309,15 @@ def is_on_current_stream(label: Label) -> bool:
     return effect is None or effect.stream == CURRENT
 
 
-_ROWS: tuple[Row, ...] = (_collective, _mistaken_host_wait, _wrong_device, _replay, _lost_record, _stale_handle)
+_ROWS: tuple[Row, ...] = (
+    _shared_pool,
+    _collective,
+    _mistaken_host_wait,
+    _wrong_device,
+    _replay,
+    _lost_record,
+    _stale_handle,
+)
 
 RULES = (
     collective_result_before_wait.RULE,
@@ -302,6 +331,7 @@ RULES = (
     lost_event_record.RULE,
     stale_stream_handle.RULE,
     graph_input_overwritten.RULE,
+    unordered_graph_replays.RULE,
     *mistaken_sync.RULES,
 )
 """The rules to which a race can be attributed."""

@@ -36,7 +36,8 @@ class PendingFix(NamedTuple):
         after: the call after which lines inserted before another call must come; 0 if there is no such constraint.
         before: the call before which lines inserted after another call must come; 0 if there is no such constraint.
         is_example: whether it is only shown.
-        is_between_threads: whether another thread must not receive a call's result before a line inserted after it.
+        is_between_threads: whether another thread must not receive a call's result before a line inserted after it, and
+            has other local variables than the thread that runs that line.
         otherwise: the fallback if this fix cannot be applied.
     """
 
@@ -194,8 +195,9 @@ def _word(pending: PendingFix, spelling: Spelling, path: str) -> WordedFix:
         line = target.line
         spelled = spelling.spell(edit.code, line)
         missing |= {name: what for name, what in spelled.missing.items() if what}
-        is_late = pending.is_between_threads and edit.kind is EditKind.INSERT_AFTER and spelling.passes_result_on(line)
-        is_example |= is_late or not (spelled.is_usable and target.is_usable)
+        is_after = pending.is_between_threads and edit.kind is EditKind.INSERT_AFTER
+        is_example |= is_after and spelling.is_for_one_thread(edit.code, line)
+        is_example |= not (spelled.is_usable and target.is_usable)
         code = spelled.statement if edit.kind in _OF_STATEMENTS else spelled.code
         if edit.kind is EditKind.REPLACE_CALL and line.scopes is not None:
             owner = line.scopes.owner_of_call(line.number, line.column, edit.old)

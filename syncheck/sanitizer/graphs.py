@@ -7,6 +7,7 @@ from syncheck.hb.engine import Engine, Race
 from syncheck.hb.ids import UNKNOWN_SITE, Access, Accesses, AllocationId, EventId, GraphId, SiteId, StreamId
 from syncheck.rules import capture_without_warmup, graph_uses_freed_memory, sync_in_capture
 from syncheck.sanitizer.collector import Collector, PendingFinding
+from syncheck.sanitizer.graph_pools import OWN_POOL, GraphPools
 from syncheck.sanitizer.messages import TensorCode, TensorRef, Text
 from syncheck.semantics.operators import display_name, is_lazy
 
@@ -44,6 +45,7 @@ class Graph:
 class Capture:
     """A capture in progress, with its own engine over the same stream numbers."""
 
+    ident: GraphId
     graph: Graph
     origin: StreamId
     engine: Engine
@@ -58,6 +60,7 @@ class Graphs:
         has_graphs: whether any graph has been or is being captured.
         capture: the capture in progress, if any.
         warm: operators that need a warm-up before a capture and have run.
+        pools: the memory that graphs may share.
     """
 
     def __init__(self, collector: Collector) -> None:
@@ -66,13 +69,15 @@ class Graphs:
         self.has_graphs = False
         self.capture: Capture | None = None
         self.warm: set[str] = set()
+        self.pools = GraphPools()
         self._pooled: set[AllocationId] = set()  # live allocations in the pools of graphs
 
-    def begin(self, graph: GraphId, stream: StreamId, site: SiteId, engine: Engine) -> None:
-        """Start a capture on a stream."""
+    def begin(self, graph: GraphId, stream: StreamId, site: SiteId, engine: Engine, pool: int = OWN_POOL) -> None:
+        """Start a capture on a stream, with memory of a pool."""
         state = self._graphs[graph] = Graph(site)
         self.has_graphs = True
-        self.capture = Capture(state, stream, engine.clone_streams(), {stream})
+        self.capture = Capture(graph, state, stream, engine.clone_streams(), {stream})
+        self.pools.begin(graph, pool)
 
     def end(self) -> tuple[StreamId, ...]:
         """End the capture; return the streams forked inside it that were not joined."""
@@ -80,6 +85,7 @@ class Graphs:
         if capture is None:
             return ()
         self.capture = None
+        self.pools.end(capture.ident)
         for access in [
             a for a in capture.graph.accesses if a[0] in capture.graph.owned and a[0] in capture.graph.freed
         ]:
@@ -153,9 +159,10 @@ class Graphs:
         if is_lazy(operator):
             self.warm.add(operator)
 
-    def allocated(self, allocation: AllocationId) -> None:
-        """Note that memory was allocated during the capture."""
+    def allocated(self, allocation: AllocationId, home: StreamId, n_bytes: int) -> None:
+        """Note that memory was allocated on a stream during the capture."""
         if self.capture is not None:
+            self.pools.allocated(self.capture.ident, allocation, home, n_bytes)
             self.capture.graph.owned.add(allocation)
             self._pooled.add(allocation)
 
@@ -165,6 +172,7 @@ class Graphs:
             self.capture.graph.freed[allocation] = site
         if allocation in self._pooled:
             self._pooled.discard(allocation)
+            self.pools.freed(allocation)
             return  # the pool keeps it for its graphs, which may share the pool
         for graph in self._graphs.values():
             if allocation in graph.used:

@@ -47,7 +47,7 @@ class Lifetimes:
         """See `Monitor`."""
         if self._graphs.capture is not None and self._graphs.is_capturing(home):
             pool = GRAPH_POOLS
-            self._graphs.allocated(allocation)
+            self._graphs.allocated(allocation, home, n_bytes)
         elif home == HOST:
             pool = HOST_POOL
         label = self._numbers.get(site)

@@ -277,8 +277,8 @@ class Monitor(Protocol):
     def lost_context(self, actual: StreamId, expected: StreamId, site: SiteId) -> None:
         """Report that a thread's first work is on `actual`, not on its starter's current stream `expected`."""
 
-    def capture_begin(self, graph: GraphId, stream: StreamId, site: SiteId) -> None:
-        """Report that a graph capture begins on a stream."""
+    def capture_begin(self, graph: GraphId, stream: StreamId, site: SiteId, pool: int = 0) -> None:
+        """Report that a graph capture begins on a stream; `pool`: its memory pool, 0 if it is not shared."""
 
     def capture_end(self, graph: GraphId) -> tuple[StreamId, ...]:
         """End the capture; return the streams forked inside it that were not joined."""

@@ -43,6 +43,18 @@ class RaceContext:
         """Return whether different threads of the program made or submitted the two accesses."""
         return self.prior.host != self.current.host and EVERY_THREAD not in {self.prior.host, self.current.host}
 
+    @property
+    def default_stream_behind(self) -> StreamId:
+        """The default stream of the current access's device if it comes after the prior access; 0 otherwise."""
+        race = self.race
+        if HOST in {race.current.actor, race.prior.actor}:
+            return HOST
+        streams, device = self.names.streams, self.device(race.current.actor)
+        default = next((one for one, info in streams.items() if not info.handle and info.device == device), HOST)
+        if default in {HOST, race.current.actor, race.prior.actor}:
+            return HOST
+        return default if self.engine.stream_covers(default, race.prior.epoch) else HOST
+
     def device(self, stream: StreamId) -> int:
         """Return a stream's device."""
         return self.names.streams[stream].device

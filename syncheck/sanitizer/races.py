@@ -3,7 +3,7 @@
 from syncheck.findings import EditKind
 from syncheck.hb.clock import HOST, TICK
 from syncheck.hb.engine import Engine, Race
-from syncheck.hb.ids import Accesses, Context, SiteId, StreamId, ViewId
+from syncheck.hb.ids import NO_ALLOCATION, NO_VIEW, Accesses, Context, SiteId, StreamId, ViewId
 from syncheck.rules import wait_before_record
 from syncheck.sanitizer import classify, misuse
 from syncheck.sanitizer.collector import Collector, PendingFinding
@@ -84,7 +84,8 @@ class Races:
         for race in engine.order_root_causes_first([race for race in races if race.by_host is None]):
             if engine.covers(race.current.actor, race.prior.epoch):
                 continue  # already ordered by the edge added for an earlier race
-            self._report(race, self._views.used(race, accesses), None if inside_graph else _pair(race))
+            view = NO_VIEW if race.allocation == NO_ALLOCATION else self._views.used(race, accesses)
+            self._report(race, view, None if inside_graph or race.is_in_pool else _pair(race))
             engine.assume_ordered(race)  # so that it is not reported again at every later use
             self._events.assumed_ordered.add(race.current.actor)
 
@@ -99,7 +100,8 @@ class Races:
         context = self._context(race, view)
         pending = classify.explain(context)
         pending.pair = pair
-        pending.view, pending.extent = view, (race.current.footprint.start, race.current.footprint.stop)
+        if view != NO_VIEW:
+            pending.view, pending.extent = view, (race.current.footprint.start, race.current.footprint.stop)
         note_threads(context, pending)
         ineffective = self._sync_history.ineffective_wait(race.current.actor, race.prior.epoch)
         if ineffective is not None:  # the common cause is the wait that did nothing

@@ -322,9 +322,9 @@ class Session:
 
     # -- graphs
 
-    def capture_begin(self, graph: GraphId, stream: StreamId, site: SiteId) -> None:
+    def capture_begin(self, graph: GraphId, stream: StreamId, site: SiteId, pool: int = 0) -> None:
         """See `Monitor`."""
-        self._graphs.begin(graph, stream, site, self._engine)
+        self._graphs.begin(graph, stream, site, self._engine, pool)
 
     def capture_end(self, graph: GraphId) -> tuple[StreamId, ...]:
         """See `Monitor`."""
@@ -354,6 +354,7 @@ class Session:
         found = self._engine.launch(stream, accesses, label)
         self._lives.first_use(stream, accesses)
         self._races.explain(found, ())
+        self._races.explain(self._graphs.pools.replayed(graph, stream, label, self._engine), ())
         self._graphs.note_replay(graph, stream, self._engine)
         for event in records:
             self._events.record(event, stream, site, StreamOrigin.BY_NAME, HOST)

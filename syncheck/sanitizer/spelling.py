@@ -62,12 +62,14 @@ class Spelled:
         missing: placeholder -> description of the object.
         is_usable: whether every name is bound on the line.
         may_be_none: the names of handles, streams, events and tensors that may be None.
+        streams: name -> the stream that it stands for.
     """
 
     code: str = ""
     missing: dict[str, str] = field(default_factory=dict)
     is_usable: bool = True
     may_be_none: list[str] = field(default_factory=list)
+    streams: dict[str, StreamId] = field(default_factory=dict)
 
     @property
     def statement(self) -> str:
@@ -164,9 +166,13 @@ class Spelling:
                 return False
         return True
 
-    def passes_result_on(self, line: SourceLine) -> bool:
-        """Return whether the line's statement passes the call's result to another call: `queue.put(x.cuda())`."""
-        return line.scopes is not None and line.scopes.is_argument(line.number, line.column)
+    def is_for_one_thread(self, code: Text, line: SourceLine) -> bool:
+        """Return whether code after a line is too late for another thread, or names that thread's stream by a local."""
+        if (scopes := line.scopes) is None:
+            return False
+        named = [part for part in code if isinstance(part, StreamCode) and not part.is_current]
+        is_local = any(scopes.uses_local_variable(self.spell((part,), line).code, line.number) for part in named)
+        return is_local or scopes.is_argument(line.number, line.column)  # such as `queue.put(x.cuda())`
 
     def author(self, site: SiteId) -> Frame | None:
         """Return the frame of the code that made a call: see `Place.author`."""
@@ -220,7 +226,7 @@ class Spelling:
         info = self._names.streams[stream]
         is_current = is_current and not (line.is_user_code and self._is_library_stream(stream))
         name = self._name(NamedKind.STREAM, stream, line) if info.handle else ""
-        if name:
+        if name and spelled.streams.setdefault(name, stream) == stream:
             spelled.add_name(name, line)
         elif info.handle and not is_current:
             self._add_missing("stream", self._names.stream_and_origin(stream), spelled)
@@ -272,7 +278,12 @@ class Spelling:
     def _spell_wait(self, site: SiteId, line: SourceLine, spelled: Spelled) -> None:
         name = self._sites.bound(site)
         origin = self._sites.lines_of(site)[0]
-        statement = origin.scopes.statement(origin.number) if origin.scopes is not None else None
+        scopes = origin.scopes
+        manager = scopes.manager_around(origin.number, "_coalescing_manager") if scopes is not None else ""
+        if manager and _is_same(manager, origin, line):
+            spelled.code += f"{manager}.wait()"
+            return
+        statement = scopes.statement(origin.number) if scopes is not None else None
         wait = wait_for(name, statement, origin.number, origin.column)
         may_be_none = _may_return_none(origin)
         is_one_of_many = name.endswith("[...]")

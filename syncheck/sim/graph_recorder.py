@@ -1,6 +1,7 @@
 """CUDA graphs on virtual devices: a capture records operators and undoes their effects; a replay runs them again."""
 
 import weakref
+from collections import Counter
 from collections.abc import Callable
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
@@ -11,7 +12,7 @@ from torch.utils._pytree import tree_map
 
 from syncheck.hb.ids import Accesses, GraphId, StreamId
 from syncheck.instrument.plan import Argument, Plan, tensors_in
-from syncheck.instrument.torch_internals import BelowAutograd, storage_key
+from syncheck.instrument.torch_internals import BelowAutograd, storage_key, storage_owners
 from syncheck.semantics.copies import HOST_DEVICE
 from syncheck.sim.compute import Compute
 from syncheck.sim.errors import cuda_error
@@ -50,13 +51,14 @@ class _ExternalTensor:
         return torch.empty(0, dtype=self.dtype).set_(storage, self.offset, self.size, self.stride)
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, weakref_slot=True)
 class Tape:
     """The operators of one graph, each as a function that runs it again.
 
     Attributes:
         steps: these functions, in order.
         owned: storage key -> storage that the graph owns.
+        holds: storage key -> number of references of the graph to an owned storage that the program has not freed yet.
         before: storage key -> (storage outside the graph, copy of its contents before the capture).
         is_valid: whether the capture can still succeed.
         generators: random number generators that the program has registered with the graph.
@@ -70,6 +72,7 @@ class Tape:
     stream: StreamId
     steps: list[Callable[[], None]] = field(default_factory=list)
     owned: dict[int, torch.UntypedStorage] = field(default_factory=dict)
+    holds: Counter[int] = field(default_factory=Counter)
     before: dict[int, tuple[torch.UntypedStorage, torch.UntypedStorage]] = field(default_factory=dict)
     is_valid: bool = True
     generators: list[DeviceGenerator] = field(default_factory=list)
@@ -77,6 +80,19 @@ class Tape:
     substitutes: dict[int, torch.UntypedStorage] = field(default_factory=dict)
     n_launches: int = 0
     external: list[_ExternalTensor] = field(default_factory=list)
+
+    def own(self, storage: torch.UntypedStorage) -> None:
+        """Keep memory that was allocated in the capture."""
+        key = storage_key(storage)
+        self.holds[key] += key not in self.owned
+        self.owned[key] = storage
+
+    def freed(self) -> list[int]:
+        """Return the keys of the owned storages that only the graph still uses, each once."""
+        keys = [key for key, count in self.holds.items() if storage_owners(self.owned[key]) <= count]
+        for key in keys:
+            del self.holds[key]
+        return keys
 
 
 class GraphRecorder:
@@ -87,13 +103,16 @@ class GraphRecorder:
         self._launches = launches
         self._compute = compute
         self._tape: Tape | None = None
+        self._tapes: list[weakref.ref[Tape]] = []
         runtime.on_rejected_call.append(self._invalidate)
 
     def begin(self, tape: Tape) -> None:
         """Start recording."""
         if self._tape is not None:
             raise cuda_error("operation not permitted when stream is capturing")
+        self._report_frees()
         self._tape = tape
+        self._tapes.append(weakref.ref(tape))
         tape.restore_generators = self._compute.save_generators()
         self._runtime.is_capturing = True
         self._runtime.n_captures += 1
@@ -115,7 +134,18 @@ class GraphRecorder:
                     storage.copy_(saved)
         tape.before.clear()
         tape.restore_generators()
+        self._report_frees()
         return tape
+
+    def _report_frees(self) -> None:
+        """Free the memory of graphs that the program no longer holds: later captures with the same pool may take it."""
+        memory = self._runtime.memory
+        tapes = [tape for reference in self._tapes if (tape := reference()) is not None]
+        self._tapes = [weakref.ref(tape) for tape in tapes]
+        for tape in tapes:
+            for key in tape.freed():
+                memory.drop(key)
+        memory.flush()
 
     def _count(self, stream: StreamId, accesses: Accesses) -> None:
         """Count a launch on a captured stream before it is reported."""
@@ -150,8 +180,7 @@ class GraphRecorder:
         outputs = tensors_in(result)
         fresh = [t for t in outputs if storage_key(t.untyped_storage()) not in inputs]
         for tensor in fresh:
-            storage = tensor.untyped_storage()
-            tape.owned[storage_key(storage)] = storage
+            tape.own(tensor.untyped_storage())
         if plan.touches:
             targets = [(index, self._slot(tape, t)) for index, t in enumerate(outputs) if any(t is f for f in fresh)]
             slots = tree_map(lambda value: self._slot(tape, value, copies_host=True), (args, kwargs))
@@ -179,6 +208,7 @@ class GraphRecorder:
                 return value.detach().clone()
             storage = value.untyped_storage()
             if storage_key(storage) in tape.owned:
+                tape.holds[storage_key(storage)] += 1
                 return value.detach()
             layout = (value.dtype, int(value.storage_offset()), tuple(value.shape), value.stride())
             found = _ExternalTensor(weakref.ref(storage), storage.nbytes(), tape.substitutes, *layout)
@@ -225,8 +255,7 @@ class GraphRecorder:
         tape = self._tape
         if tape is None:
             return
-        storage = target.untyped_storage()
-        tape.owned[storage_key(storage)] = storage
+        tape.own(target.untyped_storage())
         to, origin = self._slot(tape, target), self._slot(tape, source)
 
         def step() -> None:

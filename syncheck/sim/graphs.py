@@ -61,7 +61,7 @@ class CUDAGraph:
         tape = Tape(gpus.next_graph(), stream)
         tape.generators = self._generators
         self.recorder.begin(tape)
-        gpus.monitor.capture_begin(tape.ident, stream, gpus.site())
+        gpus.monitor.capture_begin(tape.ident, stream, gpus.site(), self._pool[1])
 
     def capture_end(self) -> None:
         """End the capture.

@@ -2,6 +2,7 @@
 
 import ast
 import re
+from collections.abc import Iterable
 from functools import lru_cache
 
 
@@ -62,3 +63,14 @@ def container_kind(value: ast.expr) -> str:
     is_list = isinstance(value, ast.List | ast.ListComp | ast.Set | ast.SetComp) or called in _LISTS
     is_repeated = isinstance(value, ast.BinOp) and isinstance(value.op, ast.Mult) and isinstance(value.left, ast.List)
     return "list" if is_list or is_repeated else ""
+
+
+def variable_of_with(statements: Iterable[ast.stmt], line: int, function: str) -> str:
+    """Return the variable of the innermost `with function(...) as variable:` that a line is part of; "" if none."""
+    found = ""
+    for block in statements:
+        if isinstance(block, ast.With) and block.lineno <= line <= (block.end_lineno or 0):
+            for made, variable in ((item.context_expr, item.optional_vars) for item in block.items):
+                if isinstance(made, ast.Call) and last_name(made.func) == function and isinstance(variable, ast.Name):
+                    found = variable.id
+    return found

@@ -11,7 +11,15 @@ from functools import cached_property, lru_cache
 from typing import TypeAlias
 
 from syncheck.source.bindings import Function, Scope, binding_scope, collect
-from syncheck.source.expressions import container_kind, has_index, last_name, names_in, normalized, subscripts_in
+from syncheck.source.expressions import (
+    container_kind,
+    has_index,
+    last_name,
+    names_in,
+    normalized,
+    subscripts_in,
+    variable_of_with,
+)
 from syncheck.source.none_values import NoneValues
 
 Loop: TypeAlias = ast.For | ast.AsyncFor | ast.While
@@ -135,6 +143,10 @@ class Scopes:
         if not isinstance(statement, ast.Expr) or not isinstance(statement.value, ast.Call):
             return False
         return (statement.lineno, statement.col_offset + 1) == (line, column)
+
+    def manager_around(self, line: int, function: str) -> str:
+        """Return the variable of the innermost `with function(...) as variable:` that a line is part of; "" if none."""
+        return variable_of_with((node for node, _, _ in self._statements), line, function)
 
     def owner_of_call(self, line: int, column: int, method: str) -> str:
         """Return the source text of a method call's object; "" if there is no such call.
@@ -273,11 +285,25 @@ class Scopes:
     def has_same_meaning(self, expression: str, line: int, other: int) -> bool:
         """Return whether an expression valid on one line means the same on another, with the same variables.
 
-        `self` is assumed to be the same object in all methods of a class.
+        `self` is assumed to be the same object in all methods of a class. Another function may run in another thread,
+        where the attributes of a `threading.local` are different ones.
         """
+        if self._find(line)[1] is not self._find(other)[1] and expression.startswith(self._thread_locals):
+            return False
         if line == other or subscripts_in(expression):
             return self.is_always_valid(expression, other) and (line == other or self._is_same(expression, line, other))
         return self._is_same(expression, line, other)
+
+    @cached_property
+    def _thread_locals(self) -> tuple[str, ...]:
+        """The beginnings of expressions for attributes of a `threading.local`, such as "state."."""
+        values = [(node.targets, node.value) for node, _, _ in self._statements if isinstance(node, ast.Assign)]
+        return tuple(
+            f"{ast.unparse(target)}."
+            for targets, value in values
+            if isinstance(value, ast.Call) and last_name(value.func) == "local"
+            for target in targets
+        )
 
     def _is_same(self, expression: str, line: int, other: int) -> bool:
         return all(self._is_same_variable(name, line, other) for name in names_in(expression))

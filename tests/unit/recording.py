@@ -85,7 +85,7 @@ class Recording:
                 return ""
             case "replay", (_, stream, _):
                 return f"replay on {self.stream_name(stream)}"
-            case "capture_begin", (_, stream, _):
+            case "capture_begin", (_, stream, *_):
                 return f"capture on {self.stream_name(stream)}"
             case "sync_in_capture", (call, _):
                 return f"refused {call}"

@@ -57,6 +57,7 @@ SYN901 capture-without-warmup warning
 SYN902 sync-in-capture error
 SYN903 graph-input-overwritten error
 SYN904 graph-uses-freed-memory error
+SYN905 unordered-graph-replays error
 """
 
 BAD = '''# devices: 2

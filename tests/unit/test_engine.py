@@ -517,6 +517,13 @@ def test_freed_memory_in_use_on_another_stream_is_a_hazard_at_the_next_allocatio
     assert (freed.allocation_label, freed.use.label, freed.free_label) == (11, 12, 13)
 
 
+def test_an_empty_allocation_gets_no_freed_memory():
+    engine, home, user = used_elsewhere()
+    engine.free(Y, 13)
+    assert hazards(engine, home, n_bytes=0, allocation=8) == []
+    assert hazards(engine, home) == [(Y, user)]
+
+
 def test_a_hazard_is_reported_once():
     engine, home, _ = used_elsewhere()
     engine.free(Y, 0)

@@ -22,8 +22,31 @@ def graphs(gpu, monkeypatch):
     )  # fmt: skip
 
 
+def new_graph(pool=(0, 1)):
+    return SimpleNamespace(pool=lambda: pool)
+
+
+def test_captures_with_one_pool_have_the_same_pool_number(graphs):
+    def begin(graph, pool=None, capture_error_mode="global"):
+        assert capture_error_mode == "relaxed"
+
+    begin = Graphs._capture_begin(graphs.graphs, begin)
+    own = SimpleNamespace()  # torch raises if a pool is queried before the end of the capture
+    begin(own, capture_error_mode="relaxed")
+    own.pool = lambda: (0, 1)
+    graphs.end(own)
+    for graph, pool in ((new_graph((0, 1)), (0, 1)), (new_graph((4, 0)), (4, 0)), (new_graph((0, 3)), None)):
+        begin(graph, *([pool] if pool else []), capture_error_mode="relaxed")
+        graphs.end(graph)
+    begin(new_graph((4, 0)), pool=(4, 0), capture_error_mode="relaxed")
+    numbers = [call[4] for call in graphs.gpu.monitor.named("capture_begin")]
+    assert numbers[0] == numbers[1]
+    assert numbers[2] == numbers[4]
+    assert len(set(numbers)) == 3
+
+
 def test_a_capture_and_its_replay_are_reported(graphs):
-    gpu, graph, x = graphs.gpu, SimpleNamespace(), torch.ones(4)
+    gpu, graph, x = graphs.gpu, new_graph(), torch.ones(4)
     gpu.current.handle = 7
     graphs.begin(graph)
     assert gpu.cuda.captures
@@ -37,7 +60,7 @@ def test_a_capture_and_its_replay_are_reported(graphs):
 
 
 def test_replaying_a_graph_from_before_the_check_is_reported_as_incomplete(graphs):
-    graph = SimpleNamespace()
+    graph = new_graph()
     graphs.replay(graph)
     graphs.end(graph)
     gpu = graphs.gpu
@@ -48,7 +71,7 @@ def test_replaying_a_graph_from_before_the_check_is_reported_as_incomplete(graph
 
 def test_suppressed_captures_are_not_reported(graphs, collection):
     with graphs.gpu.cuda.reporter.suppressed():
-        graphs.begin(SimpleNamespace())
+        graphs.begin(new_graph())
     assert graphs.gpu.monitor.named("capture_begin") == []
 
 
@@ -56,7 +79,7 @@ def test_garbage_collection_is_disabled_during_captures(graphs, collection):
     seen = []
     begin = Graphs._capture_begin(graphs.graphs, lambda graph: seen.append(gc.isenabled()))
     end = Graphs._capture_end(graphs.graphs, lambda graph: seen.append(gc.isenabled()))
-    first, second = SimpleNamespace(), SimpleNamespace()
+    first, second = new_graph(), new_graph()
     begin(first)
     begin(second)
     end(first)
@@ -71,9 +94,9 @@ def test_a_capture_that_fails_to_begin_or_end_reenables_garbage_collection(graph
         raise RuntimeError("no capture")
 
     with pytest.raises(RuntimeError, match="no capture"):
-        Graphs._capture_begin(graphs.graphs, fails)(SimpleNamespace())
+        Graphs._capture_begin(graphs.graphs, fails)(new_graph())
     assert gc.isenabled()
-    graph = SimpleNamespace()
+    graph = new_graph()
     graphs.begin(graph)
     with pytest.raises(RuntimeError, match="no capture"):
         Graphs._capture_end(graphs.graphs, fails)(graph)
@@ -82,14 +105,14 @@ def test_a_capture_that_fails_to_begin_or_end_reenables_garbage_collection(graph
 
 def test_garbage_collection_disabled_by_the_program_stays_disabled(graphs, collection):
     gc.disable()
-    graph = SimpleNamespace()
+    graph = new_graph()
     graphs.begin(graph)
     graphs.end(graph)
     assert not gc.isenabled()
 
 
 def test_a_replay_may_use_any_memory(graphs):
-    graph, owners, lost = SimpleNamespace(), graphs.gpu.cuda.memory.owners, []
+    graph, owners, lost = new_graph(), graphs.gpu.cuda.memory.owners, []
     graphs.begin(graph)
     graphs.end(graph)
     owners.on_change = lambda allocation, stream: lost.append((allocation, stream))

@@ -9,7 +9,7 @@ from syncheck.hb.ids import NamedKind, StreamOrigin
 from syncheck.sanitizer import classify
 from syncheck.sanitizer.classify import explain
 from syncheck.sanitizer.labels import Label
-from syncheck.sanitizer.messages import EventCode, GroupCode, StreamInfo, TensorRef, View
+from syncheck.sanitizer.messages import EventCode, GroupCode, StreamCode, StreamInfo, TensorRef, View
 from syncheck.sanitizer.race_context import UNSEEN_WRITE, RaceContext
 from syncheck.sanitizer.sync_history import NOT_RECORDED, HostSync, LostRecord, SyncHistory, Wait
 from tests.unit.sanitizer.program import Text, new_collector, new_engine
@@ -97,6 +97,16 @@ def test_the_fix_is_a_wait_before_the_late_access_or_after_the_early_one():
     group, last = list(fix.choices())[1:]
     assert (group.edits[0].site, group.edits[0].code[-2]) == (LATE, GroupCode(NamedKind.STREAM_GROUP, 2))
     assert (last.edits[0].site, last.is_unsafe) == (EARLY, True)
+
+
+def test_a_default_stream_that_comes_after_the_early_access_stands_in_for_an_unnamed_stream():
+    raced = Raced()
+    raced.engine.wait_stream(1, 2)
+    (race,) = raced.engine.launch(3, [(9, raced.view, False)], 2)
+    parts = (raced.engine, raced.history, raced.collector.names)
+    fix = explain(RaceContext(race, *raced.labels, TensorRef(9, 0), *parts)).fix
+    awaited = [choice.edits[0].code[-2] for choice in fix.choices()]
+    assert awaited[:2] == [StreamCode(2), StreamCode(1)]
 
 
 def test_the_fix_waits_for_an_event_after_the_early_access_if_there_is_one():

@@ -278,6 +278,15 @@ def test_a_dict_item_is_not_waited_for_before_it_exists(names):
     assert found.text == "add `[handle.wait() for handle in works.values()]` before line 4"
 
 
+def test_another_thread_in_the_same_function_has_other_local_variables(names):
+    names.seen_at[NamedKind.STREAM, 2] = {("program.py", 4): "own"}
+    text = "import torch\ndef work(out):\n    own = make()\n    out = start()\n    late()\n"
+    after = PendingFix((PendingEdit(EditKind.INSERT_AFTER, 4, (StreamCode(2), ".wait()")),), is_between_threads=True)
+    assert worded(after, names, text=text).fix.applicability is Applicability.EXAMPLE
+    alone = after._replace(is_between_threads=False)
+    assert worded(alone, names, text=text).fix.applicability is Applicability.SAFE
+
+
 def test_inserting_after_a_statement_that_hands_over_to_another_thread_is_an_example(names):
     text = "import torch\nside = make()\nqueue.put(start())\n"
     after = PendingFix((PendingEdit(EditKind.INSERT_AFTER, 3, ("wait()",)),), is_between_threads=True)

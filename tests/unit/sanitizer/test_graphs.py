@@ -120,7 +120,7 @@ def test_memory_freed_after_the_capture_is_gone_at_the_replay(captured):
 
 def test_memory_of_the_graphs_own_pool_survives(captured):
     captured.begin()
-    captured.graphs.allocated(5)
+    captured.graphs.allocated(5, 2, 4096)
     captured.launch([(5, 0, True)])
     captured.graphs.end()
     captured.graphs.freed(5, 15, 5)
@@ -130,7 +130,7 @@ def test_memory_of_the_graphs_own_pool_survives(captured):
 
 def test_an_intermediate_result_of_the_capture_is_ignored(captured):
     captured.begin()
-    captured.graphs.allocated(5)
+    captured.graphs.allocated(5, 2, 4096)
     captured.launch([(5, 0, True), (6, 0, False)])
     captured.graphs.freed(5, 11, 5)
     captured.graphs.end()
@@ -139,7 +139,7 @@ def test_an_intermediate_result_of_the_capture_is_ignored(captured):
 
 def test_memory_in_a_pool_used_by_another_graph_survives(captured):
     captured.begin(1)
-    captured.graphs.allocated(5)
+    captured.graphs.allocated(5, 2, 4096)
     captured.launch([(5, 0, True)])
     captured.graphs.end()
     captured.begin(2)
@@ -151,7 +151,7 @@ def test_memory_in_a_pool_used_by_another_graph_survives(captured):
 
 
 def test_memory_allocated_outside_of_a_capture_is_not_in_the_pool(captured):
-    captured.graphs.allocated(5)
+    captured.graphs.allocated(5, 2, 4096)
     captured.begin()
     captured.launch([(5, 0, True)])
     captured.graphs.end()

@@ -87,6 +87,15 @@ def test_a_wait_for_an_event_that_may_be_none_is_guarded(names):
     assert found.statement == "if done is not None: side.wait_event(done)"
 
 
+def test_one_name_does_not_stand_for_two_streams(spelling, names):
+    names.streams[4] = StreamInfo(0, 8, 0)
+    names.seen_at[NamedKind.STREAM, 4] = {("program.py", 10): "side"}
+    assert spelled(spelling, 10, StreamCode(2), ".wait_stream(", StreamCode(4), ")") == (
+        "side.wait_stream(<stream>)",
+        False,
+    )
+
+
 def test_missing_names_are_distinguished(spelling, names):
     names.streams |= {4: StreamInfo(0, 8, 0), 5: StreamInfo(1, 9, 0)}
     found = spelling.spell((StreamCode(4), " ", StreamCode(5), " ", StreamCode(4)), spelling._sites.line(10))
@@ -129,6 +138,12 @@ def test_a_handle_is_named_by_its_assignment_target(spelling):
     assert spelled(spelling, 12, WaitCode(11)) == ("work.wait()", True)
     assert spelled(spelling, 9, WaitCode(11)) == ("<handle>.wait()", False)
     assert spelled(spelling, 13, WaitCode(13)) == ("<handle>.wait()", False)
+
+
+def test_coalesced_collectives_are_waited_for_by_their_manager(names):
+    text = "with _coalescing_manager(async_ops=True) as cm:\n    all_reduce(x)\nprint(x)\n"
+    for line in (1, 2):
+        assert spelled(Spelling(names, Text(text)), 3, WaitCode(line)) == ("cm.wait()", True)
 
 
 def test_handles_of_a_comprehension_are_all_waited_for(names):

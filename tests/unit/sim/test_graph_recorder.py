@@ -95,3 +95,40 @@ def test_views_are_not_steps(side):
     assert len(graph._tape.steps) == 1
     graph.replay()
     assert x.tolist() == [2, 2, 1, 1]
+
+
+def test_memory_that_the_program_frees_in_a_capture_is_freed_and_kept_for_replays(side):
+    x = torch.ones(1024, device="cuda")
+    before = torch.cuda.memory_allocated()
+    graph, y = captured(lambda: (x * 2 + 1).exp().log())
+    assert torch.cuda.memory_allocated() == before + 4096
+    graph.replay()
+    assert y[0].item() == pytest.approx(3)
+
+
+def test_memory_that_the_program_frees_after_a_capture_may_be_taken_by_the_next_one(side):
+    x = torch.ones(1024, device="cuda")
+    first, y = captured(lambda: x * 2)
+    before = torch.cuda.memory_allocated()
+    del y
+    second, z = captured(lambda: x * 3)
+    assert torch.cuda.memory_allocated() == before
+    first.replay()
+    second.replay()
+    assert z[0].item() == 3
+
+
+def test_unordered_replays_of_graphs_that_share_a_pool_are_reported(side):
+    x, other = torch.ones(1024, device="cuda"), torch.cuda.Stream()
+    pool = torch.cuda.graph_pool_handle()
+    graphs = [torch.cuda.CUDAGraph(), torch.cuda.CUDAGraph()]
+    for graph in graphs:
+        graph.capture_begin(pool=pool)
+        y = x * 2 + 1
+        graph.capture_end()
+    torch.cuda.synchronize()
+    graphs[0].replay()
+    with torch.cuda.stream(other):
+        graphs[1].replay()
+    del y
+    assert side.codes() == ["SYN905"]

@@ -234,3 +234,12 @@ def test_a_call_is_the_whole_assigned_value_or_a_part():
 def test_arguments_of_a_call_are_identified():
     text = "queue.put(x.cuda(), flag=f())\n"
     assert [scopes_in(text).is_argument(1, column) for column in (1, 11, 26)] == [False, True, True]
+
+
+def test_attributes_of_a_thread_local_are_different_ones_in_another_function():
+    scopes = scopes_of(
+        "state = threading.local()\ndef work():\n    state.s = 1\n    state.s.t()\ndef other():\n    pass\n"
+    )
+    assert scopes.has_same_meaning("state.s", 3, 4)
+    assert not scopes.has_same_meaning("state.s", 3, 6)
+    assert scopes.has_same_meaning("state", 3, 6)
