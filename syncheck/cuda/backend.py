@@ -51,6 +51,7 @@ from syncheck.hb.clock import HOST
 from syncheck.hb.ids import NO_EVENT, EventId, StreamId
 from syncheck.instrument.clocks import Clocks
 from syncheck.instrument.findings import NewFindings
+from syncheck.instrument.higher_order import install_higher_order_operators
 from syncheck.instrument.hosts import Hosts
 from syncheck.instrument.library import Library
 from syncheck.instrument.locked_monitor import LockedMonitor
@@ -257,6 +258,7 @@ class Cuda:
         Graphs(reporter, streams, self.memory.owners, captures).install(patches)
         self.host.install(patches)
         install_subclasses(patches)
+        install_higher_order_operators(patches)
         install_backward(reporter, streams, self.memory, self.host, self.launches, self.gpu_trace, patches)
         hosts = Hosts(LockedMonitor(reporter.call_buffer.monitor, reporter.lock))
         hosts.on_first_thread = lambda: reporter.follow_threads(hosts.monitor)

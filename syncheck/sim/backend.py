@@ -15,6 +15,7 @@ import torch.utils.data.dataloader
 from syncheck.instrument.clocks import Clocks
 from syncheck.instrument.control_flow import install_control_flow
 from syncheck.instrument.findings import NewFindings
+from syncheck.instrument.higher_order import install_higher_order_operators
 from syncheck.instrument.hosts import Hosts
 from syncheck.instrument.library import Library
 from syncheck.instrument.patching import Patches
@@ -175,6 +176,7 @@ class Simulator:
         install_device_type(patches)
         TensorShim(runtime, copies, patches).install()
         install_subclasses(patches)
+        install_higher_order_operators(patches)
         install_module_moves(patches)
         HostReads(runtime, launches, patches).install()
         Creation(runtime, copies, patches).install()

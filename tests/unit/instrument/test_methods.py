@@ -85,7 +85,7 @@ def test_a_class_that_calls_torchs_own_function_is_consulted_once(seen):
         @classmethod
         def __torch_function__(cls, func, types, args=(), kwargs=None):
             queries.append(func)
-            return torch._C._skip_one_hop_torch_function(func, types, args, kwargs or {})
+            return super().__torch_function__(func, types, args, kwargs or {})
 
     assert torch.ones(2).as_subclass(Calling).tolist() == [1, 1]
     assert queries == [torch.Tensor.tolist]
@@ -110,7 +110,7 @@ def test_a_replaced_property_consults_overriding_classes():
         @classmethod
         def __torch_function__(cls, func, types, args=(), kwargs=None):
             queries.append(func == torch.Tensor.is_cuda.__get__)
-            return torch._C._skip_one_hop_torch_function(func, types, args, kwargs or {})
+            return super().__torch_function__(func, types, args, kwargs or {})
 
     try:
         assert torch.ones(2).is_cuda == "computed for 2"

@@ -29,6 +29,7 @@ def test_functions_that_only_a_cuda_build_has_are_rejected(gpu):
         torch._C.unknown  # noqa: B018  it raises
 
 
+@pytest.mark.filterwarnings("ignore:.*Profiler clears events:UserWarning")  # up to torch 2.11
 def test_the_profiler_ignores_gpus(gpu):
     activities = [torch.profiler.ProfilerActivity.CPU, torch.profiler.ProfilerActivity.CUDA]
     with torch.profiler.profile(activities=activities) as profile:
