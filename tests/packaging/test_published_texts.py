@@ -68,11 +68,13 @@ def test_the_workflow_covers_the_declared_versions_and_systems():
     assert {system.partition("-")[0] for system in systems} == {"windows", "macos"}
 
 
-def test_commands_and_files_used_in_the_workflow_exist():
-    workflow = yaml.safe_load(read(".github/workflows/ci.yml"))
-    commands = [command for job in workflow["jobs"].values() for command in steps_of(job)]
-    targets = set(re.findall(r"^([a-z]+):", read("Makefile"), re.MULTILINE))
-    assert "make check" in commands
+@pytest.mark.parametrize(("name", "expected"), [("ci", "make check"), ("nightly", "make agree PROGRAMS=3000")])
+def test_commands_and_files_used_in_a_workflow_exist(name, expected):
+    jobs = yaml.safe_load(read(f".github/workflows/{name}.yml"))["jobs"].values()
+    commands = [command for job in jobs for command in steps_of(job) if "${{" not in command]
+    commands += [command for job in jobs for command in job.get("strategy", {}).get("matrix", {}).get("command", ())]
+    targets = set(re.findall(r"^([a-z]+|\.venv/ready):", read("Makefile"), re.MULTILINE))
+    assert expected in commands
     for command in commands:
         if command.startswith("make "):
             assert command.split()[1] in targets
