@@ -37,7 +37,7 @@ class Kind:
     is_word: bool = True
 
 
-def choice(*choices: str) -> Kind:
+def choice(*choices: str, metavar: str) -> Kind:
     """Return a kind whose values are one of a few words."""
 
     def from_toml(value: object) -> str:
@@ -50,7 +50,7 @@ def choice(*choices: str) -> Kind:
             raise ConfigError(f"invalid value {word!r}", nearest(word, choices) or f"choose from {', '.join(choices)}")
         return word
 
-    return Kind(str, from_toml, from_word, choices)
+    return Kind(str, from_toml, from_word, choices, metavar=metavar)
 
 
 def integer(least: int, most: int) -> Kind:
@@ -208,10 +208,10 @@ def _no_toml(value: object) -> object:
     raise TypeError(value)
 
 
-_LEVELS = choice(*(level.value for level in Severity))
+_LEVELS = choice(*(level.value for level in Severity), metavar="LEVEL")
 LEVEL = Kind(
     str, lambda value: Severity(str(_LEVELS.from_toml(value))), lambda word: Severity(str(_LEVELS.from_word(word))),
-    _LEVELS.choices,
+    _LEVELS.choices, metavar=_LEVELS.metavar,
 )  # fmt: skip
 SECONDS = Kind(float, _seconds, _seconds_of_word, metavar="SECONDS")
 FLAG = Kind(bool, _flag, _flag_of_word)
