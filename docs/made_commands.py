@@ -30,8 +30,10 @@ def _commands():
         options = [p for p in command.params if p.param_type_name == "option"]
         if options:
             lines += ["| option | |", "| --- | --- |"]
-            lines += [f"| `{', '.join(option.opts)}` | {option.help or ''} |" for option in options]
+            lines += [f"| `{_spelling(option)}` | {option.help or ''} |" for option in options]
             lines.append("")
+        if command.epilog:
+            lines += [command.epilog, ""]
     return "\n".join(lines)
 
 
@@ -42,11 +44,18 @@ def _metavar(argument):
     return f"{shown}..." if argument.nargs != 1 and not shown.endswith("...") else shown
 
 
+def _spelling(option):
+    """Return an option with its other names and its value."""
+    names = ", ".join((*option.opts, *option.secondary_opts))
+    return f"{names} {option.metavar}" if option.metavar else names
+
+
 def settings_table():
     """Return the table of the settings in `[tool.syncheck]`."""
     rows = ["| key | example | | for |", "| --- | --- | --- | --- |"]
     for setting in SETTINGS:
         if setting.is_in_file:
             commands = ", ".join(setting.commands)
-            rows.append(f"| `{setting.key}` | `{setting.example}` | {setting.help} | {commands} |")
+            values = f" {setting.values[0].upper()}{setting.values[1:]}." if setting.values else ""
+            rows.append(f"| `{setting.key}` | `{setting.example}` | {setting.help}{values} | {commands} |")
     return "\n".join(rows)

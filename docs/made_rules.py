@@ -41,7 +41,7 @@ def _list():
         "---\nhide: [toc]\n---",
         "# Rules",
         "",
-        f"{len(CATALOGUE)} rules, the same for `syncheck run` and `syncheck lint`.",
+        f"{len(CATALOGUE)} rules for `syncheck run` and `syncheck lint`. Most of them are found by both.",
         "",
     ]
     for family, title in FAMILIES.items():

@@ -109,11 +109,13 @@ def _fail(message: str, hint: str, status: int) -> None:
 def _message_and_hint(error: Any) -> tuple[str, str]:
     """Return the message and the hint for an invalid command line."""
     context, kind = error.ctx, type(error).__name__
-    where = context.command_path if context is not None else "syncheck"
+    where = context.command_path if context is not None else " ".join(("syncheck", *_command_named()))
     hint = f"`{where} --help` lists the options"
     if kind == "NoSuchOption":
         known = [name for parameter in context.command.params for name in parameter.opts] if context is not None else []
         return f"no such option: {error.option_name}", nearest(error.option_name, known) or hint
+    if kind == "BadOptionUsage":
+        return f"missing value for {error.option_name}", hint
     parameter = getattr(error, "param", None)
     if parameter is None:
         return str(error.format_message()).rstrip("."), hint
@@ -122,6 +124,12 @@ def _message_and_hint(error: Any) -> tuple[str, str]:
     if kind == "MissingParameter":
         return f"missing {'option' if is_option else 'argument'} {name}", hint
     return f"invalid value for {name}: {_without_error_name(error.message)}", hint
+
+
+def _command_named() -> tuple[str, ...]:
+    """Return the command that the command line names, if it is one."""
+    names = {info.callback.__name__ for info in cli.registered_commands if info.callback is not None}
+    return tuple(name for name in sys.argv[1:2] if name in names)
 
 
 def _without_error_name(message: str) -> str:

@@ -7,11 +7,16 @@ from typing import Annotated, Any
 import typer
 
 from syncheck.cli.help import Command
-from syncheck.cli.parameters import as_default, choices
+from syncheck.cli.parameters import as_default, choices, in_brackets
 from syncheck.errors import ConfigError
 
 _FORMATS: Any = choices("output_format", ("text", "json"))
-_Format = Annotated[_FORMATS, typer.Option("--output-format", help="Format.")]
+_Format = Annotated[
+    _FORMATS,
+    typer.Option(
+        "--output-format", metavar="FORMAT", help=in_brackets("choices: text, json; default: text"), show_default=False
+    ),
+]
 
 
 def add_to(cli: typer.Typer) -> None:
@@ -20,7 +25,9 @@ def add_to(cli: typer.Typer) -> None:
     cli.command(cls=Command, epilog="Examples: `syncheck explain SYN101`, `syncheck explain SYN2`")(explain)
     cli.command(cls=Command, epilog="Examples: `syncheck config`, `syncheck config src/loader.py`")(config)
     cli.command(
-        cls=Command, epilog="Example: `syncheck lsp`, as the command of your editor's client; see docs/editor.md"
+        cls=Command,
+        epilog="Example: `syncheck lsp`, as the command of your editor's client; "
+        "see https://syncheck.github.io/syncheck/editor/",
     )(lsp)
     cli.command(
         cls=Command, epilog="Examples: `syncheck doctor`, `syncheck doctor > environment.txt` for a bug report"

@@ -64,7 +64,13 @@ def lint(
         bool | None, typer.Option("--show-files", help="List the files that would be checked.", rich_help_panel=_FILES)
     ] = None,
     stdin_filename: Annotated[
-        str, typer.Option(metavar="NAME", help="File name for standard input.", rich_help_panel=_FILES)
+        str,
+        typer.Option(
+            metavar="NAME",
+            help=f"File name for standard input. {as_default('stdin.py')}",
+            show_default=False,
+            rich_help_panel=_FILES,
+        ),
     ] = "stdin.py",
     no_cache: Annotated[
         bool | None, typer.Option("--no-cache", help="Do not read or write the cache.", rich_help_panel=_FILES)

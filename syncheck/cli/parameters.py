@@ -13,6 +13,12 @@ from syncheck.config.kinds import Kind
 from syncheck.config.options import Setting, settings_of
 from syncheck.config.settings import layer_of, value_of
 
+_PANELS = (
+    "GPUs", "Run", "Ranks", "Proof", "Fixes", "Rules", "Extensions", "Files", "Known findings", "Report", "Timeline",
+    "Settings",
+)  # fmt: skip
+"""Headings of the help, in order: options that change what is checked come before those that change the report."""
+
 
 def with_settings(command: str) -> Callable[[Callable[..., None]], Callable[..., None]]:
     """Return a decorator that adds the options of a command's settings to a function.
@@ -21,6 +27,7 @@ def with_settings(command: str) -> Callable[[Callable[..., None]], Callable[...,
     the command line are not in it, so that a settings file can provide them.
     """
     settings = tuple(setting for setting in settings_of(command) if setting.kind.is_text)
+    settings = tuple(sorted(settings, key=lambda setting: _PANELS.index(setting.panel)))
 
     def decorate(function: Callable[..., None]) -> Callable[..., None]:
         @wraps(function)
@@ -49,7 +56,7 @@ def _text_of(value: Any) -> Any:
 def _parameter(setting: Setting) -> inspect.Parameter:
     option = typer.Option(
         *setting.options,
-        help=setting.help + _default_text(setting),
+        help=f"{setting.help} {in_brackets(setting.values)}" if setting.values else setting.help,
         metavar=setting.kind.metavar,
         rich_help_panel=setting.panel,
         show_default=False,
@@ -67,12 +74,11 @@ def _type_of(name: str, kind: Kind) -> Any:
     return kind.annotation if kind.annotation in {bool, Path} else str
 
 
-def _default_text(setting: Setting) -> str:
-    if setting.default is None or setting.default in ((), "", 0) or setting.kind.annotation is bool:
-        return ""
-    return f" {as_default(setting.default)}"
-
-
 def as_default(value: object) -> str:
-    """Return a default for a help text, escaped because rich would drop text in brackets as a style tag."""
-    return f"\\[default: {value}]"
+    """Return a default for a help text."""
+    return in_brackets(f"default: {value}")
+
+
+def in_brackets(text: str) -> str:
+    """Return a text in brackets for a help text, escaped because rich would drop it as a style tag."""
+    return f"\\[{text}]"

@@ -31,6 +31,7 @@ class OutputStreams:
 
     def __init__(self, *, is_for_data: bool) -> None:
         self._stdout, self._stderr = (_descriptor_of(stream) for stream in (sys.stdout, sys.stderr))
+        self._encodings = tuple(getattr(stream, "encoding", None) or "utf-8" for stream in (sys.stdout, sys.stderr))
         self._is_for_data = is_for_data
 
     def write(self, text: str, *, is_data: bool) -> None:
@@ -40,7 +41,8 @@ class OutputStreams:
             OSError: it cannot be written.
         """
         with contextlib.suppress(BrokenPipeError):
-            self._pick(is_data=is_data).write(_encoded(text))
+            encoding = "utf-8" if is_data else self._encodings[0 if self._is_for_data else 1]
+            self._pick(is_data=is_data).write(_encoded(text, encoding))
 
     def write_anywhere(self, text: str) -> None:
         """Write a report that could not be written to its destination to any stream that works."""
@@ -92,8 +94,15 @@ def _descriptor_of(stream: TextIO | None) -> Descriptor:
         return Descriptor(-1)
 
 
-def _encoded(text: str) -> bytes:
-    return text.encode("utf-8", "backslashreplace")
+_PLAIN_SIGNS = str.maketrans({"─": "-", "…": "~"})
+
+
+def _encoded(text: str, encoding: str = "utf-8") -> bytes:
+    """Encode a report; what the encoding lacks is replaced or escaped."""
+    try:
+        return text.encode(encoding)
+    except UnicodeEncodeError:
+        return text.translate(_PLAIN_SIGNS).encode(encoding, "backslashreplace")
 
 
 def deliver(report: Report, options: Options, streams: OutputStreams) -> int:

@@ -6,6 +6,7 @@ import os
 import runpy
 import sys
 
+from syncheck.config.kinds import Size
 from syncheck.config.settings import origins
 from syncheck.errors import BackendError, ConfigError
 from syncheck.version import __version__
@@ -58,4 +59,6 @@ def effective_settings(path: str) -> list[tuple[str, str, str]]:
 def _as_toml(value: object) -> str:
     if isinstance(value, tuple) and value and isinstance(value[0], tuple):
         return "{ " + ", ".join(f"{json.dumps(key)} = {_as_toml(names)}" for key, names in value) + " }"
+    if isinstance(value, Size):
+        value = str(value)
     return "" if value is None else json.dumps(value, default=str)

@@ -37,7 +37,7 @@ class Kind:
     is_text: bool = True
 
 
-def choice(*choices: str) -> Kind:
+def choice(*choices: str, metavar: str) -> Kind:
     """Return a kind whose values are one of a few choices."""
 
     def from_toml(value: object) -> str:
@@ -50,7 +50,7 @@ def choice(*choices: str) -> Kind:
             raise ConfigError(f"invalid value {text!r}", nearest(text, choices) or f"choose from {', '.join(choices)}")
         return text
 
-    return Kind(str, from_toml, from_text, choices)
+    return Kind(str, from_toml, from_text, choices, metavar=metavar)
 
 
 def integer(least: int, most: int) -> Kind:
@@ -208,10 +208,10 @@ def _no_toml(value: object) -> object:
     raise TypeError(value)
 
 
-_LEVELS = choice(*(level.value for level in Severity))
+_LEVELS = choice(*(level.value for level in Severity), metavar="LEVEL")
 LEVEL = Kind(
     str, lambda value: Severity(str(_LEVELS.from_toml(value))), lambda text: Severity(str(_LEVELS.from_text(text))),
-    _LEVELS.choices,
+    _LEVELS.choices, metavar=_LEVELS.metavar,
 )  # fmt: skip
 SECONDS = Kind(float, _seconds, _seconds_from_text, metavar="SECONDS")
 FLAG = Kind(bool, _flag, _flag_from_text)

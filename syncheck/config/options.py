@@ -58,6 +58,15 @@ class Setting:
         """Return whether `[tool.syncheck]` can set it."""
         return bool(self.example)
 
+    @property
+    def values(self) -> str:
+        """The values that it accepts, if there are few, and its default, if it has one; else ""."""
+        parts = [f"choices: {', '.join(self.kind.choices)}"] if self.kind.choices else []
+        if self.kind.annotation is not bool and self.default not in {None, (), "", 0}:
+            default = f"{self.default:g}" if isinstance(self.default, float) else self.default
+            parts.append(f"default: {default}")
+        return "; ".join(parts)
+
     @cached_property
     def variable(self) -> str:
         """Its environment variable."""
@@ -117,21 +126,24 @@ class Options:
         example='["acme.gpu_models"]', is_added=True, panel="Extensions",
     )  # fmt: skip
     third_party: str = _setting(
-        "short", kinds.choice("short", "full", "off"), "How to show findings that concern only installed packages.",
+        "short", kinds.choice("short", "full", "off", metavar="HOW"),
+        "How to show findings that concern only installed packages.",
         commands=("run", "replay", "merge", "pytest"), example='"off"',
     )  # fmt: skip
     fail_on: Severity = _setting(
         Severity.WARNING, kinds.LEVEL, "Lowest level that makes the exit status 1.", example='"error"'
     )
     max_findings: int = _setting(
-        0, kinds.integer(0, 1 << 31), "Show at most this many findings; 0 for all.", commands=_REPORTING, example="20"
+        0, kinds.integer(0, 1 << 31), "Show at most this many findings; 0: all.", commands=_REPORTING, example="20"
     )
-    output_format: str = _setting("text", kinds.choice(*FORMATS), "Format of the report.", example='"concise"')
+    output_format: str = _setting(
+        "text", kinds.choice(*FORMATS, metavar="FORMAT"), "Format of the report.", example='"concise"'
+    )
     output: Path | None = _setting(
         None, kinds.PATH, "Write the report to this file.", commands=(*_REPORTING, "overlap")
     )
     color: str = _setting(
-        "auto", kinds.choice("auto", "always", "never"), "Color the report; auto: on a terminal.",
+        "auto", kinds.choice("auto", "always", "never", metavar="WHEN"), "Color the report; auto: on a terminal.",
         commands=(*_REPORTING, "overlap"),
     )  # fmt: skip
     quiet: bool = _setting(
@@ -164,11 +176,12 @@ class Options:
         flags=("--write-baseline",),
     )  # fmt: skip
     backend: str = _setting(
-        "auto", kinds.choice("auto", "cuda", "sim"), "Real or simulated GPUs; auto uses real ones if there are any.",
+        "auto", kinds.choice("auto", "cuda", "sim", metavar="BACKEND"),
+        "Real GPUs (cuda) or simulated ones (sim); auto: real ones if there are any.",
         commands=_RUNNING, example='"sim"', panel="GPUs",
     )  # fmt: skip
     recorder: str = _setting(
-        "auto", kinds.choice("auto", "native", "python"),
+        "auto", kinds.choice("auto", "native", "python", metavar="RECORDER"),
         "How operators on real GPUs are recorded; auto: in C++, if the extension can be built.",
         commands=_RUNNING, example='"python"', panel="GPUs",
     )  # fmt: skip
@@ -176,7 +189,8 @@ class Options:
         2, kinds.integer(1, MAX_DEVICES), "Number of simulated GPUs.", commands=_RUNNING, example="4", panel="GPUs"
     )
     device_type: str = _setting(
-        "cuda", kinds.choice("cuda", "xpu"), "The torch module whose GPUs are simulated.", commands=_RUNNING,
+        "cuda", kinds.choice("cuda", "xpu", metavar="TYPE"),
+        "The torch module whose GPUs are simulated.", commands=_RUNNING,
         example='"xpu"', panel="GPUs",
     )  # fmt: skip
     fail_fast: bool = _setting(
@@ -205,9 +219,8 @@ class Options:
         None, kinds.PATH, "Write a timeline to this file, for ui.perfetto.dev.", commands=_DRAWING, panel="Timeline"
     )
     html: Path | None = _setting(
-        None, kinds.PATH,
-        "Write an HTML page with the timeline to this file (pytest: a page per failing test to this folder).",
-        commands=(*_DRAWING, "pytest"), panel="Timeline",
+        None, kinds.PATH, "Write an HTML page with the timeline to this file.", commands=(*_DRAWING, "pytest"),
+        panel="Timeline",
     )  # fmt: skip
     steps: tuple[int, int | None] | None = _setting(
         None, kinds.STEPS, "Check only these optimizer steps: 100:120, or 100: to the end.",

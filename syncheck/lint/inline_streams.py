@@ -3,6 +3,7 @@
 import ast
 import re
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 
 from syncheck.findings import Finding
 from syncheck.lint.interp.functions import own_nodes
@@ -15,8 +16,12 @@ WORDS = re.compile(r"stream\(\s*(?:\w+\.)*Stream\(")
 _ORDERING = re.compile(r"wait|synchron|barrier|record|current_stream|graph|capture|sleep", re.IGNORECASE)
 """Words for code that orders streams, waits for the device (as does graph capture), or is meant to be late."""
 _READING = frozenset({"item", "cpu", "tolist", "numpy", "print"})
-_FLAW = "nothing ever waits for the stream that is made here, nor does it wait for others"
-_FORK = "the stream that is made here never waits for the stream that makes what it reads"
+_FLAW = "nothing waits for the stream that is created here, and it waits for no other stream"
+_FORK = "the stream that is created here never waits for the stream that computes what it reads"
+_ADVICE = (
+    "give the stream a name, as in `side = torch.cuda.Stream()`, so that it can wait for the current stream before "
+    "this work, and the current stream for it before the results are used"
+)
 
 
 def findings(tree: ast.Module, places: Places, known: Sequence[Finding]) -> Iterator[Finding]:
@@ -44,7 +49,8 @@ def _judge(block: ast.With, function: ast.FunctionDef | ast.AsyncFunctionDef, pl
     called = _called(node for statement in block.body for node in walk(statement))
     if called and used & _made_outside(block, function):
         flaw = _FORK if called & _READING else _FLAW
-        yield Finding.of(unordered_side_stream.RULE, places.place(places.id_of(context, function.name)), flaw=flaw)
+        place = places.place(places.id_of(context, function.name))
+        yield replace(Finding.of(unordered_side_stream.RULE, place, flaw=flaw), help=_ADVICE)
 
 
 def _made_outside(block: ast.With, function: ast.FunctionDef | ast.AsyncFunctionDef) -> set[str]:

@@ -7,7 +7,7 @@ current stream, wherever it comes from. Then both waits are needed.
 import ast
 import re
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from syncheck.findings import Finding
 from syncheck.lint import deferred
@@ -38,8 +38,10 @@ _OF_THE_HOST = frozenset({"cpu", "host", "pin", "pinned"})
 _KEEPING = frozenset("shape size dim device dtype numel record_stream append keys is_cuda ndim del_ items".split())
 """Members of tensors and containers that submit no work."""
 _NO_JOIN = "nothing waits for stream `{stream}`, whose results this function uses later"
-_NO_JOIN_OWN = "nothing waits for stream `{stream}`, which is made in this function"
-_NO_FORK = "stream `{stream}` never waits for the stream that makes what it uses here"
+_NO_JOIN_OWN = "nothing waits for stream `{stream}`, which is created in this function"
+_NO_FORK = "stream `{stream}` never waits for the stream that computes what it uses here"
+_FORK = "call `{stream}.wait_stream(torch.cuda.current_stream())` before this work"
+_JOIN = "call `torch.cuda.current_stream().wait_stream({stream})` before the results are used"
 
 _MAX_NAMES = 4
 """Maximum length of a chain of names for the same stream."""
@@ -138,7 +140,8 @@ class _Judge:
             flaw = self._flaw(block, stream, others)
             if flaw:
                 place = self._places.place(self._places.id_of(context, self._function.name))
-                yield Finding.of(unordered_side_stream.RULE, place, flaw=flaw.format(stream=text(context)))
+                finding = Finding.of(unordered_side_stream.RULE, place, flaw=flaw.format(stream=text(context)))
+                yield replace(finding, help=(_FORK if flaw == _NO_FORK else _JOIN).format(stream=text(context)))
 
     def _of(self, block: ast.With) -> ast.expr | None:
         """Return the stream that a block makes current, if it has a name."""

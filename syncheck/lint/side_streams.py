@@ -2,7 +2,7 @@
 
 import ast
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from syncheck.findings import Finding
 from syncheck.lint.interp.functions import own_nodes
@@ -24,6 +24,7 @@ _KNOWN_BASES = frozenset(
 )
 _LAYERS = frozenset({"nn.Module", "torch.nn.Module", "Module"})
 _COLLECTIVES = FUNCTIONS.keys() - {"barrier"}
+_NO_WAIT = "nothing waits for {stream}, and it waits for no other stream"
 
 
 _SPOKEN = frozenset({"all_reduce", "all_gather", "reduce_scatter", "all_to_all"})
@@ -106,7 +107,14 @@ def _judge(kind: ast.ClassDef, name: str, use: _Use, waits: _Waits, places: Plac
             flaw = _missing_join(kind, block, use)
         if flaw:
             place = places.place(places.id_of(block.items[-1].context_expr, function))
-            yield Finding.of(unordered_side_stream.RULE, place, flaw=flaw.format(stream=f"stream `self.{name}`"))
+            finding = Finding.of(unordered_side_stream.RULE, place, flaw=flaw.format(stream=f"stream `self.{name}`"))
+            yield replace(finding, help=_advice(flaw, f"self.{name}"))
+
+
+def _advice(flaw: str, stream: str) -> str:
+    fork = f"call `{stream}.wait_stream(torch.cuda.current_stream())` before this work"
+    join = f"`torch.cuda.current_stream().wait_stream({stream})` before its results are used"
+    return f"{fork}, and {join}" if flaw == _NO_WAIT else fork
 
 
 def _missing_fork(kind: ast.ClassDef, block: ast.With, function: str, made: set[str], waits: _Waits) -> str:
@@ -114,11 +122,11 @@ def _missing_fork(kind: ast.ClassDef, block: ast.With, function: str, made: set[
     if not waits.are_after(block, next((step for step in kind.body if _has(step, block)), block)):
         return ""
     if _sends_from_outside(block, made):
-        return "{stream} never waits for the stream that makes what it sends here"
+        return "{stream} never waits for the stream that computes what it sends here"
     bases = {ast.unparse(base) for base in kind.bases}
     is_layer = function == "forward" and bool(bases & _LAYERS) and bases <= _KNOWN_BASES
     if is_layer and not waits.has_others and _computes_from_outside(block, made, kind):
-        return "{stream} never waits for the stream that makes what it uses here"
+        return "{stream} never waits for the stream that computes what it uses here"
     return ""
 
 
@@ -126,10 +134,10 @@ def _missing_join(kind: ast.ClassDef, block: ast.With, use: _Use) -> str:
     """Return a message about the wait that a block lacks; "" if unknown."""
     if use.is_awaited:
         has_copies = _copies_from_outside(block)
-        return "{stream} never waits for the stream that makes what it copies here" if has_copies else ""
+        return "{stream} never waits for the stream that computes what it copies here" if has_copies else ""
     has_known_bases = all(ast.unparse(base) in _KNOWN_BASES for base in kind.bases)
     is_flaw = has_known_bases and bool(_called(block) & _MOVES)
-    return "nothing ever waits for {stream}, nor does it wait for others" if is_flaw else ""
+    return _NO_WAIT if is_flaw else ""
 
 
 def _is_news(block: ast.With, kind: ast.ClassDef, lines: list[int]) -> bool:

@@ -3,6 +3,7 @@
 import ast
 import re
 from collections.abc import Iterable, Iterator
+from dataclasses import replace
 
 from syncheck.findings import Finding
 from syncheck.lint import deferred
@@ -13,7 +14,8 @@ from syncheck.rules import unordered_side_stream
 
 WORDS = re.compile(r"\.record_event\(|\bEvent\(\)")
 """Text that a file must contain for this rule to apply."""
-_FLAW = "nothing waits for the event `{event}` that is recorded here, so that it orders nothing"
+_FLAW = "nothing waits for the event `{event}` that is recorded here, so it orders nothing"
+_ADVICE = "let the stream that uses the recorded work wait for it: `torch.cuda.current_stream().wait_event({event})`"
 
 Function = ast.FunctionDef | ast.AsyncFunctionDef
 
@@ -56,7 +58,8 @@ def _judge(function: Function, places: Places) -> Iterator[Finding]:
         is_local = len(uses[name]) == len(others) + 1 and name not in shared
         if is_local and len(records) == len(others) and (records or _called(made) == "record_event"):
             place = places.place(places.id_of(records[0] if records else made, function.name))
-            yield Finding.of(unordered_side_stream.RULE, place, flaw=_FLAW.format(event=name))
+            finding = Finding.of(unordered_side_stream.RULE, place, flaw=_FLAW.format(event=name))
+            yield replace(finding, help=_ADVICE.format(event=name))
 
 
 def _events_in(nodes: list[ast.AST]) -> Iterator[tuple[str, ast.Call]]:

@@ -23,10 +23,22 @@ def add_settings(group: pytest.OptionGroup, parser: pytest.Parser) -> None:
     """Add a command-line option and an ini option of pytest for every setting of the plugin."""
     for setting in _in_command_line():
         action = "store_true" if setting.kind.annotation is bool else "append" if setting.kind.is_list else "store"
-        group.addoption(f"--syncheck-{setting.key}", action=action, default=None, help=setting.help)
+        group.addoption(f"--syncheck-{setting.key}", action=action, default=None, help=_help(setting))
     for setting in _in_ini():
         kind: Any = "args" if setting.kind.is_list else "string"
-        parser.addini(f"syncheck_{setting.name}", setting.help, type=kind, default=[] if kind == "args" else "")
+        parser.addini(f"syncheck_{setting.name}", _help(setting), type=kind, default=[] if kind == "args" else "")
+
+
+_OWN_HELP = {
+    "fail_on": "Lowest level that fails a test.",
+    "html": "Write an HTML page with the timeline of each failing test to this folder.",
+    "output": "Write a report on all tests to this file.",
+}
+
+
+def _help(setting: Setting) -> str:
+    text = _OWN_HELP.get(setting.name, setting.help)
+    return f"{text} [{setting.values}]" if setting.values else text
 
 
 def _in_command_line() -> tuple[Setting, ...]:

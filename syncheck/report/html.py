@@ -36,7 +36,7 @@ def render(timeline: Timeline, title: str = "") -> str:
         report=timeline.report,
         data=_embedded(data_of(timeline)),
         style=_part("vendor/uPlot.min.css") + _part("page.css"),
-        script=_part("vendor/uPlot.iife.min.js") + "\n" + _part("page.js"),
+        script="\n".join(map(_part, ("language.js", "vendor/uPlot.iife.min.js", "page.js"))),
     )
 
 

@@ -1,8 +1,8 @@
-"""The overlap report as text tables."""
+"""The overlap report as text tables, or as lists on a narrow terminal."""
 
 import io
 from collections.abc import Iterable
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 
 from rich import box
 from rich.console import Console
@@ -15,6 +15,44 @@ from syncheck.overlap.verdicts import duration
 from syncheck.report.style import format_location, one_line
 
 WIDTH = 120
+_NARROW = 80
+"""Tables need lines of this width; with less, their columns would break in the middle of words."""
+
+
+@dataclass(frozen=True)
+class _Table:
+    """A table: its title, its columns, each with its name and whether it holds numbers, and its rows."""
+
+    title: str
+    columns: tuple[tuple[str, bool], ...]
+    rows: list[tuple[str | Text, ...]] = field(default_factory=list)
+
+    def add_row(self, *cells: str | Text) -> None:
+        """Append a row with a cell for each column."""
+        self.rows.append(cells)
+
+    def print_to(self, console: Console) -> None:
+        """Print the table, or a list with an entry for each row if the console is narrow."""
+        if console.width >= _NARROW:
+            console.print(self._as_grid())
+            return
+        console.print(Text(self.title, "bold"))
+        for row in self.rows:
+            console.print()
+            for index, ((name, _), cell) in enumerate(zip(self.columns, row, strict=True)):
+                if str(cell) not in {"", "-"}:
+                    text = Text.assemble(("  " if index else "") + f"{name}: ", cell)
+                    console.print(text, overflow="fold")
+
+    def _as_grid(self) -> Table:
+        table = Table(
+            title=self.title, title_justify="left", title_style="bold", box=box.SIMPLE_HEAD, pad_edge=False
+        )  # fmt: skip
+        for name, is_number in self.columns:
+            table.add_column(name, justify="right" if is_number else "left", overflow="fold", no_wrap=is_number)
+        for row in self.rows:
+            table.add_row(*row)
+        return table
 
 
 def render(report: OverlapReport, *, color: bool, most: int = 20, width: int = WIDTH) -> str:
@@ -44,9 +82,9 @@ def render(report: OverlapReport, *, color: bool, most: int = 20, width: int = W
         _path(report.path[:most]),
     )
     for table in tables:
-        if table.row_count:
+        if table.rows:
             console.print()
-            console.print(table)
+            table.print_to(console)
     for note in report.notes:
         console.print(Text(f"note: {one_line(note)}"))
     return "".join(f"{line.rstrip()}\n" for line in file.getvalue().splitlines())
@@ -61,14 +99,11 @@ def _head(report: OverlapReport) -> str:
     )
 
 
-def _table(title: str, *columns: tuple[str, bool]) -> Table:
-    table = Table(title=title, title_justify="left", title_style="bold", box=box.SIMPLE_HEAD, pad_edge=False)
-    for name, is_number in columns:
-        table.add_column(name, justify="right" if is_number else "left", overflow="fold", no_wrap=is_number)
-    return table
+def _table(title: str, *columns: tuple[str, bool]) -> _Table:
+    return _Table(title, columns)
 
 
-def _uses(lines: Iterable[UsageLine]) -> Table:
+def _uses(lines: Iterable[UsageLine]) -> _Table:
     table = _table("Work", ("device, stream", False), ("operations", True), ("work", True), ("idle", True))
     for line in lines:
         name = one_line(line.name) if line.is_device else f"  {one_line(line.name)}"
@@ -81,7 +116,7 @@ def _uses(lines: Iterable[UsageLine]) -> Table:
     return table
 
 
-def _pairs(lines: Iterable[PairLine]) -> Table:
+def _pairs(lines: Iterable[PairLine]) -> _Table:
     table = _table(
         "Overlap", ("first", False), ("second", False), ("free to overlap", True), ("overlaps", True),
         ("measured", True),
@@ -93,7 +128,7 @@ def _pairs(lines: Iterable[PairLine]) -> Table:
     return table
 
 
-def _edges(lines: Iterable[EdgeLine]) -> Table:
+def _edges(lines: Iterable[EdgeLine]) -> _Table:
     table = _table(
         "Waits", ("edge", False), ("waits", True), ("critical", True), ("source line", False),
         ("why needed", False), ("without it", True),
@@ -112,7 +147,7 @@ def _edges(lines: Iterable[EdgeLine]) -> Table:
     return table
 
 
-def _links(lines: Iterable[LinkLine]) -> Table:
+def _links(lines: Iterable[LinkLine]) -> _Table:
     table = _table(
         "Critical path, from start to end", ("work or edge", False), ("time", True),
         ("source line", False), ("why needed", False),
@@ -132,7 +167,7 @@ def _line(place: Place) -> str:
     return format_location(replace(place.frame, column=0))
 
 
-def _path(lines: Iterable[WorkLine]) -> Table:
+def _path(lines: Iterable[WorkLine]) -> _Table:
     table = _table("Work on the critical path", ("operator", False), ("time", True), ("source line", False))
     for line in lines:
         table.add_row(Text(one_line(line.operator)), duration(line.nanoseconds), Text(_line(line.place)))

@@ -113,7 +113,7 @@ def _collective(context: RaceContext) -> PendingFinding | None:
     if not name or not context.is_internal(race.prior.actor):
         return None
     facts: dict[str, Text] = {"collective": (f"`{name}`",)}
-    related: list[tuple[SiteId, Text]] = [(context.prior.site, ("it was started here",))]
+    related: list[tuple[SiteId, Text]] = [(context.prior.site, ("started here",))]
     advice: Text = (", while ", StreamRef(race.current.actor), " is current")
     operator, site = context.prior.operator, context.prior.site
     wait = insertion(context.current.site, wait_code(operator, site))
@@ -199,7 +199,7 @@ def _stale_handle(context: RaceContext) -> PendingFinding | None:
         stale = _find_stale_stream(wait, context)
         if stale is None:
             continue
-        site, named, actual = stale
+        site, named, actual, current = stale
         facts: dict[str, Text] = {
             "named": (StreamRef(named),),
             "actual": (StreamRef(actual),),
@@ -209,13 +209,17 @@ def _stale_handle(context: RaceContext) -> PendingFinding | None:
             (context.current.site, (StreamRef(reader), " uses it here")),
             (context.prior.site, context.access_text),
         ]
-        advice: Text = ("name ", StreamRef(actual), " at {line}, looked up where its work is submitted")
+        advice: Text = ("use ", StreamRef(actual), " at {line}: look it up where its work is submitted")
+        if current == actual:
+            advice = ("use `torch.cuda.current_stream()` at {line}, where ", StreamRef(actual), " is current")
         return PendingFinding(stale_stream_handle.RULE, site, facts, related, advice)
     return None
 
 
-def _find_stale_stream(wait: Wait, context: RaceContext) -> tuple[SiteId, StreamId, StreamId] | None:
-    """Return (call site, named stream, intended stream) if a wait, or its event's record, names the wrong stream.
+def _find_stale_stream(wait: Wait, context: RaceContext) -> tuple[SiteId, StreamId, StreamId, StreamId] | None:
+    """Return a call that names the wrong stream, if a wait or its event's record does.
+
+    The call is given as (call site, named stream, intended stream, current stream).
 
     This applies only to streams obtained from `current_stream()` or `default_stream()`, and only if the intended stream
     is current at the call, or if a stream waits for itself.
@@ -224,15 +228,15 @@ def _find_stale_stream(wait: Wait, context: RaceContext) -> tuple[SiteId, Stream
     recorded_on, record_site, record_origin, record_current = wait.recorded
     if wait.waiter == reader:
         if wait.target not in {0, writer} and wait.origins[1] and (wait.current == writer or wait.target == reader):
-            return wait.site, wait.target, writer
+            return wait.site, wait.target, writer, wait.current
         if recorded_on not in {0, writer} and record_origin and record_current == writer:
-            return record_site, recorded_on, writer
+            return record_site, recorded_on, writer, record_current
     elif (
         wait.origins[0]
         and wait.covers(context.race.prior.epoch)
         and (wait.current == reader or wait.waiter == wait.target)
     ):
-        return wait.site, wait.waiter, reader
+        return wait.site, wait.waiter, reader, wait.current
     return None
 
 
@@ -246,7 +250,7 @@ def _plain(context: RaceContext) -> PendingFinding:
     if race.is_first_use:
         rule = unordered_first_use.RULE
         facts |= {"stream": now, "allocator": before}
-        message = ("its memory was allocated here, on ", StreamRef(race.prior.actor))
+        message = ("allocated here, on ", StreamRef(race.prior.actor))
     elif not race.current.is_write:
         rule = unordered_read.RULE
         facts |= {"reader": now, "writer": before}

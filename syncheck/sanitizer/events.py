@@ -230,7 +230,7 @@ class Events:
             wait_before_record.RULE,
             site,
             {"waiter": waiter, "event": (EventRef(event),)},
-            [(self._states[event].site, ("the event was created here and has not been recorded since",))],
+            [(self._states[event].site, ("created here, and not recorded since",))],
             advice,
             exempt=self._effective_sites,
         )
@@ -275,7 +275,7 @@ class Events:
         unknown = self._pending(last)
         epoch_to_report = next((epoch for epoch in unknown if epoch & ACTOR_MASK == last.stream), unknown[0])
         wait = wait_instead_of_sync(self._sync_history, self._engine, epoch_to_report)
-        recorded: tuple[SiteId, Text] = (last.site, ("it was recorded here",))
+        recorded: tuple[SiteId, Text] = (last.site, ("recorded here",))
         called: tuple[SiteId, Text] = (site, ("elapsed_time() is called here",))
         device = self._collector.names.streams[last.stream].device
         sync = next(self._sync_history.syncs_after(epoch_to_report), None)

@@ -1,5 +1,6 @@
 """Fixes as data: the change that a detector proposes, and its text and edits once names can be chosen."""
 
+from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from typing import NamedTuple
 
@@ -217,12 +218,19 @@ def _word(pending: PendingFix, spelling: Spelling, path: str) -> WordedFix:
             sentences.append(_describe_edit(edits[-1], where))
         is_clear |= target.is_split or target.may_be_none or bool(spelled.missing)
     applicability = Applicability.UNSAFE if pending.is_unsafe else Applicability.SAFE
-    text = ", and ".join(sentences)
+    text = ", and ".join(_merged(sentences))
     if is_example and not is_clear:
         text = f"for example, {text}"
     if missing:
         text += ", where " + " and ".join(f"`{name}` is {what}" for name, what in missing.items())
     return WordedFix(text, Fix(tuple(edits), Applicability.EXAMPLE if is_example else applicability), is_clear)
+
+
+def _merged(sentences: Sequence[str]) -> Iterator[str]:
+    """Yield the sentences, with one for equal changes to several calls of a line."""
+    for sentence, count in Counter(sentences).items():
+        calls = "both calls" if count == 2 else f"all {count} calls"
+        yield sentence.replace("the call at", f"{calls} at") if count > 1 else sentence
 
 
 def _inside(author: Frame | None, where: str, code: str) -> str:

@@ -149,8 +149,9 @@ class Graphs:
             self.warm.add(operator)
             facts: dict[str, Text] = {"operator": (operator.removeprefix("aten::"),)}
             advice: Text = (
-                "run it a few times on a side stream before {line}: `side.wait_stream(torch.cuda.current_stream())`, "
-                "the runs under `torch.cuda.stream(side)`, `torch.cuda.current_stream().wait_stream(side)`",
+                "run the same work a few times before {line}, inside `with torch.cuda.stream(side):`, with "
+                "`side.wait_stream(torch.cuda.current_stream())` before and "
+                "`torch.cuda.current_stream().wait_stream(side)` after it",
             )
             self._collector.add(PendingFinding(capture_without_warmup.RULE, graph.site, facts, [], advice), id(graph))
 
@@ -230,7 +231,7 @@ class Graphs:
         for allocation, view in gone.items():
             facts: dict[str, Text] = {"tensor": (TensorRef(allocation, view),)}
             related: list[tuple[SiteId, Text]] = [
-                (state.freed[allocation], ("it was freed here",)),
+                (state.freed[allocation], ("freed here",)),
                 (state.site, ("the graph was captured here",)),
             ]
             advice: Text = ("keep `", TensorCode(allocation), "` alive as long as the graph is replayed")

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from syncheck.commands.doctor import settings_in_force
 from syncheck.config import settings
 from syncheck.config.options import SETTINGS, Options, settings_of
 from syncheck.errors import ConfigError
@@ -181,6 +182,12 @@ def test_each_setting_has_a_command_and_a_help_text():
     assert {
         setting.name for command in ("run", "replay", "merge", "lint", "pytest") for setting in settings_of(command)
     } == set(SAMPLES)
+
+
+def test_the_values_that_config_prints_are_valid(tmp_path):
+    lines = [f"{key} = {value}" for key, value, _ in settings_in_force(str(tmp_path)) if value]
+    (tmp_path / "pyproject.toml").write_text("\n".join(["[tool.syncheck]", *lines]))
+    assert settings.options_in(str(tmp_path), command="").trace_size == 64 << 20
 
 
 def test_the_examples_of_all_settings_are_valid(tmp_path):

@@ -102,6 +102,11 @@ def test_a_missing_jinja2_gives_an_installation_hint(monkeypatch):
     assert "syncheck[html]" in caught.value.hint
 
 
+def test_the_language_is_made_valid_before_it_is_used():
+    shown = html.render(small(), "a run")
+    assert 0 < shown.index('"language", { value: "en-US" }') < shown.index("uPlot=")
+
+
 def test_the_tables_describe_the_picture_in_words():
     text = html.render(small(report=words(edges=(edge("a wait"),), verdicts=("nothing overlaps",))))
     assert "nothing overlaps." in text

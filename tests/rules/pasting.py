@@ -5,8 +5,8 @@ import re
 
 _ADDED = re.compile(r"add `([^`<]+)` (before|after) line (\d+)")
 _CALLED = re.compile(r"call `([^`<]+)` (?:instead of `\.(\w+)\(\)` )?at line (\d+)")
-_APPENDED = re.compile(r"add `(\.[^`]+)` to the call at line (\d+)")
-_ARGUMENT = re.compile(r"pass `(\w+=\w+)` to the call at line (\d+)")
+_APPENDED = re.compile(r"add `(\.[^`]+)` to (?:the call|both calls) at line (\d+)")
+_ARGUMENT = re.compile(r"pass `(\w+=\w+)` to (?:the call|both calls) at line (\d+)")
 _REMOVED = re.compile(r"remove the (?:call|wait) at line (\d+)")
 _DROPPED = re.compile(r"drop `(non_blocking=True)` at line (\d+)")
 _ALTERNATIVES = re.compile(r"; or let|, or record an event|, or keep its handle")

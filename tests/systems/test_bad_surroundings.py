@@ -57,6 +57,14 @@ def test_lint_and_run_work_in_a_locale_without_utf8(folder, command):
     assert "Traceback" not in text
 
 
+@pytest.mark.parametrize(("command", "status"), [(("lint",), 1), (("overlap", "--backend", "sim"), 0)])
+def test_reports_are_written_in_the_encoding_of_the_locale(folder, command, status):
+    ascii_only = {"LC_ALL": "C", "PYTHONUTF8": "0", "PYTHONCOERCECLOCALE": "0", "PYTHONIOENCODING": "ascii"}
+    found, text = run(*command, ODD, cwd=folder, **ascii_only)
+    assert found == status, text
+    text.encode("ascii")
+
+
 @pytest.mark.parametrize(
     "command", [("--help",), ("rules",), ("explain", "SYN101"), ("lint", "--help"), ("run", "-h"), ("config",)]
 )

@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -242,6 +243,7 @@ if __name__ == "__main__":
         (("x.py",), 2, "syncheck run x.py"),
         (("lnt",), 2, "did you mean lint?"),
         (("run",), 2, "missing argument SCRIPT"),
+        (("run", "--trace"), 2, "missing value for --trace\n  hint: `syncheck run --help`"),
         (("run", "--backend", "cuda", "x.py"), 3, "simulated"),
         (("run", "--steps", "5", "x.py"), 2, "FIRST:LAST"),
         (("run", "--steps", "5:x", "x.py"), 2, "FIRST:LAST"),
@@ -268,10 +270,26 @@ def test_wrong_usage_explains_what_to_do(script, tmp_path, arguments, status, wo
 
 
 @pytest.mark.parametrize(
-    ("command", "line"), [("run", "real ones if there are any. [default: auto]"), ("lint", "input. [default: .]")]
+    ("command", "line"),
+    [
+        ("run", "--backend BACKEND Real GPUs (cuda) or simulated ones (sim); auto: real ones if there are any."),
+        ("run", "[choices: auto, cuda, sim; default: auto]"),
+        ("run", "after this many seconds; 0: never. [default: 300]"),
+        ("lint", "input. [default: .]"),
+        ("lint", "File name for standard input. [default: stdin.py]"),
+        ("rules", "--output-format FORMAT [choices: text, json; default: text]"),
+    ],
 )
-def test_help_shows_defaults(command, line):
-    assert line in started(command, "--help", env=os.environ | {"COLUMNS": "200"}).stdout
+def test_help_shows_choices_and_defaults(command, line):
+    shown = started(command, "--help", env=os.environ | {"COLUMNS": "200"}).stdout
+    assert line in " ".join(shown.replace("│", " ").split())
+
+
+def test_the_help_of_run_begins_with_what_is_checked():
+    shown = started("run", "--help", env=os.environ | {"COLUMNS": "80"}).stdout
+    panels = re.findall("─ ([A-Z][A-Za-z ]+) ─", shown)
+    assert panels[:4] == ["Arguments", "Options", "GPUs", "Run"]
+    assert panels[-1] == "Settings"
 
 
 def test_no_command_prints_the_help_without_an_error():

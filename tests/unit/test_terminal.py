@@ -61,6 +61,14 @@ def test_the_report_is_as_wide_as_the_terminal_but_prose_stays_readable(terminal
     assert least <= max(map(len, lines)) <= most
 
 
+def test_tables_become_lists_on_a_narrow_terminal(terminal):
+    shown = terminal("overlap", "--backend", "sim", "train.py", columns=40)
+    lines = CODES.sub("", shown).splitlines()
+    assert max(len(line) for line in lines[lines.index("Work") :] if not line.startswith("note: ")) <= 40
+    assert "device, stream: cuda:0" in lines
+    assert "  operations: 2" in lines
+
+
 def test_rules_and_paths_are_links(terminal, tmp_path):
     shown = terminal("lint", "train.py")
     assert "\x1b]8;;https://syncheck.github.io/syncheck/rules/SYN101/\x1b\\" in shown

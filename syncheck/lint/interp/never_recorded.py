@@ -32,7 +32,7 @@ def report_never_recorded(machine: Machine, event: Event, node: ast.AST) -> bool
     if not name or any(_may_record(function_around(places.tree, line), name) for line in lines):
         return False
     facts: dict[str, Text] = {"event": (EventRef(event.ident),)}
-    made: Text = ("it is made here, and is never recorded",)
+    made: Text = ("created here, and never recorded",)
     advice: Text = ("record it: the call raises an error for an event that was never recorded",)
     related = [(event.made, made)]
     machine.session.collector.add(

@@ -40,7 +40,7 @@ class OwnWaits:
             event.is_useful = True
         elif is_followed:
             facts: dict[str, Text] = {"stream": (StreamRef(stream),), "event": (EventRef(event.ident),)}
-            related: list[tuple[SiteId, Text]] = [(recorded, ("it is recorded here",))]
+            related: list[tuple[SiteId, Text]] = [(recorded, ("recorded here",))]
             advice: Text = ("if the host is to wait, call `", EventCode(event.ident), ".synchronize()`")
             pending = PendingFinding(event_waits_for_itself.RULE, site, facts, related, advice)
             pending.superseded = lambda: event.is_useful or event.escaped

@@ -129,7 +129,10 @@ def _record_stream(evaluator: Evaluator, owner: Tensor, call: Call) -> Value:
             "tensor": (TensorRef(block.ident, NO_VIEW) if block.ident else "a tensor",),
             "stream": (StreamRef(stream.ident),),
         }
-        machine.session.collector.add(PendingFinding(record_stream_in_capture.RULE, machine.site(call.node), facts))
+        advice = ("remove the call at {line}, and join the streams before the tensor is freed",)
+        machine.session.collector.add(
+            PendingFinding(record_stream_in_capture.RULE, machine.site(call.node), facts, [], advice)
+        )
         return NONE
     if isinstance(stream, Stream) and stream.ident and block.ident and not machine.ordering_only:
         if block.device is not None and not block.escaped:

@@ -17,6 +17,7 @@ _BY_ALL = frozenset(
     name for name, found in FUNCTIONS.items() if found.operator.partition("::")[2] not in POINT_TO_POINT | {"barrier"}
 )
 _CALL = re.compile(rf"\b({'|'.join(sorted(_BY_ALL, key=len, reverse=True))})\s*\(")
+_ADVICE = "move the call out of the branch, or create a group of the ranks that take part"
 _LEAVES = cst.Return | cst.Raise | cst.Continue | cst.Break
 
 
@@ -53,7 +54,7 @@ class RankDependentCollective(ShapeRule):
         for inner in own_nodes(node.body):
             name = self._collective(inner)
             if name and collectives.count(name) == 1:
-                self.report(inner, collective=f"`{name}`")
+                self.report(inner, help=_ADVICE, collective=f"`{name}`")
 
     def _collectives(self, scope: cst.CSTNode) -> list[str]:
         return [name for node in own_nodes(scope) if (name := self._collective(node))]

@@ -30,12 +30,12 @@ def found(work, *, before="pass", after="return made", stream="torch.cuda.Stream
 def test_nothing_can_wait_for_an_unnamed_stream():
     ((line, message),) = found("made = Wrapper(net)")
     assert line == 6
-    assert message == "nothing ever waits for the stream that is made here, nor does it wait for others"
+    assert message == "nothing waits for the stream that is created here, and it waits for no other stream"
 
 
 def test_values_read_by_the_host_may_be_read_too_early():
     ((_, message),) = found("made = loss.detach().cpu().item()")
-    assert message == "the stream that is made here never waits for the stream that makes what it reads"
+    assert message == "the stream that is created here never waits for the stream that computes what it reads"
 
 
 @pytest.mark.parametrize("stream", ["torch.cuda.Stream() if cuda else None", "torch.cuda.Stream(device=0)"])

@@ -23,9 +23,9 @@ class Layer:
 SIDE, OWN = "self.side", "side = torch.cuda.Stream()"
 FORK = "{stream}.wait_stream(torch.cuda.current_stream())"
 JOIN = "torch.cuda.current_stream().wait_stream({stream})"
-NO_FORK = "stream `{stream}` never waits for the stream that makes what it uses here"
+NO_FORK = "stream `{stream}` never waits for the stream that computes what it uses here"
 NO_JOIN = "nothing waits for stream `{stream}`, whose results this function uses later"
-NO_JOIN_OWN = "nothing waits for stream `{stream}`, which is made in this function"
+NO_JOIN_OWN = "nothing waits for stream `{stream}`, which is created in this function"
 
 
 def found(stream=SIDE, *, make="pass", fork=FORK, work="y = gate(x)", join=JOIN, after="return x + y", known=()):

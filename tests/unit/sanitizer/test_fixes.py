@@ -8,6 +8,7 @@ from syncheck.sanitizer.fixes import (
     EACH,
     PendingEdit,
     PendingFix,
+    _merged,
     for_all,
     for_each,
     host_wait,
@@ -98,6 +99,12 @@ def test_several_edits_form_one_fix(names):
     found = worded(PendingFix(edits), names)
     assert [edit.line for edit in found.fix.edits] == [4, 3]
     assert found.text == "add `done.query()` before line 4, and pass `enable_timing=True` to the call at line 3"
+
+
+def test_equal_changes_to_two_calls_of_a_line_are_one_sentence():
+    change = "pass `enable_timing=True` to the call at line 3"
+    assert list(_merged([change, change])) == ["pass `enable_timing=True` to both calls at line 3"]
+    assert list(_merged([change, "add `x` before line 4"])) == [change, "add `x` before line 4"]
 
 
 def test_equal_lines_for_two_tensors_are_added_once(names):
