@@ -237,7 +237,7 @@ def _held_by(value: Any) -> list[tuple[str, Any]]:
 def attributes_of(value: Any) -> dict[str, Any] | None:
     """Return an object's attributes without running code of the program; None if it has no `__dict__`."""
     found = (vars(base).get("__dict__") for base in type(value).__mro__)
-    descriptor = next((one for one in found if one is not None), None)
+    descriptor: Any = next((one for one in found if one is not None), None)
     if type(descriptor) not in {GetSetDescriptorType, MemberDescriptorType}:  # none, or a property, as in a lazy proxy
         return None
     held = descriptor.__get__(value)
