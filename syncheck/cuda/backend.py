@@ -78,11 +78,11 @@ class _Identities:
 
     def stream_of(self, value: Any) -> StreamId:
         """Return the stream that an object represents; HOST for any other object."""
-        return self._streams.known(value) if isinstance(value, torch.Stream) else HOST
+        return self._streams.known(value) if issubclass(type(value), torch.Stream) else HOST
 
     def event_of(self, value: Any) -> EventId:
         """Return the event that an object represents; NO_EVENT for any other object."""
-        return self._events.of(value) if isinstance(value, torch.Event | torch.cuda.Event) else NO_EVENT
+        return self._events.of(value) if issubclass(type(value), torch.Event | torch.cuda.Event) else NO_EVENT
 
 
 class Cuda:

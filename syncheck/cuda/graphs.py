@@ -59,7 +59,7 @@ class Graphs:
         """Return the number of a memory pool, or that of a new one."""
         if pool is None:
             return next(self._numbers)
-        return self._pools.setdefault((pool[0], pool[1]), next(self._numbers))
+        return self._pools.setdefault(pool, next(self._numbers))
 
     def _capture_begin(self, original: Any) -> Any:
         reporter = self._reporter
@@ -100,7 +100,7 @@ class Graphs:
             finally:
                 self._captures.release_garbage()
             if hasattr(graph, _POOL):  # torch reveals a graph's own pool only now
-                self._pools.setdefault(tuple(graph.pool()), getattr(graph, _POOL))
+                self._pools.setdefault(graph.pool(), getattr(graph, _POOL))
             return result
 
         return capture_end

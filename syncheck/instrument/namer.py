@@ -158,7 +158,7 @@ class Namer:
                 line = self._sites.lines_of(finding.freed)[0]
                 if binds_result(name, line, self._sites.lines_of(finding.site)[0]):
                     return
-                if isinstance(locals_of(frame).get(name), torch.Tensor):
+                if _is_tensor(locals_of(frame).get(name)):
                     self._monitor().name_at(NamedKind.ALLOCATION, finding.allocation, name, line.path, line.number)
                 return
             frame = frame.f_back
@@ -184,17 +184,22 @@ class Namer:
                 return None
 
     def _allocation_of(self, value: Any) -> AllocationId:
-        return self._identities.allocation_of(value) if isinstance(value, torch.Tensor) else NO_ALLOCATION
+        return self._identities.allocation_of(value) if _is_tensor(value) else NO_ALLOCATION
 
     def _is_tensor(self, allocation: AllocationId, value: Any) -> bool:
         return self._allocation_of(value) == allocation
 
     def _extent_in(self, allocation: AllocationId, value: Any) -> tuple[int, int] | None:
         """Return the extent of a tensor in an allocation, as from `_extent`; None if it is not a tensor in it."""
-        if not isinstance(value, torch.Tensor):
+        if not _is_tensor(value):
             return None
         parts = sparse_parts(value) or [value]
         return next((_extent(part) for part in parts if self._is_tensor(allocation, part)), None)
+
+
+def _is_tensor(value: Any) -> bool:
+    """Return whether an object of the program is a tensor. `isinstance` would run the `__class__` of a lazy proxy."""
+    return issubclass(type(value), torch.Tensor)
 
 
 def _namer_of(is_wanted: Callable[[Any], bool]) -> Callable[[FrameType], str]:

@@ -7,7 +7,7 @@ import re
 from collections.abc import Callable, Iterable, Iterator
 from functools import lru_cache
 from itertools import islice
-from types import CodeType, FrameType, MemberDescriptorType, ModuleType
+from types import CodeType, FrameType, GetSetDescriptorType, MemberDescriptorType, ModuleType
 from typing import Any
 
 from syncheck.source.frames import locals_of
@@ -236,10 +236,11 @@ def _held_by(value: Any) -> list[tuple[str, Any]]:
 
 def attributes_of(value: Any) -> dict[str, Any] | None:
     """Return an object's attributes without running code of the program; None if it has no `__dict__`."""
-    try:
-        held = object.__getattribute__(value, "__dict__")
-    except AttributeError:
+    found = (vars(base).get("__dict__") for base in type(value).__mro__)
+    descriptor: Any = next((one for one in found if one is not None), None)
+    if type(descriptor) not in {GetSetDescriptorType, MemberDescriptorType}:  # none, or a property, as in a lazy proxy
         return None
+    held = descriptor.__get__(value)
     return held if type(held) is dict else None
 
 
@@ -272,7 +273,7 @@ def _variables(frame: FrameType) -> Iterator[tuple[str, Any]]:
     yield from program_variables
     for name, value in program_variables:
         if name == "self" or hasattr(type(value), "named_parameters"):
-            yield from ((f"{name}.{key}", item) for key, item in list(getattr(value, "__dict__", {}).items()))
+            yield from ((f"{name}.{key}", item) for key, item in list((attributes_of(value) or {}).items()))
             yield from _parameters(name, value)
         else:
             yield from ((f"{name}{part}", item) for part, item in _items(value))
@@ -286,8 +287,8 @@ def _items(value: Any) -> Iterator[tuple[str, Any]]:
     fields = getattr(type(value), "_fields", None)
     if issubclass(type(value), tuple) and type(fields) is tuple:  # `isinstance` may run code of the program
         yield from ((f".{field}", item) for field, item in zip(fields, tuple.__iter__(value), strict=False))
-    elif issubclass(type(value), list | tuple):
-        yield from ((f"[{index}]", item) for index, item in enumerate(value[:_MAX_ITEMS]))
+    elif (base := next((kind for kind in (list, tuple) if issubclass(type(value), kind)), None)) is not None:
+        yield from ((f"[{index}]", item) for index, item in enumerate(islice(base.__iter__(value), _MAX_ITEMS)))
     elif issubclass(type(value), dict):
         items = list(dict.items(value))[:_MAX_ITEMS]
         yield from ((f"[{key!r}]", item) for key, item in items if type(key) in {int, str})

@@ -194,7 +194,7 @@ class _Analysis:
         if not isinstance(node.ctx, ast.Load) or self._is_tensor(node.value):
             return True
         owner, value = self._value(node.value), self._value(node)
-        return isinstance(owner, ModuleType) and _is_plain_value(value) and (owner in _MODULES or _is_fixed(value))
+        return _is(owner, ModuleType) and _is_plain_value(value) and (owner in _MODULES or _is_fixed(value))
 
     def _is_plain(self, node: ast.Name) -> bool:
         try:
@@ -207,7 +207,7 @@ class _Analysis:
         try:
             if isinstance(node, ast.Name):
                 return self._values[node.id]
-            if isinstance(node, ast.Attribute) and isinstance(module := self._value(node.value), ModuleType):
+            if isinstance(node, ast.Attribute) and _is(module := self._value(node.value), ModuleType):
                 return vars(module).get(node.attr)
         except KeyError:
             return None
@@ -218,11 +218,11 @@ class _Analysis:
         match node:
             case ast.Attribute(value=value) | ast.Subscript(value=value) | ast.Call(func=ast.Attribute(value=value)):
                 owner = self._value(value)
-                return self._is_tensor(value) or (isinstance(owner, ModuleType) and owner in _MODULES)
+                return self._is_tensor(value) or (_is(owner, ModuleType) and owner in _MODULES)
             case ast.BinOp(left=left, right=right):
                 return self._is_tensor(left) or self._is_tensor(right)
             case _:
-                return isinstance(self._value(node), torch.Tensor)
+                return _is(self._value(node), torch.Tensor)
 
     def _is_known_call(self, node: ast.Call) -> bool:
         if (node.lineno, node.end_lineno, node.col_offset, node.end_col_offset) in self._known:
@@ -231,7 +231,7 @@ class _Analysis:
         is_class = any(function is known for known in _CLASSES)
         if isinstance(node.func, ast.Attribute):
             owner = self._value(node.func.value)
-            if isinstance(owner, ModuleType):
+            if _is(owner, ModuleType):
                 return owner in _MODULES or is_class
             return self._is_tensor(node.func.value) or _is_tracked_method(owner, node.func.attr)
         return id(function) in _BUILTINS or is_class
@@ -261,11 +261,16 @@ def _arguments(node: ast.Call) -> Iterator[ast.AST]:
         yield node.func.value
 
 
+def _is(value: Any, kinds: type | tuple[type, ...]) -> bool:
+    """Return whether a value is an instance, without evaluating `__class__`, which lazy proxies forward or reject."""
+    return issubclass(type(value), kinds)
+
+
 def _is_tracked_method(owner: Any, method: str) -> bool:
-    if isinstance(owner, _stream_types()):
+    if _is(owner, _stream_types()):
         return True
     return any(
-        isinstance(owner, known) and method in methods and getattr(type(owner), method) is getattr(known, method)
+        _is(owner, known) and method in methods and getattr(type(owner), method) is getattr(known, method)
         for known, methods in TRACKED_METHODS.items()
     )
 
@@ -277,11 +282,11 @@ def _stream_types() -> tuple[type, ...]:
 
 def _is_fixed(value: Any) -> bool:
     """Return whether a value cannot have been created by a thread; any thread may set an attribute of a module."""
-    return all(map(_is_fixed, value)) if isinstance(value, tuple) else isinstance(value, _FIXED)
+    return all(map(_is_fixed, tuple.__iter__(value))) if _is(value, tuple) else _is(value, _FIXED)
 
 
 def _is_plain_value(value: Any) -> bool:
     """Return whether a value is the same for all threads at all times, or orders whatever it transports."""
-    if isinstance(value, tuple):
-        return all(map(_is_plain_value, value))
-    return isinstance(value, (*_PLAIN, *_stream_types(), *TRACKED_METHODS))
+    if _is(value, tuple):
+        return all(map(_is_plain_value, tuple.__iter__(value)))
+    return _is(value, (*_PLAIN, *_stream_types(), *TRACKED_METHODS))

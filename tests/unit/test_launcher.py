@@ -20,7 +20,7 @@ REPOSITORY = Path(__file__).parents[2]
 
 # Acts like a command line that uses the launcher. The record distinguishes a report from its absence.
 DRIVER = """
-import json, os, signal, sys
+import json, multiprocessing, os, signal, sys
 from syncheck.run.launcher import Program, execute, load
 
 record, kind, target, *arguments = sys.argv[1:]
@@ -423,13 +423,14 @@ print("as", __name__, flush=True)
 class Run:
     def __init__(self, n): self.n = n
 def square(job, queue):
-    queue.put((job.n ** 2, __name__))
+    queue.put((Run(job.n ** 2), __name__))
 if __name__ == "__main__":
     context = multiprocessing.get_context("{method}")
     queue = context.Queue()
     process = context.Process(target=square, args=(Run(7), queue))
     process.start()
-    print(queue.get(timeout=10))
+    result, name = queue.get(timeout=10)
+    print(result.n, name, type(result) is Run)
     process.join()
     print(process.exitcode)
 """

@@ -59,6 +59,8 @@ def execute(
         sys.argv = ["-m" if prepared.program.is_module else prepared.program.target]
         sys.argv += prepared.program.arguments
         sys.modules["__main__"] = _new_main(prepared)
+        if "__mp_main__" in sys.modules:  # classes of `__main__` that a spawned child sends back have this module
+            sys.modules["__mp_main__"] = sys.modules["__main__"]
         status, interrupted = _run_body(prepared)
         replaced = finish()
     revive_threads()

@@ -11,6 +11,7 @@ from contextlib import contextmanager, suppress
 
 _UNCHANGEABLE = {getattr(signal, name, None) for name in ("SIGKILL", "SIGSTOP")}
 _SOON = 1e-3
+_MAIN, _MP_MAIN = "__main__", "__mp_main__"  # multiprocessing binds the second when it is imported
 
 
 def working_directory() -> str | None:
@@ -42,12 +43,15 @@ def search_path(entry: str | None) -> Iterator[None]:
 @contextmanager
 def restored() -> Iterator[None]:
     """Restore `sys.argv`, `__main__`, `sys.excepthook`, the working directory, timers and signal handlers on exit."""
-    argv, main, hook = sys.argv, sys.modules["__main__"], sys.excepthook
+    argv, hook = sys.argv, sys.excepthook
+    mains = {name: sys.modules[name] for name in (_MAIN, _MP_MAIN) if name in sys.modules}
     folder, handlers, timers = working_directory(), _handlers(), _timers()
     try:
         yield
     finally:
-        sys.argv, sys.modules["__main__"], sys.excepthook = argv, main, hook
+        sys.argv, sys.excepthook = argv, hook
+        sys.modules.pop(_MP_MAIN, None)
+        sys.modules.update(mains)
         if folder is not None:
             with suppress(OSError):
                 os.chdir(folder)

@@ -80,6 +80,19 @@ def test_the_tensor_of_a_finding_is_named_by_its_variable(parts):
     del batch
 
 
+def test_a_proxy_among_the_variables_is_not_asked_for_its_class(parts):
+    class Proxy:
+        @property
+        def __class__(self):
+            raise RuntimeError("outside of a request")
+
+    namer, monitor, sites, _ = parts
+    proxy, x = Proxy(), torch.ones(1)
+    namer.name_findings([finding(sites.here(), allocation=9, extent=(0, 4), view=5)])
+    assert monitor.names == {("allocation", 9): "x"}
+    del proxy, x
+
+
 def test_the_tensor_at_the_bytes_of_a_finding_gives_the_name(parts):
     namer, monitor, sites, _ = parts
     weight, bias = torch.ones(6).split([4, 2])

@@ -159,11 +159,18 @@ def test_no_code_of_a_value_runs():
         def __getattribute__(self, name):
             raise AssertionError(name)
 
-    watched = Watched()
+    class Proxy:  # as of a request outside of a server's request
+        __class__ = __dict__ = property(Watched.__getattribute__)
+
+    class Items(list):
+        __iter__ = __getitem__ = __len__ = Watched.__getattribute__
+
+    self, proxy, items = Watched(), Proxy(), Items([1])
     x = torch.ones(1)
     assert name_in_frame(sys._getframe(), lambda value: value is x) == "x"
     assert name_of_tensor(sys._getframe(), lambda value: value is x) == "x"
-    del watched
+    assert name_in_frame(sys._getframe(), lambda value: value == 2) == ""
+    del self, proxy, items
 
 
 def test_dict_keys_are_not_printed():
