@@ -1,5 +1,6 @@
 """Configuration shared by all tests."""
 
+import gc
 import re
 from collections.abc import Generator
 from importlib.util import find_spec
@@ -47,6 +48,12 @@ def pytest_make_collect_report(
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Run the slowest files first."""
     items.sort(key=lambda item: not item.nodeid.startswith(LONG))
+
+
+def pytest_collection_finish() -> None:
+    """Exempt the collected tests and modules from garbage collection, which tests and the product often start."""
+    gc.collect()
+    gc.freeze()
 
 
 def pytest_runtest_setup(item: pytest.Item) -> None:
