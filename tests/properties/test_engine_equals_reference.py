@@ -13,7 +13,7 @@ from syncheck.hb.engine import Engine, Race
 from syncheck.hb.footprint import strided
 from syncheck.hb.order import WaitResult
 from tests.properties import ops as p
-from tests.properties.programs import programs, views
+from tests.properties.programs import N_PROGRAMS, programs, views
 from tests.properties.reference import Conflict, Reference, Reuse, View
 
 
@@ -146,7 +146,7 @@ def _is_same(race: Race, conflict: Conflict) -> bool:
     )
 
 
-@settings(max_examples=1_000)
+@settings(max_examples=N_PROGRAMS)
 @given(program=programs())
 def test_engine_equals_reference(program):
     before = memory._FIRST_PRUNE
