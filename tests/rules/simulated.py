@@ -1,7 +1,9 @@
 """Runs fixtures on simulated or real GPUs and compares the findings with their markers."""
 
+import hashlib
 import json
 import os
+import pickle
 import re
 import subprocess
 import tempfile
@@ -47,11 +49,17 @@ class Runner:
     """Runs each fixture once on a backend, "sim" or "cuda", with GPUs of type "cuda" or, simulated, "xpu".
 
     The simulator gets fixtures with smaller matrix products.
+
+    Args:
+        backend: "sim" or "cuda".
+        device_type: "cuda" or "xpu".
+        shared: a folder in which other processes find the outcomes, too.
     """
 
-    def __init__(self, backend: str, device_type: str = "cuda") -> None:
+    def __init__(self, backend: str, device_type: str = "cuda", shared: Path | None = None) -> None:
         self._backend = backend
         self._device_type = device_type
+        self._shared = shared
         self._outcomes: dict[Path, Outcome] = {}
         self._folder = tempfile.TemporaryDirectory(prefix="syncheck-fixtures-")
 
@@ -63,8 +71,23 @@ class Runner:
         """
         known = self._outcomes.get(path)
         if known is None:
-            known = self._outcomes[path] = self._run(path, limit)
+            known = self._outcomes[path] = self._shared_outcome(path, limit)
         return known
+
+    def _shared_outcome(self, path: Path, limit: float) -> Outcome:
+        """Run a fixture unless another process has run one with the same name and source."""
+        if self._shared is None:
+            return self._run(path, limit)
+        key = hashlib.sha256(f"{path.name}\n{path.read_text(encoding='utf-8')}".encode()).hexdigest()
+        file = self._shared / f"{self._backend}-{self._device_type}-{key}"
+        if file.exists():
+            return pickle.loads(file.read_bytes())
+        outcome = self._run(path, limit)
+        self._shared.mkdir(exist_ok=True)
+        written = file.with_suffix(f".{os.getpid()}")
+        written.write_bytes(pickle.dumps(outcome))
+        written.replace(file)
+        return outcome
 
     def _run(self, path: Path, limit: float) -> Outcome:
         folder = Path(self._folder.name).resolve() / str(len(self._outcomes))
