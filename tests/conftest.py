@@ -22,8 +22,12 @@ LONG = (
 _MISSING = re.compile(r"ModuleNotFoundError: No module named '(\w+)")
 if find_spec("hypothesis"):
     from hypothesis import settings
+    from hypothesis.internal.conjecture import providers
 
     # The same examples in each run: results depend only on the code. `--hypothesis-profile default` tries others.
+    # Hypothesis would also draw constants of those of our modules that happen to be loaded, and parse them all first.
+    if hasattr(providers, "_get_local_constants"):
+        providers._get_local_constants = providers.Constants
     settings.register_profile("gate", derandomize=True, deadline=None, database=None)
     settings.load_profile("gate")
 
