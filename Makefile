@@ -24,7 +24,8 @@ fuzz: .venv/ready  ## fuzz with damaged traces, records, baselines, caches, sett
 	$(BIN)/python -m tests.fuzz --seconds $(or $(SECONDS),3600)
 
 agree: .venv/ready  ## check random programs for agreement of verdicts, reachability and schedules: make agree PROGRAMS=10000
-	SYNCHECK_AGREE=$(or $(PROGRAMS),5000) $(BIN)/pytest -q -o timeout=0 tests/agreement
+	SYNCHECK_AGREE=$(or $(PROGRAMS),5000) $(BIN)/pytest -q -o timeout=0 tests/agreement tests/properties \
+		tests/ranks/test_witness.py tests/unit/cuda/test_recorders_agree.py
 
 format: .venv/ready
 	$(BIN)/ruff format

@@ -1,5 +1,6 @@
 """Configuration shared by all tests."""
 
+import gc
 import re
 from collections.abc import Generator
 from importlib.util import find_spec
@@ -13,14 +14,20 @@ DEV = frozenset("hypothesis jsonschema junitparser lsprotocol mkdocs numpy pygls
 """Modules of the group `dev` that tests import. Without them, those tests are skipped."""
 LONG = (
     "tests/rules/test_fixtures.py", "tests/rules/test_repairs.py", "tests/packaging/test_packaging.py", "tests/plugin/",
-    "tests/agreement/", "tests/lint/test_pre_commit.py", "tests/ranks/", "tests/rules/test_xpu.py",
+    "tests/agreement/", "tests/lint/test_pre_commit.py", "tests/ranks/", "tests/rules/test_advice.py",
+    "tests/rules/test_xpu.py", "tests/unit/cuda/test_native_recorder.py", "tests/unit/cuda/test_recorders_agree.py",
+    "tests/unit/sim/test_results.py", "tests/docs/test_docs.py",
 )  # fmt: skip
 """The slowest test files. They run first, so that no worker is left with one at the end."""
 _MISSING = re.compile(r"ModuleNotFoundError: No module named '(\w+)")
 if find_spec("hypothesis"):
     from hypothesis import settings
+    from hypothesis.internal.conjecture import providers
 
     # The same examples in each run: results depend only on the code. `--hypothesis-profile default` tries others.
+    # Hypothesis would also draw constants of those of our modules that happen to be loaded, and parse them all first.
+    if hasattr(providers, "_get_local_constants"):
+        providers._get_local_constants = providers.Constants
     settings.register_profile("gate", derandomize=True, deadline=None, database=None)
     settings.load_profile("gate")
 
@@ -47,6 +54,12 @@ def pytest_make_collect_report(
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Run the slowest files first."""
     items.sort(key=lambda item: not item.nodeid.startswith(LONG))
+
+
+def pytest_collection_finish() -> None:
+    """Exempt the collected tests and modules from garbage collection, which tests and the product often start."""
+    gc.collect()
+    gc.freeze()
 
 
 def pytest_runtest_setup(item: pytest.Item) -> None:

@@ -2,6 +2,7 @@
 
 import ast
 from collections.abc import Callable, Mapping
+from functools import lru_cache
 from operator import add, floordiv, mod, mul, sub
 from types import CodeType, FrameType
 from typing import Any
@@ -96,8 +97,13 @@ def _subscripts_of(code: CodeType) -> list[ast.Subscript]:
     """Return the subscript expressions of a function, excluding those of nested functions."""
     tree = tree_of(code.co_filename)
     lines = {line for _, _, line in code.co_lines()}
-    nodes = () if tree is None else ast.walk(tree)
-    return [node for node in nodes if isinstance(node, ast.Subscript) and node.lineno in lines]
+    return [] if tree is None else [node for node in _all_subscripts(tree) if node.lineno in lines]
+
+
+@lru_cache(maxsize=16)
+def _all_subscripts(tree: ast.Module) -> tuple[ast.Subscript, ...]:
+    """Return the subscript expressions of a file. Finding them takes milliseconds, too long for each name."""
+    return tuple(node for node in ast.walk(tree) if isinstance(node, ast.Subscript))
 
 
 def _value(index: ast.expr, variables: Mapping[str, Any]) -> int | str | None:

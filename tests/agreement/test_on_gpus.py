@@ -2,18 +2,28 @@
 
 import json
 import random
+import shutil
+from pathlib import Path
 
 import pytest
 
 from tests.agreement import on_gpus
 from tests.agreement.drawing import draw
 
+N_PROGRAMS = 8
+
+
+@pytest.fixture(scope="module")
+def simulated(tmp_path_factory):
+    file = tmp_path_factory.mktemp("simulated") / "expected.json"
+    assert on_gpus.main(["--simulate", "--programs", str(N_PROGRAMS), "--output", str(file)]) == 0
+    return file
+
 
 @pytest.fixture
-def expected(tmp_path):
-    file = tmp_path / "expected.json"
-    assert on_gpus.main(["--simulate", "--programs", "12", "--output", str(file)]) == 0
-    return file
+def expected(simulated, tmp_path):
+    """Return the path of a copy of the simulator's findings, which a test may change."""
+    return Path(shutil.copy(simulated, tmp_path))
 
 
 def compare(expected, *options):
@@ -26,7 +36,7 @@ def test_findings_and_values_agree(expected):
     status, result = compare(expected)
     assert (status, result["problems"], result["stopped"]) == (0, [], "")
     counts = result["counts"]
-    assert counts["programs"] == 12
+    assert counts["programs"] == N_PROGRAMS
     assert counts["findings"]
     assert counts["values compared"]
 
@@ -51,7 +61,7 @@ def test_differing_values_are_a_problem(expected, monkeypatch):
 def test_programs_with_two_devices_are_skipped_on_one_device(expected):
     comparison = on_gpus.Comparison("sim", 1)
     comparison.run(json.loads(expected.read_text()), 60)
-    assert comparison.counts["left out: they need more devices"] + comparison.counts["programs"] == 12
+    assert comparison.counts["left out: they need more devices"] + comparison.counts["programs"] == N_PROGRAMS
     assert comparison.counts["left out: they need more devices"]
 
 

@@ -19,7 +19,7 @@ from syncheck.sim.backend import Simulator
 from syncheck.witness.record import REQUEST, Request
 from syncheck.witness.schedule import Hold, Schedule
 
-N_PROGRAMS = int(os.environ.get("SYNCHECK_AGREE", "60"))
+N_PROGRAMS = int(os.environ.get("SYNCHECK_AGREE", "30"))
 SEEDS = range(4)
 SIZE = 8
 

@@ -1,6 +1,7 @@
 """Linting a fixture gives exactly the findings that its markers expect, and its fixes leave none."""
 
 from collections import Counter
+from functools import cache
 from pathlib import Path
 
 import markers
@@ -16,6 +17,7 @@ PATHS = markers.fixtures()
 CODES = frozenset(rule.code for rule in CATALOGUE)
 
 
+@cache
 def lint(path: Path, source: str):
     result = lint_source(path.name, Text(source))
     assert not result.problem

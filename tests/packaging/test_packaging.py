@@ -48,8 +48,8 @@ def built(tmp_path_factory):
 def installed(built, tmp_path_factory):
     """The command folder of an environment with only the wheel and its dependencies."""
     folder = tmp_path_factory.mktemp("empty") / "env"
-    venv.create(folder, with_pip=True)
-    status, shown = run(folder / "bin/pip", "install", "--quiet", built[0], cwd=folder)
+    venv.create(folder)
+    status, shown = run(sys.executable, "-m", "pip", "--python", folder, "install", "--quiet", built[0], cwd=folder)
     assert status == 0, shown
     return folder / "bin"
 

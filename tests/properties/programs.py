@@ -1,5 +1,6 @@
 """Random programs for the engine."""
 
+import os
 from collections.abc import Sequence
 from typing import TypeVar
 
@@ -26,6 +27,7 @@ from tests.properties.ops import (
 )
 from tests.properties.reference import HOST, View
 
+N_PROGRAMS = int(os.environ.get("SYNCHECK_AGREE", "250"))
 BLOCK_BYTES = 24
 """Views stay within this few bytes so that they often overlap."""
 

@@ -9,7 +9,7 @@ from syncheck.rules.model import Rule
 from syncheck.sanitizer.monitor import SourceLine
 from syncheck.sanitizer.session import Session
 from tests.properties import ops as p
-from tests.properties.programs import programs
+from tests.properties.programs import N_PROGRAMS, programs
 from tests.properties.reference import View
 
 
@@ -188,7 +188,7 @@ def a_launch_that_reads_what_it_writes() -> p.Program:
     return p.Program(ops, 0, 64)
 
 
-@settings(max_examples=1_000)
+@settings(max_examples=N_PROGRAMS)
 @given(programs(), st.integers(0, 60))
 @example(reads_of_memory_that_is_freed(), 0)
 @example(reads_and_writes_of_one_launch(), 0)

@@ -13,7 +13,7 @@ from syncheck.hb.engine import Engine, Race
 from syncheck.hb.footprint import strided
 from syncheck.hb.order import WaitResult
 from tests.properties import ops as p
-from tests.properties.programs import programs, views
+from tests.properties.programs import N_PROGRAMS, programs, views
 from tests.properties.reference import Conflict, Reference, Reuse, View
 
 
@@ -118,11 +118,13 @@ class Pair:
         assert allocation in self.raced or set(freed.useless_records) <= may_be_useless
 
     def check_reuse(self, freed: list[memory.FreedAccess], reuse: Reuse) -> None:
-        """Compare by cause: the engine reports one of several uses with the same cause."""
-        reported = {(use.use.actor, use.use.label, use.allocation_label) for use in freed}
-        assert len(freed) == len(reported)
+        """Compare by cause: of several uses with the same cause, the engine reports those of one op."""
+        found = [(use.allocation, use.use.actor, use.use.label, use.allocation_label) for use in freed]
+        assert len(found) == len(set(found))
+        reported = {tuple(cause) for _, *cause in found}
+        assert len(reported) == len({(use.use.epoch, use.use.label, use.allocation_label) for use in freed})
         may = {(use.allocation, *use.cause) for use in reuse.may}
-        assert {(use.allocation, use.use.actor, use.use.label, use.allocation_label) for use in freed} <= may
+        assert set(found) <= may
         assert {use.cause for use in reuse.must if use.allocation not in self.raced} <= reported
 
 
@@ -144,7 +146,7 @@ def _is_same(race: Race, conflict: Conflict) -> bool:
     )
 
 
-@settings(max_examples=1_000)
+@settings(max_examples=N_PROGRAMS)
 @given(program=programs())
 def test_engine_equals_reference(program):
     before = memory._FIRST_PRUNE

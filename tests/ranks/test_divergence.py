@@ -7,7 +7,7 @@ import time
 
 import pytest
 
-from tests.ranks.conftest import PROGRAMS, RUN
+from tests.ranks.conftest import PROGRAMS, RUN, forked
 
 pytestmark = pytest.mark.slow
 
@@ -53,7 +53,7 @@ def test_the_first_divergence_is_the_only_finding(case, run_in_folder, tmp_path)
 def test_a_hanging_job_that_is_interrupted_is_reported(tmp_path):
     run = [*RUN, "--output-format", "json", "--output", "report.json"]
     process = subprocess.Popen(
-        [*run, "--nproc", "2", PROGRAM, "operation"], cwd=tmp_path, stderr=subprocess.PIPE, text=True
+        forked([*run, "--nproc", "2", PROGRAM, "operation"]), cwd=tmp_path, stderr=subprocess.PIPE, text=True
     )
     while len(list(tmp_path.glob("ready-*"))) < 2:
         time.sleep(0.1)

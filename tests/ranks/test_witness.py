@@ -1,6 +1,7 @@
 """`--witness` on two ranks reproduces a race around a collective, and its schedule can be replayed."""
 
 import json
+import os
 from dataclasses import replace
 
 import pytest
@@ -140,6 +141,7 @@ def explored(run_in_folder, tmp_path):
     return explore
 
 
+N_RANDOM = 3 if "SYNCHECK_AGREE" in os.environ else 1
 SAME = ([], ["3 random schedules: all results match the program's order"])
 
 
@@ -150,6 +152,6 @@ def test_a_correct_job_gives_the_same_results_under_every_schedule(explored, pro
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize("seed", range(N_RANDOM))
 def test_random_exchanges_on_groups_and_streams_give_the_same_under_every_schedule(explored, seed):
     assert explored(3, "random_exchanges", str(seed), seed=10 * seed) == SAME

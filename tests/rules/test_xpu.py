@@ -27,7 +27,7 @@ def runner():
 def for_xpu(text):
     for old, new in NAMES:
         text = text.replace(old, new)
-    return simulated.smaller(text)
+    return text
 
 
 @pytest.mark.slow

@@ -1,8 +1,9 @@
 """`bench/mutation.py` deletes the synchronizations of a library one by one and runs a driver program."""
 
 import subprocess
-import sys
 from pathlib import Path
+
+from tests import warm
 
 ROOT = Path(__file__).parents[2]
 LIBRARY = """
@@ -48,7 +49,7 @@ def test_each_synchronization_of_a_library_is_judged_and_the_checkout_is_unchang
     (package / "streams.py").write_text(LIBRARY)
     driver = tmp_path / "driver.py"
     driver.write_text(DRIVER.lstrip())
-    command = [sys.executable, "bench/mutation.py", "--verbose", "--schedules", "1", "--checkouts", tmp_path, driver]
+    command = [warm.PYTHON, "bench/mutation.py", "--verbose", "--schedules", "1", "--checkouts", tmp_path, driver]
     done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
     assert done.stdout.splitlines()[: len(EXPECTED)] == EXPECTED
@@ -58,7 +59,7 @@ def test_each_synchronization_of_a_library_is_judged_and_the_checkout_is_unchang
 def test_a_missing_checkout_is_named(tmp_path):
     driver = tmp_path / "driver.py"
     driver.write_text(DRIVER.lstrip())
-    command = [sys.executable, "bench/mutation.py", "--checkouts", tmp_path, driver]
+    command = [warm.PYTHON, "bench/mutation.py", "--checkouts", tmp_path, driver]
     done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
     assert done.returncode == 1
     assert "check owner/name out there" in done.stderr

@@ -4,6 +4,7 @@ import gzip
 import json
 import resource
 import signal
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -47,6 +48,12 @@ def rerecorded(path, folder, limit):
     return folder / "run.trace", report
 
 
+@pytest.fixture(scope="module")
+def in_files(tmp_path_factory):
+    """Return a function that does this once for each trace and size; the files must not be changed."""
+    return cache(lambda path, limit: rerecorded(path, tmp_path_factory.mktemp("files"), limit))
+
+
 def summaries(report):
     return [(f.rule.code, f.place.frame.path, f.place.frame.line, f.message, f.help, f.count) for f in report.findings]
 
@@ -77,8 +84,8 @@ def copied(in_parts, folder):
 
 @pytest.mark.parametrize("path", RECORDINGS, ids=lambda path: path.name.removesuffix(".trace.gz"))
 @pytest.mark.parametrize("limit", [1, 2000])
-def test_the_files_of_a_real_run_together_report_what_one_file_reports(path, limit, tmp_path):
-    first, report = rerecorded(path, tmp_path, limit)
+def test_the_files_of_a_real_run_together_report_what_one_file_reports(path, limit, in_files):
+    first, report = in_files(path, limit)
     joined = replaying.replay([first], new_session)
     assert summaries(joined) == summaries(report)
     assert joined.incomplete == report.incomplete == ()
@@ -86,8 +93,8 @@ def test_the_files_of_a_real_run_together_report_what_one_file_reports(path, lim
 
 
 @pytest.mark.parametrize("path", RECORDINGS, ids=lambda path: path.name.removesuffix(".trace.gz"))
-def test_no_file_alone_reports_more_than_the_run(path, tmp_path):
-    first, report = rerecorded(path, tmp_path, 1)
+def test_no_file_alone_reports_more_than_the_run(path, in_files):
+    first, report = in_files(path, 1)
     whole = {finding[:3] for finding in summaries(report)}
     for part in parts.named([first])[1:]:
         alone = replaying.replay([part.path], new_session)

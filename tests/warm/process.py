@@ -53,6 +53,13 @@ class Template:
         self._own = {*given, ROOT}
         self._path = [entry for entry in sys.path if os.path.abspath(entry) not in given]
         self._kept: list[Any] = []
+        self._loaded: set[str] = set()
+        self._tests: list[str] = []
+
+    def note_modules(self) -> None:
+        """Note the modules that all forked processes have: looking through them in each would copy their memory."""
+        self._loaded = {name.partition(".")[0] for name in sys.modules} - {"tests", "__main__"}
+        self._tests = [name for name in sys.modules if name.partition(".")[0] == "tests"]
 
     def become(self, request: bytes, descriptors: list[int]) -> NoReturn:
         """Become the process that a client requested, and exit with its status."""
@@ -87,7 +94,7 @@ class Template:
         main = ModuleType("__main__")
         self._kept.append(sys.modules["__main__"])
         sys.modules["__main__"] = main
-        for name in [name for name in sys.modules if name.partition(".")[0] == "tests"]:
+        for name in self._tests:
             self._kept.append(sys.modules.pop(name))
         return _end(lambda: _execute(rest, main))
 
@@ -104,8 +111,7 @@ class Template:
             first = os.path.dirname(os.path.realpath(words[0]))
         path = entries(dict(os.environ))
         sys.path[:] = [first, *path, *self._path]
-        loaded = {name.partition(".")[0] for name in sys.modules} - {"tests", "__main__"}
-        names = loaded | {"sitecustomize", "usercustomize"}  # which run at startup
+        names = self._loaded | {"sitecustomize", "usercustomize"}  # which run at startup
         return not any(_has(entry, names) for entry in {os.path.abspath(first), *path} - self._own)
 
     def _open_streams(self, *, unbuffered: bool) -> None:

@@ -37,10 +37,32 @@ def load() -> None:
                 if error.name is None or error.name.startswith("syncheck"):
                     raise
     torch.set_num_threads(1)
+    rehearse()
     for finalizer in weakref.finalize._registry:  # type: ignore[attr-defined]
         finalizer.atexit = False  # torch's take 40 ms and have no effect outside the process
     gc.collect()
     gc.freeze()
+
+
+def rehearse() -> None:
+    """Check a few calls on virtual GPUs, so that the forked processes find the caches filled."""
+    import torch
+
+    from syncheck.instrument.findings import NewFindings
+    from syncheck.instrument.sites import SiteTable
+    from syncheck.sanitizer.session import Session
+    from syncheck.sim.backend import Simulator
+
+    found, sites = NewFindings(), SiteTable()
+    session = Session(lambda rule: True, "virtual GPUs", found.add)
+    simulator = Simulator(1, session, sites, session.note, found, lambda: None)
+    with simulator.watching():
+        x = torch.ones(4, device="cuda")
+        with torch.cuda.stream(torch.cuda.Stream()):
+            x = x * 2
+        torch.cuda.synchronize()
+        simulator.finish()
+    session.report(sites)
 
 
 class Server:
@@ -136,6 +158,7 @@ def main() -> None:
     del sys.path[0]
     template = Template(real)
     load()
+    template.note_modules()
     Server(listener, template.become).serve()
 
 

@@ -2,6 +2,7 @@
 
 import fcntl
 import gc
+import os
 
 import pytest
 
@@ -10,8 +11,12 @@ from syncheck.cuda.native_build import extension
 
 @pytest.fixture(scope="session")
 def recorder(tmp_path_factory):
-    """Return the native extension, built once and shared by all workers of a run."""
-    folder = tmp_path_factory.getbasetemp().parent / "native"
+    """Return the native extension, built once, as it takes 25 seconds of CPU time, and shared by all workers and runs.
+
+    Its file name contains a hash of everything that the build depends on.
+    """
+    base = tmp_path_factory.getbasetemp()
+    folder = (base.parents[1] if "PYTEST_XDIST_WORKER" in os.environ else base.parent) / "native"
     folder.mkdir(exist_ok=True)
     with pytest.MonkeyPatch.context() as patch, (folder / "lock").open("w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)

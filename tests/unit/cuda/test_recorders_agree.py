@@ -4,6 +4,7 @@ CPU tensors stand in for tensors of `cuda:0`, as in the tests of the mode.
 """
 
 import gc
+import os
 import random
 
 import pytest
@@ -225,6 +226,7 @@ def test_a_change_in_an_earlier_check_does_not_affect_the_current_recorder(on_cp
 # -- random programs
 
 STREAMS = (0, 7, 8)
+N_PROGRAMS = 60 if "SYNCHECK_AGREE" in os.environ else 30
 
 
 STATEMENTS = """t[{a}].mul_(2)
@@ -290,7 +292,7 @@ def findings_of(text, current, extension, times=2):
         return {(f.rule.code, f.place.frame.line) for f in report.findings if f.rule.code < "SYN7"}, report.incomplete
 
 
-@pytest.mark.parametrize("first", range(0, 60, 10))
+@pytest.mark.parametrize("first", range(0, N_PROGRAMS, 10))
 def test_random_programs_have_the_same_findings_with_either_recorder(first, on_cpu, recorder):
     n_findings = 0
     for seed in range(first, first + 10):
