@@ -153,8 +153,7 @@ class KeptStorages:
             kept.whole = kept.whole.clone()
             block = self.memory.of_storage(storage)
             if block is not None:
-                old = Allocation(block.ident, block.device, block.n_bytes, home=block.home, pool=block.pool)
-                self._free(kept, old, is_pending)
+                self._free(kept, block.moved(), is_pending)
 
     def _free(self, kept: Kept, block: Allocation, is_pending: Callable[[StreamId], Callable[[], bool]]) -> None:
         """Record that the program has freed a block."""
