@@ -165,12 +165,14 @@ class Hosts:
     def release(self, sync: SyncId) -> None:
         """Order what the calling thread did so far before every later acquire of the same object."""
         with self.monitor.lock:
+            self.monitor.catch_up()
             self._act(self._local)
             self._monitor.release(sync)
 
     def acquire(self, sync: SyncId) -> None:
         """Order the calling thread after everything released to an object."""
         with self.monitor.lock:
+            self.monitor.catch_up()
             self._act(self._local)
             self._monitor.acquire(sync)
 

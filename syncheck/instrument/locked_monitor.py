@@ -14,6 +14,8 @@ class LockedMonitor:
     Attributes:
         direct: the monitor itself; its callers must hold the lock.
         lock: held during each call; callers may also hold it around several calls that belong together.
+        pending: calls to be made before the next one: (name, arguments). Finalizers add to it at any time.
+        deliver: makes the pending calls; the lock is held.
         before_call: called before each call, while the lock is held; None for nothing.
 
     Args:
@@ -25,20 +27,21 @@ class LockedMonitor:
         self.lock = lock
         self.before_call: Callable[[], None] | None = None
         self.direct = monitor
-        self._later: deque[tuple[str, tuple[Any, ...]]] = deque()
+        self.pending: deque[tuple[str, tuple[Any, ...]]] = deque()
+        self.deliver: Callable[[deque[tuple[str, tuple[Any, ...]]]], None] = self._deliver
 
     def later(self, name: str, *arguments: Any) -> None:
         """Make a call before the next one; for finalizers, which run at any time, even inside the monitor."""
-        self._later.append((name, arguments))
+        self.pending.append((name, arguments))
 
     def __getattr__(self, name: str) -> Callable[..., Any]:
         method = getattr(self.direct, name)
-        lock, later = self.lock, self._later
+        lock, pending = self.lock, self.pending
 
         def call(*args: Any, **kwargs: Any) -> Any:
             with lock:
-                if later:
-                    self._catch_up()
+                if pending:
+                    self.deliver(pending)
                 if self.before_call is not None:
                     self.before_call()
                 return method(*args, **kwargs)
@@ -46,7 +49,12 @@ class LockedMonitor:
         setattr(self, name, call)
         return call
 
-    def _catch_up(self) -> None:
-        while self._later:
-            name, arguments = self._later.popleft()
+    def catch_up(self) -> None:
+        """Make the pending calls."""
+        with self.lock:
+            self.deliver(self.pending)
+
+    def _deliver(self, calls: deque[tuple[str, tuple[Any, ...]]]) -> None:
+        while calls:
+            name, arguments = calls.popleft()
             getattr(self.direct, name)(*arguments)

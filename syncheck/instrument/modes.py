@@ -1,11 +1,19 @@
-"""Enters and leaves dispatch modes below and between modes of the program."""
+"""Enters and leaves dispatch modes below and between modes of the program, and makes them faster."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from types import FunctionType
+from typing import Any
 
 from torch.utils._python_dispatch import TorchDispatchMode
 
-from syncheck.instrument.torch_internals import current_dispatch_modes, pop_dispatch_mode, push_dispatch_mode
+from syncheck.instrument.patching import Patches
+from syncheck.instrument.torch_internals import (
+    current_dispatch_modes,
+    find_dispatch_rule,
+    pop_dispatch_mode,
+    push_dispatch_mode,
+)
 
 
 def enter_mode(mode: TorchDispatchMode) -> None:
@@ -48,3 +56,29 @@ def without_modes(kind: type[TorchDispatchMode]) -> Iterator[None]:
             pop_dispatch_mode()
         for mode in reversed(entered):
             push_dispatch_mode(mode)
+
+
+def skip_rules(kind: type[TorchDispatchMode], patches: Patches) -> None:
+    """Spare the operators of a mode's class the search for rules that a program has registered for it: it has none.
+
+    torch searches before each call of a mode, and C++ holds the function, so its code is replaced.
+
+    Source:
+        torch/csrc/utils/python_arg_parser.cpp, `maybe_get_registered_torch_dispatch_rule`; torch/library.py,
+        `register_torch_dispatch`.
+    """
+    search: Any = find_dispatch_rule
+    if search is None or search.__defaults__ is not None:  # another version of torch, or another check is running
+        return
+    code = search.__code__
+    original = FunctionType(code, search.__globals__)
+
+    def found(op: Any, torch_dispatch_class: Any, skipped: Any = kind, search: Any = original) -> Any:
+        return None if torch_dispatch_class is skipped else search(op, torch_dispatch_class)
+
+    def restore() -> None:
+        search.__code__, search.__defaults__ = code, None
+
+    search.__defaults__ = found.__defaults__
+    search.__code__ = found.__code__
+    patches.on_undo(restore)

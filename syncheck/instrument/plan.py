@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from operator import itemgetter
 from typing import Any, NamedTuple
 
 import torch
@@ -16,6 +17,9 @@ from syncheck.semantics.waits import SYNCHRONIZING, may_wait
 _DTYPE_NAMES = {
     dtype: str(dtype).removeprefix("torch.") for dtype in vars(torch).values() if isinstance(dtype, torch.dtype)
 }
+
+
+_ALLOCATION = itemgetter(0)
 
 
 def dtype_name(dtype: torch.dtype) -> str:
@@ -117,7 +121,7 @@ def plan_of(func: Any) -> Plan:
 
 def unique(accesses: list[Access]) -> list[Access]:
     """Deduplicate accesses (allocation, view, is_write); a write subsumes a read of the same bytes."""
-    if len({allocation for allocation, _, _ in accesses}) == len(accesses):
+    if len(set(map(_ALLOCATION, accesses))) == len(accesses):
         return accesses
     merged: dict[tuple[AllocationId, ViewId], bool] = {}
     for allocation, view, is_write in accesses:

@@ -9,6 +9,7 @@ Source:
 
 import threading
 import weakref
+from _thread import get_ident
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -94,15 +95,18 @@ class Backward:
         local: state of the calling thread.
         has_changed: whether the current stream has been changed.
         has_several_threads: whether more than one thread has run operators.
+        alone_run: the current call of backward() or grad() in the thread of `Memory.alone`; None outside of one.
     """
 
     def __init__(self, runtime: Runtime) -> None:
         self._gpus = runtime.gpus
+        self._alone = runtime.memory.alone
         runtime.gpus.on_change = self.streams_changed
         runtime.before_call.append(self.sync_current_node)
         self.local = ThreadGradients()
         self.has_changed = self.has_several_threads = False
         self._logs: list[ThreadLog] = []
+        self.alone_run: _Run | None = None
 
     # -- forward: record streams
 
@@ -110,6 +114,7 @@ class Backward:
         """Record that the current streams have changed."""
         if not self.has_changed:
             self.has_changed = True
+            self._alone.end()
             note_leaves({})
         log = self._log
         number = next_sequence_number()
@@ -127,6 +132,8 @@ class Backward:
             log = self.local.log = ThreadLog()
             self._logs.append(log)
             self.has_several_threads = len(self._logs) > 1
+            if self.has_several_threads:
+                self._alone.end()
         return log
 
     def note_results(self, result: Any) -> None:
@@ -218,6 +225,8 @@ class Backward:
             log.tag_nodes()
         captured = {node for value in inputs if (node := node_of(value)) is not None} or None
         self.local.run = _Run(caller, dict(state.streams), state.device, log=self._log, captured=captured)
+        if get_ident() == self._alone.thread:
+            self.alone_run = self.local.run
         self.local.run.gradients.begin(gpus.next_allocation())
         try:
             yield
@@ -226,6 +235,8 @@ class Backward:
             if run:
                 self._end(run)
             self.local.run = None
+            if get_ident() == self._alone.thread:
+                self.alone_run = None
             state.device = run.saved_device if run else state.device
             if self._log.streams:  # hooks may have changed the current streams; new nodes are created on the caller's
                 self.streams_changed()

@@ -18,6 +18,7 @@ from syncheck.instrument.findings import NewFindings
 from syncheck.instrument.higher_order import install_higher_order_operators
 from syncheck.instrument.hosts import Hosts
 from syncheck.instrument.library import Library
+from syncheck.instrument.modes import skip_rules
 from syncheck.instrument.patching import Patches
 from syncheck.instrument.subclasses import install_subclasses
 from syncheck.instrument.threads import install_threads
@@ -188,11 +189,14 @@ class Simulator:
         install_cuda(runtime, launches, self.random, patches)
         patches.set(CUDAGraph, "recorder", self.recorder)
         self._install_autograd(patches)
+        skip_rules(SimulatorMode, patches)
         Autocast(patches).install()
         original_compile = torch.compile
         install_unsupported(runtime.note, patches)
         install_control_flow(original_compile, without_simulation, patches)
-        install_threads(self, Hosts(runtime.gpus.locked_monitor), patches)
+        hosts = Hosts(runtime.gpus.locked_monitor)
+        hosts.on_first_thread = self._first_thread_starts
+        install_threads(self, hosts, patches)
         install_processes(runtime, patches)
         self.library.install(patches)
         install_distributed(self.distributed, patches)
@@ -223,6 +227,11 @@ class Simulator:
             return result
 
         patches.set(torch.autograd.Function, "apply", classmethod(wraps(apply)(applied)))
+
+    def _first_thread_starts(self) -> None:
+        memory = self.runtime.memory
+        memory.alone.end()
+        memory.flush()
 
     def flush_calls(self) -> None:
         """Report everything that has happened so far."""

@@ -167,6 +167,7 @@ class CudaMemory:
 
     @contextlib.contextmanager
     def _use_mem_pool(self, pool: MemPool, device: Any = None) -> Iterator[None]:
+        self._runtime.memory.alone.end()
         index = self._runtime.index_of(device)
         pools = self._gpus.thread.pools
         before = pools.get(index, 0)

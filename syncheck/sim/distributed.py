@@ -238,6 +238,7 @@ class Distributed:
     def add_ddp_pending(self, started: StartedCollective, idents: Iterable[AllocationId]) -> None:
         """During a backward pass, record that C++ code waits for a collective before it uses these allocations."""
         if self._backward.is_running:
+            self._memory.alone.end()
             self.ddp_pending |= dict.fromkeys(idents, started)
 
     def record_end(

@@ -3,21 +3,22 @@
 The effect is the same, but with fewer lookups: each tensor is looked up once, and operators are identified by object.
 """
 
-from itertools import repeat
+from _thread import get_ident
+from types import FrameType
 from typing import Any
 
 import torch
 
 from syncheck.hb.ids import Access, SiteId, StreamId
-from syncheck.instrument.plan import Plan, tensors_in, tensors_of
-from syncheck.instrument.torch_internals import schema_of, storage_key
+from syncheck.instrument.plan import Plan, tensors_in, tensors_of, unique
+from syncheck.instrument.torch_internals import current_node, direct_call, schema_of, storage_key, untyped_storage
 from syncheck.semantics.copies import HOST_DEVICE
 from syncheck.semantics.operators import HOST_OUTPUTS, ROWS
 from syncheck.sim.autograd import Backward
 from syncheck.sim.compute import Compute, is_cpu_limitation
 from syncheck.sim.cuda_kernels import GPU_ONLY
 from syncheck.sim.launches import Launches
-from syncheck.sim.memory import parts_of_sparse
+from syncheck.sim.memory import ENOUGH, parts_of_sparse
 from syncheck.sim.placement import Placement
 from syncheck.sim.runtime import Runtime
 from syncheck.source.frames import frame_at
@@ -28,8 +29,9 @@ _NONE, _PINNED = -2, -3
 """Pseudo-devices: no tensors; several devices, or memory that needs a full lookup."""
 _EMPTY = -1
 """Stands for the view of an empty tensor."""
-_CALLS = 4
-"""Number of syncheck's calls between the frame that runs an operator and `_report`, in the dispatch mode and here."""
+_CALLS = 2
+"""Number of syncheck's calls between the frame that runs an operator and `FastPath.run`."""
+_PLAIN = frozenset({torch.Tensor, torch.nn.Parameter})
 _PLACING = frozenset({"device", "generator", "layout"})
 
 
@@ -38,11 +40,13 @@ class Shortcut:
 
     Attributes:
         call: runs the operator.
+        call_plainly: runs it without keyword arguments. Its result is undefined if the operator returns nothing.
         func: the operator. The reference keeps its id valid, by which shortcuts are found.
         arguments: (position, whether it is a list, whether it is written) of each tensor argument. The last is None for
             an argument that is not accessed.
         harmless: names of non-tensor arguments that do not affect placement.
         plan: the operator's full plan.
+        returns: whether it returns anything.
         runs_on_gpus: whether the fast path also handles it on GPUs.
         is_view: whether it returns memory that it was given and accesses none.
         is_addition: whether it may be the autograd engine's accumulation of gradients.
@@ -50,13 +54,15 @@ class Shortcut:
     """
 
     __slots__ = (
-        "arguments", "call", "func", "harmless", "is_addition", "is_marker", "is_view", "plan", "runs_on_gpus"
+        "arguments", "call", "call_plainly", "func", "harmless", "is_addition", "is_marker", "is_view", "plan",
+        "returns", "runs_on_gpus",
     )  # fmt: skip
 
     def __init__(self, func: Any, plan: Plan) -> None:
         self.func = func
         self.plan = plan
         self.call = func._op  # what OpOverload.__call__ calls; saves one Python frame
+        self.call_plainly = direct_call(func)
         self.arguments = tuple(
             (a.position, a.is_list, a.is_write if plan.touches and (a.is_read or a.is_write) else None)
             for a in plan.tensors
@@ -72,6 +78,7 @@ class Shortcut:
             or plan.base in HOST_OUTPUTS
             or plan.name in GPU_ONLY
         )
+        self.returns = bool(schema.returns)
         aliases = [r.alias_info for r in schema.returns]
         self.is_view = not plan.touches and bool(aliases) and all(a is not None and not a.is_write for a in aliases)
         self.is_addition = plan.base in {"add", "add_"}
@@ -93,6 +100,7 @@ class FastPath:
         self._captured = runtime.gpus.guarded.captured
         self._memory = runtime.memory
         self._tags = runtime.memory.tags
+        self._alone = runtime.memory.alone
         self._backward = backward
         self._launches = launches
         self._placement = placement
@@ -104,55 +112,103 @@ class FastPath:
         if func.namespace in {"aten", "profiler"} and plan.evaluating is None:
             self.shortcuts[id(func)] = Shortcut(func, plan)
 
-    def run(self, shortcut: Shortcut, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    def run(  # noqa: C901, PLR0911, PLR0912, PLR0915  the hot path: another call costs more than a branch
+        self, shortcut: Shortcut, args: tuple[Any, ...], kwargs: dict[str, Any] | None
+    ) -> Any:
         """Run an operator and return its result, or return NOT_QUALIFIED without running it if it does not qualify."""
         if kwargs and (kwargs.get("pin_memory") or not shortcut.harmless.issuperset(kwargs)):
             return NOT_QUALIFIED
+        tags, views, alone, backward = self._tags, self._views, self._alone, self._backward
         accesses: list[Access] = []
-        device = self._look_up(shortcut, args, accesses)
-        if device >= 0:
-            return self._run_on_gpu(shortcut, args, kwargs, device, accesses)
-        if device == HOST_DEVICE and self._placement.note_host():
-            return shortcut.call(*args, **kwargs)
-        return shortcut.call(*args, **kwargs) if shortcut.is_marker else NOT_QUALIFIED
+        device = _NONE
+        n_args = len(args)
+        try:
+            for position, is_list, is_write in shortcut.arguments:
+                if position >= n_args:
+                    break
+                value = args[position]
+                if value is None:
+                    continue
+                tensors = value if type(value) is list else (value,)
+                for tensor in tensors:
+                    if type(tensor) not in _PLAIN:
+                        if is_list or isinstance(tensor, torch.Tensor):
+                            return NOT_QUALIFIED
+                        continue
+                    tag = tags.get(storage_key(untyped_storage(tensor)))
+                    if tag is None:
+                        here = HOST_DEVICE
+                    else:
+                        here = tag.device
+                        if here == HOST_DEVICE:
+                            return NOT_QUALIFIED  # pinned memory
+                        if is_write is not None:
+                            key = (tensor.storage_offset(), tensor.shape, tensor.stride(), tensor.dtype)
+                            view: Any = views.get(key)
+                            if view is None:
+                                view = self._new_view(tensor, key)
+                            if view != _EMPTY:
+                                accesses.append((tag.ident, view, is_write))
+                    if here != device != _NONE:
+                        return NOT_QUALIFIED
+                    device = here
+        except (NotImplementedError, RuntimeError):  # no storage, or no sizes
+            return NOT_QUALIFIED
+        if device < 0:
+            if device == HOST_DEVICE:
+                if not self._placement.note_host():
+                    return NOT_QUALIFIED
+            elif not shortcut.is_marker:
+                return NOT_QUALIFIED
+            if kwargs:
+                return shortcut.call(*args, **kwargs)
+            result = shortcut.call_plainly(*args)
+            return result if shortcut.returns else None
+        if not alone.stream or alone.thread != get_ident():
+            return self._run_on_gpu(shortcut, args, kwargs or {}, device, accesses)
+        run = backward.alone_run
+        if run is not None:  # see `Backward.enter_node`
+            node = current_node()
+            if node is not run.node:
+                run.n_nodes += 1
+                run.node = node
+                run.used.clear()
+            if node is not None:
+                run.used.add(alone.stream)
+        if not shortcut.runs_on_gpus:
+            return NOT_QUALIFIED
+        self._placement.last_device = device
+        try:
+            result = shortcut.call(*args, **kwargs) if kwargs else shortcut.call_plainly(*args)
+        except RuntimeError as error:
+            if not is_cpu_limitation(error):
+                raise
+            result = self._compute.retry_in_wider_type(error, shortcut.func, shortcut.plan, args, kwargs or {}, device)
+        if shortcut.is_view:
+            return result
+        if not alone.stream:  # the program has changed its state inside the operator
+            frame = frame_at(_CALLS)
+            self._report(shortcut.plan, result, device, self._gpus.current_stream(device), accesses, frame)
+            return result
+        site = self._gpus.site_of(frame_at(_CALLS)) if run is None else backward.site(frame_at(_CALLS))
+        plan = shortcut.plan
+        if not shortcut.returns:
+            result = None
+        elif type(result) is torch.Tensor:
+            self._place(plan, result, device, site, accesses)
+        else:
+            for tensor in tensors_in(result):
+                self._place(plan, tensor, device, site, accesses)
+        if accesses and plan.touches:
+            later = self._memory.later
+            if len(accesses) > 1:
+                accesses = unique(accesses)
+            later.append(("launch", (alone.stream, plan.name, accesses, site)))
+            if len(later) >= ENOUGH:
+                self._memory.flush()
+        return result
 
     # -- arguments
-
-    def _look_up(self, shortcut: Shortcut, args: tuple[Any, ...], accesses: list[Access]) -> int:
-        """Return the device shared by all tensors, or a pseudo-device, and add the accesses to the tensors."""
-        given: list[tuple[Any, bool | None]] = []
-        n_args = len(args)
-        for position, is_list, is_write in shortcut.arguments:
-            value = args[position] if position < n_args else None
-            if isinstance(value, torch.Tensor):
-                given.append((value, is_write))
-            elif is_list and value is not None:
-                given += zip(value, repeat(is_write), strict=False)
-        try:
-            return self._look_up_all(given, accesses)
-        except (NotImplementedError, RuntimeError, AttributeError):  # no storage, no sizes, or not a tensor in a list
-            return _PINNED
-
-    def _look_up_all(self, given: list[tuple[Any, bool | None]], accesses: list[Access]) -> int:
-        tags, views = self._tags, self._views
-        found = _NONE
-        for tensor, is_write in given:
-            pair = tags.get(storage_key(tensor.untyped_storage()))
-            device = HOST_DEVICE
-            if pair is not None:
-                tag = pair[0]
-                device = _PINNED if tag.device == HOST_DEVICE else tag.device
-                if is_write is not None:
-                    key = (tensor.storage_offset(), tensor.shape, tensor.stride(), tensor.dtype)
-                    view: Any = views.get(key)
-                    if view is None:
-                        view = self._new_view(tensor, key)
-                    if view != _EMPTY:
-                        accesses.append((tag.ident, view, is_write))
-            if device != found != _NONE:
-                return _PINNED
-            found = device
-        return found
 
     def _new_view(self, tensor: torch.Tensor, key: Any) -> int:
         view = self._views[key] = self._memory.view(tensor) if tensor.numel() else _EMPTY
@@ -180,7 +236,7 @@ class FastPath:
                 raise
             result = self._compute.retry_in_wider_type(error, shortcut.func, shortcut.plan, args, kwargs, device)
         if not shortcut.is_view:
-            self._report(shortcut.plan, result, device, stream, accesses)
+            self._report(shortcut.plan, result, device, stream, accesses, frame_at(_CALLS + 1))
         if backward.has_several_threads or backward.local.log is None:
             backward.note_results(result)
         return result
@@ -193,10 +249,12 @@ class FastPath:
             for tensor, _ in tensors_of(shortcut.plan, args, kwargs):
                 self._backward.note_leaf(tensor)
 
-    def _report(self, plan: Plan, result: Any, device: int, stream: StreamId, accesses: list[Access]) -> None:
+    def _report(
+        self, plan: Plan, result: Any, device: int, stream: StreamId, accesses: list[Access], frame: FrameType
+    ) -> None:
         """Place new results on the device, and report the launch."""
         gpus = self._gpus
-        site = self._backward.site(frame_at(_CALLS))
+        site = self._backward.site(frame)
         thread = gpus.thread
         context = gpus.context(device, device) if thread.contexts or thread.expected_stream else None
         for tensor in (result,) if isinstance(result, torch.Tensor) else tensors_in(result):
@@ -207,18 +265,21 @@ class FastPath:
     def _place(self, plan: Plan, tensor: torch.Tensor, device: int, site: SiteId, accesses: list[Access]) -> None:
         """Place a result on the device if it is new, and add the write that initializes it."""
         try:
-            storage = tensor.untyped_storage()
+            storage = untyped_storage(tensor)
         except (NotImplementedError, RuntimeError):
             for part in parts_of_sparse(tensor):
                 self._place(plan, part, device, site, accesses)
             return
-        pair = self._tags.get(storage_key(storage))
-        if pair is None:
-            tag = self._memory.tag(storage, device, site)
+        key = storage_key(storage)
+        tag = self._tags.get(key)
+        if tag is None:
+            memory = self._memory
+            is_alone = self._alone.stream and self._alone.thread == get_ident()
+            tag = memory.tag_alone(storage, key, device, site) if is_alone else memory.tag(storage, device, site)
             view: Any = self._view(tensor) if plan.writes_outputs else _EMPTY
             if view != _EMPTY:
                 accesses.append((tag.ident, view, True))
-        elif pair[0].n_bytes != storage.nbytes():
+        elif tag.n_bytes != storage.nbytes():
             self._memory.resized(storage, site)
 
     def _view(self, tensor: torch.Tensor) -> int:

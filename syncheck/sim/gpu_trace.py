@@ -1,6 +1,6 @@
 """torch's callbacks for GPU calls, which `torch.cuda._gpu_trace` registers and torch's own sanitizer uses."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
@@ -22,6 +22,9 @@ def event_handle(event: EventId) -> int:
 class GpuTrace:
     """Fires the callbacks once the program has activated them.
 
+    Attributes:
+        on_activation: called when the program activates them.
+
     Source:
         aten/src/ATen/cuda/CUDAEvent.h: events are created at their first record, and no callback is fired before;
         c10/cuda/CUDAStream.cpp, CUDACachingAllocator.cpp, CUDAFunctions.cpp, impl/CUDAGuardImpl.h: all others.
@@ -32,10 +35,12 @@ class GpuTrace:
         self._is_active = False
         self._is_silent = False
         self._created: set[EventId] = set()
+        self.on_activation: Callable[[], None] = lambda: None
         gpus.guarded.followers.append(self._follow)
 
     def activate(self) -> None:
         """Fire callbacks from now on."""
+        self.on_activation()
         self._is_active = True
 
     @contextmanager

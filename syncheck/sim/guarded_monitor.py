@@ -1,5 +1,6 @@
 """Boundary between simulator and checker: an error in the checker ends the check, not the user's program."""
 
+from collections import deque
 from collections.abc import Callable
 from typing import Any
 
@@ -95,6 +96,17 @@ class GuardedMonitor:
             return result
 
         return call
+
+    def deliver(self, calls: deque[tuple[str, tuple[Any, ...]]]) -> None:
+        """Make calls that no follower is notified of, as (name, arguments), and remove them from the queue."""
+        while calls:
+            try:
+                monitor = self._monitor
+                while calls:
+                    name, arguments = calls.popleft()
+                    getattr(monitor, name)(*arguments)
+            except Exception as error:  # noqa: BLE001  boundary to the user's program
+                self.fail(error)
 
     def capturing(self, stream: StreamId) -> bool:
         """Return whether a stream is being captured."""

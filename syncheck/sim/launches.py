@@ -60,6 +60,9 @@ class Launches:
         self._memory.used_by(stream)
         gpus.monitor.launch(stream, operator, unique(accesses), site, context)
         self._runtime.name_findings()
+        alone = self._memory.alone
+        if not (alone.stream or alone.has_ended):
+            alone.stream = stream
 
     def host_access(self, operator: str, tensors: TensorArguments) -> None:
         """Report host accesses to tensors that a stream may be using."""

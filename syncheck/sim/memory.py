@@ -4,7 +4,6 @@ import weakref
 import zlib
 from collections import deque
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
 from typing import Any
 
 import torch
@@ -14,6 +13,7 @@ from syncheck.hb.ids import NO_ALLOCATION, UNKNOWN_SITE, Access, AllocationId, S
 from syncheck.instrument.plan import dtype_name
 from syncheck.instrument.torch_internals import functorch, sparse_parts, storage_key
 from syncheck.semantics.copies import HOST_DEVICE
+from syncheck.sim.alone import Alone
 from syncheck.sim.errors import NotSimulatedError, out_of_memory
 from syncheck.sim.gpu_trace import GpuTrace, storage_address
 from syncheck.sim.rows import Block
@@ -23,11 +23,11 @@ Layout = tuple[torch.dtype, tuple[int, ...], tuple[int, ...]]
 """Data type, sizes and strides of a tensor."""
 
 
-@dataclass(slots=True)
 class Allocation:
     """The tag of a storage.
 
     Attributes:
+        reference: a weak reference to the storage.
         ident: the allocation's id; 0 for host memory that no stream has accessed.
         device: the virtual device, HOST_DEVICE for host memory.
         pinned: whether this is page-locked host memory.
@@ -40,21 +40,36 @@ class Allocation:
         layout: data type, sizes and strides of its first tensor, where they are needed.
     """
 
+    # what is rarely set is an attribute of the class until then: every operator with a new result creates a tag
+    __slots__ = ("__dict__", "device", "home", "ident", "n_bytes", "pool", "reference", "site")
     ident: AllocationId
     device: int
     n_bytes: int
+    home: StreamId
+    pool: int
+    site: SiteId
+    reference: "_StorageRef"
     pinned: bool = False
     exported: bool = False
     in_flight: int | None = None
     address: int = 0
-    home: StreamId = HOST
-    pool: int = 0
-    site: SiteId = UNKNOWN_SITE
     layout: Layout | None = None
+
+    def moved(self) -> "Allocation":
+        """Return a tag for the memory that a storage, which gets new memory, has had until now."""
+        old = Allocation()
+        old.ident, old.device, old.n_bytes, old.home, old.pool = (
+            self.ident, self.device, self.n_bytes, self.home, self.pool
+        )  # fmt: skip
+        return old
 
 
 _SHARING = frozenset({"capture_begin", "record_stream"})
 """Monitor calls after which the call site of a free may matter, whichever stream uses the memory."""
+_DEVICE_WAIT = "sync_device"
+"""Monitor call after which the next launch may complete a finding (SYN806)."""
+ENOUGH = 200
+"""Number of pending calls to the monitor from which they are made. Many more would start Python's garbage collector."""
 
 
 class _StorageRef(weakref.ref[torch.UntypedStorage]):
@@ -68,6 +83,8 @@ class Memory:
     """The tags of all storages.
 
     Attributes:
+        alone: whether one stream and one thread have done all work so far.
+        later: calls to the monitor, to be made before any other.
         tags: storage key -> tag of the storage. Tensors in plain host memory have none.
         sole_stream: the stream that used or was given memory last. Until a second stream appears, the only such stream.
     """
@@ -75,10 +92,14 @@ class Memory:
     def __init__(self, gpus: VirtualGpus, gpu_trace: GpuTrace) -> None:
         self._gpus = gpus
         self._gpu_trace = gpu_trace
-        self.tags: dict[int, tuple[Allocation, _StorageRef]] = {}
+        self._devices = gpus.devices
+        self._next_allocation = gpus.next_allocation
+        self.alone = Alone()
+        self.later = gpus.locked_monitor.pending
+        self.tags: dict[int, Allocation] = {}
         self._views: dict[tuple[Any, ...], ViewId] = {}
         self._partial_views: dict[tuple[Any, ...], ViewId] = {}
-        self._freed: deque[tuple[AllocationId, int, int, SiteId]] = deque()  # (id, device, bytes, where)
+        self._freed: deque[tuple[AllocationId, SiteId]] = deque()  # (id, call site)
         self._exported: set[int] = set()
         self._registered: dict[int, int] = {}  # host memory pinned by the program itself: address -> bytes
         self.observers: list[Callable[[int, int, int, int], None]] = []  # called before an allocation fails
@@ -88,17 +109,24 @@ class Memory:
         self._on_death = self._storage_died
         gpus.guarded.followed |= _SHARING
         gpus.guarded.followers.append(self._follow)
+        gpu_trace.on_activation = self.alone.end
 
     def used_by(self, stream: StreamId) -> None:
         """Note that a stream uses memory. As long as only one does, no finding can refer to the call site of a free."""
         if stream != self.sole_stream:
             self._frees_matter = self._frees_matter or self.sole_stream != HOST
             self.sole_stream = stream
+            if self._frees_matter:
+                self.alone.end()
 
     def _follow(self, name: str, args: tuple[Any, ...]) -> None:
         """Track monitor calls after which frees matter."""
         del args
-        self._frees_matter = self._frees_matter or name in _SHARING
+        if name in _SHARING:
+            self._frees_matter = True
+            self.alone.end()
+        elif name == _DEVICE_WAIT:
+            self.alone.suspend()
 
     def idents(self, tensors: Iterable[torch.Tensor]) -> frozenset[AllocationId]:
         """Return the allocations of the tensors."""
@@ -112,7 +140,7 @@ class Memory:
             return self._tag_of_wrapped(tensor)
         if tag is None:
             return self._tag_of_registered(tensor.untyped_storage()) if self._registered else None
-        return tag[0]
+        return tag
 
     def _tag_of_registered(self, storage: torch.UntypedStorage) -> Allocation | None:
         """Return the tag of a storage in host memory pinned by the program itself, or None for other memory."""
@@ -137,8 +165,8 @@ class Memory:
         size = self._registered.pop(address, None)
         if size is None:
             return False
-        for key, (allocation, reference) in list(self.tags.items()):
-            storage = reference()
+        for key, allocation in list(self.tags.items()):
+            storage = allocation.reference()
             if storage is not None and allocation.pinned and address <= storage_address(storage) < address + size:
                 with self._gpus.lock:
                     del self.tags[key]
@@ -158,8 +186,7 @@ class Memory:
 
     def of_storage(self, storage: torch.UntypedStorage) -> Allocation | None:
         """Return a storage's tag."""
-        tag = self.tags.get(storage_key(storage))
-        return None if tag is None else tag[0]
+        return self.tags.get(storage_key(storage))
 
     def device(self, tensor: torch.Tensor) -> int:
         """Return a tensor's virtual device, or HOST_DEVICE for host memory."""
@@ -173,14 +200,35 @@ class Memory:
             self.flush()
             if device != HOST_DEVICE and not self._gpus.devices[device].can_allocate(n_bytes):
                 raise self.fail_allocation(device, n_bytes)
-            key = storage_key(storage)
-            allocation = Allocation(self._gpus.next_allocation(), device, n_bytes, pinned)
-            reference = _StorageRef(storage, self._on_death)
-            reference.key = key
-            self.tags[key] = (allocation, reference)
+            allocation = Allocation()
+            allocation.ident = self._next_allocation()
+            allocation.device, allocation.n_bytes = device, n_bytes
+            reference = allocation.reference = _StorageRef(storage, self._on_death)
+            reference.key = storage_key(storage)
+            self.tags[reference.key] = allocation
+            if pinned:
+                allocation.pinned = True
             self._begin(allocation, site)
         if device != HOST_DEVICE:
             allocation.address = self._gpu_trace.allocated(storage)
+        return allocation
+
+    def tag_alone(self, storage: torch.UntypedStorage, key: int, device: int, site: SiteId) -> Allocation:
+        """Do the same as `tag` for a result of the only stream, with fewer steps. `key`: the storage's key."""
+        n_bytes = storage.nbytes()
+        virtual = self._devices[device]
+        if not virtual.can_allocate(n_bytes):
+            raise self.fail_allocation(device, n_bytes)
+        allocation = Allocation()
+        ident = allocation.ident = self._next_allocation()
+        allocation.device, allocation.n_bytes = device, n_bytes
+        stream = allocation.home = self.alone.stream
+        allocation.pool, allocation.site = 0, site
+        reference = allocation.reference = _StorageRef(storage, self._on_death)
+        reference.key = key
+        self.tags[key] = allocation
+        virtual.memory.allocate(n_bytes)
+        self.later.append(("allocate", (ident, stream, n_bytes, 0, site)))
         return allocation
 
     def fail_allocation(self, device: int, n_bytes: int) -> torch.OutOfMemoryError:
@@ -214,38 +262,48 @@ class Memory:
     def _storage_died(self, reference: "_StorageRef") -> None:
         # May run at any time and in any thread, even inside the monitor: only record it here.
         tag = self.tags.get(reference.key)
-        if tag is None or tag[1] is not reference:
-            return
-        self.drop(reference.key)
+        if tag is not None and tag.reference is reference:
+            self.drop(reference.key)
 
     def drop(self, key: int) -> Allocation | None:
         """Remove a storage that the program has released, given its key. Return its tag, or None if it has none."""
-        tag = self.tags.pop(key, None)
-        if tag is None:
+        allocation = self.tags.pop(key, None)
+        if allocation is None:
             return None
-        allocation = tag[0]
-        is_shown = self._frees_matter or allocation.device == HOST_DEVICE
-        site = self._gpus.site() if is_shown else UNKNOWN_SITE
-        self._freed.append((allocation.ident, allocation.device, allocation.n_bytes, site))
-        self._gpu_trace.freed(allocation.address)
+        device = allocation.device
+        if device != HOST_DEVICE:
+            self._gpus.devices[device].memory.free(allocation.n_bytes)
+            if self.alone.stream:
+                self.later.append(("free", (allocation.ident, UNKNOWN_SITE)))
+                return allocation
+        is_shown = self._frees_matter or device == HOST_DEVICE
+        self._freed.append((allocation.ident, self._gpus.site() if is_shown else UNKNOWN_SITE))
+        if allocation.address:
+            self._gpu_trace.freed(allocation.address)
         return allocation
 
     def flush(self) -> None:
-        """Report to the monitor the frees since the last call, in order."""
+        """Report to the monitor what has happened since the last call, in order."""
         if self.before_flush is not None:
             self.before_flush()
+        if self.later:
+            self._gpus.locked_monitor.catch_up()
         if not self._freed:
             return
         with self._gpus.lock:
             while self._freed:
-                ident, device, n_bytes, site = self._freed.popleft()
-                if device != HOST_DEVICE:
-                    self._gpus.devices[device].memory.free(n_bytes)
-                self._gpus.monitor.free(ident, site)
+                self._gpus.monitor.free(*self._freed.popleft())
+
+    def enter(self) -> None:
+        """Report what has happened before a call of the program takes effect, if the call may depend on it."""
+        if not self.alone.stream:
+            self.flush()
 
     def forget_frees(self) -> None:
         """Stop reporting: this process is a forked child."""
-        self._freed = deque(maxlen=0)
+        self.alone.end()
+        self.later.clear()
+        self.later, self._freed = deque(maxlen=0), deque(maxlen=0)
 
     def resized(self, storage: torch.UntypedStorage, site: SiteId) -> None:
         """Free the old memory of a storage whose size has changed, and allocate new memory."""
@@ -341,7 +399,7 @@ class Memory:
 
     def live(self) -> list[tuple[Allocation, torch.UntypedStorage]]:
         """Return the tags and storages of all live memory, in allocation order."""
-        pairs = [(tag, reference()) for tag, reference in list(self.tags.values())]
+        pairs = [(tag, tag.reference()) for tag in list(self.tags.values())]
         return sorted(((tag, s) for tag, s in pairs if s is not None), key=lambda pair: pair[0].ident)
 
     def exported(self) -> list[tuple[Allocation, torch.UntypedStorage]]:
@@ -349,7 +407,7 @@ class Memory:
         with self._gpus.lock:
             tags = {key: tag for key in tuple(self._exported) if (tag := self.tags.get(key)) is not None}
             self._exported = set(tags)
-        pairs = [(tag, reference()) for tag, reference in tags.values()]
+        pairs = [(tag, tag.reference()) for tag in tags.values()]
         return [(tag, storage) for tag, storage in pairs if storage is not None]
 
 

@@ -77,12 +77,12 @@ class MemoryCounters:
     """Memory statistics of one virtual GPU.
 
     Attributes:
-        current: number of allocated bytes.
+        upper: upper bound of the number of allocated bytes: frees are subtracted from it when requests are counted.
         n_emptied: number of calls that empty the cache, which a real GPU has.
         n_failed: number of failed allocations.
     """
 
-    current: int = 0
+    upper: int = 0
     n_emptied: int = 0
     n_failed: int = 0
     _n_bytes: dict[str, Stat] = field(default_factory=_by_pool)  # bytes of blocks
@@ -90,6 +90,12 @@ class MemoryCounters:
     _blocks: dict[str, Stat] = field(default_factory=_by_pool)
     _log: deque[int] = field(default_factory=deque)  # requests not yet counted; negative ones are frees
     _counting: AbstractContextManager[bool] = field(default_factory=Lock)
+
+    @property
+    def current(self) -> int:
+        """The number of allocated bytes."""
+        self._count()
+        return self._n_bytes["all"].current
 
     @property
     def peak(self) -> int:
@@ -100,21 +106,22 @@ class MemoryCounters:
     def allocate(self, requested: int) -> None:
         """Log an allocation of this many bytes. Counting is deferred, as most programs never read the statistics."""
         if requested:
-            self.current += -(-requested // _ROUND) * _ROUND
+            self.upper += -(-requested // _ROUND) * _ROUND
             self._log.append(requested)
             if len(self._log) > _MAX_NOTED:
                 self._count()
 
     def free(self, requested: int) -> None:
-        """Log the release of a block."""
+        """Log the release of a block. Finalizers call this at any time, in any thread."""
         if requested:
-            self.current -= -(-requested // _ROUND) * _ROUND
             self._log.append(-requested)
 
     def _count(self) -> None:
         """Update the statistics with the logged requests."""
         with self._counting:
             noted = [self._log.popleft() for _ in range(len(self._log))]
+            freed = sum(-(requested // _ROUND) * _ROUND for requested in noted if requested < 0)
+            self.upper -= freed  # without a call in between, so that an allocation of another thread is not lost
             large = [requested for requested in noted if not -_SMALL <= requested <= _SMALL]
             if not large:
                 self._add(noted, ["all", "small_pool"])

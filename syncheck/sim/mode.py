@@ -65,9 +65,12 @@ class SimulatorMode(TorchDispatchMode):  # type: ignore[no-untyped-call]  # torc
     ) -> Any:
         """Run one operator. A tensor with inner tensors unpacks itself; the operators on these get here again."""
         shortcut = self._shortcuts.get(id(func))
-        if shortcut is not None and self._plain_types.issuperset(types) and not fake_tensors.Modes.were_entered:
-            with DisableTorchFunctionSubclass():  # hide syncheck's own queries from tensor subclasses
-                result = self._run_fast(shortcut, args, kwargs or {})
+        if (
+            shortcut is not None
+            and (not types or self._plain_types.issuperset(types))
+            and not fake_tensors.Modes.were_entered
+        ):
+            result = self._run_fast(shortcut, args, kwargs)
             if result is not NOT_QUALIFIED:
                 return result
         return self._dispatch(func, types, args, kwargs or {})

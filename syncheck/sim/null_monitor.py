@@ -1,5 +1,6 @@
 """A monitor that ignores all calls, for child processes that are not checked."""
 
+from types import FrameType
 from typing import Any
 
 from syncheck.findings import Frame, Place
@@ -25,6 +26,11 @@ class NoSites:
 
     def here(self) -> SiteId:
         """Return the unknown site."""
+        return UNKNOWN_SITE
+
+    def capture(self, frame: FrameType | None) -> SiteId:
+        """Return the unknown site."""
+        del frame
         return UNKNOWN_SITE
 
     def place(self, ident: SiteId) -> Place:

@@ -153,8 +153,7 @@ class RetainedStorages:
             retained.whole = retained.whole.clone()
             block = self.memory.of_storage(storage)
             if block is not None:
-                old = Allocation(block.ident, block.device, block.n_bytes, home=block.home, pool=block.pool)
-                self._free(retained, old, is_pending)
+                self._free(retained, block.moved(), is_pending)
 
     def _free(
         self, retained: RetainedStorage, block: Allocation, is_pending: Callable[[StreamId], Callable[[], bool]]

@@ -147,7 +147,7 @@ class Runtime:
         self.is_forked = False
         self.is_capturing = False
         self.n_captures = 0
-        self.before_call: list[Callable[[], None]] = [self.memory.flush]
+        self.before_call: list[Callable[[], None]] = [self.memory.enter]
         self.on_rejected_call: list[Callable[[], None]] = []
         self.sync_debug = SyncDebug()
         self.deferral: OperatorScheduler | None = None

@@ -114,7 +114,10 @@ class SimulatedStream(ProgramObject):
 
     def is_capturing(self) -> bool:
         """Return whether the stream is being captured into a graph."""
-        return self._runtime.gpus.monitor.capturing(self._ident)
+        runtime = self._runtime
+        if runtime.memory.alone.stream:
+            return False
+        return runtime.gpus.monitor.capturing(self._ident)
 
     def wait_event(self, event: SimulatedEvent) -> None:
         """Make later work of this stream wait for the event's latest record."""

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from itertools import count
-from types import CodeType
+from types import CodeType, FrameType
 from typing import Protocol
 
 from syncheck.hb.clock import MAX_STREAMS
@@ -38,6 +38,10 @@ class CallSites(Sites, Protocol):
         """Return the id of the caller's call stack."""
         ...
 
+    def capture(self, frame: FrameType | None) -> SiteId:
+        """Return the id of the call stack that ends in a frame."""
+        ...
+
     def bound_directly(self, ident: SiteId) -> str:
         """Return the name to which the program directly binds an object that it creates at a call site, or ""."""
         ...
@@ -67,7 +71,8 @@ class VirtualDevice:
 
     def can_allocate(self, n_bytes: int) -> bool:
         """Return whether this much memory can be allocated."""
-        return self.memory.current + n_bytes <= self.fraction * TOTAL_MEMORY
+        limit = self.fraction * TOTAL_MEMORY - n_bytes
+        return self.memory.upper <= limit or self.memory.current <= limit
 
 
 class _Local(threading.local):
@@ -86,6 +91,7 @@ class VirtualGpus:
         locked_monitor: the same monitor; in a forked child, the parent's.
         guarded: the monitor that `monitor` forwards calls to. It lets no exception through.
         blocking: streams that are ordered with the legacy default stream of their device.
+        next_allocation: returns a new allocation id, starting from 1.
 
     Args:
         n_devices: number of virtual GPUs.
@@ -97,10 +103,12 @@ class VirtualGpus:
         self.lock = threading.RLock()
         self.guarded = GuardedMonitor(monitor)
         self.locked_monitor = LockedMonitor(self.guarded, self.lock)
+        self.locked_monitor.deliver = self.guarded.deliver
         self.monitor: Monitor = self.locked_monitor
         self.sites = sites
         self._n_streams = 0
-        self._allocations, self._events, self._graphs, self._readings, self._pools = (count(1) for _ in range(5))
+        self.next_allocation: Callable[[], AllocationId] = count(1).__next__  # type: ignore[assignment]  # an int
+        self._events, self._graphs, self._readings, self._pools = (count(1) for _ in range(4))
         self._local = _Local()
         self._streams: list[tuple[int, int]] = [(-1, 0)]  # stream id -> (device, handle)
         self._by_handle: dict[tuple[int, int], StreamId] = {}
@@ -113,10 +121,6 @@ class VirtualGpus:
         """Reset the lock in a forked child, where the thread that held it may not exist."""
         self.lock = threading.RLock()
         self.monitor = monitor
-
-    def next_allocation(self) -> AllocationId:
-        """Return a new allocation id, starting from 1."""
-        return AllocationId(next(self._allocations))
 
     def next_event(self) -> EventId:
         """Return a new event id, starting from 1. Other short-lived objects use these ids, too."""
@@ -143,6 +147,14 @@ class VirtualGpus:
         """Return the call site of the program's innermost frame."""
         with self.guarded.guard:
             return self.sites.here()
+        return UNKNOWN_SITE
+
+    def site_of(self, frame: FrameType) -> SiteId:
+        """Return the call site whose innermost frame is `frame`, which is not one of syncheck's."""
+        try:
+            return self.sites.capture(frame)
+        except Exception as error:  # noqa: BLE001  boundary to the user's program
+            self.guarded.fail(error)
         return UNKNOWN_SITE
 
     # -- streams
