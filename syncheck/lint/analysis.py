@@ -395,6 +395,6 @@ def _forget(value: Value) -> Value:
         items = list(value.items.values() if isinstance(value, Mapping) else value.items)
         for item in items:
             _forget(item)
-        if not all(isinstance(item, Stream | Event) for item in items):
-            return UNKNOWN
+        value.is_open |= not items  # other code may have added some
+        return value if all(isinstance(item, Stream | Event) for item in items) else UNKNOWN
     return value
