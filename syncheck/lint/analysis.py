@@ -269,7 +269,7 @@ class Analysis:
         foreign = {(code, places.place(site).frame) for code, site in machine.imported.of_other_files()}
         found = [
             as_seen_in_source(finding)
-            for finding in strict.resting_on(report.findings, texts)
+            for finding in strict.resting_on(report.findings, texts, places.premises.about_code, self._premises)
             if not is_cross_function_timing(finding)
             and (finding.rule.code, finding.place.frame) not in foreign
             and not (finding.rule.code == "SYN401" and (flipped or finding.place.frame in unsure))
