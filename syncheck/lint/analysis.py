@@ -255,7 +255,7 @@ class Analysis:
         interpreter = self._interpreter_of(machine, flipped, _STEPS, self._imports.function)
         try:
             follow(interpreter)
-            machine.session.ended()
+            interpreter.transfers.given.ended()
         except (Jump, TooLongError, RecursionError):
             pass
         except ValueError as error:

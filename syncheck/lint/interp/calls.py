@@ -155,6 +155,7 @@ class Calls:
         if has_tensor and launches_kernel(call.node):
             side_work.use(self._machine, given, call.node)
             return UNKNOWN
+        self._evaluator.transfers.given.give(given, call.node)
         if not ((has_tensor or not name) and self._only_uses(name, given, call.node)):
             if has_tensor and computes(call.node) and not takes_code(given, call.node):
                 side_work.use(self._machine, given, call.node)

@@ -4,6 +4,7 @@ import ast
 
 from syncheck.hb.ids import NO_VIEW, AllocationId, SiteId, StreamId
 from syncheck.lint.interp.contents import tensors_in
+from syncheck.lint.interp.given_copies import GivenCopies
 from syncheck.lint.interp.machine import Machine
 from syncheck.lint.interp.operators import Operators, device_of
 from syncheck.lint.interp.side_work import is_on_side_stream
@@ -39,6 +40,7 @@ class Transfers:
 
     Attributes:
         on_unknown_stream: host memory that is filled by copies on an unknown stream.
+        given: copies to the host that unknown code got.
     """
 
     def __init__(self, machine: Machine, operators: Operators) -> None:
@@ -46,6 +48,7 @@ class Transfers:
         self._operators = operators
         self._other_stream = UNKNOWN_STREAM  # stands for all unknown streams
         self.on_unknown_stream = set[AllocationId]()
+        self.given = GivenCopies(machine)
         self._peer_copies: dict[SiteId, int] = {}  # call site -> number of copies on a stream that also computes
 
     def method(self, tensor: Tensor, name: str, call: Call) -> Value | None:
@@ -175,6 +178,8 @@ class Transfers:
             self.on_unknown_stream.add(made.block.ident)
         machine.own_waits.fetching.add(stream)
         machine.launch(stream, "aten::copy_", [(made, True)], call.node)
+        if made.block.ident not in self.on_unknown_stream:
+            self.given.made(made, stream)
         return made
 
     def _new_copy(self, source: Tensor, target: int | None, call: Call, *, non_blocking: bool | None) -> Value:
@@ -186,6 +191,8 @@ class Transfers:
         if source.leaves:
             made.keeps = (source,)
         self._log(made, source, call.node, non_blocking=non_blocking)
+        if is_pinned and source.block.device is not None:
+            self.given.made(made, machine.current(source.block.device))
         return made
 
     def _copy(self, target: Tensor, call: Call) -> Value:
