@@ -1,15 +1,10 @@
 """Unknown code that runs on a stream of the program's own, and the use that unknown code makes of GPU tensors."""
 
-from __future__ import annotations
-
 import ast
-from typing import TYPE_CHECKING
 
 from syncheck.lint.interp.contents import tensors_in
+from syncheck.lint.interp.machine import Machine
 from syncheck.lint.interp.values import UNKNOWN_STREAM, Sequence, Tensor, Value
-
-if TYPE_CHECKING:
-    from syncheck.lint.interp.machine import Machine
 
 
 def is_on_side_stream(machine: Machine) -> bool:
