@@ -46,10 +46,11 @@ def _current_streams(nodes: list[ast.AST]) -> dict[str, int]:
     stored = [node.id for node in nodes if isinstance(node, ast.Name) and not isinstance(node.ctx, ast.Load)]
     found: dict[str, int] = {}
     for node in nodes:
-        match node:
-            case ast.Assign(targets=[ast.Name(id=name)], value=ast.Call() as value):
-                if stored.count(name) == 1 and _CURRENT.search(text(value)):
-                    found[name] = node.lineno
+        targets = node.targets if isinstance(node, ast.Assign) else []
+        value = node.value if isinstance(node, ast.Assign) else None
+        name = targets[0].id if len(targets) == 1 and isinstance(targets[0], ast.Name) else ""
+        if isinstance(value, ast.Call) and stored.count(name) == 1 and _CURRENT.search(text(value)):
+            found[name] = value.lineno
     return found
 
 

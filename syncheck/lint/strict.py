@@ -33,7 +33,7 @@ def resting_on(
     for finding in findings:
         taken = texts.get((finding.rule.code, finding.place.frame), ())
         resting = replace(finding, assumptions=(*taken, *finding.assumptions))
-        if kinds or not about_code.intersection(taken):
+        if kinds or about_code.isdisjoint(taken):
             yield resting
         elif is_likely(resting, frozenset((Premise.CODE,))):
             yield _worded(resting)
