@@ -35,7 +35,7 @@ def resting_on(
         resting = replace(finding, assumptions=(*taken, *finding.assumptions))
         if kinds or about_code.isdisjoint(taken):
             yield resting
-        elif is_likely(resting, frozenset((Premise.CODE,))):
+        elif resting.level is not Severity.ADVICE and is_likely(resting, frozenset((Premise.CODE,))):
             yield _worded(resting)
 
 

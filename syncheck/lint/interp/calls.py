@@ -157,7 +157,8 @@ class Calls:
             return UNKNOWN
         self._evaluator.transfers.given.give(given, call.node)
         if not ((has_tensor or not name) and self._only_uses(name, given, call.node)):
-            if has_tensor and computes(call.node) and not takes_code(given, call.node):
+            is_kernel = computes(call.node) and not takes_flag(call.node)
+            if has_tensor and is_kernel and not takes_code(given, call.node):
                 side_work.use(self._machine, given, call.node)
             for value in given:
                 if value.__class__ not in _HOLDING_NOTHING:

@@ -75,7 +75,8 @@ def test_findings_get_the_premises_of_their_place():
 
 def test_findings_about_unknown_code_are_warnings_without_the_option():
     texts = {("SYN101", Frame("a.py", 5)): ("a",), ("SYN701", Frame("a.py", 5)): ("a",)}
-    findings = [finding(), finding(line=6), finding(code="SYN701")]
+    texts |= {("SYN805", Frame("a.py", 5)): ("a",)}
+    findings = [finding(), finding(line=6), finding(code="SYN701"), finding(code="SYN805")]
     found = list(resting_on(findings, texts, {"a"}, frozenset()))
     assert [(each.message, each.level.value) for each in found] == [("message, if a", "warning"), ("message", "error")]
 
