@@ -19,8 +19,8 @@ def evicted_copies(kind: ast.ClassDef, block: ast.With) -> bool:
 
 def _filled(block: ast.With) -> set[str]:
     """Return the attributes of `self` with items that a block assigns copies to."""
-    assigned = [node for statement in block.body for node in (statement, *own_nodes(statement))]
-    assigned = [node for node in assigned if isinstance(node, ast.Assign)]
+    nodes = [node for statement in block.body for node in (statement, *own_nodes(statement))]
+    assigned = [node for node in nodes if isinstance(node, ast.Assign)]
     copies = {
         target.id
         for node in assigned
