@@ -255,7 +255,7 @@ class Analysis:
         interpreter = self._interpreter_of(machine, flipped, _STEPS, self._imports.function)
         try:
             follow(interpreter)
-            machine.session.ended()
+            interpreter.transfers.given.ended()
         except (Jump, TooLongError, RecursionError):
             pass
         except ValueError as error:
@@ -269,7 +269,7 @@ class Analysis:
         foreign = {(code, places.place(site).frame) for code, site in machine.imported.of_other_files()}
         found = [
             as_seen_in_source(finding)
-            for finding in strict.resting_on(report.findings, texts)
+            for finding in strict.resting_on(report.findings, texts, places.premises.about_code, self._premises)
             if not is_cross_function_timing(finding)
             and (finding.rule.code, finding.place.frame) not in foreign
             and not (finding.rule.code == "SYN401" and (flipped or finding.place.frame in unsure))
@@ -395,6 +395,6 @@ def _forget(value: Value) -> Value:
         items = list(value.items.values() if isinstance(value, Mapping) else value.items)
         for item in items:
             _forget(item)
-        if not all(isinstance(item, Stream | Event) for item in items):
-            return UNKNOWN
+        value.is_open |= not items  # other code may have added some
+        return value if all(isinstance(item, Stream | Event) for item in items) else UNKNOWN
     return value

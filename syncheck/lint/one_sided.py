@@ -10,7 +10,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 
 from syncheck.findings import Finding
-from syncheck.lint import deferred
+from syncheck.lint import deferred, recorded_streams
 from syncheck.lint.interp.functions import own_nodes
 from syncheck.lint.interp.sites import Places
 from syncheck.lint.interp.unknown import makes_object, may_wait, words_of
@@ -89,8 +89,11 @@ def findings(functions: Iterable[Function], places: Places, known: Sequence[Find
         source = deferred.text_of(outer)
         if not (_is_meant(words_in(outer)) if source is None else _has_words(source)):
             continue
+        is_recorded = recorded_streams.WORD in (words_in(outer) if source is None else source)
         for function in (node for node in walk(outer) if isinstance(node, Function)):
             yield from _Judge(function, places).findings(lines)
+            if is_recorded:
+                yield from recorded_streams.findings(function, places)
 
 
 def _is_meant(words: set[str]) -> bool:

@@ -5,6 +5,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 
 from syncheck.findings import Finding
+from syncheck.lint.evictions import evicted_copies
 from syncheck.lint.interp.functions import own_nodes
 from syncheck.lint.interp.sites import Places
 from syncheck.lint.nodes import children, statements, walk
@@ -40,12 +41,14 @@ class _Use:
         waits: whether it waits for something.
         is_awaited: whether something waits for it.
         is_shared: whether it is passed to code that is not analyzed.
+        is_recorded: whether the file records any tensor on a stream.
     """
 
     blocks: list[tuple[ast.With, str]] = field(default_factory=list)
     waits: bool = False
     is_awaited: bool = False
     is_shared: bool = False
+    is_recorded: bool = False
 
 
 def findings(
@@ -75,6 +78,7 @@ def findings(
     for kind, streams in owners:
         for name in sorted(streams):
             use = _use_of(name, attributes, parents)
+            use.is_recorded = any(node.attr == "record_stream" for node in attributes)
             use.blocks = [(block, function) for block, function in use.blocks if _is_news(block, kind, lines)]
             yield from _judge(kind, name, use, waits, places)
 
@@ -133,8 +137,10 @@ def _missing_fork(kind: ast.ClassDef, block: ast.With, function: str, made: set[
 def _missing_join(kind: ast.ClassDef, block: ast.With, use: _Use) -> str:
     """Return a message about the wait that a block lacks; "" if unknown."""
     if use.is_awaited:
-        has_copies = _copies_from_outside(block)
-        return "{stream} never waits for the stream that computes what it copies here" if has_copies else ""
+        if _copies_from_outside(block):
+            return "{stream} never waits for the stream that computes what it copies here"
+        is_flaw = not use.is_recorded and evicted_copies(kind, block)
+        return "{stream} never waits for the streams that use its copies, and reuses their memory" if is_flaw else ""
     has_known_bases = all(ast.unparse(base) in _KNOWN_BASES for base in kind.bases)
     is_flaw = has_known_bases and bool(_called(block) & _MOVES)
     return _NO_WAIT if is_flaw else ""
@@ -172,6 +178,11 @@ def _values_of(node: ast.expr) -> list[ast.expr]:
             return [element]
         case ast.List(elts=elements) | ast.Tuple(elts=elements) if elements:
             return elements
+        case (
+            ast.IfExp(body=body, orelse=ast.Constant(value=None))
+            | ast.IfExp(body=ast.Constant(value=None), orelse=body)
+        ):
+            return [body]
         case _:
             return [node]
 

@@ -1,6 +1,6 @@
 """Findings of `--strict`: they rest on additional assumptions, and are warnings that state these assumptions."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Set
 from dataclasses import replace
 
 from syncheck.findings import Finding, Frame
@@ -19,12 +19,24 @@ Texts = Mapping[tuple[str, Frame], tuple[str, ...]]
 """The premises of findings, by rule code and frame."""
 
 
-def resting_on(findings: Iterable[Finding], texts: Texts) -> list[Finding]:
-    """Return findings with their premises listed before their other assumptions."""
-    return [
-        replace(finding, assumptions=(*texts.get((finding.rule.code, finding.place.frame), ()), *finding.assumptions))
-        for finding in findings
-    ]
+def resting_on(
+    findings: Iterable[Finding], texts: Texts, about_code: Set[str], kinds: frozenset[Premise]
+) -> Iterator[Finding]:
+    """Yield findings with their premises listed before their other assumptions.
+
+    Args:
+        findings: the findings of one path.
+        texts: the premises of findings.
+        about_code: the premises about unknown code.
+        kinds: the kinds of premises of this pass. Without any, findings about unknown code are warnings.
+    """
+    for finding in findings:
+        taken = texts.get((finding.rule.code, finding.place.frame), ())
+        resting = replace(finding, assumptions=(*taken, *finding.assumptions))
+        if kinds or about_code.isdisjoint(taken):
+            yield resting
+        elif resting.level is not Severity.ADVICE and is_likely(resting, frozenset((Premise.CODE,))):
+            yield _worded(resting)
 
 
 def is_likely(finding: Finding, kinds: frozenset[Premise]) -> bool:

@@ -1,17 +1,16 @@
 """Calls: functions of the program are interpreted, those with a model are modeled, the rest is unknown code."""
 
 import ast
-import re
 from collections import abc
 from collections.abc import Iterator
-from functools import lru_cache
 from weakref import WeakSet
 
 from syncheck.lint import nodes
-from syncheck.lint.interp import registry
+from syncheck.lint.interp import registry, side_work
 from syncheck.lint.interp.contents import held_by, is_plain, tensors_in, works_in
 from syncheck.lint.interp.control_flow import Returned
 from syncheck.lint.interp.dataclass_fields import is_dataclass, set_fields
+from syncheck.lint.interp.decorators import changes_nothing, is_property
 from syncheck.lint.interp.evaluator import Evaluator
 from syncheck.lint.interp.functions import bind, is_generator
 from syncheck.lint.interp.handed import HandedFunctions
@@ -23,6 +22,7 @@ from syncheck.lint.interp.unknown import (
     computes,
     is_on_gpu,
     is_on_host,
+    launches_kernel,
     makes_object,
     may_wait,
     says_moved,
@@ -55,12 +55,6 @@ from syncheck.lint.interp.values import (
 )
 from syncheck.semantics.threads import ThreadState
 
-_CHANGES_NOTHING = re.compile(
-    r"(^|\.)(classmethod|abstractmethod|override|final|overload|wraps|compile|script|ignore|unused|export|disable|annotate"
-    r"|custom_(fwd|bwd)|once_differentiable|fixture|mark(\.\w+)*|setter|deleter|dataclass|total_ordering|runtime_checkable"
-    r"|nvtx\w*|record_function|enable_grad|no_grad|inference_mode)\b|instrument|nvtx"
-)
-"""Decorators that do not change how a function or a class orders its work."""
 _HOLDING_NOTHING = frozenset({Value, Attribute, Class, Constant, Function, Symbol})
 """Kinds of values without contents that unknown code could change."""
 _DEEPEST = 12
@@ -128,13 +122,16 @@ class Calls:
     def _call_name(self, path: str, call: Call, scope: Scope | None) -> Value:
         if path == "builtins.super" and scope is not None:
             return _super(scope)
+        found = self._call_known(path, call)
+        return self.call_unknown(path, call) if found is None else found
+
+    def _call_known(self, path: str, call: Call) -> Value | None:
+        """Call a function by its full name; return None if nothing is known about it."""
         found = registry.call_by_name(self._evaluator, path, call)
         name = path.rpartition(".")[2]
         if found is None and says_moved(name) and not self.imported.orders(path, call):
             found = self._evaluator.transfers.by_name(name, call)
-        if found is None:
-            found = self.imported.call(path, call)
-        return self.call_unknown(path, call) if found is None else found
+        return self.imported.call(path, call) if found is None else found
 
     def base(self, value: Value, node: ast.ClassDef) -> Value:
         """Return a base of a class in this file; one from another file is resolved to its class."""
@@ -155,9 +152,14 @@ class Calls:
         given = [value for value in call.values() if value is not UNKNOWN]
         self.handed.take(given)
         has_tensor = any(map(is_on_gpu, given))
+        if has_tensor and launches_kernel(call.node):
+            side_work.use(self._machine, given, call.node)
+            return UNKNOWN
+        self._evaluator.transfers.given.give(given, call.node)
         if not ((has_tensor or not name) and self._only_uses(name, given, call.node)):
-            if has_tensor and computes(call.node) and not takes_code(given, call.node):
-                self._use(given, call.node)
+            is_kernel = computes(call.node) and not takes_flag(call.node)
+            if has_tensor and is_kernel and not takes_code(given, call.node):
+                side_work.use(self._machine, given, call.node)
             for value in given:
                 if value.__class__ not in _HOLDING_NOTHING:
                     self.escape(value)
@@ -172,22 +174,14 @@ class Calls:
         """Return whether unknown code is assumed to use its arguments immediately and to wait for nothing."""
         machine = self._machine
         premises = machine.places.premises
-        if not premises.has(Premise.CODE) or may_wait(name or called_name(node)) or takes_code(given, node):
+        is_assumed = premises.has(Premise.CODE) or side_work.is_given_work_of_others(machine, given)
+        if not is_assumed or may_wait(name or called_name(node)) or takes_code(given, node):
             return False
         if is_on_host(node) or makes_object(node) or takes_flag(node) or not all(map(is_plain, given)):
             return False
-        premises.make(Premise.CODE, f"{in_words(node)} does not wait")
-        premises.keep(self._use(given, node))
+        premises.assume_of_code(f"{in_words(node)} does not wait")
+        premises.keep(side_work.use(machine, given, node))
         return True
-
-    def _use(self, given: list[Value], node: ast.AST) -> list[Tensor]:
-        """Let unknown code read the GPU tensors among its arguments, each on its current stream; return the tensors."""
-        machine = self._machine
-        tensors = [tensor for tensor in tensors_in(Sequence(given)) if tensor.block.device is not None]
-        for device in {tensor.block.device for tensor in tensors}:
-            used = [(tensor, False) for tensor in tensors if tensor.block.device == device]
-            machine.launch(machine.current(device or 0), "unknown code", used, node)
-        return tensors
 
     def escape(self, value: Value, depth: int = 4) -> None:
         """See `Evaluator`."""
@@ -341,20 +335,29 @@ class Calls:
     def decorate(self, function: Value, decorator: ast.expr, scope: Scope) -> Value:
         """See `Evaluator`. Decorators without an effect on order are skipped; those of the program are called."""
         name = nodes.text(decorator)
-        if isinstance(function, Function) and name == "staticmethod":
-            function.is_static = True
+        if isinstance(function, Function) and (name == "staticmethod" or is_property(name)):
+            function.is_static = name == "staticmethod"
+            function.is_property, function.is_cached = is_property(name), name.endswith("cached_property")
             return function
-        if isinstance(function, Function) and (name == "property" or name.endswith("cached_property")):
-            function.is_property, function.is_cached = True, name != "property"
-            return function
-        if _changes_nothing(name):
+        if changes_nothing(name):
             return function
         found = self._evaluator.evaluate(decorator, scope)
         if isinstance(found, Symbol) and found.path.endswith("contextmanager"):
             return function  # its generator is the context
         if isinstance(found, Context):
             return Native(lambda call: self._call_within(found, function, call))
-        return self.call(found, Call(decorator, [function]), scope)
+        call = Call(decorator, [function])
+        if found.__class__ is Value or isinstance(found, Symbol):
+            return self._decorated_by(found, call)
+        return self.call(found, call, scope)
+
+    def _decorated_by(self, found: Value, call: Call) -> Value:
+        """Decorate a function with a function of another file. Unknown code waits for nothing meanwhile."""
+        known = self._call_known(found.path, call) if isinstance(found, Symbol) else None
+        if known is None:
+            self.handed.take(call.args)
+            self.escape(call.args[0])
+        return known or UNKNOWN
 
     def _call_within(self, context: Context, function: Value, call: Call) -> Value:
         context.enter()
@@ -386,11 +389,6 @@ _BY_KIND: dict[type[Value], str] = {
     Instance: "_call_instance",
 }
 """Kind of value -> name of the method that calls it."""
-
-
-@lru_cache(maxsize=4096)
-def _changes_nothing(decorator: str) -> bool:
-    return _CHANGES_NOTHING.search(decorator) is not None
 
 
 def _super(scope: Scope) -> Value:

@@ -45,12 +45,18 @@ class Iteration:
             case Mapping():
                 yield from keys_of(source)
             case Tensor():
-                operators = self._evaluator.operators
-                yield from (operators.alias(source, operators.part_of(source, Constant(row))) for row in range(3))
+                yield from self._rows(source)
             case Instance():
                 yield from self._items_of_object(source)
             case _:
                 pass
+
+    def _rows(self, source: Tensor) -> Iterator[Value]:
+        operators = self._evaluator.operators
+        if source.array is not None:  # its rows are used later, unseen
+            machine = self._evaluator.machine
+            machine.touch_host("Tensor.numpy()", [(source, False)], source.array, escape=True)
+        yield from (operators.alias(source, operators.part_of(source, Constant(row))) for row in range(3))
 
     def _items_of_object(self, source: Instance) -> Iterator[Value]:
         begin = source.kind.find("__iter__")

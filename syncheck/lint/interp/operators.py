@@ -8,7 +8,9 @@ from syncheck.lint.interp.contents import tensors_in
 from syncheck.lint.interp.machine import Machine, TensorAccess
 from syncheck.lint.interp.premises import Premise, in_words
 from syncheck.lint.interp.rows import is_strided, of_method, selected
+from syncheck.lint.interp.unknown import words_of
 from syncheck.lint.interp.values import (
+    MOVED,
     UNKNOWN,
     UNKNOWN_STREAM,
     WHOLE,
@@ -39,6 +41,8 @@ from syncheck.semantics.waits import HostWait, host_wait
 
 _DEVICES = frozenset({"device", "dev", "_device", "gpu", "rank", "local_rank"})
 """Names of the devices that programs are given to run on."""
+_OTHER_BACKENDS = frozenset({"cpu", "host", "tpu", "xla", "mps"})
+"""Words in the names of functions that run on something other than a GPU."""
 
 
 class _Facts:
@@ -106,7 +110,8 @@ class Operators:
             if target and machine.places.is_exchanged(target):
                 text = f"`{target}` is on a GPU"
             if not text:
-                return UNKNOWN
+                is_elsewhere = words_of(machine.function) & _OTHER_BACKENDS
+                return MOVED if self.may_be_gpu(device_of(call.node)) and not is_elsewhere else UNKNOWN
             device = machine.device
         block = machine.allocate(device, call.node, is_pinned=is_pinned)
         made = Tensor(block, stream=UNKNOWN_STREAM if device is None else machine.current(device))

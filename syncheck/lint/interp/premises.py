@@ -28,6 +28,7 @@ class Premises:
 
     Attributes:
         found: (rule code, call site) of a finding -> the premises that it rests on.
+        about_code: the premises about unknown code.
 
     Args:
         kinds: the kinds of assumptions to make; none by default.
@@ -35,6 +36,7 @@ class Premises:
 
     def __init__(self, kinds: frozenset[Premise] = frozenset()) -> None:
         self.found: dict[tuple[str, SiteId], tuple[str, ...]] = {}
+        self.about_code = set[str]()
         self._kinds = kinds
         self._made: list[str] = []  # about code and branches, in the order in which the path makes them
         self._of: dict[AllocationId, frozenset[str]] = {}  # about the devices of tensors
@@ -53,6 +55,11 @@ class Premises:
         self._made.append(text)
         return True
 
+    def assume_of_code(self, text: str) -> None:
+        """Make an assumption about unknown code that holds from now on; `text`: the assumption in words."""
+        self.about_code.add(text)
+        self._made.append(text)
+
     def place(self, tensor: Tensor, text: str) -> None:
         """Assume that a tensor is on a GPU; `text`: the assumption in words."""
         if tensor.block.ident:
@@ -64,7 +71,7 @@ class Premises:
 
     def launched(self, site: SiteId, touched: Iterable[tuple[Tensor, bool]]) -> None:
         """Record a launch: what an operator writes rests on the premises of what it reads."""
-        if not self._kinds and not self._of:
+        if not self._kinds and not self._of and not self._made:
             return
         touched = list(touched)
         texts = _NOTHING.union(*(self._of.get(tensor.block.ident, _NOTHING) for tensor, _ in touched))
@@ -76,7 +83,7 @@ class Premises:
 
     def finding(self, rule: Rule, site: SiteId, related: Iterable[SiteId], allocation: AllocationId) -> None:
         """Record the premises of a finding: those of its tensors, and those made since the first of its call sites."""
-        if not self._kinds and not self._of:
+        if not self._kinds and not self._of and not self._made:
             return
         sites = [site, *related]
         texts = self._of.get(allocation, _NOTHING).union(*(self._at.get(other, _NOTHING) for other in sites))

@@ -4,8 +4,10 @@ import ast
 
 from syncheck.hb.ids import NO_VIEW, AllocationId, SiteId, StreamId
 from syncheck.lint.interp.contents import tensors_in
+from syncheck.lint.interp.given_copies import GivenCopies
 from syncheck.lint.interp.machine import Machine
 from syncheck.lint.interp.operators import Operators, device_of
+from syncheck.lint.interp.side_work import is_on_side_stream
 from syncheck.lint.interp.unknown import says_moved
 from syncheck.lint.interp.values import (
     DERIVED,
@@ -38,6 +40,7 @@ class Transfers:
 
     Attributes:
         on_unknown_stream: host memory that is filled by copies on an unknown stream.
+        given: copies to the host that unknown code got.
     """
 
     def __init__(self, machine: Machine, operators: Operators) -> None:
@@ -45,6 +48,7 @@ class Transfers:
         self._operators = operators
         self._other_stream = UNKNOWN_STREAM  # stands for all unknown streams
         self.on_unknown_stream = set[AllocationId]()
+        self.given = GivenCopies(machine)
         self._peer_copies: dict[SiteId, int] = {}  # call site -> number of copies on a stream that also computes
 
     def method(self, tensor: Tensor, name: str, call: Call) -> Value | None:
@@ -58,6 +62,8 @@ class Transfers:
             return None
         target = self._target(name, call)
         non_blocking = _non_blocking(call, name)
+        if isinstance(target, Value) and non_blocking and tensor.block.device is None and tensor.block.is_pinned:
+            target = self._machine.thread.device  # such a copy goes to a GPU
         if isinstance(target, Value):
             return self._unknown_target(tensor, call)
         if target == tensor.block.device and not call.flag("copy"):
@@ -108,7 +114,7 @@ class Transfers:
             if is_tensor and isinstance(target, Value):
                 return DERIVED
             return MOVED if non_blocking is False and self._is_to_gpu(target, call) else None
-        if isinstance(target, Value) and name == "to" and self._is_on_side_stream():
+        if isinstance(target, Value) and name == "to" and is_on_side_stream(machine):
             target = machine.thread.device
         if isinstance(target, Value) or target != machine.thread.device:
             return UNKNOWN  # if it comes from a GPU, the source's stream copies, not the target's
@@ -125,7 +131,7 @@ class Transfers:
         order the streams.
         """
         machine = self._machine
-        if machine.ordering_only or not says_moved(name) or not self._is_on_side_stream():
+        if machine.ordering_only or not says_moved(name) or not is_on_side_stream(machine):
             return None
         if not call.args or any(isinstance(value, Stream | Event) for value in call.values()):
             return None
@@ -155,11 +161,6 @@ class Transfers:
             return self._operators.may_be_gpu(_first(call.node))
         return target == self._machine.thread.device
 
-    def _is_on_side_stream(self) -> bool:
-        """Return whether the current stream is one that the program has created."""
-        stream = self._machine.current(self._machine.thread.device)
-        return bool(stream) and self._machine.handle_of(stream) != 0
-
     def _fetch(self, call: Call, *, non_blocking: bool | None) -> Value:
         """Copy something unknown to host memory. A non-blocking copy is assumed to come from a GPU."""
         machine = self._machine
@@ -177,6 +178,8 @@ class Transfers:
             self.on_unknown_stream.add(made.block.ident)
         machine.own_waits.fetching.add(stream)
         machine.launch(stream, "aten::copy_", [(made, True)], call.node)
+        if made.block.ident not in self.on_unknown_stream:
+            self.given.made(made, stream)
         return made
 
     def _new_copy(self, source: Tensor, target: int | None, call: Call, *, non_blocking: bool | None) -> Value:
@@ -188,6 +191,8 @@ class Transfers:
         if source.leaves:
             made.keeps = (source,)
         self._log(made, source, call.node, non_blocking=non_blocking)
+        if is_pinned and source.block.device is not None:
+            self.given.made(made, machine.current(source.block.device))
         return made
 
     def _copy(self, target: Tensor, call: Call) -> Value:

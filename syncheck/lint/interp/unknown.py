@@ -28,6 +28,8 @@ _COMPUTING = frozenset(
     """model net network module layer encoder decoder backbone criterion forward backward fwd bwd kernel attention attn
     matmul gemm mm conv unet vae transformer discriminator loss""".split()
 )
+_KERNELS = frozenset({"kernel", "kernels", "triton"})
+"""Words in the names of functions that Triton compiles."""
 _FUNCTIONS = frozenset("f fn func function op step".split())
 """Names of functions that a benchmark is given to run."""
 _HOST_ONLY = frozenset(
@@ -41,7 +43,7 @@ _FLAGS = frozenset("barrier barriers flag flags signal signals semaphore semapho
 """Words in the names of tensors that kernels wait for."""
 _KEEPING = frozenset(
     """then register add set hook hooks callback callbacks sort sorted map filter partial jit compile wraps submit
-    append""".split()
+    append namespace""".split()
 )
 """Words in the names of functions that keep their arguments for later."""
 
@@ -128,6 +130,14 @@ def called_name(node: ast.AST) -> str:
     if isinstance(function, ast.Subscript):
         function = function.value
     return function.id if isinstance(function, ast.Name) else ""
+
+
+def launches_kernel(node: ast.AST) -> bool:
+    """Return whether a call launches a kernel of Triton, which only enqueues it: `add_kernel[grid](x, y)`."""
+    if not isinstance(node, ast.Call) or not isinstance(node.func, ast.Subscript):
+        return False
+    called = nodes.text(node.func.value).rpartition(".")[2]
+    return bool(words_of(called) & _KERNELS) and not takes_flag(node)
 
 
 def computes(node: ast.AST) -> bool:

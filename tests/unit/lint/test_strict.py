@@ -68,8 +68,17 @@ def test_a_fix_becomes_an_example():
 
 def test_findings_get_the_premises_of_their_place():
     texts = {("SYN101", Frame("a.py", 5)): ("a",)}
-    findings = resting_on([finding("b"), finding("b", line=6), finding("b", code="SYN102")], texts)
-    assert [found.assumptions for found in findings] == [("a", "b"), ("b",), ("b",)]
+    findings = [finding("b"), finding("b", line=6), finding("b", code="SYN102")]
+    found = resting_on(findings, texts, frozenset(), frozenset())
+    assert [each.assumptions for each in found] == [("a", "b"), ("b",), ("b",)]
+
+
+def test_findings_about_unknown_code_are_warnings_without_the_option():
+    texts = {("SYN101", Frame("a.py", 5)): ("a",), ("SYN701", Frame("a.py", 5)): ("a",)}
+    texts |= {("SYN805", Frame("a.py", 5)): ("a",)}
+    findings = [finding(), finding(line=6), finding(code="SYN701"), finding(code="SYN805")]
+    found = list(resting_on(findings, texts, {"a"}, frozenset()))
+    assert [(each.message, each.level.value) for each in found] == [("message, if a", "warning"), ("message", "error")]
 
 
 @pytest.mark.parametrize("kinds", [frozenset[Premise](), *PASSES])

@@ -1,0 +1,66 @@
+"""Copies that an object keeps in a container and drops again, while other streams may still use them."""
+
+import ast
+
+from syncheck.lint.interp.functions import own_nodes
+from syncheck.lint.nodes import statements, walk
+
+_MOVES = frozenset({"to", "cuda"})
+_DROPPING = frozenset({"pop", "popitem", "popleft", "clear"})
+
+
+def evicted_copies(kind: ast.ClassDef, block: ast.With) -> bool:
+    """Return whether a block fills a container of the object with copies to a GPU that a method drops again.
+
+    The memory of such a copy belongs to the stream of the block, which reuses it for the next copy.
+    """
+    return bool(_filled(block) & _emptied(kind))
+
+
+def _filled(block: ast.With) -> set[str]:
+    """Return the attributes of `self` with items that a block assigns copies to."""
+    nodes = [node for statement in block.body for node in (statement, *own_nodes(statement))]
+    assigned = [node for node in nodes if isinstance(node, ast.Assign)]
+    copies = {
+        target.id
+        for node in assigned
+        if any(map(_is_move, walk(node.value)))
+        for target in node.targets
+        if isinstance(target, ast.Name)
+    }
+    found: set[str] = set()
+    for node in assigned:
+        used = {inner.id for inner in walk(node.value) if isinstance(inner, ast.Name)}
+        if used & copies or any(map(_is_move, walk(node.value))):
+            found |= {_container(target) for target in node.targets if isinstance(target, ast.Subscript)}
+    return found - {""}
+
+
+def _emptied(kind: ast.ClassDef) -> set[str]:
+    """Return the attributes of `self` whose items a class drops."""
+    found: set[str] = set()
+    for statement in statements(kind):
+        if isinstance(statement, ast.Delete):
+            found |= {_container(target) for target in statement.targets if isinstance(target, ast.Subscript)}
+        for node in walk(statement):
+            if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr in _DROPPING:
+                found.add(_container(node.func.value))
+    return found
+
+
+def _is_move(node: ast.AST) -> bool:
+    """Return whether a call moves a tensor without waiting."""
+    return (
+        isinstance(node, ast.Call)
+        and isinstance(node.func, ast.Attribute)
+        and node.func.attr in _MOVES
+        and any(word.arg == "non_blocking" for word in node.keywords)
+    )
+
+
+def _container(node: ast.expr) -> str:
+    """Return "x" for `self.x` and its items; "" for any other expression."""
+    while isinstance(node, ast.Subscript):
+        node = node.value
+    is_own = isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name) and node.value.id == "self"
+    return node.attr if isinstance(node, ast.Attribute) and is_own else ""

@@ -1,0 +1,35 @@
+"""Unknown code that runs on a stream of the program's own, and the use that unknown code makes of GPU tensors."""
+
+import ast
+
+from syncheck.lint.interp.contents import tensors_in
+from syncheck.lint.interp.machine import Machine
+from syncheck.lint.interp.values import UNKNOWN_STREAM, Sequence, Tensor, Value
+
+
+def is_on_side_stream(machine: Machine) -> bool:
+    """Return whether the current stream is one that the program has created."""
+    stream = machine.current(machine.thread.device)
+    return bool(stream) and machine.handle_of(stream) != 0
+
+
+def is_given_work_of_others(machine: Machine, given: list[Value]) -> bool:
+    """Return whether unknown code runs on a stream of the program's own, and gets a GPU tensor of another stream.
+
+    Such code rarely has a reference to the other stream, so it does not wait for it.
+    """
+    if machine.ordering_only or not is_on_side_stream(machine) or machine.is_capturing():
+        return False
+    device = machine.thread.device
+    stream = machine.current(device)
+    tensors = [tensor for tensor in tensors_in(Sequence(given)) if tensor.block.device == device]
+    return any(tensor.stream not in {stream, UNKNOWN_STREAM} and not tensor.block.escaped for tensor in tensors)
+
+
+def use(machine: Machine, given: list[Value], node: ast.AST) -> list[Tensor]:
+    """Let unknown code read the GPU tensors among its arguments, each on its current stream; return the tensors."""
+    tensors = [tensor for tensor in tensors_in(Sequence(given)) if tensor.block.device is not None]
+    for device in {tensor.block.device for tensor in tensors}:
+        used = [(tensor, False) for tensor in tensors if tensor.block.device == device]
+        machine.launch(machine.current(device or 0), "unknown code", used, node)
+    return tensors
