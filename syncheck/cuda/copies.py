@@ -6,7 +6,7 @@ from typing import Any
 import torch
 
 from syncheck.cuda.dispatch_plan import DispatchPlan
-from syncheck.cuda.host import HostMemory, extent
+from syncheck.cuda.host import HostMemory
 from syncheck.cuda.launches import Launches
 from syncheck.cuda.memory import Memory
 from syncheck.cuda.operator_errors import OperatorErrors
@@ -14,7 +14,7 @@ from syncheck.cuda.reporter import Reporter
 from syncheck.cuda.streams import Streams
 from syncheck.hb.ids import BY_TORCH, Access, NamedKind, StreamId
 from syncheck.instrument.naming import name_of_tensor
-from syncheck.instrument.tensor_facts import is_staged_copy
+from syncheck.instrument.tensor_facts import extent, is_staged_copy
 from syncheck.instrument.torch_internals import tensor_of
 from syncheck.semantics.copies import HOST_DEVICE, CopyEnd, CopyPlan, copy_plan
 from syncheck.source.frames import frame_at

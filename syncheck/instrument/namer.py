@@ -12,6 +12,7 @@ from syncheck.hb.ids import NO_ALLOCATION, AllocationId, EventId, NamedKind, Sit
 from syncheck.instrument.groups import group_in_frame
 from syncheck.instrument.indices import name_of_item
 from syncheck.instrument.naming import counted_name, name_of_tensor, stored_name
+from syncheck.instrument.tensor_facts import extent
 from syncheck.instrument.torch_internals import sparse_parts
 from syncheck.sanitizer.collector import PendingFinding, binds_result
 from syncheck.sanitizer.messages import EventCode, GroupCode, Part, StreamCode, TensorCode
@@ -190,26 +191,16 @@ class Namer:
         return self._allocation_of(value) == allocation
 
     def _extent_in(self, allocation: AllocationId, value: Any) -> tuple[int, int] | None:
-        """Return the extent of a tensor in an allocation, as from `_extent`; None if it is not a tensor in it."""
+        """Return the extent of a tensor in an allocation, as from `extent`; None if it is not a tensor in it."""
         if not isinstance(value, torch.Tensor):
             return None
         parts = sparse_parts(value) or [value]
-        return next((_extent(part) for part in parts if self._is_tensor(allocation, part)), None)
+        return next((extent(part) for part in parts if self._is_tensor(allocation, part)), None)
 
 
 def _namer_of(is_wanted: Callable[[Any], bool]) -> Callable[[FrameType], str]:
     """Return a function that finds a name for an object in a frame."""
     return lambda frame: name_of_item(is_wanted, frame)
-
-
-def _extent(tensor: torch.Tensor) -> tuple[int, int]:
-    """Return the first byte of a tensor in its storage, and one past its last byte."""
-    item = tensor.element_size()
-    start = int(tensor.storage_offset()) * item
-    if not tensor.numel():
-        return start, start
-    last = sum((int(size) - 1) * int(stride) for size, stride in zip(tensor.shape, tensor.stride(), strict=True))
-    return start, start + (last + 1) * item
 
 
 def _overlap(one: tuple[int, int] | None, other: tuple[int, int]) -> bool:
