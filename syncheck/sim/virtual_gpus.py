@@ -86,6 +86,8 @@ class VirtualGpus:
         locked_monitor: the same monitor; in a forked child, the parent's.
         guarded: the monitor that `monitor` forwards calls to. It lets no exception through.
         blocking: streams that are ordered with the legacy default stream of their device.
+        next_allocation: returns a new allocation id, from 1. The four others do the same for their kinds of ids.
+        next_event: short-lived objects other than events use these ids, too.
 
     Args:
         n_devices: number of virtual GPUs.
@@ -100,7 +102,11 @@ class VirtualGpus:
         self.monitor: Monitor = self.locked_monitor
         self.sites = sites
         self._n_streams = 0
-        self._allocations, self._events, self._graphs, self._readings, self._pools = (count(1) for _ in range(5))
+        self.next_allocation = map(AllocationId, count(1)).__next__
+        self.next_event = map(EventId, count(1)).__next__
+        self.next_graph = map(GraphId, count(1)).__next__
+        self.next_reading = map(ReadingId, count(1)).__next__
+        self.next_pool = count(1).__next__
         self._local = _Local()
         self._streams: list[tuple[int, int]] = [(-1, 0)]  # stream id -> (device, handle)
         self._by_handle: dict[tuple[int, int], StreamId] = {}
@@ -113,26 +119,6 @@ class VirtualGpus:
         """Reset the lock in a forked child, where the thread that held it may not exist."""
         self.lock = threading.RLock()
         self.monitor = monitor
-
-    def next_allocation(self) -> AllocationId:
-        """Return a new allocation id, starting from 1."""
-        return AllocationId(next(self._allocations))
-
-    def next_event(self) -> EventId:
-        """Return a new event id, starting from 1. Other short-lived objects use these ids, too."""
-        return EventId(next(self._events))
-
-    def next_graph(self) -> GraphId:
-        """Return a new graph id, starting from 1."""
-        return GraphId(next(self._graphs))
-
-    def next_reading(self) -> ReadingId:
-        """Return a new clock reading id, starting from 1."""
-        return ReadingId(next(self._readings))
-
-    def next_pool(self) -> int:
-        """Return a new memory pool number, starting from 1."""
-        return next(self._pools)
 
     @property
     def thread(self) -> ThreadState:
