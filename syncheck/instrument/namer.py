@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Iterator
 from functools import partial
-from types import CodeType, FrameType
+from types import FrameType
 from typing import Any, Protocol
 
 import torch
@@ -12,6 +12,7 @@ from syncheck.hb.ids import NO_ALLOCATION, AllocationId, EventId, NamedKind, Sit
 from syncheck.instrument.groups import group_in_frame
 from syncheck.instrument.indices import name_of_item
 from syncheck.instrument.naming import counted_name, name_of_tensor, stored_name
+from syncheck.instrument.sites import SiteTable
 from syncheck.instrument.tensor_facts import extent
 from syncheck.instrument.torch_internals import sparse_parts
 from syncheck.sanitizer.collector import PendingFinding, binds_result
@@ -22,22 +23,6 @@ from syncheck.source.lines import line_of_frame
 
 _MAX_FRAMES = 64
 """The most frames to search for those of the program."""
-
-
-class CallSites(Protocol):
-    """A table of call sites."""
-
-    def bound_directly(self, ident: SiteId) -> str:
-        """Return the name that the program binds an object to that it creates itself at a call site; "" if none."""
-        ...
-
-    def user_code(self, ident: SiteId) -> tuple[CodeType, int] | None:
-        """Return the code object and instruction offset of a site's innermost user frame."""
-        ...
-
-    def lines_of(self, site: SiteId) -> tuple[SourceLine, ...]:
-        """Return the line of a call site in the program, followed by those of its callers in the program."""
-        ...
 
 
 class Identities(Protocol):
@@ -69,7 +54,7 @@ class Namer:
     def __init__(
         self,
         monitor: Callable[[], Monitor],
-        sites: CallSites,
+        sites: SiteTable,
         identities: Identities,
         after_finding: Callable[[], None],
     ) -> None:

@@ -6,14 +6,13 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from itertools import count
-from types import CodeType
-from typing import Protocol
 
 from syncheck.hb.clock import MAX_STREAMS
 from syncheck.hb.ids import UNKNOWN_SITE, AllocationId, Context, EventId, GraphId, ReadingId, SiteId, StreamId
 from syncheck.instrument.failures import TOO_MANY_STREAMS
 from syncheck.instrument.locked_monitor import LockedMonitor
-from syncheck.sanitizer.monitor import Monitor, Sites
+from syncheck.instrument.sites import SiteTable
+from syncheck.sanitizer.monitor import Monitor
 from syncheck.semantics.threads import ThreadState, context_of, take_lost_stream
 from syncheck.sim.guarded_monitor import GuardedMonitor
 from syncheck.sim.memory_counters import MemoryCounters
@@ -29,22 +28,8 @@ HIGHEST_PRIORITY = -3
 Source: max_compile_time_stream_priorities in c10/cuda/CUDAStream.h; `getStreamFromPool` clamps smaller numbers to it.
 """
 TOTAL_MEMORY = 80 << 30
-
-
-class CallSites(Sites, Protocol):
-    """Interface of a table of call sites: `syncheck.instrument.sites.SiteTable`, or a stub that records none."""
-
-    def here(self) -> SiteId:
-        """Return the id of the caller's call stack."""
-        ...
-
-    def bound_directly(self, ident: SiteId) -> str:
-        """Return the name to which the program directly binds an object that it creates at a call site, or ""."""
-        ...
-
-    def user_code(self, ident: SiteId) -> tuple[CodeType, int] | None:
-        """Return the code object and instruction offset of a site's innermost user frame."""
-        ...
+CallSites = SiteTable
+"""The table that captures call sites, or `syncheck.sim.null_monitor.NoSites`."""
 
 
 @dataclass(slots=True)
