@@ -24,7 +24,7 @@ from syncheck.sim.device_kind import is_gpu
 from syncheck.sim.distributed import Distributed
 from syncheck.sim.fast_path import FastPath
 from syncheck.sim.graph_recorder import GraphRecorder
-from syncheck.sim.launches import Launches, TensorArguments
+from syncheck.sim.launches import Launches, OperatorCall, TensorArguments
 from syncheck.sim.memory import layout_of, parts_of_sparse
 from syncheck.sim.placement import Placement
 from syncheck.sim.rows import blocks_of, selection_of
@@ -171,12 +171,12 @@ class Dispatcher:
         if plan.has_device:
             args, kwargs = tree_map(_on_host, (args, kwargs))
         if capturing:
-            result = self._recorder.run(func, plan, tensors, args, kwargs, device)
+            result = self._recorder.run(OperatorCall(func, plan, tensors, args, kwargs, device))
         elif self.deferral is None or fake_mode() is not None:  # fake tensors have no memory
             result = self._compute.run(func, plan, args, kwargs, device)
         else:
-            waits = wait is not HostWait.NEVER
-            result = self.deferral.run(func, plan, tensors, args, kwargs, device, host_waits=waits)
+            call = OperatorCall(func, plan, tensors, args, kwargs, device)
+            result = self.deferral.run(call, host_waits=wait is not HostWait.NEVER)
         self._note_resized(tensors, kwargs)
         accesses = self._rows(plan, args, kwargs, device, capturing=capturing) if plan.base in ROWS else None
         accesses = self._accesses(plan, tensors, accesses)
