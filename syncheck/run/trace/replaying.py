@@ -69,7 +69,7 @@ def stretches(paths: Sequence[Path], make_session: MakeSession, sites: StoredSit
                 raise error.cause from error
             n_used, lost = error.n_whole + 1, f"{error.cause}: what it recorded is lost"
             found = _replayed_again(rest[: error.n_whole], make_session, sites)
-            stretch = replace(found, report=replace(found.report, incomplete=(*found.report.incomplete, lost)))
+            stretch = replace(found, report=found.report.doubted(lost))
         yield stretch
         rest = rest[n_used:]
 
