@@ -16,7 +16,7 @@ from syncheck.semantics.copies import HOST_DEVICE
 from syncheck.sim.compute import Compute
 from syncheck.sim.errors import cuda_error
 from syncheck.sim.launches import Launches, OperatorCall
-from syncheck.sim.random import DeviceGenerator
+from syncheck.sim.random import DeviceGenerator, save_generators
 from syncheck.sim.runtime import Runtime
 
 
@@ -92,7 +92,7 @@ class GraphRecorder:
         if self._tape is not None:
             raise cuda_error("operation not permitted when stream is capturing")
         self._tape = tape
-        tape.restore_generators = self._compute.save_generators()
+        tape.restore_generators = save_generators()
         self._runtime.is_capturing = True
         self._runtime.n_captures += 1
         self._launches.before_launch.append(self._count)
