@@ -34,9 +34,8 @@ from syncheck.overlap.model import (
     Need,
     Operation,
     StepKind,
-    Stream,
-    View,
 )
+from syncheck.sanitizer.messages import StreamInfo, View
 
 NO_OP = -1
 
@@ -64,7 +63,7 @@ class Builder:
 
     def stream(self, stream: StreamId, device: int, handle: int, site: SiteId, *, legacy: bool, blocking: bool) -> None:
         """See `Monitor`."""
-        self.graph.streams[stream] = Stream(device, handle, site)
+        self.graph.streams[stream] = StreamInfo(device, handle, site)
         if legacy or blocking:
             self._default.setdefault(device, []).append(stream)
         if legacy:

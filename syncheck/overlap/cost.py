@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from math import isqrt, prod
 from typing import NamedTuple
 
-from syncheck.overlap.model import View
+from syncheck.sanitizer.messages import View
 
 FLOPS_PER_SECOND = 50e12
 BYTES_PER_SECOND = 2e12
