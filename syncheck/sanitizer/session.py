@@ -78,7 +78,9 @@ class Session:
         self.complete_all, self.holds_used_memory = engine.complete_all, engine.holds_used_memory
         self._sync_history = SyncHistory(self._engine.host_follows)
         self._graphs = graphs.Graphs(self.collector)
+        self.capturing, self.sync_in_capture = self._graphs.takes, self._graphs.sync_in_capture
         self._events = events.Events(self._engine, self._sync_history, self.collector)
+        self.event, self.drop_event = self._events.add, self._events.drop
         self._timing = timing.Timing(self._engine, self._sync_history, self.collector)
         following = pending_collectives.PendingCollectives(self._engine, self.collector)
         self.collective, self.ended = following.add, following.report  # see `Monitor`
@@ -98,7 +100,7 @@ class Session:
         self.allocate, self.free, self.record_stream = lives.allocate, lives.free, lives.record_stream
         self._loops = CreatedInLoop(self.collector)
         self._advice = loops = advice.Advice(self._engine, self.collector, self._sync_history, is_run=is_run)
-        self.stream_object = loops.stream_object
+        self.stream_object, self.empty_cache = loops.stream_object, loops.cache_emptied
         self.timed, self.times, self.untimed = loops.timed, loops.times, loops.untimed
         self.n_operators = 0  # seen so far
         self._incomplete: dict[str, None] = {}
@@ -206,14 +208,6 @@ class Session:
 
     # -- order
 
-    def event(self, event: EventId, site: SiteId, *, timing: bool, external: bool = False) -> None:
-        """See `Monitor`."""
-        self._events.add(event, site, timing=timing, external=external)
-
-    def drop_event(self, event: EventId) -> None:
-        """See `Monitor`."""
-        self._events.drop(event)
-
     def record(
         self,
         event: EventId,
@@ -294,10 +288,6 @@ class Session:
         self._engine.sync_device(device)
         self._add_sync(site, device, is_device_wide=True, is_needed=is_needed)
 
-    def empty_cache(self, site: SiteId) -> None:
-        """See `Monitor`."""
-        self._advice.cache_emptied(site)
-
     def _add_sync(self, site: SiteId, device: int, event: EventId = NO_EVENT, **kind: bool) -> None:
         engine = self._engine
         made = HostSync(site, device, engine.submitted(), event, host=engine.host, moment=engine.host_step(), **kind)
@@ -330,14 +320,6 @@ class Session:
         """See `Monitor`."""
         del graph
         return self._graphs.end()
-
-    def capturing(self, stream: StreamId) -> bool:
-        """See `Monitor`."""
-        return self._graphs.takes(stream)
-
-    def sync_in_capture(self, call: str, site: SiteId) -> None:
-        """See `Monitor`."""
-        self._graphs.sync_in_capture(call, site)
 
     def replay(self, graph: GraphId, stream: StreamId, site: SiteId) -> None:
         """See `Monitor`."""
