@@ -12,6 +12,7 @@ from syncheck.instrument.library import Library, bound_to
 from syncheck.instrument.plan import Plan, plan_of, tensors_in, tensors_of
 from syncheck.instrument.tensor_facts import TorchFacts
 from syncheck.instrument.torch_internals import call_with_numbers, fake_mode, schema_of
+from syncheck.semantics.collectives import NAMESPACES
 from syncheck.semantics.copies import HOST_DEVICE
 from syncheck.semantics.library import operator as described_operator
 from syncheck.semantics.operators import ALLOCATING, HOST_OUTPUTS, ROWS
@@ -31,8 +32,6 @@ from syncheck.sim.rows import blocks_of, selection_of
 from syncheck.sim.runtime import Runtime
 
 _HOST = torch.device("cpu")
-_COLLECTIVE_NAMESPACES = frozenset({"c10d", "_c10d_functional"})
-"""Namespaces of collectives."""
 
 
 class Dispatcher:
@@ -78,9 +77,7 @@ class Dispatcher:
         """Return whether an operator is run as a whole: it copies or communicates tensors, or syncheck describes it."""
         name = schema_of(func).name
         namespace, _, base = name.partition("::")
-        return (
-            namespace in _COLLECTIVE_NAMESPACES or base in self._copies.specials or described_operator(name) is not None
-        )
+        return namespace in NAMESPACES or base in self._copies.specials or described_operator(name) is not None
 
     def add_to_fast_path(self, func: Any) -> None:
         """Add an operator that is run as a whole to the fast path, if it qualifies."""
@@ -92,7 +89,7 @@ class Dispatcher:
         """Run one operator on the CPU and report the work that its virtual device would do."""
         plan = self._plans.get(func)
         if plan is None:
-            if func.namespace in _COLLECTIVE_NAMESPACES:
+            if func.namespace in NAMESPACES:
                 return self._run_collective(func, args, kwargs)
             plan = self._plans[func] = plan_of(func)
         if self.deferral is not None:
