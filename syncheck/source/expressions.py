@@ -6,10 +6,10 @@ from functools import lru_cache
 
 
 @lru_cache(maxsize=4096)
-def _parsed(expression: str) -> ast.Expression | None:
+def parsed(expression: str) -> ast.expr | None:
     """Return the tree of an expression; None if the text is not an expression."""
     try:
-        return ast.parse(expression, mode="eval")
+        return ast.parse(expression, mode="eval").body
     except SyntaxError:
         return None
 
@@ -17,14 +17,14 @@ def _parsed(expression: str) -> ast.Expression | None:
 @lru_cache(maxsize=4096)
 def normal(expression: str) -> str:
     """Return an expression in the normal form of `ast.unparse`; "" if it does not parse."""
-    tree = _parsed(expression)
+    tree = parsed(expression)
     return "" if tree is None else ast.unparse(tree)
 
 
 @lru_cache(maxsize=4096)
 def names_in(expression: str) -> frozenset[str]:
     """Return the names used in an expression."""
-    tree = _parsed(expression)
+    tree = parsed(expression)
     if tree is None:
         return frozenset({""})  # a name that is never bound
     return frozenset(node.id for node in ast.walk(tree) if isinstance(node, ast.Name))
@@ -37,7 +37,7 @@ def has_index(expression: str) -> bool:
 
 def items_in(expression: str) -> list[ast.Subscript]:
     """Return the subscripts in an expression."""
-    tree = _parsed(expression)
+    tree = parsed(expression)
     return [] if tree is None else [node for node in ast.walk(tree) if isinstance(node, ast.Subscript)]
 
 

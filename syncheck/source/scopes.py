@@ -11,7 +11,7 @@ from functools import cached_property, lru_cache
 from typing import TypeAlias
 
 from syncheck.source.bindings import Function, Scope, binding_scope, collect
-from syncheck.source.expressions import has_index, items_in, kind_of_display, last_name, names_in, normal
+from syncheck.source.expressions import has_index, items_in, kind_of_display, last_name, names_in, normal, parsed
 from syncheck.source.none_values import NoneValues
 
 Loop: TypeAlias = ast.For | ast.AsyncFor | ast.While
@@ -54,7 +54,7 @@ class Scopes:
                 around = ()
             elif isinstance(statement, Loop):
                 around = (*loops, statement)
-            for part in _bodies(statement):
+            for part in bodies(statement):
                 yield from self._walk(part, inside, around)
 
     def _find(self, line: int) -> _Found:
@@ -90,7 +90,7 @@ class Scopes:
     def can_insert_after(self, line: int) -> bool:
         """Return whether a statement can be inserted after a line's statement: a simple one at the end of its line."""
         statement = self._find(line)[0]
-        if statement is None or statement.end_lineno is None or list(_bodies(statement)) != [[], [], []]:
+        if statement is None or statement.end_lineno is None or list(bodies(statement)) != [[], [], []]:
             return False
         if isinstance(statement, ast.Return | ast.Raise | ast.Break | ast.Continue):
             return False
@@ -312,7 +312,7 @@ class Scopes:
 
     def may_be_none(self, expression: str, line: int) -> bool:
         """Return whether an expression may be None on a line, unless a condition around the line tests it."""
-        node = _expression(expression)
+        node = parsed(expression)
         if node is None or any(expression in ast.unparse(test) for test, _ in self._branches(line)):
             return False
         return self._none_values.includes(node, line, self._find(line)[1])
@@ -354,19 +354,11 @@ def scopes_of(source: str) -> Scopes | None:
         return None
 
 
-def _expression(text: str) -> ast.expr | None:
-    """Parse an expression; return None for any other text."""
-    try:
-        return ast.parse(text, mode="eval").body
-    except SyntaxError:
-        return None
-
-
 def _targets(loop: ast.For | ast.AsyncFor) -> frozenset[str]:
     return frozenset(node.id for node in ast.walk(loop.target) if isinstance(node, ast.Name))
 
 
-def _bodies(statement: ast.stmt) -> Iterator[list[ast.stmt]]:
+def bodies(statement: ast.stmt) -> Iterator[list[ast.stmt]]:
     """Yield the lists of statements inside a statement."""
     for name in ("body", "orelse", "finalbody"):
         yield getattr(statement, name, None) or []

@@ -4,6 +4,9 @@ import ast
 from collections.abc import Iterator
 from typing import TypeAlias
 
+from syncheck.source.bindings import Function
+from syncheck.source.scopes import bodies
+
 Position: TypeAlias = tuple[int, int]
 """(line, column), as counted by `ast`."""
 _Step: TypeAlias = tuple[list[ast.stmt], int]
@@ -108,12 +111,9 @@ def _holds(statement: ast.stmt, position: Position) -> bool:
 
 
 def _bodies(statement: ast.stmt) -> Iterator[list[ast.stmt]]:
-    if isinstance(statement, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
-        return
-    for name in ("body", "orelse", "finalbody"):
-        yield getattr(statement, name, None) or []
-    for part in (*getattr(statement, "handlers", ()), *getattr(statement, "cases", ())):
-        yield part.body
+    """Yield the lists of statements that may run as part of a statement."""
+    if not isinstance(statement, Function | ast.ClassDef):
+        yield from bodies(statement)
 
 
 def _all(statements: list[ast.stmt]) -> Iterator[ast.AST]:
