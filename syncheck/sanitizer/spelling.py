@@ -19,6 +19,7 @@ from syncheck.sanitizer.messages import (
     WaitCode,
 )
 from syncheck.sanitizer.monitor import Sites, SourceLine
+from syncheck.source.expressions import calls_in, is_at
 from syncheck.source.handles import container_in, gives_several, wait_for, wait_for_all
 
 
@@ -41,7 +42,7 @@ class Target:
 
     def shown_line(self, kind: EditKind) -> int:
         """Return the line to show: the first or last one of the statement for an insertion before or after it."""
-        statement = self.line.scopes.statement(self.line.number) if self.line.scopes is not None else None
+        statement = self.line.statement
         if statement is None or self.is_split:
             return self.line.number
         match kind:
@@ -115,7 +116,7 @@ class Spelling:
             return Target(line, is_usable=False)
         if kind is EditKind.APPEND_CALL:
             may_be_none = _may_give_none(line)
-            is_list = gives_several(scopes.statement(line.number), line.number, line.column)
+            is_list = gives_several(line.statement, line.number, line.column)
             is_usable = scopes.is_call_statement(line.number, line.column) and not may_be_none and not is_list
             return Target(line, is_usable, may_be_none=may_be_none)
         return Target(line, is_usable=True)
@@ -272,7 +273,7 @@ class Spelling:
     def _spell_wait(self, site: SiteId, line: SourceLine, spelled: Spelled) -> None:
         name = self._sites.bound(site)
         made = self._sites.lines_of(site)[0]
-        statement = made.scopes.statement(made.number) if made.scopes is not None else None
+        statement = made.statement
         wait = wait_for(name, statement, made.number, made.column)
         may_be_none = _may_give_none(made)
         is_one_of_many = name.endswith("[...]")
@@ -344,9 +345,8 @@ def _is_called_elsewhere(line: SourceLine, callers: tuple[SourceLine, ...]) -> b
     """Return whether a line is in a lambda that is called by a statement other than the one that creates it."""
     if not line.function.endswith("<lambda>") or line.scopes is None:
         return False
-    made = line.scopes.statement(line.number)
     calling = (caller for caller in callers if caller.path == line.path and caller.function != line.function)
-    return not any(line.scopes.statement(caller.number) is made for caller in calling)
+    return not any(line.scopes.statement(caller.number) is line.statement for caller in calling)
 
 
 def _can_insert(line: SourceLine, earlier: tuple[SourceLine, ...]) -> bool:
@@ -382,8 +382,7 @@ def _may_give_none(line: SourceLine) -> bool:
 
     Source: torch/distributed/distributed_c10d.py: synchronous calls return None.
     """
-    statement = line.scopes.statement(line.number) if line.scopes is not None else None
-    calls = [node for node in (ast.walk(statement) if statement is not None else ()) if isinstance(node, ast.Call)]
-    exact = [call for call in calls if (call.lineno, call.col_offset + 1) == (line.number, line.column)]
+    calls = calls_in(line.statement)
+    exact = [call for call in calls if is_at(call, line.number, line.column)]
     given = [keyword.value for call in exact or calls for keyword in call.keywords if keyword.arg == "async_op"]
     return any(not isinstance(value, ast.Constant) for value in given)

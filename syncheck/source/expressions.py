@@ -41,6 +41,21 @@ def items_in(expression: str) -> list[ast.Subscript]:
     return [] if tree is None else [node for node in ast.walk(tree) if isinstance(node, ast.Subscript)]
 
 
+def calls_in(node: ast.AST | None) -> list[ast.Call]:
+    """Return the calls in a statement or an expression."""
+    return [] if node is None else [part for part in ast.walk(node) if isinstance(part, ast.Call)]
+
+
+def is_at(node: ast.stmt | ast.expr, line: int, column: int) -> bool:
+    """Return whether a node begins at a position, with columns from 1, and thus is the call there."""
+    return (node.lineno, node.col_offset + 1) == (line, column)
+
+
+def has_line(node: ast.stmt | ast.expr, line: int) -> bool:
+    """Return whether a line is one of a node's lines."""
+    return node.lineno <= line <= (node.end_lineno or node.lineno)
+
+
 def last_name(expression: ast.expr) -> str:
     """Return the name of a variable or an attribute: of `self.slots`, "slots"; "" for anything else."""
     match expression:

@@ -11,7 +11,18 @@ from functools import cached_property, lru_cache
 from typing import TypeAlias
 
 from syncheck.source.bindings import Function, Scope, binding_scope, collect
-from syncheck.source.expressions import has_index, items_in, kind_of_display, last_name, names_in, normal, parsed
+from syncheck.source.expressions import (
+    calls_in,
+    has_index,
+    has_line,
+    is_at,
+    items_in,
+    kind_of_display,
+    last_name,
+    names_in,
+    normal,
+    parsed,
+)
 from syncheck.source.none_values import NoneValues
 
 Loop: TypeAlias = ast.For | ast.AsyncFor | ast.While
@@ -60,7 +71,7 @@ class Scopes:
     def _find(self, line: int) -> _Found:
         """Return the innermost statement that contains a line, with its scope and enclosing loops."""
         if line not in self._found:
-            around = [one for one in self._statements if one[0].lineno <= line <= (one[0].end_lineno or one[0].lineno)]
+            around = [one for one in self._statements if has_line(one[0], line)]
             self._found[line] = around[-1] if around else (None, self.module, ())
         return self._found[line]
 
@@ -85,7 +96,7 @@ class Scopes:
         text = self._lines[statement.lineno - 1]
         if len(text[: len(text) - len(text.lstrip())].encode()) != statement.col_offset or text.lstrip()[:4] == "elif":
             return False  # not at the start of its line
-        return not any(statement.lineno <= other <= (statement.end_lineno or 0) for other in after)
+        return not any(has_line(statement, other) for other in after)
 
     def can_insert_after(self, line: int) -> bool:
         """Return whether a statement can be inserted after a line's statement: a simple one at the end of its line."""
@@ -121,18 +132,17 @@ class Scopes:
         calls = [node for node in self._expressions(line) if isinstance(node, ast.Call)]
         given = (argument for call in calls for argument in (*call.args, *(word.value for word in call.keywords)))
         return any(
-            (node.lineno, node.col_offset + 1) == (line, column)
+            isinstance(node, ast.expr) and is_at(node, line, column)
             for argument in given
             for node in ast.walk(argument)
-            if isinstance(node, ast.expr)
         )
 
     def is_call_statement(self, line: int, column: int) -> bool:
         """Return whether the call at a position is a statement by itself, so that its result is discarded."""
         statement = self._find(line)[0]
-        if not isinstance(statement, ast.Expr) or not isinstance(statement.value, ast.Call):
-            return False
-        return (statement.lineno, statement.col_offset + 1) == (line, column)
+        return (
+            isinstance(statement, ast.Expr) and isinstance(statement.value, ast.Call) and is_at(statement, line, column)
+        )
 
     def owner_of_call(self, line: int, column: int, method: str) -> str:
         """Return the source text of a method call's object; "" if there is no such call.
@@ -142,13 +152,9 @@ class Scopes:
             column: column of the call, from 1; 0 if unknown.
             method: name of the method.
         """
-        statement = self.statement(line)
-        calls = [
-            node
-            for node in (ast.walk(statement) if statement is not None else ())
-            if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr == method
-        ]
-        exact = [call for call in calls if (call.lineno, call.col_offset + 1) == (line, column)]
+        found = calls_in(self.statement(line))
+        calls = [call for call in found if isinstance(call.func, ast.Attribute) and call.func.attr == method]
+        exact = [call for call in calls if is_at(call, line, column)]
         chosen = exact or (calls if len(calls) == 1 else [])
         function = chosen[0].func if chosen else None
         return ast.unparse(function.value) if isinstance(function, ast.Attribute) else ""
@@ -180,7 +186,7 @@ class Scopes:
         if any(last_name(node.value) == name and ast.dump(node.slice) == ast.dump(item.slice) for node in self._picks):
             return False
         return name in self._emptied or any(
-            scope is not self.module or any(loop.lineno <= number <= (loop.end_lineno or 0) for loop in loops)
+            scope is not self.module or any(has_line(loop, number) for loop in loops)
             for number, scope in self._filled.get(name, ())
             if getattr(scope.node, "name", "") != "__init__"
         )
@@ -194,7 +200,7 @@ class Scopes:
     @cached_property
     def _emptied(self) -> frozenset[str]:
         """The names of containers from which the file removes items."""
-        calls = [node.func for node in ast.walk(self._tree) if isinstance(node, ast.Call)]
+        calls = [call.func for call in calls_in(self._tree)]
         taken = [call.value for call in calls if isinstance(call, ast.Attribute) and call.attr in _REMOVING]
         items = [node for node in ast.walk(self._tree) if isinstance(node, ast.Subscript)]
         taken += [item.value for item in items if isinstance(item.ctx, ast.Del)]
@@ -235,7 +241,7 @@ class Scopes:
         """Return whether a loop around a line rebinds a name in an expression, which changes its meaning."""
         _, scope, loops = self._find(line)
         numbers = [number for name in names_in(expression) for number in scope.bindings.get(name, ())]
-        return any(loop.lineno <= number <= (loop.end_lineno or number) for loop in loops for number in numbers)
+        return any(has_line(loop, number) for loop in loops for number in numbers)
 
     def is_of_this_call(self, expression: str, line: int) -> bool:
         """Return whether an expression uses a local variable of a line's function, which differs between calls."""
@@ -293,14 +299,13 @@ class Scopes:
             return True  # from an enclosing scope, which has usually run on by the time this one runs
         first = statement.lineno if statement is not None else line
         return any(
-            bound < first or any(loop.lineno <= bound <= (loop.end_lineno or bound) for loop in loops)
-            for bound in owner.bindings.get(name, ())
+            bound < first or any(has_line(loop, bound) for loop in loops) for bound in owner.bindings.get(name, ())
         )
 
     def _is_left_over(self, name: str, owner: Scope, line: int) -> bool:
         """Return whether a name is only a loop variable and the line is outside those loops: a leftover value."""
         loops = [loop for loop in self._loops if loop[1] is owner and name in _targets(loop[0])]
-        is_inside = any(loop.lineno <= line <= (loop.end_lineno or 0) for loop, _ in loops)
+        is_inside = any(has_line(loop, line) for loop, _ in loops)
         return bool(loops) and len(loops) == len(owner.bindings[name]) and not is_inside
 
     @cached_property
