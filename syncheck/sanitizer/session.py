@@ -130,7 +130,7 @@ class Session:
 
     def name(self, kind: NamedKind, ident: int, text: str) -> None:
         """See `Monitor`; a stream keeps its name while an object for it is alive."""
-        if kind is not NamedKind.STREAM or not self._advice.has_object(StreamId(ident)):
+        if kind is not NamedKind.STREAM or not self._advice.overlap.has_object(StreamId(ident)):
             self.collector.names.given[kind, ident] = text
 
     def unordered(self, stream: StreamId) -> tuple[StreamId, ...]:
@@ -152,7 +152,7 @@ class Session:
     def object_destroyed(self, kind: ObjectKind, ident: int) -> None:
         """See `Monitor`."""
         self._loops.object_destroyed(kind, ident)
-        self._advice.stream_object_gone(ident)
+        self._advice.overlap.stream_object_gone(ident)
 
     # -- accesses
 
@@ -195,7 +195,7 @@ class Session:
 
     def host_access(self, operator: str, accesses: Accesses, site: SiteId, *, escape: bool = False) -> None:
         """See `Monitor`."""
-        self._advice.host_asks()
+        self._advice.syncs.host_asks()
         label = self._labels.number(site, operator, is_escape=escape)
         found: list[Race] = []
         for allocation, view, is_write in accesses:
@@ -257,7 +257,7 @@ class Session:
             return
         result = self._engine.wait_stream(stream, other)
         if origins[0] == StreamOrigin.BY_TORCH:
-            self._advice.torch_waits(stream, other, site)
+            self._advice.overlap.torch_waits(stream, other, site)
             return
         acquired, submitted = self._engine.clock(other), self._engine.submitted()
         wait = Wait(
@@ -269,7 +269,7 @@ class Session:
     def sync_event(self, event: EventId, site: SiteId) -> None:
         """See `Monitor`."""
         self._events.sync(event, site)
-        self._advice.host_asks()
+        self._advice.syncs.host_asks()
         device = self._events.device(event)
         if device is not None:
             self._add_sync(site, device, event)
@@ -295,19 +295,19 @@ class Session:
 
     def is_pending(self, kind: NamedKind, ident: int) -> bool:
         """See `Monitor`."""
-        self._advice.host_asks()
+        self._advice.syncs.host_asks()
         if kind == NamedKind.EVENT:
             return self._events.is_pending(EventId(ident))
         return ident in self._engine.unfinished()
 
     def clock(self, reading: ReadingId, site: SiteId) -> None:
         """See `Monitor`."""
-        self._advice.host_asks()
+        self._advice.syncs.host_asks()
         self._timing.read(reading, site, self._last_site)
 
     def elapsed(self, start: EventId, end: EventId, site: SiteId) -> None:
         """See `Monitor`."""
-        self._advice.host_asks()
+        self._advice.syncs.host_asks()
         self._events.elapsed(start, end, site)
 
     # -- graphs
@@ -369,7 +369,7 @@ class Session:
         if since is None:
             self._lives.report_all_unused()
             self._events.report_redundant(sites)
-            self._advice.report()
+            self._advice.overlap.report()
         busy = [stream for stream in self.collector.names.streams if stream in self._last_site]
         devices = {self.collector.names.streams[stream].device for stream in busy}
         seconds = time.perf_counter() - self._started
