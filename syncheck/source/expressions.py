@@ -56,6 +56,12 @@ def has_line(node: ast.stmt | ast.expr, line: int) -> bool:
     return node.lineno <= line <= (node.end_lineno or node.lineno)
 
 
+def holds(node: ast.stmt | ast.expr, line: int, column: int) -> bool:
+    """Return whether a position is inside a node; the column is counted from 0, as by `ast`."""
+    start, end = (node.lineno, node.col_offset), (node.end_lineno or node.lineno, node.end_col_offset or 0)
+    return start <= (line, column) < end
+
+
 def last_name(expression: ast.expr) -> str:
     """Return the name of a variable or an attribute: of `self.slots`, "slots"; "" for anything else."""
     match expression:

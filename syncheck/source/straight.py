@@ -5,6 +5,7 @@ from collections.abc import Iterator
 from typing import TypeAlias
 
 from syncheck.source.bindings import Function
+from syncheck.source.expressions import holds
 from syncheck.source.scopes import bodies
 
 Position: TypeAlias = tuple[int, int]
@@ -95,19 +96,14 @@ def _steps(body: list[ast.stmt], position: Position) -> list[_Step]:
     steps: list[_Step] = []
     inner: list[ast.stmt] | None = body
     while inner is not None:
-        index = next((index for index, statement in enumerate(inner) if _holds(statement, position)), None)
+        index = next((index for index, statement in enumerate(inner) if holds(statement, *position)), None)
         if index is None:
             break
         steps.append((inner, index))
-        inner = next((part for part in _bodies(inner[index]) if any(_holds(s, position) for s in part)), None)
+        inner = next((part for part in _bodies(inner[index]) if any(holds(s, *position) for s in part)), None)
     if not steps:
         raise NotStraightError
     return steps
-
-
-def _holds(statement: ast.stmt, position: Position) -> bool:
-    start, end = (statement.lineno, statement.col_offset), (statement.end_lineno, statement.end_col_offset)
-    return start <= position < (end[0] or start[0], end[1] or 0)
 
 
 def _bodies(statement: ast.stmt) -> Iterator[list[ast.stmt]]:
