@@ -3,6 +3,7 @@
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 from syncheck.config.options import Options
@@ -140,25 +141,16 @@ def checking(options: Options) -> Iterator[BlockReport]:
         finally:
             report = outer.report(since=mark if outer.session is session else {})
             if outer.is_sampled:
-                report = replace(
-                    report,
-                    incomplete=(*report.incomplete, "because of the budget, only windows of the block were checked"),
-                )
+                report = report.doubted("because of the budget, only windows of the block were checked")
             elif not outer.backend.is_checking:
-                report = replace(
-                    report, incomplete=(*report.incomplete, "the block is outside the checked part of the program")
-                )
+                report = report.doubted("the block is outside the checked part of the program")
             findings = tuple(finding for finding in report.findings if finding.rule.code in codes)
             block.complete(truncate(replace(report, findings=findings), options.max_findings))
         return
     from syncheck.run import backends  # noqa: PLC0415  the first use of torch
 
     policy = Policy(replace(options, baseline=None, write_baseline=False))
-    make_session, backend_of = (
-        (lambda name, on_finding: new_session(options, name, on_finding)),
-        backends.choose(options),
-    )
-    inner = run.Run(options, make_session, policy, lambda *_: 0, *backend_of)
+    inner = run.Run(options, partial(new_session, options), policy, lambda *_: 0, *backends.choose(options))
     try:
         with inner.watching():
             yield block

@@ -283,11 +283,15 @@ class Report:
         """Return this report with additional notes."""
         return replace(self, notes=(*self.notes, *notes))
 
+    def doubted(self, *reasons: str) -> "Report":
+        """Return this report with additional reasons why findings may have been missed."""
+        return replace(self, incomplete=(*self.incomplete, *reasons))
+
     def completed(self) -> "Report":
         """Return this report, marked as incomplete if no operator was seen."""
         if self.summary.operators or not self.summary.backend or NO_STEPS in self.incomplete:
             return self
-        return replace(self, incomplete=(*self.incomplete, NOTHING_SEEN))
+        return self.doubted(NOTHING_SEEN)
 
     def failing(self, fail_on: Severity) -> bool:
         """Return whether any finding is at `fail_on` or worse."""

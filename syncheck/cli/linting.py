@@ -4,7 +4,7 @@ import contextlib
 import sys
 import time
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -31,6 +31,10 @@ def add_to(cli: typer.Typer) -> None:
     cli.command(cls=Command, epilog=_EXAMPLES)(lint)
 
 
+def _flag(name: str, text: str, panel: str) -> Any:
+    return typer.Option(name, help=text, rich_help_panel=panel)
+
+
 @with_settings("lint")
 def lint(
     paths: Annotated[
@@ -39,30 +43,17 @@ def lint(
             metavar="[PATH]...", help=f"Files and folders; - for standard input. {as_default('.')}", show_default=False
         ),
     ] = None,
-    fix: Annotated[bool | None, typer.Option("--fix", help="Apply fixes.", rich_help_panel=_FIX)] = None,
+    fix: Annotated[bool | None, _flag("--fix", "Apply fixes.", _FIX)] = None,
     unsafe_fixes: Annotated[
-        bool | None,
-        typer.Option(
-            "--unsafe-fixes", help="Also apply fixes that make the host wait or guess the place.", rich_help_panel=_FIX
-        ),
+        bool | None, _flag("--unsafe-fixes", "Also apply fixes that make the host wait or guess the place.", _FIX)
     ] = None,
-    diff: Annotated[
-        bool | None, typer.Option("--diff", help="Show what --fix would change.", rich_help_panel=_FIX)
-    ] = None,
-    add_ignores: Annotated[
-        bool | None,
-        typer.Option("--add-ignores", help="Add comments that silence all findings.", rich_help_panel=_FIX),
-    ] = None,
+    diff: Annotated[bool | None, _flag("--diff", "Show what --fix would change.", _FIX)] = None,
+    add_ignores: Annotated[bool | None, _flag("--add-ignores", "Add comments that silence all findings.", _FIX)] = None,
     remove_unused_ignores: Annotated[
-        bool | None,
-        typer.Option("--remove-unused-ignores", help="Remove comments that silence nothing.", rich_help_panel=_FIX),
+        bool | None, _flag("--remove-unused-ignores", "Remove comments that silence nothing.", _FIX)
     ] = None,
-    statistics: Annotated[
-        bool | None, typer.Option("--statistics", help="Count findings by rule.", rich_help_panel=_OUTPUT)
-    ] = None,
-    show_files: Annotated[
-        bool | None, typer.Option("--show-files", help="List the files that would be checked.", rich_help_panel=_FILES)
-    ] = None,
+    statistics: Annotated[bool | None, _flag("--statistics", "Count findings by rule.", _OUTPUT)] = None,
+    show_files: Annotated[bool | None, _flag("--show-files", "List the files that would be checked.", _FILES)] = None,
     stdin_filename: Annotated[
         str,
         typer.Option(
@@ -72,12 +63,8 @@ def lint(
             rich_help_panel=_FILES,
         ),
     ] = "stdin.py",
-    no_cache: Annotated[
-        bool | None, typer.Option("--no-cache", help="Do not read or write the cache.", rich_help_panel=_FILES)
-    ] = None,
-    watch: Annotated[
-        bool | None, typer.Option("--watch", help="Check again whenever a file changes.", rich_help_panel=_FILES)
-    ] = None,
+    no_cache: Annotated[bool | None, _flag("--no-cache", "Do not read or write the cache.", _FILES)] = None,
+    watch: Annotated[bool | None, _flag("--watch", "Check again whenever a file changes.", _FILES)] = None,
     *,
     layer: Layer,
 ) -> None:

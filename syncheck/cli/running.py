@@ -54,6 +54,10 @@ def add_to(cli: typer.Typer) -> None:
 
 
 _OF_EACH_RANK = frozenset({"trace", "perfetto", "html"})
+_Arguments = Annotated[
+    list[str] | None, typer.Argument(metavar="[ARGS]...", help="The program's own arguments.", show_default=False)
+]
+_IsModule = Annotated[bool | None, typer.Option("-m", help="SCRIPT is a module, as in `python -m`.")]
 
 
 @with_settings("run")
@@ -61,11 +65,8 @@ def run(
     script: Annotated[
         str, typer.Argument(metavar="SCRIPT", help="The script, or the module with -m.", show_default=False)
     ],
-    args: Annotated[
-        list[str] | None,
-        typer.Argument(metavar="[ARGS]...", help="The program's own arguments.", show_default=False),
-    ] = None,
-    module: Annotated[bool | None, typer.Option("-m", help="SCRIPT is a module, as in `python -m`.")] = None,
+    args: _Arguments = None,
+    module: _IsModule = None,
     *,
     layer: Layer,
 ) -> None:
@@ -128,11 +129,8 @@ def overlap(
         str,
         typer.Argument(metavar="SCRIPT", help="The script, a trace, or the module with -m.", show_default=False),
     ],
-    args: Annotated[
-        list[str] | None,
-        typer.Argument(metavar="[ARGS]...", help="The program's own arguments.", show_default=False),
-    ] = None,
-    module: Annotated[bool | None, typer.Option("-m", help="SCRIPT is a module, as in `python -m`.")] = None,
+    args: _Arguments = None,
+    module: _IsModule = None,
     *,
     layer: Layer,
 ) -> None:

@@ -102,7 +102,7 @@ def lint(request: LintRequest) -> tuple[Report, changes.Changes]:
             is_strict = partial(_is_strict, options_of)
             outcome = engine.lint(paths, cached, request.progress, extensions, is_strict, details)
     report = engine.report_of(outcome, options_of)
-    report = replace(report, notes=(*report.notes, *_notes_on_unloaded(paths, options, options_of)))
+    report = report.noted(*_notes_on_unloaded(paths, options, options_of))
     if baseline is not None:
         linted = {baseline.relative(path) for path in paths if not _problem_of(outcome, path)}
 

@@ -43,7 +43,6 @@ from syncheck.cuda.shared_gpus import shared
 from syncheck.cuda.streams import Streams
 from syncheck.cuda.thread_contexts import ThreadContexts
 from syncheck.cuda.timed_mode import TimedMode
-from syncheck.cuda.timing import Events as TimedEvents
 from syncheck.cuda.timing import Timing
 from syncheck.cuda.trace_handlers import TraceHandlers
 from syncheck.cuda.triton import Triton
@@ -113,7 +112,7 @@ class Cuda:
         note: Callable[[str], None],
         findings: NewFindings,
         after_finding: Callable[[], None],
-        timed_by: Callable[[], TimedEvents] | None = None,
+        timed_by: Callable[[], DriverEvents] | None = None,
         most_timed: int = sys.maxsize,
         delay: Delay | None = None,
         recorder: str = "auto",

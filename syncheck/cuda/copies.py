@@ -1,12 +1,13 @@
 """Copies between host and devices, and between devices: the stream that they run on, and who waits."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
+from functools import partial
 from typing import Any
 
 import torch
 
 from syncheck.cuda.dispatch_plan import DispatchPlan
-from syncheck.cuda.host import HostMemory, extent
+from syncheck.cuda.host import HostMemory
 from syncheck.cuda.launches import Launches
 from syncheck.cuda.memory import Memory
 from syncheck.cuda.operator_errors import OperatorErrors
@@ -14,7 +15,7 @@ from syncheck.cuda.reporter import Reporter
 from syncheck.cuda.streams import Streams
 from syncheck.hb.ids import BY_TORCH, Access, NamedKind, StreamId
 from syncheck.instrument.naming import name_of_tensor
-from syncheck.instrument.tensor_facts import is_staged_copy
+from syncheck.instrument.tensor_facts import extent, is_staged_copy
 from syncheck.instrument.torch_internals import tensor_of
 from syncheck.semantics.copies import HOST_DEVICE, CopyEnd, CopyPlan, copy_plan
 from syncheck.source.frames import frame_at
@@ -43,9 +44,9 @@ class Copies:
         self._launches = launches
         self._errors = errors
         self.specials: dict[str, tuple[Callable[..., bool], Callable[..., Any]]] = {
-            "_to_copy": (_moves, self._to_copy),
-            "copy_": (_crosses, self._copy),
-            "_foreach_copy_": (_any_crosses, self._foreach_copy),
+            "_to_copy": (_moves, partial(self._copy, lambda result, args: [(result, args[0])])),
+            "copy_": (_crosses, partial(self._copy, lambda _, args: [(args[0], tensor_of(args[1]))])),
+            "_foreach_copy_": (_any_crosses, partial(self._copy, lambda _, args: zip(*args[:2], strict=True))),
             "record_stream": (_always, self._record_stream),
             "_pin_memory": (_always, self._pin),
         }
@@ -57,35 +58,25 @@ class Copies:
             self._errors.note(dispatch.plan, error, frame_at())
             raise
 
-    def _run_suppressed(
-        self, dispatch: DispatchPlan, args: tuple[Any, ...], kwargs: dict[str, Any], *, non_blocking: bool
+    def _copy(
+        self,
+        ends_of: Callable[[Any, Any], Iterable[tuple[torch.Tensor, torch.Tensor]]],
+        dispatch: DispatchPlan,
+        args: tuple[Any, ...],
+        kwargs: dict[str, Any],
     ) -> Any:
-        """Run a copy and ignore its callbacks, because it is reported here."""
+        """Run a copying operator and ignore its callbacks, because its copies are reported here.
+
+        `ends_of` returns target and source of each copy, given the operator's result and its arguments.
+        """
+        non_blocking = _non_blocking(args, kwargs)
         if not non_blocking:
             self._streams.before_wait()
         with self._reporter.suppressed():
-            return self._run(dispatch, args, kwargs)
-
-    def _to_copy(self, dispatch: DispatchPlan, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-        non_blocking = bool(kwargs.get("non_blocking"))
-        result = self._run_suppressed(dispatch, args, kwargs, non_blocking=non_blocking)
+            result = self._run(dispatch, args, kwargs)
         with self._reporter.guard():
-            self._log(result, args[0], non_blocking=non_blocking, is_new=True)
-        return result
-
-    def _copy(self, dispatch: DispatchPlan, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-        non_blocking = _non_blocking(args, kwargs)
-        result = self._run_suppressed(dispatch, args, kwargs, non_blocking=non_blocking)
-        with self._reporter.guard():
-            self._log(args[0], tensor_of(args[1]), non_blocking=non_blocking)
-        return result
-
-    def _foreach_copy(self, dispatch: DispatchPlan, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-        non_blocking = _non_blocking(args, kwargs)
-        result = self._run_suppressed(dispatch, args, kwargs, non_blocking=non_blocking)
-        with self._reporter.guard():
-            for target, source in zip(args[0], args[1], strict=True):
-                self._log(target, source, non_blocking=non_blocking)
+            for target, source in ends_of(result, args):
+                self._log(target, source, non_blocking=non_blocking, is_new=dispatch.plan.base == "_to_copy")
         return result
 
     def _pin(self, dispatch: DispatchPlan, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:

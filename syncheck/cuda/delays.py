@@ -38,6 +38,7 @@ from syncheck.cuda.triton import kernel_class, name_of_kernel
 from syncheck.hb.ids import StreamId
 from syncheck.instrument.patching import Patches
 from syncheck.instrument.plan import tensors_in
+from syncheck.semantics.copies import COPIES
 from syncheck.witness.delay import Delay
 from syncheck.witness.schedule import LaunchId
 
@@ -283,7 +284,7 @@ class Delays:
             with self._work.hidden():
                 number = torch.tensor(result, device="cpu")
             self._record_host_read(number)
-        elif call.name in {"aten::_to_copy", "aten::copy_"} and isinstance(result, torch.Tensor):
+        elif call.name in COPIES and isinstance(result, torch.Tensor):
             is_complete = result.is_cpu and self._host.of(result) is None
             if is_complete and any(tensor.is_cuda for tensor, _ in call.tensors):
                 self._record_host_read(result)

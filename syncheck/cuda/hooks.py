@@ -4,7 +4,8 @@ import contextlib
 import weakref
 from collections import deque
 from collections.abc import Callable, Iterator
-from functools import wraps
+from functools import partial, wraps
+from operator import attrgetter
 from typing import Any
 
 import torch
@@ -55,7 +56,9 @@ class Hooks:
         self._hook_streams(torch.cuda.Stream, gpu_trace)
         self._events.hook(self._patches, torch.cuda.Event)
         self._hook_generic_classes(gpu_trace)
-        self._hook_context(torch.cuda.StreamContext)
+        context = torch.cuda.StreamContext
+        self._patches.set(context, "__enter__", self._enter(context.__enter__, attrgetter("stream")))
+        self._patches.set(context, "__exit__", self._exit(context.__exit__))
         self._hook_record_stream()
         self._hook_resize()
         self._hook_functions()
@@ -70,7 +73,7 @@ class Hooks:
             "wait_stream": self._wait_stream,
             "query": self._query,
             "synchronize": gpu_trace.around,
-            "__enter__": self._enter_stream,
+            "__enter__": partial(self._enter, stream_of=lambda stream: stream),
             "__exit__": self._exit,
         }
         for name, make in hooks.items():
@@ -169,26 +172,12 @@ class Hooks:
 
     # -- contexts
 
-    def _hook_context(self, kind: Any) -> None:
-        self._patches.set(kind, "__enter__", self._enter_context(kind.__enter__))
-        self._patches.set(kind, "__exit__", self._exit(kind.__exit__))
-
-    def _enter_context(self, original: Any) -> Any:
+    def _enter(self, original: Any, stream_of: Callable[[Any], Any]) -> Any:
         @wraps(original)
-        def enter(context: Any) -> Any:
-            self._launches.entering(context, context.stream)
-            result = original(context)
-            self._entered(context, context.stream)
-            return result
-
-        return enter
-
-    def _enter_stream(self, original: Any) -> Any:
-        @wraps(original)
-        def enter(stream: Any) -> Any:
-            self._launches.entering(stream, stream)
-            result = original(stream)
-            self._entered(stream, stream)
+        def enter(owner: Any) -> Any:
+            self._launches.entering(owner, stream_of(owner))
+            result = original(owner)
+            self._entered(owner, stream_of(owner))
             return result
 
         return enter

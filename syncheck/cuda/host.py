@@ -16,6 +16,7 @@ from syncheck.hb.clock import HOST
 from syncheck.hb.ids import UNKNOWN_SITE, Access, AllocationId
 from syncheck.instrument.methods import replace_method
 from syncheck.instrument.patching import Patches
+from syncheck.instrument.tensor_facts import extent
 from syncheck.instrument.torch_internals import storage_key
 from syncheck.sanitizer.race_context import UNSEEN_WRITE
 
@@ -168,14 +169,6 @@ class HostMemory:
 
 
 PLAIN = {torch.Tensor, torch.nn.Parameter}
-
-
-def extent(tensor: torch.Tensor) -> tuple[int, int]:
-    """Return the first byte of a tensor in its storage, and one past its last byte."""
-    item = tensor.element_size()
-    first = int(tensor.storage_offset())
-    span = sum((size - 1) * stride for size, stride in zip(tensor.shape, tensor.stride(), strict=True)) + 1
-    return first * item, (first + span) * item
 
 
 def _checksum(storage: torch.UntypedStorage, start: int, stop: int) -> int:

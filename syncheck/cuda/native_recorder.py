@@ -12,7 +12,7 @@ free goes unnoticed, which is harmless: the memory returns to the only stream th
 import weakref
 from collections.abc import Callable
 from enum import IntEnum
-from types import CodeType, FrameType
+from types import FrameType
 from typing import Any
 
 import torch
@@ -27,7 +27,7 @@ from syncheck.cuda.reporter import Reporter
 from syncheck.cuda.streams import Streams
 from syncheck.cuda.thread_contexts import ThreadContexts
 from syncheck.filters import ignore_block
-from syncheck.hb.ids import SiteId, StreamId, ViewId
+from syncheck.hb.ids import SiteId, StreamId
 from syncheck.instrument.sites import SiteTable
 from syncheck.instrument.torch_internals import schema_of, storage_key
 
@@ -52,17 +52,15 @@ _KINDS = {
 
 
 class Callbacks:
-    """Callbacks from the extension into Python; the extension holds the GIL."""
+    """Callbacks from the extension into Python, some of them methods of others; the extension holds the GIL."""
 
     def __init__(self, reporter: Reporter, streams: Streams, memory: Memory) -> None:
         self._reporter = reporter
-        self._streams = streams
         self._sites: SiteTable = reporter.sites
         self._memory = memory
-
-    def is_user_code(self, code: CodeType) -> bool:
-        """Return whether a code object is user code, and keep a reference to it."""
-        return self._sites.is_user_code(code)
+        self.is_user_code = reporter.sites.is_user_code  # keeps a reference to each code object
+        self.current_stream, self.flush = streams.current, reporter.flush_calls
+        self.extent, self.view = memory.extent, memory.exact_view
 
     def site(self, frame: FrameType) -> SiteId:
         """Return the call site whose innermost frame is `frame`."""
@@ -80,27 +78,11 @@ class Callbacks:
         home = memory.homes.get(access[0])
         return access[0], memory.owners[access[0]] if home is None else home
 
-    def current_stream(self, device: int) -> int:
-        """Return the current stream of a device."""
-        return self._streams.current(device)
-
-    def extent(self, offset: int, n_bytes: int) -> ViewId:
-        """Return the view of `n_bytes` bytes at an offset in an allocation."""
-        return self._memory.extent(offset, n_bytes)
-
-    def view(self, tensor: torch.Tensor) -> ViewId:
-        """Return the view of a non-contiguous tensor."""
-        return self._memory.exact_view(tensor)
-
     def drop_stale(self, address: int) -> None:
         """Drop a stale entry at an address that now holds new memory."""
         entry = self._memory.live.get(address)
         if entry is not None:
             self._memory.freed(address - entry.offset)
-
-    def flush(self) -> None:
-        """Pass the recorded calls to the session."""
-        self._reporter.flush_calls()
 
     def failed(self, operator: str, text: str) -> None:
         """Report that an operator could not be recorded."""

@@ -4,6 +4,7 @@ import os
 import threading
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from itertools import count
 from types import FrameType
 from typing import Any
 
@@ -50,6 +51,9 @@ class Reporter:
         before_call: called with the monitor before an unbuffered call.
         on_findings: called after a call that produced findings, with the tensors that they may be about.
         name_new: names a new object after the variable that the program binds it to.
+        next_event: returns a new event id, from 1; other short-lived objects use these ids, too.
+        next_graph: returns a new graph id, from 1.
+        next_reading: returns a new id of a clock reading, from 1.
 
     Args:
         monitor: receives the program's operations.
@@ -75,7 +79,9 @@ class Reporter:
         self.on_findings: Callable[[Sequence[Any]], None] = lambda _: None
         self.name_new: Callable[[NamedKind, int, SiteId], None] = lambda *_: None
         self._local = _Local()
-        self._n_events = self._n_graphs = self._n_readings = 0
+        self.next_event = map(EventId, count(1)).__next__
+        self.next_graph = map(GraphId, count(1)).__next__
+        self.next_reading = map(ReadingId, count(1)).__next__
         self._n_failures = 0
 
     def set_checking(self, *, value: bool) -> None:
@@ -124,22 +130,7 @@ class Reporter:
         if self.findings.new:
             self.on_findings(tensors)
 
-    # -- ids and call sites
-
-    def next_event(self) -> EventId:
-        """Return a new event id, from 1; other short-lived objects use these ids, too."""
-        self._n_events += 1
-        return EventId(self._n_events)
-
-    def next_graph(self) -> GraphId:
-        """Return a new graph id, from 1."""
-        self._n_graphs += 1
-        return GraphId(self._n_graphs)
-
-    def next_reading(self) -> ReadingId:
-        """Return a new id of a clock reading, from 1."""
-        self._n_readings += 1
-        return ReadingId(self._n_readings)
+    # -- call sites
 
     def site(self) -> SiteId:
         """Return the call site of the program's innermost frame."""

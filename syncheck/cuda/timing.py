@@ -3,43 +3,20 @@
 import sys
 from collections import deque
 from itertools import count
-from typing import Any, NamedTuple, Protocol
+from typing import Any, NamedTuple
 
 import torch
 
 from syncheck.cuda import devices
 from syncheck.cuda.captures import Captures
 from syncheck.cuda.dispatch_plan import DispatchPlan
+from syncheck.cuda.driver_events import DriverEvents
 from syncheck.cuda.reporter import Reporter
 from syncheck.cuda.streams import Streams
 from syncheck.hb.ids import StreamId
 
 _MAX_PENDING = 4096
 """The number of measured but unread operators that triggers a read of the complete ones."""
-
-
-class Events(Protocol):
-    """Timing events, as implemented by `syncheck.cuda.driver_events.DriverEvents`."""
-
-    def make(self, device: int) -> int:
-        """Return a new event of a device; 0 on failure."""
-        ...
-
-    def record(self, event: int, device: int, stream: int) -> bool:
-        """Record an event on a stream, given by handle; return whether it succeeded."""
-        ...
-
-    def is_complete(self, event: int) -> bool:
-        """Return whether an event is complete."""
-        ...
-
-    def wait(self, event: int) -> int:
-        """Wait for an event; return the host clock afterwards, in nanoseconds."""
-        ...
-
-    def nanoseconds(self, start: int, end: int) -> int | None:
-        """Return the time between two complete events; None if it is unknown."""
-        ...
 
 
 class Interval(NamedTuple):
@@ -76,7 +53,7 @@ class Timing:
     """
 
     def __init__(
-        self, reporter: Reporter, streams: Streams, captures: Captures, events: Events, most: int = sys.maxsize
+        self, reporter: Reporter, streams: Streams, captures: Captures, events: DriverEvents, most: int = sys.maxsize
     ) -> None:
         self._reporter = reporter
         self._streams = streams

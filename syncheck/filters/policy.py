@@ -162,26 +162,22 @@ def without_known(
         ConfigError: it cannot be written.
     """
     if options.write_baseline and not (report.summary.operators or report.summary.files):
-        why = f"{shown(baseline.path)} was not changed: nothing was checked"
-        return replace(report, notes=(*report.notes, why))
+        return report.noted(f"{shown(baseline.path)} was not changed: nothing was checked")
     stale = Counter({entry: n for entry, n in baseline.stale(report.findings).items() if is_checked(entry)})
-    notes = report.notes
     if options.write_baseline:
         baseline.replace(report.findings, is_checked)
         baseline.write()
-        notes = (*notes, f"wrote {counted(len(report.findings), 'finding')} to {shown(baseline.path)}")
+        report = report.noted(f"wrote {counted(len(report.findings), 'finding')} to {shown(baseline.path)}")
     elif stale and is_certain:
         baseline.known -= stale
         baseline.write()
-        notes = (*notes, f"removed {counted(stale.total(), 'fixed finding')} from {shown(baseline.path)}")
+        report = report.noted(f"removed {counted(stale.total(), 'fixed finding')} from {shown(baseline.path)}")
     elif stale:
         hint = "if they are fixed, --write-baseline removes them"
-        notes = (
-            *notes,
-            f"{counted(stale.total(), 'known finding')} of {shown(baseline.path)} not seen in this run; {hint}",
-        )
+        n_stale = counted(stale.total(), "known finding")
+        report = report.noted(f"{n_stale} of {shown(baseline.path)} not seen in this run; {hint}")
     new = baseline.new(report.findings)
-    return replace(report, findings=new, notes=notes, known=len(report.findings) - len(new))
+    return replace(report, findings=new, known=len(report.findings) - len(new))
 
 
 def truncate(report: Report, most: int) -> Report:

@@ -10,6 +10,7 @@ from typing import Any
 import torch
 
 from syncheck.instrument.naming import attributes_of, name_in_frame, tree_of
+from syncheck.source.expressions import parsed
 from syncheck.source.frames import locals_of
 
 _COMPARED = frozenset({torch.device, torch.dtype})
@@ -71,8 +72,8 @@ def with_source_index(name: str, frame: FrameType) -> str:
     Returns:
         A name such as "self.slots[turn % 2]"; the name itself if the function has no other index for it, or several.
     """
-    picked = _subscript(name)
-    if picked is None or not isinstance(picked.slice, ast.Constant):
+    picked = parsed(name)
+    if not isinstance(picked, ast.Subscript) or not isinstance(picked.slice, ast.Constant):
         return name
     base, item = ast.unparse(picked.value), picked.slice.value
     variables = locals_of(frame)
@@ -83,14 +84,6 @@ def with_source_index(name: str, frame: FrameType) -> str:
     }
     indices.discard(repr(item))
     return f"{base}[{indices.pop()}]" if len(indices) == 1 else name
-
-
-def _subscript(name: str) -> ast.Subscript | None:
-    try:
-        tree = ast.parse(name, mode="eval").body
-    except SyntaxError:
-        return None
-    return tree if isinstance(tree, ast.Subscript) else None
 
 
 def _subscripts_of(code: CodeType) -> list[ast.Subscript]:

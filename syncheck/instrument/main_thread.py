@@ -14,6 +14,7 @@ from typing import Any
 import torch
 
 from syncheck.source.frames import frame_at
+from syncheck.system.processes import send_to_main_thread
 
 _Callback = ctypes.PYFUNCTYPE(ctypes.c_int, ctypes.c_void_p)
 _add_pending_call: Any = ctypes.pythonapi.Py_AddPendingCall
@@ -52,11 +53,7 @@ def _call_next(_: Any) -> int:
 def _interrupt() -> None:
     """Interrupt the main thread again after it has left the pending call."""
     time.sleep(_LEFT)
-    main = threading.main_thread().ident
-    if main is not None and hasattr(signal, "pthread_kill"):  # not on Windows
-        signal.pthread_kill(main, signal.SIGINT)  # interrupts system calls, too
-    else:
-        _thread.interrupt_main()
+    send_to_main_thread(signal.SIGINT, threading.main_thread().ident or 0)  # interrupts system calls, too
 
 
 _LEFT = 0.01

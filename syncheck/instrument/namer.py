@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Iterator
 from functools import partial
-from types import CodeType, FrameType
+from types import FrameType
 from typing import Any, Protocol
 
 import torch
@@ -12,6 +12,8 @@ from syncheck.hb.ids import NO_ALLOCATION, AllocationId, EventId, NamedKind, Sit
 from syncheck.instrument.groups import group_in_frame
 from syncheck.instrument.indices import name_of_item
 from syncheck.instrument.naming import counted_name, name_of_tensor, stored_name
+from syncheck.instrument.sites import SiteTable
+from syncheck.instrument.tensor_facts import extent
 from syncheck.instrument.torch_internals import sparse_parts
 from syncheck.sanitizer.collector import PendingFinding, binds_result
 from syncheck.sanitizer.messages import EventCode, GroupCode, Part, StreamCode, TensorCode
@@ -21,22 +23,6 @@ from syncheck.source.lines import line_of_frame
 
 _MAX_FRAMES = 64
 """The most frames to search for those of the program."""
-
-
-class CallSites(Protocol):
-    """A table of call sites."""
-
-    def bound_directly(self, ident: SiteId) -> str:
-        """Return the name that the program binds an object to that it creates itself at a call site; "" if none."""
-        ...
-
-    def user_code(self, ident: SiteId) -> tuple[CodeType, int] | None:
-        """Return the code object and instruction offset of a site's innermost user frame."""
-        ...
-
-    def lines_of(self, site: SiteId) -> tuple[SourceLine, ...]:
-        """Return the line of a call site in the program, followed by those of its callers in the program."""
-        ...
 
 
 class Identities(Protocol):
@@ -68,7 +54,7 @@ class Namer:
     def __init__(
         self,
         monitor: Callable[[], Monitor],
-        sites: CallSites,
+        sites: SiteTable,
         identities: Identities,
         after_finding: Callable[[], None],
     ) -> None:
@@ -190,11 +176,11 @@ class Namer:
         return self._allocation_of(value) == allocation
 
     def _extent_in(self, allocation: AllocationId, value: Any) -> tuple[int, int] | None:
-        """Return the extent of a tensor in an allocation, as from `_extent`; None if it is not a tensor in it."""
+        """Return the extent of a tensor in an allocation, as from `extent`; None if it is not a tensor in it."""
         if not _is_tensor(value):
             return None
         parts = sparse_parts(value) or [value]
-        return next((_extent(part) for part in parts if self._is_tensor(allocation, part)), None)
+        return next((extent(part) for part in parts if self._is_tensor(allocation, part)), None)
 
 
 def _is_tensor(value: Any) -> bool:
@@ -205,16 +191,6 @@ def _is_tensor(value: Any) -> bool:
 def _namer_of(is_wanted: Callable[[Any], bool]) -> Callable[[FrameType], str]:
     """Return a function that finds a name for an object in a frame."""
     return lambda frame: name_of_item(is_wanted, frame)
-
-
-def _extent(tensor: torch.Tensor) -> tuple[int, int]:
-    """Return the first byte of a tensor in its storage, and one past its last byte."""
-    item = tensor.element_size()
-    start = int(tensor.storage_offset()) * item
-    if not tensor.numel():
-        return start, start
-    last = sum((int(size) - 1) * int(stride) for size, stride in zip(tensor.shape, tensor.stride(), strict=True))
-    return start, start + (last + 1) * item
 
 
 def _overlap(one: tuple[int, int] | None, other: tuple[int, int]) -> bool:

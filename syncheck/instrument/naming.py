@@ -10,6 +10,7 @@ from itertools import islice
 from types import CodeType, FrameType, GetSetDescriptorType, MemberDescriptorType, ModuleType
 from typing import Any
 
+from syncheck.source.expressions import has_line, holds
 from syncheck.source.frames import locals_of
 from syncheck.source.lines import is_user_file, position
 
@@ -52,7 +53,7 @@ def passed_on_in(nodes: Iterable[ast.AST], line: int, column: int) -> bool:
     This excludes `list(...)` and `tuple(...)` around a comprehension.
     """
     around = (node for node in nodes if isinstance(node, ast.Call | ast.Lambda))
-    return any(_holds(inside, line, column) for node in around for inside in _passed_on(node))
+    return any(holds(inside, line, column) for node in around for inside in _passed_on(node))
 
 
 def _passed_on(node: ast.Call | ast.Lambda) -> list[ast.expr]:
@@ -120,7 +121,7 @@ def target_in(nodes: Iterable[ast.AST], line: int, column: int) -> str:
             case ast.NamedExpr(target=target) | ast.Delete(targets=[target]) if _spans(node, line, column):
                 return ast.unparse(target)
             case ast.Delete(targets=targets) if _spans(node, line, column):
-                return next((ast.unparse(target) for target in targets if _holds(target, line, column)), "")
+                return next((ast.unparse(target) for target in targets if holds(target, line, column)), "")
             case ast.withitem(context_expr=made, optional_vars=ast.Name(id=name)) if _spans(made, line, column):
                 return name
     return ""
@@ -128,16 +129,14 @@ def target_in(nodes: Iterable[ast.AST], line: int, column: int) -> str:
 
 def _spans(node: ast.stmt | ast.expr, line: int, column: int) -> bool:
     """Return whether a position is inside a node; a negative column means that it is unknown."""
-    if column < 0:
-        return node.lineno <= line <= (node.end_lineno or node.lineno)
-    return _holds(node, line, column)
+    return has_line(node, line) if column < 0 else holds(node, line, column)
 
 
 def _pair(target: ast.expr, value: ast.expr, line: int, column: int) -> str:
     """Return the part of a target that receives the value at a position: "b" for `g()` in `a, b = f(), g()`."""
     if isinstance(target, ast.Tuple) and isinstance(value, ast.Tuple) and len(target.elts) == len(value.elts):
         for one, part in zip(target.elts, value.elts, strict=True):
-            if _holds(part, line, column):
+            if holds(part, line, column):
                 return _pair(one, part, line, column)
     if not isinstance(target, ast.Name | ast.Attribute | ast.Subscript | ast.Tuple):
         return ""
@@ -162,18 +161,13 @@ def _item(value: ast.expr, line: int, column: int) -> str | None:
         case ast.ListComp(elt=part) | ast.GeneratorExp(elt=part):
             keys, parts = ["..."], [part]
         case _:
-            is_one_of_many = any(isinstance(part, _MANY) and _holds(part, line, column) for part in ast.walk(value))
+            is_one_of_many = any(isinstance(part, _MANY) and holds(part, line, column) for part in ast.walk(value))
             return None if is_one_of_many else ""
     for key, part in zip(keys, parts, strict=True):
-        if _holds(part, line, column):
+        if holds(part, line, column):
             inner = _item(part, line, column)
             return f"[{key}]{inner}" if key and inner is not None and "..." not in inner else None
     return ""
-
-
-def _holds(node: ast.stmt | ast.expr, line: int, column: int) -> bool:
-    start, end = (node.lineno, node.col_offset), (node.end_lineno or node.lineno, node.end_col_offset or 0)
-    return start <= (line, column) < end
 
 
 def name_of_tensor(frame: FrameType | None, is_wanted: Callable[[Any], bool]) -> str:

@@ -19,6 +19,7 @@ from syncheck.instrument.collectives import hook_init_process_group
 from syncheck.instrument.patching import Patches
 from syncheck.instrument.shapes import shapes_of
 from syncheck.instrument.torch_internals import loader_iterator
+from syncheck.sanitizer.session import Session
 from syncheck.source.frames import frame_at
 from syncheck.source.lines import is_user_file
 
@@ -35,18 +36,6 @@ class Watchable(Protocol):
         ...
 
 
-class Notes(Protocol):
-    """Receives notes to the user."""
-
-    def note(self, text: str) -> None:
-        """Add a note to the report."""
-        ...
-
-    def incomplete(self, reason: str) -> None:
-        """Add a reason why the report may be incomplete."""
-        ...
-
-
 class Window:
     """Checks between two steps, counting those of the first optimizer that makes one.
 
@@ -56,7 +45,7 @@ class Window:
         notes: receives a note if the window never began.
     """
 
-    def __init__(self, steps: tuple[int, int | None], backend: Watchable, notes: Notes) -> None:
+    def __init__(self, steps: tuple[int, int | None], backend: Watchable, notes: Session) -> None:
         self._first, self._last = steps
         self._backend = backend
         self._notes = notes

@@ -43,3 +43,13 @@ def is_staged_copy(target: torch.Tensor, source: torch.Tensor, *, to_host: bool)
     strides = tuple(stride if size == wanted else 0 for size, stride, wanted in widened)
     ends = Layout(sizes, target.stride(), str(target.dtype)), Layout(sizes, strides, str(source.dtype))
     return is_staged(*(ends if to_host else reversed(ends)))
+
+
+def extent(tensor: torch.Tensor) -> tuple[int, int]:
+    """Return the first byte of a tensor in its storage, and one past its last byte."""
+    item = tensor.element_size()
+    start = int(tensor.storage_offset()) * item
+    if not tensor.numel():
+        return start, start
+    last = sum((int(size) - 1) * int(stride) for size, stride in zip(tensor.shape, tensor.stride(), strict=True))
+    return start, start + (last + 1) * item

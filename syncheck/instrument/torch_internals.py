@@ -6,7 +6,6 @@ from typing import Any
 
 import torch
 import torch.autograd.graph
-import torch.utils.data._utils.worker
 import torch.utils.data.dataloader
 from torch._library import simple_registry
 from torch._ops import key_extractor
@@ -17,8 +16,6 @@ from torch.utils._python_dispatch import _get_current_dispatch_mode_stack as cur
 from torch.utils._python_dispatch import _pop_mode as pop_dispatch_mode
 from torch.utils._python_dispatch import _push_mode as push_dispatch_mode
 from torch.utils._pytree import tree_leaves
-
-from syncheck.instrument.c10d import c10d
 
 __all__ = ["current_dispatch_modes", "disable_dispatch_modes", "pop_dispatch_mode", "push_dispatch_mode"]
 
@@ -307,34 +304,14 @@ def overrides_dispatch(kind: type[torch.Tensor]) -> bool:
 _PLAIN = torch.Tensor.__torch_dispatch__
 
 
-def make_wrapper_subclass() -> Any:
-    """Return the function that creates tensors which wrap others."""
-    return torch.Tensor._make_wrapper_subclass
-
-
 def engine() -> Any:
     """Return the function that runs all backward passes that Python starts."""
     return torch.autograd.graph._engine_run_backward
 
 
-def default_store() -> Any:
-    """Return the store of the default process group."""
-    return c10d._get_default_store()
-
-
-def process_group_ranks(group: Any) -> Any:
-    """Return a dict from global rank to rank in the process group; None if the group is unknown."""
-    return c10d._world.pg_group_ranks.get(group)
-
-
 def loader_iterator() -> Any:
     """Return the class of DataLoader iterators, with or without workers."""
     return torch.utils.data.dataloader._BaseDataLoaderIter
-
-
-def loader_worker() -> Any:
-    """Return the function that a worker process of a DataLoader runs."""
-    return torch.utils.data._utils.worker._worker_loop
 
 
 def new_plain_event() -> Any:

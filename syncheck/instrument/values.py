@@ -4,12 +4,11 @@ import ctypes
 import random
 import sys
 import zlib
-from typing import Protocol
 
 import torch
 
-from syncheck.findings import Place
 from syncheck.hb.ids import SiteId
+from syncheck.instrument.sites import SiteTable
 from syncheck.instrument.torch_internals import data_ptr, tolist
 from syncheck.witness.record import Record, Request, Values
 
@@ -17,14 +16,6 @@ _SHOWN = 256
 """The most values kept per tensor, to show the first that differ."""
 _MAX = 20_000
 """The most observations of the host that are kept."""
-
-
-class Places(Protocol):
-    """Turns call sites into places."""
-
-    def place(self, ident: SiteId) -> Place:
-        """Return the place of a call site."""
-        ...
 
 
 class Observed:
@@ -35,7 +26,7 @@ class Observed:
         sites: the program's call sites.
     """
 
-    def __init__(self, request: Request | None, sites: Places) -> None:
+    def __init__(self, request: Request | None, sites: SiteTable) -> None:
         self.request = request
         self._sites = sites
         self.record = Record()

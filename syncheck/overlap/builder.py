@@ -34,9 +34,9 @@ from syncheck.overlap.model import (
     Need,
     Operation,
     StepKind,
-    Stream,
-    View,
 )
+from syncheck.sanitizer.messages import StreamInfo, View
+from syncheck.semantics.copies import COPIES
 
 NO_OP = -1
 
@@ -64,7 +64,7 @@ class Builder:
 
     def stream(self, stream: StreamId, device: int, handle: int, site: SiteId, *, legacy: bool, blocking: bool) -> None:
         """See `Monitor`."""
-        self.graph.streams[stream] = Stream(device, handle, site)
+        self.graph.streams[stream] = StreamInfo(device, handle, site)
         if legacy or blocking:
             self._default.setdefault(device, []).append(stream)
         if legacy:
@@ -116,7 +116,7 @@ class Builder:
             self.launches.append(NO_OP)
             return
         devices_used = {device for device in devices if device >= 0}
-        is_peer_copy = operator in cost.COPIES and len(devices_used) > 1
+        is_peer_copy = operator in COPIES and len(devices_used) > 1
         peers = self._null_stream_peers(stream, devices_used) if is_peer_copy else []
         for other in peers:
             self._wait(EdgeKind.NULL_STREAM, site, stream, other)
@@ -300,7 +300,7 @@ class Builder:
         if streams[stream].device == streams[other].device:
             return EdgeKind.TORCH
         last = self._last.get(other, NO_OP)
-        is_after = last == len(self.graph.ops) - 1 and last != NO_OP and self.graph.ops[last].operator in cost.COPIES
+        is_after = last == len(self.graph.ops) - 1 and last != NO_OP and self.graph.ops[last].operator in COPIES
         return EdgeKind.PEER_AFTER if is_after else EdgeKind.PEER_BEFORE
 
     def sync_event(self, event: EventId, site: SiteId) -> None:
@@ -323,7 +323,7 @@ class Builder:
 
     def _host_wait_kind(self, last: OpId, accesses: Accesses) -> EdgeKind:
         """Return why the host waits inside an operator. For a copy of pageable memory, only the GPU side is known."""
-        is_copy = last != NO_OP and self.graph.ops[last].operator in cost.COPIES
+        is_copy = last != NO_OP and self.graph.ops[last].operator in COPIES
         is_from_host = is_copy and all(is_write or self._device_of(a) < 0 for a, _, is_write in accesses)
         return EdgeKind.HOST_COPY if is_from_host else EdgeKind.HOST_READ
 

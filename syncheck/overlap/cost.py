@@ -8,7 +8,8 @@ from collections.abc import Sequence
 from math import isqrt, prod
 from typing import NamedTuple
 
-from syncheck.overlap.model import View
+from syncheck.sanitizer.messages import View
+from syncheck.semantics.copies import COPIES
 
 FLOPS_PER_SECOND = 50e12
 BYTES_PER_SECOND = 2e12
@@ -26,7 +27,6 @@ DESCRIPTION = (
 
 _PRODUCTS = frozenset("mm addmm bmm baddbmm matmul linear _scaled_mm addbmm mv addmv dot vdot".split())
 _CONVOLUTIONS = {"convolution": 1, "cudnn_convolution": 1, "_convolution": 1, "convolution_backward": 2}
-COPIES = frozenset({"aten::copy_", "aten::_to_copy"})
 _ATTENTION = "_scaled_dot_product_"
 
 

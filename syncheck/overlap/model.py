@@ -7,6 +7,7 @@ from typing import NamedTuple, TypeAlias
 from syncheck.hb.ids import NO_EVENT, UNKNOWN_SITE, Accesses, AllocationId, EventId, SiteId, StreamId, ViewId
 from syncheck.overlap.ids import EdgeId, OpId
 from syncheck.overlap.knowledge import Knowledge
+from syncheck.sanitizer.messages import StreamInfo, View
 
 
 class EdgeKind(StrEnum):
@@ -113,22 +114,6 @@ Step: TypeAlias = tuple[StepKind, int, int, int]
 """RUN: (op, stream, 0). RECORD: (slot, stream, 0). WAIT: (edge, stream, slot). HOST: (edge, 0, slot)."""
 
 
-class Stream(NamedTuple):
-    """A stream used in the run."""
-
-    device: int
-    handle: int
-    site: SiteId
-
-
-class View(NamedTuple):
-    """A part of an allocation, with its sizes in elements."""
-
-    sizes: tuple[int, ...]
-    item_size: int
-    dtype: str
-
-
 class Allocation(NamedTuple):
     """An allocation, from its creation to its release. `home` is 0 for host memory."""
 
@@ -164,7 +149,7 @@ class Graph:
     steps: list[Step] = field(default_factory=list)
     needs: dict[EdgeId, Need] = field(default_factory=dict)
     depends: dict[OpId, tuple[OpId, ...]] = field(default_factory=dict)
-    streams: dict[StreamId, Stream] = field(default_factory=dict)
+    streams: dict[StreamId, StreamInfo] = field(default_factory=dict)
     views: list[View] = field(default_factory=list)
     allocations: dict[AllocationId, Allocation] = field(default_factory=dict)
     accesses: dict[OpId, Accesses] = field(default_factory=dict)

@@ -123,13 +123,16 @@ class Part:
 
     def _from(self, group: Group, start: int) -> Iterator[tuple[int, int]]:
         number = self.numbers[group]
+        for which, signature, site in self._ops_from(start):
+            if which == number and signature < len(self._signatures):
+                yield signature, site
+
+    def _ops_from(self, start: int) -> Iterator[tuple[int, int, int]]:
+        """Yield the entries of all groups from a position; the last one may be truncated, and is then left out."""
         with self._ops() as file:
             file.seek(start * ENTRY.size)
             while chunk := file.read(_CHUNK):
-                n_bytes = len(chunk) - len(chunk) % ENTRY.size  # the last entry may be truncated
-                for which, signature, site in ENTRY.iter_unpack(chunk[:n_bytes]):
-                    if which == number and signature < len(self._signatures):
-                        yield signature, site
+                yield from ENTRY.iter_unpack(chunk[: len(chunk) - len(chunk) % ENTRY.size])
 
     def _ops(self) -> Any:
         try:
@@ -152,18 +155,13 @@ class Part:
         me = group.ranks.index(self.process.rank) if self.process.rank in group.ranks else -1
         digest, start, number = Digest(), -1, self.numbers[group]
         skipped = 0 if not known else -BLOCK  # read the last full block again, because its end is unknown
-        at = known[-1].start if known else 0
-        with self._ops() as file:
-            file.seek(at * ENTRY.size)
-            while chunk := file.read(_CHUNK):
-                n_bytes = len(chunk) - len(chunk) % ENTRY.size
-                for which, signature, _ in ENTRY.iter_unpack(chunk[:n_bytes]):
-                    if which == number:
-                        skipped += 1
-                        if skipped > 0 and signature < len(self._signatures):
-                            start = at if start < 0 else start
-                            digest.add(self._signatures[signature], me)
-                    at += 1
+        begin = known[-1].start if known else 0
+        for at, (which, signature, _) in enumerate(self._ops_from(begin), begin):
+            if which == number:
+                skipped += 1
+                if skipped > 0 and signature < len(self._signatures):
+                    start = at if start < 0 else start
+                    digest.add(self._signatures[signature], me)
         if digest.count:
             known.append(Block(start, digest))
 

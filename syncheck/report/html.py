@@ -1,6 +1,7 @@
 """Timeline as a single self-contained HTML file: no network, no other files."""
 
 import json
+from collections import defaultdict
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -59,40 +60,37 @@ def _line(place: Place) -> str:
     return f"{visible(place.frame.path)}:{place.frame.line}" if place.frame.line else "-"
 
 
-class _Numbers:
-    """Assigns one number to equal objects, so that the page stores each only once."""
-
-    def __init__(self) -> None:
-        self.things: dict[Any, int] = {}
-
-    def of(self, thing: Any) -> int:
-        return self.things.setdefault(thing, len(self.things))
+def _numbering() -> defaultdict[Any, int]:
+    """Return a dictionary that numbers its keys in the order of their first use."""
+    numbers: defaultdict[Any, int] = defaultdict()
+    numbers.default_factory = numbers.__len__
+    return numbers
 
 
 def data_of(timeline: Timeline) -> dict[str, Any]:
     """Return the data of the page: columns of boxes and arrows, and the tables they refer to; times in microseconds."""
-    names, sites = _Numbers(), _Numbers()
+    names, sites = _numbering(), _numbering()
     boxes, arrows = timeline.boxes, timeline.arrows
     columns = {
         "lane": [box.lane for box in boxes],
         "start": [round(box.start / 1000, _DECIMALS) for box in boxes],
         "taken": [round(max(0, box.end - box.start) / 1000, _DECIMALS) for box in boxes],
-        "name": [names.of(visible(box.name)) for box in boxes],
-        "site": [sites.of(box.site) for box in boxes],
+        "name": [names[visible(box.name)] for box in boxes],
+        "site": [sites[box.site] for box in boxes],
         "bytes": [box.n_bytes for box in boxes],
         "flops": [box.flops for box in boxes],
         "critical": [int(box.is_critical) for box in boxes],
     }
     edges = [
-        [a.source, a.target, names.of(visible(a.text)), round(a.waits / 1000, _DECIMALS), int(a.is_critical),
+        [a.source, a.target, names[visible(a.text)], round(a.waits / 1000, _DECIMALS), int(a.is_critical),
          int(a.is_missing)] for a in arrows
     ]  # fmt: skip
     return {
         "lanes": [{"name": visible(lane.name), "device": lane.device} for lane in timeline.lanes],
         "boxes": columns,
         "arrows": edges,
-        "names": list(names.things),
-        "sites": [_site(timeline.places[site]) for site in sites.things],
+        "names": list(names),
+        "sites": [_site(timeline.places[site]) for site in sites],
         "findings": [{"box": mark.box, **_finding(mark.finding)} for mark in timeline.marks],
     }
 

@@ -142,12 +142,11 @@ def conclude(
         if member is not None and member.has_children and not report.summary.operators and not report.findings:
             return 0  # a launcher of ranks on several machines, which report themselves
         alone = (member.unmerged_reason,) if member is not None and member.unmerged_reason else ()
-        report = replace(report, incomplete=(*report.incomplete, *alone))
-        return deliver(policy.finalize(report, lines))
+        return deliver(policy.finalize(report.doubted(*alone), lines))
     try:
         merged = member.end(report.completed(), status, sorted({path for path, _ in lines}), policy.unused(lines))
     except OSError as error:
-        report = replace(report, incomplete=(*report.incomplete, f"the ranks could not be merged: {error}"))
+        report = report.doubted(f"the ranks could not be merged: {error}")
         return deliver(policy.finalize(report, lines))
     return deliver(shown(merged, policy)) if merged is not None else 0
 

@@ -173,16 +173,21 @@ class Run:
         finally:
             _active.remove(self)
 
-    def _window(self) -> AbstractContextManager[None]:
-        steps = self._options.steps
+    @contextmanager
+    def _window(self) -> Iterator[None]:
+        steps, backend = self._options.steps, self.backend
         if steps is None:
-            return self.backend.watching()
+            with backend.watching():
+                yield
+            return
         from syncheck.instrument.steps import LateReport, Window  # noqa: PLC0415  it needs torch
 
-        if not self.backend.must_see_all:
-            return Window(steps, self.backend, self.session).watching()
-        self._late = LateReport(self._begin_window, self._end_window)
-        return _both(self.backend.watching(), Window(steps, self._late, self.session).watching())
+        with contextlib.ExitStack() as stack:
+            if backend.must_see_all:
+                self._late = LateReport(self._begin_window, self._end_window)
+                stack.enter_context(backend.watching())
+            stack.enter_context(Window(steps, self._late or backend, self.session).watching())
+            yield
 
     def _begin_window(self) -> None:
         self.reset()
@@ -273,12 +278,6 @@ class Run:
             status = self._deliver_report(0)
             _flush()
             real_exit(status or 1)  # 0 if another rank delivers the report
-
-
-@contextmanager
-def _both(outer: AbstractContextManager[None], inner: AbstractContextManager[None]) -> Iterator[None]:
-    with outer, inner:
-        yield
 
 
 def _flush() -> None:

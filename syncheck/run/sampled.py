@@ -61,16 +61,12 @@ class SampledRun(Run):
 
     # -- windows
 
-    def _window(self) -> AbstractContextManager[None]:
-        return self._sampling()
-
     @contextmanager
-    def _sampling(self) -> Iterator[None]:
+    def _window(self) -> Iterator[None]:
         ticker = Ticker(self.sampler.tick, is_between_calls, self._call_on_window, call_in_main_thread)
         with (
-            ticker.running(
-                self.first_tick
-            ),  # first, so that the backend does not treat its thread as one of the program's
+            # first, so that the backend does not treat its thread as one of the program's
+            ticker.running(self.first_tick),
             self.backend.prepared(),
             TrainingSteps(self.sampler, self.note_incomplete).watching(),
         ):

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Hashable, Iterator
 from contextlib import ExitStack, contextmanager
+from functools import partial
 from typing import Any
 
 from syncheck.api import names
@@ -44,7 +45,7 @@ class Watch:
         options = self._options
         run = SampledRun(
             options,
-            lambda name, on_finding: new_session(options, name, on_finding),
+            partial(new_session, options),
             self._policy,
             lambda *_: 0,
             *backends.choose(options),

@@ -13,6 +13,10 @@ from syncheck.sanitizer.sync_history import SyncHistory
 class Advice:
     """Tracks the behavior of loops. Each call must be passed here before it is passed to the engine.
 
+    Attributes:
+        syncs: tracks the host's synchronizations.
+        overlap: tracks the distribution of work over streams.
+
     Args:
         engine: the happens-before engine.
         collector: receives the findings.
@@ -30,8 +34,8 @@ class Advice:
     def begin(self) -> None:
         """Start over for another program: no loop continues."""
         self._counter = IterationCounter()
-        self._syncs = hot_syncs.HotSyncs(self._engine, self._collector, self._counter)
-        self._overlap = overlap_advice.OverlapAdvice(self._engine, self._collector, self._history)
+        self.syncs = hot_syncs.HotSyncs(self._engine, self._collector, self._counter)
+        self.overlap = overlap_advice.OverlapAdvice(self._engine, self._collector, self._history)
         self._latest: dict[StreamId, tuple[str, bool]] = {}  # stream -> operator, whether it begins with a write
 
     def launching(self, stream: StreamId, operator: str, accesses: Accesses, site: SiteId) -> None:
@@ -40,47 +44,31 @@ class Advice:
             return
         launches = self._counter.launches
         launches[site] = launches.get(site, 0) + 1
-        self._overlap.launching(stream, operator, site)
-        if self._syncs.is_waiting:
-            self._syncs.launched(stream)
+        self.overlap.launching(stream, operator, site)
+        if self.syncs.is_waiting:
+            self.syncs.launched(stream)
         self._latest[stream] = (operator, bool(accesses) and accesses[0][2])
 
     def host_waits(self, stream: StreamId, site: SiteId, *, explicit: bool) -> None:
         """Note that the host waits for a stream, by a call of the program or inside an operator."""
         if self._is_run and stream in self._engine.unfinished():
             operator, is_write = ("", False) if explicit else self._latest.get(stream, ("", False))
-            self._syncs.host_waits(site, operator, is_write=is_write)
+            self.syncs.host_waits(site, operator, is_write=is_write)
 
     def device_waits(self, device: int, site: SiteId) -> None:
         """Note that the host waits for a device."""
         if self._is_run:
-            self._syncs.device_waits(site, device, self._collector.names)
+            self.syncs.device_waits(site, device, self._collector.names)
 
     def cache_emptied(self, site: SiteId) -> None:
         """Note that the program returns free memory to the driver."""
         if self._is_run:
-            self._syncs.cache_emptied(site)
-
-    def host_inspects(self) -> None:
-        """Note that the host inspects memory, a clock or an event."""
-        self._syncs.host_inspects()
-
-    def torch_waits(self, stream: StreamId, other: StreamId, site: SiteId) -> None:
-        """Note that torch makes a stream wait for another one."""
-        self._overlap.torch_waits(stream, other, site)
+            self.syncs.cache_emptied(site)
 
     def stream_object(self, ident: int, stream: StreamId, site: SiteId) -> None:
         """Note that the program created a stream object."""
         if self._is_run:
-            self._overlap.stream_object(ident, stream, site)
-
-    def has_object(self, stream: StreamId) -> bool:
-        """Return whether a stream has a live object in the program."""
-        return self._overlap.has_object(stream)
-
-    def stream_object_destroyed(self, ident: int) -> None:
-        """Note that an object was destroyed."""
-        self._overlap.stream_object_destroyed(ident)
+            self.overlap.stream_object(ident, stream, site)
 
     def timed(self, interval: int, stream: StreamId, operator: str) -> None:
         """See `Monitor`; ignored, because no finding depends on times."""
@@ -90,10 +78,6 @@ class Advice:
 
     def untimed(self) -> None:
         """See `Monitor`; ignored, as above."""
-
-    def report(self) -> None:
-        """Report findings that are known only at the end."""
-        self._overlap.report()
 
 
 RULES = (*hot_syncs.RULES, *overlap_advice.RULES)

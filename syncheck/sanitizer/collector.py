@@ -5,7 +5,7 @@ from collections.abc import Callable, Set
 from dataclasses import dataclass, field, replace
 from typing import TypeAlias
 
-from syncheck.findings import Applicability, Finding, Frame, Place, merge_equal
+from syncheck.findings import Applicability, Finding, Frame, merge_equal
 from syncheck.hb.ids import NO_ALLOCATION, NO_VIEW, UNKNOWN_SITE, AllocationId, HostId, NamedKind, SiteId, ViewId
 from syncheck.rules.model import Rule, Severity
 from syncheck.sanitizer import fixes
@@ -183,7 +183,7 @@ class Collector:
         facts = {name: word(value) for name, value in pending.facts.items()}
         finding = Finding.of(pending.rule, place, **facts)
         where = "" if pending.thread is None else f", in {word((ThreadRef(pending.thread),))}"
-        related = tuple(_with_message(sites.place(site), word(message)) for site, message in pending.related if site)
+        related = tuple(replace(sites.place(site), message=word(message)) for site, message in pending.related if site)
         advice, fix = pending.advice, None
         repair = ""
         if pending.fix is not None:
@@ -371,7 +371,3 @@ def _is_torch_call(site: SiteId, sites: Sites) -> bool:
     """Return whether torch's own code made a call, apart from methods such as `wait_stream` that wrap other calls."""
     caller = next((frame for frame in sites.place(site).stack if frame.path not in _STREAMS), None)
     return caller is not None and caller.package == "torch"
-
-
-def _with_message(place: Place, message: str) -> Place:
-    return Place(place.frame, message, place.excerpt, place.stack)

@@ -6,9 +6,9 @@ from syncheck.rules import device_wide_sync, empty_cache_in_loop, host_sync_in_l
 from syncheck.sanitizer.collector import Collector, PendingFinding
 from syncheck.sanitizer.iteration_counter import HOT, IterationCounter
 from syncheck.sanitizer.messages import Names, Text
+from syncheck.semantics.copies import COPIES
 
-_COPIES = frozenset({"aten::copy_", "aten::_to_copy"})
-_READS = frozenset({*_COPIES, "aten::_local_scalar_dense"})
+_READS = frozenset({*COPIES, "aten::_local_scalar_dense"})
 _CALLS = {"aten::_local_scalar_dense": "`.item()`", "aten::copy_": "a copy to the host", "": "`synchronize()`"}
 
 
@@ -37,7 +37,7 @@ class HotSyncs:
             operator: the operator that waits; "" for an explicit wait.
             is_write: whether that operator writes GPU memory, so that it returns nothing to the host.
         """
-        if operator in _COPIES and is_write:
+        if operator in COPIES and is_write:
             return  # copies from the host are covered by SYN303 and the page of SYN801
         if self._counter.count(site, is_read=operator in _READS) >= HOT:
             call: Text = (_CALLS.get(operator, f"`{operator.removeprefix('aten::')}`"),)

@@ -1,5 +1,6 @@
 """Interface between backends and the sanitizer: calls with plain integers and strings, which a trace records."""
 
+import ast
 from collections.abc import Sequence
 from typing import NamedTuple, Protocol
 
@@ -49,6 +50,11 @@ class SourceLine(NamedTuple):
     function: str = ""
     scopes: Scopes | None = None
     is_user_code: bool = True
+
+    @property
+    def statement(self) -> ast.stmt | None:
+        """The innermost statement that contains the line; None if unknown."""
+        return self.scopes.statement(self.number) if self.scopes is not None else None
 
     @classmethod
     def of_library(cls, frame: Frame) -> "SourceLine":

@@ -9,8 +9,8 @@ from syncheck.sanitizer.collector import Collector, PendingFinding
 from syncheck.sanitizer.iteration_counter import HOT
 from syncheck.sanitizer.messages import StreamRef, Text
 from syncheck.sanitizer.sync_history import SyncHistory
+from syncheck.semantics.copies import COPIES
 
-_COPIES = frozenset({"aten::copy_", "aten::_to_copy"})
 _MAX_EDGES = 4
 """Maximum number of ordering calls listed for one stream."""
 
@@ -48,7 +48,7 @@ class OverlapAdvice:
         if stream != self._latest:
             self._switch(stream, site)
             self._latest = stream
-        if operator in _COPIES:
+        if operator in COPIES:
             self._note_copy(site)
         elif stream not in self._computing:
             self._computing.add(stream)

@@ -78,7 +78,9 @@ class Session:
         self.complete_all, self.holds_used_memory = engine.complete_all, engine.holds_used_memory
         self._sync_history = SyncHistory(self._engine.host_follows)
         self._graphs = graphs.Graphs(self.collector)
+        self.capturing, self.sync_in_capture = self._graphs.is_capturing, self._graphs.sync_in_capture
         self._events = events.Events(self._engine, self._sync_history, self.collector)
+        self.event, self.drop_event = self._events.add, self._events.drop
         self._timing = timing.Timing(self._engine, self._sync_history, self.collector)
         following = pending_collectives.PendingCollectives(self._engine, self.collector)
         self.collective, self.ended = following.add, following.report  # see `Monitor`
@@ -98,7 +100,7 @@ class Session:
         self.allocate, self.free, self.record_stream = lives.allocate, lives.free, lives.record_stream
         self._loops = CreatedInLoop(self.collector)
         self._advice = loops = advice.Advice(self._engine, self.collector, self._sync_history, is_run=is_run)
-        self.stream_object = loops.stream_object
+        self.stream_object, self.empty_cache = loops.stream_object, loops.cache_emptied
         self.timed, self.times, self.untimed = loops.timed, loops.times, loops.untimed
         self.n_operators = 0  # seen so far
         self._incomplete: dict[str, None] = {}
@@ -128,7 +130,7 @@ class Session:
 
     def name(self, kind: NamedKind, ident: int, text: str) -> None:
         """See `Monitor`; a stream keeps its name while an object for it is alive."""
-        if kind is not NamedKind.STREAM or not self._advice.has_object(StreamId(ident)):
+        if kind is not NamedKind.STREAM or not self._advice.overlap.has_object(StreamId(ident)):
             self.collector.names.given[kind, ident] = text
 
     def unordered(self, stream: StreamId) -> tuple[StreamId, ...]:
@@ -150,7 +152,7 @@ class Session:
     def object_destroyed(self, kind: ObjectKind, ident: int) -> None:
         """See `Monitor`."""
         self._loops.object_destroyed(kind, ident)
-        self._advice.stream_object_destroyed(ident)
+        self._advice.overlap.stream_object_destroyed(ident)
 
     # -- accesses
 
@@ -193,7 +195,7 @@ class Session:
 
     def host_access(self, operator: str, accesses: Accesses, site: SiteId, *, escape: bool = False) -> None:
         """See `Monitor`."""
-        self._advice.host_inspects()
+        self._advice.syncs.host_inspects()
         label = self._labels.number(site, operator, is_escape=escape)
         found: list[Race] = []
         for allocation, view, is_write in accesses:
@@ -205,14 +207,6 @@ class Session:
         self.collector.add(misuse.pageable(allocation, view, site))
 
     # -- order
-
-    def event(self, event: EventId, site: SiteId, *, timing: bool, external: bool = False) -> None:
-        """See `Monitor`."""
-        self._events.add(event, site, timing=timing, external=external)
-
-    def drop_event(self, event: EventId) -> None:
-        """See `Monitor`."""
-        self._events.drop(event)
 
     def record(
         self,
@@ -263,7 +257,7 @@ class Session:
             return
         result = self._engine.wait_stream(stream, other)
         if origins[0] == StreamOrigin.BY_TORCH:
-            self._advice.torch_waits(stream, other, site)
+            self._advice.overlap.torch_waits(stream, other, site)
             return
         acquired, submitted = self._engine.clock(other), self._engine.submitted()
         wait = Wait(
@@ -275,7 +269,7 @@ class Session:
     def sync_event(self, event: EventId, site: SiteId) -> None:
         """See `Monitor`."""
         self._events.sync(event, site)
-        self._advice.host_inspects()
+        self._advice.syncs.host_inspects()
         device = self._events.device(event)
         if device is not None:
             self._add_sync(site, device, event)
@@ -294,10 +288,6 @@ class Session:
         self._engine.sync_device(device)
         self._add_sync(site, device, is_device_wide=True, is_needed=is_needed)
 
-    def empty_cache(self, site: SiteId) -> None:
-        """See `Monitor`."""
-        self._advice.cache_emptied(site)
-
     def _add_sync(self, site: SiteId, device: int, event: EventId = NO_EVENT, **kind: bool) -> None:
         engine = self._engine
         sync = HostSync(site, device, engine.submitted(), event, host=engine.host, moment=engine.host_step(), **kind)
@@ -305,19 +295,19 @@ class Session:
 
     def is_pending(self, kind: NamedKind, ident: int) -> bool:
         """See `Monitor`."""
-        self._advice.host_inspects()
+        self._advice.syncs.host_inspects()
         if kind == NamedKind.EVENT:
             return self._events.is_pending(EventId(ident))
         return ident in self._engine.unfinished()
 
     def clock(self, reading: ReadingId, site: SiteId) -> None:
         """See `Monitor`."""
-        self._advice.host_inspects()
+        self._advice.syncs.host_inspects()
         self._timing.read(reading, site, self._last_site)
 
     def elapsed(self, start: EventId, end: EventId, site: SiteId) -> None:
         """See `Monitor`."""
-        self._advice.host_inspects()
+        self._advice.syncs.host_inspects()
         self._events.elapsed(start, end, site)
 
     # -- graphs
@@ -330,14 +320,6 @@ class Session:
         """See `Monitor`."""
         del graph
         return self._graphs.end()
-
-    def capturing(self, stream: StreamId) -> bool:
-        """See `Monitor`."""
-        return self._graphs.is_capturing(stream)
-
-    def sync_in_capture(self, call: str, site: SiteId) -> None:
-        """See `Monitor`."""
-        self._graphs.sync_in_capture(call, site)
 
     def replay(self, graph: GraphId, stream: StreamId, site: SiteId) -> None:
         """See `Monitor`."""
@@ -388,7 +370,7 @@ class Session:
         if since is None:
             self._lives.report_all_unused()
             self._events.report_redundant(sites)
-            self._advice.report()
+            self._advice.overlap.report()
         busy = [stream for stream in self.collector.names.streams if stream in self._last_site]
         devices = {self.collector.names.streams[stream].device for stream in busy}
         seconds = time.perf_counter() - self._started

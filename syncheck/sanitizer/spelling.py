@@ -19,6 +19,7 @@ from syncheck.sanitizer.messages import (
     WaitCode,
 )
 from syncheck.sanitizer.monitor import Sites, SourceLine
+from syncheck.source.expressions import calls_in, is_at
 from syncheck.source.handles import container_in, returns_several, wait_for, wait_for_all
 
 
@@ -41,7 +42,7 @@ class Target:
 
     def shown_line(self, kind: EditKind) -> int:
         """Return the line to show: the first or last one of the statement for an insertion before or after it."""
-        statement = self.line.scopes.statement(self.line.number) if self.line.scopes is not None else None
+        statement = self.line.statement
         if statement is None or self.is_split:
             return self.line.number
         match kind:
@@ -117,7 +118,7 @@ class Spelling:
             return Target(line, is_usable=False)
         if kind is EditKind.APPEND_CALL:
             may_be_none = _may_return_none(line)
-            is_list = returns_several(scopes.statement(line.number), line.number, line.column)
+            is_list = returns_several(line.statement, line.number, line.column)
             is_usable = scopes.is_call_statement(line.number, line.column) and not may_be_none and not is_list
             return Target(line, is_usable, may_be_none=may_be_none)
         return Target(line, is_usable=True)
@@ -283,7 +284,7 @@ class Spelling:
         if manager and _is_same(manager, origin, line):
             spelled.code += f"{manager}.wait()"
             return
-        statement = scopes.statement(origin.number) if scopes is not None else None
+        statement = origin.statement
         wait = wait_for(name, statement, origin.number, origin.column)
         may_be_none = _may_return_none(origin)
         is_one_of_many = name.endswith("[...]")
@@ -358,9 +359,8 @@ def _is_called_elsewhere(line: SourceLine, callers: tuple[SourceLine, ...]) -> b
     """Return whether a line is in a lambda that is called by a statement other than the one that creates it."""
     if not line.function.endswith("<lambda>") or line.scopes is None:
         return False
-    statement = line.scopes.statement(line.number)
     calling = (caller for caller in callers if caller.path == line.path and caller.function != line.function)
-    return not any(line.scopes.statement(caller.number) is statement for caller in calling)
+    return not any(line.scopes.statement(caller.number) is line.statement for caller in calling)
 
 
 def _can_insert(line: SourceLine, earlier: tuple[SourceLine, ...]) -> bool:
@@ -396,9 +396,8 @@ def _may_return_none(line: SourceLine) -> bool:
 
     Source: torch/distributed/distributed_c10d.py: synchronous calls return None.
     """
-    statement = line.scopes.statement(line.number) if line.scopes is not None else None
-    calls = [node for node in (ast.walk(statement) if statement is not None else ()) if isinstance(node, ast.Call)]
-    exact = [call for call in calls if (call.lineno, call.col_offset + 1) == (line.number, line.column)]
+    calls = calls_in(line.statement)
+    exact = [call for call in calls if is_at(call, line.number, line.column)]
     async_arguments = [
         keyword.value for call in exact or calls for keyword in call.keywords if keyword.arg == "async_op"
     ]

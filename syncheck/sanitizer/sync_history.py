@@ -4,7 +4,7 @@ from collections import deque
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 
-from syncheck.hb.clock import ACTOR_MASK, HOST, Epoch, VectorClock
+from syncheck.hb.clock import HOST, Epoch, VectorClock, covers
 from syncheck.hb.ids import MAIN_THREAD, NO_EVENT, UNKNOWN_SITE, EventId, HostId, SiteId, StreamId, StreamOrigin
 
 _KEPT = 512
@@ -42,11 +42,11 @@ class Wait:
 
     def follows(self, epoch: Epoch) -> bool:
         """Return whether it was called after `epoch` was submitted."""
-        return _at(self.submitted, epoch) >= epoch
+        return covers(self.submitted, epoch)
 
     def covers(self, epoch: Epoch) -> bool:
         """Return whether the awaited work includes `epoch`."""
-        return self.acquired is not None and _at(self.acquired, epoch) >= epoch
+        return self.acquired is not None and covers(self.acquired, epoch)
 
     def includes(self, clock: VectorClock) -> bool:
         """Return whether the awaited work includes all of a clock."""
@@ -76,7 +76,7 @@ class HostSync:
 
     def follows(self, epoch: Epoch) -> bool:
         """Return whether it was called after `epoch` was submitted."""
-        return _at(self.submitted, epoch) >= epoch
+        return covers(self.submitted, epoch)
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,7 +98,7 @@ class UnorderedWait:
 
     def covers(self, epoch: Epoch) -> bool:
         """Return whether the work that should be waited for includes `epoch`."""
-        return _at(self.snapshot, epoch) >= epoch
+        return covers(self.snapshot, epoch)
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,12 +113,7 @@ class LostRecord:
 
     def covers(self, epoch: Epoch) -> bool:
         """Return whether the lost snapshot includes `epoch`."""
-        return _at(self.snapshot, epoch) >= epoch
-
-
-def _at(clock: VectorClock, epoch: Epoch) -> Epoch:
-    actor = epoch & ACTOR_MASK
-    return clock[actor] if actor < len(clock) else 0
+        return covers(self.snapshot, epoch)
 
 
 class SyncHistory:
@@ -134,21 +129,15 @@ class SyncHistory:
         self._waits: deque[Wait] = deque(maxlen=_KEPT)
         self._syncs: deque[HostSync] = deque(maxlen=_KEPT)
         self._lost: deque[LostRecord] = deque(maxlen=_KEPT)
+        self.add_wait, self.add_lost = self._waits.append, self._lost.append
+        self.add_unordered = self._unordered.append
         self._needed: set[SiteId] = set()  # calls that were needed for their own device at least once
-
-    def add_wait(self, wait: Wait) -> None:
-        """Add a wait."""
-        self._waits.append(wait)
 
     def add_sync(self, sync: HostSync) -> None:
         """Add a host synchronization."""
         if sync.is_needed:
             self._needed.add(sync.site)
         self._syncs.append(replace(sync, is_needed=sync.site in self._needed))
-
-    def add_lost(self, lost: LostRecord) -> None:
-        """Add a lost record."""
-        self._lost.append(lost)
 
     def waits_after(self, epoch: Epoch) -> Iterator[Wait]:
         """Yield the waits called after `epoch` was submitted, newest first."""
@@ -182,10 +171,6 @@ class SyncHistory:
 
     def _is_before(self, sync: HostSync) -> bool:
         return self._follows(sync.host, sync.moment)
-
-    def add_unordered(self, wait: UnorderedWait) -> None:
-        """Add a wait that may precede the record of its event."""
-        self._unordered.append(wait)
 
     def unordered_wait(self, waiter: StreamId, epoch: Epoch) -> UnorderedWait | None:
         """Return an actor's newest wait for an event that covers `epoch` but may be recorded only later, or None."""

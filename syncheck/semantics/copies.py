@@ -11,6 +11,8 @@ from typing import NamedTuple
 
 HOST_DEVICE = -1
 """Stands for host memory where a device index is expected."""
+COPIES = frozenset({"aten::copy_", "aten::_to_copy"})
+"""The operators that copy, or convert, one tensor."""
 
 
 class CopyEnd(NamedTuple):

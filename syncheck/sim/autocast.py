@@ -9,6 +9,7 @@ import threading
 import warnings
 import weakref
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import torch
@@ -106,8 +107,8 @@ class Autocast:
         kernels: dict[str, Kernel] = {}
         for names, make in (
             (_cpu_only(), _fall_through),
-            (_LOWER, self._lower),
-            (_FULL, self._full),
+            (_LOWER, partial(self._casting, None)),
+            (_FULL, partial(self._casting, torch.float32)),
             (_FULL_RESULT, self._full_result),
             (_WIDEST, self._widest),
             (_BANNED, self._banned),
@@ -115,15 +116,9 @@ class Autocast:
             kernels |= {name: make(operator) for name in names if (operator := _operator(name)) is not None}
         return kernels
 
-    def _lower(self, operator: Any) -> Kernel:
+    def _casting(self, dtype: torch.dtype | None, operator: Any) -> Kernel:
         def kernel(*args: Any, **kwargs: Any) -> Any:
-            return _below_autocast(operator, *self._cast((args, kwargs), None))
-
-        return kernel
-
-    def _full(self, operator: Any) -> Kernel:
-        def kernel(*args: Any, **kwargs: Any) -> Any:
-            return _below_autocast(operator, *self._cast((args, kwargs), torch.float32))
+            return _below_autocast(operator, *self._cast((args, kwargs), dtype))
 
         return kernel
 

@@ -29,7 +29,7 @@ from syncheck.semantics.threads import ThreadState
 from syncheck.sim import device_kind
 from syncheck.sim.autocast import Autocast
 from syncheck.sim.autograd import Backward, Engine
-from syncheck.sim.comm import Comm
+from syncheck.sim.comm import install_comm
 from syncheck.sim.compute import Compute
 from syncheck.sim.copies import Copies
 from syncheck.sim.creation import Creation
@@ -42,12 +42,12 @@ from syncheck.sim.graph_recorder import GraphRecorder
 from syncheck.sim.graphs import CUDAGraph
 from syncheck.sim.host_reads import HostReads
 from syncheck.sim.launches import Launches
-from syncheck.sim.legacy_types import LegacyTypes
+from syncheck.sim.legacy_types import install_legacy_types
 from syncheck.sim.library import LibraryCalls
 from syncheck.sim.mode import SimulatorMode
 from syncheck.sim.nccl import install_distributed
 from syncheck.sim.observations import Observations
-from syncheck.sim.parallel import ParallelShim
+from syncheck.sim.parallel import install_parallel
 from syncheck.sim.placement import Placement
 from syncheck.sim.processes import install_processes
 from syncheck.sim.random import Random
@@ -181,11 +181,11 @@ class Simulator:
         install_module_moves(patches)
         HostReads(runtime, launches, patches).install()
         Creation(runtime, copies, patches).install()
-        LegacyTypes(patches).install()
+        install_legacy_types(patches)
         install_script_modules(patches)
         StorageShim(runtime, copies, patches).install()
-        ParallelShim(patches).install()
-        Comm(runtime).install(patches)
+        install_parallel(patches)
+        install_comm(runtime, patches)
         install_cuda(runtime, launches, self.random, patches)
         patches.set(CUDAGraph, "recorder", self.recorder)
         self._install_autograd(patches)

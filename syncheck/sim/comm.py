@@ -6,6 +6,7 @@ Source:
 """
 
 from collections.abc import Sequence
+from functools import partial
 from typing import Any
 
 import torch
@@ -18,40 +19,19 @@ from syncheck.sim.runtime import Runtime
 _Streams = Sequence[Any] | None
 
 
-class Comm:
-    """Replaces the C++ functions behind `torch.nn.parallel.comm`."""
-
-    def __init__(self, runtime: Runtime) -> None:
-        self._gpus = runtime.gpus
-
-    def install(self, patches: Patches) -> None:
-        """Install all replacements."""
-        functions = {
-            "_broadcast": _broadcast,
-            "_broadcast_out": _broadcast_out,
-            "_broadcast_coalesced": _broadcast_coalesced,
-            "_scatter": _scatter,
-            "_scatter_out": _scatter_out,
-            "_gather": self._gather,
-            "_gather_out": _gather_out,
-        }
-        for name, function in functions.items():
-            patches.set(C, name, function)
-
-    def _gather(self, tensors: Sequence[torch.Tensor], dim: int, destination: int | None) -> torch.Tensor:
-        shape = _gathered_shape(tensors, dim)
-        index = self._gpus.thread.device if destination is None else destination
-        formats = {_memory_format(tensor) for tensor in tensors}
-        return _fill(
-            tensors,
-            torch.empty(
-                shape,
-                dtype=tensors[0].dtype,
-                device=torch.device("cpu") if index == -1 else gpu(index),
-                memory_format=formats.pop() if len(formats) == 1 else torch.contiguous_format,
-            ),
-            dim,
-        )
+def install_comm(runtime: Runtime, patches: Patches) -> None:
+    """Replace the C++ functions behind `torch.nn.parallel.comm`."""
+    functions = {
+        "_broadcast": _broadcast,
+        "_broadcast_out": _broadcast_out,
+        "_broadcast_coalesced": _broadcast_coalesced,
+        "_scatter": _scatter,
+        "_scatter_out": _scatter_out,
+        "_gather": partial(_gather, runtime),
+        "_gather_out": _gather_out,
+    }
+    for name, function in functions.items():
+        patches.set(C, name, function)
 
 
 # -- broadcast
@@ -152,6 +132,16 @@ def _stream_at(streams: _Streams, index: int, device: int) -> Any:
 
 
 # -- gather
+
+
+def _gather(runtime: Runtime, tensors: Sequence[torch.Tensor], dim: int, destination: int | None) -> torch.Tensor:
+    shape = _gathered_shape(tensors, dim)
+    index = runtime.gpus.thread.device if destination is None else destination
+    device = torch.device("cpu") if index == -1 else gpu(index)
+    formats = {_memory_format(tensor) for tensor in tensors}
+    memory_format = formats.pop() if len(formats) == 1 else torch.contiguous_format
+    out = torch.empty(shape, dtype=tensors[0].dtype, device=device, memory_format=memory_format)
+    return _fill(tensors, out, dim)
 
 
 def _gather_out(tensors: Sequence[torch.Tensor], out: torch.Tensor, dim: int) -> torch.Tensor:

@@ -12,7 +12,7 @@ from syncheck.instrument.plan import Plan, tensors_in
 from syncheck.sim.cuda_kernels import GPU_ONLY, KERNELS
 from syncheck.sim.errors import NotSimulatedError
 from syncheck.sim.memory import Memory
-from syncheck.sim.random import DeviceGenerator, Random, device_generator, save_generators
+from syncheck.sim.random import DeviceGenerator, Random, device_generator
 from syncheck.sim.widened import in_wider_type, lacks_kernel_for_type
 
 
@@ -69,10 +69,6 @@ class Compute:
             return self._random.drawing_from(device, n_numbers)
         generator = device_generator(generator_in(args, kwargs))
         return nullcontext() if generator is None else generator.drawing(n_numbers)
-
-    def save_generators(self) -> Callable[[], None]:
-        """Return a function that restores the current state of all generators of virtual devices."""
-        return save_generators()
 
     def check_captured_generator(
         self, plan: Plan, args: tuple[Any, ...], kwargs: dict[str, Any], registered: list[DeviceGenerator]

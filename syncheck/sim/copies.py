@@ -68,9 +68,9 @@ class Copies:
             "_to_copy": self._run_to_copy,
             "copy_": self._run_copy,
             "_foreach_copy_": self._run_foreach_copy,
-            "is_pinned": self._run_is_pinned,
-            "_pin_memory": self._run_pin,
-            "pin_memory": self._run_pin,
+            "is_pinned": lambda _func, _plan, args, _kwargs: self.is_pinned(args[0]),
+            "_pin_memory": lambda _func, _plan, args, _kwargs: self.pin(args[0]),
+            "pin_memory": lambda _func, _plan, args, _kwargs: self.pin(args[0]),
         }
 
     # -- operators that reach the dispatcher
@@ -143,14 +143,6 @@ class Copies:
             self._launches.launch(
                 self._gpus.current_stream(device), plan.name, accesses, self._gpus.context(device, device)
             )
-
-    def _run_is_pinned(self, func: Any, plan: Plan, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-        del func, plan, kwargs
-        return self.is_pinned(args[0])
-
-    def _run_pin(self, func: Any, plan: Plan, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-        del func, plan, kwargs
-        return self.pin(args[0])
 
     # -- called by the shim of torch.Tensor
 

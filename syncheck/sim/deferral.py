@@ -14,12 +14,12 @@ import torch
 from torch.utils._pytree import tree_map
 
 from syncheck.hb.ids import GraphId, StreamId
-from syncheck.instrument.plan import Plan, tensors_in
+from syncheck.instrument.plan import tensors_in
 from syncheck.instrument.torch_internals import BelowAutograd
 from syncheck.semantics.copies import HOST_DEVICE
 from syncheck.semantics.operators import ALLOCATING
 from syncheck.sim.compute import Compute
-from syncheck.sim.launches import TensorArguments
+from syncheck.sim.launches import OperatorCall
 from syncheck.sim.observations import Observations
 from syncheck.sim.placement import raw_device
 from syncheck.sim.queues import Marker
@@ -63,33 +63,23 @@ class Deferral:
 
     # -- operators
 
-    def run(
-        self,
-        func: Any,
-        plan: Plan,
-        tensors: TensorArguments,
-        args: tuple[Any, ...],
-        kwargs: dict[str, Any],
-        device: int,
-        *,
-        host_waits: bool,
-    ) -> Any:
+    def run(self, call: OperatorCall, *, host_waits: bool) -> Any:
         """Run an operator of a device now or later, and return its results, which may not have values yet."""
-        stream = self._gpus.current_stream(device)
+        stream = self._gpus.current_stream(call.device)
         with self._gpus.lock:
-            if not plan.touches:
-                return self._run_on_metadata(func, plan, args, kwargs, device, stream)
+            if not call.plan.touches:
+                return self._run_on_metadata(call, stream)
             self.submit(stream)
             if host_waits:
                 self.order.finish(stream)
             elif not self.queues.is_free(stream):
                 try:
-                    return self._defer(func, plan, tensors, args, kwargs, device, stream)
+                    return self._defer(call, stream)
                 except CannotDeferError:
-                    self.run_pending(stream, plan.name)
-            result = self._run_now(func, plan, tensors, args, kwargs, device, stream)
+                    self.run_pending(stream, call.plan.name)
+            result = self._run_now(call, stream)
             if host_waits:
-                self.host_reads(tensors_in(result) or [tensor for tensor, _ in tensors])
+                self.host_reads(tensors_in(result) or [tensor for tensor, _ in call.tensors])
             return result
 
     def submit(self, stream: StreamId) -> None:
@@ -163,39 +153,28 @@ class Deferral:
 
     # -- now
 
-    def _run_on_metadata(
-        self, func: Any, plan: Plan, args: tuple[Any, ...], kwargs: dict[str, Any], device: int, stream: StreamId
-    ) -> Any:
-        if plan.base in _RESIZING:
-            self.before_resize(args[0].untyped_storage())
-        result = self._compute.run(func, plan, args, kwargs, device)
-        if plan.base in ALLOCATING:
+    def _run_on_metadata(self, call: OperatorCall, stream: StreamId) -> Any:
+        if call.plan.base in _RESIZING:
+            self.before_resize(call.args[0].untyped_storage())
+        result = self._compute.run(call.func, call.plan, call.args, call.kwargs, call.device)
+        if call.plan.base in ALLOCATING:
             with self._runtime.unmonitored(), BelowAutograd():
                 for tensor in tensors_in(result):
                     if tensor.layout is torch.strided:
-                        self.reused.assign_memory(tensor, device, stream)
+                        self.reused.assign_memory(tensor, call.device, stream)
         return result
 
-    def _run_now(
-        self,
-        func: Any,
-        plan: Plan,
-        tensors: TensorArguments,
-        args: tuple[Any, ...],
-        kwargs: dict[str, Any],
-        device: int,
-        stream: StreamId,
-    ) -> Any:
+    def _run_now(self, call: OperatorCall, stream: StreamId) -> Any:
         launch = self.queues.next_launch(stream)
         is_watched = launch in self.observations.watched
-        self.note_reads(launch, _read(plan, tensors))
-        result = self._compute.run(func, plan, args, kwargs, device)
+        self.note_reads(launch, _read(call))
+        result = self._compute.run(call.func, call.plan, call.args, call.kwargs, call.device)
         fresh = self._fresh(result)
         with self._runtime.unmonitored(), BelowAutograd():
             for tensor in fresh:
-                self.reused.reuse_freed(tensor, device, stream, is_filled=True)
+                self.reused.reuse_freed(tensor, call.device, stream, is_filled=True)
             if is_watched:
-                written = [tensor for tensor, argument in tensors if argument.is_write]
+                written = [tensor for tensor, argument in call.tensors if argument.is_write]
                 self._note_writes(launch, [self.retained.keep(tensor) for tensor in (*written, *fresh)])
         self._note_ran(stream)
         return result
@@ -213,17 +192,9 @@ class Deferral:
 
     # -- later
 
-    def _defer(
-        self,
-        func: Any,
-        plan: Plan,
-        tensors: TensorArguments,
-        args: tuple[Any, ...],
-        kwargs: dict[str, Any],
-        device: int,
-        stream: StreamId,
-    ) -> Any:
+    def _defer(self, call: OperatorCall, stream: StreamId) -> Any:
         """Queue an operator on its stream, and return its results, which have memory but no values yet."""
+        func, plan, tensors, args, kwargs, device = call
         if any(not is_plain(tensor) for tensor, _ in tensors):
             raise CannotDeferError
         with self._runtime.unmonitored(), BelowAutograd():
@@ -233,7 +204,7 @@ class Deferral:
             fresh = [(index, self.retained.keep(t)) for index, t in enumerate(tensors_in(results)) if self._is_new(t)]
             slots, held = self.retained.slots_of((args, kwargs))
             written = [self.retained.keep(tensor) for tensor, argument in tensors if argument.is_write]
-            read = [self.retained.keep(tensor) for tensor in _read(plan, tensors)]
+            read = [self.retained.keep(tensor) for tensor in _read(call)]
         has_grad = torch.is_grad_enabled()  # an LSTM saves state for its backward pass only if grad mode is on
 
         def compute() -> None:
@@ -349,10 +320,10 @@ class Deferral:
         return True
 
 
-def _read(plan: Plan, tensors: TensorArguments) -> list[torch.Tensor]:
+def _read(call: OperatorCall) -> list[torch.Tensor]:
     """Return the tensors whose values an operator reads. A tensor passed as `out=` is only written."""
-    changes = plan.base.endswith("_")
-    return [tensor for tensor, argument in tensors if argument.is_read and (changes or not argument.is_write)]
+    changes = call.plan.base.endswith("_")
+    return [tensor for tensor, argument in call.tensors if argument.is_read and (changes or not argument.is_write)]
 
 
 def _copy(target: Operand, source: Operand) -> None:

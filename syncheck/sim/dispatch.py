@@ -12,6 +12,7 @@ from syncheck.instrument.library import Library, bound_to
 from syncheck.instrument.plan import Plan, plan_of, tensors_in, tensors_of
 from syncheck.instrument.tensor_facts import TorchFacts
 from syncheck.instrument.torch_internals import call_with_numbers, fake_mode, schema_of
+from syncheck.semantics.collectives import NAMESPACES
 from syncheck.semantics.copies import HOST_DEVICE
 from syncheck.semantics.library import operator as described_operator
 from syncheck.semantics.operators import ALLOCATING, HOST_OUTPUTS, ROWS
@@ -24,15 +25,13 @@ from syncheck.sim.device_kind import is_gpu
 from syncheck.sim.distributed import Distributed
 from syncheck.sim.fast_path import FastPath
 from syncheck.sim.graph_recorder import GraphRecorder
-from syncheck.sim.launches import Launches, TensorArguments
+from syncheck.sim.launches import Launches, OperatorCall, TensorArguments
 from syncheck.sim.memory import layout_of, parts_of_sparse
 from syncheck.sim.placement import Placement
 from syncheck.sim.rows import blocks_of, selection_of
 from syncheck.sim.runtime import Runtime
 
 _HOST = torch.device("cpu")
-_COLLECTIVE_NAMESPACES = frozenset({"c10d", "_c10d_functional"})
-"""Namespaces of collectives."""
 
 
 class Dispatcher:
@@ -78,9 +77,7 @@ class Dispatcher:
         """Return whether an operator is run as a whole: it copies or communicates tensors, or syncheck describes it."""
         name = schema_of(func).name
         namespace, _, base = name.partition("::")
-        return (
-            namespace in _COLLECTIVE_NAMESPACES or base in self._copies.specials or described_operator(name) is not None
-        )
+        return namespace in NAMESPACES or base in self._copies.specials or described_operator(name) is not None
 
     def add_to_fast_path(self, func: Any) -> None:
         """Add an operator that is run as a whole to the fast path, if it qualifies."""
@@ -92,7 +89,7 @@ class Dispatcher:
         """Run one operator on the CPU and report the work that its virtual device would do."""
         plan = self._plans.get(func)
         if plan is None:
-            if func.namespace in _COLLECTIVE_NAMESPACES:
+            if func.namespace in NAMESPACES:
                 return self._run_collective(func, args, kwargs)
             plan = self._plans[func] = plan_of(func)
         if self.deferral is not None:
@@ -171,12 +168,12 @@ class Dispatcher:
         if plan.has_device:
             args, kwargs = tree_map(_on_host, (args, kwargs))
         if capturing:
-            result = self._recorder.run(func, plan, tensors, args, kwargs, device)
+            result = self._recorder.run(OperatorCall(func, plan, tensors, args, kwargs, device))
         elif self.deferral is None or fake_mode() is not None:  # fake tensors have no memory
             result = self._compute.run(func, plan, args, kwargs, device)
         else:
-            waits = wait is not HostWait.NEVER
-            result = self.deferral.run(func, plan, tensors, args, kwargs, device, host_waits=waits)
+            call = OperatorCall(func, plan, tensors, args, kwargs, device)
+            result = self.deferral.run(call, host_waits=wait is not HostWait.NEVER)
         self._note_resized(tensors, kwargs)
         accesses = self._rows(plan, args, kwargs, device, capturing=capturing) if plan.base in ROWS else None
         accesses = self._accesses(plan, tensors, accesses)

@@ -12,7 +12,6 @@ Source:
 import weakref
 from collections import OrderedDict
 from collections.abc import Iterable
-from contextlib import AbstractContextManager
 from typing import Any
 
 import torch
@@ -92,6 +91,7 @@ class Distributed:
         self._delayed = DelayedCollectives(runtime, deferral, self.groups) if deferral is not None else None
         launches.before_launch.append(self._join_before_launch)
         self.ddp_pending: dict[AllocationId, StartedCollective] = {}
+        self.unobserved, self.idents = runtime.unmonitored, runtime.memory.idents
         self._reducer_collective: tuple[StartedCollective, frozenset[AllocationId]] | None = None
 
     # -- operators
@@ -230,10 +230,6 @@ class Distributed:
             self.add_ddp_pending(*self._reducer_collective)
         else:
             self.join(started)
-
-    def idents(self, tensors: Iterable[torch.Tensor]) -> frozenset[AllocationId]:
-        """Return the allocations of the tensors."""
-        return self._memory.idents(tensors)
 
     def add_ddp_pending(self, started: StartedCollective, idents: Iterable[AllocationId]) -> None:
         """During a backward pass, record that C++ code waits for a collective before it uses these allocations."""
@@ -376,10 +372,6 @@ class Distributed:
         """Return the name of a handle's group in the ranks' records, or "" if it is unknown."""
         started = self._started.get(id(work))
         return started.group if started is not None else ""
-
-    def unobserved(self) -> AbstractContextManager[None]:
-        """Run gloo unobserved."""
-        return self._runtime.unmonitored()
 
     def is_completed(self, work: Any) -> bool:
         """Return whether a handle's work is complete. The first query about pending work returns False."""

@@ -7,7 +7,7 @@ import torch
 
 from syncheck.hb.ids import EventId, NamedKind, ObjectKind, StreamOrigin, WaitCall
 from syncheck.sim.device_kind import gpu, simulated
-from syncheck.sim.errors import NotSimulatedError, cuda_error
+from syncheck.sim.errors import NotSimulatedError, cuda_error, not_simulated
 from syncheck.sim.gpu_trace import event_handle
 from syncheck.sim.runtime import ProgramObject, StreamObject, active
 
@@ -65,15 +65,7 @@ class SimulatedEvent(ProgramObject):
         """The handle; 0 before the first record."""
         return 0 if self._recorded_at is None else event_handle(self._ident)
 
-    @property
-    def cuda_event(self) -> int:
-        """The handle; 0 before the first record."""
-        return self.event_id
-
-    @property
-    def sycl_event(self) -> int:
-        """The handle; 0 before the first record."""
-        return self.event_id
+    cuda_event = sycl_event = event_id
 
     @property
     def _as_parameter_(self) -> Any:
@@ -145,14 +137,8 @@ class SimulatedEvent(ProgramObject):
             raise cuda_error("invalid resource handle")
         return (ended - began) * 1000
 
-    def ipc_handle(self) -> Any:
-        """Raise NotSimulatedError."""
-        raise NotSimulatedError("Event.ipc_handle()")
-
-    @classmethod
-    def from_ipc_handle(cls, device: Any, handle: Any) -> Any:  # noqa: ARG003  torch's names
-        """Raise NotSimulatedError."""
-        raise NotSimulatedError("Event.from_ipc_handle()")
+    ipc_handle = not_simulated("Event.ipc_handle()")
+    from_ipc_handle = not_simulated("Event.from_ipc_handle()")
 
     def __repr__(self) -> str:
         return (

@@ -11,16 +11,14 @@ import torch
 from torch.utils._pytree import tree_map
 
 from syncheck.hb.ids import Accesses, GraphId, StreamId
-from syncheck.instrument.plan import Argument, Plan, tensors_in
+from syncheck.instrument.plan import Plan, tensors_in
 from syncheck.instrument.torch_internals import BelowAutograd, storage_key, storage_owners
 from syncheck.semantics.copies import HOST_DEVICE
 from syncheck.sim.compute import Compute
 from syncheck.sim.errors import cuda_error
-from syncheck.sim.launches import Launches
-from syncheck.sim.random import DeviceGenerator
+from syncheck.sim.launches import Launches, OperatorCall
+from syncheck.sim.random import DeviceGenerator, save_generators
 from syncheck.sim.runtime import Runtime
-
-TensorArguments = list[tuple[torch.Tensor, Argument]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,7 +111,7 @@ class GraphRecorder:
         self._report_frees()
         self._tape = tape
         self._tapes.append(weakref.ref(tape))
-        tape.restore_generators = self._compute.save_generators()
+        tape.restore_generators = save_generators()
         self._runtime.is_capturing = True
         self._runtime.n_captures += 1
         self._launches.before_launch.append(self._count)
@@ -158,16 +156,9 @@ class GraphRecorder:
         if self._tape is not None:
             self._tape.is_valid = False
 
-    def run(
-        self,
-        func: Any,
-        plan: Plan,
-        tensors: TensorArguments,
-        args: tuple[Any, ...],
-        kwargs: dict[str, Any],
-        device: int,
-    ) -> Any:
+    def run(self, call: OperatorCall) -> Any:
         """Run a device's operator to get the shape of its result, and record how to run it again."""
+        func, plan, tensors, args, kwargs, device = call
         tape = self._tape
         assert tape is not None
         self._compute.check_captured_generator(plan, args, kwargs, tape.generators)
@@ -227,7 +218,7 @@ class GraphRecorder:
         has_grad = torch.is_grad_enabled()  # an LSTM saves state for its backward pass only if grad mode is on
 
         def step() -> None:
-            args, kwargs = tree_map(lambda v: v.tensor() if isinstance(v, _ExternalTensor) else v, slots)
+            args, kwargs = tree_map(_value_of, slots)
             with torch.set_grad_enabled(has_grad), BelowAutograd(), drawing():
                 results = tensors_in(self._compute.run(func, plan, args, kwargs, device))
             for index, target in targets:
@@ -242,13 +233,7 @@ class GraphRecorder:
         with self._runtime.unmonitored():
             self._save(tape, target)
             target.copy_(source)
-        to, origin = self._slot(tape, target), self._slot(tape, source)
-
-        def step() -> None:
-            into, out_of = (v.tensor() if isinstance(v, _ExternalTensor) else v for v in (to, origin))
-            into.copy_(out_of)
-
-        tape.steps.append(step)
+        self._add_copy(tape, target, source)
 
     def note_copy(self, target: torch.Tensor, source: torch.Tensor) -> None:
         """Record a copy between devices whose result is a new tensor."""
@@ -256,9 +241,17 @@ class GraphRecorder:
         if tape is None:
             return
         tape.own(target.untyped_storage())
+        self._add_copy(tape, target, source)
+
+    def _add_copy(self, tape: Tape, target: torch.Tensor, source: torch.Tensor) -> None:
         to, origin = self._slot(tape, target), self._slot(tape, source)
 
         def step() -> None:
-            to.copy_(origin.tensor() if isinstance(origin, _ExternalTensor) else origin)
+            _value_of(to).copy_(_value_of(origin))
 
         tape.steps.append(step)
+
+
+def _value_of(slot: Any) -> Any:
+    """Return the value for a placeholder made by `GraphRecorder._slot`."""
+    return slot.tensor() if isinstance(slot, _ExternalTensor) else slot

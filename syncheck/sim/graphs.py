@@ -3,7 +3,7 @@
 import warnings
 from typing import Any, ClassVar
 
-from syncheck.sim.errors import NotSimulatedError, cuda_error
+from syncheck.sim.errors import NotSimulatedError, cuda_error, not_simulated
 from syncheck.sim.graph_recorder import GraphRecorder, Tape
 from syncheck.sim.random import DeviceGenerator
 from syncheck.sim.runtime import active
@@ -127,17 +127,9 @@ class CUDAGraph:
         """Raise NotSimulatedError."""
         raise NotSimulatedError("CUDAGraph.debug_dump()", f"there is no CUDA graph to write to {debug_path}")
 
-    def raw_cuda_graph(self) -> int:
-        """Raise NotSimulatedError."""
-        raise NotSimulatedError("CUDAGraph.raw_cuda_graph()")
-
-    def raw_cuda_graph_exec(self) -> int:
-        """Raise NotSimulatedError."""
-        raise NotSimulatedError("CUDAGraph.raw_cuda_graph_exec()")
-
-    def get_graph_data(self) -> dict[str, Any]:
-        """Raise NotSimulatedError."""
-        raise NotSimulatedError("CUDAGraph.get_graph_data()")
+    raw_cuda_graph = not_simulated("CUDAGraph.raw_cuda_graph()")
+    raw_cuda_graph_exec = not_simulated("CUDAGraph.raw_cuda_graph_exec()")
+    get_graph_data = not_simulated("CUDAGraph.get_graph_data()")
 
 
 class AcceleratorGraph(CUDAGraph):

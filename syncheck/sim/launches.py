@@ -1,15 +1,27 @@
 """Reporting of launches and of host accesses."""
 
 from collections.abc import Callable
+from typing import Any, NamedTuple
 
 import torch
 
 from syncheck.hb.ids import Access, Accesses, Context, SiteId, StreamId
-from syncheck.instrument.plan import Argument, unique
+from syncheck.instrument.plan import Argument, Plan, unique
 from syncheck.sim.autograd import Backward
 from syncheck.sim.runtime import Runtime
 
 TensorArguments = list[tuple[torch.Tensor, Argument]]
+
+
+class OperatorCall(NamedTuple):
+    """A call of an operator that runs on a device; `tensors`: those among its arguments."""
+
+    func: Any
+    plan: Plan
+    tensors: TensorArguments
+    args: tuple[Any, ...]
+    kwargs: dict[str, Any]
+    device: int
 
 
 class Launches:

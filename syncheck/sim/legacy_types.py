@@ -42,33 +42,27 @@ class _LegacyType(type):
         return result.to(gpu(active().index_of(device)))
 
 
-class LegacyTypes:
-    """Replaces the legacy types, `Tensor.type` and `torch.set_default_tensor_type`."""
+def install_legacy_types(patches: Patches) -> None:
+    """Replace the legacy types, `Tensor.type` and `torch.set_default_tensor_type`."""
+    for name, dtype in _NAMES.items():
+        original = getattr(torch, name)
+        for owner, is_cuda in ((torch, False), (module(), True)):
+            members = {"dtype": dtype, "is_cuda": is_cuda, "original": original, "__module__": owner.__name__}
+            patches.set(owner, name, _LegacyType(name, (), members))
+    replace_method(patches, "type", lambda original: lambda t, *a, **k: _type(original, t, *a, **k))
+    set_default = torch.set_default_tensor_type
 
-    def __init__(self, patches: Patches) -> None:
-        self._patches = patches
+    def set_default_tensor_type(t: Any) -> None:
+        name = t if isinstance(t, str) else f"{t.__module__}.{t.__name__}"
+        kind = getattr(torch, name.rpartition(".")[2])
+        if name.startswith(f"torch.{simulated().name}."):
+            torch.set_default_dtype(kind.dtype)
+            torch.set_default_device(gpu())
+            return
+        torch.set_default_device(None)
+        set_default(getattr(kind, "original", kind))
 
-    def install(self) -> None:
-        """Install all replacements."""
-        for name, dtype in _NAMES.items():
-            original = getattr(torch, name)
-            for owner, is_cuda in ((torch, False), (module(), True)):
-                members = {"dtype": dtype, "is_cuda": is_cuda, "original": original, "__module__": owner.__name__}
-                self._patches.set(owner, name, _LegacyType(name, (), members))
-        replace_method(self._patches, "type", lambda original: lambda t, *a, **k: _type(original, t, *a, **k))
-        set_default = torch.set_default_tensor_type
-
-        def set_default_tensor_type(t: Any) -> None:
-            name = t if isinstance(t, str) else f"{t.__module__}.{t.__name__}"
-            kind = getattr(torch, name.rpartition(".")[2])
-            if name.startswith(f"torch.{simulated().name}."):
-                torch.set_default_dtype(kind.dtype)
-                torch.set_default_device(gpu())
-                return
-            torch.set_default_device(None)
-            set_default(getattr(kind, "original", kind))
-
-        self._patches.set(torch, "set_default_tensor_type", set_default_tensor_type)
+    patches.set(torch, "set_default_tensor_type", set_default_tensor_type)
 
 
 def _type(original: Any, tensor: torch.Tensor, dtype: Any = None, non_blocking: bool = False, **kwargs: Any) -> Any:

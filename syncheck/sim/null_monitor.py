@@ -3,10 +3,9 @@
 from types import FrameType
 from typing import Any
 
-from syncheck.findings import Frame, Place
 from syncheck.hb.ids import UNKNOWN_SITE, SiteId
-from syncheck.rules.model import Rule
-from syncheck.sanitizer.monitor import Monitor, SourceLine
+from syncheck.instrument.sites import SiteTable
+from syncheck.sanitizer.monitor import Monitor
 
 _ANSWERS = {"view": 0, "is_pending": False, "capturing": False}
 
@@ -21,8 +20,8 @@ class NullMonitor:
         return lambda *_, **__: answer
 
 
-class NoSites:
-    """Stub for a table of call sites when nothing is reported."""
+class NoSites(SiteTable):
+    """Call sites for when nothing is reported: each is the unknown site."""
 
     def here(self) -> SiteId:
         """Return the unknown site."""
@@ -32,37 +31,3 @@ class NoSites:
         """Return the unknown site."""
         del frame
         return UNKNOWN_SITE
-
-    def place(self, ident: SiteId) -> Place:
-        """Return a placeholder for an unknown place."""
-        del ident
-        return Place(Frame("<unknown>", 0))
-
-    def lines_of(self, ident: SiteId) -> tuple[SourceLine, ...]:
-        """Return a placeholder for an unknown line."""
-        del ident
-        return (SourceLine("<unknown>", 0),)
-
-    def bound(self, ident: SiteId) -> str:
-        """Return an empty name."""
-        del ident
-        return ""
-
-    def ignored(self, ident: SiteId, rule: Rule) -> bool:
-        """Return False: no finding is ignored."""
-        del ident, rule
-        return False
-
-    def ignored_codes(self, ident: SiteId) -> list[str]:
-        """Return an empty list: no rule is ignored."""
-        del ident
-        return []
-
-    def user_code(self, ident: SiteId) -> None:
-        """Return None: there is no user code."""
-        del ident
-
-    def bound_directly(self, ident: SiteId) -> str:
-        """Return an empty name."""
-        del ident
-        return ""

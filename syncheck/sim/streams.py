@@ -87,20 +87,7 @@ class SimulatedStream(ProgramObject):
         """Torch's id of the stream. Here it is the handle."""
         return self._runtime.gpus.handle_of(self._ident)
 
-    @property
-    def native_handle(self) -> int:
-        """The stream's handle."""
-        return self.stream_id
-
-    @property
-    def cuda_stream(self) -> int:
-        """The stream's handle."""
-        return self.stream_id
-
-    @property
-    def sycl_queue(self) -> int:
-        """The stream's handle."""
-        return self.stream_id
+    cuda_stream = sycl_queue = native_handle = stream_id
 
     @property
     def priority(self) -> int:

@@ -6,14 +6,14 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from itertools import count
-from types import CodeType, FrameType
-from typing import Protocol
+from types import FrameType
 
 from syncheck.hb.clock import MAX_STREAMS
 from syncheck.hb.ids import UNKNOWN_SITE, AllocationId, Context, EventId, GraphId, ReadingId, SiteId, StreamId
 from syncheck.instrument.failures import TOO_MANY_STREAMS
 from syncheck.instrument.locked_monitor import LockedMonitor
-from syncheck.sanitizer.monitor import Monitor, Sites
+from syncheck.instrument.sites import SiteTable
+from syncheck.sanitizer.monitor import Monitor
 from syncheck.semantics.threads import ThreadState, context_of, take_lost_stream
 from syncheck.sim.guarded_monitor import GuardedMonitor
 from syncheck.sim.memory_counters import MemoryCounters
@@ -29,26 +29,8 @@ HIGHEST_PRIORITY = -3
 Source: max_compile_time_stream_priorities in c10/cuda/CUDAStream.h; `getStreamFromPool` clamps smaller numbers to it.
 """
 TOTAL_MEMORY = 80 << 30
-
-
-class CallSites(Sites, Protocol):
-    """Interface of a table of call sites: `syncheck.instrument.sites.SiteTable`, or a stub that records none."""
-
-    def here(self) -> SiteId:
-        """Return the id of the caller's call stack."""
-        ...
-
-    def capture(self, frame: FrameType | None) -> SiteId:
-        """Return the id of the call stack that ends in a frame."""
-        ...
-
-    def bound_directly(self, ident: SiteId) -> str:
-        """Return the name to which the program directly binds an object that it creates at a call site, or ""."""
-        ...
-
-    def user_code(self, ident: SiteId) -> tuple[CodeType, int] | None:
-        """Return the code object and instruction offset of a site's innermost user frame."""
-        ...
+CallSites = SiteTable
+"""The table that captures call sites, or `syncheck.sim.null_monitor.NoSites`."""
 
 
 @dataclass(slots=True)
@@ -91,7 +73,8 @@ class VirtualGpus:
         locked_monitor: the same monitor; in a forked child, the parent's.
         guarded: the monitor that `monitor` forwards calls to. It lets no exception through.
         blocking: streams that are ordered with the legacy default stream of their device.
-        next_allocation: returns a new allocation id, starting from 1.
+        next_allocation: returns a new allocation id, from 1. The four others do the same for their kinds of ids.
+        next_event: short-lived objects other than events use these ids, too.
 
     Args:
         n_devices: number of virtual GPUs.
@@ -108,7 +91,10 @@ class VirtualGpus:
         self.sites = sites
         self._n_streams = 0
         self.next_allocation: Callable[[], AllocationId] = count(1).__next__  # type: ignore[assignment]  # an int
-        self._events, self._graphs, self._readings, self._pools = (count(1) for _ in range(4))
+        self.next_event = map(EventId, count(1)).__next__
+        self.next_graph = map(GraphId, count(1)).__next__
+        self.next_reading = map(ReadingId, count(1)).__next__
+        self.next_pool = count(1).__next__
         self._local = _Local()
         self._streams: list[tuple[int, int]] = [(-1, 0)]  # stream id -> (device, handle)
         self._by_handle: dict[tuple[int, int], StreamId] = {}
@@ -121,22 +107,6 @@ class VirtualGpus:
         """Reset the lock in a forked child, where the thread that held it may not exist."""
         self.lock = threading.RLock()
         self.monitor = monitor
-
-    def next_event(self) -> EventId:
-        """Return a new event id, starting from 1. Other short-lived objects use these ids, too."""
-        return EventId(next(self._events))
-
-    def next_graph(self) -> GraphId:
-        """Return a new graph id, starting from 1."""
-        return GraphId(next(self._graphs))
-
-    def next_reading(self) -> ReadingId:
-        """Return a new clock reading id, starting from 1."""
-        return ReadingId(next(self._readings))
-
-    def next_pool(self) -> int:
-        """Return a new memory pool number, starting from 1."""
-        return next(self._pools)
 
     @property
     def thread(self) -> ThreadState:

@@ -7,10 +7,10 @@ from functools import lru_cache
 
 
 @lru_cache(maxsize=4096)
-def _parsed(expression: str) -> ast.Expression | None:
+def parsed(expression: str) -> ast.expr | None:
     """Return the tree of an expression; None if the text is not an expression."""
     try:
-        return ast.parse(expression, mode="eval")
+        return ast.parse(expression, mode="eval").body
     except SyntaxError:
         return None
 
@@ -18,14 +18,14 @@ def _parsed(expression: str) -> ast.Expression | None:
 @lru_cache(maxsize=4096)
 def normalized(expression: str) -> str:
     """Return an expression in the normal form of `ast.unparse`; "" if it does not parse."""
-    tree = _parsed(expression)
+    tree = parsed(expression)
     return "" if tree is None else ast.unparse(tree)
 
 
 @lru_cache(maxsize=4096)
 def names_in(expression: str) -> frozenset[str]:
     """Return the names used in an expression."""
-    tree = _parsed(expression)
+    tree = parsed(expression)
     if tree is None:
         return frozenset({""})  # a name that is never bound
     return frozenset(node.id for node in ast.walk(tree) if isinstance(node, ast.Name))
@@ -38,8 +38,29 @@ def has_index(expression: str) -> bool:
 
 def subscripts_in(expression: str) -> list[ast.Subscript]:
     """Return the subscripts in an expression."""
-    tree = _parsed(expression)
+    tree = parsed(expression)
     return [] if tree is None else [node for node in ast.walk(tree) if isinstance(node, ast.Subscript)]
+
+
+def calls_in(node: ast.AST | None) -> list[ast.Call]:
+    """Return the calls in a statement or an expression."""
+    return [] if node is None else [part for part in ast.walk(node) if isinstance(part, ast.Call)]
+
+
+def is_at(node: ast.stmt | ast.expr, line: int, column: int) -> bool:
+    """Return whether a node begins at a position, with columns from 1, and thus is the call there."""
+    return (node.lineno, node.col_offset + 1) == (line, column)
+
+
+def has_line(node: ast.stmt | ast.expr, line: int) -> bool:
+    """Return whether a line is one of a node's lines."""
+    return node.lineno <= line <= (node.end_lineno or node.lineno)
+
+
+def holds(node: ast.stmt | ast.expr, line: int, column: int) -> bool:
+    """Return whether a position is inside a node; the column is counted from 0, as by `ast`."""
+    start, end = (node.lineno, node.col_offset), (node.end_lineno or node.lineno, node.end_col_offset or 0)
+    return start <= (line, column) < end
 
 
 def last_name(expression: ast.expr) -> str:
@@ -69,7 +90,7 @@ def variable_of_with(statements: Iterable[ast.stmt], line: int, function: str) -
     """Return the variable of the innermost `with function(...) as variable:` that a line is part of; "" if none."""
     found = ""
     for block in statements:
-        if isinstance(block, ast.With) and block.lineno <= line <= (block.end_lineno or 0):
+        if isinstance(block, ast.With) and has_line(block, line):
             for made, variable in ((item.context_expr, item.optional_vars) for item in block.items):
                 if isinstance(made, ast.Call) and last_name(made.func) == function and isinstance(variable, ast.Name):
                     found = variable.id

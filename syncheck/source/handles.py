@@ -2,6 +2,8 @@
 
 import ast
 
+from syncheck.source.expressions import calls_in, is_at
+
 
 def wait_for(name: str, statement: ast.stmt | None, line: int, column: int) -> str:
     """Return the statement that waits for the result of a call.
@@ -22,7 +24,7 @@ def wait_for(name: str, statement: ast.stmt | None, line: int, column: int) -> s
     if "[...]" in name:
         return ""
     is_known = column > 0 and isinstance(value, ast.expr)
-    is_handle = any(_is_at(part, line, column) for part in _bound_values(value))
+    is_handle = any(is_at(part, line, column) for part in _bound_values(value))
     if not name or (is_known and not is_handle):
         return ""
     return f"[handle.wait() for handle in {name}]" if returns_several(statement, line, column) else f"{name}.wait()"
@@ -34,8 +36,8 @@ def returns_several(statement: ast.stmt | None, line: int, column: int) -> bool:
     Source:
         torch/distributed/distributed_c10d.py: `batch_isend_irecv` returns a list of works.
     """
-    calls = (node for node in (ast.walk(statement) if statement is not None else ()) if isinstance(node, ast.Call))
-    return any(_is_at(call, line, column) and ast.unparse(call.func).endswith("batch_isend_irecv") for call in calls)
+    exact = (call for call in calls_in(statement) if is_at(call, line, column))
+    return any(ast.unparse(call.func).endswith("batch_isend_irecv") for call in exact)
 
 
 def wait_for_all(statement: ast.stmt | None, line: int, column: int, kind: str) -> tuple[str, str]:
@@ -95,10 +97,10 @@ def _container_of(statement: ast.Expr) -> ast.expr | None:
 
 def _accessor_of(item: ast.expr, line: int, column: int) -> str | None:
     """Return the accessor of a handle within a stored item: "" or "[0]"; None if it is not part of the item."""
-    if _is_at(item, line, column):
+    if is_at(item, line, column):
         return ""
     parts = item.elts if isinstance(item, ast.Tuple | ast.List) else []
-    index = next((index for index, part in enumerate(parts) if _is_at(part, line, column)), None)
+    index = next((index for index, part in enumerate(parts) if is_at(part, line, column)), None)
     return None if index is None else f"[{index}]"
 
 
@@ -113,14 +115,9 @@ def _bound_values(value: object) -> list[ast.expr]:
 def _wait_for_each(name: str, value: object, line: int, column: int) -> str:
     """Return the statement that waits for all handles of a comprehension."""
     match value:
-        case ast.ListComp(elt=handle) if _is_at(handle, line, column):
+        case ast.ListComp(elt=handle) if is_at(handle, line, column):
             return f"[handle.wait() for handle in {name}]"
-        case ast.DictComp(value=handle) if _is_at(handle, line, column):
+        case ast.DictComp(value=handle) if is_at(handle, line, column):
             return f"[handle.wait() for handle in {name}.values()]"
         case _:
             return ""
-
-
-def _is_at(node: ast.expr, line: int, column: int) -> bool:
-    """Return whether an expression begins at a position, and thus is the call there."""
-    return (node.lineno, node.col_offset + 1) == (line, column)

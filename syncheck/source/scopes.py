@@ -12,11 +12,15 @@ from typing import TypeAlias
 
 from syncheck.source.bindings import Function, Scope, binding_scope, collect
 from syncheck.source.expressions import (
+    calls_in,
     container_kind,
     has_index,
+    has_line,
+    is_at,
     last_name,
     names_in,
     normalized,
+    parsed,
     subscripts_in,
     variable_of_with,
 )
@@ -62,13 +66,13 @@ class Scopes:
                 around = ()
             elif isinstance(statement, Loop):
                 around = (*loops, statement)
-            for part in _bodies(statement):
+            for part in bodies(statement):
                 yield from self._walk(part, inside, around)
 
     def _find(self, line: int) -> _Found:
         """Return the innermost statement that contains a line, with its scope and enclosing loops."""
         if line not in self._found:
-            around = [one for one in self._statements if one[0].lineno <= line <= (one[0].end_lineno or one[0].lineno)]
+            around = [one for one in self._statements if has_line(one[0], line)]
             self._found[line] = around[-1] if around else (None, self.module, ())
         return self._found[line]
 
@@ -93,12 +97,12 @@ class Scopes:
         text = self._lines[statement.lineno - 1]
         if len(text[: len(text) - len(text.lstrip())].encode()) != statement.col_offset or text.lstrip()[:4] == "elif":
             return False  # not at the start of its line
-        return not any(statement.lineno <= other <= (statement.end_lineno or 0) for other in after)
+        return not any(has_line(statement, other) for other in after)
 
     def can_insert_after(self, line: int) -> bool:
         """Return whether a statement can be inserted after a line's statement: a simple one at the end of its line."""
         statement = self._find(line)[0]
-        if statement is None or statement.end_lineno is None or list(_bodies(statement)) != [[], [], []]:
+        if statement is None or statement.end_lineno is None or list(bodies(statement)) != [[], [], []]:
             return False
         if isinstance(statement, ast.Return | ast.Raise | ast.Break | ast.Continue):
             return False
@@ -131,18 +135,17 @@ class Scopes:
             argument for call in calls for argument in (*call.args, *(keyword.value for keyword in call.keywords))
         )
         return any(
-            (node.lineno, node.col_offset + 1) == (line, column)
+            isinstance(node, ast.expr) and is_at(node, line, column)
             for argument in passed
             for node in ast.walk(argument)
-            if isinstance(node, ast.expr)
         )
 
     def is_call_statement(self, line: int, column: int) -> bool:
         """Return whether the call at a position is a statement by itself, so that its result is discarded."""
         statement = self._find(line)[0]
-        if not isinstance(statement, ast.Expr) or not isinstance(statement.value, ast.Call):
-            return False
-        return (statement.lineno, statement.col_offset + 1) == (line, column)
+        return (
+            isinstance(statement, ast.Expr) and isinstance(statement.value, ast.Call) and is_at(statement, line, column)
+        )
 
     def manager_around(self, line: int, function: str) -> str:
         """Return the variable of the innermost `with function(...) as variable:` that a line is part of; "" if none."""
@@ -156,13 +159,9 @@ class Scopes:
             column: column of the call, from 1; 0 if unknown.
             method: name of the method.
         """
-        statement = self.statement(line)
-        calls = [
-            node
-            for node in (ast.walk(statement) if statement is not None else ())
-            if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr == method
-        ]
-        exact = [call for call in calls if (call.lineno, call.col_offset + 1) == (line, column)]
+        found = calls_in(self.statement(line))
+        calls = [call for call in found if isinstance(call.func, ast.Attribute) and call.func.attr == method]
+        exact = [call for call in calls if is_at(call, line, column)]
         chosen = exact or (calls if len(calls) == 1 else [])
         function = chosen[0].func if chosen else None
         return ast.unparse(function.value) if isinstance(function, ast.Attribute) else ""
@@ -199,7 +198,7 @@ class Scopes:
         ):
             return False
         return name in self._shrinking_containers or any(
-            scope is not self.module or any(loop.lineno <= number <= (loop.end_lineno or 0) for loop in loops)
+            scope is not self.module or any(has_line(loop, number) for loop in loops)
             for number, scope in self._item_assignments.get(name, ())
             if getattr(scope.node, "name", "") != "__init__"
         )
@@ -213,7 +212,7 @@ class Scopes:
     @cached_property
     def _shrinking_containers(self) -> frozenset[str]:
         """The names of containers from which the file removes items."""
-        calls = [node.func for node in ast.walk(self._tree) if isinstance(node, ast.Call)]
+        calls = [call.func for call in calls_in(self._tree)]
         shrunk = [call.value for call in calls if isinstance(call, ast.Attribute) and call.attr in _REMOVING]
         items = [node for node in ast.walk(self._tree) if isinstance(node, ast.Subscript)]
         shrunk += [item.value for item in items if isinstance(item.ctx, ast.Del)]
@@ -254,7 +253,7 @@ class Scopes:
         """Return whether a loop around a line rebinds a name in an expression, which changes its meaning."""
         _, scope, loops = self._find(line)
         numbers = [number for name in names_in(expression) for number in scope.bindings.get(name, ())]
-        return any(loop.lineno <= number <= (loop.end_lineno or number) for loop in loops for number in numbers)
+        return any(has_line(loop, number) for loop in loops for number in numbers)
 
     def uses_local_variable(self, expression: str, line: int) -> bool:
         """Return whether an expression uses a local variable of a line's function, which differs between calls."""
@@ -326,14 +325,13 @@ class Scopes:
             return True  # from an enclosing scope, which has usually run on by the time this one runs
         first = statement.lineno if statement is not None else line
         return any(
-            bound < first or any(loop.lineno <= bound <= (loop.end_lineno or bound) for loop in loops)
-            for bound in owner.bindings.get(name, ())
+            bound < first or any(has_line(loop, bound) for loop in loops) for bound in owner.bindings.get(name, ())
         )
 
     def _is_left_over(self, name: str, owner: Scope, line: int) -> bool:
         """Return whether a name is only a loop variable and the line is outside those loops: a leftover value."""
         loops = [loop for loop in self._loops if loop[1] is owner and name in _targets(loop[0])]
-        is_inside = any(loop.lineno <= line <= (loop.end_lineno or 0) for loop, _ in loops)
+        is_inside = any(has_line(loop, line) for loop, _ in loops)
         return bool(loops) and len(loops) == len(owner.bindings[name]) and not is_inside
 
     @cached_property
@@ -345,7 +343,7 @@ class Scopes:
 
     def may_be_none(self, expression: str, line: int) -> bool:
         """Return whether an expression may be None on a line, unless a condition around the line tests it."""
-        node = _expression(expression)
+        node = parsed(expression)
         if node is None or any(expression in ast.unparse(test) for test, _ in self._branches(line)):
             return False
         return self._none_values.includes(node, line, self._find(line)[1])
@@ -387,19 +385,11 @@ def scopes_of(source: str) -> Scopes | None:
         return None
 
 
-def _expression(text: str) -> ast.expr | None:
-    """Parse an expression; return None for any other text."""
-    try:
-        return ast.parse(text, mode="eval").body
-    except SyntaxError:
-        return None
-
-
 def _targets(loop: ast.For | ast.AsyncFor) -> frozenset[str]:
     return frozenset(node.id for node in ast.walk(loop.target) if isinstance(node, ast.Name))
 
 
-def _bodies(statement: ast.stmt) -> Iterator[list[ast.stmt]]:
+def bodies(statement: ast.stmt) -> Iterator[list[ast.stmt]]:
     """Yield the lists of statements inside a statement."""
     for name in ("body", "orelse", "finalbody"):
         yield getattr(statement, name, None) or []

@@ -4,6 +4,10 @@ import ast
 from collections.abc import Iterator
 from typing import TypeAlias
 
+from syncheck.source.bindings import Function
+from syncheck.source.expressions import holds
+from syncheck.source.scopes import bodies
+
 Position: TypeAlias = tuple[int, int]
 """(line, column), as counted by `ast`."""
 _Step: TypeAlias = tuple[list[ast.stmt], int]
@@ -92,28 +96,20 @@ def _steps(body: list[ast.stmt], position: Position) -> list[_Step]:
     steps: list[_Step] = []
     inner: list[ast.stmt] | None = body
     while inner is not None:
-        index = next((index for index, statement in enumerate(inner) if _holds(statement, position)), None)
+        index = next((index for index, statement in enumerate(inner) if holds(statement, *position)), None)
         if index is None:
             break
         steps.append((inner, index))
-        inner = next((part for part in _bodies(inner[index]) if any(_holds(s, position) for s in part)), None)
+        inner = next((part for part in _bodies(inner[index]) if any(holds(s, *position) for s in part)), None)
     if not steps:
         raise NotStraightLineError
     return steps
 
 
-def _holds(statement: ast.stmt, position: Position) -> bool:
-    start, end = (statement.lineno, statement.col_offset), (statement.end_lineno, statement.end_col_offset)
-    return start <= position < (end[0] or start[0], end[1] or 0)
-
-
 def _bodies(statement: ast.stmt) -> Iterator[list[ast.stmt]]:
-    if isinstance(statement, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
-        return
-    for name in ("body", "orelse", "finalbody"):
-        yield getattr(statement, name, None) or []
-    for part in (*getattr(statement, "handlers", ()), *getattr(statement, "cases", ())):
-        yield part.body
+    """Yield the lists of statements that may run as part of a statement."""
+    if not isinstance(statement, Function | ast.ClassDef):
+        yield from bodies(statement)
 
 
 def _all(statements: list[ast.stmt]) -> Iterator[ast.AST]:

@@ -13,6 +13,7 @@ from types import FrameType
 from typing import Any, NoReturn, Self
 
 from syncheck.system import signals
+from syncheck.system.processes import after_fork_in_child
 
 from .state import in_main_thread
 
@@ -95,8 +96,7 @@ class ExitHook:
             if alive is not None:
                 alive()
 
-        if hasattr(os, "register_at_fork"):
-            os.register_at_fork(after_in_child=after_fork)
+        after_fork_in_child(after_fork)
 
     def _wrap_exit(self) -> Callable[[int], NoReturn]:
         def _exit(status: int) -> NoReturn:

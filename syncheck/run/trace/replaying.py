@@ -69,7 +69,7 @@ def segments(paths: Sequence[Path], make_session: MakeSession, sites: StoredSite
                 raise error.cause from error
             n_used, lost = error.n_intact + 1, f"{error.cause}: what it recorded is lost"
             found = _replayed_again(rest[: error.n_intact], make_session, sites)
-            segment = replace(found, report=replace(found.report, incomplete=(*found.report.incomplete, lost)))
+            segment = replace(found, report=found.report.doubted(lost))
         yield segment
         rest = rest[n_used:]
 

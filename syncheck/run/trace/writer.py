@@ -22,13 +22,12 @@ _QUESTIONS = frozenset(
 )  # attributes that change nothing
 _FIRST_OF_SEVERAL = frozenset("launch launches_elided allocate free event record host_access sync_stream".split())
 """Calls before which a new file may begin, as no earlier call needs them in its own file; all programs make some."""
-_WITH_SITE = frozenset(
-    name
+_SITE_AT = {
+    name: list(parameters).index("site") - 1
     for name, call in inspect.getmembers(Monitor, inspect.isfunction)
-    if "site" in inspect.signature(call).parameters
-)
-
-
+    if "site" in (parameters := inspect.signature(call).parameters)
+}
+"""Call -> index of its `site` argument."""
 _LIMIT = 64 << 20
 
 
@@ -75,7 +74,7 @@ class TraceWriter:
         return recorded
 
     def _recorded(self, name: str, method: Callable[..., Any]) -> Callable[..., Any]:
-        site_at = list(inspect.signature(method).parameters).index("site") if name in _WITH_SITE else -1
+        site_at = _SITE_AT.get(name, -1)
         file, state, follow = self._file, self._state, self._state.follower(name)
         is_first = name in _FIRST_OF_SEVERAL
 
@@ -113,7 +112,7 @@ class TraceWriter:
         self._file.follow(parts.path_of(self._path, self._number))
         self._write_header()
         for call in self._state.calls():
-            self._write_call(*call, _site_at(call[0]))
+            self._write_call(*call, _SITE_AT.get(call[0], -1))
         self._write([BEGINS])
         self._file.flush()
         self._full_at = max(
@@ -128,9 +127,3 @@ class TraceWriter:
         """
         self._write([END])
         self._file.close()
-
-
-def _site_at(name: str) -> int:
-    """Return the index of a call's `site` argument; -1 if there is none."""
-    parameters = list(inspect.signature(getattr(Monitor, name)).parameters)
-    return parameters.index("site") - 1 if "site" in parameters else -1

@@ -77,5 +77,5 @@ def test_a_failing_copy_raises_its_own_error_and_restores_callbacks(gpu, copies)
 
     dispatch = SimpleNamespace(call=fail, plan=None)
     with pytest.raises(ZeroDivisionError):
-        copies._to_copy(dispatch, (torch.ones(2),), {})
+        copies.specials["_to_copy"][1](dispatch, (torch.ones(2),), {})
     assert not gpu.cuda.reporter.callbacks_suppressed

@@ -49,7 +49,7 @@ def test_cuda_sleep_is_reported_as_a_launch(gpu, hooks):
 
 def test_entered_stream_contexts_are_tracked_on_multiple_gpus(gpu, hooks):
     threads, context = gpu.cuda.threads, SimpleNamespace(stream=Stream(7))
-    enter, leave = hooks._enter_context(lambda _: "entered"), hooks._exit(lambda *_: None)
+    enter, leave = hooks._enter(lambda _: "entered", lambda owner: owner.stream), hooks._exit(lambda *_: None)
     enter(context)
     assert threads.state.contexts == []  # on one GPU a stream context applies to everything
     threads.n_devices = 2

@@ -6,8 +6,9 @@ from types import SimpleNamespace
 import pytest
 import torch
 
-from syncheck.cuda.host import HostMemory, extent
+from syncheck.cuda.host import HostMemory
 from syncheck.instrument.patching import Patches
+from syncheck.instrument.tensor_facts import extent
 
 
 class Monitor:
@@ -133,12 +134,3 @@ def test_methods_that_expose_values_are_hooked(host, reporter):
     assert ("Tensor.numpy()", True) in calls
     assert ("printing", False) in calls
     assert host.of(h).exported
-
-
-@pytest.mark.parametrize(
-    ("view", "bytes_"),
-    [(lambda x: x, (0, 64)), (lambda x: x[1], (16, 32)), (lambda x: x[:, 1], (4, 56)), (lambda x: x[2:, 2:], (40, 64))],
-    ids=["whole", "row", "column", "corner"],
-)
-def test_extent_covers_a_view_within_its_storage(view, bytes_):
-    assert extent(view(torch.ones(4, 4))) == bytes_

@@ -3,7 +3,7 @@
 import pytest
 import torch
 
-from syncheck.instrument.tensor_facts import TorchFacts
+from syncheck.instrument.tensor_facts import TorchFacts, extent
 
 
 def test_tensor_placement_comes_from_the_backend():
@@ -28,3 +28,12 @@ def test_a_single_element_is_a_number():
     assert not facts.is_number(torch.ones(0))
     assert facts.is_tensor(torch.ones(1))
     assert not facts.is_tensor(1.0)
+
+
+@pytest.mark.parametrize(
+    ("view", "bytes_"),
+    [(lambda x: x, (0, 64)), (lambda x: x[1], (16, 32)), (lambda x: x[:, 1], (4, 56)), (lambda x: x[2:, 2:], (40, 64))],
+    ids=["whole", "row", "column", "corner"],
+)
+def test_extent_covers_a_view_within_its_storage(view, bytes_):
+    assert extent(view(torch.ones(4, 4))) == bytes_

@@ -39,12 +39,12 @@ def take_turns(loops):
     loops.engine.wait_stream(2, 1)
     loops.launch(2, site=20)
     loops.engine.wait_stream(1, 2)
-    loops.advice.report()
+    loops.advice.overlap.report()
 
 
 def copy_to_peer(loops):
     loops.launch(1, site=9)
-    loops.advice.torch_waits(1, 2, 20)
+    loops.advice.overlap.torch_waits(1, 2, 20)
     loops.launch(1, COPY, site=20)
 
 
@@ -130,7 +130,7 @@ def test_a_device_wait_that_the_host_needs_is_not_reported():
     loops = Loops()
     for _ in range(2 * HOT):
         wait_for_device(loops)
-        loops.advice.host_inspects()
+        loops.advice.syncs.host_inspects()
     assert loops.found() == []
 
 
@@ -138,5 +138,5 @@ def test_a_deleted_stream_object_releases_its_stream():
     loops = Loops()
     for ident in range(3):
         loops.advice.stream_object(ident, 2, 30)
-        loops.advice.stream_object_destroyed(ident)
+        loops.advice.overlap.stream_object_destroyed(ident)
     assert loops.found() == []

@@ -5,12 +5,12 @@ import torch
 from torch.nn.parallel import comm
 
 from syncheck.instrument.patching import Patches
-from syncheck.sim.comm import Comm
+from syncheck.sim.comm import install_comm
 
 
 def test_torchs_own_functions_are_restored(gpus):
     patches, own = Patches(), torch._C._gather
-    Comm(gpus.runtime).install(patches)
+    install_comm(gpus.runtime, patches)
     assert torch._C._gather != own
     patches.undo()
     assert torch._C._gather == own
