@@ -60,7 +60,7 @@ def _page(rule):
     text, *_ = rule_page(rule.code).partition("\n\n## Bad example")
     title, _, rest = text.partition("\n\n")
     _, _, rest = rest.partition("\n\n")
-    found_by = " ".join(f"<code>syncheck {half}</code>" for half in sorted(sources(rule)))
+    found_by = " and ".join(f"<code>syncheck {half}</code>" for half in sorted(sources(rule)))
     badges = f'<p class="badges">{_badge(rule.severity)} found by {found_by}</p>'
     return f"---\nhide: [toc]\n---\n{title}\n\n{badges}\n\n{rest}\n\n{side_by_side(examples(rule))}"
 
