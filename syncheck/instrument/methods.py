@@ -44,7 +44,9 @@ def replace_property(patches: Patches, name: str, compute: Callable[[torch.Tenso
     def get(tensor: torch.Tensor) -> Any:
         if has_torch_function_unary(tensor):
             return handle_torch_function(made.__get__, (tensor,), tensor)
-        with without_overrides(tensor):
+        if type(tensor) in _PLAIN:
+            return compute(tensor)
+        with DisableTorchFunctionSubclass():
             return compute(tensor)
 
     get.__name__ = name

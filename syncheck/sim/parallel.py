@@ -25,6 +25,8 @@ class ParallelShim:
         """Group as torch does, by the virtual devices of the first list."""
         devices = [None if tensor is None else tensor.device for tensor in lists[0]]
         groups: dict[Any, Any] = {}
+        if devices and devices.count(devices[0]) == len(devices):
+            return {(devices[0], dtype): group for (_, dtype), group in original(lists, with_indices).items()}
         for device in dict.fromkeys(devices):
             chosen = [index for index, found in enumerate(devices) if found == device]
             part = [[row[index] for index in chosen] if row else [] for row in lists]

@@ -9,7 +9,17 @@ from torch.autograd import forward_ad
 
 from syncheck.instrument.methods import overridable, replace_method, replace_property, without_overrides
 from syncheck.instrument.patching import Patches
-from syncheck.instrument.torch_internals import NUMBERS, SPARSE, C, functorch, nn_module, sparse_parts
+from syncheck.instrument.torch_internals import (
+    NUMBERS,
+    SPARSE,
+    C,
+    functorch,
+    has_storage,
+    nn_module,
+    sparse_parts,
+    storage_key,
+    untyped_storage,
+)
 from syncheck.semantics.copies import HOST_DEVICE
 from syncheck.sim import fake_tensors
 from syncheck.sim.copies import Copies
@@ -30,6 +40,7 @@ class TensorShim:
         self.runtime = runtime
         self.copies = copies
         self.memory = runtime.memory
+        self._tags = runtime.memory.tags
         self._patches = patches
         self._raw_to: Any = torch.Tensor.to
         self._raw_index: Any = torch.Tensor.get_device
@@ -45,6 +56,10 @@ class TensorShim:
     def device(self, tensor: torch.Tensor) -> torch.device:
         """Return a tensor's virtual device, or torch's own answer if it has none."""
         found: Any = raw_device(tensor)
+        if type(tensor) in _PLAIN and found.type == "cpu" and has_storage(tensor):
+            tag = self._tags.get(storage_key(untyped_storage(tensor)))
+            if tag is not None and tag.device != HOST_DEVICE:
+                return self.runtime.torch_devices[tag.device]
         if not isinstance(found, torch.device) or found.type != "cpu":  # a subclass may return anything
             return found  # type: ignore[no-any-return]  # see above
         with without_overrides(tensor):
