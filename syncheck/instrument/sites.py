@@ -39,6 +39,7 @@ class SiteTable:
         # site -> its stack; keeps the code objects alive, so that their ids stay unique
         self._stacks: dict[SiteId, list[tuple[CodeType, int]]] = {UNKNOWN_SITE: []}
         self._captured: dict[tuple[int, ...], SiteId] = {}  # stack including frames that do not count -> site
+        self._bottom: FrameType | None = None  # the launcher's innermost frame, if there is one
         self._numbers = count(1)
         self._kinds: dict[int, bool] = {}  # id of a code object -> whether it is user code
         self._owners: dict[int, int] = {}  # id of a code object -> its owner
@@ -49,8 +50,8 @@ class SiteTable:
     def capture(self, frame: FrameType | None) -> SiteId:
         """Return the id of the call stack that ends in `frame`, excluding syncheck's own frames."""
         key: list[int] = []
-        walked = frame
-        while walked is not None and len(key) < _MAX_WALKED:
+        walked, bottom = frame, self._bottom
+        while walked is not None and walked is not bottom and len(key) < _MAX_WALKED:
             key += id(walked.f_code), walked.f_lasti
             walked = walked.f_back
         wanted = tuple(key)
@@ -69,6 +70,8 @@ class SiteTable:
         while frame is not None and len(key) < 2 * _MAX_FRAMES and self._owner(frame.f_code) != _LAUNCHER:
             key += id(frame.f_code), frame.f_lasti
             frame = frame.f_back
+        if frame is not None and self._owner(frame.f_code) == _LAUNCHER:
+            self._bottom = frame
         wanted = tuple(key)
         known = self._ids.get(wanted) or self._add(wanted, _stack(start))
         if n_skipped <= _MAX_SKIPPED:

@@ -11,7 +11,14 @@ import torch
 
 from syncheck.hb.ids import Access, SiteId, StreamId
 from syncheck.instrument.plan import Plan, tensors_in, tensors_of, unique
-from syncheck.instrument.torch_internals import current_node, direct_call, schema_of, storage_key, untyped_storage
+from syncheck.instrument.torch_internals import (
+    current_node,
+    direct_call,
+    has_storage,
+    schema_of,
+    storage_key,
+    untyped_storage,
+)
 from syncheck.semantics.copies import HOST_DEVICE
 from syncheck.semantics.operators import HOST_OUTPUTS, ROWS
 from syncheck.sim.autograd import Backward
@@ -35,6 +42,17 @@ _PLAIN = frozenset({torch.Tensor, torch.nn.Parameter})
 _PLACING = frozenset({"device", "generator", "layout"})
 
 
+def _enter_node(run: Any, stream: StreamId) -> None:
+    """Do the same as `Backward.enter_node` for the only stream, with fewer steps."""
+    node = current_node()
+    if node is not run.node:
+        run.n_nodes += 1
+        run.node = node
+        run.used.clear()
+    if node is not None:
+        run.used.add(stream)
+
+
 class Shortcut:
     """The part of an operator's plan that the fast path needs.
 
@@ -49,13 +67,14 @@ class Shortcut:
         returns: whether it returns anything.
         runs_on_gpus: whether the fast path also handles it on GPUs.
         is_view: whether it returns memory that it was given and accesses none.
+        is_plain_view: whether its first argument is also the only tensor that a view is taken of.
         is_addition: whether it may be the autograd engine's accumulation of gradients.
         is_marker: whether it is a profiler operator without tensors.
     """
 
     __slots__ = (
-        "arguments", "call", "call_plainly", "func", "harmless", "is_addition", "is_marker", "is_view", "plan",
-        "returns", "runs_on_gpus",
+        "arguments", "call", "call_plainly", "func", "harmless", "is_addition", "is_marker", "is_plain_view", "is_view",
+        "plan", "returns", "runs_on_gpus",
     )  # fmt: skip
 
     def __init__(self, func: Any, plan: Plan) -> None:
@@ -81,6 +100,7 @@ class Shortcut:
         self.returns = bool(schema.returns)
         aliases = [r.alias_info for r in schema.returns]
         self.is_view = not plan.touches and bool(aliases) and all(a is not None and not a.is_write for a in aliases)
+        self.is_plain_view = self.is_view and self.runs_on_gpus and self.arguments == ((0, False, None),)
         self.is_addition = plan.base in {"add", "add_"}
         self.is_marker = func.namespace == "profiler"
 
@@ -119,6 +139,15 @@ class FastPath:
         if kwargs and (kwargs.get("pin_memory") or not shortcut.harmless.issuperset(kwargs)):
             return NOT_QUALIFIED
         tags, views, alone, backward = self._tags, self._views, self._alone, self._backward
+        if shortcut.is_plain_view and alone.stream and not kwargs and alone.thread == get_ident():
+            tensor = args[0]
+            if type(tensor) in _PLAIN and has_storage(tensor):
+                tag = tags.get(storage_key(untyped_storage(tensor)))
+                if tag is not None and tag.device != HOST_DEVICE:
+                    self._placement.last_device = tag.device
+                    if backward.alone_run is not None:
+                        _enter_node(backward.alone_run, alone.stream)
+                    return shortcut.call_plainly(*args)
         accesses: list[Access] = []
         device = _NONE
         n_args = len(args)
@@ -167,14 +196,8 @@ class FastPath:
         if not alone.stream or alone.thread != get_ident():
             return self._run_on_gpu(shortcut, args, kwargs or {}, device, accesses)
         run = backward.alone_run
-        if run is not None:  # see `Backward.enter_node`
-            node = current_node()
-            if node is not run.node:
-                run.n_nodes += 1
-                run.node = node
-                run.used.clear()
-            if node is not None:
-                run.used.add(alone.stream)
+        if run is not None:
+            _enter_node(run, alone.stream)
         if not shortcut.runs_on_gpus:
             return NOT_QUALIFIED
         self._placement.last_device = device

@@ -14,6 +14,7 @@ from syncheck.instrument.torch_internals import (
     SPARSE,
     C,
     functorch,
+    has_storage,
     nn_module,
     sparse_parts,
     storage_key,
@@ -54,14 +55,11 @@ class TensorShim:
 
     def device(self, tensor: torch.Tensor) -> torch.device:
         """Return a tensor's virtual device, or torch's own answer if it has none."""
-        if type(tensor) in _PLAIN:
-            try:
-                tag = self._tags.get(storage_key(untyped_storage(tensor)))
-            except (NotImplementedError, RuntimeError):
-                tag = None
+        found: Any = raw_device(tensor)
+        if type(tensor) in _PLAIN and found.type == "cpu" and has_storage(tensor):
+            tag = self._tags.get(storage_key(untyped_storage(tensor)))
             if tag is not None and tag.device != HOST_DEVICE:
                 return self.runtime.torch_devices[tag.device]
-        found: Any = raw_device(tensor)
         if not isinstance(found, torch.device) or found.type != "cpu":  # a subclass may return anything
             return found  # type: ignore[no-any-return]  # see above
         with without_overrides(tensor):
