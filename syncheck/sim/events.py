@@ -154,3 +154,7 @@ class CudaEvent(SimulatedEvent):
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         names = ("enable_timing", "blocking", "interprocess", "external")  # also accepted positionally by torch
         super().__init__(**dict(zip(names, args, strict=False)), **kwargs)
+
+
+for _kind in (SimulatedEvent, CudaEvent):
+    _kind.__name__ = _kind.__qualname__ = "Event"  # as in torch, because programs print it

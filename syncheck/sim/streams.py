@@ -179,6 +179,10 @@ class CudaStream(SimulatedStream):
     """Replacement for `torch.cuda.Stream`."""
 
 
+for _kind in (SimulatedStream, CudaStream):
+    _kind.__name__ = _kind.__qualname__ = "Stream"  # as in torch, because programs print it
+
+
 class ExternalStream(CudaStream):
     """Replacement for `torch.cuda.ExternalStream`: a stream created outside of torch."""
 

@@ -74,3 +74,9 @@ def test_a_new_event_has_the_type_of_the_stream(gpu):
 def test_a_stream_is_named_after_its_variable(gpu):
     side = torch.cuda.Stream()
     assert gpu.monitor.names["stream", side.ident] == "side"
+
+
+def test_the_classes_of_streams_and_events_have_torchs_names(gpu):
+    streams = (torch.cuda.Stream(), torch.Stream("cuda"), torch.cuda.current_stream())
+    assert {type(stream).__name__ for stream in streams} == {"Stream"}
+    assert {type(event).__name__ for event in (torch.cuda.Event(), torch.Event("cuda"))} == {"Event"}
