@@ -33,7 +33,8 @@ class Order:
     """
 
     def __init__(self) -> None:
-        self._hosts = Hosts()
+        self._hosts = hosts = Hosts()
+        self.release, self.forget_sync, self.host_follows = hosts.release, hosts.forget, hosts.follows
         self._host: VectorClock = self._hosts.current.clock
         self._host_version = 0
         self._clocks: list[VectorClock] = [self._host]
@@ -61,10 +62,6 @@ class Order:
         self._hosts.switch(host)
         self._host_changed()
 
-    def release(self, sync: SyncId) -> None:
-        """Order what the host has done so far before every later acquire of an object."""
-        self._hosts.release(sync)
-
     def acquire(self, sync: SyncId) -> None:
         """Order everything released to an object before the host's next step."""
         self._hosts.acquire(sync)
@@ -75,17 +72,9 @@ class Order:
         self._hosts.acquire_all()
         self._host_changed()
 
-    def forget_sync(self, sync: SyncId) -> None:
-        """Drop the state of a destroyed synchronization object."""
-        self._hosts.forget(sync)
-
     def host_step(self) -> Moment:
         """Count a step of the host and return its moment; 0 while there is only one thread."""
         return self._hosts.step() if self._hosts.has_threads else 0
-
-    def host_follows(self, host: HostId, moment: Moment) -> bool:
-        """Return whether the host's next step comes after what a thread did at a moment."""
-        return self._hosts.follows(host, moment)
 
     def _host_changed(self) -> None:
         """Update cached state after a thread switch, or after more work became complete for the host."""

@@ -1,10 +1,11 @@
 """Text of an analysis."""
 
 from collections.abc import Iterator
+from functools import cache
 from itertools import pairwise
 
 from syncheck.findings import UNKNOWN, Place, counted
-from syncheck.hb.ids import NO_ALLOCATION, NO_EVENT, NO_VIEW, AllocationId, EventId, NamedKind, SiteId, StreamId, ViewId
+from syncheck.hb.ids import NO_ALLOCATION, NO_EVENT, NO_VIEW, AllocationId, EventId, NamedKind, StreamId, ViewId
 from syncheck.overlap import cost as model
 from syncheck.overlap.analysis import Analysis, Cost
 from syncheck.overlap.critical_path import Link, LinkKind
@@ -43,6 +44,11 @@ _ADVICE = {
 class Wording:
     """Turns an analysis into text.
 
+    Attributes:
+        place: returns the place of a call site.
+        stream: returns the text for a stream; "the host" for 0.
+        device: returns torch's name for a GPU.
+
     Args:
         graph: the analyzed graph.
         names: the names that the program gives to its objects.
@@ -54,16 +60,9 @@ class Wording:
         self._names = names
         self._names.sites = sites
         self._sites = sites
-        self._places: dict[SiteId, Place] = {}
+        self.place = cache(sites.place)
+        self.stream, self.device = names.stream, names.device
         self._following: dict[AllocationId, AllocationId] = {}
-
-    def stream(self, stream: StreamId) -> str:
-        """Return the text for a stream; "the host" for 0."""
-        return self._names.stream(stream)
-
-    def device(self, number: int) -> str:
-        """Return torch's name for a GPU."""
-        return self._names.device(number)
 
     def tensor(self, allocation: AllocationId, view: ViewId) -> str:
         """Return the text for a tensor, by its own name or the one that its memory was bound to."""
@@ -118,12 +117,6 @@ class Wording:
         site = self._graph.ops[need.op].site if need.op >= 0 else need.site
         by = "" if need.op >= 0 else " by the host"
         return f"needed because {tensor} is {verb}{by} at {self.at(self.place(site))}"
-
-    def place(self, site: SiteId) -> Place:
-        """Return the place of a call site."""
-        if site not in self._places:
-            self._places[site] = self._sites.place(site)
-        return self._places[site]
 
     def at(self, place: Place) -> str:
         """Return a place as "path:line"."""
