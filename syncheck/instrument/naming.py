@@ -41,10 +41,7 @@ def is_passed_on(found: tuple[CodeType, int] | None) -> bool:
         return False
     code, lasti = found
     line, _, column, _ = position(code, lasti)
-    tree = tree_of(code.co_filename)
-    if tree is None or column is None:
-        return False
-    return passed_on_in(ast.walk(tree), line, column)
+    return column is not None and _is_passed_on(code.co_filename, line, column)
 
 
 def passed_on_in(nodes: Iterable[ast.AST], line: int, column: int) -> bool:
@@ -102,6 +99,12 @@ def tree_of(filename: str) -> ast.Module | None:
         return ast.parse("".join(linecache.getlines(filename)))
     except (SyntaxError, ValueError):
         return None
+
+
+@lru_cache(maxsize=4096)
+def _is_passed_on(filename: str, line: int, column: int) -> bool:
+    tree = tree_of(filename)
+    return tree is not None and passed_on_in(ast.walk(tree), line, column)
 
 
 @lru_cache(maxsize=4096)
