@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from syncheck.commands.doctor import settings_in_force
+from syncheck.commands.doctor import effective_settings
 from syncheck.config import settings
 from syncheck.config.options import SETTINGS, Options, settings_of
 from syncheck.errors import ConfigError
@@ -185,7 +185,7 @@ def test_each_setting_has_a_command_and_a_help_text():
 
 
 def test_the_values_that_config_prints_are_valid(tmp_path):
-    lines = [f"{key} = {value}" for key, value, _ in settings_in_force(str(tmp_path)) if value]
+    lines = [f"{key} = {value}" for key, value, _ in effective_settings(str(tmp_path)) if value]
     (tmp_path / "pyproject.toml").write_text("\n".join(["[tool.syncheck]", *lines]))
     assert settings.options_in(str(tmp_path), command="").trace_size == 64 << 20
 
