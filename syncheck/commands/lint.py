@@ -16,7 +16,7 @@ from syncheck.lint import engine, files
 from syncheck.lint.cache import Cache
 from syncheck.lint.extensions import Extensions
 from syncheck.lint.fixes import changes
-from syncheck.paths import shown
+from syncheck.paths import display_path
 from syncheck.system.details import NO_DETAILS, Details
 
 
@@ -61,7 +61,7 @@ def lint_files(request: LintRequest) -> list[str]:
 
 def _discover(request: LintRequest, details: Details) -> list[str]:
     def on_skip(path: str, why: str) -> None:
-        details.write_line(f"skipped {shown(path)}: {why}")
+        details.write_line(f"skipped {display_path(path)}: {why}")
 
     return list(files.discover(request.paths, lambda path: options_for(path, request.given), on_skip))
 
@@ -116,7 +116,7 @@ def lint(request: LintRequest) -> tuple[Report, changes.Changes]:
     incomplete = (*report.incomplete, *changed.problems) if paths else (NO_FILES,)
     report = replace(report, incomplete=incomplete, is_unsafe_wanted=request.unsafe)
     if request.tries_fixes and not request.change and request.paths != ("-",):
-        changed.given_up = changes.hopeless(_by_file(outcome), options_of, unsafe=request.unsafe)
+        changed.unresolved = changes.unfixable(_by_file(outcome), options_of, unsafe=request.unsafe)
     return _with_changes(report, request.change, changed), changed
 
 
@@ -144,8 +144,8 @@ def _by_file(outcome: engine.Outcome) -> dict[str, tuple[Finding, ...]]:
 def _with_changes(report: Report, change: str, changed: changes.Changes) -> Report:
     """Return the report with the changes that were made."""
     if change in {"", "fix"}:
-        given_up = changed.given_up
-        findings = tuple(f.with_example() if changes.spot_of(f) in given_up else f for f in report.findings)
+        unresolved = changed.unresolved
+        findings = tuple(f.with_example() if changes.spot_of(f) in unresolved else f for f in report.findings)
         return replace(report, findings=findings, fixed=tuple(changed.fixed))
     if not changed.n_comments:
         return report
@@ -159,7 +159,7 @@ def _notes_on_unloaded(paths: list[str], options: Options, options_of: Callable[
     loaded = {*options.rules, *options.models}
     folders = {found.root for path in paths if not {*(found := options_of(path)).rules, *found.models} <= loaded}
     text = "names rules or models, but these are loaded only from the working directory's settings"
-    return [f"{shown(os.path.join(folder, 'pyproject.toml'))} {text}" for folder in sorted(folders)]
+    return [f"{display_path(os.path.join(folder, 'pyproject.toml'))} {text}" for folder in sorted(folders)]
 
 
 def _problem_of(outcome: engine.Outcome, path: str) -> str:

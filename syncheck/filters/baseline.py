@@ -11,7 +11,7 @@ from typing import Any
 
 from syncheck.errors import ConfigError
 from syncheck.findings import Finding
-from syncheck.paths import real
+from syncheck.paths import real_path
 from syncheck.system import files
 
 _VERSION = 1
@@ -118,7 +118,7 @@ class Baseline:
 
     def entry_of(self, finding: Finding) -> Entry:
         """Return the entry for a finding."""
-        frame = finding.place.frame
+        frame = finding.location.frame
         path = self.relative(frame.path) if frame.is_user else frame.path
         return Entry(path, finding.rule.code, frame.function, frame.source.strip(), finding.source)
 
@@ -129,7 +129,7 @@ class Baseline:
     def relative(self, path: str) -> str:
         """Convert a shown path to the form used in entries."""
         try:
-            return os.path.relpath(real(path), real(self.path.parent)).replace(os.sep, "/")
+            return os.path.relpath(real_path(path), real_path(self.path.parent)).replace(os.sep, "/")
         except ValueError:  # another drive
             return path.replace(os.sep, "/")
 

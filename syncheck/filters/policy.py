@@ -11,7 +11,7 @@ from syncheck.filters import ignore_block
 from syncheck.filters.baseline import Baseline, Entry
 from syncheck.filters.comments import Comments
 from syncheck.findings import Finding, Report, counted
-from syncheck.paths import shown
+from syncheck.paths import display_path
 
 
 class Policy:
@@ -73,7 +73,7 @@ class Policy:
         return truncate(report, self._options.max_findings)
 
     def _is_wanted(self, finding: Finding) -> bool:
-        if finding.rule.code not in self._options.codes_for(finding.place.frame.path):
+        if finding.rule.code not in self._options.codes_for(finding.location.frame.path):
             return False
         if self._options.third_party == "off" and finding.package:
             return False
@@ -94,7 +94,7 @@ class Policy:
         ]
         blocks = sorted(ignore_block.entered - ignore_block.used, key=lambda block: (block.path, block.line))
         return notes + [
-            f"{shown(b.path)}:{b.line}: unused `syncheck.ignore({', '.join(sorted(b.codes))})`" for b in blocks
+            f"{display_path(b.path)}:{b.line}: unused `syncheck.ignore({', '.join(sorted(b.codes))})`" for b in blocks
         ]
 
 
@@ -162,20 +162,20 @@ def without_known(
         ConfigError: it cannot be written.
     """
     if options.write_baseline and not (report.summary.operators or report.summary.files):
-        return report.noted(f"{shown(baseline.path)} was not changed: nothing was checked")
+        return report.noted(f"{display_path(baseline.path)} was not changed: nothing was checked")
     stale = Counter({entry: n for entry, n in baseline.stale(report.findings).items() if is_checked(entry)})
     if options.write_baseline:
         baseline.replace(report.findings, is_checked)
         baseline.write()
-        report = report.noted(f"wrote {counted(len(report.findings), 'finding')} to {shown(baseline.path)}")
+        report = report.noted(f"wrote {counted(len(report.findings), 'finding')} to {display_path(baseline.path)}")
     elif stale and is_certain:
         baseline.known -= stale
         baseline.write()
-        report = report.noted(f"removed {counted(stale.total(), 'fixed finding')} from {shown(baseline.path)}")
+        report = report.noted(f"removed {counted(stale.total(), 'fixed finding')} from {display_path(baseline.path)}")
     elif stale:
         hint = "if they are fixed, --write-baseline removes them"
         n_stale = counted(stale.total(), "known finding")
-        report = report.noted(f"{n_stale} of {shown(baseline.path)} not seen in this run; {hint}")
+        report = report.noted(f"{n_stale} of {display_path(baseline.path)} not seen in this run; {hint}")
     new = baseline.new(report.findings)
     return replace(report, findings=new, known=len(report.findings) - len(new))
 

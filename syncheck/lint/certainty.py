@@ -29,7 +29,7 @@ _INEXACT = frozenset("approx approximate approximately rough roughly estimate es
 """Words in the names of times that are not meant to be exact."""
 
 
-def judged(
+def adjusted(
     findings: Iterable[Finding],
     guesses: Mapping[Frame, bool],
     copies: Set[Frame],
@@ -42,14 +42,14 @@ def judged(
 
     Args:
         findings: the findings of one path.
-        guesses: the places where unknown code may have left work running -> whether its name suggests so.
-        copies: the places of copies whose source is assumed to be on a GPU.
+        guesses: the locations where unknown code may have left work running -> whether its name suggests so.
+        copies: the locations of copies whose source is assumed to be on a GPU.
         tree: the file.
         ends: clock readings that miss little; see `RecentWork`.
         has_chosen: whether conditions on the path are unknown.
     """
-    levelled = _levelled(list(findings), guesses, copies, tree, ends, has_chosen=has_chosen)
-    for finding in levelled:
+    with_levels = _with_levels(list(findings), guesses, copies, tree, ends, has_chosen=has_chosen)
+    for finding in with_levels:
         taken = (*finding.assumptions, *_assumptions(finding, guesses, copies, has_chosen=has_chosen))
         yield replace(finding, assumptions=taken)
 
@@ -58,7 +58,7 @@ def _assumptions(
     finding: Finding, guesses: Mapping[Frame, bool], copies: Set[Frame], *, has_chosen: bool
 ) -> Iterator[str]:
     """Yield the assumptions of a finding, in words."""
-    frames = dict.fromkeys(place.frame for place in (finding.place, *finding.related))
+    frames = dict.fromkeys(location.frame for location in (finding.location, *finding.related))
     for frame in frames:
         if frame in copies:
             yield f"what line {frame.line} copies lies on a GPU"
@@ -68,7 +68,7 @@ def _assumptions(
         yield "conditions that are not known are as on one path through the program"
 
 
-def _levelled(
+def _with_levels(
     findings: list[Finding],
     guesses: Mapping[Frame, bool],
     copies: Set[Frame],
@@ -80,23 +80,23 @@ def _levelled(
     """Yield the findings to report, each with its level."""
     for finding in findings:
         if finding.rule.code == "SYN407" and any(
-            f.place.frame == finding.place.frame and f.rule != finding.rule for f in findings
+            f.location.frame == finding.location.frame and f.rule != finding.rule for f in findings
         ):
             continue  # the other finding names the actual consequence
         if finding.rule.code == "SYN701" and (
-            any(place.frame in copies for place in finding.related)
-            or not _is_measured(finding.place.frame, tree)
-            or _goes_on(finding.place.frame, tree, waits=True)
+            any(location.frame in copies for location in finding.related)
+            or not _is_measured(finding.location.frame, tree)
+            or _continues_in_loop(finding.location.frame, tree, waits=True)
         ):
             continue
         if finding.rule.code == "SYN902" and has_chosen and _is_elsewhere(finding):
             yield replace(finding, level=Severity.WARNING)
             continue
-        likely = [guesses[place.frame] for place in finding.related if place.frame in guesses]
+        likely = [guesses[location.frame] for location in finding.related if location.frame in guesses]
         is_sure = not likely or finding.rule.code not in _FOR_HOSTS_TIME
-        is_end = finding.place.frame in ends
+        is_end = finding.location.frame in ends
         misses_little = finding.rule.code == "SYN701" and (
-            is_end or _is_over_a_loop(finding, tree) or _goes_on(finding.place.frame, tree)
+            is_end or _is_over_a_loop(finding, tree) or _continues_in_loop(finding.location.frame, tree)
         )
         if is_sure and not misses_little:
             yield finding
@@ -104,18 +104,18 @@ def _levelled(
             yield replace(finding, level=Severity.WARNING)
 
 
-def one_for_each_clock(findings: Iterable[Finding]) -> list[Finding]:
+def merge_by_clock(findings: Iterable[Finding]) -> list[Finding]:
     """Return findings, with only the most severe one for each clock reading."""
     kept: list[Finding] = []
     clocks: dict[Frame, int] = {}
     for finding in findings:
         if finding.rule.code != "SYN701":
             kept.append(finding)
-        elif finding.place.frame not in clocks:
-            clocks[finding.place.frame] = len(kept)
+        elif finding.location.frame not in clocks:
+            clocks[finding.location.frame] = len(kept)
             kept.append(finding)
-        elif finding.level.rank < kept[clocks[finding.place.frame]].level.rank:
-            kept[clocks[finding.place.frame]] = finding
+        elif finding.level.rank < kept[clocks[finding.location.frame]].level.rank:
+            kept[clocks[finding.location.frame]] = finding
     return kept
 
 
@@ -124,20 +124,20 @@ def as_seen_in_source(finding: Finding) -> Finding:
     if finding.rule.code != "SYN501" or not finding.related:
         return finding
     block, *others = finding.related
-    inside = replace(finding.place, message="this is work on another device")
-    return replace(finding, place=replace(block, message=""), related=(inside, *others))
+    inside = replace(finding.location, message="this is work on another device")
+    return replace(finding, location=replace(block, message=""), related=(inside, *others))
 
 
 def is_cross_function_timing(finding: Finding) -> bool:
     """Return whether a clock reading is reported for side-stream work of another function, such as a prefetcher."""
     if finding.rule.code != "SYN701" or not finding.related or "default stream" in finding.message:
         return False
-    return finding.related[0].frame.function != finding.place.frame.function
+    return finding.related[0].frame.function != finding.location.frame.function
 
 
 def _is_elsewhere(finding: Finding) -> bool:
     """Return whether another function captures. It may never call this one in practice, since that raises an error."""
-    return any(place.frame.function != finding.place.frame.function for place in finding.related)
+    return any(location.frame.function != finding.location.frame.function for location in finding.related)
 
 
 def _is_measured(frame: Frame, tree: ast.Module) -> bool:
@@ -154,8 +154,8 @@ def _is_over_a_loop(finding: Finding, tree: ast.Module) -> bool:
     Work that is still running then belongs to the last iteration, which is a small part of the total time. If the clock
     is read in every iteration, the work that one reading misses is part of the next.
     """
-    read = finding.place.frame
-    running, start = ([read, read] + [place.frame for place in finding.related])[-2:]
+    read = finding.location.frame
+    running, start = ([read, read] + [location.frame for location in finding.related])[-2:]
     function = function_around(tree, read.line)
     if function is not function_around(tree, start.line):
         return False
@@ -164,11 +164,11 @@ def _is_over_a_loop(finding: Finding, tree: ast.Module) -> bool:
     return any(_has_line(loop, running.line) or running.function != read.function for loop in between)
 
 
-def _goes_on(frame: Frame, tree: ast.Module, *, waits: bool = False) -> bool:
+def _continues_in_loop(frame: Frame, tree: ast.Module, *, waits: bool = False) -> bool:
     """Return whether the next interval begins in a loop where this one ends: what one misses, the next includes.
 
     Args:
-        frame: the place of the reading.
+        frame: the location of the reading.
         tree: the file.
         waits: consider only loops whose iterations wait for the device.
     """
@@ -180,12 +180,12 @@ def _goes_on(frame: Frame, tree: ast.Module, *, waits: bool = False) -> bool:
             continue
         for block in (node for node in (loop, *own_nodes(loop)) if isinstance(getattr(node, "body", None), list)):
             steps = branches(block)
-            if any(_has_line(step, frame.line) and _begins_again(step, after) for step, after in pairwise(steps)):
+            if any(_has_line(step, frame.line) and _restarts(step, after) for step, after in pairwise(steps)):
                 return True
     return False
 
 
-def _begins_again(step: ast.stmt, after: ast.stmt) -> bool:
+def _restarts(step: ast.stmt, after: ast.stmt) -> bool:
     """Return whether `after` reassigns, from a call, a variable that `step` uses in a simple statement."""
     if isinstance(step, ast.For | ast.While | ast.If | ast.With | ast.Try) or not isinstance(after, ast.Assign):
         return False
@@ -216,12 +216,12 @@ def _is_used(node: ast.AST, function: ast.AST, parents: dict[ast.AST, ast.AST], 
     while isinstance(node, ast.expr | ast.keyword | ast.FormattedValue):
         if isinstance(node, ast.Compare) or (isinstance(node, ast.Call) and _name(node).endswith("sleep")):
             return False
-        if _is_of_no_work(node):
+        if _excludes_gpu_work(node):
             return False
         node = parents.get(node, function)
     targets = node.targets if isinstance(node, ast.Assign) else []
     kept = [*targets, node.target] if isinstance(node, ast.AugAssign) else targets
-    if any(_is_the_hosts_own(ast.unparse(target)) for target in kept):
+    if any(_is_host_time(ast.unparse(target)) for target in kept):
         return False
     names = [target.id for target in targets if isinstance(target, ast.Name)]
     if not names or len(names) < len(targets) or not depth:
@@ -231,19 +231,19 @@ def _is_used(node: ast.AST, function: ast.AST, parents: dict[ast.AST, ast.AST], 
     return any(_is_used(load, function, parents, depth - 1) for load in later)
 
 
-def _is_of_no_work(node: ast.AST) -> bool:
+def _excludes_gpu_work(node: ast.AST) -> bool:
     """Return whether a time is in minutes or hours, or goes to a meter or message about the host's own work."""
     if isinstance(node, ast.BinOp):
         divisor = node.right.value if isinstance(node.right, ast.Constant) else None
         return isinstance(node.op, ast.Div | ast.FloorDiv) and divisor in _SECONDS
     if isinstance(node, ast.Call):
-        return isinstance(node.func, ast.Attribute) and _is_the_hosts_own(ast.unparse(node.func.value))
+        return isinstance(node.func, ast.Attribute) and _is_host_time(ast.unparse(node.func.value))
     if not isinstance(node, ast.JoinedStr):
         return False
     return any(words_of(str(part.value)) & _SENDING for part in node.values if isinstance(part, ast.Constant))
 
 
-def _is_the_hosts_own(name: str) -> bool:
+def _is_host_time(name: str) -> bool:
     """Return whether the name of a time says that it excludes GPU work, or that it is not exact."""
     words = words_of(name)
     return bool(words & (_OF_THE_HOST | _INEXACT)) or bool(words & _LOADING and words & _TIMES)

@@ -62,8 +62,8 @@ def _members_in(method: Method) -> set[str]:
 def _is_public(method: Method) -> bool:
     decorators = {ast.unparse(decorator) for decorator in method.decorator_list}
     is_plain = not decorators & {"staticmethod", "classmethod", "property", "cached_property", "abstractmethod"}
-    takes_self = bool(method.args.args) and method.args.args[0].arg == "self"
-    return is_plain and takes_self and (not method.name.startswith("_") or method.name in _CALLED_BY_PYTHON)
+    has_self_parameter = bool(method.args.args) and method.args.args[0].arg == "self"
+    return is_plain and has_self_parameter and (not method.name.startswith("_") or method.name in _CALLED_BY_PYTHON)
 
 
 def _only_waits(method: Method) -> bool:
@@ -71,11 +71,11 @@ def _only_waits(method: Method) -> bool:
     nodes = walk(method)
     words = {node.attr for node in nodes if isinstance(node, ast.Attribute)}
     words |= {node.arg for node in nodes if isinstance(node, ast.keyword) and node.arg}
-    has_others = any(isinstance(node, ast.With | ast.AsyncWith) or _calls_own(node) for node in nodes)
+    has_others = any(isinstance(node, ast.With | ast.AsyncWith) or _calls_own_method(node) for node in nodes)
     return bool(words & _WAITING) and not words & _WORKING and not has_others
 
 
-def _calls_own(node: ast.AST) -> bool:
+def _calls_own_method(node: ast.AST) -> bool:
     """Return whether a node is a call of another method of the same object."""
     function = node.func if isinstance(node, ast.Call) else None
     return isinstance(function, ast.Attribute) and isinstance(function.value, ast.Name) and function.value.id == "self"
@@ -87,7 +87,7 @@ def after_constructor(machine: Machine, members: list[tuple[Method, Function]]) 
     All work of the constructor is assumed to be complete, unless it copies something to the host. Then the methods that
     only wait come first, because any other method may read the copy.
     """
-    if machine.own_waits.fetching:
+    if machine.self_waits.fetching:
         return [*(member for member in members if _only_waits(member[0])), *members]
     machine.assume_synchronized()
     return members
@@ -95,45 +95,45 @@ def after_constructor(machine: Machine, members: list[tuple[Method, Function]]) 
 
 def _is_read_of_constructor(finding: Finding) -> bool:
     """Return whether a method reads on the host what the constructor copies."""
-    return finding.rule.code == "SYN301" and finding.place.frame.function != "__init__"
+    return finding.rule.code == "SYN301" and finding.location.frame.function != "__init__"
 
 
 def between_methods(findings: Iterable[Finding], known: Iterable[Finding]) -> Iterator[Finding]:
     """Yield, as warnings, the new findings that only several methods show together: they rest on the order of calls."""
-    said = {(finding.rule, finding.place.frame.line) for finding in known}
+    said = {(finding.rule, finding.location.frame.line) for finding in known}
     lines = {line for _, line in said}
     for finding in findings:
-        functions = {place.frame.function for place in (finding.place, *finding.related)}
-        is_new = (finding.rule, finding.place.frame.line) not in said
+        functions = {location.frame.function for location in (finding.location, *finding.related)}
+        is_new = (finding.rule, finding.location.frame.line) not in said
         if "__init__" in functions and not _is_read_of_constructor(finding):
             continue  # the caller may synchronize before it calls a method
         if finding.rule.code == "SYN201" and any(words_of(name) & _AT_THE_END for name in functions):
             continue  # it is unknown when that method is called, and the memory may have been used before
-        is_between = len(functions) > 1 or finding.place.frame.line not in lines
+        is_between = len(functions) > 1 or finding.location.frame.line not in lines
         if finding.rule.code in _IN_CLASSES and is_between and is_new:
             yield replace(finding, level=Severity.WARNING)
 
 
-def with_handed(
-    findings: Iterable[Finding], handed: Set[str], moves: Set[Frame], again: Set[tuple[str, Frame]]
+def with_passed_on(
+    findings: Iterable[Finding], passed: Set[str], moves: Set[Frame], again: Set[tuple[str, Frame]]
 ) -> Iterator[Finding]:
     """Yield findings, downgrading or dropping those that are uncertain.
 
     Args:
         findings: the findings.
-        handed: the names of functions that were passed to other code.
-        moves: the places where something is moved to a GPU, judging by the name of the called function.
-        again: findings that only two calls of a function show together, as (rule code, place).
+        passed: the names of functions that were passed to other code.
+        moves: the locations where something is moved to a GPU, judging by the name of the called function.
+        again: findings that only two calls of a function show together, as (rule code, location).
     """
     for finding in findings:
-        frames = {place.frame for place in (finding.place, *finding.related)}
+        frames = {location.frame for location in (finding.location, *finding.related)}
         functions = {frame.function for frame in frames}
         if frames & moves:
             if finding.rule.code == "SYN201":  # other rules depend on when the moved data is ready, which is unknown
                 yield replace(finding, level=Severity.WARNING)
-        elif (finding.rule.code, finding.place.frame) in again:
+        elif (finding.rule.code, finding.location.frame) in again:
             yield replace(finding, level=Severity.WARNING)
-        elif not functions & handed:
+        elif not functions & passed:
             yield finding
         elif finding.rule.code in _BETWEEN_METHODS:
             yield finding if len(functions) == 1 else replace(finding, level=Severity.WARNING)
@@ -170,7 +170,7 @@ def _targets(statement: ast.AST) -> list[ast.expr]:
             return []
 
 
-def lazily_made(interpreter: Interpreter, kind: Class, values: list[ast.expr | None]) -> Value:
+def lazily_created(interpreter: Interpreter, kind: Class, values: list[ast.expr | None]) -> Value:
     """Return the stream that all assignments to an attribute create; UNKNOWN if any assigns something else."""
     made = [value for value in values if not (isinstance(value, ast.Constant) and value.value is None)]
     if made and all(isinstance(value, ast.Call) and ast.unparse(value.func).endswith(".Stream") for value in made):

@@ -13,17 +13,17 @@ from dataclasses import dataclass, field
 from syncheck.config.options import Options
 from syncheck.filters import comments
 from syncheck.filters.comments import Statements
-from syncheck.findings import Finding, Report, Summary, in_order, merge_equal
-from syncheck.lint import files, places, rule_registry
+from syncheck.findings import Finding, Report, Summary, finding_key, merge_equal
+from syncheck.lint import files, locations, rule_registry
 from syncheck.lint.cache import Cache, digest_of
 from syncheck.lint.extensions import Extensions
 from syncheck.lint.lifetimes import Collector
 from syncheck.lint.prefilter import can_matter
 from syncheck.lint.result import Result
 from syncheck.lint.source_file import SourceFile
-from syncheck.paths import shown as shown_path
+from syncheck.paths import display_path
 from syncheck.rules.model import Rule
-from syncheck.sanitizer.device_names import in_terms_of
+from syncheck.sanitizer.device_names import for_device_type
 from syncheck.system import files as disk
 from syncheck.system.details import NO_DETAILS, Details
 
@@ -74,7 +74,7 @@ def lint_source(path: str, text: files.Text, *, is_strict: bool = False) -> Resu
     kept = comments.apply(found, suppressions, _statements(source, found)) if suppressions else found
     source.forget()
     if text.cells:
-        kept = tuple(places.in_cells(finding, path, text.cells) for finding in kept)
+        kept = tuple(locations.in_cells(finding, path, text.cells) for finding in kept)
     return Result(kept, tuple(_unused(suppressions)), problem, asked)
 
 
@@ -84,8 +84,8 @@ def _unused(suppressions: list[comments.Suppression]) -> Iterator[tuple[int, str
     for comment in suppressions:
         if not comment.is_used and _is_for_lint(comment, codes):
             yield comment.line, str(comment)
-        for name in comment.idle_names(codes):
-            yield comment.line, comment.idle(name)
+        for name in comment.unused_names(codes):
+            yield comment.line, comment.unused_message(name)
 
 
 def _found(source: SourceFile, *, is_strict: bool) -> tuple[tuple[Finding, ...], str, dict[str, disk.Stamp]]:
@@ -96,16 +96,16 @@ def _found(source: SourceFile, *, is_strict: bool) -> tuple[tuple[Finding, ...],
     found, problem = analysis.findings(), ""
     kinds = rule_registry.find(source.text)
     if kinds:
-        from syncheck.lint.shapes import check  # noqa: PLC0415  imports libcst; most files do not need it
+        from syncheck.lint.syntactic_rules import check  # noqa: PLC0415  imports libcst; most files do not need it
 
         shaped, problem = check(source, kinds)
-        found = merge_equal([*found, *(in_terms_of(source.device_type, finding) for finding in shaped)])
+        found = merge_equal([*found, *(for_device_type(source.device_type, finding) for finding in shaped)])
     return found, problem, analysis.asked
 
 
 def _statements(source: SourceFile, found: Iterable[Finding]) -> Statements:
     """Return the line range of the statement that each finding is in."""
-    return {finding: source.definitions.statement_lines(finding.place.frame.line) for finding in found}
+    return {finding: source.definitions.statement_lines(finding.location.frame.line) for finding in found}
 
 
 def _is_for_lint(comment: comments.Suppression, codes: set[str]) -> bool:
@@ -178,12 +178,12 @@ def lint(
         if known is None:
             waiting.append((path, path in strict))
             continue
-        _say(details, "took from the cache", path)
+        _log_result(details, "took from the cache", path)
         if known.findings or known.unused or known.problem:
             outcome.results[path] = known
     for done, (path, digest, result) in enumerate(_results(waiting, extensions), 1):
         cache.keep(path, digest, result, is_strict=path in strict)
-        _say(details, _what_was_done(result), path)
+        _log_result(details, _describe_result(result), path)
         if result.findings or result.unused or result.problem:
             outcome.results[path] = result
         if not done % 16 or done == len(waiting):
@@ -193,12 +193,12 @@ def lint(
     return outcome
 
 
-def _say(details: Details, what: str, path: str) -> None:
+def _log_result(details: Details, what: str, path: str) -> None:
     if details.is_wanted:  # formatting the path takes longer than everything else that is done for most files
-        details.write_line(f"{what} {shown_path(path)}")
+        details.write_line(f"{what} {display_path(path)}")
 
 
-def _what_was_done(result: Result) -> str:
+def _describe_result(result: Result) -> str:
     if not result.is_checked:
         return "nothing to check in"
     return "could not check" if result.problem else "checked"
@@ -207,7 +207,7 @@ def _what_was_done(result: Result) -> str:
 def _results(tasks: list[Task], extensions: Extensions) -> Iterator[Done]:
     """Yield the result of each file."""
     workers = min(os.cpu_count() or 1, _MAX_WORKERS)
-    if workers == 1 or not _is_much(tasks):
+    if workers == 1 or not _is_worth_workers(tasks):
         yield from map(_lint_file, tasks)
         return
     tasks = sorted(tasks, key=lambda task: _size(task[0]), reverse=True)  # so that no worker ends with a large file
@@ -218,7 +218,7 @@ def _results(tasks: list[Task], extensions: Extensions) -> Iterator[Done]:
         yield from pool.map(_lint_file, tasks, chunksize=chunk)
 
 
-def _is_much(tasks: list[Task]) -> bool:
+def _is_worth_workers(tasks: list[Task]) -> bool:
     """Return whether linting the files is worth starting worker processes."""
     n_heavy = n_bytes = 0
     for path, _ in tasks if len(tasks) > _FEW else ():
@@ -233,7 +233,7 @@ def _is_much(tasks: list[Task]) -> bool:
 
 def _import_all() -> None:
     """Import the modules needed to lint files that may have findings."""
-    importlib.import_module("syncheck.lint.shapes")
+    importlib.import_module("syncheck.lint.syntactic_rules")
     importlib.import_module("syncheck.lint.models").load()
 
 
@@ -269,14 +269,14 @@ def report_of(outcome: Outcome, options_of: Callable[[str], Options]) -> Report:
     incomplete: list[str] = []
     notes: list[str] = []
     for path, result in sorted(outcome.results.items()):
-        shown = shown_path(path)
+        shown = display_path(path)
         if result.problem:
             incomplete.append(f"{shown}: {result.problem}")
         options = options_of(path)
         codes = options.codes_for(path)
-        findings += [places.under(finding, path, shown) for finding in result.findings if finding.rule.code in codes]
+        findings += [locations.under(finding, path, shown) for finding in result.findings if finding.rule.code in codes]
         notes += [f"{shown}:{line}: {comment}" for line, comment in result.unused]
-    findings.sort(key=in_order)
+    findings.sort(key=finding_key)
     if any(note.endswith("`") for note in notes):  # not about malformed comments
         notes.append("--remove-unused-ignores removes unused comments")
     summary = Summary(files=outcome.n_files, seconds=outcome.seconds)

@@ -11,7 +11,7 @@ from dataclasses import replace
 
 from syncheck.findings import Finding
 from syncheck.lint.interp.functions import own_nodes
-from syncheck.lint.interp.sites import Places
+from syncheck.lint.interp.sites import SourceSites
 from syncheck.lint.interp.unknown import may_wait
 from syncheck.lint.nodes import text, walk
 from syncheck.rules import missing_record_stream
@@ -25,7 +25,7 @@ _WAITS = frozenset({"wait_stream", "wait_event"})
 Function = ast.FunctionDef | ast.AsyncFunctionDef
 
 
-def findings(function: Function, places: Places) -> Iterator[Finding]:
+def findings(function: Function, sites: SourceSites) -> Iterator[Finding]:
     """Yield the tensors that a function records on the wrong stream."""
     nodes = list(own_nodes(function))
     sources = _current_streams(nodes)
@@ -36,9 +36,9 @@ def findings(function: Function, places: Places) -> Iterator[Finding]:
         if side and _waits(block, nodes, side, sources):
             for call, tensor in _recorded(block, sources, side):
                 if not _is_joined(block, nodes, side):
-                    place = places.place(places.id_of(call, function.name))
+                    location = sites.location(sites.id_of(call, function.name))
                     facts = {"tensor": f"`{tensor}`", "user": f"stream `{side}`", "verb": "reading"}
-                    yield replace(Finding.of(missing_record_stream.RULE, place, **facts), level=Severity.WARNING)
+                    yield replace(Finding.of(missing_record_stream.RULE, location, **facts), level=Severity.WARNING)
 
 
 def _current_streams(nodes: list[ast.AST]) -> dict[str, int]:

@@ -19,7 +19,7 @@ Texts = Mapping[tuple[str, Frame], tuple[str, ...]]
 """The premises of findings, by rule code and frame."""
 
 
-def resting_on(
+def with_premises_first(
     findings: Iterable[Finding], texts: Texts, about_code: Set[str], kinds: frozenset[Premise]
 ) -> Iterator[Finding]:
     """Yield findings with their premises listed before their other assumptions.
@@ -31,7 +31,7 @@ def resting_on(
         kinds: the kinds of premises of this pass. Without any, findings about unknown code are warnings.
     """
     for finding in findings:
-        taken = texts.get((finding.rule.code, finding.place.frame), ())
+        taken = texts.get((finding.rule.code, finding.location.frame), ())
         resting = replace(finding, assumptions=(*taken, *finding.assumptions))
         if kinds or about_code.isdisjoint(taken):
             yield resting
@@ -60,7 +60,7 @@ def more(findings: Iterable[Finding], known: Iterable[Finding]) -> list[Finding]
 
 
 def _spot(finding: Finding) -> tuple[str, int]:
-    return finding.rule.code, finding.place.frame.line
+    return finding.rule.code, finding.location.frame.line
 
 
 def _premises(finding: Finding) -> tuple[str, ...]:
@@ -74,15 +74,15 @@ def _worded(finding: Finding) -> Finding:
     return replace(finding.with_example(), message=message, level=Severity.WARNING)
 
 
-def given(machine: Machine, function: Function) -> dict[str, Value]:
+def assumed_arguments(machine: Machine, function: Function) -> dict[str, Value]:
     """Return the tensors that a function is assumed to get, by parameter name."""
-    premises = machine.places.premises
+    premises = machine.sites.premises
     if not premises.has(Premise.DEVICE):
         return {}
     made: dict[str, Value] = {}
     for argument in tensors_given(function.node):
         tensor = Tensor(machine.allocate(machine.device, argument), stream=machine.current(machine.device))
-        premises.place(tensor, f"`{argument.arg}` is on a GPU")
+        premises.assume_on_gpu(tensor, f"`{argument.arg}` is on a GPU")
         premises.keep([tensor])
         machine.launch(tensor.stream, "the caller's work", [(tensor, True)], argument)
         made[argument.arg] = tensor

@@ -3,7 +3,7 @@
 import re
 from dataclasses import replace
 
-from syncheck.findings import Finding, Fix, Place
+from syncheck.findings import Finding, Fix, Location
 
 CUDA = "cuda"
 WITH_DEFAULT_STREAM = frozenset({"cuda", "npu", "musa"})
@@ -15,7 +15,7 @@ Source:
 _NAME = re.compile(r"(?<=\btorch\.)cuda\b|\bcuda(?=:\d)")
 
 
-def in_terms_of(device_type: str, finding: Finding) -> Finding:
+def for_device_type(device_type: str, finding: Finding) -> Finding:
     """Convert a finding worded for CUDA to the names of another device type."""
     if device_type == CUDA:
         return finding
@@ -23,8 +23,8 @@ def in_terms_of(device_type: str, finding: Finding) -> Finding:
     def said(text: str) -> str:
         return _NAME.sub(device_type, text)
 
-    def named(place: Place) -> Place:
-        return replace(place, message=said(place.message))
+    def named(location: Location) -> Location:
+        return replace(location, message=said(location.message))
 
     fix = finding.fix
     if fix is not None:
@@ -33,7 +33,7 @@ def in_terms_of(device_type: str, finding: Finding) -> Finding:
         finding,
         message=said(finding.message),
         help=said(finding.help),
-        place=named(finding.place),
+        location=named(finding.location),
         related=tuple(map(named, finding.related)),
         fix=fix,
     )

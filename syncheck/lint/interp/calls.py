@@ -7,15 +7,15 @@ from weakref import WeakSet
 
 from syncheck.lint import nodes
 from syncheck.lint.interp import registry, side_work
-from syncheck.lint.interp.contents import held_by, is_plain, tensors_in, works_in
+from syncheck.lint.interp.contents import handles_in, held_by, is_plain, tensors_in
 from syncheck.lint.interp.control_flow import Returned
 from syncheck.lint.interp.dataclass_fields import is_dataclass, set_fields
 from syncheck.lint.interp.decorators import changes_nothing, is_property
 from syncheck.lint.interp.evaluator import Evaluator
 from syncheck.lint.interp.functions import bind, is_generator
-from syncheck.lint.interp.handed import HandedFunctions
 from syncheck.lint.interp.imported import FindFunction, ImportedFunctions
-from syncheck.lint.interp.premises import Premise, in_words
+from syncheck.lint.interp.passed_functions import PassedFunctions
+from syncheck.lint.interp.premises import Premise, description_of
 from syncheck.lint.interp.scope import Scope
 from syncheck.lint.interp.unknown import (
     called_name,
@@ -69,7 +69,7 @@ class Calls:
 
     Attributes:
         followed: functions of the program that were interpreted.
-        handed, imported: functions that are handed to other code; functions of other files.
+        passed_functions, imported: functions that are handed to other code; functions of other files.
 
     Args:
         evaluator: interprets the program.
@@ -84,7 +84,7 @@ class Calls:
         self._running: list[ast.AST] = []
         self._generators: WeakSet[abc.Generator[Value, None, None]] = WeakSet()
         self.followed: set[ast.AST] = set()
-        self.handed = HandedFunctions(evaluator, self.followed)
+        self.passed_functions = PassedFunctions(evaluator, self.followed)
 
     def forget(self) -> None:
         """Close the generators that the program has abandoned, and drop the scopes of other files."""
@@ -150,7 +150,7 @@ class Calls:
         If it gets a tensor, it may also leave work running and return another tensor.
         """
         given = [value for value in call.values() if value is not UNKNOWN]
-        self.handed.take(given)
+        self.passed_functions.interpret(given)
         has_tensor = any(map(is_on_gpu, given))
         if has_tensor and launches_kernel(call.node):
             side_work.use(self._machine, given, call.node)
@@ -173,13 +173,13 @@ class Calls:
     def _only_uses(self, name: str, given: list[Value], node: ast.AST) -> bool:
         """Return whether unknown code is assumed to use its arguments immediately and to wait for nothing."""
         machine = self._machine
-        premises = machine.places.premises
+        premises = machine.sites.premises
         is_assumed = premises.has(Premise.CODE) or side_work.is_given_work_of_others(machine, given)
         if not is_assumed or may_wait(name or called_name(node)) or takes_code(given, node):
             return False
         if is_on_host(node) or makes_object(node) or takes_flag(node) or not all(map(is_plain, given)):
             return False
-        premises.assume_of_code(f"{in_words(node)} does not wait")
+        premises.assume_of_code(f"{description_of(node)} does not wait")
         premises.keep(side_work.use(machine, given, node))
         return True
 
@@ -268,14 +268,14 @@ class Calls:
         try:
             self._evaluator.run(node.body, scope)
         except Returned:
-            self.handed.rest(scope, self._depth)
+            self.passed_functions.interpret_remaining(scope, self._depth)
             raise
-        self.handed.rest(scope, self._depth)
+        self.passed_functions.interpret_remaining(scope, self._depth)
 
     def _closed(self, function: Function, scope: Scope) -> Function:
         """Keep the variables of the enclosing function that a returned function uses."""
         if self._evaluator.collectives.have_started:
-            for work in works_in(function):
+            for work in handles_in(function):
                 self._evaluator.collectives.escape(work)
         if function.scope is scope:
             scope.is_kept = True
@@ -355,7 +355,7 @@ class Calls:
         """Decorate a function with a function of another file. Unknown code waits for nothing meanwhile."""
         known = self._call_known(found.path, call) if isinstance(found, Symbol) else None
         if known is None:
-            self.handed.take(call.args)
+            self.passed_functions.interpret(call.args)
             self.escape(call.args[0])
         return known or UNKNOWN
 

@@ -4,10 +4,10 @@ from dataclasses import replace
 
 import pytest
 
-from syncheck.findings import Applicability, Edit, EditKind, Finding, Fix, Frame, Place
+from syncheck.findings import Applicability, Edit, EditKind, Finding, Fix, Frame, Location
 from syncheck.lint.interp.premises import Premise
 from syncheck.lint.interp.values import Function
-from syncheck.lint.strict import PASSES, given, is_likely, more, resting_on
+from syncheck.lint.strict import PASSES, assumed_arguments, is_likely, more, with_premises_first
 from syncheck.rules.catalogue import find
 from syncheck.rules.model import Severity
 from tests.unit.lint.program import new_program
@@ -17,11 +17,11 @@ CHOSEN = "conditions that are not known are as on one path through the program"
 
 def finding(*assumptions, code="SYN101", line=5):
     rule = find(code)
-    return Finding(rule, Place(Frame("a.py", line)), "message", level=rule.severity, assumptions=assumptions)
+    return Finding(rule, Location(Frame("a.py", line)), "message", level=rule.severity, assumptions=assumptions)
 
 
 def shown(findings, known=()):
-    return [(f.rule.code, f.place.frame.line, f.message, f.level.value) for f in more(findings, known)]
+    return [(f.rule.code, f.location.frame.line, f.message, f.level.value) for f in more(findings, known)]
 
 
 def test_a_finding_is_a_warning_that_states_its_assumptions():
@@ -69,7 +69,7 @@ def test_a_fix_becomes_an_example():
 def test_findings_get_the_premises_of_their_place():
     texts = {("SYN101", Frame("a.py", 5)): ("a",)}
     findings = [finding("b"), finding("b", line=6), finding("b", code="SYN102")]
-    found = resting_on(findings, texts, frozenset(), frozenset())
+    found = with_premises_first(findings, texts, frozenset(), frozenset())
     assert [each.assumptions for each in found] == [("a", "b"), ("b",), ("b",)]
 
 
@@ -77,15 +77,15 @@ def test_findings_about_unknown_code_are_warnings_without_the_option():
     texts = {("SYN101", Frame("a.py", 5)): ("a",), ("SYN701", Frame("a.py", 5)): ("a",)}
     texts |= {("SYN805", Frame("a.py", 5)): ("a",)}
     findings = [finding(), finding(line=6), finding(code="SYN701"), finding(code="SYN805")]
-    found = list(resting_on(findings, texts, {"a"}, frozenset()))
+    found = list(with_premises_first(findings, texts, {"a"}, frozenset()))
     assert [(each.message, each.level.value) for each in found] == [("message, if a", "warning"), ("message", "error")]
 
 
 @pytest.mark.parametrize("kinds", [frozenset[Premise](), *PASSES])
 def test_parameters_are_on_a_gpu_if_devices_are_assumed(kinds):
     program = new_program("def f(x: torch.Tensor, n): pass")
-    program.places.premises = type(program.places.premises)(kinds)
-    made = given(program.machine, Function(program.tree.body[0], program.scope))
+    program.sites.premises = type(program.sites.premises)(kinds)
+    made = assumed_arguments(program.machine, Function(program.tree.body[0], program.scope))
     assert list(made) == (["x"] if Premise.DEVICE in kinds else [])
     assert [call for call in program.calls if call.startswith("launch")] == (
         ["launch cuda:0 the caller's work w1"] if made else []

@@ -45,8 +45,10 @@ def test_unordered_replays_of_graphs_with_one_pool_are_syn905(graphs):
     graphs.replay(1, DEFAULT, 10)
     graphs.replay(2, SIDE, 11)
     (finding,) = graphs.report().findings
-    assert (finding.rule.code, finding.place.frame.line) == ("SYN905", 11)
-    assert [(place.frame.line, place.message) for place in finding.related] == [(10, "the other graph's replay")]
+    assert (finding.rule.code, finding.location.frame.line) == ("SYN905", 11)
+    assert [(location.frame.line, location.message) for location in finding.related] == [
+        (10, "the other graph's replay")
+    ]
 
 
 def test_the_missing_wait_is_assumed_after_a_finding(graphs):

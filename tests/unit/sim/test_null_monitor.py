@@ -23,7 +23,7 @@ def test_unknown_calls_are_rejected(name):
 def test_no_sites_has_no_places_or_names():
     sites = NoSites()
     assert sites.here() == 0
-    assert sites.place(0).frame.line == 0
+    assert sites.location(0).frame.line == 0
     assert (sites.bound(0), sites.bound_directly(0), sites.ignored_codes(0)) == ("", "", [])
     assert sites.lines_of(0)[0].number == 0
     assert not sites.ignored(0, None)

@@ -13,23 +13,23 @@ from syncheck.lint.prefilter import STREAM_BLOCK, words_in
 _ASYNCHRONOUS = frozenset({"isend", "irecv", "batch_isend_irecv", "async_op"})
 
 
-def given(machine: Machine, function: Function) -> dict[str, Value]:
+def assumed_arguments(machine: Machine, function: Function) -> dict[str, Value]:
     """Return the known arguments of a function, by parameter name.
 
     A device argument has its default value. A tensor is assumed to be on a GPU if the function uses streams or
     asynchronous collectives, which order nothing on the host. The caller's work on it is complete.
     """
     made = {name: value for name, value in function.defaults.items() if _is_gpu(value)}
-    strictly = strict.given(machine, function)
+    strictly = strict.assumed_arguments(machine, function)
     if strictly:
         return made | strictly
     if not _has_side_stream(function.node):
         return made
-    premises = machine.places.premises
+    premises = machine.sites.premises
     for argument in tensors_given(function.node):
         tensor = Tensor(machine.allocate(machine.device, argument), stream=machine.current(machine.device))
-        tensor.is_given = True
-        premises.place(tensor, f"`{argument.arg}` is on a GPU")
+        tensor.is_argument = True
+        premises.assume_on_gpu(tensor, f"`{argument.arg}` is on a GPU")
         premises.keep([tensor])
         machine.launch(tensor.stream, "the caller's work", [(tensor, True)], argument)
         made[argument.arg] = tensor
@@ -42,7 +42,7 @@ def has_defaults(function: ast.FunctionDef | ast.AsyncFunctionDef) -> bool:
     return bool(function.args.defaults) or any(function.args.kw_defaults)
 
 
-def takes_self(member: Function) -> bool:
+def has_self_parameter(member: Function) -> bool:
     """Return whether a function in a class is a method. One without `self` is a helper used in the class body."""
     arguments = member.node.args
     first = [*arguments.posonlyargs, *arguments.args][:1]

@@ -2,7 +2,7 @@
 
 import pytest
 
-from syncheck.lint.interp.own_waits import OwnWaits
+from syncheck.lint.interp.self_waits import SelfWaits
 from syncheck.lint.interp.values import Event, Stream
 from tests.unit.sanitizer.program import Text, found, new_collector, new_engine
 
@@ -18,7 +18,7 @@ def collector():
 
 @pytest.fixture
 def waits(collector):
-    made = OwnWaits(collector)
+    made = SelfWaits(collector)
     made.fetching.add(COPIES)
     return made
 
@@ -35,7 +35,7 @@ def test_a_stream_waiting_for_its_own_event_after_a_copy_to_the_host_is_reported
     note(waits, event())
     assert found(collector) == [("SYN407", 20, 1)]
     (finding,) = collector.findings(Text())
-    assert [place.frame.line for place in finding.related] == [10]
+    assert [location.frame.line for location in finding.related] == [10]
     assert ".synchronize()" in finding.help
 
 
