@@ -11,7 +11,7 @@ from pygls.uris import to_fs_path
 from pygls.workspace import TextDocument, Workspace
 
 from syncheck.findings import Finding, Frame
-from syncheck.lint import files, places
+from syncheck.lint import files, locations
 from syncheck.lint.fixes.documents import Notebook
 
 _PYTHON = frozenset({"python", "", None})
@@ -120,7 +120,7 @@ class OpenNotebook:
 
     def part_of(self, frame: Frame) -> TextDocument:
         """See `OpenDocument`."""
-        return self._cells.code[places.cell_number(frame.path)]
+        return self._cells.code[locations.cell_number(frame.path)]
 
     def edits(self, text: str) -> dict[str, list[lsp.TextEdit]]:
         """See `OpenDocument`."""

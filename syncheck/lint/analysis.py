@@ -11,10 +11,10 @@ from weakref import ref
 from syncheck.findings import Finding, merge_equal
 from syncheck.hb.ids import SiteId
 from syncheck.lint import classes, inline_streams, models, one_sided, side_streams, strict, unused_events
+from syncheck.lint.assumed_arguments import assumed_arguments, has_defaults, reuse_memory, takes_self
 from syncheck.lint.callers import HandedOn, call_again, consume, gives_more, uses_kept_stream
 from syncheck.lint.certainty import as_seen_in_source, is_cross_function_timing, judged, one_for_each_clock
 from syncheck.lint.classes import Method, assigned_elsewhere, between_methods, lazily_made, order, with_handed
-from syncheck.lint.given import given, has_defaults, reuse_memory, takes_self
 from syncheck.lint.helpers import asynchronous, calls_any, helpers_in, uses_helper
 from syncheck.lint.imports import Imports
 from syncheck.lint.interp import transfers
@@ -279,7 +279,7 @@ class Analysis:
         ends = {places.place(site).frame for site in machine.recent.ends}
         again = {(code, places.place(site).frame) for code, site in self._again}
         moves = {places.place(site).frame for site in machine.moves}
-        found = list(with_handed(found, interpreter.calls.handed.followed, moves, again))
+        found = list(with_handed(found, interpreter.calls.passed_functions.followed, moves, again))
         has_chosen = interpreter.decisions.are_open
         interpreter.forget()
         return list(judged(found, guesses, copies | moves, self._tree, ends=ends, has_chosen=has_chosen)), others
@@ -307,7 +307,7 @@ class Analysis:
         self, function: ast.FunctionDef | ast.AsyncFunctionDef, kind: ast.ClassDef | None, interpreter: Interpreter
     ) -> None:
         scope = self._scope(interpreter)
-        interpreter.calls.handed.are_followed_at_end = True
+        interpreter.calls.passed_functions.are_followed_at_end = True
         evaluated_defaults = partial(defaults_of, function, lambda node: interpreter.evaluate(node, scope))
         if kind is None:
             found = scope.find(function.name)
@@ -339,7 +339,7 @@ class Analysis:
         interpreter.decisions.begin()
         found = ((step, made.members.get(step.name)) for step in steps)
         members = [(step, member) for step, member in found if isinstance(member, Function)]
-        known = {step: given(interpreter.machine, member) for step, member in members}
+        known = {step: assumed_arguments(interpreter.machine, member) for step, member in members}
         machine, handed_on = interpreter.machine, HandedOn()
         members = classes.after_constructor(machine, members)
         for step, member in members:
@@ -352,7 +352,7 @@ class Analysis:
 
     def _call(self, interpreter: Interpreter, function: Function, args: list[Value]) -> None:
         interpreter.machine.assume_synchronized()
-        known, is_for_caller = given(interpreter.machine, function), False
+        known, is_for_caller = assumed_arguments(interpreter.machine, function), False
         for _ in range(_MAX_CALLS if getattr(function.node, "name", "") in _ITERATING else 1):
             result = interpreter.call_function(function, Call(function.node, list(args), known, is_complete=False))
             consume(interpreter, result, function.node)

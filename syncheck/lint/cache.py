@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from syncheck import serialization
-from syncheck.lint import places
+from syncheck.lint import locations
 from syncheck.lint.result import Result
 from syncheck.system import files
 from syncheck.system.files import Stamp
@@ -73,7 +73,7 @@ class Cache:
                 other: None if stamp is None else (*stamp, self._digest(other)) for other, stamp in result.asked.items()
             }
             status = os.stat(path)
-            findings = [serialization.of_finding(places.under(finding, path, "")) for finding in result.findings]
+            findings = [serialization.of_finding(locations.under(finding, path, "")) for finding in result.findings]
             self._known[_key(path, is_strict=is_strict)] = {
                 "time": status.st_mtime_ns, "size": status.st_size, "hash": digest, "findings": findings,
                 "unused": result.unused, "problem": result.problem, "asked": asked,
@@ -126,5 +126,5 @@ def _hash(path: str) -> str:
 
 
 def _result(entry: dict[str, Any], path: str) -> Result:
-    findings = (places.under(serialization.to_finding(data), "", path) for data in entry["findings"])
+    findings = (locations.under(serialization.to_finding(data), "", path) for data in entry["findings"])
     return Result(tuple(findings), tuple((line, comment) for line, comment in entry["unused"]), entry["problem"])

@@ -115,13 +115,13 @@ def between_methods(findings: Iterable[Finding], known: Iterable[Finding]) -> It
 
 
 def with_handed(
-    findings: Iterable[Finding], handed: Set[str], moves: Set[Frame], again: Set[tuple[str, Frame]]
+    findings: Iterable[Finding], passed: Set[str], moves: Set[Frame], again: Set[tuple[str, Frame]]
 ) -> Iterator[Finding]:
     """Yield findings, downgrading or dropping those that are uncertain.
 
     Args:
         findings: the findings.
-        handed: the names of functions that were passed to other code.
+        passed: the names of functions that were passed to other code.
         moves: the places where something is moved to a GPU, judging by the name of the called function.
         again: findings that only two calls of a function show together, as (rule code, place).
     """
@@ -133,7 +133,7 @@ def with_handed(
                 yield replace(finding, level=Severity.WARNING)
         elif (finding.rule.code, finding.place.frame) in again:
             yield replace(finding, level=Severity.WARNING)
-        elif not functions & handed:
+        elif not functions & passed:
             yield finding
         elif finding.rule.code in _BETWEEN_METHODS:
             yield finding if len(functions) == 1 else replace(finding, level=Severity.WARNING)

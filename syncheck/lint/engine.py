@@ -14,7 +14,7 @@ from syncheck.config.options import Options
 from syncheck.filters import comments
 from syncheck.filters.comments import Statements
 from syncheck.findings import Finding, Report, Summary, in_order, merge_equal
-from syncheck.lint import files, places, rule_registry
+from syncheck.lint import files, locations, rule_registry
 from syncheck.lint.cache import Cache, digest_of
 from syncheck.lint.extensions import Extensions
 from syncheck.lint.lifetimes import Collector
@@ -74,7 +74,7 @@ def lint_source(path: str, text: files.Text, *, is_strict: bool = False) -> Resu
     kept = comments.apply(found, suppressions, _statements(source, found)) if suppressions else found
     source.forget()
     if text.cells:
-        kept = tuple(places.in_cells(finding, path, text.cells) for finding in kept)
+        kept = tuple(locations.in_cells(finding, path, text.cells) for finding in kept)
     return Result(kept, tuple(_unused(suppressions)), problem, asked)
 
 
@@ -96,7 +96,7 @@ def _found(source: SourceFile, *, is_strict: bool) -> tuple[tuple[Finding, ...],
     found, problem = analysis.findings(), ""
     kinds = rule_registry.find(source.text)
     if kinds:
-        from syncheck.lint.shapes import check  # noqa: PLC0415  imports libcst; most files do not need it
+        from syncheck.lint.syntactic_rules import check  # noqa: PLC0415  imports libcst; most files do not need it
 
         shaped, problem = check(source, kinds)
         found = merge_equal([*found, *(in_terms_of(source.device_type, finding) for finding in shaped)])
@@ -233,7 +233,7 @@ def _is_much(tasks: list[Task]) -> bool:
 
 def _import_all() -> None:
     """Import the modules needed to lint files that may have findings."""
-    importlib.import_module("syncheck.lint.shapes")
+    importlib.import_module("syncheck.lint.syntactic_rules")
     importlib.import_module("syncheck.lint.models").load()
 
 
@@ -274,7 +274,7 @@ def report_of(outcome: Outcome, options_of: Callable[[str], Options]) -> Report:
             incomplete.append(f"{shown}: {result.problem}")
         options = options_of(path)
         codes = options.codes_for(path)
-        findings += [places.under(finding, path, shown) for finding in result.findings if finding.rule.code in codes]
+        findings += [locations.under(finding, path, shown) for finding in result.findings if finding.rule.code in codes]
         notes += [f"{shown}:{line}: {comment}" for line, comment in result.unused]
     findings.sort(key=in_order)
     if any(note.endswith("`") for note in notes):  # not about malformed comments

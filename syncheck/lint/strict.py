@@ -62,7 +62,7 @@ def _worded(finding: Finding) -> Finding:
     return replace(finding.with_example(), message=message, level=Severity.WARNING)
 
 
-def given(machine: Machine, function: Function) -> dict[str, Value]:
+def assumed_arguments(machine: Machine, function: Function) -> dict[str, Value]:
     """Return the tensors that a function is assumed to get, by parameter name."""
     premises = machine.places.premises
     if not premises.has(Premise.DEVICE):

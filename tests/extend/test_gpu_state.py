@@ -8,8 +8,8 @@ import pytest
 from syncheck.lint.definitions import Definition
 from syncheck.lint.gpu_state import GpuState
 from syncheck.lint.rules.visitor import LintRule
-from syncheck.lint.shapes import check
 from syncheck.lint.source_file import SourceFile
+from syncheck.lint.syntactic_rules import check
 from syncheck.rules.model import Rule, Severity
 
 SOURCE = """\

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from syncheck.config.options import Options
 from syncheck.findings import Applicability, Finding
-from syncheck.lint import files, places
+from syncheck.lint import files, locations
 from syncheck.lint.fixes import documents
 from syncheck.lint.fixes.unused_ignores import without_unused
 from syncheck.paths import shown as shown_path
@@ -92,11 +92,11 @@ def change(
             elif not _write(path, name, document.data(changed.text), done):
                 continue
             done.n_files += 1
-        done.fixed += [places.under(finding, path, name) for finding in changed.fixed]
+        done.fixed += [locations.under(finding, path, name) for finding in changed.fixed]
         left = (document.placed(finding, path, changed.text) for finding in changed.given_up)
-        done.given_up |= {spot_of(places.under(finding, path, name)) for finding in left}
+        done.given_up |= {spot_of(locations.under(finding, path, name)) for finding in left}
         hopeless_ones = (document.placed(finding, path, document.text) for finding in changed.hopeless)
-        done.hopeless |= {spot_of(places.under(finding, path, name)) for finding in hopeless_ones}
+        done.hopeless |= {spot_of(locations.under(finding, path, name)) for finding in hopeless_ones}
         done.n_comments += changed.n_comments
     return done
 
@@ -117,7 +117,7 @@ def hopeless(
         tried = [path for path, findings in found.items() if any(_is(finding, allowed) for finding in findings)]
         given_up = change(tried, "diff", options_of, unsafe=is_unsafe, known=found).hopeless
         spots |= given_up & {
-            spot_of(places.under(finding, path, shown_path(path)))
+            spot_of(locations.under(finding, path, shown_path(path)))
             for path in tried
             for finding in found[path]
             if _is(finding, allowed)

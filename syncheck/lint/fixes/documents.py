@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from typing import Any, Protocol
 
 from syncheck.findings import Finding
-from syncheck.lint import files, places
+from syncheck.lint import files, locations
 from syncheck.lint.prefilter import can_matter
 from syncheck.system import files as disk
 
@@ -127,7 +127,7 @@ class Notebook:
 
     def placed(self, finding: Finding, path: str, text: str) -> Finding:
         """See `Document`."""
-        return places.in_cells(finding, path, _starts(text))
+        return locations.in_cells(finding, path, _starts(text))
 
 
 def _starts(text: str) -> tuple[tuple[int, int], ...]:

@@ -14,8 +14,8 @@ from syncheck.lint.interp.control_flow import Returned
 from syncheck.lint.interp.dataclass_fields import is_dataclass, set_fields
 from syncheck.lint.interp.evaluator import Evaluator
 from syncheck.lint.interp.functions import bind, is_generator
-from syncheck.lint.interp.handed import HandedFunctions
 from syncheck.lint.interp.imported import FindFunction, ImportedFunctions
+from syncheck.lint.interp.passed_functions import HandedFunctions
 from syncheck.lint.interp.premises import Premise, in_words
 from syncheck.lint.interp.scope import Scope
 from syncheck.lint.interp.unknown import (
@@ -75,7 +75,7 @@ class Calls:
 
     Attributes:
         followed: functions of the program that were interpreted.
-        handed, imported: functions that are handed to other code; functions of other files.
+        passed_functions, imported: functions that are handed to other code; functions of other files.
 
     Args:
         evaluator: interprets the program.
@@ -90,7 +90,7 @@ class Calls:
         self._running: list[ast.AST] = []
         self._generators: WeakSet[abc.Generator[Value, None, None]] = WeakSet()
         self.followed: set[ast.AST] = set()
-        self.handed = HandedFunctions(evaluator, self.followed)
+        self.passed_functions = HandedFunctions(evaluator, self.followed)
 
     def forget(self) -> None:
         """Close the generators that the program has abandoned, and drop the scopes of other files."""
@@ -153,7 +153,7 @@ class Calls:
         If it gets a tensor, it may also leave work running and return another tensor.
         """
         given = [value for value in call.values() if value is not UNKNOWN]
-        self.handed.take(given)
+        self.passed_functions.interpret(given)
         has_tensor = any(map(is_on_gpu, given))
         if not ((has_tensor or not name) and self._only_uses(name, given, call.node)):
             if has_tensor and computes(call.node) and not takes_code(given, call.node):
@@ -274,9 +274,9 @@ class Calls:
         try:
             self._evaluator.run(node.body, scope)
         except Returned:
-            self.handed.rest(scope, self._depth)
+            self.passed_functions.interpret_remaining(scope, self._depth)
             raise
-        self.handed.rest(scope, self._depth)
+        self.passed_functions.interpret_remaining(scope, self._depth)
 
     def _closed(self, function: Function, scope: Scope) -> Function:
         """Keep the variables of the enclosing function that a returned function uses."""

@@ -24,9 +24,9 @@ from syncheck.hb.ids import (
 from syncheck.lint.interp.active_loops import ActiveLoops
 from syncheck.lint.interp.imported_calls import ImportedCalls
 from syncheck.lint.interp.joins import Joins
-from syncheck.lint.interp.own_waits import OwnWaits
 from syncheck.lint.interp.parts import N_BYTES, Parts
 from syncheck.lint.interp.recent_work import QUICK, RecentWork
+from syncheck.lint.interp.self_waits import OwnWaits
 from syncheck.lint.interp.sites import Places
 from syncheck.lint.interp.unknown import computes, is_on_host
 from syncheck.lint.interp.values import (

@@ -58,18 +58,18 @@ def _names(function: ast.AST) -> tuple[frozenset[str], frozenset[str]]:
     if any(_is_record(node) for each in inner for node in walk(each)):
         return frozenset(), frozenset({""})
     recorded = {node: "" for node in nodes if _is_record(node)}
-    events, handed = set[str](), set[str]()
+    events, passed = set[str](), set[str]()
     for node in nodes:
         if isinstance(node, ast.Call):
             if isinstance(node.func, ast.Attribute) and node.func.attr == "record":
                 recorded[node.func] = _variable(node.func.value)
             elif called_name(node) not in _RECORDING_NOTHING:
                 given = [*node.args, *(keyword.value for keyword in node.keywords)]
-                handed |= {_variable(value) for value in given}
+                passed |= {_variable(value) for value in given}
                 recorded.pop(node.func, None)
         elif isinstance(node, ast.Assign) and any(map(_is_event, walk(node.value))):
             events |= {inner.id for target in node.targets for inner in walk(target) if isinstance(inner, ast.Name)}
-    return frozenset(events), frozenset(recorded.values()) | (handed & events)
+    return frozenset(events), frozenset(recorded.values()) | (passed & events)
 
 
 def _variable(node: ast.AST) -> str:

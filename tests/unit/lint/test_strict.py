@@ -7,7 +7,7 @@ import pytest
 from syncheck.findings import Applicability, Edit, EditKind, Finding, Fix, Frame, Place
 from syncheck.lint.interp.premises import Premise
 from syncheck.lint.interp.values import Function
-from syncheck.lint.strict import PASSES, given, is_likely, more, resting_on
+from syncheck.lint.strict import PASSES, assumed_arguments, is_likely, more, resting_on
 from syncheck.rules.catalogue import find
 from syncheck.rules.model import Severity
 from tests.unit.lint.program import new_program
@@ -76,7 +76,7 @@ def test_findings_get_the_premises_of_their_place():
 def test_parameters_are_on_a_gpu_if_devices_are_assumed(kinds):
     program = new_program("def f(x: torch.Tensor, n): pass")
     program.places.premises = type(program.places.premises)(kinds)
-    made = given(program.machine, Function(program.tree.body[0], program.scope))
+    made = assumed_arguments(program.machine, Function(program.tree.body[0], program.scope))
     assert list(made) == (["x"] if Premise.DEVICE in kinds else [])
     assert [call for call in program.calls if call.startswith("launch")] == (
         ["launch cuda:0 the caller's work w1"] if made else []

@@ -9,7 +9,7 @@ from syncheck.findings import Applicability, Edit, EditKind, Fix
 from syncheck.lint.rules.base import all_nodes, own_nodes
 from syncheck.lint.rules.visitor import LintRule
 from syncheck.rules.model import Rule, Severity
-from tests.unit.lint.rules.shape import findings
+from tests.unit.lint.rules.syntactic import findings
 
 FIX = Fix((Edit(EditKind.INSERT_BEFORE, "program.py", 1, 0, "pass"),), Applicability.UNSAFE)
 

@@ -3,7 +3,7 @@
 import pytest
 
 from syncheck.lint.rules.device_wide_sync import DeviceWideSync
-from tests.unit.lint.rules.shape import findings, found, lines
+from tests.unit.lint.rules.syntactic import findings, found, lines
 
 LOOP = """\
 for _ in range(10):

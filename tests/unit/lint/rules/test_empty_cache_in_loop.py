@@ -3,7 +3,7 @@
 import pytest
 
 from syncheck.lint.rules.empty_cache_in_loop import EmptyCacheInLoop
-from tests.unit.lint.rules.shape import findings, found, lines
+from tests.unit.lint.rules.syntactic import findings, found, lines
 
 LOOP = "for x in data:\n    step(x).backward()\n    {use}\n"
 

@@ -3,7 +3,7 @@
 import pytest
 
 from syncheck.lint.rules.host_sync_in_loop import HostSyncInLoop
-from tests.unit.lint.rules.shape import findings, found, lines
+from tests.unit.lint.rules.syntactic import findings, found, lines
 
 LOOP = """\
 data = data.to("cuda")

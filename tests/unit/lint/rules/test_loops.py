@@ -5,7 +5,7 @@ import pytest
 
 from syncheck.lint.rules.loops import LoopRule, always_made, expression_of, receivers, statements
 from syncheck.rules.model import Rule, Severity
-from tests.unit.lint.rules.shape import lines
+from tests.unit.lint.rules.syntactic import lines
 
 
 def code(node):

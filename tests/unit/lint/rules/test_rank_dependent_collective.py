@@ -5,7 +5,7 @@ import textwrap
 import pytest
 
 from syncheck.lint.rules.rank_dependent_collective import RankDependentCollective
-from tests.unit.lint.rules.shape import findings, found, lines
+from tests.unit.lint.rules.syntactic import findings, found, lines
 
 HEAD = "import torch.distributed as dist\n"
 REDUCE = "dist.all_reduce(x)"

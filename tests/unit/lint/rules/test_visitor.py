@@ -8,7 +8,7 @@ from libcst import matchers as m
 
 from syncheck.lint.rules.visitor import LintRule
 from syncheck.rules.model import Rule, Severity
-from tests.unit.lint.rules.shape import findings
+from tests.unit.lint.rules.syntactic import findings
 
 
 class Calls(LintRule):
@@ -30,6 +30,8 @@ def test_methods_visit_nodes_by_name_and_by_matcher():
 
 
 def test_syncheck_rules_do_not_import_the_matchers():
-    program = "import sys, syncheck.lint.shapes, syncheck.lint.rules.loops; print('libcst.matchers' in sys.modules)"
+    program = (
+        "import sys, syncheck.lint.syntactic_rules, syncheck.lint.rules.loops; print('libcst.matchers' in sys.modules)"
+    )
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "False"

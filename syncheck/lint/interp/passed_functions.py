@@ -38,15 +38,15 @@ class HandedFunctions:
         self._evaluator = evaluator
         self._known = known
 
-    def take(self, values: Iterable[Value]) -> None:
+    def interpret(self, values: Iterable[Value]) -> None:
         """Interpret the nested functions among some values, and those named in lambdas among them."""
         if self._evaluator.machine.ordering_only:
             return
         for value in values:
             if isinstance(value, Function):
-                self._take(value)
+                self._interpret(value)
 
-    def _take(self, function: Function) -> None:
+    def _interpret(self, function: Function) -> None:
         if not isinstance(function.node, ast.Lambda):
             self._follow(function)
             return
@@ -55,7 +55,7 @@ class HandedFunctions:
             if isinstance(found, Function) and not isinstance(found.node, ast.Lambda):
                 self._follow(found)
 
-    def rest(self, scope: Scope, depth: int) -> None:
+    def interpret_remaining(self, scope: Scope, depth: int) -> None:
         """At the end of the outermost function, interpret the nested functions that nothing has called."""
         if depth == 1 and self.are_followed_at_end and not self._evaluator.machine.ordering_only:
             for value in list(scope.names.values()):

@@ -2,7 +2,7 @@
 
 import pytest
 
-from syncheck.lint.interp.own_waits import OwnWaits
+from syncheck.lint.interp.self_waits import OwnWaits
 from syncheck.lint.interp.values import Event, Stream
 from tests.unit.sanitizer.program import Text, found, new_collector, new_engine
 

@@ -2,8 +2,8 @@
 
 import textwrap
 
-from syncheck.lint.shapes import check
 from syncheck.lint.source_file import SourceFile
+from syncheck.lint.syntactic_rules import check
 
 
 def findings(kind, source):

@@ -6,10 +6,10 @@ from typing import ClassVar
 import libcst as cst
 import pytest
 
-from syncheck.lint import definitions, shapes
+from syncheck.lint import definitions, syntactic_rules
 from syncheck.lint.rules.visitor import LintRule
-from syncheck.lint.shapes import check
 from syncheck.lint.source_file import SourceFile
+from syncheck.lint.syntactic_rules import check
 from syncheck.rules.model import Rule, Severity
 
 SOURCE = """\
@@ -138,8 +138,8 @@ def states_collected(source):
 
 def test_a_file_is_followed_once_and_only_for_rules_that_need_states(monkeypatch):
     followed = []
-    record = shapes._record
-    monkeypatch.setattr(shapes, "_record", lambda source, found: (followed.append(1), record(source, found)))
+    record = syntactic_rules._record
+    monkeypatch.setattr(syntactic_rules, "_record", lambda source, found: (followed.append(1), record(source, found)))
     lines(SOURCE, Calls)
     assert followed == []
     source = "import torch\nprobe(torch.cuda.Stream())\ndef f(): probe(1)\n"

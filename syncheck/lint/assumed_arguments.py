@@ -13,14 +13,14 @@ from syncheck.lint.prefilter import STREAM_BLOCK, words_in
 _ASYNCHRONOUS = frozenset({"isend", "irecv", "batch_isend_irecv", "async_op"})
 
 
-def given(machine: Machine, function: Function) -> dict[str, Value]:
+def assumed_arguments(machine: Machine, function: Function) -> dict[str, Value]:
     """Return the known arguments of a function, by parameter name.
 
     A device argument has its default value. A tensor is assumed to be on a GPU if the function uses streams or
     asynchronous collectives, which order nothing on the host. The caller's work on it is complete.
     """
     made = {name: value for name, value in function.defaults.items() if _is_gpu(value)}
-    strictly = strict.given(machine, function)
+    strictly = strict.assumed_arguments(machine, function)
     if strictly:
         return made | strictly
     if not _has_side_stream(function.node):

@@ -3,7 +3,7 @@
 import pytest
 
 from syncheck.findings import UNKNOWN, Applicability, Edit, EditKind, Finding, Fix, Frame, Place
-from syncheck.lint.places import in_cells, under
+from syncheck.lint.locations import in_cells, under
 from syncheck.rules.catalogue import find
 
 CELLS = ((1, 3), (11, 4), (21, 7))

@@ -2,7 +2,7 @@
 
 import ast
 
-from syncheck.lint.given import given, has_defaults, reuse_memory, takes_self
+from syncheck.lint.assumed_arguments import assumed_arguments, has_defaults, reuse_memory, takes_self
 from syncheck.lint.interp.values import Function
 from tests.unit.lint.program import follow
 
@@ -11,7 +11,7 @@ def given_to(source):
     program = follow(source)
     function = program.scope.find("f")
     start = len(program.calls)
-    return given(program.machine, function), list(program.calls)[start:]
+    return assumed_arguments(program.machine, function), list(program.calls)[start:]
 
 
 def test_a_device_parameter_is_the_default_device():
