@@ -116,7 +116,7 @@ def lint(request: LintRequest) -> tuple[Report, changes.Changes]:
     incomplete = (*report.incomplete, *changed.problems) if paths else (NO_FILES,)
     report = replace(report, incomplete=incomplete, is_unsafe_wanted=request.unsafe)
     if request.tries_fixes and not request.change and request.paths != ("-",):
-        changed.given_up = changes.hopeless(_by_file(outcome), options_of, unsafe=request.unsafe)
+        changed.unresolved = changes.unfixable(_by_file(outcome), options_of, unsafe=request.unsafe)
     return _with_changes(report, request.change, changed), changed
 
 
@@ -144,8 +144,8 @@ def _by_file(outcome: engine.Outcome) -> dict[str, tuple[Finding, ...]]:
 def _with_changes(report: Report, change: str, changed: changes.Changes) -> Report:
     """Return the report with the changes that were made."""
     if change in {"", "fix"}:
-        given_up = changed.given_up
-        findings = tuple(f.with_example() if changes.spot_of(f) in given_up else f for f in report.findings)
+        unresolved = changed.unresolved
+        findings = tuple(f.with_example() if changes.spot_of(f) in unresolved else f for f in report.findings)
         return replace(report, findings=findings, fixed=tuple(changed.fixed))
     if not changed.n_comments:
         return report

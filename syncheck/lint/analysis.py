@@ -11,10 +11,17 @@ from weakref import ref
 from syncheck.findings import Finding, merge_equal
 from syncheck.hb.ids import SiteId
 from syncheck.lint import classes, inline_streams, models, one_sided, side_streams, strict, unused_events
-from syncheck.lint.assumed_arguments import assumed_arguments, has_defaults, reuse_memory, takes_self
-from syncheck.lint.callers import HandedOn, call_again, consume, gives_more, uses_kept_stream
-from syncheck.lint.certainty import as_seen_in_source, is_cross_function_timing, judged, one_for_each_clock
-from syncheck.lint.classes import Method, assigned_elsewhere, between_methods, lazily_made, order, with_handed
+from syncheck.lint.assumed_arguments import assumed_arguments, has_defaults, has_self_parameter, reuse_memory
+from syncheck.lint.callers import PassedOnTensor, call_twice, consume, may_need_wait, uses_kept_stream
+from syncheck.lint.certainty import adjusted, as_seen_in_source, is_cross_function_timing, merge_by_clock
+from syncheck.lint.classes import (
+    Method,
+    adjusted_for_passed_on,
+    assigned_elsewhere,
+    between_methods,
+    lazily_created,
+    order,
+)
 from syncheck.lint.helpers import asynchronous, calls_any, helpers_in, uses_helper
 from syncheck.lint.imports import Imports
 from syncheck.lint.interp import transfers
@@ -26,7 +33,7 @@ from syncheck.lint.interp.interpreter import Interpreter
 from syncheck.lint.interp.machine import Machine
 from syncheck.lint.interp.premises import Premise
 from syncheck.lint.interp.scope import LazyScope, Scope, definitions_in, flat
-from syncheck.lint.interp.sites import Places
+from syncheck.lint.interp.sites import SourceSites
 from syncheck.lint.interp.values import (
     UNKNOWN,
     Call,
@@ -149,7 +156,7 @@ class Analysis:
             if isinstance(statement, ast.ClassDef) and self._has_anchor_word(statement):
                 found += self._in_class(statement, found)
         found += self._without_paths(found)
-        found = list(merge_equal(one_for_each_clock(found)))
+        found = list(merge_equal(merge_by_clock(found)))
         if self._is_strict:
             found = list(merge_equal([*found, *strict.more(self._with_premises(), found)]))
         return tuple(replace(finding, count=1, source="lint") for finding in found)
@@ -158,14 +165,14 @@ class Analysis:
         """Return the findings about waits that a function or a class lacks on every path."""
         text, found, functions = self._source.text, list[Finding](), [function for function, _ in self._functions()]
         if unused_events.can_matter(text):
-            found += unused_events.findings(functions, Places(self._source))
+            found += unused_events.findings(functions, SourceSites(self._source))
         if side_streams.WORD in text:
             if inline_streams.WORDS.search(text):
-                found += inline_streams.findings(self._tree, Places(self._source), known)
+                found += inline_streams.findings(self._tree, SourceSites(self._source), known)
             kinds = (kind for kind in self._tree.body if isinstance(kind, ast.ClassDef) and self._has_anchor_word(kind))
-            found += side_streams.findings(self._tree, kinds, Places(self._source), [*known, *found])
+            found += side_streams.findings(self._tree, kinds, SourceSites(self._source), [*known, *found])
         if one_sided.can_matter(text):
-            found += one_sided.findings(functions, Places(self._source), [*known, *found])
+            found += one_sided.findings(functions, SourceSites(self._source), [*known, *found])
         return found
 
     def _with_premises(self) -> Iterator[Finding]:
@@ -248,8 +255,8 @@ class Analysis:
             flipped: see `Decisions`.
             always: return other paths even if this one has no operation that could lead to a finding.
         """
-        places = Places(self._source, self._premises)
-        machine = Machine(_CODES, places)
+        sites = SourceSites(self._source, self._premises)
+        machine = Machine(_CODES, sites)
         self._again.clear()
         machine.session.device_type(self._source.device_type)
         interpreter = self._interpreter_of(machine, flipped, _STEPS, self._imports.function)
@@ -261,28 +268,28 @@ class Analysis:
         except ValueError as error:
             if "generator already executing" not in str(error):  # otherwise it is a bug of ours
                 raise
-        report = machine.session.report(places)
-        texts = {(code, places.place(site).frame): text for (code, site), text in places.premises.found.items()}
+        report = machine.session.report(sites)
+        texts = {(code, sites.place(site).frame): text for (code, site), text in sites.premises.found.items()}
         self._followed |= interpreter.calls.followed
         others = interpreter.decisions.others() if machine.n_relevant or always else []
-        unsure = {places.place(site).frame for site in machine.unsure}
-        foreign = {(code, places.place(site).frame) for code, site in machine.imported.of_other_files()}
+        unsure = {sites.place(site).frame for site in machine.unsure}
+        foreign = {(code, sites.place(site).frame) for code, site in machine.imported.of_other_files()}
         found = [
             as_seen_in_source(finding)
-            for finding in strict.resting_on(report.findings, texts)
+            for finding in strict.with_premises_first(report.findings, texts)
             if not is_cross_function_timing(finding)
             and (finding.rule.code, finding.place.frame) not in foreign
             and not (finding.rule.code == "SYN401" and (flipped or finding.place.frame in unsure))
         ]
-        guesses = {places.place(site).frame: is_likely for site, is_likely in machine.guesses.items()}
-        copies = {places.place(site).frame for site in machine.assumed_copies}
-        ends = {places.place(site).frame for site in machine.recent.ends}
-        again = {(code, places.place(site).frame) for code, site in self._again}
-        moves = {places.place(site).frame for site in machine.moves}
-        found = list(with_handed(found, interpreter.calls.passed_functions.followed, moves, again))
+        guesses = {sites.place(site).frame: is_likely for site, is_likely in machine.guesses.items()}
+        copies = {sites.place(site).frame for site in machine.assumed_copies}
+        ends = {sites.place(site).frame for site in machine.recent.ends}
+        again = {(code, sites.place(site).frame) for code, site in self._again}
+        moves = {sites.place(site).frame for site in machine.moves}
+        found = list(adjusted_for_passed_on(found, interpreter.calls.passed_functions.followed, moves, again))
         has_chosen = interpreter.decisions.are_open
         interpreter.forget()
-        return list(judged(found, guesses, copies | moves, self._tree, ends=ends, has_chosen=has_chosen)), others
+        return list(adjusted(found, guesses, copies | moves, self._tree, ends=ends, has_chosen=has_chosen)), others
 
     # -- entry points
 
@@ -314,7 +321,7 @@ class Analysis:
             if not isinstance(found, Function):  # replaced by an unknown decorator
                 found = Function(function, scope, evaluated_defaults())
             self._call(interpreter, found, [])
-            interpreter.keep_works(scope, list(scope.names))  # other functions see the file's names
+            interpreter.assume_awaited(scope, list(scope.names))  # other functions see the file's names
             return
         made = scope.find(kind.name)
         if not isinstance(made, Class):
@@ -322,10 +329,10 @@ class Analysis:
         member = made.members.get(function.name)
         if not isinstance(member, Function):  # replaced by an unknown decorator
             member = Function(function, made.scope, evaluated_defaults())
-        args: list[Value] = [self._instance(interpreter, made, function)] if takes_self(member) else []
+        args: list[Value] = [self._instance(interpreter, made, function)] if has_self_parameter(member) else []
         interpreter.decisions.begin()
         self._call(interpreter, member, args)
-        interpreter.keep_works(scope, list(scope.names))
+        interpreter.assume_awaited(scope, list(scope.names))
 
     def _run_class(self, kind: ast.ClassDef, steps: list[Method], interpreter: Interpreter) -> None:
         made = self._scope(interpreter).find(kind.name)
@@ -340,13 +347,13 @@ class Analysis:
         found = ((step, made.members.get(step.name)) for step in steps)
         members = [(step, member) for step, member in found if isinstance(member, Function)]
         known = {step: assumed_arguments(interpreter.machine, member) for step, member in members}
-        machine, handed_on = interpreter.machine, HandedOn()
+        machine, passed_on = interpreter.machine, PassedOnTensor()
         members = classes.after_constructor(machine, members)
         for step, member in members:
             with contextlib.suppress(Raised):
-                args = handed_on.among(machine, known[step], step)
+                args = passed_on.among(machine, known[step], step)
                 result = interpreter.call_function(member, Call(step, [instance], args, is_complete=False))
-                handed_on.note(machine, result, step)
+                passed_on.note(machine, result, step)
                 consume(interpreter, result, step)
                 del result, args
 
@@ -356,10 +363,10 @@ class Analysis:
         for _ in range(_MAX_CALLS if getattr(function.node, "name", "") in _ITERATING else 1):
             result = interpreter.call_function(function, Call(function.node, list(args), known, is_complete=False))
             consume(interpreter, result, function.node)
-            is_for_caller = gives_more(interpreter.machine, result)
+            is_for_caller = may_need_wait(interpreter.machine, result)
             del result
         if not args and not is_for_caller and uses_kept_stream(interpreter):
-            self._again |= call_again(interpreter, function, known)
+            self._again |= call_twice(interpreter, function, known)
         if not args and not is_for_caller:
             reuse_memory(interpreter.machine, function.node)
         for value in args:
@@ -383,7 +390,7 @@ class Analysis:
             instance.attributes[name] = _forget(value)
         for name, values in assigned.items():
             if not isinstance(instance.attributes.get(name), Stream):
-                instance.attributes[name] = lazily_made(interpreter, kind, values)
+                instance.attributes[name] = lazily_created(interpreter, kind, values)
         return instance
 
 

@@ -25,11 +25,11 @@ def assumed_arguments(machine: Machine, function: Function) -> dict[str, Value]:
         return made | strictly
     if not _has_side_stream(function.node):
         return made
-    premises = machine.places.premises
+    premises = machine.sites.premises
     for argument in tensors_given(function.node):
         tensor = Tensor(machine.allocate(machine.device, argument), stream=machine.current(machine.device))
-        tensor.is_given = True
-        premises.place(tensor, f"`{argument.arg}` is on a GPU")
+        tensor.is_argument = True
+        premises.assume_on_gpu(tensor, f"`{argument.arg}` is on a GPU")
         premises.keep([tensor])
         machine.launch(tensor.stream, "the caller's work", [(tensor, True)], argument)
         made[argument.arg] = tensor
@@ -42,7 +42,7 @@ def has_defaults(function: ast.FunctionDef | ast.AsyncFunctionDef) -> bool:
     return bool(function.args.defaults) or any(function.args.kw_defaults)
 
 
-def takes_self(member: Function) -> bool:
+def has_self_parameter(member: Function) -> bool:
     """Return whether a function in a class is a method. One without `self` is a helper used in the class body."""
     arguments = member.node.args
     first = [*arguments.posonlyargs, *arguments.args][:1]

@@ -3,7 +3,7 @@
 import ast
 
 from syncheck.hb.ids import NamedKind, SiteId, StreamId
-from syncheck.lint.interp.contents import tensors_in, works_in
+from syncheck.lint.interp.contents import handles_in, tensors_in
 from syncheck.lint.interp.interpreter import Interpreter
 from syncheck.lint.interp.machine import Machine
 from syncheck.lint.interp.values import Call, Function, Generator, Instance, Mapping, Sequence, Stream, Tensor, Value
@@ -15,7 +15,7 @@ def consume(interpreter: Interpreter, result: Value, function: ast.AST) -> None:
     if (
         not isinstance(result, Generator | Instance)
         and name not in {"__next__", "next"}
-        and not _is_handed_over(interpreter.machine, result)
+        and not _returns_awaited_tensors(interpreter.machine, result)
     ):
         interpreter.escape(result)
         return
@@ -25,11 +25,11 @@ def consume(interpreter: Interpreter, result: Value, function: ast.AST) -> None:
     for item in interpreter.iterations(result):
         _use(interpreter, item, interpreter.machine.current_node, name)
         del item
-    for work in works_in(result):
+    for work in handles_in(result):
         interpreter.escape(work)
 
 
-def _is_handed_over(machine: Machine, result: Value) -> bool:
+def _returns_awaited_tensors(machine: Machine, result: Value) -> bool:
     """Return whether a function returns tensors of side streams that the current stream has waited for, to use them."""
     made = [tensor for tensor in tensors_in(result) if tensor.block.device is not None and tensor.stream]
     current = {tensor.block.device: machine.current(tensor.block.device or 0) for tensor in made}
@@ -37,7 +37,7 @@ def _is_handed_over(machine: Machine, result: Value) -> bool:
     return bool(others) and all(machine.joins.cover(tensor, current[tensor.block.device]) for tensor in others)
 
 
-class HandedOn:
+class PassedOnTensor:
     """A tensor that a method returns while the current stream still works on it, and that its caller may pass on.
 
     The caller may pass it on immediately, whichever methods are interpreted in between here.
@@ -92,7 +92,7 @@ def _streams_in(value: Value) -> list[StreamId]:
             return []
 
 
-def call_again(interpreter: Interpreter, function: Function, known: dict[str, Value]) -> set[tuple[str, SiteId]]:
+def call_twice(interpreter: Interpreter, function: Function, known: dict[str, Value]) -> set[tuple[str, SiteId]]:
     """Call a function again, as a program does. Return the findings that only both calls show; exclude all others.
 
     Conflicts over memory that both calls use are left to the callers, which may wait in between.
@@ -108,7 +108,7 @@ def call_again(interpreter: Interpreter, function: Function, known: dict[str, Va
     return found
 
 
-def gives_more(machine: Machine, result: Value) -> bool:
+def may_need_wait(machine: Machine, result: Value) -> bool:
     """Return whether a function's caller may have to wait: for its results, or because the function has findings."""
     current = machine.current(machine.thread.device)
     return bool(machine.findings) or any(tensor.stream not in {current, 0} for tensor in tensors_in(result))

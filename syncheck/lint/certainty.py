@@ -29,7 +29,7 @@ _INEXACT = frozenset("approx approximate approximately rough roughly estimate es
 """Words in the names of times that are not meant to be exact."""
 
 
-def judged(
+def adjusted(
     findings: Iterable[Finding],
     guesses: Mapping[Frame, bool],
     copies: Set[Frame],
@@ -48,8 +48,8 @@ def judged(
         ends: clock readings that miss little; see `RecentWork`.
         has_chosen: whether conditions on the path are unknown.
     """
-    levelled = _levelled(list(findings), guesses, copies, tree, ends, has_chosen=has_chosen)
-    for finding in levelled:
+    with_levels = _with_levels(list(findings), guesses, copies, tree, ends, has_chosen=has_chosen)
+    for finding in with_levels:
         taken = (*finding.assumptions, *_assumptions(finding, guesses, copies, has_chosen=has_chosen))
         yield replace(finding, assumptions=taken)
 
@@ -68,7 +68,7 @@ def _assumptions(
         yield "conditions that are not known are as on one path through the program"
 
 
-def _levelled(
+def _with_levels(
     findings: list[Finding],
     guesses: Mapping[Frame, bool],
     copies: Set[Frame],
@@ -86,7 +86,7 @@ def _levelled(
         if finding.rule.code == "SYN701" and (
             any(place.frame in copies for place in finding.related)
             or not _is_measured(finding.place.frame, tree)
-            or _goes_on(finding.place.frame, tree, waits=True)
+            or _continues_in_loop(finding.place.frame, tree, waits=True)
         ):
             continue
         if finding.rule.code == "SYN902" and has_chosen and _is_elsewhere(finding):
@@ -96,7 +96,7 @@ def _levelled(
         is_sure = not likely or finding.rule.code not in _FOR_HOSTS_TIME
         is_end = finding.place.frame in ends
         misses_little = finding.rule.code == "SYN701" and (
-            is_end or _is_over_a_loop(finding, tree) or _goes_on(finding.place.frame, tree)
+            is_end or _is_over_a_loop(finding, tree) or _continues_in_loop(finding.place.frame, tree)
         )
         if is_sure and not misses_little:
             yield finding
@@ -104,7 +104,7 @@ def _levelled(
             yield replace(finding, level=Severity.WARNING)
 
 
-def one_for_each_clock(findings: Iterable[Finding]) -> list[Finding]:
+def merge_by_clock(findings: Iterable[Finding]) -> list[Finding]:
     """Return findings, with only the most severe one for each clock reading."""
     kept: list[Finding] = []
     clocks: dict[Frame, int] = {}
@@ -164,7 +164,7 @@ def _is_over_a_loop(finding: Finding, tree: ast.Module) -> bool:
     return any(_has_line(loop, running.line) or running.function != read.function for loop in between)
 
 
-def _goes_on(frame: Frame, tree: ast.Module, *, waits: bool = False) -> bool:
+def _continues_in_loop(frame: Frame, tree: ast.Module, *, waits: bool = False) -> bool:
     """Return whether the next interval begins in a loop where this one ends: what one misses, the next includes.
 
     Args:
@@ -180,12 +180,12 @@ def _goes_on(frame: Frame, tree: ast.Module, *, waits: bool = False) -> bool:
             continue
         for block in (node for node in (loop, *own_nodes(loop)) if isinstance(getattr(node, "body", None), list)):
             steps = branches(block)
-            if any(_has_line(step, frame.line) and _begins_again(step, after) for step, after in pairwise(steps)):
+            if any(_has_line(step, frame.line) and _restarts(step, after) for step, after in pairwise(steps)):
                 return True
     return False
 
 
-def _begins_again(step: ast.stmt, after: ast.stmt) -> bool:
+def _restarts(step: ast.stmt, after: ast.stmt) -> bool:
     """Return whether `after` reassigns, from a call, a variable that `step` uses in a simple statement."""
     if isinstance(step, ast.For | ast.While | ast.If | ast.With | ast.Try) or not isinstance(after, ast.Assign):
         return False
@@ -216,12 +216,12 @@ def _is_used(node: ast.AST, function: ast.AST, parents: dict[ast.AST, ast.AST], 
     while isinstance(node, ast.expr | ast.keyword | ast.FormattedValue):
         if isinstance(node, ast.Compare) or (isinstance(node, ast.Call) and _name(node).endswith("sleep")):
             return False
-        if _is_of_no_work(node):
+        if _excludes_gpu_work(node):
             return False
         node = parents.get(node, function)
     targets = node.targets if isinstance(node, ast.Assign) else []
     kept = [*targets, node.target] if isinstance(node, ast.AugAssign) else targets
-    if any(_is_the_hosts_own(ast.unparse(target)) for target in kept):
+    if any(_is_host_time(ast.unparse(target)) for target in kept):
         return False
     names = [target.id for target in targets if isinstance(target, ast.Name)]
     if not names or len(names) < len(targets) or not depth:
@@ -231,19 +231,19 @@ def _is_used(node: ast.AST, function: ast.AST, parents: dict[ast.AST, ast.AST], 
     return any(_is_used(load, function, parents, depth - 1) for load in later)
 
 
-def _is_of_no_work(node: ast.AST) -> bool:
+def _excludes_gpu_work(node: ast.AST) -> bool:
     """Return whether a time is in minutes or hours, or goes to a meter or message about the host's own work."""
     if isinstance(node, ast.BinOp):
         divisor = node.right.value if isinstance(node.right, ast.Constant) else None
         return isinstance(node.op, ast.Div | ast.FloorDiv) and divisor in _SECONDS
     if isinstance(node, ast.Call):
-        return isinstance(node.func, ast.Attribute) and _is_the_hosts_own(ast.unparse(node.func.value))
+        return isinstance(node.func, ast.Attribute) and _is_host_time(ast.unparse(node.func.value))
     if not isinstance(node, ast.JoinedStr):
         return False
     return any(words_of(str(part.value)) & _SENDING for part in node.values if isinstance(part, ast.Constant))
 
 
-def _is_the_hosts_own(name: str) -> bool:
+def _is_host_time(name: str) -> bool:
     """Return whether the name of a time says that it excludes GPU work, or that it is not exact."""
     words = words_of(name)
     return bool(words & (_OF_THE_HOST | _INEXACT)) or bool(words & _LOADING and words & _TIMES)

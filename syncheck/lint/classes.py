@@ -62,8 +62,8 @@ def _members_in(method: Method) -> set[str]:
 def _is_public(method: Method) -> bool:
     decorators = {ast.unparse(decorator) for decorator in method.decorator_list}
     is_plain = not decorators & {"staticmethod", "classmethod", "property", "cached_property", "abstractmethod"}
-    takes_self = bool(method.args.args) and method.args.args[0].arg == "self"
-    return is_plain and takes_self and (not method.name.startswith("_") or method.name in _CALLED_BY_PYTHON)
+    has_self_parameter = bool(method.args.args) and method.args.args[0].arg == "self"
+    return is_plain and has_self_parameter and (not method.name.startswith("_") or method.name in _CALLED_BY_PYTHON)
 
 
 def _only_waits(method: Method) -> bool:
@@ -71,11 +71,11 @@ def _only_waits(method: Method) -> bool:
     nodes = walk(method)
     words = {node.attr for node in nodes if isinstance(node, ast.Attribute)}
     words |= {node.arg for node in nodes if isinstance(node, ast.keyword) and node.arg}
-    has_others = any(isinstance(node, ast.With | ast.AsyncWith) or _calls_own(node) for node in nodes)
+    has_others = any(isinstance(node, ast.With | ast.AsyncWith) or _calls_own_method(node) for node in nodes)
     return bool(words & _WAITING) and not words & _WORKING and not has_others
 
 
-def _calls_own(node: ast.AST) -> bool:
+def _calls_own_method(node: ast.AST) -> bool:
     """Return whether a node is a call of another method of the same object."""
     function = node.func if isinstance(node, ast.Call) else None
     return isinstance(function, ast.Attribute) and isinstance(function.value, ast.Name) and function.value.id == "self"
@@ -87,7 +87,7 @@ def after_constructor(machine: Machine, members: list[tuple[Method, Function]]) 
     All work of the constructor is assumed to be complete, unless it copies something to the host. Then the methods that
     only wait come first, because any other method may read the copy.
     """
-    if machine.own_waits.fetching:
+    if machine.self_waits.fetching:
         return [*(member for member in members if _only_waits(member[0])), *members]
     machine.assume_synchronized()
     return members
@@ -114,7 +114,7 @@ def between_methods(findings: Iterable[Finding], known: Iterable[Finding]) -> It
             yield replace(finding, level=Severity.WARNING)
 
 
-def with_handed(
+def adjusted_for_passed_on(
     findings: Iterable[Finding], passed: Set[str], moves: Set[Frame], again: Set[tuple[str, Frame]]
 ) -> Iterator[Finding]:
     """Yield findings, downgrading or dropping those that are uncertain.
@@ -170,7 +170,7 @@ def _targets(statement: ast.AST) -> list[ast.expr]:
             return []
 
 
-def lazily_made(interpreter: Interpreter, kind: Class, values: list[ast.expr | None]) -> Value:
+def lazily_created(interpreter: Interpreter, kind: Class, values: list[ast.expr | None]) -> Value:
     """Return the stream that all assignments to an attribute create; UNKNOWN if any assigns something else."""
     made = [value for value in values if not (isinstance(value, ast.Constant) and value.value is None)]
     if made and all(isinstance(value, ast.Call) and ast.unparse(value.func).endswith(".Stream") for value in made):

@@ -129,17 +129,17 @@ class Definitions:
     def __iter__(self) -> Iterator[Definition]:
         return map(self._of, self._ranges)
 
-    def near(self, lines: Sequence[int], *, are_classes_whole: bool) -> Iterator[Definition]:
+    def near(self, lines: Sequence[int], *, with_whole_classes: bool) -> Iterator[Definition]:
         """Yield the definitions that contain one of some lines.
 
         Args:
             lines: the line numbers, in order.
-            are_classes_whole: yield whole classes, rather than their members (including those of nested classes).
+            with_whole_classes: yield whole classes, rather than their members (including those of nested classes).
         """
-        for part in self._ranges if are_classes_whole else _members(self._tree.body):
+        for part in self._ranges if with_whole_classes else _members(self._tree.body):
             first = bisect_left(lines, part.first)
             if first < len(lines) and lines[first] <= part.last:
-                yield self._of(part) if are_classes_whole else Definition(part, self._text(part))
+                yield self._of(part) if with_whole_classes else Definition(part, self._text(part))
 
     def at(self, line: int) -> Definition | None:
         """Return the definition that contains a line; None for a line between definitions."""

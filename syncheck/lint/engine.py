@@ -178,12 +178,12 @@ def lint(
         if known is None:
             waiting.append((path, path in strict))
             continue
-        _say(details, "took from the cache", path)
+        _log_result(details, "took from the cache", path)
         if known.findings or known.unused or known.problem:
             outcome.results[path] = known
     for done, (path, digest, result) in enumerate(_results(waiting, extensions), 1):
         cache.keep(path, digest, result, is_strict=path in strict)
-        _say(details, _what_was_done(result), path)
+        _log_result(details, _describe_result(result), path)
         if result.findings or result.unused or result.problem:
             outcome.results[path] = result
         if not done % 16 or done == len(waiting):
@@ -193,12 +193,12 @@ def lint(
     return outcome
 
 
-def _say(details: Details, what: str, path: str) -> None:
+def _log_result(details: Details, what: str, path: str) -> None:
     if details.is_wanted:  # formatting the path takes longer than everything else that is done for most files
         details.write_line(f"{what} {shown_path(path)}")
 
 
-def _what_was_done(result: Result) -> str:
+def _describe_result(result: Result) -> str:
     if not result.is_checked:
         return "nothing to check in"
     return "could not check" if result.problem else "checked"
@@ -207,7 +207,7 @@ def _what_was_done(result: Result) -> str:
 def _results(tasks: list[Task], extensions: Extensions) -> Iterator[Done]:
     """Yield the result of each file."""
     workers = min(os.cpu_count() or 1, _MAX_WORKERS)
-    if workers == 1 or not _is_much(tasks):
+    if workers == 1 or not _is_worth_workers(tasks):
         yield from map(_lint_file, tasks)
         return
     tasks = sorted(tasks, key=lambda task: _size(task[0]), reverse=True)  # so that no worker ends with a large file
@@ -218,7 +218,7 @@ def _results(tasks: list[Task], extensions: Extensions) -> Iterator[Done]:
         yield from pool.map(_lint_file, tasks, chunksize=chunk)
 
 
-def _is_much(tasks: list[Task]) -> bool:
+def _is_worth_workers(tasks: list[Task]) -> bool:
     """Return whether linting the files is worth starting worker processes."""
     n_heavy = n_bytes = 0
     for path, _ in tasks if len(tasks) > _FEW else ():

@@ -38,11 +38,11 @@ Skip = Callable[[str, str], None]
 """Called with each file or folder that is skipped, and the reason."""
 
 
-def _unseen(path: str, why: str) -> None:
+def _ignore(path: str, why: str) -> None:
     del path, why
 
 
-def discover(paths: tuple[str, ...], options_of: Callable[[str], Options], on_skip: Skip = _unseen) -> Iterator[str]:
+def discover(paths: tuple[str, ...], options_of: Callable[[str], Options], on_skip: Skip = _ignore) -> Iterator[str]:
     """Yield the files to lint in order, each once.
 
     Args:
@@ -90,7 +90,7 @@ def _named(path: str, options: Options, on_skip: Skip) -> list[str]:
     if options.respect_gitignore and os.path.isfile(own):
         specs.append((folder, _spec(own)))
     folders = set(os.path.relpath(path, options.root or ".").split(os.sep)[:-1])
-    reason = _BY_NAME if folders & _ALWAYS_LEFT_OUT else _why_not(path, (".", options.root or "."), specs, left_out)
+    reason = _BY_NAME if folders & _ALWAYS_LEFT_OUT else _skip_reason(path, (".", options.root or "."), specs, left_out)
     if reason:
         on_skip(path, reason)
     return [] if reason else [path]
@@ -110,12 +110,12 @@ def _under(root: str, options: Options, on_skip: Skip) -> Iterator[str]:
         ignored[folder] = specs
         inner = {f"{os.path.join(folder, name)}/": name for name in sorted(folders)}
         reasons = {
-            path: _BY_NAME if name in _ALWAYS_LEFT_OUT else _why_not(path, bases, specs, left_out)
+            path: _BY_NAME if name in _ALWAYS_LEFT_OUT else _skip_reason(path, bases, specs, left_out)
             for path, name in inner.items()
         }
         folders[:] = [name for path, name in inner.items() if not reasons[path]]
         own = (os.path.join(folder, name) for name in sorted(files) if name.endswith(SUFFIXES))
-        reasons |= {path: _why_not(path, bases, specs, left_out) for path in own}
+        reasons |= {path: _skip_reason(path, bases, specs, left_out) for path in own}
         for path, reason in reasons.items():
             if reason:
                 on_skip(path, reason)
@@ -159,7 +159,7 @@ def _spec(path: str) -> pathspec.GitIgnoreSpec:
 _BY_NAME = "folders of this name are never searched"
 
 
-def _why_not(
+def _skip_reason(
     path: str,
     bases: tuple[str, ...],
     specs: list[tuple[str, pathspec.GitIgnoreSpec]],

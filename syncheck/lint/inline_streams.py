@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 
 from syncheck.findings import Finding
 from syncheck.lint.interp.functions import own_nodes
-from syncheck.lint.interp.sites import Places
+from syncheck.lint.interp.sites import SourceSites
 from syncheck.lint.nodes import names, text, walk
 from syncheck.rules import unordered_side_stream
 
@@ -19,12 +19,12 @@ _FLAW = "nothing ever waits for the stream that is made here, nor does it wait f
 _FORK = "the stream that is made here never waits for the stream that makes what it reads"
 
 
-def findings(tree: ast.Module, places: Places, known: Sequence[Finding]) -> Iterator[Finding]:
+def findings(tree: ast.Module, sites: SourceSites, known: Sequence[Finding]) -> Iterator[Finding]:
     """Yield the `with` statements of a file whose stream is not ordered against any other.
 
     Args:
         tree: the file.
-        places: the call sites of the file.
+        sites: the call sites of the file.
         known: the findings on paths through the file. A race at the same place is more specific.
     """
     lines = {place.frame.line for finding in known for place in (finding.place, *finding.related)}
@@ -33,21 +33,21 @@ def findings(tree: ast.Module, places: Places, known: Sequence[Finding]) -> Iter
             continue  # the host may wait before or after the block
         for node in own_nodes(function):
             if isinstance(node, ast.With) and not lines & set(range(node.lineno, (node.end_lineno or node.lineno) + 1)):
-                yield from _judge(node, function, places)
+                yield from _check(node, function, sites)
 
 
-def _judge(block: ast.With, function: ast.FunctionDef | ast.AsyncFunctionDef, places: Places) -> Iterator[Finding]:
+def _check(block: ast.With, function: ast.FunctionDef | ast.AsyncFunctionDef, sites: SourceSites) -> Iterator[Finding]:
     context = next((item.context_expr for item in block.items if _makes_stream(item.context_expr)), None)
     if context is None or _ORDERING.search(" ".join(text(statement) for statement in block.body)):
         return
     used = frozenset[str]().union(*(names(statement) for statement in block.body))
     called = _called(node for statement in block.body for node in walk(statement))
-    if called and used & _made_outside(block, function):
+    if called and used & _bound_outside(block, function):
         flaw = _FORK if called & _READING else _FLAW
-        yield Finding.of(unordered_side_stream.RULE, places.place(places.id_of(context, function.name)), flaw=flaw)
+        yield Finding.of(unordered_side_stream.RULE, sites.place(sites.id_of(context, function.name)), flaw=flaw)
 
 
-def _made_outside(block: ast.With, function: ast.FunctionDef | ast.AsyncFunctionDef) -> set[str]:
+def _bound_outside(block: ast.With, function: ast.FunctionDef | ast.AsyncFunctionDef) -> set[str]:
     """Return the parameters of a function, and the variables that it binds before a block."""
     arguments = function.args
     given = (*arguments.posonlyargs, *arguments.args, *arguments.kwonlyargs)

@@ -27,19 +27,19 @@ class _Fields(dict[type[ast.AST], tuple[str, ...]]):
 _fields = _Fields()
 
 
-def once(question: Callable[[N], T]) -> Callable[[N], T]:
+def once(compute: Callable[[N], T]) -> Callable[[N], T]:
     """Return a version of a function that computes its result only once per node."""
-    name = f"_answer_of_{question.__module__}.{question.__qualname__}"
+    name = f"_answer_of_{compute.__module__}.{compute.__qualname__}"
 
-    def ask(node: N) -> T:
+    def cached(node: N) -> T:
         try:
             answer: T = node.__dict__[name]
         except KeyError:
-            answer = node.__dict__[name] = question(node)
+            answer = node.__dict__[name] = compute(node)
         return answer
 
-    ask.__doc__ = question.__doc__
-    return ask
+    cached.__doc__ = compute.__doc__
+    return cached
 
 
 def walk(node: ast.AST) -> list[ast.AST]:

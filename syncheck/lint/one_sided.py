@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from syncheck.findings import Finding
 from syncheck.lint import deferred
 from syncheck.lint.interp.functions import own_nodes
-from syncheck.lint.interp.sites import Places
+from syncheck.lint.interp.sites import SourceSites
 from syncheck.lint.interp.unknown import makes_object, may_wait, words_of
 from syncheck.lint.nodes import children, names, text, walk
 from syncheck.lint.prefilter import STREAM_BLOCK, words_in
@@ -74,12 +74,12 @@ def can_matter(text: str) -> bool:
     return ("stream(" in text or "StreamContext(" in text) and WORDS.search(text) is not None
 
 
-def findings(functions: Iterable[Function], places: Places, known: Sequence[Finding]) -> Iterator[Finding]:
+def findings(functions: Iterable[Function], sites: SourceSites, known: Sequence[Finding]) -> Iterator[Finding]:
     """Yield the blocks of work on a stream for which one of the two waits is missing.
 
     Args:
         functions: the functions of a file that are not nested in another function.
-        places: the call sites of the file.
+        sites: the call sites of the file.
         known: the findings on paths through the file. A race at the same place is more specific.
     """
     lines = {place.frame.line for finding in known for place in (finding.place, *finding.related)}
@@ -88,7 +88,7 @@ def findings(functions: Iterable[Function], places: Places, known: Sequence[Find
         if not (_is_meant(words_in(outer)) if source is None else _has_words(source)):
             continue
         for function in (node for node in walk(outer) if isinstance(node, Function)):
-            yield from _Judge(function, places).findings(lines)
+            yield from _FunctionChecker(function, sites).findings(lines)
 
 
 def _is_meant(words: set[str]) -> bool:
@@ -101,17 +101,17 @@ def _has_words(source: str) -> bool:
     return bool(WORDS.search(source) and _ORDERING.search(source))
 
 
-class _Judge:
+class _FunctionChecker:
     """Checks one function.
 
     Args:
         function: the function.
-        places: the call sites.
+        sites: the call sites.
     """
 
-    def __init__(self, function: Function, places: Places) -> None:
+    def __init__(self, function: Function, sites: SourceSites) -> None:
         self._function = function
-        self._places = places
+        self._sites = sites
         self._nodes = list(own_nodes(function))
         self._parents = {child: node for node in self._nodes for child in children(node)}
         shared = (node for node in self._nodes if isinstance(node, ast.Global | ast.Nonlocal))
@@ -137,7 +137,7 @@ class _Judge:
             others = [other for other, its in contexts.items() if self._words(its) == stream]
             flaw = self._flaw(block, stream, others)
             if flaw:
-                place = self._places.place(self._places.id_of(context, self._function.name))
+                place = self._sites.place(self._sites.id_of(context, self._function.name))
                 yield Finding.of(unordered_side_stream.RULE, place, flaw=flaw.format(stream=text(context)))
 
     def _of(self, block: ast.With) -> ast.expr | None:
@@ -193,7 +193,7 @@ class _Judge:
     def _is_kept(self, stream: str) -> bool:
         """Return whether a stream belongs to an object, and no function in the file makes it wait for others."""
         owner, _, name = stream.rpartition(".")
-        return owner in _OBJECTS and not re.search(rf"\b{name}\.wait_(?:stream|event)\(", self._places.text)
+        return owner in _OBJECTS and not re.search(rf"\b{name}\.wait_(?:stream|event)\(", self._sites.text)
 
     # -- waits
 
@@ -282,7 +282,7 @@ class _Judge:
             case _:
                 return False
 
-    def _made_outside(self, block: ast.With) -> set[str]:
+    def _bound_outside(self, block: ast.With) -> set[str]:
         """Return the parameters of the function, and the names that it binds before a block."""
         given = self._function.args
         parameters = (*given.posonlyargs, *given.args, *given.kwonlyargs, given.vararg, given.kwarg)
@@ -296,7 +296,7 @@ class _Judge:
         For a stream of an object, only values computed in this function count.
         """
         if self._is_made_here(stream):
-            return bool(_given_to_calls(block) & self._made_outside(block))
+            return bool(_given_to_calls(block) & self._bound_outside(block))
         if stream.rpartition(".")[0] not in _OBJECTS:
             return False
         inside = {node for each in blocks for node in walk(each)}

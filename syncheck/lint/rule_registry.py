@@ -15,7 +15,7 @@ from syncheck.rules import catalogue
 from syncheck.rules.model import Rule
 
 RuleKind: TypeAlias = type[Any]
-"""A subclass of `syncheck.lint.rules.base.ShapeRule`, which is not imported here because it needs libcst."""
+"""A subclass of `syncheck.lint.rules.base.SyntacticRule`, which is not imported here because it needs libcst."""
 
 _RULES = Path(__file__).with_name("rules")
 _of_projects: dict[str, RuleKind] = {}

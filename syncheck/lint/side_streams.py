@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 
 from syncheck.findings import Finding
 from syncheck.lint.interp.functions import own_nodes
-from syncheck.lint.interp.sites import Places
+from syncheck.lint.interp.sites import SourceSites
 from syncheck.lint.nodes import children, statements, walk
 from syncheck.rules import unordered_side_stream
 from syncheck.rules.model import Family
@@ -48,14 +48,14 @@ class _Use:
 
 
 def findings(
-    tree: ast.Module, classes: Iterable[ast.ClassDef], places: Places, known: Sequence[Finding]
+    tree: ast.Module, classes: Iterable[ast.ClassDef], sites: SourceSites, known: Sequence[Finding]
 ) -> Iterator[Finding]:
     """Yield the streams of a file's classes for which one wait, or both, is missing.
 
     Args:
         tree: the file.
         classes: the top-level classes that may create streams.
-        places: the call sites of the file.
+        sites: the call sites of the file.
         known: the findings on paths through the file. A race at the same place is more specific.
     """
     owners = [(kind, streams) for kind in classes if (streams := _streams_of(kind))]
@@ -74,8 +74,8 @@ def findings(
     for kind, streams in owners:
         for name in sorted(streams):
             use = _use_of(name, attributes, parents)
-            use.blocks = [(block, function) for block, function in use.blocks if _is_news(block, kind, lines)]
-            yield from _judge(kind, name, use, waits, places)
+            use.blocks = [(block, function) for block, function in use.blocks if _is_unreported(block, kind, lines)]
+            yield from _check(kind, name, use, waits, sites)
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,16 +96,16 @@ class _Waits:
         return all(start < node.lineno <= end for node in self.of_host)
 
 
-def _judge(kind: ast.ClassDef, name: str, use: _Use, waits: _Waits, places: Places) -> Iterator[Finding]:
+def _check(kind: ast.ClassDef, name: str, use: _Use, waits: _Waits, sites: SourceSites) -> Iterator[Finding]:
     if use.is_shared or use.waits:
         return
-    made = {variable for block, _ in use.blocks for variable in _made_in(block)}
+    made = {variable for block, _ in use.blocks for variable in _created_in(block)}
     for block, function in use.blocks:
         flaw = _missing_fork(kind, block, function, made, waits)
         if not flaw and not waits.of_host:
             flaw = _missing_join(kind, block, use)
         if flaw:
-            place = places.place(places.id_of(block.items[-1].context_expr, function))
+            place = sites.place(sites.id_of(block.items[-1].context_expr, function))
             yield Finding.of(unordered_side_stream.RULE, place, flaw=flaw.format(stream=f"stream `self.{name}`"))
 
 
@@ -132,7 +132,7 @@ def _missing_join(kind: ast.ClassDef, block: ast.With, use: _Use) -> str:
     return "nothing ever waits for {stream}, nor does it wait for others" if is_flaw else ""
 
 
-def _is_news(block: ast.With, kind: ast.ClassDef, lines: list[int]) -> bool:
+def _is_unreported(block: ast.With, kind: ast.ClassDef, lines: list[int]) -> bool:
     """Return whether a block is in a class, and contains no other finding."""
     last = block.end_lineno or block.lineno
     return kind.lineno <= block.lineno <= (kind.end_lineno or last) and not any(
@@ -249,7 +249,7 @@ def _has(method: ast.stmt, block: ast.With) -> bool:
     return method.lineno <= block.lineno <= (method.end_lineno or method.lineno)
 
 
-def _made_in(block: ast.With) -> set[str]:
+def _created_in(block: ast.With) -> set[str]:
     """Return the variables that a block binds to the results of calls."""
     return {
         target.id
@@ -302,7 +302,7 @@ def _variables(given: list[ast.expr]) -> set[str]:
 
 def _copies_from_outside(block: ast.With) -> bool:
     """Return whether a block copies between tensors that both existed before it."""
-    nodes, made = _nodes_in(block), _made_in(block)
+    nodes, made = _nodes_in(block), _created_in(block)
     copies = [node for node in nodes if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute)]
     for call in copies:
         if isinstance(call.func, ast.Attribute) and call.func.attr == "copy_" and call.args:

@@ -19,7 +19,7 @@ Texts = Mapping[tuple[str, Frame], tuple[str, ...]]
 """The premises of findings, by rule code and frame."""
 
 
-def resting_on(findings: Iterable[Finding], texts: Texts) -> list[Finding]:
+def with_premises_first(findings: Iterable[Finding], texts: Texts) -> list[Finding]:
     """Return findings with their premises listed before their other assumptions."""
     return [
         replace(finding, assumptions=(*texts.get((finding.rule.code, finding.place.frame), ()), *finding.assumptions))
@@ -64,13 +64,13 @@ def _worded(finding: Finding) -> Finding:
 
 def assumed_arguments(machine: Machine, function: Function) -> dict[str, Value]:
     """Return the tensors that a function is assumed to get, by parameter name."""
-    premises = machine.places.premises
+    premises = machine.sites.premises
     if not premises.has(Premise.DEVICE):
         return {}
     made: dict[str, Value] = {}
     for argument in tensors_given(function.node):
         tensor = Tensor(machine.allocate(machine.device, argument), stream=machine.current(machine.device))
-        premises.place(tensor, f"`{argument.arg}` is on a GPU")
+        premises.assume_on_gpu(tensor, f"`{argument.arg}` is on a GPU")
         premises.keep([tensor])
         machine.launch(tensor.stream, "the caller's work", [(tensor, True)], argument)
         made[argument.arg] = tensor

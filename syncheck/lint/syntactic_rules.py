@@ -13,11 +13,11 @@ from syncheck.lint.interp.imported import FindFunction
 from syncheck.lint.interp.interpreter import Interpreter
 from syncheck.lint.interp.machine import Machine
 from syncheck.lint.prefilter import lines_with
-from syncheck.lint.rules.base import ShapeRule
+from syncheck.lint.rules.base import SyntacticRule
 from syncheck.lint.source_file import SourceFile
 
 
-def check(source: SourceFile, kinds: Sequence[type[ShapeRule]]) -> tuple[list[Finding], str]:
+def check(source: SourceFile, kinds: Sequence[type[SyntacticRule]]) -> tuple[list[Finding], str]:
     """Check some rules on a file. Only definitions with a trigger word of a rule are parsed for it.
 
     Returns:
@@ -35,24 +35,26 @@ def check(source: SourceFile, kinds: Sequence[type[ShapeRule]]) -> tuple[list[Fi
     return found, problem
 
 
-def _pairs(source: SourceFile, kinds: Sequence[type[ShapeRule]]) -> Iterator[tuple[type[ShapeRule], Definition]]:
+def _pairs(
+    source: SourceFile, kinds: Sequence[type[SyntacticRule]]
+) -> Iterator[tuple[type[SyntacticRule], Definition]]:
     """Yield the rules with the definitions that they apply to."""
     for is_whole in (False, True):
         wanted = [kind for kind in kinds if kind.looks_at_classes is is_whole]
-        for definition in source.definitions.near(_lines(source, wanted), are_classes_whole=is_whole):
+        for definition in source.definitions.near(_lines(source, wanted), with_whole_classes=is_whole):
             for kind in wanted:
                 if kind.rule.concerns(definition.text) and kind.may_find(definition.text):
                     yield kind, definition
 
 
-def _lines(source: SourceFile, kinds: Sequence[type[ShapeRule]]) -> Sequence[int]:
+def _lines(source: SourceFile, kinds: Sequence[type[SyntacticRule]]) -> Sequence[int]:
     """Return the lines with a trigger word of some rules; all lines if any rule has no trigger words."""
     if any(not kind.rule.words for kind in kinds):
         return range(1, len(source.lines_with_ends) + 1)
     return lines_with(source.text, {word for kind in kinds for word in kind.rule.first_words})
 
 
-def _visited(kind: type[ShapeRule], source: SourceFile, definition: Definition, states: GpuStates) -> list[Finding]:
+def _visited(kind: type[SyntacticRule], source: SourceFile, definition: Definition, states: GpuStates) -> list[Finding]:
     rule = kind(source, definition, states)
     try:
         rule.look()

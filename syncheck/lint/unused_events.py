@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator
 
 from syncheck.findings import Finding
 from syncheck.lint import deferred
-from syncheck.lint.interp.sites import Places
+from syncheck.lint.interp.sites import SourceSites
 from syncheck.lint.nodes import children, walk
 from syncheck.lint.prefilter import words_in
 from syncheck.rules import unordered_side_stream
@@ -24,17 +24,17 @@ def can_matter(text: str) -> bool:
     return (".record_event(" in text or "Event()" in text) and WORDS.search(text) is not None
 
 
-def findings(functions: Iterable[Function], places: Places) -> Iterator[Finding]:
+def findings(functions: Iterable[Function], sites: SourceSites) -> Iterator[Finding]:
     """Yield the events in some functions that are recorded and never used otherwise.
 
     Args:
         functions: the functions of a file that are not nested in another function.
-        places: the call sites of the file.
+        sites: the call sites of the file.
     """
     for function in functions:
         text = deferred.text_of(function)
         if _can_matter(words_in(function)) if text is None else "record" in text and WORDS.search(text):
-            yield from _judge(function, places)
+            yield from _check(function, sites)
 
 
 def _can_matter(words: set[str]) -> bool:
@@ -42,7 +42,7 @@ def _can_matter(words: set[str]) -> bool:
     return "record_event" in words or words >= {"Event", "record"}
 
 
-def _judge(function: Function, places: Places) -> Iterator[Finding]:
+def _check(function: Function, sites: SourceSites) -> Iterator[Finding]:
     nodes = walk(function)
     parents = {child: node for node in nodes for child in children(node)}
     uses: dict[str, list[ast.Name]] = {}
@@ -55,7 +55,7 @@ def _judge(function: Function, places: Places) -> Iterator[Finding]:
         records = [parents[parents[node]] for node in others if _is_recorded(node, parents)]
         is_local = len(uses[name]) == len(others) + 1 and name not in shared
         if is_local and len(records) == len(others) and (records or _called(made) == "record_event"):
-            place = places.place(places.id_of(records[0] if records else made, function.name))
+            place = sites.place(sites.id_of(records[0] if records else made, function.name))
             yield Finding.of(unordered_side_stream.RULE, place, flaw=_FLAW.format(event=name))
 
 

@@ -31,8 +31,8 @@ class Changes:
     Attributes:
         diff: a unified diff, if the changes were only to be shown.
         fixed: the findings that are fixed, or would be.
-        given_up: the findings that remain although their fix was requested.
-        hopeless: the same findings at their locations before any change.
+        unresolved: the findings that remain although their fix was requested.
+        unfixable: the same findings at their locations before any change.
         n_comments: number of comments added or removed.
         n_files: number of files changed, or that would be.
         problems: the files that could not be written, and why.
@@ -40,8 +40,8 @@ class Changes:
 
     diff: str = ""
     fixed: list[Finding] = field(default_factory=list)
-    given_up: set[Spot] = field(default_factory=set)
-    hopeless: set[Spot] = field(default_factory=set)
+    unresolved: set[Spot] = field(default_factory=set)
+    unfixable: set[Spot] = field(default_factory=set)
     n_comments: int = 0
     n_files: int = 0
     problems: list[str] = field(default_factory=list)
@@ -53,8 +53,8 @@ class _Changed:
 
     text: str
     fixed: list[Finding] = field(default_factory=list)
-    given_up: list[Finding] = field(default_factory=list)
-    hopeless: list[Finding] = field(default_factory=list)
+    unresolved: list[Finding] = field(default_factory=list)
+    unfixable: list[Finding] = field(default_factory=list)
     n_comments: int = 0
 
 
@@ -93,15 +93,15 @@ def change(
                 continue
             done.n_files += 1
         done.fixed += [locations.under(finding, path, name) for finding in changed.fixed]
-        left = (document.placed(finding, path, changed.text) for finding in changed.given_up)
-        done.given_up |= {spot_of(locations.under(finding, path, name)) for finding in left}
-        hopeless_ones = (document.placed(finding, path, document.text) for finding in changed.hopeless)
-        done.hopeless |= {spot_of(locations.under(finding, path, name)) for finding in hopeless_ones}
+        left = (document.placed(finding, path, changed.text) for finding in changed.unresolved)
+        done.unresolved |= {spot_of(locations.under(finding, path, name)) for finding in left}
+        unfixable_findings = (document.placed(finding, path, document.text) for finding in changed.unfixable)
+        done.unfixable |= {spot_of(locations.under(finding, path, name)) for finding in unfixable_findings}
         done.n_comments += changed.n_comments
     return done
 
 
-def hopeless(
+def unfixable(
     found: Mapping[str, tuple[Finding, ...]], options_of: Callable[[str], Options], *, unsafe: bool
 ) -> set[Spot]:
     """Return the locations of the findings whose fix would be given up because it does not help. Tries each file.
@@ -115,8 +115,8 @@ def hopeless(
     for allowed in {Applicability.SAFE}, {Applicability.UNSAFE}:
         is_unsafe = unsafe or Applicability.UNSAFE in allowed
         tried = [path for path, findings in found.items() if any(_is(finding, allowed) for finding in findings)]
-        given_up = change(tried, "diff", options_of, unsafe=is_unsafe, known=found).hopeless
-        spots |= given_up & {
+        unresolved = change(tried, "diff", options_of, unsafe=is_unsafe, known=found).unfixable
+        spots |= unresolved & {
             spot_of(locations.under(finding, path, shown_path(path)))
             for path in tried
             for finding in found[path]
@@ -148,7 +148,7 @@ def _changed(
         return _Changed(rest, n_comments=number)
     repaired: Repaired = tools.repair(path, text, unsafe=unsafe, codes=codes, known=known)
     fixed = [finding for finding in repaired.findings if finding.rule.code in codes]
-    return _Changed(repaired.source, fixed, repaired.given_up, repaired.hopeless)
+    return _Changed(repaired.source, fixed, repaired.unresolved, repaired.unfixable)
 
 
 def _write(path: str, name: str, data: bytes, done: Changes) -> bool:

@@ -20,14 +20,14 @@ class Repaired:
 
     Attributes:
         findings: the findings that are gone, including those removed by the fix of another finding.
-        given_up: the findings that remain although their fix was requested, because it does not help.
-        hopeless: the same findings as they were before any change.
+        unresolved: the findings that remain although their fix was requested, because it does not help.
+        unfixable: the same findings as they were before any change.
     """
 
     source: str
     findings: list[Finding] = field(default_factory=list)
-    given_up: list[Finding] = field(default_factory=list)
-    hopeless: list[Finding] = field(default_factory=list)
+    unresolved: list[Finding] = field(default_factory=list)
+    unfixable: list[Finding] = field(default_factory=list)
 
 
 def repair(path: str, source: str, *, unsafe: bool, codes: frozenset[str], known: Found | None = None) -> Repaired:
@@ -70,7 +70,7 @@ class _Repair:
     ) -> None:
         self._path = path
         self._is_wanted = is_wanted
-        self._given_up: set[Key] = set()
+        self._unresolved: set[Key] = set()
         self._repaired = Repaired(source)
         self._findings = self._original = lint_source(path, files.Text(source)).findings if known is None else known
 
@@ -78,19 +78,19 @@ class _Repair:
         """Fix the file."""
         most = 0  # maximum number of findings to fix at once; 0 for no limit
         for _ in range(_MAX_ROUNDS):
-            wanted = [f for f in self._findings if self._is_wanted(f) and key_of(f) not in self._given_up]
+            wanted = [f for f in self._findings if self._is_wanted(f) and key_of(f) not in self._unresolved]
             if not wanted:
                 break
             tried = wanted[: most or len(wanted)]
             if self._try(tried):
                 most = 0
             elif len(tried) == 1:
-                self._given_up.add(key_of(tried[0]))
+                self._unresolved.add(key_of(tried[0]))
                 most = 0
             else:
                 most = len(tried) // 2
-        self._repaired.given_up = [finding for finding in self._findings if key_of(finding) in self._given_up]
-        self._repaired.hopeless = [finding for finding in self._original if key_of(finding) in self._given_up]
+        self._repaired.unresolved = [finding for finding in self._findings if key_of(finding) in self._unresolved]
+        self._repaired.unfixable = [finding for finding in self._original if key_of(finding) in self._unresolved]
         return self._repaired
 
     def _try(self, findings: list[Finding]) -> bool:

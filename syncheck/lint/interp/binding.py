@@ -3,7 +3,7 @@
 import ast
 
 from syncheck.hb.ids import NamedKind
-from syncheck.lint.interp.contents import is_key, tensors_in, works_in
+from syncheck.lint.interp.contents import handles_in, is_key, tensors_in
 from syncheck.lint.interp.evaluator import Evaluator
 from syncheck.lint.interp.operators import is_list
 from syncheck.lint.interp.picks import forget_items, put
@@ -65,7 +65,7 @@ class Binding:
         if isinstance(old, Tensor):
             machine = self._machine
             machine.current_node = variable
-            path = machine.places.path
+            path = machine.sites.path
             machine.session.name_at(NamedKind.ALLOCATION, old.block.ident, variable.id, path, variable.lineno)
 
     def _unpack(self, value: Value, parts: list[ast.expr]) -> list[Value]:
@@ -96,7 +96,7 @@ class Binding:
 
     def _store(self, value: Value) -> None:
         """Note that a value is stored where other code may access it."""
-        for work in works_in(value) if self._evaluator.collectives.held else ():
+        for work in handles_in(value) if self._evaluator.collectives.held else ():
             self._evaluator.collectives.store(work)
 
     def _container(self, node: ast.expr, index: ast.expr, value: Value, scope: Scope) -> Value:
@@ -166,7 +166,7 @@ class Binding:
     def _delete_item(self, owner: Value, index: Value, node: ast.expr) -> None:
         if not isinstance(owner, Sequence | Mapping):
             return
-        place = self._evaluator.picks.place(owner, index, node) if isinstance(owner, Mapping) else None
+        place = self._evaluator.picks.existing_key(owner, index, node) if isinstance(owner, Mapping) else None
         if isinstance(owner, Mapping) and place is not None:
             owner.items.pop(place, None)
         elif not isinstance(index, Constant) or isinstance(index.value, slice):

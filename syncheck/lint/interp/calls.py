@@ -9,14 +9,14 @@ from weakref import WeakSet
 
 from syncheck.lint import nodes
 from syncheck.lint.interp import registry
-from syncheck.lint.interp.contents import held_by, is_plain, tensors_in, works_in
+from syncheck.lint.interp.contents import handles_in, held_by, is_plain, tensors_in
 from syncheck.lint.interp.control_flow import Returned
 from syncheck.lint.interp.dataclass_fields import is_dataclass, set_fields
 from syncheck.lint.interp.evaluator import Evaluator
 from syncheck.lint.interp.functions import bind, is_generator
 from syncheck.lint.interp.imported import FindFunction, ImportedFunctions
-from syncheck.lint.interp.passed_functions import HandedFunctions
-from syncheck.lint.interp.premises import Premise, in_words
+from syncheck.lint.interp.passed_functions import PassedFunctions
+from syncheck.lint.interp.premises import Premise, description_of
 from syncheck.lint.interp.scope import Scope
 from syncheck.lint.interp.unknown import (
     called_name,
@@ -90,7 +90,7 @@ class Calls:
         self._running: list[ast.AST] = []
         self._generators: WeakSet[abc.Generator[Value, None, None]] = WeakSet()
         self.followed: set[ast.AST] = set()
-        self.passed_functions = HandedFunctions(evaluator, self.followed)
+        self.passed_functions = PassedFunctions(evaluator, self.followed)
 
     def forget(self) -> None:
         """Close the generators that the program has abandoned, and drop the scopes of other files."""
@@ -171,12 +171,12 @@ class Calls:
     def _only_uses(self, name: str, given: list[Value], node: ast.AST) -> bool:
         """Return whether unknown code is assumed to use its arguments immediately and to wait for nothing."""
         machine = self._machine
-        premises = machine.places.premises
+        premises = machine.sites.premises
         if not premises.has(Premise.CODE) or may_wait(name or called_name(node)) or takes_code(given, node):
             return False
         if is_on_host(node) or makes_object(node) or takes_flag(node) or not all(map(is_plain, given)):
             return False
-        premises.make(Premise.CODE, f"{in_words(node)} does not wait")
+        premises.make(Premise.CODE, f"{description_of(node)} does not wait")
         premises.keep(self._use(given, node))
         return True
 
@@ -281,7 +281,7 @@ class Calls:
     def _closed(self, function: Function, scope: Scope) -> Function:
         """Keep the variables of the enclosing function that a returned function uses."""
         if self._evaluator.collectives.have_started:
-            for work in works_in(function):
+            for work in handles_in(function):
                 self._evaluator.collectives.escape(work)
         if function.scope is scope:
             scope.is_kept = True

@@ -13,7 +13,7 @@ def is_made(value: Value) -> bool:
     return isinstance(value, Stream | Instance)
 
 
-def makes_up(node: ast.IfExp) -> bool:
+def creates_fallback(node: ast.IfExp) -> bool:
     """Return whether only the second alternative starts something: `stream if stream is not None else Stream()`."""
     made = node.orelse
     if _may_not_block(made) and not _may_not_block(node.body):

@@ -89,7 +89,7 @@ class Collectives:
         index = machine.thread.device if device is None else device
         stream, session, site = self._stream(_group(call), index), machine.session, machine.site(call.node)
         machine.join(stream, machine.current(index))
-        machine.places.premises.launched(site, used)
+        machine.sites.premises.launched(site, used)
         session.launch(stream, collective.operator, machine.accesses(used), site)
         session.collective(stream, collective.operator, site)
         event = EventId(machine.next_ident())

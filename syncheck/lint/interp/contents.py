@@ -30,20 +30,20 @@ def tensors_in(value: Value | None, depth: int = 3) -> list[Tensor]:
     return [tensor for item in inside for tensor in tensors_in(item, depth - 1)]
 
 
-def works_in(value: Value | None, depth: int = 3) -> list[Work]:
+def handles_in(value: Value | None, depth: int = 3) -> list[Work]:
     """Return the collective handles in a value, including those in lists, dictionaries, objects and functions."""
     match value:
         case Work():
             return [value]
         case Sequence(items=items) if depth:
-            return [work for item in items for work in works_in(item, depth - 1)]
+            return [work for item in items for work in handles_in(item, depth - 1)]
         case Mapping(items=items) if depth:
-            return [work for item in items.values() for work in works_in(item, depth - 1)]
+            return [work for item in items.values() for work in handles_in(item, depth - 1)]
         case Instance(attributes=attributes) if depth:
-            return [work for item in attributes.values() for work in works_in(item, depth - 1)]
+            return [work for item in attributes.values() for work in handles_in(item, depth - 1)]
         case Function(scope=scope) if depth:
             used = names(value.node)
-            return [work for name, item in scope.names.items() if name in used for work in works_in(item, depth - 1)]
+            return [work for name, item in scope.names.items() if name in used for work in handles_in(item, depth - 1)]
         case _:
             return []
 

@@ -40,7 +40,7 @@ class Decisions:
         return bool(self._guards) or self._is_chosen
 
     @contextmanager
-    def usual(self) -> Iterator[None]:
+    def by_default(self) -> Iterator[None]:
         """Decide all conditions in a block by their defaults, on every path."""
         before, self._made, self._is_closed = self._made, {}, True
         try:
@@ -48,17 +48,17 @@ class Decisions:
         finally:
             self._made, self._is_closed = before, False
 
-    def decide(self, test: ast.expr, *, usual: bool = True) -> bool:
-        """Return whether a condition is taken to be true; `usual`: its default."""
+    def decide(self, test: ast.expr, *, by_default: bool = True) -> bool:
+        """Return whether a condition is taken to be true; `by_default`: its default."""
         asked, negated = _plain(test)
         text = nodes.text(asked)
         if text not in self._made and self._is_closed:
             self._is_chosen = True
-            self._made[text] = usual != negated
+            self._made[text] = by_default != negated
         elif text not in self._made:
             is_flipped = len(self._guards) in self._flipped
-            self._guards.append(not usual)
-            self._made[text] = (usual != is_flipped) != negated
+            self._guards.append(not by_default)
+            self._made[text] = (by_default != is_flipped) != negated
             for word in words_of_source(text):
                 self._about.setdefault(word, set()).add(text)
         return self._made[text] != negated

@@ -63,11 +63,11 @@ class Evaluator(Protocol):
         """Evaluate a condition; return None if its value is unknown."""
         ...
 
-    def decide(self, test: ast.expr, *, usual: bool = True) -> bool:
-        """Choose a branch at an undetermined condition; `usual`: the branch to take by default."""
+    def decide(self, test: ast.expr, *, by_default: bool = True) -> bool:
+        """Choose a branch at an undetermined condition; `by_default`: the branch to take by default."""
         ...
 
-    def decide_as_usual(self) -> AbstractContextManager[None]:
+    def decide_by_default(self) -> AbstractContextManager[None]:
         """Take the default branch at all undetermined conditions in a block, on every path."""
         ...
 

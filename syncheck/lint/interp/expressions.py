@@ -5,8 +5,8 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 from syncheck.lint.interp.arithmetic import compared, computed, constant, is_same, repeated, subscript
-from syncheck.lint.interp.choices import attribute_of_unknown, has_element, is_made, makes_up
-from syncheck.lint.interp.contents import tensors_in, works_in
+from syncheck.lint.interp.choices import attribute_of_unknown, creates_fallback, has_element, is_made
+from syncheck.lint.interp.contents import handles_in, tensors_in
 from syncheck.lint.interp.evaluator import Evaluator
 from syncheck.lint.interp.functions import defaults_of
 from syncheck.lint.interp.guards import waits
@@ -192,7 +192,7 @@ class Expressions:
             if all(truth(self.evaluate(test, inside)) is not False for test in first.ifs):
                 yield from self._made_by(element, others, inside)
         if self._evaluator.collectives.have_started and waits([element]):  # for all items, also those left out above
-            for work in works_in(source):
+            for work in handles_in(source):
                 self._evaluator.collectives.escape(work)
 
     # -- operators
@@ -245,7 +245,7 @@ class Expressions:
         value = self.evaluate(node.operand, scope)
         if isinstance(node.op, ast.Not):
             if isinstance(value, Tensor):
-                self._operators.asked_by_host(value, node.operand)
+                self._operators.tested_by_host(value, node.operand)
             self._evaluator.observe_truth_test(value)
             known = truth(value)
             return UNKNOWN if known is None else Constant(not known)
@@ -284,13 +284,13 @@ class Expressions:
                 break
             is_sure &= known is not None
         if is_or and not is_sure and is_made(value):
-            return UNKNOWN if self._evaluator.decide(node.values[0], usual=False) else value
+            return UNKNOWN if self._evaluator.decide(node.values[0], by_default=False) else value
         return value if is_sure else UNKNOWN
 
     def _of_IfExp(self, node: ast.IfExp, scope: Scope) -> Value:
         known = self._evaluator.condition(node.test, scope)
         if known is None:
-            known = self._evaluator.decide(node.test, usual=not makes_up(node))
+            known = self._evaluator.decide(node.test, by_default=not creates_fallback(node))
         return self.evaluate(node.body if known else node.orelse, scope)
 
     # -- parts
@@ -301,7 +301,7 @@ class Expressions:
             return Constant(slice(*(part.value for part in parts if isinstance(part, Constant))))
         for bound, value in zip((node.lower, node.upper, node.step), parts, strict=True):
             if isinstance(value, Tensor):
-                self._operators.asked_by_host(value, bound or node)
+                self._operators.tested_by_host(value, bound or node)
             elif may_be_tensor(value) or (value is UNKNOWN and has_element(bound)):
                 self._evaluator.machine.read_unknown()
         return UNKNOWN if node.lower or node.step else Constant(BEGINNING)

@@ -18,7 +18,7 @@ def leaves(body: list[ast.stmt]) -> bool:
 
 
 @once
-def usual(node: ast.If) -> bool:
+def by_default(node: ast.If) -> bool:
     """Return the default decision at an undetermined condition: skip a guard, and take any other branch.
 
     Most calls also skip a branch that warns.

@@ -124,7 +124,7 @@ class ImportedFunctions:
         before, most = evaluator.steps_left, min(_STEPS, self._n_steps)
         evaluator.steps_left = most
         try:
-            with machine.imported.run(here), evaluator.decide_as_usual():
+            with machine.imported.run(here), evaluator.decide_by_default():
                 function = function_of()
                 if not isinstance(function, Function) or (is_generator(function.node) and not _is_context(function)):
                     return None
@@ -139,7 +139,7 @@ class ImportedFunctions:
     def _steps(self, context: Generator, here: ImportedCall) -> Iterator[Value]:
         """Yield the value of a context's generator. Its code up to `yield` and after it runs as part of a call here."""
         while True:
-            with self._machine.imported.run(here), self._evaluator.decide_as_usual():
+            with self._machine.imported.run(here), self._evaluator.decide_by_default():
                 value = next(context.values, None)
             if value is None:
                 return

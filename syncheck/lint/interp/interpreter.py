@@ -10,14 +10,14 @@ from syncheck.lint.interp.arithmetic import MAX_ITERATIONS
 from syncheck.lint.interp.binding import Binding
 from syncheck.lint.interp.calls import Calls
 from syncheck.lint.interp.collectives import Collectives
-from syncheck.lint.interp.contents import works_in
+from syncheck.lint.interp.contents import handles_in
 from syncheck.lint.interp.contexts import Contexts
 from syncheck.lint.interp.control_flow import BreakSignal, ContinueSignal, Jump, Raised, Returned, TooLongError
 from syncheck.lint.interp.decisions import Decisions, Flipped
 from syncheck.lint.interp.evaluator import Evaluator
 from syncheck.lint.interp.expressions import Expressions
 from syncheck.lint.interp.functions import defaults_of
-from syncheck.lint.interp.guards import is_over, on_gpu, used_in, usual, waits
+from syncheck.lint.interp.guards import by_default, is_over, on_gpu, used_in, waits
 from syncheck.lint.interp.imported import FindFunction
 from syncheck.lint.interp.iteration import Iteration
 from syncheck.lint.interp.machine import Machine
@@ -90,7 +90,7 @@ class Interpreter:
         self.picks = Picks(self.decisions)
         self.modules: list[ref[Scope]] = []
         self.decide, self.forget_decisions = self.decisions.decide, self.decisions.forget
-        self.decide_as_usual, self.enter = self.decisions.usual, self.decisions.enter
+        self.decide_by_default, self.enter = self.decisions.by_default, self.decisions.enter
         expressions, binding = expressions_of(self), Binding(self)
         self.evaluate, self.attribute = expressions.evaluate, expressions.attribute
         self._augmented = expressions.augmented
@@ -243,31 +243,31 @@ class Interpreter:
 
     def _run_If(self, node: ast.If, scope: Scope) -> _Steps:
         known = self.condition(node.test, scope)
-        is_taken = self.decide(node.test, usual=usual(node)) if known is None else known
+        is_taken = self.decide(node.test, by_default=by_default(node)) if known is None else known
         taken, skipped = (node.body, node.orelse) if is_taken else (node.orelse, node.body)
         if known is None:
-            self._pass_by(skipped, scope, node)
+            self._skip_branch(skipped, scope, node)
         return self.block(taken, scope) if taken else None
 
-    def _pass_by(self, body: list[ast.stmt], scope: Scope, node: ast.If) -> None:
+    def _skip_branch(self, body: list[ast.stmt], scope: Scope, node: ast.If) -> None:
         """Take a skipped branch into account, which may have run on another path."""
         if not is_over(body, in_callee=len(self.machine.calls) > 1) and not (body and self._has_not_run(body, node)):
             self.run_for_ordering(body, scope)
             return
         if self.collectives.have_started:
-            self.keep_works(scope, used_in(body))
+            self.assume_awaited(scope, used_in(body))
 
     def _has_not_run(self, body: list[ast.stmt], node: ast.If) -> bool:
         """Return whether a branch that waits is assumed not to have run."""
-        premises = self.machine.places.premises
+        premises = self.machine.sites.premises
         if not premises.has(Premise.BRANCH) or not may_order(body):
             return False
         return premises.make(Premise.BRANCH, untrue(node.test) if body is node.body else true(node.test))
 
-    def keep_works(self, scope: Scope, names: Iterable[str]) -> None:
+    def assume_awaited(self, scope: Scope, names: Iterable[str]) -> None:
         """Assume that the collective handles bound to some names are waited for in code that is not interpreted."""
         for name in names:
-            for work in works_in(scope.names.get(name)):
+            for work in handles_in(scope.names.get(name)):
                 self.collectives.escape(work)
 
     def run_for_ordering(self, body: list[ast.stmt], scope: Scope) -> None:
@@ -322,7 +322,7 @@ class Interpreter:
                 except ContinueSignal:
                     continue
             if is_cut and self.collectives.have_started and waits(node.body):  # works of the previous iteration
-                self.keep_works(scope, list(scope.names))
+                self.assume_awaited(scope, list(scope.names))
             yield from self.block(node.orelse, scope)
         except BreakSignal:
             pass
@@ -372,7 +372,7 @@ class Interpreter:
         """See `Evaluator`; testing a tensor makes the host wait."""
         value = self.evaluate(test, scope)
         if isinstance(value, Tensor):
-            self.operators.asked_by_host(value, test)
+            self.operators.tested_by_host(value, test)
         self.observe_truth_test(value)
         known = truth(value)
         return on_gpu(test) if known is None else known

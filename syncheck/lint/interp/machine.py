@@ -26,8 +26,8 @@ from syncheck.lint.interp.imported_calls import ImportedCalls
 from syncheck.lint.interp.joins import Joins
 from syncheck.lint.interp.parts import N_BYTES, Parts
 from syncheck.lint.interp.recent_work import QUICK, RecentWork
-from syncheck.lint.interp.self_waits import OwnWaits
-from syncheck.lint.interp.sites import Places
+from syncheck.lint.interp.self_waits import SelfWaits
+from syncheck.lint.interp.sites import SourceSites
 from syncheck.lint.interp.unknown import computes, is_on_host
 from syncheck.lint.interp.values import (
     UNKNOWN_STREAM,
@@ -57,7 +57,7 @@ class Machine:
 
     Attributes:
         session: performs the checks.
-        own_waits: reports streams that wait for their own events.
+        self_waits: reports streams that wait for their own events.
         joins: waits of streams for each other.
         findings, named: the findings reported so far; the allocations in them whose names are known.
         calls: the active calls of the program's functions, outermost first, each with the function that contains it.
@@ -75,16 +75,16 @@ class Machine:
 
     Args:
         selected: codes of the rules to report.
-        places: the call sites.
+        sites: the call sites.
     """
 
-    def __init__(self, selected: frozenset[str], places: Places) -> None:
+    def __init__(self, selected: frozenset[str], sites: SourceSites) -> None:
         self.findings, self.named = list[PendingFinding](), set[AllocationId]()
         self.calls: list[tuple[ast.AST, str]] = []
         self.imported, self.loops = ImportedCalls(), ActiveLoops()
         note = weakly(self._note_finding)  # a reference cycle would keep both alive
         self.session = Session(lambda rule: rule.code in selected, "the source", note, is_run=False)
-        self.places = places
+        self.sites = sites
         self.stream_names: dict[StreamId, str] = {}
         self.ordering_only = self.n_relevant = self._n_idents = 0
         self.function = ""
@@ -92,7 +92,7 @@ class Machine:
         self._unknown_devices: set[str] = set()
         self.guesses: dict[SiteId, bool] = {}
         self.joins, self.recent = Joins(), RecentWork(self.session)
-        self.own_waits = OwnWaits(self.session.collector)
+        self.self_waits = SelfWaits(self.session.collector)
         self.computing: set[StreamId] = set()  # streams that ran more than copies
         self.thread = self._main_thread = ThreadState()
         self.current_node: ast.AST = ast.Pass(lineno=1, col_offset=0)
@@ -104,7 +104,7 @@ class Machine:
 
     def site(self, node: ast.AST | None = None) -> SiteId:
         """Return the call site of a node or of the running statement; in another file, of the call in this file."""
-        return self.places.id_of(*self.imported.seen_from(node or self.current_node, self.function))
+        return self.sites.id_of(*self.imported.seen_from(node or self.current_node, self.function))
 
     def next_ident(self) -> int:
         """Return a new id for an event, an allocation or a graph."""
@@ -113,7 +113,7 @@ class Machine:
 
     def _note_finding(self, finding: PendingFinding) -> None:
         self.findings.append(finding)
-        self.places.note_finding(finding, self.imported.callers(self.calls))
+        self.sites.note_finding(finding, self.imported.callers(self.calls))
         self.imported.note(finding, self.site())
 
     # -- streams
@@ -216,7 +216,7 @@ class Machine:
         self.joins.note_wait(target.ident, event.ident)
         current = self.current(target.device)
         if event.recorded is not None and event.has_timing is False and not self.is_capturing():
-            self.own_waits.note(event, target, self.site(node), self.function, is_followed=not self.ordering_only)
+            self.self_waits.note(event, target, self.site(node), self.function, is_followed=not self.ordering_only)
         self.session.wait(event.ident, target.ident, self.site(node), via, target.origin, current)
 
     # -- host
@@ -282,7 +282,7 @@ class Machine:
 
     def name_new(self, kind: NamedKind, ident: int, node: ast.AST) -> None:
         """Give a new object the name of the variable that it is bound to."""
-        name = self.places.bound_directly(self.site(node))
+        name = self.sites.bound_directly(self.site(node))
         if name and "[...]" not in name:
             self.session.name(kind, ident, name)
             if kind is NamedKind.STREAM:
@@ -364,7 +364,7 @@ class Machine:
         is_quick = operator in QUICK and len({id(tensor.block) for tensor, _ in touched}) == 1
         self.recent.note(stream, operator, is_quick=is_quick)
         calls = self.imported.callers(self.calls) if self.thread is self._main_thread else []
-        self.places.note_launch(site, calls, touched)
+        self.sites.note_launch(site, calls, touched)
         self.session.launch(stream, operator, self.accesses(touched), site, context)
 
     def guess(self, node: ast.AST) -> None:

@@ -46,7 +46,7 @@ def _lines_and_parts(
     for edit in finding.fix.all_edits() if finding.fix is not None else ():
         if edit.kind is not EditKind.INSERT_BEFORE:
             continue
-        for line in machine.places.lines_of(edit.site):
+        for line in machine.sites.lines_of(edit.site):
             if statement.lineno <= line.number <= (statement.end_lineno or statement.lineno):
                 yield from ((line, part) for part in edit.code)
 

@@ -26,10 +26,10 @@ def report_never_recorded(machine: Machine, event: Event, node: ast.AST) -> bool
     """
     if machine.ordering_only or event.recorded is not None or event.escaped or event.made is None:
         return False
-    places = machine.places
-    lines = (getattr(each, "lineno", 1) for each in (node, places.nodes[event.made - 1]))
-    name = places.bound(event.made).partition("[")[0]
-    if not name or any(_may_record(function_around(places.tree, line), name) for line in lines):
+    sites = machine.sites
+    lines = (getattr(each, "lineno", 1) for each in (node, sites.nodes[event.made - 1]))
+    name = sites.bound(event.made).partition("[")[0]
+    if not name or any(_may_record(function_around(sites.tree, line), name) for line in lines):
         return False
     facts: dict[str, Text] = {"event": (EventRef(event.ident),)}
     made: Text = ("it is made here, and is never recorded",)

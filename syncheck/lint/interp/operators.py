@@ -6,7 +6,7 @@ from typing import Any
 from syncheck.hb.ids import NO_ALLOCATION
 from syncheck.lint.interp.contents import tensors_in
 from syncheck.lint.interp.machine import Machine, TensorAccess
-from syncheck.lint.interp.premises import Premise, in_words
+from syncheck.lint.interp.premises import Premise, description_of
 from syncheck.lint.interp.rows import is_strided, of_method, selected
 from syncheck.lint.interp.values import (
     UNKNOWN,
@@ -89,11 +89,11 @@ class Operators:
 
     def is_gpu(self, node: ast.expr | None) -> bool:
         """Return whether a device is passed to CUDA functions elsewhere in the file, judging by its name."""
-        return self._machine.places.is_gpu_name(_last_name(node))
+        return self._machine.sites.is_gpu_name(_last_name(node))
 
     def may_be_gpu(self, node: ast.expr | None) -> bool:
         """Return whether a device has a name that is common for GPUs, in a file that mentions CUDA."""
-        return _last_name(node) in _DEVICES and self._machine.places.speaks_of_cuda
+        return _last_name(node) in _DEVICES and self._machine.sites.mentions_cuda
 
     def make(self, operator: str, call: Call, device: DeviceIndex, *, is_pinned: bool = False) -> Value:
         """Run an operator that creates a tensor from scratch."""
@@ -101,9 +101,9 @@ class Operators:
         if isinstance(device, Value) and self.is_gpu(device_of(call.node)):
             device = machine.device
         if isinstance(device, Value):
-            text = _premise_on_device(call.node) if machine.places.premises.has(Premise.DEVICE) else ""
+            text = _premise_on_device(call.node) if machine.sites.premises.has(Premise.DEVICE) else ""
             target = _target_of(machine.current_node, call.node)
-            if target and machine.places.is_exchanged(target):
+            if target and machine.sites.is_exchanged(target):
                 text = f"`{target}` is on a GPU"
             if not text:
                 return UNKNOWN
@@ -111,7 +111,7 @@ class Operators:
         block = machine.allocate(device, call.node, is_pinned=is_pinned)
         made = Tensor(block, stream=UNKNOWN_STREAM if device is None else machine.current(device))
         if text:
-            machine.places.premises.place(made, text)
+            machine.sites.premises.assume_on_gpu(made, text)
         if device is not None and operator.rpartition(":")[2] not in ALLOCATING:
             machine.launch(made.stream, operator, [(made, True)], call.node)
         if call.flag("requires_grad"):
@@ -228,7 +228,7 @@ class Operators:
         """Run a method that launches no kernel, or that only creates a new tensor; return None for any other method."""
         if name in MEMBERS_WITHOUT_MEMORY:
             return UNKNOWN
-        if name == "contiguous" and (tensor.is_strided or tensor.is_given) and tensor.block.device is not None:
+        if name == "contiguous" and (tensor.is_strided or tensor.is_argument) and tensor.block.device is not None:
             return None  # it is, or may be, copied
         if name in ALIASES or name in PARTS:
             part = tensor.part if name in ALIASES else of_method(name, call) if tensor.part == WHOLE else None
@@ -251,14 +251,14 @@ class Operators:
         """Return a tensor over the same memory; `is_strided`: it is no longer contiguous."""
         alias = Tensor(tensor.block, part, tensor.leaves, tensor.keeps, tensor.stream, is_mask=tensor.is_mask)
         alias.is_strided = tensor.is_strided or is_strided
-        alias.is_given, alias.array = tensor.is_given, tensor.array
+        alias.is_argument, alias.array = tensor.is_argument, tensor.array
         return alias
 
     def item(self, tensor: Tensor, index: Value) -> Tensor:
         """Return the part of a tensor that an index without tensors selects."""
         return self.alias(tensor, self.part_of(tensor, index), is_strided=is_strided(index))
 
-    def asked_by_host(self, tensor: Tensor, node: ast.AST) -> None:
+    def tested_by_host(self, tensor: Tensor, node: ast.AST) -> None:
         """Let the host test whether a tensor is true."""
         self.read_by_host(tensor, node, call=f"bool({ast.unparse(node)})")
 
@@ -319,7 +319,7 @@ def device_of(node: ast.AST) -> ast.expr | None:
 def _premise_on_device(node: ast.AST) -> str:
     """Return, in words, that the device argument of a call is a GPU; "" for a call without one."""
     named = device_of(node)
-    return f"{in_words(named)} is a GPU" if named is not None else ""
+    return f"{description_of(named)} is a GPU" if named is not None else ""
 
 
 def _plain(value: Value) -> Any:

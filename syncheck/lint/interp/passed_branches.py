@@ -28,11 +28,11 @@ class PassedBranches:
         This holds if no call site has been requested since the last check, neither by the branch nor by other code, and
         the values of its names are unchanged.
         """
-        branch, places = id(body), self._machine.places
+        branch, sites = id(body), self._machine.sites
         if branch not in self._used:
             self._used[branch] = frozenset(used_in(body))
         values: list[object] = [_identity(scope.names.get(name)) for name in self._used[branch]]
-        found = (places.n_asked, self._machine.n_relevant, values)
+        found = (sites.n_asked, self._machine.n_relevant, values)
         is_idle = self._found.get(branch) == found
         self._found[branch] = found
         return is_idle

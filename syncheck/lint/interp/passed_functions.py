@@ -20,7 +20,7 @@ _WORDS = frozenset({"Stream", "stream", "wait_stream", "record_stream"})
 """Words, one of which a function must contain to be interpreted here."""
 
 
-class HandedFunctions:
+class PassedFunctions:
     """Interprets functions that are passed to other code.
 
     Attributes:

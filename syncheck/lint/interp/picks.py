@@ -31,7 +31,7 @@ class Picks:
         text = nodes.text(node)
         return Key(text, tuple(self._n_bound.get(word, 0) for word in words_of_source(text)))
 
-    def place(self, owner: Mapping, value: Value, node: ast.expr | None) -> object:
+    def existing_key(self, owner: Mapping, value: Value, node: ast.expr | None) -> object:
         """Return the key of an existing item of a dictionary; None if unknown."""
         return known_key(owner, value, self.key(value, node))
 

@@ -53,7 +53,7 @@ class Premises:
         self._made.append(text)
         return True
 
-    def place(self, tensor: Tensor, text: str) -> None:
+    def assume_on_gpu(self, tensor: Tensor, text: str) -> None:
         """Assume that a tensor is on a GPU; `text`: the assumption in words."""
         if tensor.block.ident:
             self._of[tensor.block.ident] = frozenset((text,))
@@ -85,7 +85,7 @@ class Premises:
         self.found.setdefault((rule.code, site), tuple(dict.fromkeys([*sorted(texts), *since])))
 
 
-def in_words(node: ast.AST) -> str:
+def description_of(node: ast.AST) -> str:
     """Return the source of an expression, truncated if it is long."""
     text = " ".join(ast.unparse(node).split())
     return f"`{text}`" if len(text) <= _LONGEST else f"`{text[: _LONGEST - 4]} ...`"
@@ -97,11 +97,11 @@ def untrue(test: ast.expr) -> str:
         case ast.UnaryOp(op=ast.Not(), operand=inner):
             return true(inner)
         case ast.Compare(left=left, ops=[ast.IsNot()], comparators=[ast.Constant(value=None)]):
-            return f"{in_words(left)} is None"
+            return f"{description_of(left)} is None"
         case ast.Compare(left=left, ops=[ast.Is()], comparators=[ast.Constant(value=None)]):
-            return f"{in_words(left)} is not None"
+            return f"{description_of(left)} is not None"
         case _:
-            return f"{in_words(test)} is false"
+            return f"{description_of(test)} is false"
 
 
 def true(test: ast.expr) -> str:
@@ -110,6 +110,6 @@ def true(test: ast.expr) -> str:
         case ast.UnaryOp(op=ast.Not(), operand=inner):
             return untrue(inner)
         case ast.Compare(left=left, ops=[ast.IsNot() | ast.Is() as how], comparators=[ast.Constant(value=None)]):
-            return f"{in_words(left)} is {'not ' if isinstance(how, ast.IsNot) else ''}None"
+            return f"{description_of(left)} is {'not ' if isinstance(how, ast.IsNot) else ''}None"
         case _:
-            return f"{in_words(test)} is true"
+            return f"{description_of(test)} is true"

@@ -7,7 +7,7 @@ from syncheck.sanitizer.collector import Collector, PendingFinding
 from syncheck.sanitizer.messages import EventCode, EventRef, StreamRef, Text
 
 
-class OwnWaits:
+class SelfWaits:
     """Reports a stream's waits for its own events, unless something else waits for the event in the end.
 
     Attributes:

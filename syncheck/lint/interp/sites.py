@@ -15,7 +15,7 @@ from syncheck.sanitizer.monitor import SourceLine
 UNKNOWN_PLACE = Place(Frame("<unknown>", 0))
 
 
-class Places:
+class SourceSites:
     """Assigns ids to nodes, and converts them to places.
 
     Args:
@@ -37,7 +37,7 @@ class Places:
         self._source = source
         self._lines = source.lines
         self.is_gpu_name = source.gpu_names.__contains__
-        self.speaks_of_cuda = "cuda" in source.text
+        self.mentions_cuda = "cuda" in source.text
         self._bindings = source.bindings
         self.callers: dict[SiteId, tuple[tuple[ast.AST, str], ...]] = {}
         self.ignored_now: frozenset[str] = frozenset()

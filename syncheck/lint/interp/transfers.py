@@ -175,7 +175,7 @@ class Transfers:
         if not stream:  # whichever it is, the host does not wait for it
             self._other_stream = stream = self._other_stream or machine.add_stream(machine.thread.device)
             self.on_unknown_stream.add(made.block.ident)
-        machine.own_waits.fetching.add(stream)
+        machine.self_waits.fetching.add(stream)
         machine.launch(stream, "aten::copy_", [(made, True)], call.node)
         return made
 
@@ -242,7 +242,7 @@ class Transfers:
         if plan.overlaps_nothing:  # from pageable memory, which CUDA has already read
             machine.recent.drop(stream)
         if target.block.device is None and not plan.host_waits:
-            machine.own_waits.fetching.add(stream)
+            machine.self_waits.fetching.add(stream)
         if plan.host_waits:
             machine.sync_stream(stream, node, explicit=False)
         if plan.host_writes_target:
@@ -259,8 +259,8 @@ class Transfers:
         if machine.ordering_only or sender not in machine.computing:
             return
         site = machine.site(node)
-        turns = self._peer_copies[site] = self._peer_copies.get(site, 0) + 1
-        if turns == _OFTEN:
+        n_copies = self._peer_copies[site] = self._peer_copies.get(site, 0) + 1
+        if n_copies == _OFTEN:
             facts: dict[str, Text] = {
                 "source": (f"cuda:{plan.device}",),
                 "destination": (f"cuda:{plan.other}",),

@@ -112,12 +112,12 @@ def _getattr(evaluator: Evaluator, call: Call) -> Value:
     name = call.args[1]
     if isinstance(name, Constant) and isinstance(call.args[0], Instance | Symbol):
         return evaluator.attribute(call.args[0], str(name.value), call.node)
-    if isinstance(call.args[0], Symbol) and call.args[0].path == "torch" and _speaks_of_device(call.node):
+    if isinstance(call.args[0], Symbol) and call.args[0].path == "torch" and _mentions_device(call.node):
         return Symbol("torch.cuda")  # the module of a device type
     return UNKNOWN
 
 
-def _speaks_of_device(node: ast.AST) -> bool:
+def _mentions_device(node: ast.AST) -> bool:
     return isinstance(node, ast.Call) and "device" in ast.unparse(node.args[1]).lower()
 
 

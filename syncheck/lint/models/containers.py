@@ -2,7 +2,7 @@
 
 import ast
 
-from syncheck.lint.interp.contents import keys_of, works_in
+from syncheck.lint.interp.contents import handles_in, keys_of
 from syncheck.lint.interp.evaluator import Evaluator
 from syncheck.lint.interp.picks import forget_items
 from syncheck.lint.interp.registry import models_methods
@@ -25,7 +25,7 @@ def _sequence(evaluator: Evaluator, owner: Sequence, name: str, call: Call) -> V
         return _popped(owner, name, first)
     if name == "copy":
         return Sequence(list(owner.items), owner.is_open)
-    for work in works_in(first) if evaluator.collectives.held else ():
+    for work in handles_in(first) if evaluator.collectives.held else ():
         evaluator.collectives.store(work)
     if name in _ADDING and first is not None:
         owner.items.insert(0 if name == "appendleft" else len(owner.items), first)
@@ -75,7 +75,7 @@ def _entry(evaluator: Evaluator, owner: Mapping, name: str, key: Constant, call:
 
 def _unknown_entry(evaluator: Evaluator, owner: Mapping, name: str, key: Value, call: Call) -> Value:
     """Return the item under an unknown key. If an unknown item is removed, any item may be gone."""
-    place = evaluator.picks.place(
+    place = evaluator.picks.existing_key(
         owner, key, call.node.args[0] if isinstance(call.node, ast.Call) and call.node.args else None
     )
     if place is not None:

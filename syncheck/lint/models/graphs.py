@@ -21,8 +21,8 @@ def _graph_context(evaluator: Evaluator, call: Call) -> Value:
     if not isinstance(graph, Graph):
         return UNKNOWN
     device = machine.device
-    is_given = isinstance(given, Stream) and given.ident
-    stream = given if isinstance(given, Stream) and is_given else machine.new_stream(device, call.node, is_made=False)
+    is_known = isinstance(given, Stream) and given.ident
+    stream = given if isinstance(given, Stream) and is_known else machine.new_stream(device, call.node, is_made=False)
     context = stream_context(machine, stream, call.node)
 
     def enter() -> Value:

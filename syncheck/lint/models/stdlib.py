@@ -134,16 +134,16 @@ def _allow_sync(evaluator: Evaluator, call: Call) -> Value:
 
 
 def _ignoring(evaluator: Evaluator, codes: frozenset[str]) -> Value:
-    places = evaluator.machine.places
+    sites = evaluator.machine.sites
 
     def enter() -> Value:
-        places.ignored_now |= codes
+        sites.ignored_now |= codes
         return NONE
 
     def restore(before: frozenset[str]) -> None:
-        places.ignored_now = before
+        sites.ignored_now = before
 
-    return restoring(lambda: places.ignored_now, enter, restore)
+    return restoring(lambda: sites.ignored_now, enter, restore)
 
 
 class _ExitStack:

@@ -252,7 +252,7 @@ def _begin_timing(machine: Machine, event: Event, stream: Stream | None, node: a
     machine.recent.note_event(target)
 
 
-def _ask_for_time(machine: Machine, start: Event, call: Call) -> None:
+def _elapsed_time(machine: Machine, start: Event, call: Call) -> None:
     """Compute the time between two events."""
     end = call.get("end_event", 0)
     is_known = isinstance(end, Event) and not end.escaped
@@ -283,7 +283,7 @@ def _event_methods(evaluator: Evaluator, owner: Event, name: str, call: Call) ->
         owner.is_useful = True
         return Query(owner)
     elif name == "elapsed_time":
-        _ask_for_time(machine, owner, call)
+        _elapsed_time(machine, owner, call)
         return UNKNOWN
     else:
         return None

@@ -15,7 +15,7 @@ from syncheck.lint.source_file import SourceFile
 from syncheck.rules.model import Rule
 
 
-class ShapeRule:
+class SyntacticRule:
     """A rule that the linter checks on the syntax of the source.
 
     It is instantiated for each top-level definition of a file that contains one of the rule's trigger words, or for

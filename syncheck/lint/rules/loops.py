@@ -6,7 +6,7 @@ from collections.abc import Iterator
 import libcst as cst
 from libcst.helpers import get_full_name_for_node
 
-from syncheck.lint.rules.base import ShapeRule, all_nodes, own_nodes
+from syncheck.lint.rules.base import SyntacticRule, all_nodes, own_nodes
 from syncheck.sanitizer.iteration_counter import HOT
 
 BACKENDS = "cuda|xpu|npu|accelerator"
@@ -16,7 +16,7 @@ _COUNTED = re.compile(r"range\((\d+)\)")
 _EPOCH = re.compile(r"(?<!per_)epoch", re.IGNORECASE)
 
 
-class LoopRule(ShapeRule):
+class LoopRule(SyntacticRule):
     """A rule that checks each loop of a function."""
 
     looks_at_classes = False

@@ -4,7 +4,7 @@ import re
 
 import libcst as cst
 
-from syncheck.lint.rules.base import ShapeRule, own_nodes
+from syncheck.lint.rules.base import SyntacticRule, own_nodes
 from syncheck.rules import rank_dependent_collective
 from syncheck.semantics.collectives import FUNCTIONS, POINT_TO_POINT
 
@@ -20,7 +20,7 @@ _CALL = re.compile(rf"\b({'|'.join(sorted(_BY_ALL, key=len, reverse=True))})\s*\
 _LEAVES = cst.Return | cst.Raise | cst.Continue | cst.Break
 
 
-class RankDependentCollective(ShapeRule):
+class RankDependentCollective(SyntacticRule):
     """A collective is called under `if rank == 0:`, and the function has no other call of it for the other ranks."""
 
     rule = rank_dependent_collective.RULE

@@ -2,10 +2,10 @@
 
 from libcst import matchers as m
 
-from syncheck.lint.rules.base import ShapeRule
+from syncheck.lint.rules.base import SyntacticRule
 
 
-class LintRule(ShapeRule, m.MatcherDecoratableVisitor):
+class LintRule(SyntacticRule, m.MatcherDecoratableVisitor):
     """A rule that visits the nodes of each definition.
 
     A subclass sets `rule` and visits nodes, either with methods such as `visit_Call`, or with methods decorated with

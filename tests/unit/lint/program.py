@@ -9,7 +9,7 @@ from syncheck.lint.imports import Module
 from syncheck.lint.interp.interpreter import Interpreter
 from syncheck.lint.interp.machine import N_DEVICES, Machine
 from syncheck.lint.interp.scope import Scope
-from syncheck.lint.interp.sites import Places
+from syncheck.lint.interp.sites import SourceSites
 from syncheck.lint.interp.values import Call, Constant, Key, Symbol
 from syncheck.lint.lifetimes import by_reference_count
 from syncheck.lint.source_file import SourceFile
@@ -23,8 +23,8 @@ def new_program(source="", flipped=frozenset(), steps=4000, others=""):
     """Return a program and its interpreter; torch is imported, and `others` is the text of `others.py`."""
     models.load()
     file = SourceFile("program.py", textwrap.dedent(source))
-    places = Places(file)
-    machine = Machine(ALL, places)
+    sites = SourceSites(file)
+    machine = Machine(ALL, sites)
     recording = machine.session = Recording(machine.session, N_DEVICES)
     machine.assume_synchronized = lambda: recording.calls.append("all complete")
     module = Module("others.py", "import torch\n" + textwrap.dedent(others))
@@ -37,7 +37,7 @@ def new_program(source="", flipped=frozenset(), steps=4000, others=""):
     scope = Scope()
     scope.names |= {"torch": Symbol("torch"), "dist": Symbol("torch.distributed"), "__name__": Constant("__main__")}
     return SimpleNamespace(
-        tree=file.tree, machine=machine, interpreter=interpreter, scope=scope, recording=recording, places=places,
+        tree=file.tree, machine=machine, interpreter=interpreter, scope=scope, recording=recording, sites=sites,
         calls=recording.calls,
     )  # fmt: skip
 

@@ -2,7 +2,7 @@
 
 import ast
 
-from syncheck.lint.assumed_arguments import assumed_arguments, has_defaults, reuse_memory, takes_self
+from syncheck.lint.assumed_arguments import assumed_arguments, has_defaults, has_self_parameter, reuse_memory
 from syncheck.lint.interp.values import Function
 from tests.unit.lint.program import follow
 
@@ -26,7 +26,7 @@ def test_parameters_used_on_a_side_stream_are_complete_gpu_tensors():
     found, calls = given_to(SIDE.format(body="z = x @ y"))
     assert set(found) == {"x", "y"}
     assert calls[-1] == "all complete"
-    assert all(tensor.is_given for tensor in found.values())
+    assert all(tensor.is_argument for tensor in found.values())
 
 
 def test_without_streams_tensor_parameters_are_unknown():
@@ -47,7 +47,7 @@ def test_a_caller_reuses_memory_only_after_work_on_a_side_stream():
 
 def test_methods_and_defaults_are_recognized():
     (method, helper) = ast.parse("def f(self, a=1): pass\ndef g(x): pass").body
-    assert takes_self(Function(method, None))
-    assert not takes_self(Function(helper, None))
+    assert has_self_parameter(Function(method, None))
+    assert not has_self_parameter(Function(helper, None))
     assert has_defaults(method)
     assert not has_defaults(helper)

@@ -4,7 +4,7 @@ import textwrap
 
 import pytest
 
-from syncheck.lint.callers import HandedOn, consume
+from syncheck.lint.callers import PassedOnTensor, consume
 from syncheck.lint.engine import lint_source
 from syncheck.lint.files import Text
 from syncheck.lint.interp.values import UNKNOWN, Call, Instance
@@ -87,14 +87,14 @@ METHODS = follow("def make(): pass\ndef use(x): pass\n").tree.body
 @pytest.mark.parametrize(("after", "is_handed_on"), [("", True), ("torch.cuda.synchronize()", False)])
 def test_a_result_still_being_computed_is_passed_to_another_method(after, is_handed_on):
     program = follow(f"{HEAD}y = x + 1\n{after}\n")
-    handed_on, machine, names = HandedOn(), program.machine, program.scope.names
-    handed_on.note(machine, names["y"], METHODS[0])
+    passed_on, machine, names = PassedOnTensor(), program.machine, program.scope.names
+    passed_on.note(machine, names["y"], METHODS[0])
     start = len(program.calls)
-    args = handed_on.among(machine, {"x": names["x"]}, METHODS[1])
+    args = passed_on.among(machine, {"x": names["x"]}, METHODS[1])
     assert (args["x"] is not names["x"]) == is_handed_on
     assert any("another method" in call for call in program.calls[start:]) == is_handed_on
-    assert handed_on.among(machine, {"x": names["x"]}, METHODS[0]) == {"x": names["x"]}
-    assert handed_on.among(machine, {"n": UNKNOWN}, METHODS[1]) == {"n": UNKNOWN}
+    assert passed_on.among(machine, {"x": names["x"]}, METHODS[0]) == {"x": names["x"]}
+    assert passed_on.among(machine, {"n": UNKNOWN}, METHODS[1]) == {"n": UNKNOWN}
 
 
 KEPT = """

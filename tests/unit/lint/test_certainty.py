@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 
 from syncheck.findings import Finding, Frame, Place, merge_equal
-from syncheck.lint.certainty import judged, one_for_each_clock
+from syncheck.lint.certainty import adjusted, merge_by_clock
 from syncheck.rules.catalogue import find
 from syncheck.rules.model import Severity
 
@@ -20,14 +20,14 @@ def frame(line, function="f"):
 
 def finding(code, line=10, related=(), **kwargs):
     rule = find(code)
-    places = tuple(Place(frame(other) if isinstance(other, int) else other) for other in related)
-    return Finding(rule, Place(frame(line)), code, related=places, level=kwargs.pop("level", rule.severity))
+    sites = tuple(Place(frame(other) if isinstance(other, int) else other) for other in related)
+    return Finding(rule, Place(frame(line)), code, related=sites, level=kwargs.pop("level", rule.severity))
 
 
 def shown(findings, *, guesses=None, copies=(), has_chosen=False):
     """Return (code, level) of the reported findings; guesses and copies are given by line."""
     likely = {frame(line): is_likely for line, is_likely in (guesses or {}).items()}
-    result = judged(findings, likely, {frame(line) for line in copies}, EMPTY, has_chosen=has_chosen)
+    result = adjusted(findings, likely, {frame(line) for line in copies}, EMPTY, has_chosen=has_chosen)
     return [(found.rule.code, found.level.value) for found in result]
 
 
@@ -64,7 +64,7 @@ def test_other_rules_do_not_depend_on_unknown_code():
 def test_a_finding_states_its_assumptions(code, guesses, copies, has_chosen, expected):
     likely = {frame(line): is_likely for line, is_likely in guesses.items()}
     made = [finding(code, related=(5,))]
-    (result,) = judged(made, likely, {frame(line) for line in copies}, EMPTY, has_chosen=has_chosen)
+    (result,) = adjusted(made, likely, {frame(line) for line in copies}, EMPTY, has_chosen=has_chosen)
     assert result.assumptions == expected
 
 
@@ -112,7 +112,7 @@ def is_measured(source):
     last = max(readings, key=lambda node: (node.lineno, node.col_offset))
     there = Frame("a.py", last.lineno, last.col_offset + 1, last.end_lineno, last.end_col_offset + 1)
     made = Finding(find("SYN701"), Place(there), "")
-    return list(judged([made], {}, set(), tree, has_chosen=False)) == [made]
+    return list(adjusted([made], {}, set(), tree, has_chosen=False)) == [made]
 
 
 @pytest.mark.parametrize(
@@ -202,11 +202,11 @@ def test_the_innermost_function_counts():
 def test_the_worst_finding_per_reading_is_kept_at_the_first_place():
     warning, error = (finding("SYN701", level=level) for level in (Severity.WARNING, Severity.ERROR))
     other, race = finding("SYN701", 20), finding("SYN101")
-    assert one_for_each_clock([warning, race, error, other]) == [error, race, other]
-    assert one_for_each_clock([error, warning]) == [error]
-    assert one_for_each_clock([race, race]) == [race, race]
+    assert merge_by_clock([warning, race, error, other]) == [error, race, other]
+    assert merge_by_clock([error, warning]) == [error]
+    assert merge_by_clock([race, race]) == [race, race]
 
 
 def test_the_first_of_equal_findings_is_kept():
     one, two = finding("SYN701", related=(1,)), finding("SYN701", related=(2,))
-    assert one_for_each_clock([one, two]) == [one]
+    assert merge_by_clock([one, two]) == [one]

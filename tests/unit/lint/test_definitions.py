@@ -61,7 +61,7 @@ def test_positions_are_relative_to_the_file():
 
 def test_members_of_nested_classes_are_separate_definitions():
     source = "class A:\n    class B:\n        x = 1\n\n        def f(self):\n            g(1)\n\nclass C: y = 2\n"
-    found = list(definitions(source).near(range(1, 9), are_classes_whole=False))
+    found = list(definitions(source).near(range(1, 9), with_whole_classes=False))
     assert [(part.lines.first, part.lines.last) for part in found] == [(3, 3), (5, 6), (8, 8)]
     call = found[1].node_at(6, 12, 6, 16)
     assert isinstance(call, cst.Call)
@@ -69,10 +69,10 @@ def test_members_of_nested_classes_are_separate_definitions():
 
 
 @pytest.mark.parametrize(
-    ("lines", "are_classes_whole", "found"),
+    ("lines", "with_whole_classes", "found"),
     [([5], False, [(5, 6)]), ([4], False, []), ([4, 8], True, [(1, 6), (8, 8)]), ([7], True, []), ([], True, [])],
 )
-def test_definitions_near_some_lines_contain_one_of_them(lines, are_classes_whole, found):
+def test_definitions_near_some_lines_contain_one_of_them(lines, with_whole_classes, found):
     source = "class A:\n    class B:\n        x = 1\n\n        def f(self):\n            g(1)\n\nclass C: y = 2\n"
-    near = definitions(source).near(lines, are_classes_whole=are_classes_whole)
+    near = definitions(source).near(lines, with_whole_classes=with_whole_classes)
     assert [(part.lines.first, part.lines.last) for part in near] == found

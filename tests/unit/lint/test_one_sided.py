@@ -5,7 +5,7 @@ import textwrap
 import pytest
 
 from syncheck.lint import deferred
-from syncheck.lint.interp.sites import Places
+from syncheck.lint.interp.sites import SourceSites
 from syncheck.lint.one_sided import WORDS, findings
 from syncheck.lint.source_file import SourceFile
 
@@ -35,7 +35,7 @@ def found(stream=SIDE, *, make="pass", fork=FORK, work="y = gate(x)", join=JOIN,
         stream=stream, **{part: text.format(stream=stream) for part, text in parts.items()}
     )
     file = SourceFile("program.py", source)
-    said = [f.message for f in findings(deferred.functions(file.tree.body), Places(file), known)]
+    said = [f.message for f in findings(deferred.functions(file.tree.body), SourceSites(file), known)]
     assert not said or WORDS.search(source)
     return said
 

@@ -6,7 +6,7 @@ import textwrap
 import pytest
 
 from syncheck.findings import Finding, Frame, Place
-from syncheck.lint.interp.sites import Places
+from syncheck.lint.interp.sites import SourceSites
 from syncheck.lint.side_streams import RULES, WORD, findings
 from syncheck.lint.source_file import SourceFile
 from syncheck.rules.catalogue import find
@@ -20,7 +20,9 @@ JOIN = "torch.cuda.current_stream().wait_stream(self.s)"
 def found(source, known=()):
     file = SourceFile("program.py", source)
     classes = [kind for kind in file.tree.body if isinstance(kind, ast.ClassDef)]
-    return [(f.rule.code, f.place.frame.line, f.message) for f in findings(file.tree, classes, Places(file), known)]
+    return [
+        (f.rule.code, f.place.frame.line, f.message) for f in findings(file.tree, classes, SourceSites(file), known)
+    ]
 
 
 def klass(work, *other, base="", stream="torch.cuda.Stream()"):
@@ -219,7 +221,7 @@ def test_a_known_race_in_the_block_takes_precedence(known, expected):
 def test_the_place_names_the_method():
     file = SourceFile("program.py", klass(LOAD))
     (kind,) = (statement for statement in file.tree.body if isinstance(statement, ast.ClassDef))
-    (made,) = findings(file.tree, [kind], Places(file), ())
+    (made,) = findings(file.tree, [kind], SourceSites(file), ())
     assert made.place.frame.function == "run"
 
 

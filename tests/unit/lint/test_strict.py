@@ -7,7 +7,7 @@ import pytest
 from syncheck.findings import Applicability, Edit, EditKind, Finding, Fix, Frame, Place
 from syncheck.lint.interp.premises import Premise
 from syncheck.lint.interp.values import Function
-from syncheck.lint.strict import PASSES, assumed_arguments, is_likely, more, resting_on
+from syncheck.lint.strict import PASSES, assumed_arguments, is_likely, more, with_premises_first
 from syncheck.rules.catalogue import find
 from syncheck.rules.model import Severity
 from tests.unit.lint.program import new_program
@@ -68,14 +68,14 @@ def test_a_fix_becomes_an_example():
 
 def test_findings_get_the_premises_of_their_place():
     texts = {("SYN101", Frame("a.py", 5)): ("a",)}
-    findings = resting_on([finding("b"), finding("b", line=6), finding("b", code="SYN102")], texts)
+    findings = with_premises_first([finding("b"), finding("b", line=6), finding("b", code="SYN102")], texts)
     assert [found.assumptions for found in findings] == [("a", "b"), ("b",), ("b",)]
 
 
 @pytest.mark.parametrize("kinds", [frozenset[Premise](), *PASSES])
 def test_parameters_are_on_a_gpu_if_devices_are_assumed(kinds):
     program = new_program("def f(x: torch.Tensor, n): pass")
-    program.places.premises = type(program.places.premises)(kinds)
+    program.sites.premises = type(program.sites.premises)(kinds)
     made = assumed_arguments(program.machine, Function(program.tree.body[0], program.scope))
     assert list(made) == (["x"] if Premise.DEVICE in kinds else [])
     assert [call for call in program.calls if call.startswith("launch")] == (

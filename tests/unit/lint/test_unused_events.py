@@ -5,7 +5,7 @@ import textwrap
 import pytest
 
 from syncheck.lint import deferred
-from syncheck.lint.interp.sites import Places
+from syncheck.lint.interp.sites import SourceSites
 from syncheck.lint.source_file import SourceFile
 from syncheck.lint.unused_events import WORDS, findings
 
@@ -23,7 +23,7 @@ MADE, RECORD = "ready = torch.cuda.Event()", "ready.record()"
 def found(make=MADE, record=RECORD, wait="pass"):
     source = textwrap.dedent(SOURCE.format(make=make, record=record, wait=wait))
     file = SourceFile("program.py", source)
-    said = [(f.rule.code, f.place.frame.line) for f in findings(deferred.functions(file.tree.body), Places(file))]
+    said = [(f.rule.code, f.place.frame.line) for f in findings(deferred.functions(file.tree.body), SourceSites(file))]
     assert not said or WORDS.search(source)
     return said
 

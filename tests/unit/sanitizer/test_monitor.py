@@ -6,7 +6,7 @@ import pytest
 
 from syncheck.hb.ids import BY_TORCH
 from syncheck.instrument.sites import SiteTable
-from syncheck.lint.interp.sites import Places
+from syncheck.lint.interp.sites import SourceSites
 from syncheck.sanitizer import monitor
 from syncheck.sanitizer.monitor import Monitor, Sites, SourceLine
 from syncheck.sanitizer.session import Session
@@ -36,7 +36,7 @@ def test_the_null_monitor_accepts_each_call(name):
     assert getattr(NullMonitor(), name)(1, 2, site=3) in (0, False, (), None)
 
 
-@pytest.mark.parametrize("table", [SiteTable, Places, NoSites])
+@pytest.mark.parametrize("table", [SiteTable, SourceSites, NoSites])
 def test_every_site_table_answers_every_query(table):
     assert [name for name in QUESTIONS if not hasattr(table, name)] == []
 

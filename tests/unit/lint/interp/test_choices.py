@@ -4,7 +4,7 @@ import ast
 
 import pytest
 
-from syncheck.lint.interp.choices import has_element, is_made, makes_up
+from syncheck.lint.interp.choices import creates_fallback, has_element, is_made
 from syncheck.lint.interp.values import UNKNOWN, Constant, Stream
 from tests.unit.lint.program import constant
 
@@ -30,7 +30,7 @@ def test_values_created_by_the_function_are_recognized():
     ],
 )
 def test_the_else_case_is_preferred_if_only_it_starts_something(text, expected):
-    assert makes_up(expression(text)) is expected
+    assert creates_fallback(expression(text)) is expected
 
 
 def test_a_stream_is_created_where_none_is_given():

@@ -4,7 +4,7 @@ import ast
 
 import pytest
 
-from syncheck.lint.interp.contents import is_key, tensors_in, works_in
+from syncheck.lint.interp.contents import handles_in, is_key, tensors_in
 from syncheck.lint.interp.scope import Scope
 from syncheck.lint.interp.values import NONE, UNKNOWN, Block, Constant, Function, Mapping, Sequence, Tensor, Work
 
@@ -26,7 +26,7 @@ def function(text, **names):
 
 
 @pytest.mark.parametrize(
-    ("find", "make"), [(tensors_in, tensor), (works_in, lambda: Work(None))], ids=["tensors", "works"]
+    ("find", "make"), [(tensors_in, tensor), (handles_in, lambda: Work(None))], ids=["tensors", "works"]
 )
 class TestContents:
     def test_a_value_of_the_kind_contains_itself(self, find, make):
@@ -49,19 +49,19 @@ class TestContents:
 
 def test_values_of_the_other_kind_are_ignored():
     assert tensors_in(Work(None)) == []
-    assert works_in(tensor()) == []
+    assert handles_in(tensor()) == []
 
 
 def test_a_function_contains_the_handles_it_uses():
     used, unused = Work(None), Work(None)
-    assert works_in(function("lambda: used.wait()", used=Sequence([used]), unused=unused)) == [used]
-    assert works_in(function("lambda: 1", used=used)) == []
+    assert handles_in(function("lambda: used.wait()", used=Sequence([used]), unused=unused)) == [used]
+    assert handles_in(function("lambda: 1", used=used)) == []
 
 
 def test_functions_count_as_a_level():
     work = Work(None)
-    assert works_in(nested(function("lambda: w", w=work), 2)) == [work]
-    assert works_in(nested(function("lambda: w", w=work), 3)) == []
+    assert handles_in(nested(function("lambda: w", w=work), 2)) == [work]
+    assert handles_in(nested(function("lambda: w", w=work), 3)) == []
 
 
 @pytest.mark.parametrize("value", [1, "a", 1.5, True, (1, "a"), None])

@@ -18,14 +18,14 @@ def decided(decisions, *texts):
 def test_unknown_conditions_take_their_default_unless_flipped():
     decisions = Decisions(frozenset({0, 2}))
     assert decided(decisions, "a", "b") == [False, True]
-    assert decisions.decide(condition("c"), usual=False) is True
-    assert decisions.decide(condition("d"), usual=False) is False
+    assert decisions.decide(condition("c"), by_default=False) is True
+    assert decisions.decide(condition("d"), by_default=False) is False
 
 
 def test_the_same_condition_is_always_decided_the_same_way():
     decisions = Decisions(frozenset({0}))
     assert decided(decisions, "a.b > 1", "c", "a.b>1") == [False, True, False]
-    assert decisions.decide(condition("a.b > 1"), usual=False) is False
+    assert decisions.decide(condition("a.b > 1"), by_default=False) is False
 
 
 @pytest.mark.parametrize("flipped", [frozenset(), frozenset({0})])
@@ -67,7 +67,7 @@ def test_guards_come_after_branches_and_preparation_comes_last():
     decisions = Decisions()
     decided(decisions, "before")
     decisions.begin()
-    decisions.decide(condition("guard"), usual=False)
+    decisions.decide(condition("guard"), by_default=False)
     decided(decisions, "branch")
     assert decisions.others() == [frozenset({2}), frozenset({1}), frozenset({0})]
 
@@ -75,16 +75,16 @@ def test_guards_come_after_branches_and_preparation_comes_last():
 def test_usual_mode_opens_no_paths_and_keeps_earlier_decisions():
     decisions = Decisions(frozenset({0, 1}))
     assert decided(decisions, "a") == [False]
-    with decisions.usual():
+    with decisions.by_default():
         assert decided(decisions, "a", "not a", "b") == [True, False, True]
-        assert decisions.decide(condition("c"), usual=False) is False
+        assert decisions.decide(condition("c"), by_default=False) is False
         assert decided(decisions, "not c") == [True]
     assert decided(decisions, "a", "b") == [False, False]
 
 
 def test_decisions_made_in_usual_mode_are_reported_as_open():
     decisions = Decisions()
-    with decisions.usual():
+    with decisions.by_default():
         assert not decisions.are_open
         decided(decisions, "a")
     assert decisions.are_open

@@ -4,7 +4,7 @@ import ast
 
 import pytest
 
-from syncheck.lint.interp.guards import is_over, leaves, on_gpu, used_in, usual, waits
+from syncheck.lint.interp.guards import by_default, is_over, leaves, on_gpu, used_in, waits
 
 
 def body(text):
@@ -33,7 +33,7 @@ def test_a_branch_leaves_through_its_last_statement(branch, expected):
     ],
 )
 def test_guards_and_warnings_are_skipped(source, taken):
-    assert usual(body(source)[0]) is taken
+    assert by_default(body(source)[0]) is taken
 
 
 def test_code_before_a_return_of_a_callee_may_have_run():

@@ -165,7 +165,7 @@ def test_computing_streams_are_tracked(machine):
 def test_a_finding_keeps_the_calls_that_led_to_it(machine):
     machine.calls = [(ast.parse("outer()"), "main")]
     machine.session.pageable_copy(1, -1, machine.site(NODE))
-    assert machine.places.callers[machine.site(NODE)][0][1] == "main"
+    assert machine.sites.callers[machine.site(NODE)][0][1] == "main"
     assert len(machine.findings) == 1
 
 

@@ -37,7 +37,7 @@ def test_a_tensor_is_named_once():
 
 def test_a_stream_is_named_at_the_line_where_a_fix_needs_it():
     program = follow(RACE + "def use(t, waited):\n    y = t + 1\nuse(made, s)")
-    program.machine.session.report(program.places)
-    (finding,) = program.machine.session.report(program.places).findings
+    program.machine.session.report(program.sites)
+    (finding,) = program.machine.session.report(program.sites).findings
     assert finding.fix.edits[0].code == "torch.cuda.current_stream().wait_stream(waited)"
     assert finding.fix.edits[0].line == 5

@@ -6,7 +6,7 @@ import pytest
 
 from syncheck.lint.engine import lint_source
 from syncheck.lint.files import Text
-from syncheck.lint.interp.passed_functions import HandedFunctions
+from syncheck.lint.interp.passed_functions import PassedFunctions
 from syncheck.lint.interp.values import UNKNOWN
 from syncheck.rules.model import Severity
 from tests.unit.lint.program import follow
@@ -59,6 +59,6 @@ def test_a_callback_without_its_own_stream_is_not_followed():
 def test_functions_of_the_module_are_followed_separately():
     source = "def f():\n    with torch.cuda.stream(torch.cuda.Stream()):\n        torch.zeros(3, device='cuda')\n"
     program = follow(source)
-    passed_functions = HandedFunctions(program.interpreter, set())
+    passed_functions = PassedFunctions(program.interpreter, set())
     passed_functions.interpret([UNKNOWN, program.scope.names["f"]])
     assert passed_functions.followed == set()

@@ -5,7 +5,7 @@ import ast
 import pytest
 
 from syncheck.hb.ids import NO_ALLOCATION, AllocationId, SiteId
-from syncheck.lint.interp.premises import Premise, Premises, in_words, true, untrue
+from syncheck.lint.interp.premises import Premise, Premises, description_of, true, untrue
 from syncheck.lint.interp.values import Block, Tensor
 from syncheck.rules.catalogue import find
 
@@ -36,7 +36,7 @@ def test_nothing_is_assumed_by_default():
 def test_written_tensors_inherit_the_premises_of_those_read():
     premises = Premises(ALL)
     x, y, z = tensor(1), tensor(2), tensor(3)
-    premises.place(x, "`x` is on a GPU")
+    premises.assume_on_gpu(x, "`x` is on a GPU")
     premises.launched(SiteId(1), [(x, False), (y, True)])
     premises.launched(SiteId(2), [(y, False), (z, False)])
     premises.launched(SiteId(3), [(z, False)])
@@ -76,8 +76,8 @@ def test_kept_tensors_live_as_long_as_the_path():
 
 
 def test_a_long_expression_is_truncated():
-    assert in_words(expression("f( x,y )")) == "`f(x, y)`"
-    assert in_words(expression("f(" + "x, " * 30 + ")")) == "`f(x, x, x, x, x, x, x, x, x, x, x, x ...`"
+    assert description_of(expression("f( x,y )")) == "`f(x, y)`"
+    assert description_of(expression("f(" + "x, " * 30 + ")")) == "`f(x, x, x, x, x, x, x, x, x, x, x, x ...`"
 
 
 @pytest.mark.parametrize(

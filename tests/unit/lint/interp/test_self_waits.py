@@ -2,7 +2,7 @@
 
 import pytest
 
-from syncheck.lint.interp.self_waits import OwnWaits
+from syncheck.lint.interp.self_waits import SelfWaits
 from syncheck.lint.interp.values import Event, Stream
 from tests.unit.sanitizer.program import Text, found, new_collector, new_engine
 
@@ -18,7 +18,7 @@ def collector():
 
 @pytest.fixture
 def waits(collector):
-    made = OwnWaits(collector)
+    made = SelfWaits(collector)
     made.fetching.add(COPIES)
     return made
 

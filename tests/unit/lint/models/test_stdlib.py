@@ -65,11 +65,11 @@ def test_call_sites_in_an_ignore_block_differ():
     program = follow(
         T + X + "import syncheck\nwith syncheck.ignore('SYN101', 'unordered-write'):\n    x.sin_()\nx.cos_()"
     )
-    codes = [program.places.ignored_codes(site) for site in range(1, len(program.places.nodes) + 1)]
+    codes = [program.sites.ignored_codes(site) for site in range(1, len(program.sites.nodes) + 1)]
     assert ["SYN101", "SYN103"] in codes
-    assert program.places.ignored_now == frozenset()
+    assert program.sites.ignored_now == frozenset()
     assert codes[-1] == []
 
 
 def test_an_unknown_rule_in_an_ignore_block_has_no_effect():
-    assert follow("import syncheck\nwith syncheck.ignore('SYN9999'):\n    pass").places.ignored_now == frozenset()
+    assert follow("import syncheck\nwith syncheck.ignore('SYN9999'):\n    pass").sites.ignored_now == frozenset()

@@ -16,8 +16,8 @@ def findings(kind, source):
 def found(kind, source):
     """Return the line and source of each finding."""
     text = textwrap.dedent(source).splitlines()
-    places = [finding.place.frame for finding in findings(kind, source)]
-    return [(place.line, text[place.line - 1][place.column - 1 : place.end_column - 1]) for place in places]
+    sites = [finding.place.frame for finding in findings(kind, source)]
+    return [(place.line, text[place.line - 1][place.column - 1 : place.end_column - 1]) for place in sites]
 
 
 def lines(kind, source):
