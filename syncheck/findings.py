@@ -308,7 +308,7 @@ def merge_equal(findings: Iterable[Finding]) -> tuple[Finding, ...]:
         key = (finding.rule.code, *((p.frame.path, p.frame.line, p.frame.column) for p in places))
         seen = merged.get(key)
         merged[key] = finding if seen is None else _joined(seen, finding)
-    return tuple(sorted(merged.values(), key=in_order))
+    return tuple(sorted(merged.values(), key=finding_key))
 
 
 def joined(one: Report, other: Report) -> Report:
@@ -324,7 +324,7 @@ def joined(one: Report, other: Report) -> Report:
     )
 
 
-def in_order(finding: Finding) -> tuple[str, int, int, str]:
+def finding_key(finding: Finding) -> tuple[str, int, int, str]:
     """Return the sort key of a finding: path, line, column, code."""
     frame = finding.place.frame
     return frame.path, frame.line, frame.column, finding.rule.code

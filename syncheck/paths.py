@@ -27,7 +27,7 @@ def name_of_file(path: str) -> str:
     return next(filter(None, (name(path) for name in _names)), "")
 
 
-def shown(path: str | os.PathLike[str]) -> str:
+def display_path(path: str | os.PathLike[str]) -> str:
     """Return a path as shown: relative to the folder of `start` if it is inside, with "/"; or the name of a cell."""
     path = os.fspath(path)
     if called := name_of_file(path):
@@ -39,6 +39,6 @@ def shown(path: str | os.PathLike[str]) -> str:
     return (path if relative.startswith("..") else relative).replace(os.sep, "/")
 
 
-def real(path: str | os.PathLike[str]) -> str:
+def real_path(path: str | os.PathLike[str]) -> str:
     """Return the absolute path, with symbolic links resolved, of a shown path."""
     return os.path.realpath(os.path.join(start(), path))

@@ -16,7 +16,7 @@ from syncheck.lint import engine, files
 from syncheck.lint.cache import Cache
 from syncheck.lint.extensions import Extensions
 from syncheck.lint.fixes import changes
-from syncheck.paths import shown
+from syncheck.paths import display_path
 from syncheck.system.details import NO_DETAILS, Details
 
 
@@ -61,7 +61,7 @@ def lint_files(request: LintRequest) -> list[str]:
 
 def _discover(request: LintRequest, details: Details) -> list[str]:
     def on_skip(path: str, why: str) -> None:
-        details.write_line(f"skipped {shown(path)}: {why}")
+        details.write_line(f"skipped {display_path(path)}: {why}")
 
     return list(files.discover(request.paths, lambda path: options_for(path, request.given), on_skip))
 
@@ -159,7 +159,7 @@ def _notes_on_unloaded(paths: list[str], options: Options, options_of: Callable[
     loaded = {*options.rules, *options.models}
     folders = {found.root for path in paths if not {*(found := options_of(path)).rules, *found.models} <= loaded}
     text = "names rules or models, but these are loaded only from the working directory's settings"
-    return [f"{shown(os.path.join(folder, 'pyproject.toml'))} {text}" for folder in sorted(folders)]
+    return [f"{display_path(os.path.join(folder, 'pyproject.toml'))} {text}" for folder in sorted(folders)]
 
 
 def _problem_of(outcome: engine.Outcome, path: str) -> str:

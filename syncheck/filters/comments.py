@@ -51,11 +51,11 @@ class Suppression:
         """Return whether it has suppressed a finding."""
         return bool(self.used)
 
-    def idle_names(self, codes: frozenset[str] | set[str]) -> list[str]:
+    def unused_names(self, codes: frozenset[str] | set[str]) -> list[str]:
         """Return the unused names of a comment that is otherwise used, among those that stand for one of `codes`."""
         return [name for name, group in self.names if self.used and group & codes and not group & self.used]
 
-    def idle(self, name: str) -> str:
+    def unused_message(self, name: str) -> str:
         """Return the message for an unused name in the comment."""
         return f"unused `{name}` in `{self.text}`"
 

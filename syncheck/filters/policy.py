@@ -11,7 +11,7 @@ from syncheck.filters import ignore_block
 from syncheck.filters.baseline import Baseline, Entry
 from syncheck.filters.comments import Comments
 from syncheck.findings import Finding, Report, counted
-from syncheck.paths import shown
+from syncheck.paths import display_path
 
 
 class Policy:
@@ -94,7 +94,7 @@ class Policy:
         ]
         blocks = sorted(ignore_block.entered - ignore_block.used, key=lambda block: (block.path, block.line))
         return notes + [
-            f"{shown(b.path)}:{b.line}: unused `syncheck.ignore({', '.join(sorted(b.codes))})`" for b in blocks
+            f"{display_path(b.path)}:{b.line}: unused `syncheck.ignore({', '.join(sorted(b.codes))})`" for b in blocks
         ]
 
 
@@ -162,23 +162,23 @@ def without_known(
         ConfigError: it cannot be written.
     """
     if options.write_baseline and not (report.summary.operators or report.summary.files):
-        why = f"{shown(baseline.path)} was not changed: nothing was checked"
+        why = f"{display_path(baseline.path)} was not changed: nothing was checked"
         return replace(report, notes=(*report.notes, why))
     stale = Counter({entry: n for entry, n in baseline.stale(report.findings).items() if is_checked(entry)})
     notes = report.notes
     if options.write_baseline:
         baseline.replace(report.findings, is_checked)
         baseline.write()
-        notes = (*notes, f"wrote {counted(len(report.findings), 'finding')} to {shown(baseline.path)}")
+        notes = (*notes, f"wrote {counted(len(report.findings), 'finding')} to {display_path(baseline.path)}")
     elif stale and is_certain:
         baseline.known -= stale
         baseline.write()
-        notes = (*notes, f"removed {counted(stale.total(), 'fixed finding')} from {shown(baseline.path)}")
+        notes = (*notes, f"removed {counted(stale.total(), 'fixed finding')} from {display_path(baseline.path)}")
     elif stale:
         hint = "if they are fixed, --write-baseline removes them"
         notes = (
             *notes,
-            f"{counted(stale.total(), 'known finding')} of {shown(baseline.path)} not seen in this run; {hint}",
+            f"{counted(stale.total(), 'known finding')} of {display_path(baseline.path)} not seen in this run; {hint}",
         )
     new = baseline.new(report.findings)
     return replace(report, findings=new, notes=notes, known=len(report.findings) - len(new))

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from syncheck.config.options import Options
 from syncheck.filters import comments
 from syncheck.filters.comments import Statements
-from syncheck.findings import Finding, Report, Summary, in_order, merge_equal
+from syncheck.findings import Finding, Report, Summary, finding_key, merge_equal
 from syncheck.lint import files, locations, rule_registry
 from syncheck.lint.cache import Cache, digest_of
 from syncheck.lint.extensions import Extensions
@@ -21,9 +21,9 @@ from syncheck.lint.lifetimes import Collector
 from syncheck.lint.prefilter import can_matter
 from syncheck.lint.result import Result
 from syncheck.lint.source_file import SourceFile
-from syncheck.paths import shown as shown_path
+from syncheck.paths import display_path
 from syncheck.rules.model import Rule
-from syncheck.sanitizer.device_names import in_terms_of
+from syncheck.sanitizer.device_names import for_device_type
 from syncheck.system import files as disk
 from syncheck.system.details import NO_DETAILS, Details
 
@@ -84,8 +84,8 @@ def _unused(suppressions: list[comments.Suppression]) -> Iterator[tuple[int, str
     for comment in suppressions:
         if not comment.is_used and _is_for_lint(comment, codes):
             yield comment.line, str(comment)
-        for name in comment.idle_names(codes):
-            yield comment.line, comment.idle(name)
+        for name in comment.unused_names(codes):
+            yield comment.line, comment.unused_message(name)
 
 
 def _found(source: SourceFile, *, is_strict: bool) -> tuple[tuple[Finding, ...], str, dict[str, disk.Stamp]]:
@@ -99,7 +99,7 @@ def _found(source: SourceFile, *, is_strict: bool) -> tuple[tuple[Finding, ...],
         from syncheck.lint.syntactic_rules import check  # noqa: PLC0415  imports libcst; most files do not need it
 
         shaped, problem = check(source, kinds)
-        found = merge_equal([*found, *(in_terms_of(source.device_type, finding) for finding in shaped)])
+        found = merge_equal([*found, *(for_device_type(source.device_type, finding) for finding in shaped)])
     return found, problem, analysis.asked
 
 
@@ -195,7 +195,7 @@ def lint(
 
 def _log_result(details: Details, what: str, path: str) -> None:
     if details.is_wanted:  # formatting the path takes longer than everything else that is done for most files
-        details.write_line(f"{what} {shown_path(path)}")
+        details.write_line(f"{what} {display_path(path)}")
 
 
 def _describe_result(result: Result) -> str:
@@ -269,14 +269,14 @@ def report_of(outcome: Outcome, options_of: Callable[[str], Options]) -> Report:
     incomplete: list[str] = []
     notes: list[str] = []
     for path, result in sorted(outcome.results.items()):
-        shown = shown_path(path)
+        shown = display_path(path)
         if result.problem:
             incomplete.append(f"{shown}: {result.problem}")
         options = options_of(path)
         codes = options.codes_for(path)
         findings += [locations.under(finding, path, shown) for finding in result.findings if finding.rule.code in codes]
         notes += [f"{shown}:{line}: {comment}" for line, comment in result.unused]
-    findings.sort(key=in_order)
+    findings.sort(key=finding_key)
     if any(note.endswith("`") for note in notes):  # not about malformed comments
         notes.append("--remove-unused-ignores removes unused comments")
     summary = Summary(files=outcome.n_files, seconds=outcome.seconds)

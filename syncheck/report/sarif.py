@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from urllib.parse import quote
 
 from syncheck.findings import Applicability, Finding, Fix, Frame, Place, Report
-from syncheck.paths import real
+from syncheck.paths import real_path
 from syncheck.rules.model import Rule, Severity
 from syncheck.serialization import of_proof
 
@@ -96,7 +96,7 @@ def _changes(fix: Fix) -> list[dict[str, object]]:
     changes: list[dict[str, object]] = []
     for path in dict.fromkeys(edit.path for edit in fix.edits):
         try:
-            source = Path(real(path)).read_bytes().decode("utf-8")
+            source = Path(real_path(path)).read_bytes().decode("utf-8")
         except (OSError, ValueError):
             return []
         parts = replacements(source, [edit for edit in fix.edits if edit.path == path])

@@ -9,7 +9,7 @@ from pathlib import Path
 from rich.cells import cell_len
 
 from syncheck.findings import Frame, counted
-from syncheck.paths import real
+from syncheck.paths import real_path
 from syncheck.rules.model import Severity
 
 _C0 = {code: 0x2400 + code for code in range(32) if chr(code) != "\t"} | {0x7F: 0x2421}
@@ -146,7 +146,7 @@ def format_location(frame: Frame) -> str:
 
 def address_of(frame: Frame) -> str:
     """Return the URL of a source line for a terminal link; "" if the file does not exist."""
-    path = real(frame.path)
+    path = real_path(frame.path)
     return f"{Path(path).as_uri()}#{frame.line}" if os.path.isfile(path) else ""
 
 

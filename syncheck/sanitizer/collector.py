@@ -9,7 +9,7 @@ from syncheck.findings import Applicability, Finding, Frame, Place, merge_equal
 from syncheck.hb.ids import NO_ALLOCATION, NO_VIEW, UNKNOWN_SITE, AllocationId, HostId, NamedKind, SiteId, ViewId
 from syncheck.rules.model import Rule, Severity
 from syncheck.sanitizer import fixes
-from syncheck.sanitizer.device_names import in_terms_of
+from syncheck.sanitizer.device_names import for_device_type
 from syncheck.sanitizer.fixes import PendingFix
 from syncheck.sanitizer.messages import Names, Text, ThreadRef
 from syncheck.sanitizer.monitor import Sites, SourceLine
@@ -202,7 +202,7 @@ class Collector:
             fix=fix,
             pair=pending.pair,
         )
-        return in_terms_of(self.names.device_type, worded_finding)
+        return for_device_type(self.names.device_type, worded_finding)
 
     def _name(self, pending: PendingFinding, sites: Sites) -> None:
         """Name the tensor of a finding by the names bound where it was allocated and freed."""

@@ -15,7 +15,7 @@ Source:
 _NAME = re.compile(r"(?<=\btorch\.)cuda\b|\bcuda(?=:\d)")
 
 
-def in_terms_of(device_type: str, finding: Finding) -> Finding:
+def for_device_type(device_type: str, finding: Finding) -> Finding:
     """Convert a finding worded for CUDA to the names of another device type."""
     if device_type == CUDA:
         return finding

@@ -10,7 +10,7 @@ from pathlib import Path
 from types import CodeType, FrameType
 
 from syncheck.findings import Frame
-from syncheck.paths import name_of_file, shown
+from syncheck.paths import display_path, name_of_file
 
 _CONTEXT_LINES = 2
 PACKAGE = str(Path(__file__).resolve().parents[1]) + os.sep
@@ -56,7 +56,7 @@ def shown_path(filename: str) -> str:
     """Return a path as shown to the user, with "/": relative to the working directory or to the package root."""
     if filename.startswith("<"):
         return name_of_file(filename) or filename
-    return _path_in_library(filename) or shown(filename)
+    return _path_in_library(filename) or display_path(filename)
 
 
 @cache

@@ -11,7 +11,7 @@ from syncheck.findings import Applicability, Finding
 from syncheck.lint import files, locations
 from syncheck.lint.fixes import documents
 from syncheck.lint.fixes.unused_ignores import without_unused
-from syncheck.paths import shown as shown_path
+from syncheck.paths import display_path
 from syncheck.system import files as disk
 
 if TYPE_CHECKING:
@@ -84,7 +84,7 @@ def change(
         is_same_text = isinstance(document, documents.PythonFile) and document.encoding == "utf-8"
         before = known.get(path) if is_same_text and not options.strict else None  # findings of --strict are not fixed
         changed = _changed(path, document.text, kind, options, unsafe=unsafe, known=before)
-        name = shown_path(path)
+        name = display_path(path)
         if changed.text != document.text:
             if kind == "diff":
                 old, new = (files.lines_of(document.shown(text)) for text in (document.text, changed.text))
@@ -117,7 +117,7 @@ def unfixable(
         tried = [path for path, findings in found.items() if any(_is(finding, allowed) for finding in findings)]
         unresolved = change(tried, "diff", options_of, unsafe=is_unsafe, known=found).unfixable
         spots |= unresolved & {
-            spot_of(locations.under(finding, path, shown_path(path)))
+            spot_of(locations.under(finding, path, display_path(path)))
             for path in tried
             for finding in found[path]
             if _is(finding, allowed)

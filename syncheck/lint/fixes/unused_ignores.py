@@ -54,7 +54,7 @@ def _without(comment: str, line: int, reported: set[tuple[int, str]]) -> tuple[s
         if (line, str(comment)) in reported:
             removed += 1
             return ""
-        left = [name for name, _ in comment.names if (line, comment.idle(name)) not in reported]
+        left = [name for name, _ in comment.names if (line, comment.unused_message(name)) not in reported]
         if len(left) == len(comment.names):
             return match[0]
         removed += 1

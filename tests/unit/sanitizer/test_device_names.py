@@ -4,7 +4,7 @@ import pytest
 
 from syncheck.findings import Applicability, Edit, EditKind, Finding, Fix, Frame, Place
 from syncheck.rules import unordered_read
-from syncheck.sanitizer.device_names import in_terms_of
+from syncheck.sanitizer.device_names import for_device_type
 
 FRAME = Frame("train.py", 3)
 FINDING = Finding(
@@ -21,12 +21,12 @@ FINDING = Finding(
 
 
 def test_a_finding_for_cuda_is_unchanged():
-    assert in_terms_of("cuda", FINDING) is FINDING
+    assert for_device_type("cuda", FINDING) is FINDING
 
 
 @pytest.mark.parametrize("name", ["xpu", "accelerator"])
 def test_all_texts_and_the_fix_use_the_device_type(name):
-    found = in_terms_of(name, FINDING)
+    found = for_device_type(name, FINDING)
     assert found.message == f"the default stream of {name}:0 reads `cuda_x`"
     assert found.help == f"add `torch.{name}.current_stream().wait_stream(side)`"
     assert found.related[0].message == f"stream `side` ({name}:1) wrote it here"
