@@ -141,7 +141,7 @@ def new_findings(folder: Path, cases: list[Case]) -> list[New]:
 def _serious_findings(path: Path, source: str) -> New:
     findings = lint_data(os.fspath(path), source.encode()).findings
     heavy = [finding for finding in findings if finding.level is not Severity.ADVICE]
-    return [(finding.rule.code, finding.place.frame.line, finding.message) for finding in heavy]
+    return [(finding.rule.code, finding.location.frame.line, finding.message) for finding in heavy]
 
 
 def main() -> None:

@@ -66,8 +66,8 @@ class Site:
 
     def is_reported_by(self, finding: Finding) -> bool:
         """Return whether a finding is about this site. For a bug, the finding's rule must also match the pattern."""
-        places = (finding.place, *finding.related)
-        near = any(place.frame.line - NEAR <= self.line <= place.frame.end_line + NEAR for place in places)
+        locations = (finding.location, *finding.related)
+        near = any(location.frame.line - NEAR <= self.line <= location.frame.end_line + NEAR for location in locations)
         if not near or finding.level is Severity.ADVICE:
             return False
         families = [codes for begin, codes in FAMILIES.items() if self.pattern.startswith(begin)]
@@ -108,7 +108,7 @@ def main() -> None:
         counts[0] += bool(reports)
         counts[1] += 1
         if args.show and args.half in {None, site.half}:
-            codes = ", ".join(f"{finding.rule.code}:{finding.place.frame.line}" for finding in reports)
+            codes = ", ".join(f"{finding.rule.code}:{finding.location.frame.line}" for finding in reports)
             print(f"{site.half} {site.kind:28} {codes or '-':24} {site.repo} {site.path}:{site.line} {site.pattern}")
     print("| label | half A | half B | both |\n| --- | --- | --- | --- |")
     for kind, halves in sorted(table.items()):

@@ -81,7 +81,7 @@ class Outcome:
         linted: the rules with which the linter reports it, other than as advice.
     """
 
-    place: str
+    location: str
     deletion: Deletion
     verdict: str
     example: str
@@ -90,7 +90,7 @@ class Outcome:
 
 def keys(findings: tuple[Finding, ...]) -> set[Key]:
     """Return the keys that identify findings."""
-    return {(each.rule.code, each.place.frame.path, each.place.frame.line) for each in findings}
+    return {(each.rule.code, each.location.frame.path, each.location.frame.line) for each in findings}
 
 
 def codes(findings: tuple[Finding, ...]) -> str:
@@ -269,7 +269,7 @@ def main() -> None:
                 outcomes.append(outcome)
                 if given.verbose or outcome.verdict in TO_READ:
                     linted = f" [lint: {outcome.linted}]" if outcome.linted else ""
-                    what = f"{outcome.place}: {outcome.deletion.text}"
+                    what = f"{outcome.location}: {outcome.deletion.text}"
                     print(f"{what}: {outcome.verdict} {outcome.example}{linted}", flush=True)
     finally:
         shutil.rmtree(folder, ignore_errors=True)

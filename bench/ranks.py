@@ -12,7 +12,7 @@ import tempfile
 import time
 from pathlib import Path
 
-from syncheck.findings import Frame, Place, Report, Summary
+from syncheck.findings import Frame, Location, Report, Summary
 from syncheck.ranks import merging
 from syncheck.ranks.signature import Group, Signature
 from syncheck.ranks.writer import Process, Recorder
@@ -36,7 +36,7 @@ def generate(folder: Path, ranks: int, length: int, odd: int) -> float:
             signature = signatures[number % len(signatures)]
             if rank == odd and number == length // 2:
                 signature = Signature("broadcast", "float32 [7]", "", 0)
-            recorder.issue(world, signature, number % len(signatures), place)
+            recorder.issue(world, signature, number % len(signatures), location)
         recorder.end(0, Report(summary=Summary("generated", length, 2, 1, 1.0)), ["train.py"], [])
     seconds = (time.perf_counter() - began) / len(written) / length
     for rank in set(range(ranks)) - set(written):
@@ -54,8 +54,8 @@ def _copy(folder: Path, rank: int) -> None:
         )
 
 
-def place(site: int) -> Place:
-    return Place(Frame("train.py", site + 1, 1, site + 1, 20, "step", "dist.all_reduce(bucket)"))
+def location(site: int) -> Location:
+    return Location(Frame("train.py", site + 1, 1, site + 1, 20, "step", "dist.all_reduce(bucket)"))
 
 
 def merge(folder: Path) -> None:

@@ -47,12 +47,12 @@ _TRANSPARENT = frozenset({"", "torch", "triton"})
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class Location:
     """A place in the user's program and a description of what happened there.
 
     Attributes:
         frame: the innermost user frame.
-        message: a short description of what happened there; "" for a primary place.
+        message: a short description of what happened there; "" for a primary location.
         excerpt: surrounding source lines as (line number, text), in order; empty if unreadable.
         stack: all frames, innermost first; `frame` is one of them.
     """
@@ -74,7 +74,7 @@ class Applicability(StrEnum):
     SAFE = "safe"
     """Adds ordering and changes nothing else."""
     UNSAFE = "unsafe"
-    """Makes the host wait, or guesses the place."""
+    """Makes the host wait, or guesses the location."""
     EXAMPLE = "example"
     """Illustration only: its code cannot be used as is."""
 
@@ -129,18 +129,18 @@ NO_STEPS = "nothing to check: the program ended before the steps of --steps"
 NOTHING_CHECKED = frozenset({NOTHING_SEEN, NO_FILES, NO_STEPS})
 """Reasons for an incomplete report that mean that nothing was checked."""
 
-UNKNOWN = Place(Frame("<unknown>", 0))
-"""Placeholder for an unknown place."""
+UNKNOWN = Location(Frame("<unknown>", 0))
+"""Placeholder for an unknown location."""
 
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """A violation of a rule at a place.
+    """A violation of a rule at a location.
 
     Attributes:
         help: suggested action, worded from the fix; "" if there is none.
         fix: the fix as data; None if there is none.
-        related: the other places, most important first.
+        related: the other locations, most important first.
         count: number of occurrences; repeated findings are merged into one.
         source: the part of syncheck that found it.
         rank: the process's rank in a distributed job, 0 in a single process; the lowest if several ranks found it.
@@ -152,10 +152,10 @@ class Finding:
     """
 
     rule: Rule
-    place: Place
+    location: Location
     message: str
     help: str = ""
-    related: tuple[Place, ...] = ()
+    related: tuple[Location, ...] = ()
     count: int = 1
     source: Literal["run", "lint"] = "run"
     rank: int = 0
@@ -168,7 +168,7 @@ class Finding:
     assumptions: tuple[str, ...] = ()
 
     @classmethod
-    def of(cls, rule: Rule, place: Place, **facts: str) -> "Finding":
+    def of(cls, rule: Rule, location: Location, **facts: str) -> "Finding":
         """Create a finding by filling the facts into the rule's message.
 
         Raises:
@@ -177,19 +177,19 @@ class Finding:
         if facts.keys() != rule.facts:
             wrong = sorted(facts.keys() ^ rule.facts)
             raise ValueError(f"{rule.code} takes the facts {sorted(rule.facts)}; wrong or missing: {wrong}")
-        return cls(rule=rule, place=place, message=rule.message.format(**facts), level=rule.severity)
+        return cls(rule=rule, location=location, message=rule.message.format(**facts), level=rule.severity)
 
     @property
     def fingerprint(self) -> str:
         """16 hex digits of a hash of rule, path, function and stripped source line: stable when lines move."""
-        frame = self.place.frame
+        frame = self.location.frame
         text = "\0".join((self.rule.code, frame.path, frame.function, frame.source.strip()))
         return hashlib.sha256(text.encode("utf-8", "backslashreplace")).hexdigest()[:16]
 
     @property
     def package(self) -> str:
-        """The responsible installed package, if all places are in installed packages; else ""."""
-        authors = [place.author for place in (self.place, *self.related)]
+        """The responsible installed package, if all locations are in installed packages; else ""."""
+        authors = [location.author for location in (self.location, *self.related)]
         if any(author is None or author.is_user for author in authors):
             return ""
         return authors[0].package if authors[0] is not None else ""
@@ -219,7 +219,7 @@ class Finding:
 
     @property
     def _at(self) -> str:
-        frame = self.place.frame
+        frame = self.location.frame
         return f"{frame.path}:{frame.line}:{frame.column}" if frame.column else f"{frame.path}:{frame.line}"
 
     def counted(self, count: int) -> "Finding":
@@ -301,11 +301,11 @@ def counted(number: int, noun: str) -> str:
 
 
 def merge_equal(findings: Iterable[Finding]) -> tuple[Finding, ...]:
-    """Merge findings with the same rule and places, adding counts and listing ranks; sort by place and code."""
+    """Merge findings with the same rule and locations, adding counts and listing ranks; sort by place and code."""
     merged: dict[tuple[object, ...], Finding] = {}
     for finding in findings:
-        places = (finding.place, *finding.related)
-        key = (finding.rule.code, *((p.frame.path, p.frame.line, p.frame.column) for p in places))
+        locations = (finding.location, *finding.related)
+        key = (finding.rule.code, *((p.frame.path, p.frame.line, p.frame.column) for p in locations))
         seen = merged.get(key)
         merged[key] = finding if seen is None else _joined(seen, finding)
     return tuple(sorted(merged.values(), key=finding_key))
@@ -326,7 +326,7 @@ def joined(one: Report, other: Report) -> Report:
 
 def finding_key(finding: Finding) -> tuple[str, int, int, str]:
     """Return the sort key of a finding: path, line, column, code."""
-    frame = finding.place.frame
+    frame = finding.location.frame
     return frame.path, frame.line, frame.column, finding.rule.code
 
 

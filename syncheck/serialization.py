@@ -3,27 +3,27 @@
 from dataclasses import asdict
 from typing import Any, Literal
 
-from syncheck.findings import Applicability, Edit, EditKind, Finding, Fix, Frame, Place, Summary
+from syncheck.findings import Applicability, Edit, EditKind, Finding, Fix, Frame, Location, Summary
 from syncheck.rules import catalogue
 from syncheck.rules.model import Severity
 from syncheck.witness.proofs import Difference, Proof, ProofOutcome
 from syncheck.witness.schedule import LaunchId, Pair
 
 
-def of_place(place: Place) -> dict[str, Any]:
-    """Return a place as JSON-compatible data."""
-    return asdict(place)
+def of_location(location: Location) -> dict[str, Any]:
+    """Return a location as JSON-compatible data."""
+    return asdict(location)
 
 
-def to_place(data: dict[str, Any]) -> Place:
-    """Return the place from the data of `of_place`.
+def to_location(data: dict[str, Any]) -> Location:
+    """Return the location from the data of `of_location`.
 
     Raises:
         KeyError, TypeError, ValueError: the data is damaged.
     """
     stack = tuple(map(_to_frame, data["stack"]))
     excerpt = tuple((int(number), str(text)) for number, text in data["excerpt"])
-    return Place(_to_frame(data["frame"]), str(data["message"]), excerpt, stack)
+    return Location(_to_frame(data["frame"]), str(data["message"]), excerpt, stack)
 
 
 def _to_frame(data: dict[str, Any]) -> Frame:
@@ -36,8 +36,9 @@ def _to_frame(data: dict[str, Any]) -> Frame:
 def of_finding(finding: Finding) -> dict[str, Any]:
     """Return a finding as JSON-compatible data."""
     return {
-        "rule": finding.rule.code, "place": of_place(finding.place), "message": finding.message, "help": finding.help,
-        "related": [of_place(place) for place in finding.related], "level": finding.level.value,
+        "rule": finding.rule.code, "place": of_location(finding.location),
+        "message": finding.message, "help": finding.help,
+        "related": [of_location(location) for location in finding.related], "level": finding.level.value,
         "count": finding.count, "half": finding.source, "rank": finding.rank, "ranks": finding.ranks,
         "fix": None if finding.fix is None else of_fix(finding.fix),
         "pair": None if finding.pair is None else [str(launch) for launch in finding.pair],
@@ -54,10 +55,10 @@ def to_finding(data: dict[str, Any]) -> Finding:
     """
     return Finding(
         rule=catalogue.find(data["rule"]),
-        place=to_place(data["place"]),
+        location=to_location(data["place"]),
         message=str(data["message"]),
         help=str(data["help"]),
-        related=tuple(map(to_place, data["related"])),
+        related=tuple(map(to_location, data["related"])),
         count=int(data["count"]),
         source=_half(data["half"]),
         rank=int(data["rank"]),

@@ -18,7 +18,7 @@ from syncheck.cli.lsp_documents import OpenDocument, opened
 from syncheck.commands.rules import rule_page
 from syncheck.config.settings import forget, options_for
 from syncheck.errors import ConfigError
-from syncheck.findings import Applicability, Finding, Place
+from syncheck.findings import Applicability, Finding, Location
 from syncheck.lint import engine, files
 from syncheck.lint.fixes.repair import repair, repaired, with_ignore
 from syncheck.lint.prefilter import can_matter
@@ -129,14 +129,14 @@ class Server(LanguageServer):
         """Yield the findings in one part of a document's current text."""
         version, found = self.findings.get(document.uri, (None, ()))
         for each in found if version == document.version else ():
-            if document.part_of(each.shown.place.frame).uri == part.uri:
+            if document.part_of(each.shown.location.frame).uri == part.uri:
                 yield each
 
     def _found_at(self, document: OpenDocument, uri: str, wanted: lsp.Range) -> Iterator[_Found]:
         """Yield the findings that touch a range of the part with the given URI."""
         for part in document.parts():
             for each in self._found_in(document, part) if part.uri == uri else ():
-                where = self._range(part, each.shown.place)
+                where = self._range(part, each.shown.location)
                 if where.start.line <= wanted.end.line and wanted.start.line <= where.end.line:
                     yield each
 
@@ -152,7 +152,7 @@ class Server(LanguageServer):
             title = f"{code}: {found.shown.help.partition(';')[0]}"
             is_safe = fix.applicability is Applicability.SAFE
             yield self._action(document, title, better, diagnostic, is_preferred=is_safe)
-        suppressed = with_ignore(document.text, {finding.place.frame.line: {code}})
+        suppressed = with_ignore(document.text, {finding.location.frame.line: {code}})
         yield self._action(document, f"{code}: ignore it here", suppressed, diagnostic, is_preferred=False)
 
     def _fix_all_action(self, document: OpenDocument) -> lsp.CodeAction | None:
@@ -177,13 +177,13 @@ class Server(LanguageServer):
     def _diagnostic(self, document: OpenDocument, found: _Found) -> lsp.Diagnostic:
         finding, rule = found.shown, found.finding.rule
         related = [
-            lsp.DiagnosticRelatedInformation(lsp.Location(part.uri, self._range(part, place)), place.message)
-            for place in finding.related
-            if place.frame.line
-            for part in [document.part_of(place.frame)]
+            lsp.DiagnosticRelatedInformation(lsp.Location(part.uri, self._range(part, location)), location.message)
+            for location in finding.related
+            if location.frame.line
+            for part in [document.part_of(location.frame)]
         ]
         return lsp.Diagnostic(
-            self._range(document.part_of(finding.place.frame), finding.place),
+            self._range(document.part_of(finding.location.frame), finding.location),
             "\n".join(filter(None, (finding.message, finding.help))),
             _LEVELS[finding.level],
             rule.code,
@@ -192,8 +192,8 @@ class Server(LanguageServer):
             related_information=related,
         )
 
-    def _range(self, part: TextDocument, place: Place) -> lsp.Range:
-        frame = place.frame
+    def _range(self, part: TextDocument, location: Location) -> lsp.Range:
+        frame = location.frame
         start = self._position(part, frame.line, frame.column or 1)
         end = self._position(part, frame.end_line or frame.line, frame.end_column or frame.column or 1)
         return lsp.Range(start, end)

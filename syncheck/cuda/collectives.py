@@ -38,7 +38,7 @@ class Collectives:
 
         def issue(args: tuple[Any, ...], kwargs: dict[str, Any]) -> bool:
             if reporter.is_checking:
-                collectives.issue(func, args, kwargs, reporter.site(), reporter.sites.place)
+                collectives.issue(func, args, kwargs, reporter.site(), reporter.sites.location)
             return False
 
         return issue, None

@@ -108,7 +108,7 @@ class Observations(Observed):
         name, stream = str(launch), StreamId(launch.stream)
         first = LaunchId(launch.stream, running.before[stream] + 1)
         record = self.record
-        record.starts[name], record.places[name] = str(first), self.place(site)
+        record.starts[name], record.places[name] = str(first), self.location(site)
         record.submitted[name] = running.submitted
         if stream != running.stream or running.call.is_collective:
             record.issuers[name] = str(LaunchId(running.stream, running.before[running.stream] + 1))
@@ -172,7 +172,9 @@ class Observations(Observed):
         sizes = sorted((tensor.nbytes, ident) for ident, tensor in known.items() if ident in counts.allocated)
         sums = accumulate(size for size, _ in sizes)
         chosen = sorted(ident for (_, ident), total in zip(sizes, sums, strict=True) if total <= _MAX_BYTES)
-        return [values_of(self._work.on_host(known[ident]), self.place(counts.allocated[ident][1])) for ident in chosen]
+        return [
+            values_of(self._work.on_host(known[ident]), self.location(counts.allocated[ident][1])) for ident in chosen
+        ]
 
 
 def _extent(tensor: torch.Tensor) -> tuple[int, int, str, tuple[int, ...], tuple[int, ...]]:

@@ -118,7 +118,7 @@ class Baseline:
 
     def entry_of(self, finding: Finding) -> Entry:
         """Return the entry for a finding."""
-        frame = finding.place.frame
+        frame = finding.location.frame
         path = self.relative(frame.path) if frame.is_user else frame.path
         return Entry(path, finding.rule.code, frame.function, frame.source.strip(), finding.source)
 

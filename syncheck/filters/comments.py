@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from syncheck.errors import ConfigError
-from syncheck.findings import Finding, Place
+from syncheck.findings import Finding, Location
 from syncheck.rules import catalogue
 
 _COMMENT = re.compile(
@@ -72,7 +72,7 @@ class Suppression:
             finding: the finding.
             statement: the first and last line of its statement, or its own line if these are unknown.
         """
-        frame = finding.place.frame
+        frame = finding.location.frame
         if self.source not in {"", finding.source} or finding.rule.code not in self.codes:
             return False
         first, last = min(frame.line, statement[0]), max(frame.line, frame.end_line, statement[1])
@@ -128,7 +128,7 @@ def apply(
     """Return the findings that no comment suppresses, and mark the comments that suppress others as used."""
     remaining: list[Finding] = []
     for finding in findings:
-        line = finding.place.frame.line
+        line = finding.location.frame.line
         lines = (statements or {}).get(finding, (line, line))
         covering = [suppression for suppression in suppressions if suppression.covers(finding, lines)]
         for suppression in covering:
@@ -146,7 +146,7 @@ class Comments:
 
     def suppresses(self, finding: Finding) -> bool:
         """Return whether a comment suppresses a finding, and mark that comment as used."""
-        return not apply((finding,), self._suppressions_for(finding.place))
+        return not apply((finding,), self._suppressions_for(finding.location))
 
     def unused(self, path: str, lines: set[int]) -> list[Suppression]:
         """Return the unused comments for runs on the given lines of a file or for the whole file."""
@@ -159,10 +159,10 @@ class Comments:
             self._files[path] = read("".join(linecache.getlines(path)))
         return self._files[path]
 
-    def _suppressions_for(self, place: Place) -> list[Suppression]:
-        """Return the suppressions that may apply to a place: those of its file, or of the source stored in a trace."""
-        frame = place.frame
+    def _suppressions_for(self, location: Location) -> list[Suppression]:
+        """Return the suppressions that may apply to a location: of its file, or of the source stored in a trace."""
+        frame = location.frame
         if linecache.getline(frame.path, frame.line).rstrip("\r\n") == frame.source:
             return self.in_file(frame.path)
-        lines = dict(place.excerpt) | {frame.line: frame.source}
+        lines = dict(location.excerpt) | {frame.line: frame.source}
         return [comment for line, text in lines.items() for comment in _parsed(text, line)]

@@ -73,7 +73,7 @@ class Policy:
         return truncate(report, self._options.max_findings)
 
     def _is_wanted(self, finding: Finding) -> bool:
-        if finding.rule.code not in self._options.codes_for(finding.place.frame.path):
+        if finding.rule.code not in self._options.codes_for(finding.location.frame.path):
             return False
         if self._options.third_party == "off" and finding.package:
             return False

@@ -12,7 +12,7 @@ from typing import Any
 
 import torch
 
-from syncheck.findings import Place
+from syncheck.findings import Location
 from syncheck.hb.ids import NO_EVENT, EventId, SiteId
 from syncheck.instrument.c10d import ProcessGroup, c10d
 from syncheck.instrument.patching import Patches
@@ -146,7 +146,7 @@ _groups: dict[tuple[str, bool], tuple[Any, Group]] = {}
 
 
 def issue(
-    func: Any, args: tuple[Any, ...], kwargs: dict[str, Any], site: SiteId, place: Callable[[SiteId], Place]
+    func: Any, args: tuple[Any, ...], kwargs: dict[str, Any], site: SiteId, location: Callable[[SiteId], Location]
 ) -> str:
     """Record a collective that is about to run, for comparison with the other ranks.
 
@@ -155,7 +155,7 @@ def issue(
         args: positional arguments.
         kwargs: keyword arguments.
         site: the call site.
-        place: converts a call site to a place.
+        location: converts a call site to a location.
 
     Returns:
         The name of its group in the records; "" if the collective is not recorded.
@@ -164,7 +164,7 @@ def issue(
     found = _describe(func, args, kwargs) if recorder is not None else None
     if recorder is None or found is None:
         return ""
-    recorder.issue(*found, site, place)
+    recorder.issue(*found, site, location)
     return found[0].name
 
 

@@ -12,5 +12,5 @@ TOO_MANY_STREAMS = f"more than {MAX_STREAMS:,} streams: races between the remain
 def stopped_by(error: BaseException) -> str:
     """Return the reason for an incomplete report after an internal error, with the location of the error."""
     frames = traceback.extract_tb(error.__traceback__)
-    place = f" at {os.path.basename(frames[-1].filename)}:{frames[-1].lineno}" if frames else ""
-    return f"syncheck itself failed and stopped checking: {type(error).__name__}: {error}{place}"
+    location = f" at {os.path.basename(frames[-1].filename)}:{frames[-1].lineno}" if frames else ""
+    return f"syncheck itself failed and stopped checking: {type(error).__name__}: {error}{location}"

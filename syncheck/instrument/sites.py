@@ -6,7 +6,7 @@ from itertools import count
 from types import CodeType, FrameType
 
 from syncheck.filters.ignore_block import Ignored, covers, current, running
-from syncheck.findings import UNKNOWN, Frame, Place
+from syncheck.findings import UNKNOWN, Frame, Location
 from syncheck.hb.ids import UNKNOWN_SITE, SiteId
 from syncheck.instrument.naming import bound_name, is_passed_on
 from syncheck.rules.model import Rule
@@ -159,8 +159,8 @@ class SiteTable:
         """Return the id of the caller's call stack."""
         return self.capture(frame_at(1))
 
-    def place(self, ident: SiteId) -> Place:
-        """Return the place of a call site, with its innermost user frame and a source excerpt."""
+    def location(self, ident: SiteId) -> Location:
+        """Return the location of a call site, with its innermost user frame and a source excerpt."""
         frames = tuple(
             self._frame(code, lasti)
             for code, lasti in self._stacks[ident]
@@ -170,13 +170,13 @@ class SiteTable:
             return UNKNOWN
         codes = [code for code, _ in self._stacks[ident] if not code.co_filename.startswith((PACKAGE, "<frozen runpy"))]
         chosen = next((index for index, frame in enumerate(frames) if frame.is_user), 0)
-        return Place(frames[chosen], "", excerpt(codes[chosen].co_filename, frames[chosen]), frames)
+        return Location(frames[chosen], "", excerpt(codes[chosen].co_filename, frames[chosen]), frames)
 
     def lines_of(self, ident: SiteId) -> tuple[SourceLine, ...]:
         """Implements `Sites`."""
         codes = [(code, lasti) for code, lasti in self._stacks[ident] if self._is_user(code)]
         return tuple(_source_line(code, lasti) for code, lasti in codes) or (
-            SourceLine.of_library(self.place(ident).frame),
+            SourceLine.of_library(self.location(ident).frame),
         )
 
     def bound(self, ident: SiteId) -> str:

@@ -8,7 +8,7 @@ from typing import Protocol
 
 import torch
 
-from syncheck.findings import Place
+from syncheck.findings import Location
 from syncheck.hb.ids import SiteId
 from syncheck.instrument.torch_internals import data_ptr, tolist
 from syncheck.witness.record import Record, Request, Values
@@ -19,11 +19,11 @@ _MAX = 20_000
 """The most observations of the host that are kept."""
 
 
-class Places(Protocol):
-    """Turns call sites into places."""
+class Sites(Protocol):
+    """Turns call sites into locations."""
 
-    def place(self, ident: SiteId) -> Place:
-        """Return the place of a call site."""
+    def location(self, ident: SiteId) -> Location:
+        """Return the location of a call site."""
         ...
 
 
@@ -35,7 +35,7 @@ class Observed:
         sites: the program's call sites.
     """
 
-    def __init__(self, request: Request | None, sites: Places) -> None:
+    def __init__(self, request: Request | None, sites: Sites) -> None:
         self.request = request
         self._sites = sites
         self.record = Record()
@@ -43,20 +43,20 @@ class Observed:
     def record_host_read(self, tensor: torch.Tensor, site: SiteId) -> None:
         """Record the values of a host tensor that the host receives."""
         if self.request is not None and len(self.record.host) < _MAX:
-            self.record.host.append(values_of(tensor, self.place(site)))
+            self.record.host.append(values_of(tensor, self.location(site)))
 
-    def place(self, site: SiteId) -> str:
+    def location(self, site: SiteId) -> str:
         """Return path and line of a call site."""
-        frame = self._sites.place(site).frame
+        frame = self._sites.location(site).frame
         return f"{frame.path}:{frame.line}"
 
 
-def values_of(tensor: torch.Tensor, place: str = "") -> Values:
-    """Return the values of a host tensor; `place`: the line that it belongs to."""
+def values_of(tensor: torch.Tensor, location: str = "") -> Values:
+    """Return the values of a host tensor; `location`: the line that it belongs to."""
     flat = tensor.detach().reshape(-1).contiguous()
     n_bytes = flat.numel() * flat.element_size()
     checksum = zlib.crc32((ctypes.c_char * n_bytes).from_address(data_ptr(flat))) if n_bytes else 0
-    return Values(checksum, tuple(map(_text, tolist(flat[:_SHOWN]))), flat.numel(), place)
+    return Values(checksum, tuple(map(_text, tolist(flat[:_SHOWN]))), flat.numel(), location)
 
 
 def _text(value: object) -> str:

@@ -144,13 +144,13 @@ class Analysis:
             was_followed = function in self._followed
             if (was_followed and not has_defaults(function)) or not self._can_matter(function):
                 continue
-            known = {(finding.rule, finding.place.frame.line) for finding in found}
+            known = {(finding.rule, finding.location.frame.line) for finding in found}
             alone = self._paths(partial(self._run_function, function, kind), is_script=False)
             left_out = frozenset() if has_anchor(function) else _WITH_STREAMS_ONLY
             found += [
                 f
                 for f in alone
-                if f.rule.code not in left_out and (not was_followed or (f.rule, f.place.frame.line) not in known)
+                if f.rule.code not in left_out and (not was_followed or (f.rule, f.location.frame.line) not in known)
             ]
         for statement in flat(self._tree.body):
             if isinstance(statement, ast.ClassDef) and self._has_anchor_word(statement):
@@ -269,23 +269,23 @@ class Analysis:
             if "generator already executing" not in str(error):  # otherwise it is a bug of ours
                 raise
         report = machine.session.report(sites)
-        texts = {(code, sites.place(site).frame): text for (code, site), text in sites.premises.found.items()}
+        texts = {(code, sites.location(site).frame): text for (code, site), text in sites.premises.found.items()}
         self._followed |= interpreter.calls.followed
         others = interpreter.decisions.others() if machine.n_relevant or always else []
-        unsure = {sites.place(site).frame for site in machine.unsure}
-        foreign = {(code, sites.place(site).frame) for code, site in machine.imported.of_other_files()}
+        unsure = {sites.location(site).frame for site in machine.unsure}
+        foreign = {(code, sites.location(site).frame) for code, site in machine.imported.of_other_files()}
         found = [
             as_seen_in_source(finding)
             for finding in strict.with_premises_first(report.findings, texts)
             if not is_cross_function_timing(finding)
-            and (finding.rule.code, finding.place.frame) not in foreign
-            and not (finding.rule.code == "SYN401" and (flipped or finding.place.frame in unsure))
+            and (finding.rule.code, finding.location.frame) not in foreign
+            and not (finding.rule.code == "SYN401" and (flipped or finding.location.frame in unsure))
         ]
-        guesses = {sites.place(site).frame: is_likely for site, is_likely in machine.guesses.items()}
-        copies = {sites.place(site).frame for site in machine.assumed_copies}
-        ends = {sites.place(site).frame for site in machine.recent.ends}
-        again = {(code, sites.place(site).frame) for code, site in self._again}
-        moves = {sites.place(site).frame for site in machine.moves}
+        guesses = {sites.location(site).frame: is_likely for site, is_likely in machine.guesses.items()}
+        copies = {sites.location(site).frame for site in machine.assumed_copies}
+        ends = {sites.location(site).frame for site in machine.recent.ends}
+        again = {(code, sites.location(site).frame) for code, site in self._again}
+        moves = {sites.location(site).frame for site in machine.moves}
         found = list(adjusted_for_passed_on(found, interpreter.calls.passed_functions.followed, moves, again))
         has_chosen = interpreter.decisions.are_open
         interpreter.forget()

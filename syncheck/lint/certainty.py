@@ -42,8 +42,8 @@ def adjusted(
 
     Args:
         findings: the findings of one path.
-        guesses: the places where unknown code may have left work running -> whether its name suggests so.
-        copies: the places of copies whose source is assumed to be on a GPU.
+        guesses: the locations where unknown code may have left work running -> whether its name suggests so.
+        copies: the locations of copies whose source is assumed to be on a GPU.
         tree: the file.
         ends: clock readings that miss little; see `RecentWork`.
         has_chosen: whether conditions on the path are unknown.
@@ -58,7 +58,7 @@ def _assumptions(
     finding: Finding, guesses: Mapping[Frame, bool], copies: Set[Frame], *, has_chosen: bool
 ) -> Iterator[str]:
     """Yield the assumptions of a finding, in words."""
-    frames = dict.fromkeys(place.frame for place in (finding.place, *finding.related))
+    frames = dict.fromkeys(location.frame for location in (finding.location, *finding.related))
     for frame in frames:
         if frame in copies:
             yield f"what line {frame.line} copies lies on a GPU"
@@ -80,23 +80,23 @@ def _with_levels(
     """Yield the findings to report, each with its level."""
     for finding in findings:
         if finding.rule.code == "SYN407" and any(
-            f.place.frame == finding.place.frame and f.rule != finding.rule for f in findings
+            f.location.frame == finding.location.frame and f.rule != finding.rule for f in findings
         ):
             continue  # the other finding names the actual consequence
         if finding.rule.code == "SYN701" and (
-            any(place.frame in copies for place in finding.related)
-            or not _is_measured(finding.place.frame, tree)
-            or _continues_in_loop(finding.place.frame, tree, waits=True)
+            any(location.frame in copies for location in finding.related)
+            or not _is_measured(finding.location.frame, tree)
+            or _continues_in_loop(finding.location.frame, tree, waits=True)
         ):
             continue
         if finding.rule.code == "SYN902" and has_chosen and _is_elsewhere(finding):
             yield replace(finding, level=Severity.WARNING)
             continue
-        likely = [guesses[place.frame] for place in finding.related if place.frame in guesses]
+        likely = [guesses[location.frame] for location in finding.related if location.frame in guesses]
         is_sure = not likely or finding.rule.code not in _FOR_HOSTS_TIME
-        is_end = finding.place.frame in ends
+        is_end = finding.location.frame in ends
         misses_little = finding.rule.code == "SYN701" and (
-            is_end or _is_over_a_loop(finding, tree) or _continues_in_loop(finding.place.frame, tree)
+            is_end or _is_over_a_loop(finding, tree) or _continues_in_loop(finding.location.frame, tree)
         )
         if is_sure and not misses_little:
             yield finding
@@ -111,11 +111,11 @@ def merge_by_clock(findings: Iterable[Finding]) -> list[Finding]:
     for finding in findings:
         if finding.rule.code != "SYN701":
             kept.append(finding)
-        elif finding.place.frame not in clocks:
-            clocks[finding.place.frame] = len(kept)
+        elif finding.location.frame not in clocks:
+            clocks[finding.location.frame] = len(kept)
             kept.append(finding)
-        elif finding.level.rank < kept[clocks[finding.place.frame]].level.rank:
-            kept[clocks[finding.place.frame]] = finding
+        elif finding.level.rank < kept[clocks[finding.location.frame]].level.rank:
+            kept[clocks[finding.location.frame]] = finding
     return kept
 
 
@@ -124,20 +124,20 @@ def as_seen_in_source(finding: Finding) -> Finding:
     if finding.rule.code != "SYN501" or not finding.related:
         return finding
     block, *others = finding.related
-    inside = replace(finding.place, message="this is work on another device")
-    return replace(finding, place=replace(block, message=""), related=(inside, *others))
+    inside = replace(finding.location, message="this is work on another device")
+    return replace(finding, location=replace(block, message=""), related=(inside, *others))
 
 
 def is_cross_function_timing(finding: Finding) -> bool:
     """Return whether a clock reading is reported for side-stream work of another function, such as a prefetcher."""
     if finding.rule.code != "SYN701" or not finding.related or "default stream" in finding.message:
         return False
-    return finding.related[0].frame.function != finding.place.frame.function
+    return finding.related[0].frame.function != finding.location.frame.function
 
 
 def _is_elsewhere(finding: Finding) -> bool:
     """Return whether another function captures. It may never call this one in practice, since that raises an error."""
-    return any(place.frame.function != finding.place.frame.function for place in finding.related)
+    return any(location.frame.function != finding.location.frame.function for location in finding.related)
 
 
 def _is_measured(frame: Frame, tree: ast.Module) -> bool:
@@ -154,8 +154,8 @@ def _is_over_a_loop(finding: Finding, tree: ast.Module) -> bool:
     Work that is still running then belongs to the last iteration, which is a small part of the total time. If the clock
     is read in every iteration, the work that one reading misses is part of the next.
     """
-    read = finding.place.frame
-    running, start = ([read, read] + [place.frame for place in finding.related])[-2:]
+    read = finding.location.frame
+    running, start = ([read, read] + [location.frame for location in finding.related])[-2:]
     function = function_around(tree, read.line)
     if function is not function_around(tree, start.line):
         return False
@@ -168,7 +168,7 @@ def _continues_in_loop(frame: Frame, tree: ast.Module, *, waits: bool = False) -
     """Return whether the next interval begins in a loop where this one ends: what one misses, the next includes.
 
     Args:
-        frame: the place of the reading.
+        frame: the location of the reading.
         tree: the file.
         waits: consider only loops whose iterations wait for the device.
     """

@@ -95,21 +95,21 @@ def after_constructor(machine: Machine, members: list[tuple[Method, Function]]) 
 
 def _is_read_of_constructor(finding: Finding) -> bool:
     """Return whether a method reads on the host what the constructor copies."""
-    return finding.rule.code == "SYN301" and finding.place.frame.function != "__init__"
+    return finding.rule.code == "SYN301" and finding.location.frame.function != "__init__"
 
 
 def between_methods(findings: Iterable[Finding], known: Iterable[Finding]) -> Iterator[Finding]:
     """Yield, as warnings, the new findings that only several methods show together: they rest on the order of calls."""
-    said = {(finding.rule, finding.place.frame.line) for finding in known}
+    said = {(finding.rule, finding.location.frame.line) for finding in known}
     lines = {line for _, line in said}
     for finding in findings:
-        functions = {place.frame.function for place in (finding.place, *finding.related)}
-        is_new = (finding.rule, finding.place.frame.line) not in said
+        functions = {location.frame.function for location in (finding.location, *finding.related)}
+        is_new = (finding.rule, finding.location.frame.line) not in said
         if "__init__" in functions and not _is_read_of_constructor(finding):
             continue  # the caller may synchronize before it calls a method
         if finding.rule.code == "SYN201" and any(words_of(name) & _AT_THE_END for name in functions):
             continue  # it is unknown when that method is called, and the memory may have been used before
-        is_between = len(functions) > 1 or finding.place.frame.line not in lines
+        is_between = len(functions) > 1 or finding.location.frame.line not in lines
         if finding.rule.code in _IN_CLASSES and is_between and is_new:
             yield replace(finding, level=Severity.WARNING)
 
@@ -122,16 +122,16 @@ def adjusted_for_passed_on(
     Args:
         findings: the findings.
         passed: the names of functions that were passed to other code.
-        moves: the places where something is moved to a GPU, judging by the name of the called function.
-        again: findings that only two calls of a function show together, as (rule code, place).
+        moves: the locations where something is moved to a GPU, judging by the name of the called function.
+        again: findings that only two calls of a function show together, as (rule code, location).
     """
     for finding in findings:
-        frames = {place.frame for place in (finding.place, *finding.related)}
+        frames = {location.frame for location in (finding.location, *finding.related)}
         functions = {frame.function for frame in frames}
         if frames & moves:
             if finding.rule.code == "SYN201":  # other rules depend on when the moved data is ready, which is unknown
                 yield replace(finding, level=Severity.WARNING)
-        elif (finding.rule.code, finding.place.frame) in again:
+        elif (finding.rule.code, finding.location.frame) in again:
             yield replace(finding, level=Severity.WARNING)
         elif not functions & passed:
             yield finding

@@ -105,7 +105,7 @@ def _found(source: SourceFile, *, is_strict: bool) -> tuple[tuple[Finding, ...],
 
 def _statements(source: SourceFile, found: Iterable[Finding]) -> Statements:
     """Return the line range of the statement that each finding is in."""
-    return {finding: source.definitions.statement_lines(finding.place.frame.line) for finding in found}
+    return {finding: source.definitions.statement_lines(finding.location.frame.line) for finding in found}
 
 
 def _is_for_lint(comment: comments.Suppression, codes: set[str]) -> bool:

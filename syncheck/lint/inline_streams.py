@@ -25,9 +25,9 @@ def findings(tree: ast.Module, sites: SourceSites, known: Sequence[Finding]) -> 
     Args:
         tree: the file.
         sites: the call sites of the file.
-        known: the findings on paths through the file. A race at the same place is more specific.
+        known: the findings on paths through the file. A race at the same location is more specific.
     """
-    lines = {place.frame.line for finding in known for place in (finding.place, *finding.related)}
+    lines = {location.frame.line for finding in known for location in (finding.location, *finding.related)}
     for function in (node for node in walk(tree) if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)):
         if any(_ORDERING.search(name) for name in _called(own_nodes(function))):
             continue  # the host may wait before or after the block
@@ -44,7 +44,7 @@ def _check(block: ast.With, function: ast.FunctionDef | ast.AsyncFunctionDef, si
     called = _called(node for statement in block.body for node in walk(statement))
     if called and used & _bound_outside(block, function):
         flaw = _FORK if called & _READING else _FLAW
-        yield Finding.of(unordered_side_stream.RULE, sites.place(sites.id_of(context, function.name)), flaw=flaw)
+        yield Finding.of(unordered_side_stream.RULE, sites.location(sites.id_of(context, function.name)), flaw=flaw)
 
 
 def _bound_outside(block: ast.With, function: ast.FunctionDef | ast.AsyncFunctionDef) -> set[str]:

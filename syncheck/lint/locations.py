@@ -4,7 +4,7 @@ import re
 from collections.abc import Callable
 from dataclasses import replace
 
-from syncheck.findings import UNKNOWN, Edit, Finding, Place
+from syncheck.findings import UNKNOWN, Edit, Finding, Location
 
 _CELL = ":cell "
 _LINE = re.compile(r"`[^`]*`|\bline (?P<line>\d+)\b")
@@ -12,7 +12,7 @@ _LINE = re.compile(r"`[^`]*`|\bline (?P<line>\d+)\b")
 
 
 def in_cells(finding: Finding, path: str, cells: tuple[tuple[int, int], ...]) -> Finding:
-    """Return a finding with its places given as cell and line.
+    """Return a finding with its locations given as cell and line.
 
     Args:
         finding: a finding in the notebook's source, which is its code cells in sequence.
@@ -23,22 +23,22 @@ def in_cells(finding: Finding, path: str, cells: tuple[tuple[int, int], ...]) ->
     def cell_of(line: int) -> tuple[int, int]:
         return max(cell for cell in cells if cell[0] <= line)
 
-    def moved(place: Place) -> Place:
-        if place == UNKNOWN:
-            return place
-        first, number = cell_of(place.frame.line)
-        frame = place.frame
+    def moved(location: Location) -> Location:
+        if location == UNKNOWN:
+            return location
+        first, number = cell_of(location.frame.line)
+        frame = location.frame
         there = replace(
             frame, path=f"{path}{_CELL}{number}", line=frame.line - first + 1, end_line=frame.end_line - first + 1
         )
-        excerpt = tuple((line - first + 1, text) for line, text in place.excerpt if cell_of(line)[0] == first)
-        return Place(there, place.message, excerpt)
+        excerpt = tuple((line - first + 1, text) for line, text in location.excerpt if cell_of(line)[0] == first)
+        return Location(there, location.message, excerpt)
 
     def moved_edit(edit: Edit) -> Edit:
         first, number = cell_of(edit.line)
         return replace(edit, path=f"{path}{_CELL}{number}", line=edit.line - first + 1)
 
-    own = cell_of(finding.place.frame.line)
+    own = cell_of(finding.location.frame.line)
 
     def named(match: re.Match[str]) -> str:
         if match["line"] is None:
@@ -47,12 +47,12 @@ def in_cells(finding: Finding, path: str, cells: tuple[tuple[int, int], ...]) ->
         first, number = cell_of(line)
         return f"line {line - first + 1}" + ("" if first == own[0] else f" of cell {number}")
 
-    there = _with_places(finding, moved, moved_edit)
+    there = _with_locations(finding, moved, moved_edit)
     return replace(there, message=_LINE.sub(named, there.message), help=_LINE.sub(named, there.help))
 
 
 def cell_number(path: str) -> int:
-    """Return the number of the cell, from 1, in the path of a place in a notebook."""
+    """Return the number of the cell, from 1, in the path of a location in a notebook."""
     return int(path.rpartition(_CELL)[2])
 
 
@@ -63,18 +63,20 @@ def under(finding: Finding, path: str, new: str) -> Finding:
         rest = given.removeprefix(path)
         return new + rest if given.startswith(path) and (not rest or rest.startswith(_CELL)) else given
 
-    def moved(place: Place) -> Place:
-        return replace(place, frame=replace(place.frame, path=renamed(place.frame.path)))
+    def moved(location: Location) -> Location:
+        return replace(location, frame=replace(location.frame, path=renamed(location.frame.path)))
 
     if path == new:
         return finding
-    return _with_places(finding, moved, lambda edit: replace(edit, path=renamed(edit.path)))
+    return _with_locations(finding, moved, lambda edit: replace(edit, path=renamed(edit.path)))
 
 
-def _with_places(finding: Finding, moved: Callable[[Place], Place], moved_edit: Callable[[Edit], Edit]) -> Finding:
-    """Return a finding with its places, and those of its fix, converted."""
+def _with_locations(
+    finding: Finding, moved: Callable[[Location], Location], moved_edit: Callable[[Edit], Edit]
+) -> Finding:
+    """Return a finding with its locations, and those of its fix, converted."""
     fix = finding.fix
     if fix is not None:
         fix = replace(fix, edits=tuple(map(moved_edit, fix.edits)))
     related = tuple(map(moved, finding.related))
-    return replace(finding, place=moved(finding.place), related=related, fix=fix)
+    return replace(finding, location=moved(finding.location), related=related, fix=fix)

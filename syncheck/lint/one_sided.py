@@ -80,9 +80,9 @@ def findings(functions: Iterable[Function], sites: SourceSites, known: Sequence[
     Args:
         functions: the functions of a file that are not nested in another function.
         sites: the call sites of the file.
-        known: the findings on paths through the file. A race at the same place is more specific.
+        known: the findings on paths through the file. A race at the same location is more specific.
     """
-    lines = {place.frame.line for finding in known for place in (finding.place, *finding.related)}
+    lines = {location.frame.line for finding in known for location in (finding.location, *finding.related)}
     for outer in functions:
         source = deferred.text_of(outer)
         if not (_is_meant(words_in(outer)) if source is None else _has_words(source)):
@@ -137,8 +137,8 @@ class _FunctionChecker:
             others = [other for other, its in contexts.items() if self._words(its) == stream]
             flaw = self._flaw(block, stream, others)
             if flaw:
-                place = self._sites.place(self._sites.id_of(context, self._function.name))
-                yield Finding.of(unordered_side_stream.RULE, place, flaw=flaw.format(stream=text(context)))
+                location = self._sites.location(self._sites.id_of(context, self._function.name))
+                yield Finding.of(unordered_side_stream.RULE, location, flaw=flaw.format(stream=text(context)))
 
     def _of(self, block: ast.With) -> ast.expr | None:
         """Return the stream that a block makes current, if it has a name."""

@@ -56,13 +56,13 @@ def findings(
         tree: the file.
         classes: the top-level classes that may create streams.
         sites: the call sites of the file.
-        known: the findings on paths through the file. A race at the same place is more specific.
+        known: the findings on paths through the file. A race at the same location is more specific.
     """
     owners = [(kind, streams) for kind in classes if (streams := _streams_of(kind))]
     if not owners:
         return
     races = [finding for finding in known if finding.rule.family in {Family.RACE, Family.LIFETIME}]
-    lines = [place.frame.line for finding in races for place in (finding.place, *finding.related)]
+    lines = [location.frame.line for finding in races for location in (finding.location, *finding.related)]
     nodes = walk(tree)
     attributes = [node for node in nodes if isinstance(node, ast.Attribute)]
     waits = _Waits(
@@ -105,8 +105,8 @@ def _check(kind: ast.ClassDef, name: str, use: _Use, waits: _Waits, sites: Sourc
         if not flaw and not waits.of_host:
             flaw = _missing_join(kind, block, use)
         if flaw:
-            place = sites.place(sites.id_of(block.items[-1].context_expr, function))
-            yield Finding.of(unordered_side_stream.RULE, place, flaw=flaw.format(stream=f"stream `self.{name}`"))
+            location = sites.location(sites.id_of(block.items[-1].context_expr, function))
+            yield Finding.of(unordered_side_stream.RULE, location, flaw=flaw.format(stream=f"stream `self.{name}`"))
 
 
 def _missing_fork(kind: ast.ClassDef, block: ast.With, function: str, made: set[str], waits: _Waits) -> str:

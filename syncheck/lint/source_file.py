@@ -5,7 +5,7 @@ import re
 from functools import cached_property
 from typing import TYPE_CHECKING
 
-from syncheck.findings import Frame, Place
+from syncheck.findings import Frame, Location
 from syncheck.instrument.naming import passed_on_in, target_in
 from syncheck.lint import deferred
 from syncheck.lint.files import lines_of
@@ -165,8 +165,8 @@ class SourceFile:
                 found |= {alias.asname or alias.name: prefix + alias.name for alias in node.names}
         return found
 
-    def place(self, line: int, column: int, end_line: int, end_column: int, function: str) -> Place:
-        """Return a place in the file with the source around it.
+    def location(self, line: int, column: int, end_line: int, end_column: int, function: str) -> Location:
+        """Return a location in the file with the source around it.
 
         Args:
             line: the first line, from 1.
@@ -179,7 +179,7 @@ class SourceFile:
         frame = Frame(self.path, line, column, end_line, end_column, function or "<module>", source)
         first, last = max(1, line - _CONTEXT_LINES), min(end_line, line + 4) + _CONTEXT_LINES
         excerpt = tuple((n, self.lines[n - 1]) for n in range(first, min(last, len(self.lines)) + 1))
-        return Place(frame, "", excerpt)
+        return Location(frame, "", excerpt)
 
 
 def _at(tree: ast.Module, line: int) -> list[ast.AST]:

@@ -22,7 +22,9 @@ Texts = Mapping[tuple[str, Frame], tuple[str, ...]]
 def with_premises_first(findings: Iterable[Finding], texts: Texts) -> list[Finding]:
     """Return findings with their premises listed before their other assumptions."""
     return [
-        replace(finding, assumptions=(*texts.get((finding.rule.code, finding.place.frame), ()), *finding.assumptions))
+        replace(
+            finding, assumptions=(*texts.get((finding.rule.code, finding.location.frame), ()), *finding.assumptions)
+        )
         for finding in findings
     ]
 
@@ -48,7 +50,7 @@ def more(findings: Iterable[Finding], known: Iterable[Finding]) -> list[Finding]
 
 
 def _spot(finding: Finding) -> tuple[str, int]:
-    return finding.rule.code, finding.place.frame.line
+    return finding.rule.code, finding.location.frame.line
 
 
 def _premises(finding: Finding) -> tuple[str, ...]:

@@ -55,8 +55,8 @@ def _check(function: Function, sites: SourceSites) -> Iterator[Finding]:
         records = [parents[parents[node]] for node in others if _is_recorded(node, parents)]
         is_local = len(uses[name]) == len(others) + 1 and name not in shared
         if is_local and len(records) == len(others) and (records or _called(made) == "record_event"):
-            place = sites.place(sites.id_of(records[0] if records else made, function.name))
-            yield Finding.of(unordered_side_stream.RULE, place, flaw=_FLAW.format(event=name))
+            location = sites.location(sites.id_of(records[0] if records else made, function.name))
+            yield Finding.of(unordered_side_stream.RULE, location, flaw=_FLAW.format(event=name))
 
 
 def _events_in(nodes: list[ast.AST]) -> Iterator[tuple[str, ast.Call]]:

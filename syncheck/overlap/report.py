@@ -1,8 +1,8 @@
-"""The result of an analysis in words and places: plain data for the table, the timeline and the trace viewer."""
+"""The result of an analysis in words and locations: plain data for the table, the timeline and the trace viewer."""
 
 from dataclasses import dataclass, field
 
-from syncheck.findings import Place
+from syncheck.findings import Location
 
 STREAM_ORDER = "stream order"
 
@@ -33,7 +33,7 @@ class PairLine:
     overlapped: int
     measured: int
     is_devices: bool
-    blocking_edges: tuple[tuple[str, Place], ...] = ()
+    blocking_edges: tuple[tuple[str, Location], ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,7 +43,7 @@ class EdgeLine:
     Attributes:
         kind: the kind of the edges, as in `EdgeKind`, or STREAM_ORDER.
         text: the edge in words.
-        place: the call site.
+        location: the call site.
         count: number of edges created by the line.
         waits: how long the waiter was idle.
         on_path: the part of `waits` on the critical path.
@@ -55,7 +55,7 @@ class EdgeLine:
 
     kind: str
     text: str
-    place: Place
+    location: Location
     count: int
     waits: int
     on_path: int
@@ -70,7 +70,7 @@ class WorkLine:
     """Operations of one call site on the critical path."""
 
     operator: str
-    place: Place
+    location: Location
     nanoseconds: int
 
 
@@ -80,7 +80,7 @@ class LinkLine:
 
     Attributes:
         text: the work or the edge, in words.
-        place: the call site; of several operations, that of the longest.
+        location: the call site; of several operations, that of the longest.
         nanoseconds: duration of the work or cost of the edge, in nanoseconds.
         need: the dependency that needs an edge, in words; "" for work.
         is_needed: False for an edge that nothing needs.
@@ -88,7 +88,7 @@ class LinkLine:
     """
 
     text: str
-    place: Place
+    location: Location
     nanoseconds: int
     need: str = ""
     is_needed: bool = True

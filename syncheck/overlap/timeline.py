@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
-from syncheck.findings import Finding, Place, Report
+from syncheck.findings import Finding, Location, Report
 from syncheck.hb.clock import HOST
 from syncheck.hb.ids import SiteId, StreamId
 from syncheck.overlap.analysis import Analysis
@@ -72,7 +72,7 @@ class Timeline:
     """A timeline.
 
     Attributes:
-        places: call site -> its place.
+        locations: call site -> its place.
         report: why the work does not overlap, in words.
         operations: total number of operations, drawn or not.
     """
@@ -81,7 +81,7 @@ class Timeline:
     boxes: tuple[Box, ...]
     arrows: tuple[Arrow, ...]
     marks: tuple[Mark, ...]
-    places: dict[SiteId, Place]
+    locations: dict[SiteId, Location]
     report: OverlapReport
     operations: int
     notes: tuple[str, ...] = field(default=())
@@ -118,9 +118,9 @@ class _Builder:
         for op in drawn:
             self._add_op(op)
         arrows = [*self._arrows(links[:_MAX_ARROWS])]
-        marks = [Mark(self._first_box_at(finding.place), finding) for finding in findings.findings]
+        marks = [Mark(self._first_box_at(finding.location), finding) for finding in findings.findings]
         arrows += self._missing_edges(marks)
-        places = {box.site: self._wording.place(box.site) for box in self._boxes}
+        locations = {box.site: self._wording.location(box.site) for box in self._boxes}
         lanes = (Lane("host", -1), *(self._lane(stream) for stream in self._by_device()))
         total = len(self._graph.ops)
         notes = tuple(_notes(total, len(drawn), len(links)))
@@ -129,7 +129,7 @@ class _Builder:
             tuple(self._boxes),
             tuple(arrows),
             tuple(marks),
-            places,
+            locations,
             overlap_report,
             total,
             (*notes, *overlap_report.notes),
@@ -195,24 +195,26 @@ class _Builder:
 
     # -- findings
 
-    def _first_box_at(self, place: Place) -> int:
-        return next((box for box in self._boxes_at(place)), -1)
+    def _first_box_at(self, location: Location) -> int:
+        return next((box for box in self._boxes_at(location)), -1)
 
-    def _boxes_at(self, place: Place) -> list[int]:
+    def _boxes_at(self, location: Location) -> list[int]:
         if not hasattr(self, "_lines"):
             self._lines: dict[tuple[str, int], list[int]] = {}
             for number, box in enumerate(self._boxes):
-                frame = self._wording.place(box.site).frame
+                frame = self._wording.location(box.site).frame
                 self._lines.setdefault((frame.path, frame.line), []).append(number)
-        return self._lines.get((place.frame.path, place.frame.line), [])
+        return self._lines.get((location.frame.path, location.frame.line), [])
 
     def _missing_edges(self, marks: list[Mark]) -> Iterator[Arrow]:
-        """Yield the missing edges, each from the other place of a race to the place of the finding."""
+        """Yield the missing edges, each from the other location of a race to the location of the finding."""
         for mark in marks:
             family = mark.finding.rule.code[3]
             related = mark.finding.related
             others = self._boxes_at(related[0]) if related and family in "12" else []
-            target = next((box for box in self._boxes_at(mark.finding.place) if others and box > others[0]), mark.box)
+            target = next(
+                (box for box in self._boxes_at(mark.finding.location) if others and box > others[0]), mark.box
+            )
             source = next((box for box in reversed(others) if box < target), others[0] if others else -1)
             if source >= 0 and target >= 0 and source != target:
                 yield Arrow(source, target, f"missing: {mark.finding.message}", is_missing=True)

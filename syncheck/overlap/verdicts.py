@@ -50,7 +50,7 @@ def _costly(edges: Sequence[EdgeLine]) -> Iterator[str]:
     others = (edge for edge in edges if edge.kind != STREAM_ORDER and edge.advice)
     edge = max(others, key=lambda edge: edge.speed_up, default=None)
     if edge is not None and edge.speed_up >= _GAIN:
-        at = f"{edge.place.frame.path}:{edge.place.frame.line}"
+        at = f"{edge.location.frame.path}:{edge.location.frame.line}"
         gain = f"without this wait, the program could be up to {edge.speed_up:.2f} times as fast"
         yield f"{edge.text} ({at}); {gain}: {edge.advice}"
 
@@ -68,7 +68,9 @@ def _pair_verdict(pair: PairLine) -> str:
             f"{names} have {duration(pair.free)} of work that is free to overlap, "
             f"of which {duration(pair.overlapped)} overlaps{measured}"
         )
-    blocking_edges = "; ".join(f"{text} ({place.frame.path}:{place.frame.line})" for text, place in pair.blocking_edges)
+    blocking_edges = "; ".join(
+        f"{text} ({location.frame.path}:{location.frame.line})" for text, location in pair.blocking_edges
+    )
     return f"no work on {names} is free to overlap" + (f": {blocking_edges}" if blocking_edges else "")
 
 

@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 from itertools import pairwise
 
-from syncheck.findings import UNKNOWN, Place, counted
+from syncheck.findings import UNKNOWN, Location, counted
 from syncheck.hb.ids import NO_ALLOCATION, NO_EVENT, NO_VIEW, AllocationId, EventId, NamedKind, SiteId, StreamId, ViewId
 from syncheck.overlap import cost as model
 from syncheck.overlap.analysis import Analysis, Cost
@@ -46,7 +46,7 @@ class Wording:
     Args:
         graph: the analyzed graph.
         names: the names that the program gives to its objects.
-        sites: converts call sites to places.
+        sites: converts call sites to locations.
     """
 
     def __init__(self, graph: Graph, names: Names, sites: Sites) -> None:
@@ -54,7 +54,7 @@ class Wording:
         self._names = names
         self._names.sites = sites
         self._sites = sites
-        self._places: dict[SiteId, Place] = {}
+        self._locations: dict[SiteId, Location] = {}
         self._following: dict[AllocationId, AllocationId] = {}
 
     def stream(self, stream: StreamId) -> str:
@@ -84,7 +84,7 @@ class Wording:
         following = made.get(self._following.get(allocation, NO_ALLOCATION))
         if following is None or following.site == made[allocation].site:
             return True
-        return self.at(self.place(following.site)) != self.at(self.place(made[allocation].site))
+        return self.at(self.location(following.site)) != self.at(self.location(made[allocation].site))
 
     def edge(self, edge: Edge) -> str:
         """Return the text for an edge."""
@@ -105,7 +105,7 @@ class Wording:
         tensor = self.tensor(need.allocation, need.view if need.why != "memory" else NO_VIEW)
         match need.why:
             case "clock":
-                return f"needed for the clock reading at {self.at(self.place(need.site))}"
+                return f"needed for the clock reading at {self.at(self.location(need.site))}"
             case "value":
                 return f"needed because the host reads {tensor}" if need.allocation else "needed by the host"
             case "copy":
@@ -117,22 +117,22 @@ class Wording:
         verb = "written" if need.why == "writes" else "read"
         site = self._graph.ops[need.op].site if need.op >= 0 else need.site
         by = "" if need.op >= 0 else " by the host"
-        return f"needed because {tensor} is {verb}{by} at {self.at(self.place(site))}"
+        return f"needed because {tensor} is {verb}{by} at {self.at(self.location(site))}"
 
-    def place(self, site: SiteId) -> Place:
-        """Return the place of a call site."""
-        if site not in self._places:
-            self._places[site] = self._sites.place(site)
-        return self._places[site]
+    def location(self, site: SiteId) -> Location:
+        """Return the location of a call site."""
+        if site not in self._locations:
+            self._locations[site] = self._sites.location(site)
+        return self._locations[site]
 
-    def at(self, place: Place) -> str:
-        """Return a place as "path:line"."""
-        return f"{place.frame.path}:{place.frame.line}" if place.frame.line else "an unknown line"
+    def at(self, location: Location) -> str:
+        """Return a location as "path:line"."""
+        return f"{location.frame.path}:{location.frame.line}" if location.frame.line else "an unknown line"
 
-    def edge_and_place(self, edge: EdgeId) -> tuple[str, Place]:
-        """Return the text for an edge, and the place where it was created."""
+    def edge_and_location(self, edge: EdgeId) -> tuple[str, Location]:
+        """Return the text for an edge, and the location where it was created."""
         edge_info = self._graph.edges[edge]
-        return self.edge(edge_info), self.place(edge_info.site)
+        return self.edge(edge_info), self.location(edge_info.site)
 
     # -- the lines of the report
 
@@ -140,7 +140,7 @@ class Wording:
         """Return the text for the cost of edges."""
         if cost.kind is None:
             text = f"{self.stream(cost.waiter)} runs its operations one after another"
-            before = self.at(self.place(cost.other_site))
+            before = self.at(self.location(cost.other_site))
             need = f"not needed: independent of {before}"
             advice = "put independent work on a separate stream"
         else:
@@ -150,7 +150,7 @@ class Wording:
         return EdgeLine(
             cost.kind.value if cost.kind is not None else STREAM_ORDER,
             text,
-            self.place(cost.site),
+            self.location(cost.site),
             cost.count,
             cost.stalled,
             cost.on_path,
@@ -177,7 +177,7 @@ class Wording:
         if need is None:
             return _ADVICE.get(cost.kind, "remove it")
         if need.op >= 0:
-            where = self.at(self.place(self._graph.ops[need.op].site))
+            where = self.at(self.location(self._graph.ops[need.op].site))
             if cost.kind in _ADVICE:
                 return f"{_ADVICE[cost.kind]}; then wait just before {where}"
             return f"move the wait to just before {where}"
@@ -190,7 +190,7 @@ class Wording:
             if is_devices
             else (self.stream(StreamId(pair.first)), self.stream(StreamId(pair.second)))
         )
-        blocking_edges = tuple(dict.fromkeys(map(self.edge_and_place, pair.blocking_edges)))
+        blocking_edges = tuple(dict.fromkeys(map(self.edge_and_location, pair.blocking_edges)))
         return PairLine(first, second, pair.free, pair.overlapped, pair.measured, is_devices, blocking_edges)
 
     def uses(self, analysis: Analysis) -> Iterator[UsageLine]:
@@ -216,18 +216,18 @@ class Wording:
                 name = ops[link.longest].operator
                 some = name if link.count == 1 else f"{counted(link.count, 'operation')}, the longest {name}"
                 return LinkLine(
-                    f"{self.stream(link.stream)}: {some}", self.place(ops[link.longest].site), link.nanoseconds
+                    f"{self.stream(link.stream)}: {some}", self.location(ops[link.longest].site), link.nanoseconds
                 )
             case LinkKind.WAIT:
                 edge = self._graph.edges[link.edge]
                 need = self._graph.needs.get(link.edge)
-                text, place = self.edge(edge), self.place(edge.site)
-                return LinkLine(text, place, link.nanoseconds, self.need(need), need is not None, is_edge=True)
+                text, location = self.edge(edge), self.location(edge.site)
+                return LinkLine(text, location, link.nanoseconds, self.need(need), need is not None, is_edge=True)
             case LinkKind.ORDER:
                 text = f"the order within {self.stream(link.stream)}"
-                need_text = f"not needed: independent of {self.at(self.place(ops[link.first].site))}"
+                need_text = f"not needed: independent of {self.at(self.location(ops[link.first].site))}"
                 return LinkLine(
-                    text, self.place(ops[link.last].site), link.nanoseconds, need_text, is_needed=False, is_edge=True
+                    text, self.location(ops[link.last].site), link.nanoseconds, need_text, is_needed=False, is_edge=True
                 )
             case LinkKind.LAUNCH:
                 return LinkLine("the host launches work", UNKNOWN, link.nanoseconds)
@@ -237,7 +237,7 @@ class Wording:
     def work(self, analysis: Analysis) -> Iterator[WorkLine]:
         """Yield the operations that make the critical path long."""
         for operator, site, nanoseconds in analysis.path[:_MAX_WORK]:
-            yield WorkLine(operator, self.place(site), nanoseconds)
+            yield WorkLine(operator, self.location(site), nanoseconds)
 
 
 def report(analysis: Analysis, names: Names, sites: Sites, backend: str) -> OverlapReport:

@@ -237,7 +237,7 @@ class Checker:
         return [
             finding
             for finding in found
-            if finding.rule.code in options.codes_for(finding.place.frame.path)
+            if finding.rule.code in options.codes_for(finding.location.frame.path)
             and _key(finding) not in self._expected
             and not _is_of_pytest(finding)
         ]
@@ -366,12 +366,12 @@ def _running_job() -> "Run | None":
 
 def _is_of_pytest(finding: "Finding") -> bool:
     """Return whether pytest itself read a tensor, to print it in the explanation of a failure."""
-    inner = itertools.takewhile(lambda frame: not frame.is_user, finding.place.stack)
+    inner = itertools.takewhile(lambda frame: not frame.is_user, finding.location.stack)
     return any(frame.package == "_pytest" for frame in inner)
 
 
 def _key(finding: "Finding") -> tuple[str, str, int]:
-    frame = finding.place.frame
+    frame = finding.location.frame
     return finding.rule.code, frame.path, frame.line
 
 

@@ -8,7 +8,7 @@ from syncheck import serialization
 from syncheck.filters.baseline import Baseline
 from syncheck.findings import NOTHING_SEEN, Finding, Report, Summary, counted, merge_equal
 
-_MAX_PLACES = 20
+_MAX_LOCATIONS = 20
 
 
 class SessionSummary:
@@ -21,7 +21,7 @@ class SessionSummary:
     def __init__(self) -> None:
         self.findings: list[Finding] = []
         self._tests: set[str] = set()
-        self._places: dict[str, set[str]] = {}
+        self._locations: dict[str, set[str]] = {}
         self._known = 0
         self._operators = 0
         self._backend = ""
@@ -34,8 +34,8 @@ class SessionSummary:
         findings = [serialization.to_finding(data) for data in test_data["findings"]]
         self.findings += findings
         for finding in findings:
-            frame, rule = finding.place.frame, finding.rule
-            self._places.setdefault(f"{frame.path}:{frame.line}: {rule.code} {rule.name}", set()).add(test)
+            frame, rule = finding.location.frame, finding.rule
+            self._locations.setdefault(f"{frame.path}:{frame.line}: {rule.code} {rule.name}", set()).add(test)
         self._known += test_data["known"]
         self._operators += test_data["operators"]
         self._backend = test_data["backend"]
@@ -56,11 +56,11 @@ class SessionSummary:
             rules = Counter(finding.rule.code for finding in self.findings)
             counts = ", ".join(f"{code} {number}" for code, number in sorted(rules.items()))
             yield f"{counted(rules.total(), 'finding')} in {counted(len(self._tests), 'test')}: {counts}"
-            places = sorted(self._places.items(), key=lambda entry: -len(entry[1]))
-            for place, tests in places[:_MAX_PLACES]:
-                yield f"  {place}" + (f" ({len(tests)} tests)" if len(tests) > 1 else "")
-            if len(places) > _MAX_PLACES:
-                yield f"  and {len(places) - _MAX_PLACES} other places"
+            locations = sorted(self._locations.items(), key=lambda entry: -len(entry[1]))
+            for location, tests in locations[:_MAX_LOCATIONS]:
+                yield f"  {location}" + (f" ({len(tests)} tests)" if len(tests) > 1 else "")
+            if len(locations) > _MAX_LOCATIONS:
+                yield f"  and {len(locations) - _MAX_LOCATIONS} other places"
         elif self._operators:
             yield f"no findings in {self._operators:,} operators"
         else:

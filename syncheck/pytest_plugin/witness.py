@@ -72,7 +72,7 @@ _GONE = Proof(ProofOutcome.NOT_TRIED, "schedule", reason="the test has no such r
 
 
 def _key(finding: Finding) -> Key:
-    frame = finding.place.frame
+    frame = finding.location.frame
     return finding.rule.code, frame.path, frame.line, finding.message
 
 

@@ -8,14 +8,14 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
-from syncheck.findings import UNKNOWN, Finding, Place
+from syncheck.findings import UNKNOWN, Finding, Location
 from syncheck.ranks.reader import Part
 from syncheck.ranks.signature import Digest, Group, Signature
 from syncheck.rules import collective_mismatch
 
 _MAX_RELATED = 3
 _MAX_READ = 2 * _MAX_RELATED
-"""The most ranks whose places are read among those that issued the same; other ranks' places are not reported."""
+"""The most ranks whose locations are read among those that issued the same; other ranks' locations are not reported."""
 _NOTHING = "no further collective"
 _ORDER = "issue the same collectives in the same order on every rank of the group"
 
@@ -55,7 +55,7 @@ class Rank:
     is_done: bool
     group: str
     what: str
-    stuck: Place | None
+    stuck: Location | None
 
     @property
     def has_crashed(self) -> bool:
@@ -69,7 +69,7 @@ class Issued:
 
     rank: int
     signature: Signature | None
-    place: Place | None
+    location: Location | None
 
 
 class Comparison:
@@ -142,9 +142,9 @@ class Comparison:
         if one is None or other is None or not set(minority) & set(other[0].ranks):
             return []
         operation, expected = (f"{issued.signature} in group {group.name}" for group, issued in (one, other))
-        related = [_with(other[1].place, f"rank {majority[0]} issues {expected} here")]
+        related = [_with(other[1].location, f"rank {majority[0]} issues {expected} here")]
         ranks = [Issued(rank, None, None) for rank in minority]
-        return [_finding(minority[0], operation, expected, _Places(one[1].place, related, ranks), _ORDER)]
+        return [_finding(minority[0], operation, expected, _Locations(one[1].location, related, ranks), _ORDER)]
 
     def _last(self, number: int, load: Load) -> tuple[Group, Issued] | None:
         """Return the last collective of a rank in the group that it hangs in."""
@@ -204,8 +204,8 @@ class Comparison:
     @staticmethod
     def _at(part: Part, group: Group, block: int, at: int) -> Issued:
         entry = next((e for index, e in enumerate(part.entries(group, block)) if index == at), None)
-        signature, place = (None, part.last()) if entry is None else (entry[0], part.place(entry[1]))
-        return Issued(part.process.rank, signature, place)
+        signature, location = (None, part.last()) if entry is None else (entry[0], part.location(entry[1]))
+        return Issued(part.process.rank, signature, location)
 
     def _unbalanced(self, group: Group, block: int, members: list[int], load: Load) -> list[Issued]:
         """Return the first collective in which a rank receives a different number of elements than is sent to it."""
@@ -245,19 +245,19 @@ class Comparison:
         lacking = absent[0]
         stuck = self.ranks[lacking.rank].stuck
         if len(present) < len(absent) and stuck is None:
-            place, rank, ranks = call.place, call.rank, present
+            location, rank, ranks = call.location, call.rank, present
             operation, expected = str(call.signature), _NOTHING
-            related = [_with(entry.place, f"the last collective of rank {entry.rank}") for entry in absent]
+            related = [_with(entry.location, f"the last collective of rank {entry.rank}") for entry in absent]
         else:
-            place, rank, ranks = (stuck or call.place), lacking.rank, absent
+            location, rank, ranks = (stuck or call.location), lacking.rank, absent
             operation, expected = self._describe_divergence(lacking.rank), str(call.signature)
             if self.ranks[lacking.rank].group not in {"", group.name}:
                 expected += f" in group {group.name}"
-            related = [_with(entry.place, f"rank {entry.rank} issues {entry.signature} here") for entry in present]
+            related = [_with(entry.location, f"rank {entry.rank} issues {entry.signature} here") for entry in present]
             if stuck is None:
-                related.append(_with(lacking.place, f"the last collective of rank {lacking.rank}"))
+                related.append(_with(lacking.location, f"the last collective of rank {lacking.rank}"))
         advice = "make every rank of the group issue the same collectives the same number of times"
-        return _finding(rank, operation, expected, _Places(place, related, ranks), advice)
+        return _finding(rank, operation, expected, _Locations(location, related, ranks), advice)
 
     def _describe_divergence(self, number: int) -> str:
         """Return a description of what a rank does instead of the collective of the others."""
@@ -268,9 +268,9 @@ class Comparison:
 
 
 @dataclass(slots=True)
-class _Places:
-    primary: Place | None
-    related: Iterable[Place | None]
+class _Locations:
+    primary: Location | None
+    related: Iterable[Location | None]
     ranks: list[Issued] = field(default_factory=list)
 
 
@@ -282,12 +282,12 @@ def _mismatch(kinds: dict[Signature, list[Issued]]) -> Finding:
     call = minority[0]
     assert call.signature is not None  # only ranks that issued something are compared
     others = [kinds[majority][0], *minority[1:]]
-    related = [_with(entry.place, f"rank {entry.rank} issues {entry.signature} here") for entry in others]
+    related = [_with(entry.location, f"rank {entry.rank} issues {entry.signature} here") for entry in others]
     what = " and ".join(call.signature.differences(majority))
     advice = f"use the same {what} on rank {call.rank} and rank {kinds[majority][0].rank} at this point"
     if what == "operation":
         advice = _ORDER
-    return _finding(call.rank, str(call.signature), str(majority), _Places(call.place, related, minority), advice)
+    return _finding(call.rank, str(call.signature), str(majority), _Locations(call.location, related, minority), advice)
 
 
 def _split_sizes(group: Group, issued: list[Issued]) -> Finding | None:
@@ -305,33 +305,35 @@ def _split_sizes(group: Group, issued: list[Issued]) -> Finding | None:
         if wanted != elements and entry.signature is not None:
             operation = f"{entry.signature.operation} with {elements} elements for rank {other.rank}"
             expected = str(wanted)
-            related = [_with(other.place, f"rank {other.rank} issues it here")]
+            related = [_with(other.location, f"rank {other.rank} issues it here")]
             advice = f"make rank {entry.rank} send as many elements to rank {other.rank} as rank {other.rank} expects"
-            return _finding(entry.rank, operation, expected, _Places(entry.place, related, [entry, other]), advice)
+            return _finding(
+                entry.rank, operation, expected, _Locations(entry.location, related, [entry, other]), advice
+            )
     return None
 
 
-def _finding(rank: int, operation: str, expected: str, places: _Places, advice: str) -> Finding:
-    place = places.primary or next((place for place in places.related if place), None) or UNKNOWN
+def _finding(rank: int, operation: str, expected: str, locations: _Locations, advice: str) -> Finding:
+    location = locations.primary or next((location for location in locations.related if location), None) or UNKNOWN
     facts = {"rank": str(rank), "operation": operation, "expected": expected}
-    ranks = tuple(sorted({entry.rank for entry in places.ranks}))
-    found = Finding.of(collective_mismatch.RULE, place, **facts)
-    related = tuple(_unique(place, places.related))[:_MAX_RELATED]
+    ranks = tuple(sorted({entry.rank for entry in locations.ranks}))
+    found = Finding.of(collective_mismatch.RULE, location, **facts)
+    related = tuple(_unique(location, locations.related))[:_MAX_RELATED]
     return replace(found, related=related, help=advice, rank=rank, ranks=ranks)
 
 
-def _unique(primary: Place, places: Iterable[Place | None]) -> Iterator[Place]:
-    """Yield the places without duplicates; at the primary place, only those that name what another rank issues."""
+def _unique(primary: Location, locations: Iterable[Location | None]) -> Iterator[Location]:
+    """Yield the locations without duplicates; at the primary one, only those that name what another rank issues."""
     seen = set()
-    for place in places:
-        if place is not None and (place.frame, "last" in place.message) not in seen:
-            seen.add((place.frame, "last" in place.message))
-            if place.frame != primary.frame or "issues" in place.message:
-                yield place
+    for location in locations:
+        if location is not None and (location.frame, "last" in location.message) not in seen:
+            seen.add((location.frame, "last" in location.message))
+            if location.frame != primary.frame or "issues" in location.message:
+                yield location
 
 
-def _with(place: Place | None, message: str) -> Place | None:
-    return place and replace(place, message=message)
+def _with(location: Location | None, message: str) -> Location | None:
+    return location and replace(location, message=message)
 
 
 RULES = (collective_mismatch.RULE,)

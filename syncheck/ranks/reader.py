@@ -9,7 +9,7 @@ from typing import Any
 
 from syncheck import serialization
 from syncheck.errors import RecordError
-from syncheck.findings import Finding, Place, Summary
+from syncheck.findings import Finding, Location, Summary
 from syncheck.ranks.signature import Digest, Group, Signature
 from syncheck.ranks.stacks import main_thread
 from syncheck.ranks.writer import BLOCK, ENTRY, FORMAT, Process
@@ -37,12 +37,12 @@ class Hung:
     Attributes:
         group: the group of the collective; "" if it did not wait in one.
         what: the name of the collective.
-        place: where the process waited.
+        location: where the process waited.
     """
 
     group: str
     what: str
-    place: Place
+    location: Location
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,7 +85,7 @@ class Part:
     hung: Hung | None = None
     ending: Ending | None = None
     _signatures: list[Signature] = field(default_factory=list)
-    _sites: list[Place] = field(default_factory=list)
+    _sites: list[Location] = field(default_factory=list)
     _tails: list[list[int]] = field(default_factory=list)
 
     @property
@@ -93,14 +93,14 @@ class Part:
         """Return whether the program ran to its end without an error."""
         return self.ending is not None and self.ending.status == 0
 
-    def place(self, number: int) -> Place | None:
-        """Return the place of a call site; None if the part ends before it."""
+    def location(self, number: int) -> Location | None:
+        """Return the location of a call site; None if the part ends before it."""
         return self._sites[number] if number < len(self._sites) else None
 
-    def stuck(self) -> Place | None:
+    def stuck(self) -> Location | None:
         """Return where the process was when the job hung, or when it was killed in native code that held the GIL."""
         if self.hung is not None:
-            return self.hung.place
+            return self.hung.location
         return main_thread(self.path.with_suffix(".stack")) if self.ending is None else None
 
     def entries(self, group: Group, block: int) -> Iterator[tuple[Signature, int]]:
@@ -111,7 +111,7 @@ class Part:
             for _, entry in zip(range(known[block].digest.count), found, strict=False):
                 yield self._signatures[entry[0]], entry[1]
 
-    def last(self) -> Place | None:
+    def last(self) -> Location | None:
         """Return the call site of the process's last collective; None if it had none."""
         with self._ops() as file:
             n_complete = file.seek(0, os.SEEK_END) // ENTRY.size
@@ -119,7 +119,7 @@ class Part:
                 return None
             file.seek((n_complete - 1) * ENTRY.size)
             _, _, site = ENTRY.unpack(file.read(ENTRY.size))
-        return self.place(site)
+        return self.location(site)
 
     def _from(self, group: Group, start: int) -> Iterator[tuple[int, int]]:
         number = self.numbers[group]
@@ -192,7 +192,7 @@ class Part:
 
     def _read_site(self, number: int, data: dict[str, Any]) -> None:
         del number  # likewise
-        self._sites.append(serialization.to_place(data))
+        self._sites.append(serialization.to_location(data))
 
     def _read_block(self, number: int, index: int, start: int, same: int, balance: int) -> None:
         group = next(group for group, known in self.numbers.items() if known == number)
@@ -207,7 +207,7 @@ class Part:
         self.process = _process(*process)
 
     def _read_hung(self, data: dict[str, Any]) -> None:
-        self.hung = Hung(str(data["group"] or ""), str(data["what"] or ""), serialization.to_place(data["place"]))
+        self.hung = Hung(str(data["group"] or ""), str(data["what"] or ""), serialization.to_location(data["place"]))
 
     def _read_end(self, data: dict[str, Any]) -> None:
         incomplete, notes, ran, unused = (_strings(data[name]) for name in ("incomplete", "notes", "ran", "unused"))

@@ -8,13 +8,13 @@ Source:
 import re
 from pathlib import Path
 
-from syncheck.findings import Frame, Place
+from syncheck.findings import Frame, Location
 from syncheck.source.lines import excerpt, is_user_file, shown_path, source_line
 
 _FRAME = re.compile(r'  File "(?P<path>.+)", line (?P<line>\d+) in (?P<function>.+)')
 
 
-def main_thread(path: Path) -> Place | None:
+def main_thread(path: Path) -> Location | None:
     """Return the main thread's position in the latest stack dump; None if there is none."""
     try:
         lines = path.read_text(encoding="utf-8", errors="replace").splitlines()
@@ -28,7 +28,7 @@ def main_thread(path: Path) -> Place | None:
     if not frames:
         return None
     chosen = next((index for index, frame in enumerate(frames) if frame.is_user), 0)
-    return Place(frames[chosen], "", excerpt(found[chosen]["path"], frames[chosen]), tuple(frames))
+    return Location(frames[chosen], "", excerpt(found[chosen]["path"], frames[chosen]), tuple(frames))
 
 
 def _frame(path: str, line: int, function: str) -> Frame:

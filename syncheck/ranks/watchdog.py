@@ -22,7 +22,7 @@ from types import FrameType
 from typing import NoReturn
 
 from syncheck import serialization
-from syncheck.findings import Place
+from syncheck.findings import Location
 from syncheck.ranks import writer
 from syncheck.source.frames import frames_of_threads
 from syncheck.system import processes
@@ -45,16 +45,16 @@ class Watch:
 
     Args:
         timeout: seconds that a collective may take; 0 for no limit.
-        place_of: converts a frame to a place.
+        location_of: converts a frame to a location.
         end: delivers the report and ends this process, given its status and the reason; does not return.
     """
 
     def __init__(
-        self, timeout: float, place_of: Callable[[FrameType | None], Place], end: Callable[[int, str], NoReturn]
+        self, timeout: float, location_of: Callable[[FrameType | None], Location], end: Callable[[int, str], NoReturn]
     ) -> None:
         self.pending: dict[str, tuple[Callable[[], bool], float]] = {}
         self.timeout = timeout
-        self._place_of = place_of
+        self._location_of = location_of
         self._end = end
         self._waits: list[tuple[str, str, float]] = []
         self._main = threading.main_thread().ident or 0
@@ -147,8 +147,8 @@ class Watch:
         frame = frames_of_threads().get(self._main)
         recorder = writer.current()
         if recorder is not None:
-            place = serialization.of_place(self._place_of(frame))
-            recorder.record("hung", {"group": stuck and stuck[1], "what": stuck and stuck[0], "place": place})
+            location = serialization.of_location(self._location_of(frame))
+            recorder.record("hung", {"group": stuck and stuck[1], "what": stuck and stuck[0], "place": location})
         self._end(status, reason)
 
     def arm(self) -> None:
@@ -166,11 +166,13 @@ active: Watch | None = None
 """The watch of this process, if it is a rank."""
 
 
-def begin(timeout: float, place_of: Callable[[FrameType | None], Place], end: Callable[[int, str], NoReturn]) -> None:
+def begin(
+    timeout: float, location_of: Callable[[FrameType | None], Location], end: Callable[[int, str], NoReturn]
+) -> None:
     """Monitor this process from now on; see `Watch`."""
     global active  # noqa: PLW0603  one per process
     if active is None:
-        active = Watch(timeout, place_of, end)
+        active = Watch(timeout, location_of, end)
         active.start()
         processes.after_fork_in_child(_reset_in_child)
 

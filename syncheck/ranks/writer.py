@@ -20,7 +20,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from syncheck import serialization
-from syncheck.findings import Place, Report
+from syncheck.findings import Location, Report
 from syncheck.hb.ids import SiteId
 from syncheck.ranks.signature import Digest, Group, Signature
 from syncheck.system import processes
@@ -101,14 +101,14 @@ class Recorder:
         """Return whether this is the process that the part is about, rather than a forked child of it."""
         return os.getpid() == self._pid
 
-    def issue(self, group: Group, signature: Signature, site: SiteId, place: Callable[[SiteId], Place]) -> None:
+    def issue(self, group: Group, signature: Signature, site: SiteId, location: Callable[[SiteId], Location]) -> None:
         """Record a collective that is about to run.
 
         Args:
             group: its group.
             signature: its signature.
             site: the call site.
-            place: converts a call site to a place.
+            location: converts a call site to a location.
         """
         if not self.is_in_recorded_process:
             return
@@ -121,7 +121,7 @@ class Recorder:
             where = self._sites.get(site)
             if where is None:
                 where = self._sites[site] = len(self._sites)
-                self._line("site", where, serialization.of_place(place(site)))
+                self._line("site", where, serialization.of_location(location(site)))
             self._write(self._ops, ENTRY.pack(sequence.number, number, where))
             self._count(sequence, signature)
             self.issued += 1

@@ -13,7 +13,7 @@ def render(report: Report) -> str:
 
 
 def _line(finding: Finding) -> str:
-    frame = finding.place.frame
+    frame = finding.location.frame
     # Editors need both numbers, so unknown ones become 1.
     at = f"{_unlike_a_command(visible(frame.path))}:{max(frame.line, 1)}:{max(frame.column, 1)}"
     text = ". ".join(filter(None, (finding.message, finding.proof_summary)))

@@ -15,9 +15,9 @@ def list_fixed(report: Report) -> Iterator[str]:
     """Yield the applied fixes: for each file, the number per rule."""
     if report.fixed:
         yield f"Fixed {counted(len(report.fixed), 'finding')}:"
-    for path in dict.fromkeys(finding.place.frame.path for finding in report.fixed):
+    for path in dict.fromkeys(finding.location.frame.path for finding in report.fixed):
         yield f"- {visible(path)}:"
-        rules = Counter(finding.rule for finding in report.fixed if finding.place.frame.path == path)
+        rules = Counter(finding.rule for finding in report.fixed if finding.location.frame.path == path)
         for rule, number in sorted(rules.items(), key=lambda item: item[0].code):
             yield f"    {number} x {rule.code} ({rule.name})"
     if report.fixed:

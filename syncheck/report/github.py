@@ -20,13 +20,13 @@ def render(report: Report) -> str:
 
 
 def _command(finding: Finding) -> str:
-    frame = finding.place.frame
-    place = f"file={_property(frame.path)},line={max(frame.line, 1)},endLine={max(frame.end_line, frame.line, 1)}"
+    frame = finding.location.frame
+    location = f"file={_property(frame.path)},line={max(frame.line, 1)},endLine={max(frame.end_line, frame.line, 1)}"
     if frame.column and frame.end_line <= frame.line:
-        place += f",col={frame.column},endColumn={max(frame.end_column, frame.column)}"
+        location += f",col={frame.column},endColumn={max(frame.end_column, frame.column)}"
     message = "\n".join(filter(None, (one_line(finding.message), finding.help, finding.proof_summary)))
     title = f"{finding.rule.code} {finding.rule.name}"
-    return f"::{_COMMANDS[finding.level]} {place},title={_property(title)}::{_data(message)}"
+    return f"::{_COMMANDS[finding.level]} {location},title={_property(title)}::{_data(message)}"
 
 
 def _data(text: str) -> str:

@@ -20,7 +20,7 @@ def render(report: Report) -> str:
 
 
 def _entry(finding: Finding, seen: dict[str, int]) -> dict[str, object]:
-    frame = finding.place.frame
+    frame = finding.location.frame
     number = seen[finding.fingerprint] = seen.get(finding.fingerprint, 0) + 1
     return {
         "description": ". ".join(filter(None, (finding.message, finding.help, finding.proof_summary))),

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from syncheck.errors import REINSTALL, BackendError
-from syncheck.findings import Finding, Frame, Place
+from syncheck.findings import Finding, Frame, Location
 from syncheck.overlap.timeline import Timeline
 from syncheck.overlap.verdicts import duration
 from syncheck.report.style import visible
@@ -54,9 +54,9 @@ def _embedded(data: Any) -> str:
     return text.replace("<", "\\u003c").replace(">", "\\u003e").replace("&", "\\u0026")
 
 
-def _line(place: Place) -> str:
-    """Return the path and line of a place."""
-    return f"{visible(place.frame.path)}:{place.frame.line}" if place.frame.line else "-"
+def _line(location: Location) -> str:
+    """Return the path and line of a location."""
+    return f"{visible(location.frame.path)}:{location.frame.line}" if location.frame.line else "-"
 
 
 class _Numbers:
@@ -92,20 +92,20 @@ def data_of(timeline: Timeline) -> dict[str, Any]:
         "boxes": columns,
         "arrows": edges,
         "names": list(names.things),
-        "sites": [_site(timeline.places[site]) for site in sites.things],
+        "sites": [_site(timeline.locations[site]) for site in sites.things],
         "findings": [{"box": mark.box, **_finding(mark.finding)} for mark in timeline.marks],
     }
 
 
-def _site(place: Place) -> dict[str, Any]:
-    """Return the page's data for a place."""
-    if not place.frame.line:
+def _site(location: Location) -> dict[str, Any]:
+    """Return the page's data for a location."""
+    if not location.frame.line:
         return {"at": "", "excerpt": [], "line": 0, "stack": []}
     return {
-        "at": _line(place),
-        "line": place.frame.line,
-        "excerpt": [[number, visible(text)] for number, text in place.excerpt],
-        "stack": [_frame(frame) for frame in place.stack],
+        "at": _line(location),
+        "line": location.frame.line,
+        "excerpt": [[number, visible(text)] for number, text in location.excerpt],
+        "stack": [_frame(frame) for frame in location.stack],
     }
 
 
@@ -121,6 +121,6 @@ def _finding(finding: Finding) -> dict[str, Any]:
         "message": visible(finding.message),
         "help": visible(finding.help),
         "proof": visible(finding.proof_summary),
-        "at": _line(finding.place),
-        "related": [f"{_line(place)} {visible(place.message)}" for place in finding.related],
+        "at": _line(finding.location),
+        "related": [f"{_line(location)} {visible(location.message)}" for location in finding.related],
     }

@@ -15,7 +15,7 @@ def render(report: Report) -> str:
     """Return the report as XML; without findings, it has one passing test case."""
     root = Xml.Element("testsuites", name="syncheck", tests=str(max(len(report.findings), 1)),
                        failures=str(len(report.findings)), errors=str(len(report.incomplete)))  # fmt: skip
-    for path, group in groupby(report.findings, key=lambda finding: finding.place.frame.path):
+    for path, group in groupby(report.findings, key=lambda finding: finding.location.frame.path):
         findings = list(group)
         suite = Xml.SubElement(
             root, "testsuite", name=visible(path), tests=str(len(findings)), failures=str(len(findings))
@@ -34,7 +34,7 @@ def render(report: Report) -> str:
 
 
 def _add(suite: Xml.Element, finding: Finding) -> None:
-    frame = finding.place.frame
+    frame = finding.location.frame
     name = f"{finding.rule.code} {finding.rule.name} (line {frame.line}, column {frame.column})"
     case = Xml.SubElement(suite, "testcase", name=name, classname=visible(frame.path), file=visible(frame.path),
                           line=str(frame.line))  # fmt: skip

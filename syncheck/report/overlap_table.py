@@ -9,7 +9,7 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from syncheck.findings import Place, counted
+from syncheck.findings import Location, counted
 from syncheck.overlap.report import EdgeLine, LinkLine, OverlapReport, PairLine, UsageLine, WorkLine
 from syncheck.overlap.verdicts import duration
 from syncheck.report.style import format_location, one_line
@@ -105,7 +105,7 @@ def _edges(lines: Iterable[EdgeLine]) -> Table:
             Text(one_line(line.text) + times + change),
             duration(line.waits),
             duration(line.on_path) if line.on_path else "-",
-            Text(_line(line.place)),
+            Text(_line(line.location)),
             Text(one_line(line.need), "" if line.is_needed else "yellow"),
             f"{line.speed_up:.2f}x" if line.speed_up >= 1.005 else "-",
         )
@@ -121,19 +121,19 @@ def _links(lines: Iterable[LinkLine]) -> Table:
         table.add_row(
             Text(("-> " if line.is_edge else "") + one_line(line.text)),
             duration(line.nanoseconds),
-            Text(_line(line.place) if line.place.frame.line else ""),
+            Text(_line(line.location) if line.location.frame.line else ""),
             Text(one_line(line.need), "" if line.is_needed else "yellow"),
         )
     return table
 
 
-def _line(place: Place) -> str:
+def _line(location: Location) -> str:
     """Return the path and line, without the column, which is of little use in a table."""
-    return format_location(replace(place.frame, column=0))
+    return format_location(replace(location.frame, column=0))
 
 
 def _path(lines: Iterable[WorkLine]) -> Table:
     table = _table("Work on the critical path", ("operator", False), ("time", True), ("source line", False))
     for line in lines:
-        table.add_row(Text(one_line(line.operator)), duration(line.nanoseconds), Text(_line(line.place)))
+        table.add_row(Text(one_line(line.operator)), duration(line.nanoseconds), Text(_line(line.location)))
     return table

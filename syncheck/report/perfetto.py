@@ -57,11 +57,11 @@ def _micro(nanoseconds: int) -> float:
 
 
 def _box(box: Box, timeline: Timeline) -> Event:
-    place = timeline.places[box.site]
+    location = timeline.locations[box.site]
     args: Event = {"critical path": box.is_critical}
-    if place.frame.line:
-        args |= {"line": f"{place.frame.path}:{place.frame.line}", "source": place.frame.source.strip()}
-        args["stack"] = [f"{frame.path}:{frame.line} {frame.function}" for frame in place.stack if frame.is_user]
+    if location.frame.line:
+        args |= {"line": f"{location.frame.path}:{location.frame.line}", "source": location.frame.source.strip()}
+        args["stack"] = [f"{frame.path}:{frame.line} {frame.function}" for frame in location.stack if frame.is_user]
     if box.n_bytes:
         args |= {"bytes": box.n_bytes, "flops": box.flops}
     return {

@@ -9,7 +9,7 @@ from pathlib import Path, PurePosixPath
 from typing import TYPE_CHECKING
 from urllib.parse import quote
 
-from syncheck.findings import Applicability, Finding, Fix, Frame, Place, Report
+from syncheck.findings import Applicability, Finding, Fix, Frame, Location, Report
 from syncheck.paths import real_path
 from syncheck.rules.model import Rule, Severity
 from syncheck.serialization import of_proof
@@ -56,15 +56,15 @@ def _problem(severity: Severity) -> str:
 def _result(finding: Finding, index: dict[str, int]) -> dict[str, object]:
     text = f"{finding.message}. {finding.help}" if finding.help else finding.message
     related = [
-        {**_location(place), "id": number, "message": {"text": place.message}}
-        for number, place in enumerate(finding.related, 1)
+        {**_location(location), "id": number, "message": {"text": location.message}}
+        for number, location in enumerate(finding.related, 1)
     ]
     result: dict[str, object] = {
         "ruleId": finding.rule.code,
         "ruleIndex": index[finding.rule.code],
         "level": _LEVELS[finding.level],
         "message": {"text": text},
-        "locations": [_location(finding.place)],
+        "locations": [_location(finding.location)],
         "relatedLocations": related,
         "partialFingerprints": {"syncheck/v1": finding.fingerprint},
         "occurrenceCount": finding.count,
@@ -73,9 +73,10 @@ def _result(finding: Finding, index: dict[str, int]) -> dict[str, object]:
         result["rank"] = round(_SURE / (1 + len(finding.assumptions)), 1)
         result["properties"] = {"assumptions": list(finding.assumptions)}
     if finding.related:
-        steps = [*reversed(finding.related), finding.place]
+        steps = [*reversed(finding.related), finding.location]
         flow = [
-            {"location": {**_location(place), "message": {"text": place.message or finding.message}}} for place in steps
+            {"location": {**_location(location), "message": {"text": location.message or finding.message}}}
+            for location in steps
         ]
         result["codeFlows"] = [{"threadFlows": [{"locations": flow}]}]
     if finding.proof is not None:
@@ -111,8 +112,8 @@ def _lines(part: "Replacement") -> dict[str, int]:
     return {"startLine": part.first, "startColumn": 1, "endLine": part.last, "endColumn": 1}
 
 
-def _location(place: Place) -> dict[str, object]:
-    frame = place.frame
+def _location(location: Location) -> dict[str, object]:
+    frame = location.frame
     region: dict[str, object] = {"startLine": max(frame.line, 1)}
     if frame.column:
         region |= {"startColumn": frame.column, "endLine": max(frame.end_line, frame.line, 1)}

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 from rich.cells import cell_len
 
-from syncheck.findings import Frame, Place
+from syncheck.findings import Frame, Location
 from syncheck.report.style import Painter, Style, address_of, cut, hang, one_line, visible, where, wrap
 
 _TAB = 4
@@ -28,33 +28,33 @@ class Checkpoint:
 
 @dataclass(frozen=True, slots=True)
 class Snippet:
-    """One excerpt and the places marked in it, most important first.
+    """One excerpt and the locations marked in it, most important first.
 
     Attributes:
-        primary: the finding's primary place, if it is in this excerpt.
-        style: the color of the primary place's mark.
+        primary: the finding's primary location, if it is in this excerpt.
+        style: the color of the primary location's mark.
     """
 
-    places: tuple[Place, ...]
-    primary: Place | None
+    locations: tuple[Location, ...]
+    primary: Location | None
     style: Style
 
     @property
     def lines(self) -> dict[int, str]:
-        """The source lines of all places, in order, without blank lines at either end."""
-        lines = {n: text for place in self.places for n, text in known_lines(place).items()}
-        marked = {place.frame.line for place in self.places}
+        """The source lines of all locations, in order, without blank lines at either end."""
+        lines = {n: text for location in self.locations for n, text in known_lines(location).items()}
+        marked = {location.frame.line for location in self.locations}
         worth = [n for n, text in lines.items() if text.strip() or n in marked]
         return {n: lines[n] for n in sorted(lines) if min(worth, default=n) <= n <= max(worth, default=0)}
 
     def draw(self, gutter: int, painter: Painter) -> Iterator[str]:
         """Yield the header, the source lines and the marks; `gutter` is the width of a line number."""
         arrow = "-->" if self.primary else ":::"
-        yield f"{' ' * gutter}{painter.paint(arrow, Style.GUTTER)} {_linked(self.places[0].frame, painter)}"
+        yield f"{' ' * gutter}{painter.paint(arrow, Style.GUTTER)} {_linked(self.locations[0].frame, painter)}"
         yield from self._source(gutter, painter)
-        for place in self.places:
-            if place.message and place.frame.line not in self.lines:
-                yield from note(place.message, gutter, painter)
+        for location in self.locations:
+            if location.message and location.frame.line not in self.lines:
+                yield from note(location.message, gutter, painter)
 
     def _source(self, gutter: int, painter: Painter) -> Iterator[str]:
         before = 0
@@ -66,7 +66,7 @@ class Snippet:
 
     def _line(self, number: int, text: str, gutter: int, painter: Painter) -> Iterator[str]:
         shown = _shown(text)
-        marks = [self._mark(place, text) for place in self.places if place.frame.line == number]
+        marks = [self._mark(location, text) for location in self.locations if location.frame.line == number]
         width_left = painter.width - gutter - 3
         shift = _shift(shown, marks, width_left)
         shown = cut("…" + shown[shift + 1 :] if shift else shown, width_left)
@@ -74,34 +74,34 @@ class Snippet:
         for mark in marks:
             yield from _underline(mark, shown, shift, bar("", gutter, painter), width_left, painter)
 
-    def _mark(self, place: Place, text: str) -> Checkpoint:
-        start, stop = (len(_shown(text[:offset], strip=False)) for offset in _span(place.frame, text))
-        first = place is self.primary
+    def _mark(self, location: Location, text: str) -> Checkpoint:
+        start, stop = (len(_shown(text[:offset], strip=False)) for offset in _span(location.frame, text))
+        first = location is self.primary
         stroke, style = ("^", self.style) if first else ("-", Style.RELATED)
-        return Checkpoint(start, stop, stroke, style, one_line(place.message))
+        return Checkpoint(start, stop, stroke, style, one_line(location.message))
 
 
 def _linked(frame: Frame, painter: Painter) -> str:
     return painter.link(where(frame), address_of(frame) if painter.links else "")
 
 
-def known_lines(place: Place) -> dict[int, str]:
-    """Return the source lines of a place by number, in order; empty if the source is unreadable."""
-    lines = dict(place.excerpt)
-    if place.frame.source:
-        lines.setdefault(place.frame.line, place.frame.source)
+def known_lines(location: Location) -> dict[int, str]:
+    """Return the source lines of a location by number, in order; empty if the source is unreadable."""
+    lines = dict(location.excerpt)
+    if location.frame.source:
+        lines.setdefault(location.frame.line, location.frame.source)
     return dict(sorted(lines.items()))
 
 
-def snippets(primary: Place, related: Sequence[Place], style: Style) -> list[Snippet]:
-    """Return the excerpts to show; places in one file whose source lines overlap or touch share an excerpt."""
-    groups: list[list[Place]] = [[primary]]
-    for place in related:
-        near = next((group for group in groups if _belongs(place, group)), None)
+def snippets(primary: Location, related: Sequence[Location], style: Style) -> list[Snippet]:
+    """Return the excerpts to show; locations in one file whose source lines overlap or touch share an excerpt."""
+    groups: list[list[Location]] = [[primary]]
+    for location in related:
+        near = next((group for group in groups if _belongs(location, group)), None)
         if near is None:
-            groups.append([place])
+            groups.append([location])
         else:
-            near.append(place)
+            near.append(location)
     return [Snippet(tuple(group), None if i else primary, style) for i, group in enumerate(groups)]
 
 
@@ -117,19 +117,19 @@ def bar(number: str, gutter: int, painter: Painter) -> str:
     return painter.paint(f"{number:>{gutter}} |", Style.GUTTER)
 
 
-def _belongs(place: Place, group: Sequence[Place]) -> bool:
-    return any(_touch(place, other) for other in group) and all(_agree(place, other) for other in group)
+def _belongs(location: Location, group: Sequence[Location]) -> bool:
+    return any(_touch(location, other) for other in group) and all(_agree(location, other) for other in group)
 
 
-def _touch(place: Place, other: Place) -> bool:
-    lines, others = known_lines(place), known_lines(other)
-    if place.frame.path != other.frame.path or not lines or not others:
+def _touch(location: Location, other: Location) -> bool:
+    lines, others = known_lines(location), known_lines(other)
+    if location.frame.path != other.frame.path or not lines or not others:
         return False
     return min(lines) <= max(others) + 1 and min(others) <= max(lines) + 1
 
 
-def _agree(place: Place, other: Place) -> bool:
-    lines, others = known_lines(place), known_lines(other)
+def _agree(location: Location, other: Location) -> bool:
+    lines, others = known_lines(location), known_lines(other)
     return all(lines[line] == others[line] for line in lines.keys() & others.keys())
 
 

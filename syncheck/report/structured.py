@@ -3,7 +3,7 @@
 import json
 from dataclasses import asdict
 
-from syncheck.findings import Finding, Place, Report
+from syncheck.findings import Finding, Location, Report
 from syncheck.report.fixes import numbers
 from syncheck.serialization import of_fix, of_proof
 
@@ -39,7 +39,7 @@ def _finding(finding: Finding) -> dict[str, object]:
         "name": finding.rule.name,
         "level": finding.level.value,
         "half": finding.source,
-        **_position(finding.place),
+        **_position(finding.location),
         "message": finding.message,
         "help": finding.help,
         "fix": None if finding.fix is None else of_fix(finding.fix),
@@ -50,17 +50,17 @@ def _finding(finding: Finding) -> dict[str, object]:
         "ranks": list(finding.ranks),
         "fingerprint": finding.fingerprint,
         "package": finding.package,
-        **_stack(finding.place),
-        "related": [_related(place) for place in finding.related],
+        **_stack(finding.location),
+        "related": [_related(location) for location in finding.related],
     }
 
 
-def _related(place: Place) -> dict[str, object]:
-    return {**_position(place), "message": place.message, **_stack(place)}
+def _related(location: Location) -> dict[str, object]:
+    return {**_position(location), "message": location.message, **_stack(location)}
 
 
-def _position(place: Place) -> dict[str, object]:
-    frame = place.frame
+def _position(location: Location) -> dict[str, object]:
+    frame = location.frame
     return {
         "path": frame.path,
         "line": frame.line,
@@ -71,7 +71,7 @@ def _position(place: Place) -> dict[str, object]:
     }
 
 
-def _stack(place: Place) -> dict[str, object]:
+def _stack(location: Location) -> dict[str, object]:
     """Return an entry with the stack, innermost frame first; no entry if it is unknown."""
-    frames = [{"path": frame.path, "line": frame.line, "function": frame.function} for frame in place.stack]
+    frames = [{"path": frame.path, "line": frame.line, "function": frame.function} for frame in location.stack]
     return {"stack": frames} if frames else {}

@@ -10,7 +10,7 @@ from syncheck.findings import (
     NOTHING_SEEN,
     Finding,
     Frame,
-    Place,
+    Location,
     Report,
     counted,
     format_ranks,
@@ -52,7 +52,7 @@ def render(
     Args:
         report: the report; its order is kept.
         color: whether to use ANSI colors; without them the report is plain text.
-        stacks: whether to show the call stack of every place.
+        stacks: whether to show the call stack of every location.
         width: line width in terminal cells; prose is wrapped, longer source lines are cut around their marks.
         full: whether to show findings that concern only installed packages in full, too.
         is_quiet: whether to omit the summary, except for the reasons why the check is incomplete.
@@ -72,26 +72,26 @@ def render(
 
 
 def _finding(finding: Finding, painter: Painter, *, stacks: bool, is_fixable: bool) -> Iterator[str]:
-    parts = snippets(finding.place, finding.related, STYLE_OF[finding.level])
+    parts = snippets(finding.location, finding.related, STYLE_OF[finding.level])
     gutter = _gutter(parts)
     yield from _head(finding, painter, is_fixable=is_fixable)
     for part in parts:
         yield from part.draw(gutter, painter)
         yield bar("", gutter, painter)
     if stacks:
-        for place in (finding.place, *finding.related):
-            yield from _stack(place, gutter, painter)
+        for location in (finding.location, *finding.related):
+            yield from _stack(location, gutter, painter)
     yield from _advise(finding, gutter, painter)
 
 
 def _in_packages(findings: list[Finding], painter: Painter) -> Iterator[str]:
     """Yield one paragraph for each rule and line of an installed package, and a hint."""
-    counts = Counter((f.rule, f.level, format_location(f.place.author or f.place.frame)) for f in findings)
-    first = {(f.rule, format_location(f.place.author or f.place.frame)): f for f in reversed(findings)}
+    counts = Counter((f.rule, f.level, format_location(f.location.author or f.location.frame)) for f in findings)
+    first = {(f.rule, format_location(f.location.author or f.location.frame)): f for f in reversed(findings)}
     for (rule, level, there), number in counts.items():
         finding = first[rule, there]
         more = f" ({counted(number, 'finding')})" if number > 1 else ""
-        text = f"{rule.name}: {there}: {one_line(finding.message)}{more}; from {where(finding.place.frame)}"
+        text = f"{rule.name}: {there}: {one_line(finding.message)}{more}; from {where(finding.location.frame)}"
         label = f"{level}[{rule.code}]"
         first_line, *rest = hang(f"{label} ", text, painter.prose)
         yield painter.paint(label, STYLE_OF[level]) + first_line.removeprefix(label)
@@ -124,12 +124,12 @@ def _extent(finding: Finding) -> str:
     return f" ({', '.join(parts)})" if parts else ""
 
 
-def _stack(place: Place, gutter: int, painter: Painter) -> Iterator[str]:
-    """Yield the other frames of a place's stack, innermost first."""
-    own_index = place.stack.index(place.frame) if place.frame in place.stack else -1
-    if len(place.stack) > (own_index >= 0):
-        yield from note(f"stack of {format_location(place.frame)}:", gutter, painter)
-    for i, frame in enumerate(place.stack):
+def _stack(location: Location, gutter: int, painter: Painter) -> Iterator[str]:
+    """Yield the other frames of a location's stack, innermost first."""
+    own_index = location.stack.index(location.frame) if location.frame in location.stack else -1
+    if len(location.stack) > (own_index >= 0):
+        yield from note(f"stack of {format_location(location.frame)}:", gutter, painter)
+    for i, frame in enumerate(location.stack):
         if i != own_index:
             step = f"{' ' * (gutter + 5)}{'into' if i < own_index else 'from'} {_frame(frame)}"
             yield painter.paint(cut(step, painter.width), Style.PLAIN if frame.is_user else Style.FAINT)
@@ -214,7 +214,7 @@ def _levels(report: Report) -> str:
 
 
 def _files(report: Report) -> str:
-    paths = sorted({visible(finding.place.frame.path) for finding in report.findings})
+    paths = sorted({visible(finding.location.frame.path) for finding in report.findings})
     return " and ".join(paths) if len(paths) <= 2 else f"{len(paths)} files"
 
 

@@ -101,7 +101,7 @@ def make_run(
     details.begin()
     member = rendezvous.active or rendezvous.begin(options.ranks_dir)
     member.on_join = lambda: watchdog.begin(
-        options.hang_timeout, lambda frame: run.sites.place(run.sites.capture(frame)), run.end_now
+        options.hang_timeout, lambda frame: run.sites.location(run.sites.capture(frame)), run.end_now
     )
     return run
 

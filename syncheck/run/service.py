@@ -90,7 +90,7 @@ class Watch:
 
     def _window_ended(self) -> None:
         for finding in self.findings:
-            frame = finding.place.frame
+            frame = finding.location.frame
             key = (finding.rule.code, frame.path, frame.line, finding.message)
             if key not in self._known:
                 self._known.add(key)

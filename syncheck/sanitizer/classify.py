@@ -81,10 +81,10 @@ def _replay(context: RaceContext) -> PendingFinding | None:
     if context.current.is_replay and not context.prior.is_replay:  # name the program's own access as the culprit
         facts["stream"], facts["other"] = facts["other"], facts["stream"]
         facts["verb"] = ("writes" if race.prior.is_write else "reads",)
-        place, other, message = context.prior.site, context.current.site, "the replay that is not ordered with it"
+        site, other, message = context.prior.site, context.current.site, "the replay that is not ordered with it"
     else:
-        place, other, message = context.current.site, context.prior.site, "the replay"
-    return PendingFinding(graph_input_overwritten.RULE, place, facts, [(other, (message,))], fix=stream_wait(context))
+        site, other, message = context.current.site, context.prior.site, "the replay"
+    return PendingFinding(graph_input_overwritten.RULE, site, facts, [(other, (message,))], fix=stream_wait(context))
 
 
 def _collective(context: RaceContext) -> PendingFinding | None:

@@ -5,7 +5,7 @@ from collections.abc import Callable, Set
 from dataclasses import dataclass, field, replace
 from typing import TypeAlias
 
-from syncheck.findings import Applicability, Finding, Frame, Place, merge_equal
+from syncheck.findings import Applicability, Finding, Frame, Location, merge_equal
 from syncheck.hb.ids import NO_ALLOCATION, NO_VIEW, UNKNOWN_SITE, AllocationId, HostId, NamedKind, SiteId, ViewId
 from syncheck.rules.model import Rule, Severity
 from syncheck.sanitizer import fixes
@@ -179,21 +179,21 @@ class Collector:
 
     def _word(self, pending: PendingFinding, sites: Sites) -> Finding:
         word = self.names.format
-        place = sites.place(pending.site)
+        location = sites.location(pending.site)
         facts = {name: word(value) for name, value in pending.facts.items()}
-        finding = Finding.of(pending.rule, place, **facts)
+        finding = Finding.of(pending.rule, location, **facts)
         where = "" if pending.thread is None else f", in {word((ThreadRef(pending.thread),))}"
-        related = tuple(_with_message(sites.place(site), word(message)) for site, message in pending.related if site)
+        related = tuple(_with_message(sites.location(site), word(message)) for site, message in pending.related if site)
         advice, fix = pending.advice, None
         repair = ""
         if pending.fix is not None:
-            repair, fix, _ = fixes.word(pending.fix, self.names, sites, place.frame.path)
+            repair, fix, _ = fixes.word(pending.fix, self.names, sites, location.frame.path)
             if pending.instead and fix.applicability is Applicability.EXAMPLE:
                 repair, fix, advice = "", None, pending.instead
-        advised = repair + word(advice).replace("{line}", f"line {place.frame.line}")
+        advised = repair + word(advice).replace("{line}", f"line {location.frame.line}")
         worded_finding = Finding(
             rule=finding.rule,
-            place=place,
+            location=location,
             message=finding.message + where,
             help=advised,
             related=related,
@@ -238,7 +238,7 @@ class Collector:
 
 def _is_of_another(name: str, pending: PendingFinding, sites: Sites) -> bool:
     """Return whether the name bound where a tensor is freed is not the tensor's name."""
-    if _is_call(sites.place(pending.freed).frame):
+    if _is_call(sites.location(pending.freed).frame):
         return True  # freed inside a call: the name is that of the call's result
     return binds_result(name, sites.lines_of(pending.freed)[0], sites.lines_of(pending.site)[0])
 
@@ -249,7 +249,7 @@ def _owner(pending: PendingFinding, sites: Sites) -> str:
     if freed.endswith(".data"):
         return freed  # assigning to it frees nothing else
     for site in pending.name_sites:
-        frame, scopes = sites.place(site).frame, sites.lines_of(site)[0].scopes
+        frame, scopes = sites.location(site).frame, sites.lines_of(site)[0].scopes
         is_whole = scopes is not None and scopes.is_whole_value(
             (frame.line, frame.column), (frame.end_line, frame.end_column)
         )
@@ -275,19 +275,19 @@ def _merge_by_cause(
     """Merge findings with one cause, keeping the first place and all edits."""
     groups: dict[object, list[tuple[PendingFinding, int]]] = {}
     for pending, count in found:
-        freed = sites.place(pending.freed).frame
+        freed = sites.location(pending.freed).frame
         key = (pending.rule.code, pending.cause, freed.path, freed.line) if pending.cause else id(pending)
         groups.setdefault(key, []).append((pending, count))
     return [_joined(group, sites, names) for group in groups.values()]
 
 
 def _joined(group: list[tuple[PendingFinding, int]], sites: Sites, names: Names) -> tuple[PendingFinding, int]:
-    """Merge several findings into one; identical findings at the same place count as repetitions."""
+    """Merge several findings into one; identical findings at the same location count as repetitions."""
     if len(group) == 1:
         return group[0]
     tensors: dict[tuple[int, int, str, str], tuple[PendingFinding, int]] = {}
     for pending, count in group:
-        frame = sites.place(pending.site).frame
+        frame = sites.location(pending.site).frame
         # two unnamed tensors differ in the names that the fix uses for them on its line
         repair = fixes.word(pending.fix, names, sites, frame.path).text if pending.fix is not None else ""
         key = (frame.line, frame.column, names.format(pending.facts["tensor"]), repair)
@@ -308,14 +308,15 @@ def _joined(group: list[tuple[PendingFinding, int]], sites: Sites, names: Names)
 def _merge_by_location(
     found: list[tuple[PendingFinding, int]], sites: Sites, names: Names
 ) -> list[tuple[PendingFinding, int]]:
-    """Merge findings of one rule with equal places, like `merge_equal`; they come from loops over streams.
+    """Merge findings of one rule with equal locations, like `merge_equal`; they come from loops over streams.
 
     The merged finding has one fix for all of them.
     """
     groups: dict[object, list[tuple[PendingFinding, int]]] = {}
     for pending, count in found:
-        places = [sites.place(site).frame for site in (pending.site, *(site for site, _ in pending.related if site))]
-        key = (pending.rule.code, *((frame.path, frame.line, frame.column) for frame in places))
+        related = (site for site, _ in pending.related if site)
+        locations = [sites.location(site).frame for site in (pending.site, *related)]
+        key = (pending.rule.code, *((frame.path, frame.line, frame.column) for frame in locations))
         groups.setdefault(key, []).append((pending, count))
     return [_with_combined_fix(group, sites, names) for group in groups.values()]
 
@@ -333,7 +334,7 @@ def _merge_by_fix(findings: tuple[Finding, ...]) -> tuple[Finding, ...]:
     """Merge findings with the same fix, such as those of a hook that races with the work of each layer."""
     merged: dict[object, Finding] = {}
     for finding in findings:
-        frame, fix = finding.place.frame, finding.fix
+        frame, fix = finding.location.frame, finding.fix
         is_sure = fix is not None and fix.applicability is not Applicability.EXAMPLE
         key = (finding.rule.code, finding.level, frame.path, frame.line, frame.column, fix) if is_sure else id(finding)
         known = merged.get(key)
@@ -342,14 +343,14 @@ def _merge_by_fix(findings: tuple[Finding, ...]) -> tuple[Finding, ...]:
 
 
 def _with_locations_of(one: Finding, other: Finding) -> Finding:
-    known = {(place.frame, place.message) for place in one.related}
+    known = {(location.frame, location.message) for location in one.related}
     room = max(0, _MAX_RELATED - len(one.related))
-    more = [place for place in other.related if (place.frame, place.message) not in known][:room]
+    more = [location for location in other.related if (location.frame, location.message) not in known][:room]
     return replace(one, count=one.count + other.count, related=(*one.related, *more))
 
 
 def _is_call(frame: Frame) -> bool:
-    """Return whether a place is a call, rather than a binding or deletion of a variable."""
+    """Return whether a location is a call, rather than a binding or deletion of a variable."""
     text = frame.source[frame.column - 1 : frame.end_column - 1] if frame.column else ""
     try:
         return isinstance(ast.parse(text, mode="eval").body, ast.Call)
@@ -369,9 +370,9 @@ def _line(site: SiteId, sites: Sites) -> tuple[str, int]:
 
 def _is_torch_call(site: SiteId, sites: Sites) -> bool:
     """Return whether torch's own code made a call, apart from methods such as `wait_stream` that wrap other calls."""
-    caller = next((frame for frame in sites.place(site).stack if frame.path not in _STREAMS), None)
+    caller = next((frame for frame in sites.location(site).stack if frame.path not in _STREAMS), None)
     return caller is not None and caller.package == "torch"
 
 
-def _with_message(place: Place, message: str) -> Place:
-    return Place(place.frame, message, place.excerpt, place.stack)
+def _with_message(location: Location, message: str) -> Location:
+    return Location(location.frame, message, location.excerpt, location.stack)

@@ -5,7 +5,7 @@ from syncheck.sanitizer import misuse
 from syncheck.sanitizer.collector import Collector
 
 _REPETITIONS = {ObjectKind.STREAM: 3, ObjectKind.TIMING_EVENT: 8}
-"""Number of objects created at one place, all but the last two destroyed, that indicates creation in a loop."""
+"""Number of objects created at one location, all but the last two destroyed, that indicates creation in a loop."""
 
 
 class CreatedInLoop:

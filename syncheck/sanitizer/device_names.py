@@ -3,7 +3,7 @@
 import re
 from dataclasses import replace
 
-from syncheck.findings import Finding, Fix, Place
+from syncheck.findings import Finding, Fix, Location
 
 CUDA = "cuda"
 WITH_DEFAULT_STREAM = frozenset({"cuda", "npu", "musa"})
@@ -23,8 +23,8 @@ def for_device_type(device_type: str, finding: Finding) -> Finding:
     def said(text: str) -> str:
         return _NAME.sub(device_type, text)
 
-    def named(place: Place) -> Place:
-        return replace(place, message=said(place.message))
+    def named(location: Location) -> Location:
+        return replace(location, message=said(location.message))
 
     fix = finding.fix
     if fix is not None:
@@ -33,7 +33,7 @@ def for_device_type(device_type: str, finding: Finding) -> Finding:
         finding,
         message=said(finding.message),
         help=said(finding.help),
-        place=named(finding.place),
+        location=named(finding.location),
         related=tuple(map(named, finding.related)),
         fix=fix,
     )

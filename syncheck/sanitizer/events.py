@@ -318,7 +318,7 @@ class Events:
         """Report the lines whose waits never added order, unless they have other findings; called at the end."""
         lines: dict[Frame, list[SiteId]] = {}
         for site in self._redundant:
-            lines.setdefault(sites.place(site).frame, []).append(site)
+            lines.setdefault(sites.location(site).frame, []).append(site)
         for calls in lines.values():  # a line may be redundant for one caller and needed for another
             site = calls[0]
             if all(self._redundant[call] and not self._collector.has(call) for call in calls):
@@ -342,8 +342,8 @@ def _already_ordered(sites: Sites, site: SiteId, earlier: SiteId) -> str:
     """Return the reason why a wait is redundant, naming the earlier wait if it is known."""
     if not earlier:
         return "already ordered"
-    frame = sites.place(earlier).frame
-    is_here = frame.path == sites.place(site).frame.path
+    frame = sites.location(earlier).frame
+    is_here = frame.path == sites.location(site).frame.path
     return f"already ordered by the wait at {f'line {frame.line}' if is_here else f'{frame.path}:{frame.line}'}"
 
 

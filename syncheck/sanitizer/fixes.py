@@ -32,7 +32,7 @@ class PendingFix(NamedTuple):
 
     Attributes:
         edits: the edits, which belong together.
-        is_unsafe: whether it makes the host wait or guesses the place.
+        is_unsafe: whether it makes the host wait or guesses the location.
         after: the call after which lines inserted before another call must come; 0 if there is no such constraint.
         before: the call before which lines inserted after another call must come; 0 if there is no such constraint.
         is_example: whether it is only shown.
@@ -153,7 +153,7 @@ def word(pending: PendingFix, names: Names, sites: Sites, path: str) -> WordedFi
 
 
 def for_all(several: Sequence[PendingFix], names: Names, sites: Sites) -> PendingFix | None:
-    """Return one fix for several mistakes at one place: a line that fixes all of them, else a line for each.
+    """Return one fix for several mistakes at one location: a line that fixes all of them, else a line for each.
 
     Returns:
         The fix; None if one of the mistakes has no applicable fix.

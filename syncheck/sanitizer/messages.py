@@ -142,7 +142,7 @@ class Names:
         parts: (allocation, view) -> the program's name for this part of the memory; "" if it has none.
         kept: objects mentioned in findings, whose names are kept after they are destroyed.
         gone: destroyed objects that still have their names, newest last.
-        sites: converts call sites to places, once the program has ended.
+        sites: converts call sites to locations, once the program has ended.
         known_at: (kind, id) -> the call site at which the name in `given` is valid.
         seen_at: (kind, id) -> its names observed on some lines: (path, number) -> name.
         held_until_freed: allocation -> the variable that held it until it was freed.
@@ -262,11 +262,11 @@ class Names:
 
     def _made_at(self, info: StreamInfo, form: str) -> str:
         """Return where a stream was created, formatted with `form`; "" if unknown."""
-        frame = self.sites.place(info.site).frame if self.sites is not None and info.site else None
+        frame = self.sites.location(info.site).frame if self.sites is not None and info.site else None
         return form.format(frame.path, frame.line) if frame is not None else ""
 
     def stream_and_origin(self, stream: StreamId) -> str:
-        """Return a phrase for a stream with the place of its creation."""
+        """Return a phrase for a stream with the location of its creation."""
         info = self.streams[stream]
         name = self.given.get((NamedKind.STREAM, stream))
         if not name:

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from typing import NamedTuple, Protocol
 
-from syncheck.findings import Frame, Place
+from syncheck.findings import Frame, Location
 from syncheck.hb.clock import HOST
 from syncheck.hb.ids import (
     BY_TORCH,
@@ -57,7 +57,7 @@ class SourceLine(NamedTuple):
 
 
 class Sites(Protocol):
-    """Converts call-site ids to places."""
+    """Converts call-site ids to locations."""
 
     def lines_of(self, site: SiteId) -> tuple[SourceLine, ...]:
         """Return the innermost line of a call site in user files, then those of its callers in user files.
@@ -66,8 +66,8 @@ class Sites(Protocol):
         """
         ...
 
-    def place(self, site: SiteId) -> Place:
-        """Return the place of a call site; for site 0, an unknown place."""
+    def location(self, site: SiteId) -> Location:
+        """Return the location of a call site; for site 0, an unknown location."""
         ...
 
     def bound(self, site: SiteId) -> str:

@@ -11,7 +11,7 @@ from syncheck.sanitizer.messages import Names, StreamRef, TensorRef, Text, Threa
 from syncheck.sanitizer.sync_history import SyncHistory
 
 UNSEEN_WRITE = "a write through numpy or a pointer"
-"""Operator of a change that was detected afterwards; its call site is the place of detection, not of the change."""
+"""Operator of a change that was detected afterwards; its call site is the location of detection, not of the change."""
 
 
 @dataclass(frozen=True, slots=True)

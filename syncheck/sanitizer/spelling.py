@@ -97,7 +97,7 @@ class Spelling:
     # -- targets
 
     def target(self, kind: EditKind, site: SiteId, code: Text, other: SiteId) -> Target:
-        """Return the place of an edit.
+        """Return the location of an edit.
 
         Args:
             kind: the kind of edit.
@@ -169,8 +169,8 @@ class Spelling:
         return line.scopes is not None and line.scopes.is_argument(line.number, line.column)
 
     def author(self, site: SiteId) -> Frame | None:
-        """Return the frame of the code that made a call: see `Place.author`."""
-        return self._sites.place(site).author
+        """Return the frame of the code that made a call: see `Location.author`."""
+        return self._sites.location(site).author
 
     # -- names
 
@@ -235,7 +235,7 @@ class Spelling:
         Frames of generated code, such as the methods of dataclasses, do not count as library code.
         """
         info = self._names.streams[stream]
-        frames = self._sites.place(info.site).stack if info.handle else ()
+        frames = self._sites.location(info.site).stack if info.handle else ()
         return bool(frames) and not frames[0].is_user and not frames[0].path.startswith("<")
 
     def _spell_call(self, function: str, stream: StreamId, line: SourceLine, spelled: Spelled) -> None:

@@ -17,7 +17,7 @@ from typing import Any
 
 import torch
 
-from syncheck.findings import Place
+from syncheck.findings import Location
 from syncheck.hb.ids import (
     BY_TORCH,
     UNKNOWN_SITE,
@@ -104,7 +104,7 @@ class Distributed:
 
     def run(self, func: Any, plan: Plan, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         """Run a collective. A collective on host tensors is left to gloo."""
-        group = issue(func, args, kwargs, self._gpus.site(), self.place)
+        group = issue(func, args, kwargs, self._gpus.site(), self.location)
         with watchdog.waiting(collective_name(plan.name), group):
             return self._run(func, plan, args, kwargs, group)
 
@@ -204,9 +204,9 @@ class Distributed:
                 view = self._memory.view(tensor)
                 self._gpus.monitor.record_stream(tag.ident, view, stream, UNKNOWN_SITE)
 
-    def place(self, site: SiteId) -> Place:
-        """Return the place of a call site."""
-        return self._gpus.sites.place(site)
+    def location(self, site: SiteId) -> Location:
+        """Return the location of a call site."""
+        return self._gpus.sites.location(site)
 
     def _launch(self, plan: Plan, tensors: Any, stream: StreamId) -> None:
         accesses = []

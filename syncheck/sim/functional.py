@@ -8,7 +8,7 @@ from typing import Any, Protocol
 
 import torch
 
-from syncheck.findings import Place
+from syncheck.findings import Location
 from syncheck.hb.ids import BY_TORCH, UNKNOWN_SITE, AllocationId, SiteId, StreamId
 from syncheck.instrument.collectives import issue
 from syncheck.instrument.plan import tensors_in
@@ -33,7 +33,7 @@ class _Collectives(Protocol):
 
     def join(self, started: StartedCollective) -> None: ...
 
-    def place(self, site: SiteId) -> Place: ...
+    def location(self, site: SiteId) -> Location: ...
 
 
 class FunctionalCollectives:
@@ -54,7 +54,7 @@ class FunctionalCollectives:
         inputs = [tensor for tensor in tensors_in(args[0]) if self._memory.of(tensor) is not None]
         if not inputs or base.startswith("_wrap"):
             return func(*args, **kwargs)
-        group = issue(func, args, kwargs, self._gpus.site(), self._collectives.place)
+        group = issue(func, args, kwargs, self._gpus.site(), self._collectives.location)
         device = self._memory.device(inputs[0])
         stream = self._collectives.stream(str(args[-1]), device)
         self._gpus.monitor.wait_stream(stream, self._gpus.current_stream(device), UNKNOWN_SITE, BY_TORCH)

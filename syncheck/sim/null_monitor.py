@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from syncheck.findings import Frame, Place
+from syncheck.findings import Frame, Location
 from syncheck.hb.ids import UNKNOWN_SITE, SiteId
 from syncheck.rules.model import Rule
 from syncheck.sanitizer.monitor import Monitor, SourceLine
@@ -27,10 +27,10 @@ class NoSites:
         """Return the unknown site."""
         return UNKNOWN_SITE
 
-    def place(self, ident: SiteId) -> Place:
-        """Return a placeholder for an unknown place."""
+    def location(self, ident: SiteId) -> Location:
+        """Return a placeholder for an unknown location."""
         del ident
-        return Place(Frame("<unknown>", 0))
+        return Location(Frame("<unknown>", 0))
 
     def lines_of(self, ident: SiteId) -> tuple[SourceLine, ...]:
         """Return a placeholder for an unknown line."""

@@ -35,7 +35,7 @@ class Observations(Observed):
     def submitted(self, launch: LaunchId, site: SiteId) -> None:
         """Record the call site of a watched launch at its submission."""
         if launch in self.watched:
-            self.record.places[str(launch)] = self.place(site)
+            self.record.places[str(launch)] = self.location(site)
 
     def reads(self, launch: LaunchId, tensors: list[torch.Tensor]) -> None:
         """Record the values of the tensors that a watched launch is about to read."""
@@ -59,6 +59,6 @@ class Observations(Observed):
             dtype, size, stride = tag.layout or whole  # a delayed operator's result may have different strides
             if storage.nbytes() >= math.prod(size) * dtype.itemsize > 0:
                 tensor = torch.empty(0, dtype=dtype).set_(storage, 0, size, stride)
-                self.record.final.append(values_of(tensor, self.place(tag.site)))
+                self.record.final.append(values_of(tensor, self.location(tag.site)))
         self.record.has_ended = True
         self.record.write(self.request.file)

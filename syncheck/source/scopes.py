@@ -39,7 +39,7 @@ class Scopes:
         self._found: dict[int, _Found] = {}  # line -> cached result of `_find`
         collect(tree, self.module, self._scopes)
 
-    # -- places
+    # -- locations
 
     @cached_property
     def _statements(self) -> list[_Statement]:

@@ -44,7 +44,7 @@ def check_lint(path: str | os.PathLike[str], *, rules: Iterable[str] = (), model
     expected = markers.read(path)
     result = engine.lint_source(str(path), decode(path.read_bytes(), str(path)))
     assert not result.problem, f"{path}: {result.problem}"
-    found = Counter((finding.rule.code, finding.place.frame.line) for finding in result.findings)
+    found = Counter((finding.rule.code, finding.location.frame.line) for finding in result.findings)
     _compare(path, expected.lint, found)
 
 

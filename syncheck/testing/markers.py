@@ -1,7 +1,7 @@
 """Expected findings of a program, read from its comments.
 
 `# expect: SYN101, SYN102` at the end of a line: the sanitizer and the linter report these rules with this line as
-the primary place. `# expect-run:` and `# expect-lint:` apply to one of the two; `# miss-lint:` is a finding that the
+the primary location. `# expect-run:` and `# expect-lint:` apply to one of the two; `# miss-lint:` is a finding that the
 linter is known to miss. Two findings need two codes. `# devices: 2` on its own line, before the first import, is the
 number of GPUs that the program needs, and `# ranks: 2` the number of processes that run it; the default is 1. A
 comment may contain several markers, and words before them:

@@ -93,7 +93,7 @@ class Record:
     Attributes:
         read: launch -> the values that it read.
         left: launch -> the contents of the memory that it wrote, after both accesses of its pair have run.
-        places: launch -> its source line.
+        locations: launch -> its source line.
         order: the watched launches in the order in which they ran.
         host: the values that the host read, in order.
         final: the contents of all GPU memory and all pinned memory at the end.

@@ -29,17 +29,17 @@ from tests.agreement.steps import Program
 ROOT = Path(__file__).parents[2]
 
 
-def places(finding: Finding) -> str:
+def locations(finding: Finding) -> str:
     """Return the rule and the lines of a finding as text that can be compared."""
-    related = sorted(place.frame.line for place in finding.related)
-    return f"{finding.rule.code}:{finding.place.frame.line} with {related}"
+    related = sorted(location.frame.line for location in finding.related)
+    return f"{finding.rule.code}:{finding.location.frame.line} with {related}"
 
 
 def verdict(program: Program, backend: str) -> tuple[list[str], list[object]]:
     """Run a program under the sanitizer. Return its errors and warnings, and its output."""
     with syncheck.check(backend=backend) as report:
         output = execute(program)
-    found = sorted(places(one) for one in report.findings if one.level is not Severity.ADVICE)
+    found = sorted(locations(one) for one in report.findings if one.level is not Severity.ADVICE)
     return found + [f"incomplete: {reason}" for reason in report.incomplete], output
 
 

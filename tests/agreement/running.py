@@ -45,7 +45,7 @@ class Run:
 
     def lines_of(self, finding: Finding) -> frozenset[int]:
         """Return all lines that a finding names, including those of its two accesses."""
-        named = {place.frame.line for place in (finding.place, *finding.related)}
+        named = {location.frame.line for location in (finding.location, *finding.related)}
         return frozenset(named | {self.lines[launch] for launch in finding.pair or () if launch in self.lines})
 
 
@@ -103,5 +103,5 @@ def run(program: Program, schedule: Schedule | None = None, pairs: tuple[Pair, .
         if finding.level is not Severity.ADVICE and finding.rule is not dropped_work.RULE
     ]
     record = simulator.deferral.observations.record if simulator.deferral is not None else Record()
-    lines = {launch: sites.place(site).frame.line for launch, site in session.sites.items()}
+    lines = {launch: sites.location(site).frame.line for launch, site in session.sites.items()}
     return Run(output, findings, record, lines)

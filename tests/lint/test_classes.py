@@ -11,7 +11,7 @@ from syncheck.lint.files import Text
 def found(source):
     result = lint_source("m.py", Text(textwrap.dedent(source)))
     assert not result.problem, result.problem
-    return [(f.rule.code, f.level, f.place.frame.line) for f in result.findings]
+    return [(f.rule.code, f.level, f.location.frame.line) for f in result.findings]
 
 
 TRACER = """

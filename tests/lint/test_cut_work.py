@@ -26,7 +26,7 @@ def sample() -> list[Path]:
 def codes(path: Path, *, is_thorough: bool = False) -> list[tuple[str, int]]:
     source = SourceFile(str(path), path.read_text(encoding="utf-8"))
     found = analysis.Analysis(source, is_thorough=is_thorough).findings()
-    return [(finding.rule.code, finding.place.frame.line) for finding in found]
+    return [(finding.rule.code, finding.location.frame.line) for finding in found]
 
 
 def test_the_analysis_without_shortcuts_finds_the_same(monkeypatch: pytest.MonkeyPatch) -> None:

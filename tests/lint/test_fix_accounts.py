@@ -66,9 +66,9 @@ def test_marked_findings_are_fixed(unsafe):
     marked, _ = lint(LintRequest(paths, unsafe=unsafe))
     promised = [finding for finding in marked.findings if marked.is_fixable(finding)]
     _, changed = lint(LintRequest(paths, change="diff", unsafe=unsafe))
-    made = {(f.place.frame.path, f.rule.code, f.message) for f in changed.fixed}
+    made = {(f.location.frame.path, f.rule.code, f.message) for f in changed.fixed}
     assert len(promised) > 5
-    assert {(f.place.frame.path, f.rule.code, f.message) for f in promised} <= made
+    assert {(f.location.frame.path, f.rule.code, f.message) for f in promised} <= made
 
 
 def test_only_the_unused_codes_of_a_comment_are_removed(folder):

@@ -72,7 +72,7 @@ def codes(tmp_path):
         source += textwrap.indent(textwrap.dedent(body).strip(), "    ") + "\n"
         result = lint_source(str(tmp_path / "main.py"), Text(source))
         assert not result.problem
-        return sorted(f"{finding.rule.code}: {finding.place.frame.source.strip()}" for finding in result.findings)
+        return sorted(f"{finding.rule.code}: {finding.location.frame.source.strip()}" for finding in result.findings)
 
     return lint
 

@@ -11,7 +11,7 @@ from xml.etree import ElementTree
 import pytest
 
 from syncheck.config.options import Options
-from syncheck.findings import Finding, Frame, Place, merge_equal
+from syncheck.findings import Finding, Frame, Location, merge_equal
 from syncheck.lint import engine, files
 from syncheck.lint.cache import Cache
 from syncheck.rules.catalogue import find
@@ -57,8 +57,8 @@ def test_a_folder_is_linted_without_torch(folder):
 
 def test_findings_on_one_line_are_sorted_by_column(folder):
     found = (("SYN101", 20), ("SYN201", 5), ("SYN101", 9))
-    findings = [Finding(find(code), Place(Frame("a.py", 3, column)), "") for code, column in found]
-    assert [finding.place.frame.column for finding in merge_equal(findings)] == [5, 9, 20]
+    findings = [Finding(find(code), Location(Frame("a.py", 3, column)), "") for code, column in found]
+    assert [finding.location.frame.column for finding in merge_equal(findings)] == [5, 9, 20]
 
 
 def test_a_clean_file_gives_exit_status_0(folder):
@@ -336,12 +336,12 @@ def test_a_cached_file_is_shown_under_the_requested_path(folder, monkeypatch):
 
     def places_in(paths, cache):
         report = engine.report_of(engine.lint(paths, cache, lambda *_: None), lambda _: Options())
-        return [(f.place, f.related, f.fix) for f in report.findings]
+        return [(f.location, f.related, f.fix) for f in report.findings]
 
     for first in spellings:
         cache = folder / f"cache{spellings.index(first)}"
         fresh = places_in(first, Cache(cache))
-        assert [place.frame.path for place, *_ in fresh] == ["book.ipynb:cell 1", "train.py"]
+        assert [location.frame.path for location, *_ in fresh] == ["book.ipynb:cell 1", "train.py"]
         for other in spellings:
             assert places_in(other, Cache(cache)) == fresh
 

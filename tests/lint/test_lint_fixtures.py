@@ -24,7 +24,7 @@ def lint(path: Path, source: str):
 
 @pytest.mark.parametrize("path", PATHS, ids=lambda path: path.relative_to(markers.ROOT).as_posix())
 def test_the_linter_finds_what_the_markers_expect(path: Path) -> None:
-    found = Counter((f.rule.code, f.place.frame.line) for f in lint(path, path.read_text(encoding="utf-8")))
+    found = Counter((f.rule.code, f.location.frame.line) for f in lint(path, path.read_text(encoding="utf-8")))
     assert found == markers.read(path).lint
 
 
@@ -63,7 +63,7 @@ def test_most_missing_waits_have_a_fix() -> None:
 def test_every_reported_location_is_that_of_a_libcst_node(path: Path) -> None:
     source = path.read_text(encoding="utf-8")
     definitions = SourceFile(path.name, source).definitions
-    frames = [place.frame for finding in lint(path, source) for place in (finding.place, *finding.related)]
+    frames = [location.frame for finding in lint(path, source) for location in (finding.location, *finding.related)]
     for frame in filter(lambda frame: frame.line, frames):
         definition = definitions.at(frame.line)
         assert definition is not None

@@ -29,7 +29,7 @@ def findings_in(text):
 def test_advice_can_be_pasted(name):
     found = findings_in(PROGRAM.format(module=name, name=name))
     assert [finding.rule.code for finding in found] == ["SYN101", "SYN201"]
-    texts = [text for f in found for text in (f.message, f.help, *(place.message for place in f.related))]
+    texts = [text for f in found for text in (f.message, f.help, *(location.message for location in f.related))]
     assert not [text for text in texts if "cuda" in text]
     assert f"the default stream of {name}:0" in found[0].message
     fixes = [finding.fix for finding in found]

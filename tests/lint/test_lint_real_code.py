@@ -14,7 +14,7 @@ def found(source):
     result = lint_source("m.py", Text(source))
     assert not result.problem, result.problem
     assert not result.findings or can_matter(source.encode())
-    return [(f.rule.code, f.place.frame.line) for f in result.findings]
+    return [(f.rule.code, f.location.frame.line) for f in result.findings]
 
 
 # -- guards

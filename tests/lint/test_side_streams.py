@@ -34,7 +34,7 @@ JOIN = "torch.cuda.current_stream().wait_stream(self.stream)"
 def found(source):
     result = lint_source("m.py", Text(textwrap.dedent(source)))
     assert not result.problem, result.problem
-    return [(f.rule.code, f.level, f.place.frame.line) for f in result.findings]
+    return [(f.rule.code, f.level, f.location.frame.line) for f in result.findings]
 
 
 @pytest.mark.parametrize(("work", "join"), [(COPY, JOIN), (LOAD, "pass")])

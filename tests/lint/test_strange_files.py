@@ -77,7 +77,7 @@ def test_an_unwritable_file_is_named_and_the_others_are_changed(folder, monkeypa
 
     monkeypatch.setattr(os, "replace", full)
     report = changed()
-    assert [finding.place.frame.path for finding in report.findings] == ["train.py"]
+    assert [finding.location.frame.path for finding in report.findings] == ["train.py"]
     assert report.incomplete == ("train.py: cannot be changed: No space left on device",)
     assert (folder / "train.py").read_text() == BAD
     assert (folder / "other.py").read_text() == FIXED

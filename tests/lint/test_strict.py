@@ -16,7 +16,7 @@ from tests import warm
 def found(source, *, is_strict=True):
     result = lint_source("m.py", Text("import torch\n" + textwrap.dedent(source)), is_strict=is_strict)
     assert not result.problem, result.problem
-    return [(f.rule.code, f.place.frame.line, f.message.partition(", if ")[2]) for f in result.findings]
+    return [(f.rule.code, f.location.frame.line, f.message.partition(", if ")[2]) for f in result.findings]
 
 
 def only_strict(source):

@@ -5,7 +5,7 @@ from dataclasses import replace
 
 import pytest
 
-from syncheck.findings import Finding, Frame, Place
+from syncheck.findings import Finding, Frame, Location
 from syncheck.overlap.report import EdgeLine, LinkLine, OverlapReport
 from syncheck.overlap.timeline import MAX_BOXES, Arrow, Box, Lane, Mark, Timeline
 from syncheck.report import html
@@ -29,17 +29,17 @@ def words(**changes):
     )  # fmt: skip
 
 
-def place(text="train.py"):
+def location(text="train.py"):
     frame = Frame(text, 3, function=text, source=text)
-    return Place(frame, excerpt=((2, "a"), (3, text)), stack=(frame, frame))
+    return Location(frame, excerpt=((2, "a"), (3, text)), stack=(frame, frame))
 
 
 def small(name="aten::mm", **changes):
     boxes = (Box(1, 0, 2000, name, 1), Box(2, 1000, 3000, name, 1, is_critical=True))
-    finding = Finding.of(catalogue.find("SYN101"), place(name), reader=name, writer=name, tensor=name)
+    finding = Finding.of(catalogue.find("SYN101"), location(name), reader=name, writer=name, tensor=name)
     given = {
         "lanes": LANES, "boxes": boxes, "arrows": (Arrow(0, 1, name, is_missing=True),), "marks": (Mark(1, finding),),
-        "places": {1: place(name)}, "report": words(), "operations": 2, "notes": (),
+        "locations": {1: location(name)}, "report": words(), "operations": 2, "notes": (),
     }  # fmt: skip
     return Timeline(**{**given, **changes})
 
@@ -92,7 +92,7 @@ def test_names_from_the_program_are_escaped():
 
 
 def edge(text):
-    return EdgeLine("wait_stream", text, place(text), 1, 1000, 1000, text, False, 1.5, text)
+    return EdgeLine("wait_stream", text, location(text), 1, 1000, 1000, text, False, 1.5, text)
 
 
 def test_a_missing_jinja2_gives_an_installation_hint(monkeypatch):
@@ -126,8 +126,8 @@ def test_a_partial_page_says_so():
 
 
 def test_the_critical_path_is_an_ordered_table():
-    needless = LinkLine("a wait", place(), 1000, "not needed", is_needed=False, is_edge=True)
-    text = html.render(small(report=words(links=(LinkLine("the work", place(), 2000), needless))))
+    needless = LinkLine("a wait", location(), 1000, "not needed", is_needed=False, is_edge=True)
+    text = html.render(small(report=words(links=(LinkLine("the work", location(), 2000), needless))))
     table = text[text.index("from start to end") :]
     assert table.index("the work") < table.index("a wait") < table.index("not needed")
 
@@ -251,8 +251,8 @@ def test_a_hundred_thousand_operators_are_drawn(page):
         for n in range(MAX_BOXES)
     )
     arrows = tuple(Arrow(n, n + 1, "waits", 100, n % 2 == 0) for n in range(0, 40_000, 2))
-    places = {number: place(f"file{number}.py") for number in range(500)}
-    opened = page(small(boxes=boxes, arrows=arrows, places=places, operations=10 * MAX_BOXES))
+    locations = {number: location(f"file{number}.py") for number in range(500)}
+    opened = page(small(boxes=boxes, arrows=arrows, locations=locations, operations=10 * MAX_BOXES))
     assert opened.errors() == []
     assert shown(opened) == [0, pytest.approx(MAX_BOXES, rel=0.001)]
     opened.type("#search", "op7", enter=True)

@@ -32,7 +32,7 @@ def test_two_blocks_on_one_stream_run_in_turn(answer):
     order = one.edge("stream order")
     assert "not needed" in order.need
     assert order.speed_up > 1.2
-    assert [line.source.strip() for line in [order.place.frame]] == ["x2 = self.block2(x)"]
+    assert [line.source.strip() for line in [order.location.frame]] == ["x2 = self.block2(x)"]
 
 
 def test_two_blocks_on_two_streams_overlap(answer):
@@ -67,7 +67,7 @@ def test_a_copy_between_gpus_overlaps_only_with_side_streams_on_both(answer, asi
 )
 def test_the_edge_that_prevents_the_overlap_is_named(answer, aside, blocking, kind):
     line = answer(f"transfer_{aside}_{blocking}").edge(kind)
-    assert "moved = a.to" in line.place.frame.source
+    assert "moved = a.to" in line.location.frame.source
     assert "the default stream of cuda:1 waits" in line.text
     assert line.need.startswith("needed because `moved`")
     assert line.speed_up > 1.1

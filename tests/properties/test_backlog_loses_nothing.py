@@ -4,7 +4,7 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from syncheck.cuda.call_buffer import CallBuffer
-from syncheck.findings import Frame, Place, Report
+from syncheck.findings import Frame, Location, Report
 from syncheck.rules.model import Rule
 from syncheck.sanitizer.monitor import SourceLine
 from syncheck.sanitizer.session import Session
@@ -16,8 +16,8 @@ from tests.properties.reference import View
 class LineSites:
     """Call sites whose numbers are their line numbers."""
 
-    def place(self, site: int) -> Place:
-        return Place(Frame("program.py", site, source=f"line {site}"))
+    def location(self, site: int) -> Location:
+        return Location(Frame("program.py", site, source=f"line {site}"))
 
     def lines_of(self, site: int) -> tuple[SourceLine, ...]:
         return (SourceLine("program.py", site),)

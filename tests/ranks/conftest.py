@@ -48,8 +48,8 @@ def start_ranks(tmp_path):
         port = free_port()
         processes = []
         for rank in range(size):
-            place = {"RANK": str(rank), "LOCAL_RANK": str(rank), "WORLD_SIZE": str(size), "OMP_NUM_THREADS": "1"}
-            environment = {**os.environ, **place, "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": port, **more}
+            location = {"RANK": str(rank), "LOCAL_RANK": str(rank), "WORLD_SIZE": str(size), "OMP_NUM_THREADS": "1"}
+            environment = {**os.environ, **location, "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": port, **more}
             own = command(rank) if callable(command) else command
             processes.append(
                 subprocess.Popen(

@@ -15,7 +15,7 @@ from syncheck.ranks.signature import Group, Signature
 from syncheck.ranks.writer import BLOCK, Process, Recorder
 from syncheck.report.render import render
 from syncheck.rules import unordered_read
-from tests.ranks.test_records import GATHER, REDUCE, WORLD, place
+from tests.ranks.test_records import GATHER, REDUCE, WORLD, location
 
 EXCHANGE = [
     Signature("all_to_all", pairs=((0, 1, 4), (1, 0, 4))),
@@ -25,7 +25,9 @@ VALUES = [None, True, -1, 1 << 31, 1 << 70, 1.5, float("nan"), "", "x", "\udcff"
 
 
 def found(rank):
-    return Finding.of(unordered_read.RULE, place(10 + rank), reader=f"reader {rank}", tensor="`x`", writer="the writer")
+    return Finding.of(
+        unordered_read.RULE, location(10 + rank), reader=f"reader {rank}", tensor="`x`", writer="the writer"
+    )
 
 
 @pytest.fixture(scope="module")
@@ -35,11 +37,13 @@ def job(tmp_path_factory):
     for rank in WORLD:
         recorder = Recorder(folder, Process(rank, 3))
         for step in range(BLOCK + 5):
-            recorder.issue(Group("0", WORLD), REDUCE if step % 2 else GATHER, step % 3, place)
+            recorder.issue(Group("0", WORLD), REDUCE if step % 2 else GATHER, step % 3, location)
         if rank < 2:
-            recorder.issue(Group("pair", (0, 1)), EXCHANGE[rank], 7, place)
+            recorder.issue(Group("pair", (0, 1)), EXCHANGE[rank], 7, location)
         if rank == 2:
-            recorder.record("hung", {"group": "0", "what": "all_reduce", "place": serialization.of_place(place(3))})
+            recorder.record(
+                "hung", {"group": "0", "what": "all_reduce", "place": serialization.of_location(location(3))}
+            )
         report = Report((found(rank),), ("a reason",), ("a note",), Summary("sim", 1, 1, 1, 0.5))
         recorder.end(0, report, ["train.py"], ["train.py:3: unused"])
     return {path.name: path.read_bytes() for path in folder.iterdir()}
@@ -59,7 +63,7 @@ def merged(folder, files):
 
 def is_rest_reported(report, damaged):
     """Return whether the other ranks' findings are reported, and the damaged rank is read or named."""
-    lines = {f.place.frame.line for f in report.findings if f.rule is unordered_read.RULE}
+    lines = {f.location.frame.line for f in report.findings if f.rule is unordered_read.RULE}
     others = {10 + rank for rank in WORLD if rank != damaged}
     is_named = any(f"rank-{damaged:05}" in reason or f"rank {damaged}" in reason for reason in report.incomplete)
     return others <= lines and (10 + damaged in lines or is_named)
@@ -85,7 +89,7 @@ def test_changed_bytes_hide_no_other_rank(job, tmp_path_factory, rank, suffix, d
     for _ in range(data.draw(st.integers(1, 8))):
         content[data.draw(st.integers(0, len(content) - 1))] = data.draw(st.integers(0, 255))
     report = merged(tmp_path_factory.mktemp("damaged"), job | {name: bytes(content)})
-    assert all(any(10 + other == f.place.frame.line for f in report.findings) for other in WORLD if other != rank)
+    assert all(any(10 + other == f.location.frame.line for f in report.findings) for other in WORLD if other != rank)
 
 
 def values_in(record, path=()):
@@ -110,7 +114,7 @@ def test_changed_values_hide_no_other_rank(job, tmp_path_factory, rank, data):
         inner[way[-1]] = data.draw(st.sampled_from(VALUES))
     content = "\n".join(map(json.dumps, lines)).encode() + b"\n"
     report = merged(tmp_path_factory.mktemp("damaged"), job | {name: content})
-    assert all(any(10 + other == f.place.frame.line for f in report.findings) for other in WORLD if other != rank)
+    assert all(any(10 + other == f.location.frame.line for f in report.findings) for other in WORLD if other != rank)
 
 
 @pytest.mark.parametrize("size", [2147483647, 1 << 70, -1, "3", None])

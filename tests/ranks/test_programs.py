@@ -116,8 +116,13 @@ def test_a_port_in_use_is_reported_as_the_programs_own_error(run_in_folder):
     with socket.socket() as taken:
         taken.bind(("127.0.0.1", 0))
         taken.listen(1)
-        place = {"RANK": "0", "WORLD_SIZE": "2", "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(taken.getsockname()[1])}
-        done = run_in_folder(*RUN, str(PROGRAMS / "race.py"), **place)
+        environment = {
+            "RANK": "0",
+            "WORLD_SIZE": "2",
+            "MASTER_ADDR": "127.0.0.1",
+            "MASTER_PORT": str(taken.getsockname()[1]),
+        }
+        done = run_in_folder(*RUN, str(PROGRAMS / "race.py"), **environment)
     assert done.returncode == 1
     assert "EADDRINUSE" in done.stderr
     assert "nothing to check" in done.stderr

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from syncheck import serialization
 from syncheck.errors import RecordError
-from syncheck.findings import Finding, Frame, Place, Report, Summary, format_ranks
+from syncheck.findings import Finding, Frame, Location, Report, Summary, format_ranks
 from syncheck.ranks import merging, writer
 from syncheck.ranks.reader import paths, read
 from syncheck.ranks.signature import Group, Signature
@@ -23,8 +23,8 @@ REDUCE, GATHER = Signature("all_reduce", "float32 [4]", "sum"), Signature("all_g
 WORLD = (0, 1, 2)
 
 
-def place(site):
-    return Place(Frame("train.py", site, 1, site, 9, "step", f"line {site}"))
+def location(site):
+    return Location(Frame("train.py", site, 1, site, 9, "step", f"line {site}"))
 
 
 def write(folder, sequences, *, ends=(), size=3, group="0", members=WORLD, **process):
@@ -33,7 +33,7 @@ def write(folder, sequences, *, ends=(), size=3, group="0", members=WORLD, **pro
     for rank, sequence in enumerate(sequences):
         recorder = Recorder(folder, Process(rank, size, **process))
         for signature, site in sequence:
-            recorder.issue(Group(group, members), signature, site, place)
+            recorder.issue(Group(group, members), signature, site, location)
         recorders.append(recorder)
     for rank, recorder in enumerate(recorders):
         status = ends[rank] if ends else 0
@@ -67,7 +67,7 @@ def test_the_first_difference_is_found_wherever_it_is(tmp_path_factory, length, 
     assert (
         finding.message == f"rank {odd} issues all_gather(float32 [4]) where all_reduce(float32 [4], sum) is expected"
     )
-    assert (finding.place.frame.line, finding.ranks) == (7, (odd,))
+    assert (finding.location.frame.line, finding.ranks) == (7, (odd,))
     assert finding.related[0].frame.line == 1
 
 
@@ -82,7 +82,7 @@ def test_every_differing_rank_of_a_large_job_is_named(tmp_path, monkeypatch, whe
     (finding,) = mismatches(tmp_path)
     assert finding.ranks == odd
     assert finding.message.startswith("rank 3 issues all_gather(float32 [4]) where all_reduce")
-    assert [place.frame.line for place in finding.related] == [1, 111, 112]
+    assert [location.frame.line for location in finding.related] == [1, 111, 112]
     assert len(n_read) < 60  # each rank once, and a few of each kind again
 
 
@@ -98,7 +98,7 @@ def test_a_rank_that_issues_one_more_collective_is_the_odd_one(tmp_path):
     write(tmp_path, [[(REDUCE, 1), (GATHER, 5)], [(REDUCE, 1)], [(REDUCE, 1)]])
     (finding,) = mismatches(tmp_path)
     assert finding.message == "rank 0 issues all_gather(float32 [4]) where no further collective is expected"
-    assert (finding.place.frame.line, finding.ranks) == (5, (0,))
+    assert (finding.location.frame.line, finding.ranks) == (5, (0,))
 
 
 @pytest.mark.parametrize("status", [1, None])
@@ -140,11 +140,11 @@ def test_sent_and_expected_sizes_must_match(tmp_path_factory, seed, broken):
     (finding,) = found
     elements = next(n for a, b, n in sequences[0][bad][0].pairs if (a, b) == (0, 1))
     expected = f"rank 0 issues all_to_all_single with {elements} elements for rank 1 where {elements + 1} is expected"
-    assert (finding.message, finding.place.frame.line) == (expected, bad)
+    assert (finding.message, finding.location.frame.line) == (expected, bad)
 
 
 def test_equal_findings_of_several_ranks_are_merged_into_one(tmp_path):
-    finding = Finding.of(unordered_read.RULE, place(4), reader="s", tensor="t", writer="w")
+    finding = Finding.of(unordered_read.RULE, location(4), reader="s", tensor="t", writer="w")
     for rank in WORLD:
         recorder = Recorder(tmp_path, Process(rank, 3))
         own = [finding.counted(2)] if rank != 1 else []
@@ -165,14 +165,14 @@ def test_ranks_that_wait_for_each_other_in_different_groups_are_reported(tmp_pat
     for rank in (0, 1):
         recorder = Recorder(tmp_path, Process(rank, 2))
         for site, group in enumerate(groups if rank == 0 else reversed(groups), 1):
-            recorder.issue(group, REDUCE, 10 * rank + site, place)
-        stuck = {"group": str(rank), "what": "a collective", "place": serialization.of_place(place(99))}
+            recorder.issue(group, REDUCE, 10 * rank + site, location)
+        stuck = {"group": str(rank), "what": "a collective", "place": serialization.of_location(location(99))}
         recorder.record("hung", stuck)
         recorder.end(1, Report(), [], [])
     (finding,) = mismatches(tmp_path)
     reduce = "all_reduce(float32 [4], sum)"
     assert finding.message == f"rank 1 issues {reduce} in group 1 where {reduce} in group 0 is expected"
-    assert (finding.place.frame.line, finding.related[0].frame.line) == (11, 1)
+    assert (finding.location.frame.line, finding.related[0].frame.line) == (11, 1)
 
 
 # -- bad input
@@ -238,7 +238,7 @@ def test_folders_from_separate_file_systems_can_be_merged(tmp_path):
         (tmp_path / name).mkdir()
         for rank in ranks:
             recorder = Recorder(tmp_path / name, Process(rank, 3))
-            recorder.issue(Group("0", WORLD), GATHER if rank == 2 else REDUCE, 1, place)
+            recorder.issue(Group("0", WORLD), GATHER if rank == 2 else REDUCE, 1, location)
             recorder.end(0, Report(), [], [])
     assert len(merging.merge([tmp_path / "one", tmp_path / "two"]).report.findings) == 1
 

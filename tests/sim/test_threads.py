@@ -111,7 +111,7 @@ def test_the_race_in_each_thread_is_found(tmp_path):
     _, report, replayed = run_traced(source, tmp_path)
     racing = {number for number, line in enumerate(source.splitlines(), 1) if "y = x * 2" in line}
     assert {finding["line"] for finding in report["findings"] if finding["rule"] == "SYN101"} == racing
-    assert [(f.rule.code, f.place.frame.line) for f in replayed.findings] == [
+    assert [(f.rule.code, f.location.frame.line) for f in replayed.findings] == [
         (finding["rule"], finding["line"]) for finding in report["findings"]
     ]
 

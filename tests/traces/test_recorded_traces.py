@@ -23,7 +23,7 @@ def test_each_trace_has_its_expected_findings():
 def test_replaying_a_recorded_run_gives_its_findings(path):
     expected = path.with_name(path.name.replace(".trace.gz", ".expected")).read_text().split("\n")
     report = replay([path], Options())
-    found = [f"{f.place.frame.path}:{f.place.frame.line} {f.rule.code}" for f in report.findings]
+    found = [f"{f.location.frame.path}:{f.location.frame.line} {f.rule.code}" for f in report.findings]
     assert found == [line for line in expected if line]
     assert report.incomplete == ()
     assert report.summary.operators > 0

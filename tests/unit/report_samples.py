@@ -8,7 +8,7 @@ from pathlib import Path
 
 from rich.cells import cell_len
 
-from syncheck.findings import Applicability, Edit, EditKind, Finding, Fix, Frame, Place, Report, Summary
+from syncheck.findings import Applicability, Edit, EditKind, Finding, Fix, Frame, Location, Report, Summary
 from syncheck.rules.catalogue import find
 from syncheck.rules.model import Severity
 
@@ -68,12 +68,12 @@ def frame_at(path: str, text: str, marked: str, function: str = "", **more: bool
     return Frame(path, line, column, end_line, end_column, function, source, **more)
 
 
-def place_at(path: str, text: str, marked: str, message: str = "", function: str = "", around: int = 2) -> Place:
+def location_at(path: str, text: str, marked: str, message: str = "", function: str = "", around: int = 2) -> Location:
     """Return the place of `marked` with `around` source lines before and after it."""
     frame = frame_at(path, text, marked, function)
     numbered = enumerate(text.splitlines(), start=1)
     excerpt = tuple((n, line) for n, line in numbered if abs(n - frame.line) <= around)
-    return Place(frame, message, excerpt)
+    return Location(frame, message, excerpt)
 
 
 def unordered_read() -> Finding:
@@ -82,8 +82,8 @@ def unordered_read() -> Finding:
         frame_at("train.py", TRAIN, "forward(batch)", "step"),
         frame_at("train.py", TRAIN, 'step(torch.randn(1024, device="cuda"))', "<module>"),
     )
-    read = place_at("train.py", TRAIN, "y * 2", function="forward")
-    write = place_at("train.py", TRAIN, "torch.relu(x)", "the default stream of cuda:0 wrote it here", "forward")
+    read = location_at("train.py", TRAIN, "y * 2", function="forward")
+    write = location_at("train.py", TRAIN, "torch.relu(x)", "the default stream of cuda:0 wrote it here", "forward")
     library = Frame("torch/_tensor.py", 52, 0, 52, 0, "_wrapped", "return f(self, *args)", is_user=False)
     message = (
         "stream `copy` (cuda:0) reads `y` (1024 float32, 4 KiB) without waiting for the default stream of "
@@ -105,11 +105,11 @@ def missing_record() -> Finding:
     message = "`batch` (64x3 float32, 768 bytes) is freed while the default stream of cuda:1 may still use it"
     return Finding(
         RECORD,
-        place_at("data/loader.py", LOADER, "batch = self.next", function="Prefetcher.next_batch", around=1),
+        location_at("data/loader.py", LOADER, "batch = self.next", function="Prefetcher.next_batch", around=1),
         message,
         "add this line after line 7:\n    batch.record_stream(torch.cuda.current_stream())",
         (
-            place_at(
+            location_at(
                 "data/loader.py",
                 LOADER,
                 "self.batch.cuda(non_blocking=True)",
@@ -117,8 +117,8 @@ def missing_record() -> Finding:
                 "Prefetcher.preload",
                 around=0,
             ),
-            place_at("train.py", TRAIN, "return out.sum()", "freed at the end of this function", "step", 1),
-            Place(Frame("<string>", 7, function="reuse"), "the allocator handed the memory out again here"),
+            location_at("train.py", TRAIN, "return out.sum()", "freed at the end of this function", "step", 1),
+            Location(Frame("<string>", 7, function="reuse"), "the allocator handed the memory out again here"),
         ),
         rank=1,
     )
@@ -128,9 +128,9 @@ def lost_record() -> Finding:
     """Return a finding on a multi-line expression among wide characters."""
     return Finding(
         RECORDED_AGAIN,
-        place_at("宽.py", WIDE, "done.record(\n    流,\n)", around=1),
+        location_at("宽.py", WIDE, "done.record(\n    流,\n)", around=1),
         "event `done` is recorded again although its earlier record was never waited for",
-        related=(place_at("宽.py", WIDE, "done.record(流)", "recorded here first", around=0),),
+        related=(location_at("宽.py", WIDE, "done.record(流)", "recorded here first", around=0),),
         level=Severity.WARNING,
         source="lint",
     )
@@ -140,7 +140,7 @@ def loop_sync() -> Finding:
     """Return a finding with only a path and a line."""
     return Finding(
         LOOP_SYNC,
-        Place(Frame("notebook cell 3", 12)),
+        Location(Frame("notebook cell 3", 12)),
         "`.item()` makes the host wait on every iteration of the loop",
         count=1200,
         level=Severity.ADVICE,

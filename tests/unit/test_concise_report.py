@@ -1,4 +1,4 @@
-from syncheck.findings import Finding, Frame, Place, Report, Summary
+from syncheck.findings import Finding, Frame, Location, Report, Summary
 from syncheck.report import concise
 from syncheck.witness.proofs import Difference, Proof, ProofOutcome
 from tests.unit.report_samples import READ, check_golden, rich_report
@@ -10,8 +10,8 @@ def test_concise_report_matches_the_golden_file():
 
 def test_concise_report_has_one_line_per_finding():
     frame = Frame("a.py", 3, 5)
-    finding = Finding(READ, Place(frame), "two\nlines")
-    unknown = Finding(READ, Place(Frame("b.py", 0)), "message")
+    finding = Finding(READ, Location(frame), "two\nlines")
+    unknown = Finding(READ, Location(Frame("b.py", 0)), "message")
     assert concise.render(Report((finding, unknown), hidden=1)) == (
         "a.py:3:5: SYN101 [error] two lines\n"
         "b.py:1:1: SYN101 [error] message\n"
@@ -23,7 +23,7 @@ def test_concise_report_includes_the_outcome_of_a_proof():
     proof = Proof(
         ProofOutcome.SHOWN, "schedule", differences=(Difference("line 1", "2", "3"),), command="syncheck run x"
     )
-    finding = Finding(READ, Place(Frame("a.py", 3, 5)), "message", proof=proof)
+    finding = Finding(READ, Location(Frame("a.py", 3, 5)), "message", proof=proof)
     assert concise.render(Report((finding,))) == (
         "a.py:3:5: SYN101 [error] message. Proof: shown by running the two accesses in the other order: "
         "line 1: 3, not 2; reproduce with: syncheck run x\n"

@@ -8,7 +8,7 @@ import junitparser
 import pytest
 from sarif_pydantic import Sarif
 
-from syncheck.findings import Frame, Place, Report
+from syncheck.findings import Frame, Location, Report
 from syncheck.report import concise, github, gitlab, junit, sarif, structured
 from syncheck.witness.proofs import Difference, Proof, ProofOutcome
 from tests.unit.report_samples import TRAIN, WAIT, lost_record, missing_record, rich_report, unordered_read
@@ -17,8 +17,10 @@ from tests.unit.report_samples import TRAIN, WAIT, lost_record, missing_record, 
 def special_characters() -> Report:
     """Return a report with paths and texts that the formats have to escape."""
     finding = unordered_read()
-    place = Place(Frame("a b/ü%,:\n<x>&\x1b.py", 3, source="x = '<&\"\x07'"), "said & <done>")
-    return Report((replace(finding, place=place, related=(place,), message="100% of `x`\n::error::", help="a\r\nb"),))
+    location = Location(Frame("a b/ü%,:\n<x>&\x1b.py", 3, source="x = '<&\"\x07'"), "said & <done>")
+    return Report(
+        (replace(finding, location=location, related=(location,), message="100% of `x`\n::error::", help="a\r\nb"),)
+    )
 
 
 REPORTS = {"empty": Report(incomplete=("one\x1b[1m",)), "rich": rich_report(), "strange": special_characters()}
@@ -55,8 +57,8 @@ def test_sarif_has_a_code_flow_for_a_race():
     lines = [
         step["location"]["physicalLocation"]["region"]["startLine"] for step in flow["threadFlows"][0]["locations"]
     ]
-    assert lines[-1] == missing_record().place.frame.line
-    assert sorted(lines[:-1]) == sorted(place.frame.line for place in missing_record().related)
+    assert lines[-1] == missing_record().location.frame.line
+    assert sorted(lines[:-1]) == sorted(location.frame.line for location in missing_record().related)
 
 
 @pytest.mark.parametrize(("assumptions", "rank"), [((), 100.0), (("a",), 50.0), (("a", "b"), 33.3)])
@@ -109,14 +111,14 @@ def test_github_has_one_command_per_finding(report):
     for command, finding in zip(commands, report.findings, strict=False):
         properties = dict(entry.split("=", 1) for entry in command[2].split(","))
         more = (("%3A", ":"), ("%2C", ","))
-        assert unescaped(properties["file"], more) == finding.place.frame.path.replace("\x1b", "␛")
-        assert int(properties["line"]) == finding.place.frame.line
+        assert unescaped(properties["file"], more) == finding.location.frame.path.replace("\x1b", "␛")
+        assert int(properties["line"]) == finding.location.frame.line
         assert unescaped(properties["title"], more).startswith(finding.rule.code)
         assert unescaped(command[3]).endswith(finding.help.replace("\r\n", "\r\n"))
 
 
 def named(path):
-    return Report((replace(unordered_read(), place=Place(Frame(path, 3)), related=(), help="one\ntwo"),))
+    return Report((replace(unordered_read(), location=Location(Frame(path, 3)), related=(), help="one\ntwo"),))
 
 
 @pytest.mark.parametrize("sign", ["\x1b", "\x07", "\x9b", "\u2028", "\u202e", "\udcff"])
@@ -166,9 +168,12 @@ def test_junit_has_a_failure_for_each_finding(report):
 
 def test_fingerprints_do_not_depend_on_line_numbers():
     finding = lost_record()
-    moved = replace(finding, place=replace(finding.place, frame=replace(finding.place.frame, line=99)))
+    location, frame = finding.location, finding.location.frame
+    moved = replace(finding, location=replace(location, frame=replace(frame, line=99)))
     assert moved.fingerprint == finding.fingerprint
-    elsewhere = replace(finding, place=replace(finding.place, frame=replace(finding.place.frame, function="other")))
+    elsewhere = replace(
+        finding, location=replace(finding.location, frame=replace(finding.location.frame, function="other"))
+    )
     assert elsewhere.fingerprint != finding.fingerprint
 
 

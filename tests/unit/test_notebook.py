@@ -52,7 +52,7 @@ def test_a_cell_is_checked_and_its_report_returned():
 def test_a_finding_names_the_cell():
     _, check_cell = magic()
     report = check_cell("--backend sim", RACE)
-    assert report.findings[0].place.frame.path == "cell In[1]"
+    assert report.findings[0].location.frame.path == "cell In[1]"
 
 
 def test_options_match_those_of_check():

@@ -5,7 +5,7 @@ import jsonschema
 import pytest
 
 import syncheck
-from syncheck.findings import Finding, Frame, Place, Report
+from syncheck.findings import Finding, Frame, Location, Report
 from syncheck.report.structured import render_json
 from syncheck.rules.model import Severity
 from tests.unit.report_samples import check_golden, rich_report, unordered_read
@@ -94,7 +94,7 @@ def test_finding_has_the_keys_of_the_schema():
 
 
 def test_unknown_stack_is_omitted():
-    finding = Finding(unordered_read().rule, Place(Frame("a.py", 1)), "message", level=Severity.WARNING)
+    finding = Finding(unordered_read().rule, Location(Frame("a.py", 1)), "message", level=Severity.WARNING)
     (entry,) = load(Report((finding,)))["findings"]
     assert "stack" not in entry
     assert entry["related"] == []
@@ -105,8 +105,8 @@ def test_findings_and_related_places_keep_their_order():
     report = rich_report()
     document = load(report)
     assert [entry["rule"] for entry in document["findings"]] == [f.rule.code for f in report.findings]
-    assert [[place["line"] for place in entry["related"]] for entry in document["findings"]] == [
-        [place.frame.line for place in finding.related] for finding in report.findings
+    assert [[location["line"] for location in entry["related"]] for entry in document["findings"]] == [
+        [location.frame.line for location in finding.related] for finding in report.findings
     ]
     assert document["hidden"] == 3
     assert document["notes"] == ["torch.compile ran eagerly"]
@@ -115,7 +115,7 @@ def test_findings_and_related_places_keep_their_order():
 
 def test_unencodable_text_survives():
     message = "'\udcff' and 漢字 and 😀"
-    finding = Finding(unordered_read().rule, Place(Frame("a.py", 1)), message)
+    finding = Finding(unordered_read().rule, Location(Frame("a.py", 1)), message)
     shown = render_json(Report((finding,)), version="1")
     assert json.loads(shown.encode("utf-8"))["findings"][0]["message"] == message
 

@@ -3,16 +3,16 @@ from dataclasses import replace
 
 import pytest
 
-from syncheck.findings import Finding, Frame, Place, Report, Summary
+from syncheck.findings import Finding, Frame, Location, Report, Summary
 from syncheck.report import text
 from tests.unit.report_samples import (
     READ,
     TRAIN,
     check_golden,
+    location_at,
     lost_record,
     marks,
     missing_record,
-    place_at,
     rich_report,
     unordered_read,
 )
@@ -25,11 +25,11 @@ def show(*findings, stacks=False, color=False, width=100, **report):
 
 
 def finding_at(source, marked, related=(), **more):
-    return Finding(READ, place_at("a.py", source, marked), "what happened", related=tuple(related), **more)
+    return Finding(READ, location_at("a.py", source, marked), "what happened", related=tuple(related), **more)
 
 
-def bare(place):
-    return Finding(READ, place, "what happened")
+def bare(location):
+    return Finding(READ, location, "what happened")
 
 
 def test_text_report_matches_the_golden_file():
@@ -70,13 +70,13 @@ def test_distant_places_and_other_files_get_their_own_excerpt():
 
 def test_places_of_one_file_with_different_texts_are_not_merged():
     edited = TRAIN.replace("with torch.cuda", "with  torch.cuda")
-    related = place_at("a.py", edited, "torch.relu(x)", "written")
+    related = location_at("a.py", edited, "torch.relu(x)", "written")
     assert ":::" in show(finding_at(TRAIN, "y * 2", [related]))
 
 
 def test_two_places_on_one_line_have_two_underlines():
     source = "y = f(x) + x.sum()\n"
-    related = place_at("a.py", source, "f(x)", "written here")
+    related = location_at("a.py", source, "f(x)", "written here")
     shown = show(finding_at(source, "x.sum()", [related]))
     assert marks(shown) == [("^", "x.sum()", ""), ("-", "f(x)", "written here")]
     assert shown.count(source) == 1
@@ -105,8 +105,8 @@ def test_multi_line_expression_is_marked_to_the_end_of_its_first_line():
 
 
 def test_unknown_columns_point_at_the_first_word_of_the_line():
-    place = Place(Frame("a.py", 2, source="\ty = x * 2"), excerpt=((1, "if z:"), (2, "\ty = x * 2")))
-    shown = show(bare(place))
+    location = Location(Frame("a.py", 2, source="\ty = x * 2"), excerpt=((1, "if z:"), (2, "\ty = x * 2")))
+    shown = show(bare(location))
     assert marks(shown) == [("^", "y", "")]
     assert "--> a.py:2\n" in shown
 
@@ -114,14 +114,14 @@ def test_unknown_columns_point_at_the_first_word_of_the_line():
 @pytest.mark.parametrize("columns", [(90, 95), (3, 2), (1, 99)])
 def test_columns_outside_the_line_are_clamped(columns):
     frame = Frame("a.py", 1, columns[0], 1, columns[1], source="y = x")
-    shown = show(bare(Place(frame)))
+    shown = show(bare(Location(frame)))
     (mark,) = re.findall(r"^  \| ( *\^+)$", shown, re.MULTILINE)
     assert len(mark) <= len("y = x") + 1
 
 
 def test_unreadable_source_shows_location_and_message():
     frame = Frame("<string>", 7, function="reuse")
-    finding = replace(bare(Place(frame)), related=(Place(frame, "it was written here"),))
+    finding = replace(bare(Location(frame)), related=(Location(frame, "it was written here"),))
     assert show(finding).splitlines()[1:6] == [
         " --> <string>:7 in reuse",
         "  |",
@@ -133,35 +133,35 @@ def test_unreadable_source_shows_location_and_message():
 
 def test_source_line_of_the_frame_replaces_a_missing_excerpt():
     frame = Frame("a.py", 7, 5, 7, 6, source="y = x")
-    assert marks(show(bare(Place(frame)))) == [("^", "x", "")]
+    assert marks(show(bare(Location(frame)))) == [("^", "x", "")]
 
 
 def test_message_of_a_place_outside_its_excerpt_is_not_lost():
-    related = Place(Frame("a.py", 9), "written here", ((1, "y = x"), (2, "")))
+    related = Location(Frame("a.py", 9), "written here", ((1, "y = x"), (2, "")))
     shown = show(finding_at("y = x", "x", [related]))
     assert "1 | y = x\n  |     ^\n  = written here\n  |\n" in shown
 
 
 def test_recursion_shows_every_frame():
     frame = Frame("a.py", 2, function="f", source="f(n - 1)")
-    finding = bare(Place(frame, stack=(frame, frame, frame)))
+    finding = bare(Location(frame, stack=(frame, frame, frame)))
     assert show(finding, stacks=True).count("from a.py:2 in f: f(n - 1)\n") == 2
 
 
 def test_omitted_lines_of_an_excerpt_are_shown_as_dots():
-    place = Place(Frame("a.py", 9, 1, 9, 2, source="y"), excerpt=((1, "def f():"), (9, "y")))
-    assert "1 | def f():\n...\n9 | y\n" in show(bare(place))
+    location = Location(Frame("a.py", 9, 1, 9, 2, source="y"), excerpt=((1, "def f():"), (9, "y")))
+    assert "1 | def f():\n...\n9 | y\n" in show(bare(location))
 
 
 def test_blank_lines_at_the_ends_of_an_excerpt_are_omitted():
     source = "\n\ny = x\n\nz = y\n\n"
-    shown = show(finding_at(source, "y = x", [place_at("a.py", source, "z = y", "then")]))
+    shown = show(finding_at(source, "y = x", [location_at("a.py", source, "z = y", "then")]))
     assert "  |\n3 | y = x\n  | ^^^^^\n4 |\n5 | z = y\n  | ----- then\n  |\n" in shown
 
 
 def test_an_excerpt_of_blank_lines_only_is_omitted():
-    place = Place(Frame("a.py", 9), excerpt=((1, ""), (2, " ")))
-    assert show(bare(place)).splitlines()[1:4] == [
+    location = Location(Frame("a.py", 9), excerpt=((1, ""), (2, " ")))
+    assert show(bare(location)).splitlines()[1:4] == [
         " --> a.py:9",
         "  |",
         "  = explain: syncheck explain SYN101",
@@ -171,9 +171,9 @@ def test_an_excerpt_of_blank_lines_only_is_omitted():
 def test_count_and_rank_are_shown_only_where_informative():
     assert "(seen 3 times)" in show(unordered_read()).replace("\n", " ")
     assert "(rank 1)" in " ".join(show(missing_record()).split())
-    both = replace(bare(Place(Frame("a.py", 1))), count=1200, rank=2)
+    both = replace(bare(Location(Frame("a.py", 1))), count=1200, rank=2)
     assert show(both).startswith("error[SYN101] unordered-read: what happened (seen 1,200 times, rank 2)\n")
-    assert show(bare(Place(Frame("a.py", 1)))).startswith("error[SYN101] unordered-read: what happened\n")
+    assert show(bare(Location(Frame("a.py", 1)))).startswith("error[SYN101] unordered-read: what happened\n")
 
 
 def test_help_of_several_lines_keeps_its_indentation():
@@ -185,7 +185,7 @@ def test_help_of_several_lines_keeps_its_indentation():
 
 def test_prose_is_wrapped_between_words_but_never_inside_code():
     code = "`copy.wait_stream(torch.cuda.current_stream()) # one`"
-    shown = show(replace(bare(Place(Frame("a.py", 1))), help=f"{'word ' * 20}{code} end"), width=60)
+    shown = show(replace(bare(Location(Frame("a.py", 1))), help=f"{'word ' * 20}{code} end"), width=60)
     assert code in shown
     assert max(len(line) for line in shown.splitlines() if "`" not in line) <= 60
 
@@ -205,7 +205,7 @@ def test_wide_characters_in_a_cut_line_do_not_move_the_mark():
 
 def test_long_label_goes_below_its_underline():
     source = f"y = {'x' * 70} + z\n"
-    related = place_at("a.py", source, "x" * 70, "the default stream of cuda:0 wrote it here, long before")
+    related = location_at("a.py", source, "x" * 70, "the default stream of cuda:0 wrote it here, long before")
     lines = show(finding_at(source, "z", [related])).splitlines()
     assert max(map(len, lines)) <= 100
     assert f"  |     {'-' * 70}" in lines

@@ -48,7 +48,9 @@ def rerecorded(path, folder, limit):
 
 
 def summaries(report):
-    return [(f.rule.code, f.place.frame.path, f.place.frame.line, f.message, f.help, f.count) for f in report.findings]
+    return [
+        (f.rule.code, f.location.frame.path, f.location.frame.line, f.message, f.help, f.count) for f in report.findings
+    ]
 
 
 @pytest.fixture(scope="module")

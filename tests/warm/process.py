@@ -64,7 +64,7 @@ class Template:
             words, environment, folder, numbers, ignored = marshal.loads(request)
             for number in ignored:
                 signal.signal(number, signal.SIG_IGN)
-            _place(descriptors, numbers)
+            _location(descriptors, numbers)
             os.chdir(folder)
             os.environ.clear()
             os.environb.update(environment)
@@ -131,7 +131,7 @@ def _stream(number: int, name: str, like: Any, *, unbuffered: bool) -> io.TextIO
     return stream
 
 
-def _place(descriptors: list[int], numbers: list[int]) -> None:
+def _location(descriptors: list[int], numbers: list[int]) -> None:
     """Move descriptors to their numbers and close all others."""
     high = [fcntl.fcntl(one, fcntl.F_DUPFD_CLOEXEC, _FIRST_FREE) for one in descriptors]
     os.closerange(0, _FIRST_FREE)

@@ -131,7 +131,7 @@ def _is(finding: Finding, allowed: set[Applicability]) -> bool:
 
 def spot_of(finding: Finding) -> Spot:
     """Return the location of a finding."""
-    frame = finding.place.frame
+    frame = finding.location.frame
     return frame.path, finding.rule.code, frame.line, frame.column
 
 

@@ -129,7 +129,7 @@ def with_ignores(path: str, source: str, codes: frozenset[str], *, is_strict: bo
     by_line: dict[int, set[str]] = {}
     for finding in lint_source(path, files.Text(source), is_strict=is_strict).findings:
         if finding.rule.code in codes:
-            by_line.setdefault(finding.place.frame.line, set()).add(finding.rule.code)
+            by_line.setdefault(finding.location.frame.line, set()).add(finding.rule.code)
     return (with_ignore(source, by_line), len(by_line)) if by_line else (source, 0)
 
 

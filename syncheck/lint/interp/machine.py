@@ -63,7 +63,7 @@ class Machine:
         calls: the active calls of the program's functions, outermost first, each with the function that contains it.
         n_relevant: number of operations that could lead to a finding, also in branches run only for order.
         ordering_only: above 0 while a branch is run only for what it orders. Nothing accesses memory then.
-        function: name of the running function, for places.
+        function: name of the running function, for locations.
         thread: state of the running thread: current device, streams and contexts.
         streams: device and handle of each stream, by its id.
         imported: calls of functions of other files.
@@ -100,7 +100,7 @@ class Machine:
         self._parts = Parts(self.session)
         self._defaults = [self._add_stream(device, 0, UNKNOWN_SITE) for device in range(N_DEVICES)]
 
-    # -- places and ids
+    # -- locations and ids
 
     def site(self, node: ast.AST | None = None) -> SiteId:
         """Return the call site of a node or of the running statement; in another file, of the call in this file."""

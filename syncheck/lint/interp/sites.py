@@ -3,7 +3,7 @@
 import ast
 from collections.abc import Iterable
 
-from syncheck.findings import Frame, Place
+from syncheck.findings import Frame, Location
 from syncheck.hb.ids import SiteId
 from syncheck.lint.interp.premises import Premise, Premises
 from syncheck.lint.interp.values import Tensor
@@ -12,11 +12,11 @@ from syncheck.rules.model import Rule
 from syncheck.sanitizer.collector import PendingFinding
 from syncheck.sanitizer.monitor import SourceLine
 
-UNKNOWN_PLACE = Place(Frame("<unknown>", 0))
+UNKNOWN_LOCATION = Location(Frame("<unknown>", 0))
 
 
 class SourceSites:
-    """Assigns ids to nodes, and converts them to places.
+    """Assigns ids to nodes, and converts them to locations.
 
     Args:
         source: the file.
@@ -79,19 +79,19 @@ class SourceSites:
         if finding.fix is not None and finding.fix.after in self._launched_from:
             self.callers.setdefault(finding.fix.after, self._launched_from[finding.fix.after])
 
-    def place(self, site: SiteId) -> Place:
+    def location(self, site: SiteId) -> Location:
         """See `Sites`."""
         if not site:
-            return UNKNOWN_PLACE
+            return UNKNOWN_LOCATION
         line, column, end_line, end_column = span(self.nodes[site - 1])
         source = self._lines[line - 1] if line <= len(self._lines) else ""
         start, end = _column(source, column), self._end(end_line, end_column)
-        return self._source.place(line, start, end_line, end, self._functions[site - 1])
+        return self._source.location(line, start, end_line, end, self._functions[site - 1])
 
     def lines_of(self, site: SiteId) -> tuple[SourceLine, ...]:
         """See `Sites`."""
         if not site:
-            return (SourceLine(UNKNOWN_PLACE.frame.path, 0),)
+            return (SourceLine(UNKNOWN_LOCATION.frame.path, 0),)
         own = self._source_line(self.nodes[site - 1], self._functions[site - 1])
         return (own, *(self._source_line(node, function) for node, function in self.callers.get(site, ())))
 

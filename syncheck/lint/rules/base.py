@@ -8,7 +8,7 @@ from typing import ClassVar
 
 import libcst as cst
 
-from syncheck.findings import Finding, Fix, Place
+from syncheck.findings import Finding, Fix, Location
 from syncheck.lint.definitions import Definition
 from syncheck.lint.gpu_state import GpuState, GpuStates
 from syncheck.lint.source_file import SourceFile
@@ -59,7 +59,7 @@ class SyntacticRule:
         """Report a node.
 
         Args:
-            node: the primary place.
+            node: the primary location.
             help: advice on what to do.
             fix: the fix as data.
             related: other nodes, each with a message.
@@ -68,8 +68,8 @@ class SyntacticRule:
         Raises:
             ValueError: a fact is missing, or the message has no placeholder for it.
         """
-        others = tuple(replace(self._place(other), message=text) for other, text in related)
-        finding = Finding.of(self.rule, self._place(node), **{name: str(value) for name, value in facts.items()})
+        others = tuple(replace(self._location(other), message=text) for other, text in related)
+        finding = Finding.of(self.rule, self._location(node), **{name: str(value) for name, value in facts.items()})
         self.found.append(replace(finding, help=help, fix=fix, related=others, source="lint"))
 
     def gpu_state(self, node: cst.CSTNode) -> GpuState | None:
@@ -95,9 +95,9 @@ class SyntacticRule:
         """Return the source of a node without the comments around it."""
         return self._definition.wrapper.module.code_for_node(node).strip()
 
-    def _place(self, node: cst.CSTNode) -> Place:
+    def _location(self, node: cst.CSTNode) -> Location:
         line, column, end_line, end_column = self._definition.span(node)
-        return self._source.place(line, column + 1, end_line, end_column + 1, self._definition.function_at(line))
+        return self._source.location(line, column + 1, end_line, end_column + 1, self._definition.function_at(line))
 
 
 def own_nodes(node: cst.CSTNode) -> Iterator[cst.CSTNode]:

@@ -62,9 +62,9 @@ def _check_encoding(source: bytes, shown_path: str) -> None:
 
 
 def _explain(error: SyntaxError, shown_path: str) -> str:
-    """Return the place, the message, the line and a caret under the column."""
-    place = shown_path if error.lineno is None else f"{shown_path}:{error.lineno}"
-    message = f"{place}: {error.msg}"
+    """Return the location, the message, the line and a caret under the column."""
+    location = shown_path if error.lineno is None else f"{shown_path}:{error.lineno}"
+    message = f"{location}: {error.msg}"
     if not error.text:
         return message
     line = error.text.rstrip()

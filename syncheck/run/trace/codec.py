@@ -1,7 +1,7 @@
 """Trace files: gzip-compressed JSON lines, one call of `Monitor` each, after a header line.
 
 A call is `[name, [argument, ...], {keyword: value}]`. The call sites that it refers to precede it as
-`["site", id, place, bound name]`, followed by the rules that the program ignores there, if any. The last line is
+`["site", id, location, bound name]`, followed by the rules that the program ignores there, if any. The last line is
 `["end"]`; without it, recording was interrupted, and the replay reports this.
 
 The trace of a long run consists of several files. All but the last end with `["goes on"]`. All but the first start with
@@ -28,7 +28,7 @@ from typing import Any
 
 from syncheck import serialization
 from syncheck.errors import TraceError
-from syncheck.findings import UNKNOWN, Frame, Place
+from syncheck.findings import UNKNOWN, Frame, Location
 from syncheck.hb.ids import Context, SiteId, StreamId
 from syncheck.rules.model import Rule
 from syncheck.sanitizer.monitor import Monitor, SourceLine
@@ -50,30 +50,30 @@ _READ_AS = {
 
 
 class StoredSites:
-    """The places stored in a trace, and the names in their source files if these are unchanged."""
+    """The locations stored in a trace, and the names in their source files if these are unchanged."""
 
     def __init__(self) -> None:
-        self.places: dict[int, Place] = {}
+        self.locations: dict[int, Location] = {}
         self.names: dict[int, str] = {}
         self.codes: dict[int, list[str]] = {}
 
     def add(self, record: Any) -> None:
         """Add a call site from a trace record; each file of a trace repeats the call sites that it uses."""
         site = int(record[1])
-        if site not in self.places:
-            self.places[site] = serialization.to_place(record[2])
+        if site not in self.locations:
+            self.locations[site] = serialization.to_location(record[2])
             self.names[site] = str(record[3])
             self.codes[site] = [str(code) for code in record[4]] if len(record) > 4 else []
 
-    def place(self, site: SiteId) -> Place:
-        """Return the place of a call site."""
-        return self.places.get(site, UNKNOWN)
+    def location(self, site: SiteId) -> Location:
+        """Return the location of a call site."""
+        return self.locations.get(site, UNKNOWN)
 
     def lines_of(self, site: SiteId) -> tuple[SourceLine, ...]:
         """Return the line of a call site and those of its callers."""
-        place = self.place(site)
-        frames = [frame for frame in place.stack if frame.is_user]
-        return tuple(map(_line_of, frames)) or (SourceLine.of_library(place.frame),)
+        location = self.location(site)
+        frames = [frame for frame in location.stack if frame.is_user]
+        return tuple(map(_line_of, frames)) or (SourceLine.of_library(location.frame),)
 
     def bound(self, site: SiteId) -> str:
         """Return the name bound or deleted at a call site."""

@@ -38,7 +38,7 @@ class TraceWriter:
     Args:
         session: the monitor that checks.
         path: the first file to write; later files are beside it. The files of an earlier trace are removed.
-        sites: converts call sites to places, which are stored in the trace.
+        sites: converts call sites to locations, which are stored in the trace.
         backend: description of the GPUs.
         limit: size of a file in bytes at which the next one is started.
 
@@ -101,9 +101,9 @@ class TraceWriter:
     def _store_site(self, site: SiteId) -> None:
         if site and site not in self._known:
             self._known.add(site)
-            place = serialization.of_place(self._sites.place(site))
+            location = serialization.of_location(self._sites.location(site))
             ignored = self._sites.ignored_codes(site)
-            self._write(["site", site, place, self._sites.bound(site), *([ignored] if ignored else [])])
+            self._write(["site", site, location, self._sites.bound(site), *([ignored] if ignored else [])])
 
     def _begin_next(self) -> None:
         """End the file, and start the next one with the objects that exist now."""

@@ -24,7 +24,7 @@ def test_autograd_operators_are_attributed_to_the_programs_backward_call(watched
     watched.monitor.calls.clear()
     loss.backward()
     sites = {call[4] for call in watched.monitor.named("launch")}
-    assert {watched.cuda.reporter.sites.place(site).frame.source.strip() for site in sites} == {"loss.backward()"}
+    assert {watched.cuda.reporter.sites.location(site).frame.source.strip() for site in sites} == {"loss.backward()"}
     assert watched.cuda.reporter.backward_site == 0
 
 
@@ -35,7 +35,7 @@ def test_a_nested_backward_pass_is_attributed_to_the_outer_one(watched):
         y = torch.ones(3, requires_grad=True)
         with torch.enable_grad():
             y.sin().sum().backward()
-        seen.append(reporter.sites.place(reporter.backward_site).frame.source.strip())
+        seen.append(reporter.sites.location(reporter.backward_site).frame.source.strip())
 
     x = torch.ones(3, requires_grad=True)
     x.register_hook(nested)

@@ -136,7 +136,7 @@ def test_frees_are_attributed_to_call_sites_once_a_second_stream_exists(gpu):
     b = torch.ones(4)
     del a
     del b
-    sources = [gpu.cuda.reporter.sites.place(call[2]).frame.source.strip() for call in gpu.monitor.named("free")]
+    sources = [gpu.cuda.reporter.sites.location(call[2]).frame.source.strip() for call in gpu.monitor.named("free")]
     assert sources == ["del a", "del b"]
 
 

@@ -124,7 +124,7 @@ def test_a_new_result_belongs_to_the_current_stream(gpu, acme, side):
     assert results[0].tolist() == [2] * 4
     _, made = gpu.monitor.named("allocate")
     assert made[2] == side
-    assert "acme.double(x)" in gpu.sites.place(made[-1]).frame.source
+    assert "acme.double(x)" in gpu.sites.location(made[-1]).frame.source
 
 
 def test_an_empty_result_has_no_memory(gpu, acme):

@@ -73,7 +73,7 @@ def test_frees_have_call_sites_once_a_side_stream_exists(gpu, memory):
     del x
     (call,) = gpu.monitor.named("free")
     assert kept.numel() == 1
-    assert gpu.cuda.reporter.sites.place(call[2]).frame.source.strip() == "del x"
+    assert gpu.cuda.reporter.sites.location(call[2]).frame.source.strip() == "del x"
 
 
 def test_remembered_tensor_lists_are_bounded(memory, monkeypatch):

@@ -55,7 +55,7 @@ def test_a_race_reports_shape_and_variable_name(gpu):
     (finding,) = gpu.report().findings
     assert finding.rule.code == "SYN101"
     assert "`a` (4x4 float32, 64 bytes)" in finding.message
-    assert finding.place.frame.source.strip() == "total = a.sum()"
+    assert finding.location.frame.source.strip() == "total = a.sum()"
 
 
 class QueryInterceptingTensor(torch.Tensor):
@@ -297,7 +297,7 @@ def test_a_call_site_is_in_the_program_rather_than_the_library(gpu):
     torch.nn.Linear(4, 4)(x)
     sites = gpu.cuda.reporter.sites
     addmm = next(call for call in gpu.monitor.named("launch") if call[2] == "aten::addmm")
-    assert sites.place(addmm[4]).frame.source.strip() == "torch.nn.Linear(4, 4)(x)"
+    assert sites.location(addmm[4]).frame.source.strip() == "torch.nn.Linear(4, 4)(x)"
 
 
 def test_torchs_own_sanitizer_is_rejected(monkeypatch):

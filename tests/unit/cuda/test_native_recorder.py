@@ -198,7 +198,7 @@ def last_accesses(watched):
             sizes[rest[0]] = rest[2]
         elif name == "launch":
             for access in rest[2]:
-                last[tuple(access)] = (rest[1], watched.sites.place(rest[3]).frame.line)
+                last[tuple(access)] = (rest[1], watched.sites.location(rest[3]).frame.line)
         elif name == "free":
             gone.add(rest[0])
     living = sorted({allocation for allocation, _, _ in last} - gone)
@@ -276,8 +276,8 @@ def test_a_race_with_a_second_stream_is_found_in_natively_recorded_memory(native
     del total
     (finding,) = native.report().findings
     assert finding.rule.code == "SYN101"
-    assert isinstance(finding.place.frame, Frame)
-    assert finding.place.frame.source.strip() == "total = a.sum()"
+    assert isinstance(finding.location.frame, Frame)
+    assert finding.location.frame.source.strip() == "total = a.sum()"
     assert finding.related[0].frame.source.strip() == "a = torch.zeros(4, 4)"
 
 

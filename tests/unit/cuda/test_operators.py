@@ -79,7 +79,7 @@ class Comparable:
 
     def line(self, site):
         if site not in self.lines:
-            frame = self.sites.place(site).frame
+            frame = self.sites.location(site).frame
             self.lines[site] = frame.path, frame.line
         return self.lines[site]
 

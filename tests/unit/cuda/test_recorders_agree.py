@@ -287,7 +287,9 @@ def findings_of(text, current, extension, times=2):
             exec(code, {"torch": torch, "look_at": memory.allocation_of, **functions})
         on(0)
         report = gpu.report()
-        return {(f.rule.code, f.place.frame.line) for f in report.findings if f.rule.code < "SYN7"}, report.incomplete
+        return {
+            (f.rule.code, f.location.frame.line) for f in report.findings if f.rule.code < "SYN7"
+        }, report.incomplete
 
 
 @pytest.mark.parametrize("first", range(0, 60, 10))

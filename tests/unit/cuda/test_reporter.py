@@ -59,7 +59,7 @@ def test_numbering_starts_at_1(reporter):
 
 def test_a_call_site_is_that_of_the_program(reporter):
     site = reporter.site()
-    assert reporter.sites.place(site).frame.source.strip() == "site = reporter.site()"
+    assert reporter.sites.location(site).frame.source.strip() == "site = reporter.site()"
 
 
 def test_callbacks_are_suppressed_in_blocks_and_while_not_checking(reporter):

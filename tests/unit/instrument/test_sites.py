@@ -50,20 +50,20 @@ def test_only_the_innermost_frames_of_a_deep_stack_count(sites):
     found = [deep(n_frames) for n_frames in (60, 61, 200, 60)]
     assert len(set(found)) == 1
     assert deep(3) != found[0]
-    assert {frame.function.rpartition(".")[2] for frame in sites.place(found[0]).stack} == {"deep"}
+    assert {frame.function.rpartition(".")[2] for frame in sites.location(found[0]).stack} == {"deep"}
 
 
 def test_a_place_is_the_line_of_the_program(sites):
     made = capture(sites)
-    place = sites.place(made)
-    assert place.frame.source.strip() == "made = capture(sites)"
-    assert place.frame.function == "test_a_place_is_the_line_of_the_program"
-    assert place.frame.path.endswith("tests/unit/instrument/test_sites.py")
-    assert place.frame in place.stack
-    assert place.frame.line in dict(place.excerpt)
+    location = sites.location(made)
+    assert location.frame.source.strip() == "made = capture(sites)"
+    assert location.frame.function == "test_a_place_is_the_line_of_the_program"
+    assert location.frame.path.endswith("tests/unit/instrument/test_sites.py")
+    assert location.frame in location.stack
+    assert location.frame.line in dict(location.excerpt)
     assert sites.bound(made) == "made"
     assert sites.bound_directly(made) == "made"
-    assert (place.frame.path, place.frame.line) in sites.lines()
+    assert (location.frame.path, location.frame.line) in sites.lines()
 
 
 def test_lines_are_those_of_the_call_and_its_callers(sites):
@@ -91,7 +91,7 @@ def test_without_user_frames_the_line_is_the_librarys(sites):
 
 
 def test_site_zero_is_an_unknown_place(sites):
-    assert sites.place(0).frame.path == "<unknown>"
+    assert sites.location(0).frame.path == "<unknown>"
     assert sites.capture_innermost(None, 5) == 5
     assert sites.bound(0) == ""
 
@@ -100,8 +100,8 @@ def test_a_call_inside_a_library_is_attributed_to_the_program(sites):
     namespace, library = {}, os.path.join(sysconfig.get_paths()["purelib"], "library.py")
     exec(compile("def call(f): return f()", library, "exec"), namespace)
     made = namespace["call"](lambda: capture(sites))
-    assert sites.place(made).frame.is_user
-    assert not sites.place(made).stack[1].is_user
+    assert sites.location(made).frame.is_user
+    assert not sites.location(made).stack[1].is_user
 
 
 def test_the_generated_method_of_a_dataclass_is_not_user_code(sites):
@@ -110,7 +110,7 @@ def test_the_generated_method_of_a_dataclass_is_not_user_code(sites):
         sites: SiteTable
 
         def __post_init__(self):
-            self.frames = sites.place(capture(self.sites)).stack
+            self.frames = sites.location(capture(self.sites)).stack
 
     frames = CapturesSites(sites).frames
     generated = next(frame for frame in frames if frame.path == "<string>")
@@ -120,7 +120,7 @@ def test_the_generated_method_of_a_dataclass_is_not_user_code(sites):
 def test_code_that_the_program_runs_from_a_string_is_user_code(sites):
     names = {"look": lambda: capture(sites)}
     exec("made = look()", names)
-    frames = sites.place(names["made"]).stack
+    frames = sites.location(names["made"]).stack
     assert next(frame for frame in frames if frame.path == "<string>").is_user
 
 
@@ -136,7 +136,7 @@ def test_a_place_inside_an_ignore_block_has_another_number(sites):
     assert not sites.ignored(inside, RULES["SYN102"])
     assert not sites.ignored(plain, RULES["SYN101"])
     assert sites.ignored_codes(inside) == ["SYN101"]
-    assert sites.place(inside) == sites.place(plain)
+    assert sites.location(inside) == sites.location(plain)
 
 
 def test_a_user_folder_may_lie_inside_an_installed_package():
@@ -147,4 +147,4 @@ def test_a_user_folder_may_lie_inside_an_installed_package():
     for roots, is_user in (((), False), ((str(path.parent),), True)):
         table = SiteTable(roots)
         site = namespace["f"](lambda table=table: table.capture(sys._getframe(1)))
-        assert table.place(site).stack[0].is_user is is_user
+        assert table.location(site).stack[0].is_user is is_user

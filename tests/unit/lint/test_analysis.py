@@ -17,7 +17,7 @@ def analysis(source):
 
 
 def found(source):
-    return [(f.rule.code, f.place.frame.line) for f in analysis(textwrap.dedent(source).lstrip()).findings()]
+    return [(f.rule.code, f.location.frame.line) for f in analysis(textwrap.dedent(source).lstrip()).findings()]
 
 
 RACE = """
@@ -132,7 +132,7 @@ def test_an_inapplicable_stream_context_is_blamed_where_it_begins():
         y = x * 2
     """
     (finding,) = analysis(textwrap.dedent(source).lstrip()).findings()
-    assert (finding.rule.code, finding.place.frame.line, finding.related[0].frame.line) == ("SYN501", 4, 5)
+    assert (finding.rule.code, finding.location.frame.line, finding.related[0].frame.line) == ("SYN501", 4, 5)
 
 
 def test_an_endless_program_is_followed_for_a_limited_time():

@@ -4,13 +4,13 @@ import os
 
 import pytest
 
-from syncheck.findings import Finding, Frame, Place
+from syncheck.findings import Finding, Frame, Location
 from syncheck.lint.cache import Cache, digest_of
 from syncheck.lint.result import Result
 from syncheck.rules import redundant_wait
 from syncheck.system import files
 
-FINDING = Finding(redundant_wait.RULE, Place(Frame("a.py", 3)), "a wait", help="remove it")
+FINDING = Finding(redundant_wait.RULE, Location(Frame("a.py", 3)), "a wait", help="remove it")
 RESULT = Result((FINDING,), ((4, "# syncheck: ignore[SYN101]"),), "")
 
 

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from syncheck.findings import Finding, Frame, Place, merge_equal
+from syncheck.findings import Finding, Frame, Location, merge_equal
 from syncheck.lint.certainty import adjusted, merge_by_clock
 from syncheck.rules.catalogue import find
 from syncheck.rules.model import Severity
@@ -20,8 +20,8 @@ def frame(line, function="f"):
 
 def finding(code, line=10, related=(), **kwargs):
     rule = find(code)
-    sites = tuple(Place(frame(other) if isinstance(other, int) else other) for other in related)
-    return Finding(rule, Place(frame(line)), code, related=sites, level=kwargs.pop("level", rule.severity))
+    sites = tuple(Location(frame(other) if isinstance(other, int) else other) for other in related)
+    return Finding(rule, Location(frame(line)), code, related=sites, level=kwargs.pop("level", rule.severity))
 
 
 def shown(findings, *, guesses=None, copies=(), has_chosen=False):
@@ -111,7 +111,7 @@ def is_measured(source):
     readings = [node for node in ast.walk(tree) if isinstance(node, ast.Call) and ast.unparse(node.func) == "clock"]
     last = max(readings, key=lambda node: (node.lineno, node.col_offset))
     there = Frame("a.py", last.lineno, last.col_offset + 1, last.end_lineno, last.end_col_offset + 1)
-    made = Finding(find("SYN701"), Place(there), "")
+    made = Finding(find("SYN701"), Location(there), "")
     return list(adjusted([made], {}, set(), tree, has_chosen=False)) == [made]
 
 

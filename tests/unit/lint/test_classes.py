@@ -5,7 +5,7 @@ import textwrap
 
 import pytest
 
-from syncheck.findings import Finding, Frame, Place
+from syncheck.findings import Finding, Frame, Location
 from syncheck.lint.classes import between_methods, order
 from syncheck.rules.catalogue import find
 
@@ -111,7 +111,7 @@ def test_only_instance_methods_are_followed(head, is_followed):
 
 
 def finding(code="SYN101", line=10, functions=("A.put", "A.get")):
-    first, *others = (Place(Frame("a.py", line + 5 * n, function=name)) for n, name in enumerate(functions))
+    first, *others = (Location(Frame("a.py", line + 5 * n, function=name)) for n, name in enumerate(functions))
     return Finding(find(code), first, "", related=tuple(others))
 
 

@@ -21,7 +21,7 @@ with torch.cuda.stream(s):
 
 
 def codes(result):
-    return [(finding.rule.code, finding.place.frame.line) for finding in result.findings]
+    return [(finding.rule.code, finding.location.frame.line) for finding in result.findings]
 
 
 def test_a_text_is_linted():
@@ -63,8 +63,8 @@ def test_places_in_a_notebook_have_cells_and_lines():
     first, second = RACE.split("with")
     result = lint_data("a.ipynb", notebook(first, "with" + second))
     (finding,) = result.findings
-    assert (finding.place.frame.path, finding.place.frame.line) == ("a.ipynb:cell 2", 2)
-    assert [number for number, _ in finding.place.excerpt] == [1, 2]
+    assert (finding.location.frame.path, finding.location.frame.line) == ("a.ipynb:cell 2", 2)
+    assert [number for number, _ in finding.location.excerpt] == [1, 2]
     assert {edit.path for edit in finding.fix.edits} <= {"a.ipynb:cell 1", "a.ipynb:cell 2"}
 
 
@@ -125,7 +125,7 @@ def test_a_report_respects_the_options_of_each_file(folder, monkeypatch):
     monkeypatch.chdir(folder)
     outcome = lint(sorted(map(str, folder.glob("*.py"))), Cache(None), lambda *_: None)
     report = report_of(outcome, lambda path: Options())
-    assert [(f.place.frame.path, f.rule.code) for f in report.findings] == [("bad.py", "SYN101")]
+    assert [(f.location.frame.path, f.rule.code) for f in report.findings] == [("bad.py", "SYN101")]
     assert len(report.incomplete) == 1
     assert report.incomplete[0].startswith("broken.py: line 2")
     assert report.summary.files == 3

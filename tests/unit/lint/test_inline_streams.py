@@ -22,7 +22,7 @@ def build({parameters}):
 def found(work, *, before="pass", after="return made", stream="torch.cuda.Stream()", known=()):
     source = SOURCE.format(parameters="net, loss", before=before, work=work, after=after, stream=stream)
     file = SourceFile("program.py", textwrap.dedent(source))
-    said = [(f.place.frame.line, f.message) for f in findings(file.tree, SourceSites(file), known)]
+    said = [(f.location.frame.line, f.message) for f in findings(file.tree, SourceSites(file), known)]
     assert not said or WORDS.search(source)
     return said
 

@@ -29,8 +29,8 @@ def test_walk_finds_the_nodes_of_ast_walk_without_contexts_and_operators():
 def test_walk_yields_each_node_once_and_outer_nodes_first():
     found = walk(ast.parse(SOURCE))
     assert len(found) == len(set(found))
-    place = {node: number for number, node in enumerate(found)}
-    assert all(place[node] < place[child] for node in found for child in children(node))
+    location = {node: number for number, node in enumerate(found)}
+    assert all(location[node] < location[child] for node in found for child in children(node))
 
 
 @pytest.mark.parametrize(

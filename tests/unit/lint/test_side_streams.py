@@ -5,7 +5,7 @@ import textwrap
 
 import pytest
 
-from syncheck.findings import Finding, Frame, Place
+from syncheck.findings import Finding, Frame, Location
 from syncheck.lint.interp.sites import SourceSites
 from syncheck.lint.side_streams import RULES, WORD, findings
 from syncheck.lint.source_file import SourceFile
@@ -21,7 +21,7 @@ def found(source, known=()):
     file = SourceFile("program.py", source)
     classes = [kind for kind in file.tree.body if isinstance(kind, ast.ClassDef)]
     return [
-        (f.rule.code, f.place.frame.line, f.message) for f in findings(file.tree, classes, SourceSites(file), known)
+        (f.rule.code, f.location.frame.line, f.message) for f in findings(file.tree, classes, SourceSites(file), known)
     ]
 
 
@@ -203,7 +203,7 @@ def test_each_block_and_each_stream_is_reported():
 
 
 def race(code, line, *others):
-    first, *related = (Place(Frame("program.py", number)) for number in (line, *others))
+    first, *related = (Location(Frame("program.py", number)) for number in (line, *others))
     return Finding(find(code), first, "", related=tuple(related))
 
 
@@ -222,7 +222,7 @@ def test_the_place_names_the_method():
     file = SourceFile("program.py", klass(LOAD))
     (kind,) = (statement for statement in file.tree.body if isinstance(statement, ast.ClassDef))
     (made,) = findings(file.tree, [kind], SourceSites(file), ())
-    assert made.place.frame.function == "run"
+    assert made.location.frame.function == "run"
 
 
 # -- inputs of a block

@@ -31,18 +31,18 @@ def test_bindings_find_the_target_at_a_position():
 
 
 def test_a_place_includes_the_surrounding_lines():
-    place = SourceFile("a.py", "\n".join("abcdefghij")).place(5, 1, 5, 2, "")
-    assert (place.frame.path, place.frame.line, place.frame.function, place.frame.source) == (
+    location = SourceFile("a.py", "\n".join("abcdefghij")).location(5, 1, 5, 2, "")
+    assert (location.frame.path, location.frame.line, location.frame.function, location.frame.source) == (
         "a.py",
         5,
         "<module>",
         "e",
     )
-    assert [text for _, text in place.excerpt] == list("cdefg")
+    assert [text for _, text in location.excerpt] == list("cdefg")
 
 
 def test_the_excerpt_is_limited_at_the_edges_of_a_file():
     file = SourceFile("a.py", "\n".join("abcdefghij"))
-    assert [n for n, _ in file.place(1, 1, 1, 2, "f").excerpt] == [1, 2, 3]
-    assert [n for n, _ in file.place(10, 1, 10, 2, "f").excerpt] == [8, 9, 10]
-    assert [n for n, _ in file.place(2, 1, 10, 2, "f").excerpt] == list(range(1, 9))
+    assert [n for n, _ in file.location(1, 1, 1, 2, "f").excerpt] == [1, 2, 3]
+    assert [n for n, _ in file.location(10, 1, 10, 2, "f").excerpt] == [8, 9, 10]
+    assert [n for n, _ in file.location(2, 1, 10, 2, "f").excerpt] == list(range(1, 9))

@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import pytest
 
-from syncheck.findings import Applicability, Edit, EditKind, Finding, Fix, Frame, Place
+from syncheck.findings import Applicability, Edit, EditKind, Finding, Fix, Frame, Location
 from syncheck.lint.interp.premises import Premise
 from syncheck.lint.interp.values import Function
 from syncheck.lint.strict import PASSES, assumed_arguments, is_likely, more, with_premises_first
@@ -17,11 +17,11 @@ CHOSEN = "conditions that are not known are as on one path through the program"
 
 def finding(*assumptions, code="SYN101", line=5):
     rule = find(code)
-    return Finding(rule, Place(Frame("a.py", line)), "message", level=rule.severity, assumptions=assumptions)
+    return Finding(rule, Location(Frame("a.py", line)), "message", level=rule.severity, assumptions=assumptions)
 
 
 def shown(findings, known=()):
-    return [(f.rule.code, f.place.frame.line, f.message, f.level.value) for f in more(findings, known)]
+    return [(f.rule.code, f.location.frame.line, f.message, f.level.value) for f in more(findings, known)]
 
 
 def test_a_finding_is_a_warning_that_states_its_assumptions():

@@ -47,7 +47,7 @@ class Calls(LintRule):
 def lines(source, *kinds):
     found, problem = check(SourceFile("program.py", source), kinds)
     assert problem == ""
-    return [(finding.rule.code, finding.place.frame.line) for finding in found]
+    return [(finding.rule.code, finding.location.frame.line) for finding in found]
 
 
 def test_a_rule_is_applied_to_the_whole_file():

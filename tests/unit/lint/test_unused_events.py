@@ -23,7 +23,9 @@ MADE, RECORD = "ready = torch.cuda.Event()", "ready.record()"
 def found(make=MADE, record=RECORD, wait="pass"):
     source = textwrap.dedent(SOURCE.format(make=make, record=record, wait=wait))
     file = SourceFile("program.py", source)
-    said = [(f.rule.code, f.place.frame.line) for f in findings(deferred.functions(file.tree.body), SourceSites(file))]
+    said = [
+        (f.rule.code, f.location.frame.line) for f in findings(deferred.functions(file.tree.body), SourceSites(file))
+    ]
     assert not said or WORDS.search(source)
     return said
 

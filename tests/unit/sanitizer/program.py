@@ -1,6 +1,6 @@
 """A program as plain calls, and call sites within a text, for tests of the sanitizer."""
 
-from syncheck.findings import Frame, Place
+from syncheck.findings import Frame, Location
 from syncheck.hb.engine import Engine
 from syncheck.sanitizer.collector import Collector
 from syncheck.sanitizer.messages import StreamInfo
@@ -44,8 +44,8 @@ class Program:
         self.session.event(ident, 0, timing=timing)
         return ident
 
-    def place(self, site):
-        return Place(Frame("program.py", site, source=f"line {site}"))
+    def location(self, site):
+        return Location(Frame("program.py", site, source=f"line {site}"))
 
     def lines_of(self, site):
         return (SourceLine("program.py", site),)
@@ -63,7 +63,7 @@ class Program:
         return self.session.report(self)
 
     def found(self):
-        return [(f.rule.code, f.place.frame.line) for f in self.report().findings]
+        return [(f.rule.code, f.location.frame.line) for f in self.report().findings]
 
 
 class Text:
@@ -101,11 +101,11 @@ class Text:
         own = own._replace(function=self.functions.get(site, own.function))
         return (own, *map(self.line, self.callers.get(site, ())))
 
-    def place(self, site):
+    def location(self, site):
         source = self.lines[site - 1] if 0 < site <= len(self.lines) else ""
         first, last = self.spans.get(site, (0, 0))
         frame = Frame(self.path, site, first, site, last, source=source)
-        return Place(frame, stack=self.stacks.get(site, ()))
+        return Location(frame, stack=self.stacks.get(site, ()))
 
     def bound(self, site):
         return self.names.get(site, "")
@@ -136,4 +136,4 @@ def new_collector():
 def found(collector, sites=None):
     """Return (code, line, count) of each finding."""
     findings = collector.findings(sites or Text())
-    return [(finding.rule.code, finding.place.frame.line, finding.count) for finding in findings]
+    return [(finding.rule.code, finding.location.frame.line, finding.count) for finding in findings]

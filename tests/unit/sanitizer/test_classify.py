@@ -57,7 +57,7 @@ class Raced:
 
     def blamed(self):
         finding = self.finding()
-        return finding.rule.code, finding.place.frame.line
+        return finding.rule.code, finding.location.frame.line
 
 
 # -- the basic rules
@@ -69,8 +69,8 @@ class Raced:
 def test_without_a_better_reason_the_kinds_of_access_decide(writes, code):
     raced = Raced(writes=writes)
     finding = raced.finding()
-    assert (finding.rule.code, finding.place.frame.line) == (code, LATE)
-    assert [place.frame.line for place in finding.related] == [EARLY]
+    assert (finding.rule.code, finding.location.frame.line) == (code, LATE)
+    assert [location.frame.line for location in finding.related] == [EARLY]
     assert "`x` (4 float32, 16 bytes)" in finding.message
     assert "stream `late` (cuda:0)" in finding.message
     assert "stream `early` (cuda:0)" in finding.message
@@ -175,7 +175,7 @@ def test_the_programs_own_access_is_blamed_for_a_race_with_a_replay(late_write, 
     raced = Raced(writes=(True, late_write))
     raced.labels = [label._replace(is_replay=is_replay) for label, is_replay in zip(raced.labels, replays, strict=True)]
     finding = raced.finding()
-    assert (finding.rule.code, finding.place.frame.line) == ("SYN903", blamed[0])
+    assert (finding.rule.code, finding.location.frame.line) == ("SYN903", blamed[0])
     assert blamed[1] in finding.message
 
 

@@ -46,7 +46,7 @@ def test_findings_fixed_by_the_same_line_are_merged():
     for early in (7, 8):
         race(12, early, EventCode(1), ".wait()")  # nothing has a name, so the two may need different lines
     findings = collector.findings(text)
-    assert [(f.place.frame.line, f.count, len(f.related)) for f in findings] == [
+    assert [(f.location.frame.line, f.count, len(f.related)) for f in findings] == [
         (12, 3, 3), (12, 1, 1), (12, 1, 1), (12, 1, 1), (13, 1, 1),
     ]  # fmt: skip
 
@@ -119,7 +119,7 @@ def test_a_checkpoint_limits_findings_to_later_ones():
     assert collector.findings(Text(), mark) == ()
     collector.add(redundant(5))
     collector.add(redundant(7))
-    assert [(f.place.frame.line, f.count) for f in collector.findings(Text(), mark)] == [(5, 1), (7, 1)]
+    assert [(f.location.frame.line, f.count) for f in collector.findings(Text(), mark)] == [(5, 1), (7, 1)]
     assert [(line, count) for _, line, count in found(collector)] == [(5, 2), (6, 1), (7, 1)]
 
 
@@ -138,7 +138,7 @@ def test_a_finding_uses_names_that_became_known_later():
         "stream `side` (cuda:0) reads `x` (4 float32, 16 bytes) without waiting for the default stream of cuda:0, "
         "which wrote it"
     )
-    assert [(place.frame.line, place.message) for place in finding.related] == [
+    assert [(location.frame.line, location.message) for location in finding.related] == [
         (4, "the default stream of cuda:0 wrote it")
     ]
     assert finding.help == "add `<event>.synchronize()` before line 6; look at line 6"

@@ -2,17 +2,17 @@
 
 import pytest
 
-from syncheck.findings import Applicability, Edit, EditKind, Finding, Fix, Frame, Place
+from syncheck.findings import Applicability, Edit, EditKind, Finding, Fix, Frame, Location
 from syncheck.rules import unordered_read
 from syncheck.sanitizer.device_names import for_device_type
 
 FRAME = Frame("train.py", 3)
 FINDING = Finding(
     rule=unordered_read.RULE,
-    place=Place(FRAME),
+    location=Location(FRAME),
     message="the default stream of cuda:0 reads `cuda_x`",
     help="add `torch.cuda.current_stream().wait_stream(side)`",
-    related=(Place(FRAME, "stream `side` (cuda:1) wrote it here"),),
+    related=(Location(FRAME, "stream `side` (cuda:1) wrote it here"),),
     fix=Fix(
         (Edit(EditKind.INSERT_BEFORE, "train.py", 3, 1, "torch.cuda.synchronize()", ""),),
         Applicability.SAFE,

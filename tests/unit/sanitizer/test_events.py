@@ -163,7 +163,7 @@ def test_a_stream_waiting_for_itself_is_redundant_only_through_its_own_method(wa
 
 
 def test_a_line_needed_by_one_caller_is_not_redundant(watched):
-    watched.text.place = lambda site, place=watched.text.place: place(30 if site in {30, 31} else site)
+    watched.text.location = lambda site, location=watched.text.location: location(30 if site in {30, 31} else site)
     watched.work(2)
     watched.record(7, 2)
     watched.wait(7, 3, 30)

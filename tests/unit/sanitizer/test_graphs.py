@@ -114,7 +114,7 @@ def test_memory_freed_after_the_capture_is_gone_at_the_replay(captured):
     assert captured.graphs.replay(1, 20) == [(6, 0, True)]
     assert captured.found() == [("SYN904", 20)]
     (finding,) = captured.collector.findings(Text(bound={5: "batch"}))
-    assert [place.frame.line for place in finding.related] == [15, 10]
+    assert [location.frame.line for location in finding.related] == [15, 10]
     assert "`batch`" in finding.message
 
 
@@ -166,6 +166,6 @@ def test_a_synchronization_during_capture_is_reported_with_the_capture(captured,
         captured.begin()
     captured.graphs.sync_in_capture("aten::_local_scalar_dense", 12)
     (finding,) = captured.collector.findings(Text())
-    assert (finding.rule.code, finding.place.frame.line) == ("SYN902", 12)
+    assert (finding.rule.code, finding.location.frame.line) == ("SYN902", 12)
     assert "`.item()`" in finding.message
-    assert [place.frame.line for place in finding.related] == ([10] if is_capturing else [])
+    assert [location.frame.line for location in finding.related] == ([10] if is_capturing else [])

@@ -35,8 +35,8 @@ def test_reuse_of_memory_in_use_is_reported_with_all_places(program):
     assert codes(program) == []
     program.allocate(HOME, 12)
     (finding,) = (f for f in program.report().findings if f.rule.code == "SYN201")
-    assert finding.place.frame.line == 8
-    assert [place.frame.line for place in finding.related] == [10, 5, 12]
+    assert finding.location.frame.line == 8
+    assert [location.frame.line for location in finding.related] == [10, 5, 12]
 
 
 def test_a_repeated_reuse_reports_the_next_tensor_for_naming_once(program):

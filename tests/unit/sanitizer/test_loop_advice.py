@@ -114,7 +114,7 @@ def test_work_between_the_waits_overlaps():
 
 def related(program):
     (finding,) = [f for f in program.report().findings if f.rule.code == "SYN803"]
-    return [(place.frame.line, place.message) for place in finding.related]
+    return [(location.frame.line, location.message) for location in finding.related]
 
 
 def test_waits_that_prevent_the_overlap_are_listed():

@@ -68,7 +68,7 @@ def worded(pending):
 
 def test_the_fix_of_a_mistaken_wait_calls_synchronize():
     finding = worded(mistaken_wait(Ordered(1).wait, ("then it is read",), [(20, ("here",))]))
-    assert (finding.rule.code, finding.place.frame.line, finding.related[0].message) == ("SYN402", 12, "here")
+    assert (finding.rule.code, finding.location.frame.line, finding.related[0].message) == ("SYN402", 12, "here")
     assert finding.fix.edits[0].code == "done.synchronize()"
     assert str(finding.fix.applicability) == "safe"
 
@@ -76,7 +76,7 @@ def test_the_fix_of_a_mistaken_wait_calls_synchronize():
 def test_the_fix_of_a_wait_for_the_wrong_device_names_the_right_one():
     sync = HostSync(13, 0, [0], is_device_wide=True)
     finding = worded(wrong_device(sync, 2, 1, ("then it is read",), []))
-    assert (finding.rule.code, finding.place.frame.line) == ("SYN502", 13)
+    assert (finding.rule.code, finding.location.frame.line) == ("SYN502", 13)
     assert "cuda:0" in finding.message
     assert finding.fix.edits[0].code == "torch.cuda.synchronize(1)"
 

@@ -30,10 +30,10 @@ def freed():
 
 def test_memory_freed_too_early_is_blamed_at_its_use():
     finding = worded(misuse.reuse(freed(), 0, USE, (10, 30, 40), StreamInfo(0, 7, 3)))
-    assert (finding.rule.code, finding.place.frame.line) == ("SYN201", 20)
-    assert [place.frame.line for place in finding.related] == [30, 10, 40]
+    assert (finding.rule.code, finding.location.frame.line) == ("SYN201", 20)
+    assert [location.frame.line for location in finding.related] == [30, 10, 40]
     assert finding.message == "`x` (4 float32, 16 bytes) may be reused while stream `side` (cuda:0) is still reading it"
-    assert [place.message for place in finding.related] == [
+    assert [location.message for location in finding.related] == [
         "freed here", "allocated here, on the default stream of cuda:0", "this allocation may reuse its memory",
     ]  # fmt: skip
     assert ".record_stream(" in finding.help
@@ -69,7 +69,7 @@ def test_a_useless_record_is_about_its_call():
 
 def test_work_on_another_device_names_the_right_device():
     finding = worded(misuse.mismatch("aten::mul", 0, 3, 20, 10))
-    assert (finding.rule.code, finding.place.frame.line, finding.related[0].frame.line) == ("SYN501", 20, 10)
+    assert (finding.rule.code, finding.location.frame.line, finding.related[0].frame.line) == ("SYN501", 20, 10)
     assert "mul" in finding.message
     assert "aten::" not in finding.message
     assert "torch.cuda.Stream(device=0)" in finding.help
@@ -77,7 +77,7 @@ def test_work_on_another_device_names_the_right_device():
 
 def test_a_pageable_copy_is_blamed_at_the_copy():
     finding = worded(misuse.pageable(9, 0, 20))
-    assert (finding.rule.code, finding.place.frame.line) == ("SYN303", 20)
+    assert (finding.rule.code, finding.location.frame.line) == ("SYN303", 20)
     assert "at line 20" in finding.help
 
 
@@ -118,9 +118,9 @@ def test_two_tensors_freed_by_one_line_are_one_finding():
             misuse.reuse(freed, 0, Label(used_at, "aten::sum"), (10 + allocation, freed_at, 40), StreamInfo(0, 7, 3))
         )
     both, other = collector.findings(Text())
-    assert (both.place.frame.line, other.place.frame.line) == (20, 21)
+    assert (both.location.frame.line, other.location.frame.line) == (20, 21)
     assert both.message.startswith("`y` ")
-    assert "`x` (4 float32, 16 bytes) may be reused, too" in [place.message for place in both.related]
+    assert "`x` (4 float32, 16 bytes) may be reused, too" in [location.message for location in both.related]
     assert [edit.line for edit in both.fix.edits] == [20, 22]
 
 
@@ -137,4 +137,4 @@ def test_one_tensor_freed_again_at_one_place_is_one_finding():
     (found,) = collector.findings(Text())
     assert found.count == 2
     assert len(found.fix.edits) == 1
-    assert not [place for place in found.related if "too" in place.message]
+    assert not [location for location in found.related if "too" in location.message]

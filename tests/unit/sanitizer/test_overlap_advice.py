@@ -198,8 +198,8 @@ def test_a_second_live_object_of_a_stream_is_reported_with_the_first():
     assert program.found() == []
     program.advice.stream_object(2, 2, 31)
     (finding,) = program.collector.findings(Text())
-    assert (finding.rule.code, finding.place.frame.line) == ("SYN808", 31)
-    assert [place.frame.line for place in finding.related] == [30]
+    assert (finding.rule.code, finding.location.frame.line) == ("SYN808", 31)
+    assert [location.frame.line for location in finding.related] == [30]
 
 
 def test_objects_of_different_streams_are_not_aliases():

@@ -11,7 +11,7 @@ FAR = 2
 
 def related(program, code):
     (finding,) = (found for found in program.report().findings if found.rule.code == code)
-    return finding.place.frame.line, [place.frame.line for place in finding.related], finding.count
+    return finding.location.frame.line, [location.frame.line for location in finding.related], finding.count
 
 
 def test_of_several_races_of_one_operation_the_most_ordering_edge_is_missing():

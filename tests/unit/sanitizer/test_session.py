@@ -2,7 +2,7 @@
 
 import pytest
 
-from syncheck.findings import EditKind, Frame, Place
+from syncheck.findings import EditKind, Frame, Location
 from syncheck.hb.ids import NamedKind, ObjectKind
 from syncheck.sanitizer.session import Session
 from tests.unit.sanitizer.program import Program
@@ -14,8 +14,8 @@ def test_a_read_without_a_wait_is_reported_with_both_places():
     program.write(1, x, 10)
     program.read(2, x, 20)
     (finding,) = program.report().findings
-    assert (finding.rule.code, finding.place.frame.line) == ("SYN101", 20)
-    assert [place.frame.line for place in finding.related] == [10]
+    assert (finding.rule.code, finding.location.frame.line) == ("SYN101", 20)
+    assert [location.frame.line for location in finding.related] == [10]
     assert "wait_stream" in finding.help
 
 
@@ -295,8 +295,8 @@ def test_a_record_stream_called_by_torch_is_not_reported(monkeypatch, caller, fo
     program = Program()
     x = program.allocate(2, line=5)
     program.session.record_stream(x, program.view, 2, 11)
-    at = program.place
-    monkeypatch.setattr(program, "place", lambda site: Place(at(site).frame, stack=(caller, at(site).frame)))
+    at = program.location
+    monkeypatch.setattr(program, "location", lambda site: Location(at(site).frame, stack=(caller, at(site).frame)))
     assert program.found() == found
 
 
@@ -444,8 +444,8 @@ def test_a_race_after_a_wait_without_effect_refers_to_that_wait():
         program.session.wait(event, 1, 12, "stream")
         program.read(1, x, 13)
     (finding,) = program.report().findings
-    assert (finding.rule.code, finding.place.frame.line) == ("SYN101", 13)
-    (message,) = [place.message for place in finding.related if place.frame.line == 12]
+    assert (finding.rule.code, finding.location.frame.line) == ("SYN101", 13)
+    (message,) = [location.message for location in finding.related if location.frame.line == 12]
     assert "SYN401" in message
     assert "had not been recorded yet" in message
     assert ".record()" in finding.help

@@ -53,7 +53,7 @@ def copy_to_host(program, line=10):
 
 def messages(program):
     finding = program.report().findings[0]
-    return finding.message, [place.message for place in finding.related]
+    return finding.message, [location.message for location in finding.related]
 
 
 def test_a_wait_in_one_thread_does_not_order_another(program):

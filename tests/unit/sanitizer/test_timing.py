@@ -43,7 +43,7 @@ def test_work_still_running_at_the_second_reading_is_reported(clocked):
     clocked.timing.difference(1, 2)
     assert clocked.found() == [("SYN701", 12)]
     (finding,) = clocked.collector.findings(Text("\n" * 20))
-    assert [place.frame.line for place in finding.related] == [11, 10]
+    assert [location.frame.line for location in finding.related] == [11, 10]
     assert len(finding.fix.edits) == 1
 
 

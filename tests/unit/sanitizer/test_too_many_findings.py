@@ -1,6 +1,6 @@
 """The limit on the number of findings in a session."""
 
-from syncheck.findings import Frame, Place
+from syncheck.findings import Frame, Location
 from syncheck.rules import lost_event_record as lost_record
 from syncheck.rules import unordered_read, wait_before_record
 from syncheck.rules.model import Severity
@@ -10,8 +10,8 @@ from syncheck.sanitizer.collector import MAX_FINDINGS, Collector, PendingFinding
 class Sites:
     """Call sites that are lines of one program."""
 
-    def place(self, site):
-        return Place(Frame("program.py", site))
+    def location(self, site):
+        return Location(Frame("program.py", site))
 
     def ignored(self, site, rule):
         return False
@@ -26,7 +26,7 @@ def add(collector, rule, site, level=None):
 
 
 def lines(collector, since=None):
-    return [(f.rule.code, f.place.frame.line, f.count) for f in collector.findings(Sites(), since)]
+    return [(f.rule.code, f.location.frame.line, f.count) for f in collector.findings(Sites(), since)]
 
 
 def test_findings_beyond_the_limit_are_counted_without_hiding_other_rules():

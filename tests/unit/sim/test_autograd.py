@@ -138,7 +138,7 @@ def test_work_of_a_hook_is_attributed_to_the_hook(gpu, side):
     x.sin().sum().backward()
     gpu.simulator.flush_calls()
     (finding,) = (f for f in gpu.session.report(gpu.sites).findings if f.rule.code != "SYN802")
-    assert "races with the first write" in finding.place.frame.source
+    assert "races with the first write" in finding.location.frame.source
 
 
 def test_work_of_a_pass_is_attributed_to_its_backward_call(gpu, side):
@@ -157,5 +157,5 @@ def test_work_of_a_pass_is_attributed_to_its_backward_call(gpu, side):
         else:
             loss.backward()  # the first
         torch.cuda.synchronize()
-    found = [f.place.frame.source for f in gpu.session.report(gpu.sites).findings if f.rule.code == "SYN101"]
+    found = [f.location.frame.source for f in gpu.session.report(gpu.sites).findings if f.rule.code == "SYN101"]
     assert [sum(word in source for source in found) for word in ("the first", "the second")] == [1, 1]

@@ -104,7 +104,7 @@ def outcome(program):
         result = program()
         gpus.simulator.flush_calls()
     findings = gpus.session.report(gpus.sites).findings
-    found = [(finding.rule.code, finding.place.frame.line, finding.message) for finding in findings]
+    found = [(finding.rule.code, finding.location.frame.line, finding.message) for finding in findings]
     return (result, gpus.calls, found), bool(gpus.simulator.dispatcher.fast_path.shortcuts)
 
 

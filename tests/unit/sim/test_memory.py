@@ -50,7 +50,7 @@ def test_a_storage_lives_from_its_tag_to_its_last_tensor(memory, monitor):
     assert monitor.calls[1:] == [("free", 1)]
 
 
-class Places(NoSites):
+class Sites(NoSites):
     def here(self):
         return 7
 
@@ -76,7 +76,7 @@ SHARED = {
 @pytest.mark.parametrize(("share", "site"), SHARED.values(), ids=SHARED)
 def test_the_call_site_of_a_free_is_determined_once_it_may_matter(share, site):
     monitor = Frees()
-    gpus = VirtualGpus(2, monitor, Places())
+    gpus = VirtualGpus(2, monitor, Sites())
     memory = Memory(gpus, GpuTrace(gpus))
     x = torch.ones(4)
     memory.tag(x.untyped_storage(), 1, 0)
@@ -90,7 +90,7 @@ def test_the_call_site_of_a_free_is_determined_once_it_may_matter(share, site):
 
 def test_the_call_site_of_freeing_pinned_memory_is_always_determined():
     monitor = Frees()
-    gpus = VirtualGpus(1, monitor, Places())
+    gpus = VirtualGpus(1, monitor, Sites())
     memory = Memory(gpus, GpuTrace(gpus))
     memory.tag_pinned(torch.ones(4).untyped_storage())
     memory.flush()

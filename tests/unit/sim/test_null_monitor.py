@@ -23,7 +23,7 @@ def test_unknown_calls_are_rejected(name):
 def test_no_sites_has_no_places_or_names():
     sites = NoSites()
     assert sites.here() == 0
-    assert sites.place(5).frame.line == 0
+    assert sites.location(5).frame.line == 0
     assert (sites.bound(5), sites.bound_directly(5), sites.ignored_codes(5)) == ("", "", [])
     assert sites.lines_of(5)[0].number == 0
     assert not sites.ignored(5, None)

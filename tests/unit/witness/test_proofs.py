@@ -7,7 +7,7 @@ import pytest
 
 from syncheck.commands.witness import prove
 from syncheck.config.options import Options
-from syncheck.findings import Finding, Frame, Place, Report
+from syncheck.findings import Finding, Frame, Location, Report
 from syncheck.rules import catalogue
 from syncheck.serialization import of_finding, to_finding
 from syncheck.witness.compare import Rerun
@@ -21,8 +21,8 @@ ENDED = Record(order=[f"3.{number}" for number in range(1, 1001)], has_ended=Tru
 
 
 def race(code="SYN101", number=1):
-    place = Place(Frame("train.py", number))
-    return Finding(catalogue.find(code), place, "a race", pair=Pair(LaunchId(3, number), LaunchId(1, 4)))
+    location = Location(Frame("train.py", number))
+    return Finding(catalogue.find(code), location, "a race", pair=Pair(LaunchId(3, number), LaunchId(1, 4)))
 
 
 def ran(*lines, **changed):

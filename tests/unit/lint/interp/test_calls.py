@@ -32,7 +32,7 @@ def test_places_record_the_running_function():
     program = follow("def outer():\n    inner()\ndef inner():\n    x = torch.ones(4, device='cuda')\nouter()")
     assert program.machine.function == ""
     assert program.machine.calls == []
-    assert {program.sites.place(site).frame.function for site in (1, 2)} == {"inner"}
+    assert {program.sites.location(site).frame.function for site in (1, 2)} == {"inner"}
 
 
 def test_a_default_is_evaluated_at_its_definition():

@@ -27,7 +27,7 @@ def test_a_missing_or_irrelevant_function_is_left_to_the_caller():
 def test_work_of_an_imported_function_is_attributed_to_its_call():
     program = follow(X + "def f(t):\n    others.g(t)\nf(x)", others="def g(t):\n    h(t)\n\n\n\ndef h(t): t.sin_()")
     assert program.calls[-1] == "launch cuda:0 sin_ w1"
-    frames = [program.sites.place(site).frame for site in range(1, len(program.sites.nodes) + 1)]
+    frames = [program.sites.location(site).frame for site in range(1, len(program.sites.nodes) + 1)]
     assert (frames[-1].line, frames[-1].function) == (4, "f")
 
 
@@ -50,7 +50,7 @@ def test_returned_functions_run_in_their_caller():
     others = "def f():\n    def g(t): t.sin_()\n    return [g, torch.cuda.stream(None), (n for n in [1])]"
     program = follow(X + "r = others.f()\nr[0](x)", others=others)
     assert program.calls[-1] == "launch cuda:0 sin_ w1"
-    assert program.sites.place(len(program.sites.nodes)).frame.line == 4
+    assert program.sites.location(len(program.sites.nodes)).frame.line == 4
     assert plain(program.scope.names["r"])[1:] == ["context", "unknown"]
 
 

@@ -35,7 +35,7 @@ def test_a_stream_waiting_for_its_own_event_after_a_copy_to_the_host_is_reported
     note(waits, event())
     assert found(collector) == [("SYN407", 20, 1)]
     (finding,) = collector.findings(Text())
-    assert [place.frame.line for place in finding.related] == [10]
+    assert [location.frame.line for location in finding.related] == [10]
     assert ".synchronize()" in finding.help
 
 

@@ -4,7 +4,7 @@ import ast
 
 import pytest
 
-from syncheck.lint.interp.sites import UNKNOWN_PLACE, SourceSites, span
+from syncheck.lint.interp.sites import UNKNOWN_LOCATION, SourceSites, span
 from syncheck.lint.source_file import SourceFile
 from syncheck.rules.catalogue import CATALOGUE
 
@@ -34,20 +34,20 @@ def node(text):
 def test_a_node_has_one_number_and_a_place(sites):
     site = sites.id_of(node("make"), "f")
     assert sites.id_of(node("make"), "f") == site == 1
-    frame = sites.place(site).frame
+    frame = sites.location(site).frame
     assert (frame.path, frame.line, frame.column, frame.end_line, frame.end_column) == ("program.py", 2, 9, 3, 16)
     assert (frame.function, frame.source) == ("f", "    x = make(1,")
-    assert sites.place(sites.id_of(node("open"))).frame.function == "<module>"
+    assert sites.location(sites.id_of(node("open"))).frame.function == "<module>"
 
 
 def test_the_excerpt_contains_the_surrounding_lines(sites):
-    excerpt = sites.place(sites.id_of(node("make"))).excerpt
+    excerpt = sites.location(sites.id_of(node("make"))).excerpt
     assert [number for number, _ in excerpt] == [1, 2, 3, 4, 5]
     assert excerpt[0][1] == "def f():"
 
 
 def test_columns_count_characters(sites):
-    frame = sites.place(sites.id_of(node("Stream"))).frame
+    frame = sites.location(sites.id_of(node("Stream"))).frame
     assert SOURCE.splitlines()[3][frame.column - 1 :].startswith("Stream()")
 
 
@@ -65,7 +65,7 @@ def test_a_new_object_is_named_by_its_assignment_target(sites):
 
 
 def test_an_unknown_site_has_no_line(sites):
-    assert sites.place(0) == UNKNOWN_PLACE
+    assert sites.location(0) == UNKNOWN_LOCATION
     assert sites.lines_of(0)[0].number == 0
     assert sites.ignored_codes(0) == []
 

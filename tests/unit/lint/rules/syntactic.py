@@ -16,8 +16,8 @@ def findings(kind, source):
 def found(kind, source):
     """Return the line and source of each finding."""
     text = textwrap.dedent(source).splitlines()
-    sites = [finding.place.frame for finding in findings(kind, source)]
-    return [(place.line, text[place.line - 1][place.column - 1 : place.end_column - 1]) for place in sites]
+    sites = [finding.location.frame for finding in findings(kind, source)]
+    return [(site.line, text[site.line - 1][site.column - 1 : site.end_column - 1]) for site in sites]
 
 
 def lines(kind, source):

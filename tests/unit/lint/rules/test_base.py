@@ -54,7 +54,7 @@ def reporting(**arguments):
 
 def test_a_report_is_a_lint_finding_at_the_node():
     (found,) = findings(reporting(what="`wrong`", help="remove it", fix=FIX), "def f():\n    x = wrong(\n        1)\n")
-    frame = found.place.frame
+    frame = found.location.frame
     assert (frame.path, frame.function, frame.source) == ("program.py", "f", "    x = wrong(")
     assert (frame.line, frame.column, frame.end_line, frame.end_column) == (2, 9, 3, 11)
     assert (found.message, found.help, found.fix, found.source) == ("`wrong` is called", "remove it", FIX, "lint")
@@ -69,7 +69,7 @@ def test_facts_are_converted_to_text():
 def test_related_nodes_have_messages():
     kind = reporting(what="x", related=lambda node: [(node.args[0].value, "this one"), (node.func, "called here")])
     (found,) = findings(kind, "wrong(abc)\n")
-    assert [(place.message, place.frame.column, place.frame.end_column) for place in found.related] == [
+    assert [(location.message, location.frame.column, location.frame.end_column) for location in found.related] == [
         ("this one", 7, 10), ("called here", 1, 6),
     ]  # fmt: skip
 
