@@ -70,7 +70,7 @@ with syncheck.check(backend="sim") as outer:
         other = torch.cuda.Stream()
         with torch.cuda.stream(other):
             w = z * 2
-print(inner.codes, [f.place.frame.line for f in inner.findings], outer.codes)
+print(inner.codes, [f.location.frame.line for f in inner.findings], outer.codes)
 """
     done = run(code, folder=tmp_path)
     assert done.stdout == "('SYN101',) [12] ('SYN101', 'SYN101')\n", done.stderr

@@ -48,7 +48,7 @@ def replay(paths: Sequence[Path], make_session: MakeSession, sites: StoredSites 
 
 
 def combine(reports: Sequence[Report]) -> Report:
-    """Combine the reports of the stretches of a trace."""
+    """Combine the reports of the segments of a trace."""
     found = reports[0]
     for report in reports[1:]:
         found = joined(found, report)
@@ -56,7 +56,7 @@ def combine(reports: Sequence[Report]) -> Report:
 
 
 def segments(paths: Sequence[Path], make_session: MakeSession, sites: StoredSites | None = None) -> Iterator[Segment]:
-    """Replay a trace, and yield each stretch of consecutive files with its findings: see `replay`."""
+    """Replay a trace, and yield each segment of consecutive files with its findings: see `replay`."""
     rest = parts.named(paths)
     sites = sites if sites is not None else StoredSites()
     is_only = len(rest) == 1
