@@ -11,7 +11,7 @@ import pytest
 
 from syncheck.commands.lint import LintRequest, lint
 from syncheck.config.options import FORMATS, Options
-from syncheck.config.settings import given
+from syncheck.config.settings import layer_of
 from syncheck.report.render import render
 from tests import warm
 
@@ -110,15 +110,15 @@ def test_a_name_that_is_not_valid_text_can_be_reported(folder, kind):
 def test_a_name_that_is_not_valid_text_can_be_in_a_baseline(folder):
     (folder / "train.py").rename(folder / os.fsdecode(b"tr\xffain.py"))
     layer = {"baseline": folder / "known.json"}
-    lint(LintRequest((".",), given(**layer, write_baseline=True)))
-    assert lint(LintRequest((".",), given(**layer)))[0].findings == ()
+    lint(LintRequest((".",), layer_of(**layer, write_baseline=True)))
+    assert lint(LintRequest((".",), layer_of(**layer)))[0].findings == ()
 
 
 def test_a_symlinked_baseline_stays_a_symlink_and_keeps_its_mode(folder):
     (folder / "inner").mkdir()
     (folder / "known.json").symlink_to("inner/known.json")
     for _ in range(2):
-        lint(LintRequest((".",), given(baseline=folder / "known.json", write_baseline=True)))
+        lint(LintRequest((".",), layer_of(baseline=folder / "known.json", write_baseline=True)))
         assert (folder / "known.json").is_symlink()
         assert (folder / "inner" / "known.json").stat().st_mode == (folder / "train.py").stat().st_mode
     assert [path.name for path in (folder / "inner").iterdir()] == ["known.json"]
