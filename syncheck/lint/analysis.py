@@ -14,14 +14,7 @@ from syncheck.lint import classes, inline_streams, models, one_sided, side_strea
 from syncheck.lint.assumed_arguments import assumed_arguments, has_defaults, has_self_parameter, reuse_memory
 from syncheck.lint.callers import PassedOnTensor, call_twice, consume, may_need_wait, uses_kept_stream
 from syncheck.lint.certainty import adjusted, as_seen_in_source, is_cross_function_timing, merge_by_clock
-from syncheck.lint.classes import (
-    Method,
-    adjusted_for_passed_on,
-    assigned_elsewhere,
-    between_methods,
-    lazily_created,
-    order,
-)
+from syncheck.lint.classes import Method, assigned_elsewhere, between_methods, lazily_created, order, with_passed_on
 from syncheck.lint.helpers import asynchronous, calls_any, helpers_in, uses_helper
 from syncheck.lint.imports import Imports
 from syncheck.lint.interp import transfers
@@ -286,7 +279,7 @@ class Analysis:
         ends = {sites.location(site).frame for site in machine.recent.ends}
         again = {(code, sites.location(site).frame) for code, site in self._again}
         moves = {sites.location(site).frame for site in machine.moves}
-        found = list(adjusted_for_passed_on(found, interpreter.calls.passed_functions.followed, moves, again))
+        found = list(with_passed_on(found, interpreter.calls.passed_functions.followed, moves, again))
         has_chosen = interpreter.decisions.are_open
         interpreter.forget()
         return list(adjusted(found, guesses, copies | moves, self._tree, ends=ends, has_chosen=has_chosen)), others

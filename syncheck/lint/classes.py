@@ -114,7 +114,7 @@ def between_methods(findings: Iterable[Finding], known: Iterable[Finding]) -> It
             yield replace(finding, level=Severity.WARNING)
 
 
-def adjusted_for_passed_on(
+def with_passed_on(
     findings: Iterable[Finding], passed: Set[str], moves: Set[Frame], again: Set[tuple[str, Frame]]
 ) -> Iterator[Finding]:
     """Yield findings, downgrading or dropping those that are uncertain.
