@@ -45,8 +45,15 @@ def load() -> None:
 
 
 def rehearse() -> None:
-    """Check a few calls on virtual GPUs, so that the forked processes find the caches filled."""
+    """Check a few calls on virtual GPUs, so that the forked processes find the caches filled.
+
+    With a CUDA build, torch would take CUDA to be initialized in the forked processes: see torch/csrc/utils/
+    device_lazy_init.cpp, `is_initialized`.
+    """
     import torch
+
+    if torch.backends.cuda.is_built():
+        return
 
     from syncheck.instrument.findings import NewFindings
     from syncheck.instrument.sites import SiteTable
