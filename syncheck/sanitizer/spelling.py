@@ -290,18 +290,13 @@ class Spelling:
         is_one_of_many = name.endswith("[...]")
         is_there = origin == line or _is_same(name.removesuffix("[...]"), origin, line)
         is_asked = line.scopes is not None and "[" not in name and line.scopes.may_be_none(name, line.number)
-        is_sure = (
-            is_asked
-            or is_one_of_many
-            or origin.scopes is None
-            or origin.scopes.shares_conditions(origin.number, line.number)
-        )
+        is_sure = is_asked or is_one_of_many or scopes is None or scopes.shares_conditions(origin.number, line.number)
         is_there &= is_sure and not (may_be_none and is_one_of_many) and not _may_be_unbound(name, origin, line)
         if wait and is_there:
             spelled.code += wait
             spelled.may_be_none += [name] if may_be_none or is_asked else []
             return
-        kind = origin.scopes.kind_of_container(container_in(statement)) if origin.scopes is not None else ""
+        kind = scopes.kind_of_container(container_in(statement)) if scopes is not None else ""
         container, wait = wait_for_all(statement, origin.number, origin.column, kind)
         if container and _is_same(container, origin, line) and not may_be_none:
             spelled.code += wait

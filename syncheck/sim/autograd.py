@@ -9,7 +9,6 @@ Source:
 
 import threading
 import weakref
-from _thread import get_ident
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -22,12 +21,7 @@ from syncheck.filters import ignore_block
 from syncheck.hb.ids import BY_TORCH, UNKNOWN_SITE, Accesses, SiteId, StreamId
 from syncheck.instrument.gradients import Gradients
 from syncheck.instrument.plan import tensors_in
-from syncheck.instrument.torch_internals import (
-    current_node,
-    engine,
-    next_sequence_number,
-    sequence_number,
-)
+from syncheck.instrument.torch_internals import current_node, engine, next_sequence_number, sequence_number
 from syncheck.sim.nodes import ThreadLog, is_leaf, leads_to, node_of, note_leaves, note_streams
 from syncheck.sim.runtime import Runtime
 
@@ -225,7 +219,7 @@ class Backward:
             log.tag_nodes()
         captured = {node for value in inputs if (node := node_of(value)) is not None} or None
         self.local.run = _Run(caller, dict(state.streams), state.device, log=self._log, captured=captured)
-        if get_ident() == self._alone.thread:
+        if threading.get_ident() == self._alone.thread:
             self.alone_run = self.local.run
         self.local.run.gradients.begin(gpus.next_allocation())
         try:
@@ -235,7 +229,7 @@ class Backward:
             if run:
                 self._end(run)
             self.local.run = None
-            if get_ident() == self._alone.thread:
+            if threading.get_ident() == self._alone.thread:
                 self.alone_run = None
             state.device = run.saved_device if run else state.device
             if self._log.streams:  # hooks may have changed the current streams; new nodes are created on the caller's
@@ -356,8 +350,7 @@ class Backward:
 
     def protect_gradients(self, stream: StreamId, accesses: Accesses) -> None:
         """Protect gradients produced by other nodes for the stream of an operator that is about to run."""
-        run = self.local.run
-        if run is not None and run.node is not None:
+        if (run := self.local.run) is not None and run.node is not None:
             device = self._gpus.device_of(stream)
             node_stream = run.node_streams.get(device, self._gpus.devices[device].default_stream)
             run.gradients.protect(self._gpus.monitor, run.n_nodes, node_stream, stream, accesses)
@@ -366,8 +359,7 @@ class Backward:
         node = run.node
         if node is None:
             return
-        produced = set(run.used)
-        run.used.clear()
+        produced, run.used = run.used, set()
         if not produced:
             streams = self._streams_of(run, node)
             produced = {streams.get(d.index, d.default_stream) for d in self._gpus.devices}
@@ -388,8 +380,7 @@ class Backward:
         An untagged node (that of a view) was created by the same thread as the node before it.
         """
         if is_leaf(node):
-            known = node.metadata.get("syncheck")
-            return known if known is not None else {}
+            return node.metadata.get("syncheck") or {}
         run.log = node.metadata.get("syncheck log") or run.log or self._log
         return run.log.at(sequence_number(node))
 

@@ -12,12 +12,13 @@ from syncheck.instrument.plan import Plan
 from syncheck.instrument.tensor_facts import is_staged_copy
 from syncheck.instrument.torch_internals import SPARSE, overrides_dispatch, tensor_of
 from syncheck.semantics.copies import HOST_DEVICE, CopyEnd, CopyPlan, copy_plan
+from syncheck.sim.allocation import Allocation
 from syncheck.sim.autograd import Backward
 from syncheck.sim.deferral import Deferral
 from syncheck.sim.device_kind import simulated
 from syncheck.sim.graph_recorder import GraphRecorder
 from syncheck.sim.launches import Launches
-from syncheck.sim.memory import Allocation, layout_of
+from syncheck.sim.memory import layout_of
 from syncheck.sim.placement import Placement
 from syncheck.sim.runtime import Runtime
 from syncheck.source.frames import frame_at

@@ -7,9 +7,9 @@ from typing import Any
 import torch
 
 from syncheck.semantics.copies import HOST_DEVICE
+from syncheck.sim.allocation import Allocation
 from syncheck.sim.errors import NotSimulatedError
 from syncheck.sim.gpu_trace import storage_address
-from syncheck.sim.memory import Allocation
 from syncheck.sim.memory_counters import block_of
 from syncheck.sim.runtime import Runtime, active
 from syncheck.sim.virtual_gpus import TOTAL_MEMORY, VirtualDevice

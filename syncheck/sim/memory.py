@@ -1,6 +1,5 @@
 """Placement of storages on virtual devices: a tag for each storage, and its lifetime."""
 
-import weakref
 import zlib
 from collections import deque
 from collections.abc import Callable, Iterable
@@ -13,56 +12,12 @@ from syncheck.hb.ids import NO_ALLOCATION, UNKNOWN_SITE, Access, AllocationId, S
 from syncheck.instrument.plan import dtype_name
 from syncheck.instrument.torch_internals import functorch, sparse_parts, storage_key
 from syncheck.semantics.copies import HOST_DEVICE
+from syncheck.sim.allocation import Allocation, Layout, StorageRef
 from syncheck.sim.alone import Alone
 from syncheck.sim.errors import NotSimulatedError, out_of_memory
 from syncheck.sim.gpu_trace import GpuTrace, storage_address
 from syncheck.sim.rows import Block
 from syncheck.sim.virtual_gpus import TOTAL_MEMORY, VirtualGpus
-
-Layout = tuple[torch.dtype, tuple[int, ...], tuple[int, ...]]
-"""Data type, sizes and strides of a tensor."""
-
-
-class Allocation:
-    """The tag of a storage.
-
-    Attributes:
-        reference: a weak reference to the storage.
-        ident: the allocation's id; 0 for host memory that no stream has accessed.
-        device: the virtual device, HOST_DEVICE for host memory.
-        pinned: whether this is page-locked host memory.
-        exported: whether its address was exported (numpy, data_ptr), so that host writes may go unseen.
-        in_flight: checksum of an exported buffer when an asynchronous copy from it was submitted; None without a copy.
-        address: the address passed to torch's callbacks; 0 if they have not been called.
-        home: the stream that was current at the allocation; HOST for host memory.
-        pool: the memory pool it comes from; 0 for the allocator's default pool.
-        site: the call site of the allocation.
-        layout: data type, sizes and strides of its first tensor, where they are needed.
-    """
-
-    # what is rarely set is an attribute of the class until then: every operator with a new result creates a tag
-    __slots__ = ("__dict__", "device", "home", "ident", "n_bytes", "pool", "reference", "site")
-    ident: AllocationId
-    device: int
-    n_bytes: int
-    home: StreamId
-    pool: int
-    site: SiteId
-    reference: "_StorageRef"
-    pinned: bool = False
-    exported: bool = False
-    in_flight: int | None = None
-    address: int = 0
-    layout: Layout | None = None
-
-    def moved(self) -> "Allocation":
-        """Return a tag for the memory that a storage, which gets new memory, has had until now."""
-        old = Allocation()
-        old.ident, old.device, old.n_bytes, old.home, old.pool = (
-            self.ident, self.device, self.n_bytes, self.home, self.pool
-        )  # fmt: skip
-        return old
-
 
 _SHARING = frozenset({"capture_begin", "record_stream"})
 """Monitor calls after which the call site of a free may matter, whichever stream uses the memory."""
@@ -70,13 +25,6 @@ _DEVICE_WAIT = "sync_device"
 """Monitor call after which the next launch may complete a finding (SYN806)."""
 ENOUGH = 200
 """Number of pending calls to the monitor from which they are made. Many more would start Python's garbage collector."""
-
-
-class _StorageRef(weakref.ref[torch.UntypedStorage]):
-    """A weak reference that stores its storage's key. It fires when the storage's last C++ owner is gone."""
-
-    __slots__ = ("key",)
-    key: int
 
 
 class Memory:
@@ -203,7 +151,7 @@ class Memory:
             allocation = Allocation()
             allocation.ident = self._next_allocation()
             allocation.device, allocation.n_bytes = device, n_bytes
-            reference = allocation.reference = _StorageRef(storage, self._on_death)
+            reference = allocation.reference = StorageRef(storage, self._on_death)
             reference.key = storage_key(storage)
             self.tags[reference.key] = allocation
             if pinned:
@@ -224,7 +172,7 @@ class Memory:
         allocation.device, allocation.n_bytes = device, n_bytes
         stream = allocation.home = self.alone.stream
         allocation.pool, allocation.site = 0, site
-        reference = allocation.reference = _StorageRef(storage, self._on_death)
+        reference = allocation.reference = StorageRef(storage, self._on_death)
         reference.key = key
         self.tags[key] = allocation
         virtual.memory.allocate(n_bytes)
@@ -259,7 +207,7 @@ class Memory:
         allocation.home, allocation.pool, allocation.site = home, pool, site
         gpus.monitor.allocate(allocation.ident, home, allocation.n_bytes, pool, site)
 
-    def _storage_died(self, reference: "_StorageRef") -> None:
+    def _storage_died(self, reference: "StorageRef") -> None:
         # May run at any time and in any thread, even inside the monitor: only record it here.
         tag = self.tags.get(reference.key)
         if tag is not None and tag.reference is reference:

@@ -18,7 +18,8 @@ from syncheck.hb.ids import AllocationId, StreamId
 from syncheck.hb.memory import SMALL_BYTES
 from syncheck.instrument.torch_internals import storage_key, storage_owners
 from syncheck.semantics.copies import HOST_DEVICE
-from syncheck.sim.memory import Allocation, Memory
+from syncheck.sim.allocation import Allocation
+from syncheck.sim.memory import Memory
 
 _LARGE = 0x7F
 """The byte used to overwrite integers, which makes them large and positive."""

@@ -552,6 +552,9 @@ def test_torchs_own_fills_of_a_graphs_seed_and_offset_are_ignored(gpu, monkeypat
         def capture_end(self):
             pass
 
+        def pool(self):
+            return (0, 1)
+
         def replay(self):
             self.state.fill_(2)
 

@@ -2,6 +2,8 @@
 
 import pytest
 
+from syncheck.hb.engine import Engine
+from syncheck.sanitizer.graph_pools import OWN_POOL, GraphPools
 from tests.unit.sanitizer.program import Program
 
 DEFAULT, CAPTURING, SIDE = 1, 2, 3
@@ -37,6 +39,20 @@ class Graphs(Program):
 @pytest.fixture
 def graphs():
     return Graphs()
+
+
+@pytest.mark.parametrize(("pool", "n_races"), [(OWN_POOL, 0), (1, 1)])
+def test_only_graphs_of_a_shared_pool_share_memory(pool, n_races):
+    pools, engine = GraphPools(), Engine()
+    for stream in (1, 2):
+        engine.add_stream(stream)
+    for graph, allocation in ((1, 10), (2, 20)):
+        pools.begin(graph, pool)
+        pools.allocated(graph, allocation, CAPTURING, SMALL)
+        pools.freed(allocation)
+        pools.end(graph)
+    assert pools.replayed(1, 1, 0, engine) == []
+    assert len(pools.replayed(2, 2, 0, engine)) == n_races
 
 
 def test_unordered_replays_of_graphs_with_one_pool_are_syn905(graphs):

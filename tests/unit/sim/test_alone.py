@@ -1,16 +1,19 @@
 """The calls of one stream and one thread reach the monitor later: all of them, in order, before any other call."""
 
 import os
-from threading import Thread
+from threading import Thread, get_ident
 
 import pytest
 import torch
 
+from syncheck.instrument.hosts import Hosts
+from syncheck.sim.alone import Alone
 from syncheck.sim.memory import ENOUGH
 
 
 @pytest.fixture
-def x(gpu):
+def x(gpu, monkeypatch):
+    ignore_other_threads(monkeypatch)
     made = torch.ones(4, device="cuda")
     for _ in range(2):  # the first call of an operator takes another path
         made.relu().sin_()
@@ -21,6 +24,28 @@ def x(gpu):
     gpu.simulator.flush_calls()
     gpu.calls.clear()
     return made
+
+
+def ignore_other_threads(monkeypatch):
+    """Ignore the queues and locks of the test runner's threads: each use makes the pending calls."""
+    main = get_ident()
+    for name in ("release", "acquire"):
+        original = getattr(Hosts, name)
+
+        def in_main_thread(hosts, sync, original=original):
+            if get_ident() == main:
+                original(hosts, sync)
+
+        monkeypatch.setattr(Hosts, name, in_main_thread)
+
+
+def test_the_state_ends_for_good():
+    alone = Alone()
+    alone.stream = 3
+    alone.suspend()
+    assert (alone.stream, alone.has_ended) == (0, False)
+    alone.end()
+    assert alone.has_ended
 
 
 def test_calls_are_made_before_the_next_other_call(gpu, x):
