@@ -179,7 +179,9 @@ class Engine(Order):
             return Freed((), ())
         clock = self._clock_at_free(block.home)
         pending = block.latest_uses(clock)
-        joined = {actor_of(e) for e, *_ in block.uses() if clock[actor_of(e)] >= e and not self.host_covers(e)}
+        joined: set[StreamId] = set()  # streams whose uses the free is ordered after, but not the host
+        if block.recorded:
+            joined = {actor_of(e) for e, *_ in block.uses() if clock[actor_of(e)] >= e and not self.host_covers(e)}
         return self._protect(allocation, block, pending, joined, label)
 
     def _clock_at_free(self, home: StreamId) -> VectorClock:

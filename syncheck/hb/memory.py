@@ -98,20 +98,8 @@ class Block:
     """
 
     __slots__ = (
-        "cells",
-        "created",
-        "home",
-        "index",
-        "label",
-        "limit",
-        "log",
-        "n_bytes",
-        "pool",
-        "private",
-        "read",
-        "recorded",
-        "view",
-        "written",
+        "cells", "created", "home", "index", "label", "limit", "log", "n_bytes", "pool", "private", "read", "recorded",
+        "view", "written",
     )  # fmt: skip
 
     def __init__(self, home: StreamId, created: Epoch, n_bytes: int, pool: int, label: int) -> None:

@@ -2,11 +2,10 @@
 
 from typing import Any
 
-from torch._ops import HigherOrderOperator
 from torch.utils._python_dispatch import TorchDispatchMode, _get_current_dispatch_mode, _pop_mode_temporarily
 
 from syncheck.instrument.patching import Patches
-from syncheck.instrument.torch_internals import C
+from syncheck.instrument.torch_internals import C, HigherOrderOperator
 
 
 def install_higher_order_operators(patches: Patches) -> None:

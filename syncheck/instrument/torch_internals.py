@@ -113,13 +113,8 @@ def direct_call(func: OpOverload) -> Callable[..., Any]:
 
     If the operator returns nothing, the result is undefined.
     """
-    found: Callable[..., Any] = _DIRECT.get(schema_of(func).name + _overload_suffix(func), func._op)
+    found: Callable[..., Any] = _DIRECT.get(func._name, func._op)
     return found
-
-
-def _overload_suffix(func: OpOverload) -> str:
-    name = schema_of(func).overload_name
-    return f".{name}" if name else ""
 
 
 def schema_of(func: Any) -> Any:
