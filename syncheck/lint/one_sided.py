@@ -17,6 +17,7 @@ from syncheck.lint.interp.unknown import makes_object, may_wait, words_of
 from syncheck.lint.nodes import children, names, text, walk
 from syncheck.lint.prefilter import STREAM_BLOCK, words_in
 from syncheck.rules import unordered_side_stream
+from syncheck.source.expressions import last_name
 
 WORDS = re.compile(r"\b(?:stream|StreamContext)\(")
 """Text that a file must contain for this rule to apply."""
@@ -150,7 +151,7 @@ class _FunctionChecker:
         """Return the stream that a block makes current, if it has a name."""
         for item in block.items:
             call = item.context_expr
-            if isinstance(call, ast.Call) and _last(call.func) in _CONTEXTS and call.args:
+            if isinstance(call, ast.Call) and last_name(call.func) in _CONTEXTS and call.args:
                 stream = call.args[0]
                 return stream if isinstance(stream, ast.Name | ast.Attribute) and not self._is_current(stream) else None
         return None
@@ -193,7 +194,7 @@ class _FunctionChecker:
         return (
             bool(values)
             and stream not in self._shared
-            and all(isinstance(value, ast.Call) and _last(value.func) == "Stream" for value in values)
+            and all(isinstance(value, ast.Call) and last_name(value.func) == "Stream" for value in values)
         )
 
     def _is_kept(self, stream: str) -> bool:
@@ -219,7 +220,7 @@ class _FunctionChecker:
 
     def _kind(self, call: ast.Call, stream: str, *, is_inside: bool) -> str:
         """Return how a call affects the order of a stream."""
-        name, owner = _last(call.func), call.func.value if isinstance(call.func, ast.Attribute) else None
+        name, owner = last_name(call.func), call.func.value if isinstance(call.func, ast.Attribute) else None
         first = call.args[0] if call.args else None
         if owner is not None and name in {"wait_stream", "wait_event"}:
             if self._words(owner) == stream or (is_inside and self._is_current(owner)):
@@ -242,7 +243,7 @@ class _FunctionChecker:
         if isinstance(parent, ast.Attribute):
             return parent.attr not in {"wait_stream", "wait_event", "record_event", "synchronize", "device"}
         if isinstance(parent, ast.Call):
-            return _last(parent.func) not in _CONTEXTS | {
+            return last_name(parent.func) not in _CONTEXTS | {
                 "wait_stream",
                 "record_stream",
                 "wait",
@@ -256,9 +257,11 @@ class _FunctionChecker:
     def _works(self, block: ast.With) -> bool:
         """Return whether a block calls something that may run work on a GPU, and transfers nothing."""
         calls = [node for statement in block.body for node in walk(statement) if isinstance(node, ast.Call)]
-        called = {_last(call.func) for call in calls}
+        called = {last_name(call.func) for call in calls}
         return not called & _LOADING and any(
-            _last(call.func) not in _IDLE and not makes_object(call) and isinstance(call.func, ast.Name | ast.Attribute)
+            last_name(call.func) not in _IDLE
+            and not makes_object(call)
+            and isinstance(call.func, ast.Name | ast.Attribute)
             for call in calls
         )
 
@@ -282,7 +285,7 @@ class _FunctionChecker:
             case ast.BinOp() | ast.AugAssign():
                 return True
             case ast.Call():
-                return _last(parent.func) not in _IDLE and not makes_object(parent)
+                return last_name(parent.func) not in _IDLE and not makes_object(parent)
             case ast.Attribute():
                 return parent.attr not in _KEEPING and isinstance(self._parents.get(parent), ast.Call)
             case _:
@@ -357,9 +360,3 @@ def _mentions(function: ast.AST, stream: str) -> bool:
     last = stream.rpartition(".")[2]
     named = (getattr(node, "attr", "") or getattr(node, "id", "") for node in walk(function))
     return last in named
-
-
-def _last(called: ast.expr) -> str:
-    if isinstance(called, ast.Attribute):
-        return called.attr
-    return called.id if isinstance(called, ast.Name) else ""

@@ -16,6 +16,7 @@ from syncheck.lint.interp.unknown import may_wait
 from syncheck.lint.nodes import text, walk
 from syncheck.rules import missing_record_stream
 from syncheck.rules.model import Severity
+from syncheck.source.expressions import last_name
 
 WORD = "record_stream"
 """Word that a function must contain for this check to apply."""
@@ -58,7 +59,7 @@ def _entered(block: ast.With) -> str:
     """Return the source of the stream that a block makes current; "" if there is none."""
     for item in block.items:
         call = item.context_expr
-        if isinstance(call, ast.Call) and _last(call.func) in {"stream", "StreamContext"} and len(call.args) == 1:
+        if isinstance(call, ast.Call) and last_name(call.func) in {"stream", "StreamContext"} and len(call.args) == 1:
             stream = call.args[0]
             return text(stream) if isinstance(stream, ast.Name | ast.Attribute | ast.Subscript) else ""
     return ""
@@ -84,7 +85,7 @@ def _recorded(block: ast.With, sources: dict[str, int], side: str) -> Iterator[t
     inside = [node for statement in block.body for node in walk(statement)]
     bound = {node.id for node in inside if isinstance(node, ast.Name) and not isinstance(node.ctx, ast.Load)}
     calls = [node for node in inside if isinstance(node, ast.Call)]
-    records = [(call, *_record(call)) for call in calls if _last(call.func) == WORD]
+    records = [(call, *_record(call)) for call in calls if last_name(call.func) == WORD]
     for call, tensor, stream in records:
         is_outer = stream in sources and sources[stream] < block.lineno
         if not tensor or tensor in bound or not is_outer or (tensor, side) in {(t, s) for _, t, s in records}:
@@ -119,7 +120,3 @@ def _is_joined(block: ast.With, nodes: list[ast.AST], side: str) -> bool:
         if (name in _WAITS and text(node.func.value) != side) or (name not in _WAITS and may_wait(name)):
             return True
     return False
-
-
-def _last(called: ast.expr) -> str:
-    return called.attr if isinstance(called, ast.Attribute) else called.id if isinstance(called, ast.Name) else ""

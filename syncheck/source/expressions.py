@@ -63,7 +63,7 @@ def holds(node: ast.stmt | ast.expr, line: int, column: int) -> bool:
     return start <= (line, column) < end
 
 
-def last_name(expression: ast.expr) -> str:
+def last_name(expression: ast.expr | None) -> str:
     """Return the name of a variable or an attribute: of `self.slots`, "slots"; "" for anything else."""
     match expression:
         case ast.Name(id=name) | ast.Attribute(attr=name):

@@ -38,6 +38,7 @@ from syncheck.semantics.python_api import (
     operator_of,
 )
 from syncheck.semantics.waits import HostWait, host_wait
+from syncheck.source.expressions import last_name
 
 _DEVICES = frozenset({"device", "dev", "_device", "gpu", "rank", "local_rank"})
 """Names of the devices that programs are given to run on."""
@@ -93,11 +94,11 @@ class Operators:
 
     def is_gpu(self, node: ast.expr | None) -> bool:
         """Return whether a device is passed to CUDA functions elsewhere in the file, judging by its name."""
-        return self._machine.sites.is_gpu_name(_last_name(node))
+        return self._machine.sites.is_gpu_name(last_name(node))
 
     def may_be_gpu(self, node: ast.expr | None) -> bool:
         """Return whether a device has a name that is common for GPUs, in a file that mentions CUDA."""
-        return _last_name(node) in _DEVICES and self._machine.sites.mentions_cuda
+        return last_name(node) in _DEVICES and self._machine.sites.mentions_cuda
 
     def make(self, operator: str, call: Call, device: DeviceIndex, *, is_pinned: bool = False) -> Value:
         """Run an operator that creates a tensor from scratch."""
@@ -299,11 +300,6 @@ class Operators:
     def part_of(self, tensor: Tensor, index: Value) -> Part:
         """Return the rows that an index selects; None for an unknown part."""
         return selected(index) if tensor.part == WHOLE else None
-
-
-def _last_name(node: ast.expr | None) -> str:
-    """Return "device" for `device` and `self.device`; "" for any other kind of expression."""
-    return node.attr if isinstance(node, ast.Attribute) else node.id if isinstance(node, ast.Name) else ""
 
 
 def _target_of(statement: ast.AST, value: ast.AST) -> str:
