@@ -6,7 +6,6 @@ import pytest
 
 from syncheck.lint.interp.given_copies import GivenCopies
 from syncheck.lint.interp.values import UNKNOWN_STREAM, Constant, Native, Sequence, Stream, Tensor
-from tests.unit.lint.program import new_program
 
 NODE = ast.parse("f()", mode="eval").body
 REPORTED = "escape unknown code r1"
@@ -14,16 +13,6 @@ REPORTED = "escape unknown code r1"
 
 def call(source):
     return ast.parse(source, mode="eval").body
-
-
-@pytest.fixture
-def program():
-    return new_program()
-
-
-@pytest.fixture
-def machine(program):
-    return program.machine
 
 
 @pytest.fixture

@@ -2,8 +2,6 @@
 
 import ast
 
-import pytest
-
 from syncheck.hb.ids import StreamOrigin, WaitCall
 from syncheck.lint.interp.collectives import follow_on_host
 from syncheck.lint.interp.machine import UNKNOWN_POOL
@@ -11,16 +9,6 @@ from syncheck.lint.interp.values import UNKNOWN_STREAM, WHOLE, Stream, Tensor
 from tests.unit.lint.program import new_program
 
 NODE = ast.parse("f()", mode="eval").body
-
-
-@pytest.fixture
-def program():
-    return new_program()
-
-
-@pytest.fixture
-def machine(program):
-    return program.machine
 
 
 def tensor(machine, device=0, part=WHOLE):

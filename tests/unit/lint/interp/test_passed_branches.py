@@ -7,14 +7,9 @@ import pytest
 from syncheck.lint.interp.passed_branches import PassedBranches
 from syncheck.lint.interp.scope import Scope
 from syncheck.lint.interp.values import UNKNOWN, Attribute, Constant, Instance, Mapping, Sequence, Stream, Symbol
-from tests.unit.lint.program import calls_of, new_program
+from tests.unit.lint.program import calls_of
 
 BODY = ast.parse("f(x)").body
-
-
-@pytest.fixture
-def machine():
-    return new_program().machine
 
 
 @pytest.fixture

@@ -6,19 +6,8 @@ import pytest
 
 from syncheck.lint.interp.side_work import is_given_work_of_others, is_on_side_stream, use
 from syncheck.lint.interp.values import UNKNOWN_STREAM, Constant, Sequence, Tensor
-from tests.unit.lint.program import new_program
 
 NODE = ast.parse("f()", mode="eval").body
-
-
-@pytest.fixture
-def program():
-    return new_program()
-
-
-@pytest.fixture
-def machine(program):
-    return program.machine
 
 
 @pytest.fixture
