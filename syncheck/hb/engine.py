@@ -179,9 +179,9 @@ class Engine(Order):
             return Freed((), ())
         clock = self._clock_at_free(block.home)
         pending = block.latest_uses(clock)
-        joined: set[StreamId] = set()  # streams whose uses the free is ordered after, but not the host
-        if block.recorded:
-            joined = {actor_of(e) for e, *_ in block.uses() if clock[actor_of(e)] >= e and not self.host_covers(e)}
+        uses = block.uses() if block.recorded else ()
+        # streams whose uses the free is ordered after, but not the host
+        joined = {actor_of(e) for e, *_ in uses if clock[actor_of(e)] >= e and not self.host_covers(e)}
         return self._protect(allocation, block, pending, joined, label)
 
     def _clock_at_free(self, home: StreamId) -> VectorClock:
@@ -193,12 +193,7 @@ class Engine(Order):
         return clock
 
     def _protect(
-        self,
-        allocation: AllocationId,
-        block: Block,
-        pending: list[AccessRecord],
-        joined: set[StreamId],
-        label: int,
+        self, allocation: AllocationId, block: Block, pending: list[AccessRecord], joined: set[StreamId], label: int
     ) -> Freed:
         """Add the pending uses of a freed block to its pool, except those protected by `record_stream`."""
         recorded = block.recorded or {}
