@@ -19,7 +19,7 @@ _program_modes: WeakSet[FakeTensorMode] = WeakSet()
 
 
 class Modes:
-    """The modes entered by programs. `were_entered`: whether there has been any."""
+    """The modes entered by the program. `were_entered`: whether there has been any since the check began."""
 
     were_entered = False
 
@@ -35,6 +35,7 @@ def install(patches: Patches) -> None:
             Modes.were_entered = True
         return original(mode)
 
+    patches.set(Modes, "were_entered", False)
     patches.set(FakeTensorMode, "__enter__", enter)
 
 

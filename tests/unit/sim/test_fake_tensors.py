@@ -13,7 +13,7 @@ from syncheck.sim import fake_tensors
 def patches():
     patches = Patches()
     fake_tensors.install(patches)
-    yield
+    yield patches
     patches.undo()
 
 
@@ -34,3 +34,12 @@ def test_entering_the_mode_still_returns_it():
     mode = FakeTensorMode()
     with mode as entered:
         assert entered is mode
+
+
+def test_a_mode_entered_in_an_earlier_check_does_not_slow_down_this_one(patches):
+    with FakeTensorMode():
+        pass
+    assert fake_tensors.Modes.were_entered
+    patches.undo()
+    fake_tensors.install(patches)
+    assert not fake_tensors.Modes.were_entered

@@ -9,7 +9,7 @@ from torch.utils._pytree import tree_leaves, tree_map
 from syncheck.instrument.torch_internals import disable_dispatch_modes
 from tests.torch_samples import are_alike, comparable_samples, operator_table
 
-pytestmark = [pytest.mark.slow, pytest.mark.timeout(1200), pytest.mark.filterwarnings("ignore")]
+pytestmark = pytest.mark.filterwarnings("ignore")
 
 RANDOM = ("log_normal", "uniform", "svd_lowrank", "pca_lowrank", "nn.functional.multi_head_attention_forward")
 RANDOM_IN_TRAINING = ("rrelu", "dropout", "fractional_max_pool")
