@@ -3,7 +3,7 @@ PYTHON ?= python3
 BIN := .venv/bin
 DEMO := .venv-demo/bin
 # Write bytecode regardless of the environment: otherwise each test process compiles our modules again.
-PYTEST := OMP_NUM_THREADS=1 PYTHONDONTWRITEBYTECODE= $(BIN)/pytest -q -n 3 --dist loadfile --no-loadscope-reorder
+PYTEST := OMP_NUM_THREADS=1 PYTHONDONTWRITEBYTECODE= $(BIN)/pytest -q -n 3 --dist loadfile --no-loadscope-reorder --max-worker-restart 2
 
 .PHONY: demo test check fuzz agree format peer
 
@@ -24,7 +24,7 @@ fuzz: .venv/ready  ## fuzz with damaged traces, records, baselines, caches, sett
 	$(BIN)/python -m tests.fuzz --seconds $(or $(SECONDS),3600)
 
 agree: .venv/ready  ## check random programs for agreement of verdicts, reachability and schedules: make agree PROGRAMS=10000
-	SYNCHECK_AGREE=$(or $(PROGRAMS),5000) $(BIN)/pytest -q -o timeout=0 tests/agreement tests/properties \
+	SYNCHECK_AGREE=$(or $(PROGRAMS),5000) $(BIN)/pytest -q -o timeout=0 -o faulthandler_timeout=0 tests/agreement tests/properties \
 		tests/ranks/test_witness.py tests/unit/cuda/test_recorders_agree.py
 
 format: .venv/ready

@@ -48,19 +48,27 @@ def comparable_samples(table: Any, device: str, count: int) -> Iterator[tuple[An
             continue
         for dtype in (torch.float32, torch.complex64):
             if entry.supports_dtype(dtype, device):
-                samples = entry.sample_inputs(device, dtype)
+                _seed()
+                samples = entry.sample_inputs_func(entry, device, dtype, requires_grad=False)
                 yield from ((entry, sample) for _, sample in zip(range(count), samples, strict=False))
 
 
 def result_of(entry: Any, sample: Any) -> list[Any]:
     """Return copies of the tensors that an operator returns for a sample, or its error message."""
-    torch.manual_seed(0)
+    _seed()
     given, args, kwargs = tree_map(_copied, (sample.input, sample.args, sample.kwargs))
     try:
         result = entry.op(given, *args, **kwargs)
     except (RuntimeError, TypeError) as error:
         return [str(error)]
     return [leaf.detach().resolve_conj().clone() for leaf in tree_leaves(result) if isinstance(leaf, torch.Tensor)]
+
+
+def _seed() -> None:
+    """Seed the generators in use, unlike `torch.manual_seed`, which formats a traceback for each absent device."""
+    torch.default_generator.manual_seed(0)
+    if torch.cuda.is_initialized():
+        torch.cuda.manual_seed_all(0)
 
 
 def _copied(value: Any) -> Any:
