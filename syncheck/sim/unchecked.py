@@ -1,9 +1,13 @@
 """Virtual GPUs in a process that is not checked."""
 
+from torch.utils._python_dispatch import TorchDispatchMode
+
 from syncheck.instrument.findings import NewFindings
 from syncheck.instrument.patching import Patches
 from syncheck.sim.backend import Simulator
 from syncheck.sim.null_monitor import NoSites, NullMonitor
+
+_entered: list[TorchDispatchMode] = []  # torch 2.8 does not keep them alive
 
 
 def simulate_unchecked(n_devices: int, device_type: str = "cuda") -> None:
@@ -13,4 +17,6 @@ def simulate_unchecked(n_devices: int, device_type: str = "cuda") -> None:
     )
     simulator.runtime.activate()
     simulator.install(Patches())
-    simulator.new_mode().__enter__()  # type: ignore[no-untyped-call]  # torch leaves it untyped
+    mode = simulator.new_mode()
+    mode.__enter__()  # type: ignore[no-untyped-call]  # torch leaves it untyped
+    _entered.append(mode)
