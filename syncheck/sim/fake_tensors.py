@@ -9,6 +9,7 @@ from functools import wraps
 from typing import Any
 from weakref import WeakSet
 
+from torch._subclasses import fake_tensor
 from torch._subclasses.fake_tensor import FakeTensorMode
 
 from syncheck.instrument.patching import Patches
@@ -25,7 +26,11 @@ class Modes:
 
 
 def install(patches: Patches) -> None:
-    """Track the modes that the program itself enters."""
+    """Track the modes that the program itself enters, and leave a GPU's context uninitialized for torch's fake tensors.
+
+    Source:
+        torch/_subclasses/fake_tensor.py, `init_gpu_context`: up to torch 2.11 for every build that sees a GPU.
+    """
     original: Any = FakeTensorMode.__enter__
 
     @wraps(original)
@@ -35,6 +40,7 @@ def install(patches: Patches) -> None:
             Modes.were_entered = True
         return original(mode)
 
+    patches.set(fake_tensor, "init_gpu_context", lambda device: None)
     patches.set(Modes, "were_entered", False)
     patches.set(FakeTensorMode, "__enter__", enter)
 
