@@ -26,7 +26,7 @@ from syncheck.sim.queues import Marker
 from syncheck.sim.retained_storages import Operand, RetainedStorages, byte_tensor_of, fill_slots, is_plain, overwrite
 from syncheck.sim.reused_memory import ReusedMemory
 from syncheck.sim.runtime import Runtime
-from syncheck.sim.shapes import CannotDeferError, results_of
+from syncheck.sim.shapes import CannotDeferError, import_meta_functions, results_of
 from syncheck.sim.stream_order import StreamOrder
 from syncheck.witness.record import own_rank
 from syncheck.witness.schedule import LaunchId, Schedule
@@ -58,6 +58,7 @@ class Deferral:
         self.reused = ReusedMemory(runtime, self.retained, self.queues)
         self.at_end: list[Callable[[], None]] = []
         self._has_finished = False
+        import_meta_functions()
         atexit.register(self.finish)
         runtime.memory.before_flush = lambda: self.retained.poll(self.order.is_pending)
 

@@ -1,5 +1,6 @@
 """Results of operators computed without their values: sizes, strides and data types."""
 
+from importlib import import_module
 from typing import Any
 
 import torch
@@ -7,6 +8,7 @@ from torch.utils._pytree import tree_map
 
 from syncheck.instrument.plan import Plan
 from syncheck.instrument.torch_internals import disable_dispatch_modes, schema_of
+from syncheck.instrument.torch_version import torch_version
 
 _META = torch.device("meta")
 _WITH_WORKSPACE = frozenset({"mkldnn_rnn_layer"})
@@ -19,6 +21,17 @@ Source:
 
 class CannotDeferError(Exception):
     """An operator cannot be deferred."""
+
+
+def import_meta_functions() -> None:
+    """Import what torch imports at its first call of a meta function in Python, where that fails inside an operator.
+
+    Source:
+        torch/_dynamo/variables/torch_function.py, `populate_builtin_to_tensor_fn_map`: torch 2.8 calls it while
+        importing, and torch functions, which it requires, are disabled inside an operator.
+    """
+    if torch_version() < (2, 11):
+        import_module("torch._dynamo")
 
 
 def results_of(func: Any, plan: Plan, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
