@@ -115,6 +115,7 @@ def forget() -> None:
     """Drop the cached settings, because the files may have changed."""
     _merged.cache_clear()
     _table_of.cache_clear()
+    document_in.cache_clear()
 
 
 @lru_cache(maxsize=4096)
@@ -183,13 +184,18 @@ def _table_for(folder: str, layer: dict[str, Any]) -> _Table | None:
     if layer.get("config") is None:
         return _table_of(folder)
     path = str(layer["config"])
-    document = _document(path)
+    document = document_of(path)
     tools = document.get("tool", {})
     table = tools.get("syncheck", {}) if path.endswith("pyproject.toml") and isinstance(tools, dict) else document
     return _Table(os.path.dirname(path), path, _check_table(table, path))
 
 
-def _document(path: str) -> dict[str, Any]:
+def document_of(path: str) -> dict[str, Any]:
+    """Return the contents of a TOML file.
+
+    Raises:
+        ConfigError: it cannot be read.
+    """
     import tomllib  # noqa: PLC0415  --help needs no settings
 
     try:
@@ -209,14 +215,24 @@ def _hint_for(error: str) -> str:
 
 
 @lru_cache(maxsize=4096)
+def document_in(folder: str) -> dict[str, Any]:
+    """Return the contents of a folder's pyproject.toml; empty if there is none.
+
+    Raises:
+        ConfigError: it cannot be read.
+    """
+    path = os.path.join(folder, "pyproject.toml")
+    return document_of(path) if os.path.isfile(path) else {}
+
+
+@lru_cache(maxsize=4096)
 def _table_of(folder: str) -> _Table | None:
     """Return the [tool.syncheck] table of the nearest pyproject.toml that has one, in a folder or above it."""
-    path = os.path.join(folder, "pyproject.toml")
-    if os.path.isfile(path):
-        tools = _document(path).get("tool", {})
-        table = tools.get("syncheck") if isinstance(tools, dict) else None
-        if table is not None:
-            return _Table(folder, path, _check_table(table, path))
+    tools = document_in(folder).get("tool", {})
+    table = tools.get("syncheck") if isinstance(tools, dict) else None
+    if table is not None:
+        path = os.path.join(folder, "pyproject.toml")
+        return _Table(folder, path, _check_table(table, path))
     above = os.path.dirname(folder)
     return None if above == folder else _table_of(above)
 
