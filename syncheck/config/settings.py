@@ -186,7 +186,13 @@ def _table_for(folder: str, layer: dict[str, Any]) -> _Table | None:
     path = str(layer["config"])
     document = document_of(path)
     tools = document.get("tool", {})
-    table = tools.get("syncheck", {}) if path.endswith("pyproject.toml") and isinstance(tools, dict) else document
+    is_pyproject = path.endswith("pyproject.toml")
+    header = "[tool.syncheck]" if "tool" in document else "[syncheck]" if "syncheck" in document else ""
+    if header and not is_pyproject:
+        raise ConfigError(
+            f"{path} has the table {header}", "the whole file is the table: remove the line with its name"
+        )
+    table = tools.get("syncheck", {}) if is_pyproject and isinstance(tools, dict) else document
     return _Table(os.path.dirname(path), path, _check_table(table, path))
 
 
@@ -242,7 +248,11 @@ def _check_table(table: Any, where: str) -> dict[str, Any]:
         raise ConfigError(f"[tool.syncheck] in {where} is not a table", "write its settings as `key = value` lines")
     for key in table:
         if key not in _BY_KEY:
-            hint = nearest(key, _BY_KEY) or f"the settings are {', '.join(_BY_KEY)}"
+            setting = BY_NAME.get(key.replace("-", "_"))
+            if setting is not None and not setting.is_in_file:
+                hint = f"only the command line can set it: {setting.options[0].partition('/')[0]}"
+            else:
+                hint = nearest(key, _BY_KEY) or f"the settings are {', '.join(_BY_KEY)}"
             raise ConfigError(f"[tool.syncheck] in {where} has no setting {key!r}", hint)
     return table
 
