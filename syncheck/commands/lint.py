@@ -85,7 +85,7 @@ def lint(request: LintRequest) -> tuple[Report, changes.Changes]:
     details = Details(is_wanted=options.verbose)
     extensions = Extensions.of(options)
     key = extensions.load()
-    options.selected()  # report invalid names before doing anything
+    options.check_rules()  # report invalid names before doing anything
     baseline = baseline_of(options)
     changed = changes.Changes()
     if request.paths == ("-",):

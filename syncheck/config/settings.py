@@ -127,7 +127,16 @@ def _merged(folder: str, layer: Layer, command: str, environment: tuple[tuple[st
     for name, value in (*_from_environment(dict(environment), allowed), *layer):
         setting = BY_NAME.get(name)
         values[name] = (*values.get(name, ()), *value) if setting is not None and setting.is_added else value
-    return Options(**values, root=root)
+    options = Options(**values, root=root)
+    if command not in _LOADING_RULES and not (
+        from_file.get("rules") or dict(environment).get(BY_NAME["rules"].variable)
+    ):
+        options.check_rules()
+    return options
+
+
+_LOADING_RULES = frozenset({"", "lint"})
+"""The commands that load the project's rules, and check the names of rules once they have. "": `config` names all."""
 
 
 def _from_environment(variables: dict[str, str], allowed: set[str]) -> Layer:

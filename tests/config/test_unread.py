@@ -195,3 +195,27 @@ def test_a_trailing_comma_is_accepted():
     from syncheck.config.options import BY_NAME
 
     assert settings.value_of(BY_NAME["select"], ["SYN1,"]) == ("SYN1",)
+
+
+@pytest.mark.parametrize("command", ["lint", "run"])
+@pytest.mark.parametrize("option", ["--select", "--extend-select", "--ignore"])
+def test_an_unknown_code_is_an_error_in_a_project_without_rules(command, option, monkeypatch, capfd, tmp_path):
+    (tmp_path / "a.py").write_text("")
+    status, _, err = call(monkeypatch, capfd, command, option, "SIN101", "a.py")
+    assert (status, err) == (2, "syncheck: error: no rule matches 'SIN101'\n  hint: did you mean SYN101?\n")
+
+
+def test_an_unknown_code_in_a_file_is_an_error_in_a_project_without_rules(monkeypatch, capfd, tmp_path):
+    (tmp_path / "pyproject.toml").write_text('[tool.syncheck]\nper-file-ignores = { "tests/*" = ["SIN101"] }\n')
+    (tmp_path / "a.py").write_text("")
+    for command in ("lint", "run", "replay"):
+        assert call(monkeypatch, capfd, command, "a.py")[0::2] == (
+            2,
+            "syncheck: error: no rule matches 'SIN101'\n  hint: did you mean SYN101?\n",
+        )
+
+
+def test_codes_of_the_projects_rules_are_accepted_where_these_are_not_loaded(tmp_path):
+    text = '[tool.syncheck]\nrules = ["acme.rules"]\nselect = ["ACME1"]\nignore = ["ACME2"]\n'
+    (tmp_path / "pyproject.toml").write_text(text)
+    assert settings.options_in(str(tmp_path), command="run").selected() == frozenset()
