@@ -32,8 +32,6 @@ def variables() -> list[Notice]:
             known = [s.variable for s in SETTINGS if s.is_in_file and s.kind.is_text]
             hint = nearest(name, known, cutoff=_LIKENESS) or "`syncheck config` lists the settings"
             found.append((f"unknown environment variable {name}", hint))
-        elif not setting.kind.is_text:
-            found.append((f"environment variable {name} has no effect", f"set {setting.key} in pyproject.toml"))
         elif not setting.is_in_file:
             option = setting.options[0].partition("/")[0]
             found.append((f"environment variable {name} has no effect", f"use the option {option}"))

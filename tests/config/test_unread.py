@@ -89,16 +89,20 @@ def test_the_file_that_the_command_line_names_is_the_only_one_examined(tmp_path)
         ("SYNCHECK_BAKEND", "unknown environment variable SYNCHECK_BAKEND", "did you mean SYNCHECK_BACKEND?"),
         ("SYNCHECK_WHATEVER", "unknown environment variable SYNCHECK_WHATEVER", "`syncheck config` lists the settings"),
         ("SYNCHECK_OUTPUT", "environment variable SYNCHECK_OUTPUT has no effect", "use the option --output"),
-        (
-            "SYNCHECK_PER_FILE_IGNORES",
-            "environment variable SYNCHECK_PER_FILE_IGNORES has no effect",
-            "set per-file-ignores in pyproject.toml",
-        ),
     ],
 )
 def test_a_variable_without_effect_is_reported(name, message, hint, monkeypatch):
     monkeypatch.setenv(name, "1")
     assert unread.variables() == [(message, hint)]
+
+
+def test_a_setting_that_is_not_text_is_an_error_and_not_reported_twice(monkeypatch, capfd):
+    monkeypatch.setenv("SYNCHECK_PER_FILE_IGNORES", "a.py")
+    status, _, err = call(monkeypatch, capfd, "lint")
+    assert status == 2
+    assert err == (
+        "syncheck: error: SYNCHECK_PER_FILE_IGNORES: invalid value 'a.py'\n  hint: set it in pyproject.toml\n"
+    )
 
 
 def test_used_variables_are_not_reported(monkeypatch):
