@@ -30,7 +30,7 @@ def _commands():
         options = [p for p in command.params if p.param_type_name == "option"]
         if options:
             lines += ["| option | |", "| --- | --- |"]
-            lines += [f"| `{_spelling(option)}` | {option.help or ''} |" for option in options]
+            lines += [f"| {_spelling(option)} | {option.help or ''} |" for option in options]
             lines.append("")
         if command.epilog:
             lines += [command.epilog, ""]
@@ -46,8 +46,8 @@ def _metavar(argument):
 
 def _spelling(option):
     """Return an option with its other names and its value."""
-    names = ", ".join((*option.opts, *option.secondary_opts))
-    return f"{names} {option.metavar}" if option.metavar else names
+    *others, last = (*option.opts, *option.secondary_opts)
+    return ", ".join(f"`{name}`" for name in (*others, f"{last} {option.metavar}" if option.metavar else last))
 
 
 def settings_table():

@@ -41,7 +41,13 @@ class BackendError(SyncheckError):
     """No backend can check this program here: torch is missing or too old, or no GPU is usable."""
 
 
-def nearest(name: str, known: Iterable[str]) -> str:
-    """Return the hint "did you mean ...?" for a word that resembles a known one; "" if none does."""
-    close = difflib.get_close_matches(name, list(known), n=1)
+def nearest(name: str, known: Iterable[str], cutoff: float = 0.6) -> str:
+    """Return the hint "did you mean ...?" for a word that resembles a known one; "" if none does.
+
+    Args:
+        name: the word.
+        known: the words that exist.
+        cutoff: the least similarity, from 0 to 1.
+    """
+    close = difflib.get_close_matches(name, list(known), n=1, cutoff=cutoff)
     return f"did you mean {close[0]}?" if close else ""

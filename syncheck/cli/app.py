@@ -3,6 +3,7 @@
 import errno
 import io
 import os
+import re
 import sys
 import traceback
 from typing import Annotated, Any
@@ -123,7 +124,10 @@ def _message_and_hint(error: Any) -> tuple[str, str]:
     name = parameter.opts[0] if is_option else (parameter.metavar or parameter.human_readable_name)
     if kind == "MissingParameter":
         return f"missing {'option' if is_option else 'argument'} {name}", hint
-    return f"invalid value for {name}: {_without_error_name(error.message)}", hint
+    message = _without_error_name(error.message)
+    given = re.fullmatch(r"'(.*)' is not one of (.*)", message)
+    hint = (nearest(given[1], re.findall(r"'([^']*)'", given[2])) if given else "") or hint
+    return f"invalid value for {name}: {message}", hint
 
 
 def _command_named() -> tuple[str, ...]:

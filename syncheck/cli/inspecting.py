@@ -1,6 +1,7 @@
 """Informational commands: rules, explain, config, doctor, lsp."""
 
 import json
+import os
 import sys
 from typing import Annotated, Any
 
@@ -8,6 +9,7 @@ import typer
 
 from syncheck.cli.help import Command
 from syncheck.cli.parameters import as_default, choices, in_brackets
+from syncheck.cli.terminal import warn_of_unread_settings
 from syncheck.errors import ConfigError
 
 _FORMATS: Any = choices("output_format", ("text", "json"))
@@ -87,6 +89,7 @@ def config(
     from syncheck.commands.doctor import effective_settings
 
     rows = effective_settings(path)
+    warn_of_unread_settings(path if os.path.isdir(path) else os.path.dirname(path))
     if output_format is _FORMATS.json:
         typer.echo(json.dumps([dict(zip(("key", "value", "origin"), row, strict=True)) for row in rows], indent=2))
         return

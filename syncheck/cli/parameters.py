@@ -9,6 +9,7 @@ from typing import Annotated, Any
 
 import typer
 
+from syncheck.cli.terminal import warn_of_unread_settings
 from syncheck.config.kinds import Kind
 from syncheck.config.options import Setting, settings_of
 from syncheck.config.settings import layer_of, value_of
@@ -33,6 +34,7 @@ def with_settings(command: str) -> Callable[[Callable[..., None]], Callable[...,
         @wraps(function)
         def call(**values: Any) -> None:
             layer = layer_of(**{s.name: value_of(s, _text_of(values.pop(s.name))) for s in settings})
+            warn_of_unread_settings(layer=layer)
             function(**values, layer=layer)
 
         declared = [p for p in inspect.signature(function).parameters.values() if p.name != "layer"]

@@ -7,8 +7,11 @@ import time
 from collections.abc import Callable
 from typing import TYPE_CHECKING, TextIO
 
+from syncheck.config import unread
 from syncheck.config.options import Options
+from syncheck.config.settings import Layer
 from syncheck.errors import BackendError
+from syncheck.filters.policy import rank
 from syncheck.findings import Report, counted
 from syncheck.system import files
 from syncheck.system.descriptors import Descriptor
@@ -161,6 +164,32 @@ def deliver_overlap(overlap_report: "OverlapReport", report: Report, options: Op
 def error_text(message: str, hint: str = "") -> str:
     """Return the human-readable text of an error and its hint."""
     return f"syncheck: error: {message}\n" + (f"  hint: {hint}\n" if hint else "")
+
+
+def warning_text(message: str, hint: str) -> str:
+    """Return the human-readable text of a warning and its hint."""
+    return f"syncheck: warning: {message}\n  hint: {hint}\n"
+
+
+def warn_of_unread_settings(folder: str = "", layer: Layer = ()) -> None:
+    """Print a warning for each misspelled setting, once per job.
+
+    Args:
+        folder: the folder whose settings are used; "" for the working directory.
+        layer: the settings from the command line.
+
+    Raises:
+        ConfigError: a settings file cannot be read.
+    """
+    is_repeated = rank() > 0 or not _STARTED_BY_US.isdisjoint(os.environ)
+    if is_repeated or sys.stderr is None or dict(layer).get("quiet"):
+        return
+    for message, hint in (*unread.tables(folder, layer), *unread.variables()):
+        sys.stderr.write(warning_text(message, hint))
+
+
+_STARTED_BY_US = frozenset({"SYNCHECK_PARTS", "SYNCHECK_RERUN"})
+"""Environment variables of ranks and reruns that a process started, which has printed the warnings."""
 
 
 def progress() -> Callable[[int, int], None]:

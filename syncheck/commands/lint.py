@@ -10,6 +10,7 @@ from pathlib import Path
 from syncheck.commands.details import NO_SOURCE
 from syncheck.config.options import Options
 from syncheck.config.settings import Layer, options_for, options_in, sources
+from syncheck.config.unread import tables
 from syncheck.filters.policy import baseline_of, checked_entry_filter, truncate, without_known
 from syncheck.findings import NO_FILES, Finding, Report, counted
 from syncheck.lint import engine, files
@@ -84,7 +85,7 @@ def lint(request: LintRequest) -> tuple[Report, changes.Changes]:
     details = Details(is_wanted=options.verbose)
     extensions = Extensions.of(options)
     key = extensions.load()
-    options.selected()  # report invalid names before doing anything
+    options.check_rules()  # report invalid names before doing anything
     baseline = baseline_of(options)
     changed = changes.Changes()
     if request.paths == ("-",):
@@ -102,7 +103,7 @@ def lint(request: LintRequest) -> tuple[Report, changes.Changes]:
             is_strict = partial(_is_strict, options_of)
             outcome = engine.lint(paths, cached, request.progress, extensions, is_strict, details)
     report = engine.report_of(outcome, options_of)
-    report = report.noted(*_notes_on_unloaded(paths, options, options_of))
+    report = report.noted(*_notes_on_unloaded(paths, options, options_of), *_notes_on_tables(paths, request.given))
     if baseline is not None:
         linted = {baseline.relative(path) for path in paths if not _problem_of(outcome, path)}
 
@@ -160,6 +161,14 @@ def _notes_on_unloaded(paths: list[str], options: Options, options_of: Callable[
     folders = {found.root for path in paths if not {*(found := options_of(path)).rules, *found.models} <= loaded}
     text = "names rules or models, but these are loaded only from the working directory's settings"
     return [f"{display_path(os.path.join(folder, 'pyproject.toml'))} {text}" for folder in sorted(folders)]
+
+
+def _notes_on_tables(paths: list[str], layer: Layer) -> list[str]:
+    """Return a note on each misspelled table of another folder; the command warns of those of the working directory."""
+    found = {
+        notice: None for folder in sorted({os.path.dirname(path) for path in paths}) for notice in tables(folder, layer)
+    }
+    return [f"{message}: {hint}" for message, hint in found if (message, hint) not in tables("", layer)]
 
 
 def _problem_of(outcome: engine.Outcome, path: str) -> str:

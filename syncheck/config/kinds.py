@@ -128,7 +128,12 @@ def _rules(value: object) -> tuple[str, ...]:
 
 
 def _rules_from_text(text: str) -> tuple[str, ...]:
-    return _rules([name.strip() for name in text.split(",") if name.strip()])
+    names = [name.strip() for name in text.split(",") if name.strip()]
+    if not names:
+        raise ConfigError(
+            f"invalid value {text!r} (no rule is named)", "write codes, prefixes (SYN1) or names, or omit the option"
+        )
+    return _rules(names)
 
 
 def _rules_by_pattern(value: object) -> tuple[tuple[str, tuple[str, ...]], ...]:

@@ -319,6 +319,18 @@ class Options:
         """
         return _selected(self, ())
 
+    def check_rules(self) -> None:
+        """Check that each rule that the settings name exists, including those of a project.
+
+        Raises:
+            ConfigError: a rule does not exist.
+        """
+        from syncheck.rules import catalogue  # noqa: PLC0415  --help needs none of its modules
+
+        in_files = (name for _, names in self.per_file_ignores for name in names)
+        for name in (*self.select, *self.extend_select, *self.ignore, *in_files):
+            catalogue.matching(name)
+
     def codes_for(self, path: str) -> frozenset[str]:
         """Return the codes of the rules to report in a file.
 
@@ -350,7 +362,7 @@ def settings_of(command: str) -> tuple[Setting, ...]:
 
 @lru_cache(maxsize=256)
 def _selected(options: Options, further_ignored: tuple[tuple[str, ...], ...]) -> frozenset[str]:
-    chosen = _codes(options.select) or _codes(("ALL",))
+    chosen = _codes(options.select or ("ALL",))
     ignored = _codes(options.ignore).union(*map(_codes, further_ignored))
     return (chosen | _codes(options.extend_select)) - ignored
 

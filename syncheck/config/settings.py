@@ -115,6 +115,7 @@ def forget() -> None:
     """Drop the cached settings, because the files may have changed."""
     _merged.cache_clear()
     _table_of.cache_clear()
+    document_in.cache_clear()
 
 
 @lru_cache(maxsize=4096)
@@ -126,7 +127,16 @@ def _merged(folder: str, layer: Layer, command: str, environment: tuple[tuple[st
     for name, value in (*_from_environment(dict(environment), allowed), *layer):
         setting = BY_NAME.get(name)
         values[name] = (*values.get(name, ()), *value) if setting is not None and setting.is_added else value
-    return Options(**values, root=root)
+    options = Options(**values, root=root)
+    if command not in _LOADING_RULES and not (
+        from_file.get("rules") or dict(environment).get(BY_NAME["rules"].variable)
+    ):
+        options.check_rules()
+    return options
+
+
+_LOADING_RULES = frozenset({"", "lint"})
+"""The commands that load the project's rules, and check the names of rules once they have. "": `config` names all."""
 
 
 def _from_environment(variables: dict[str, str], allowed: set[str]) -> Layer:
@@ -183,13 +193,24 @@ def _table_for(folder: str, layer: dict[str, Any]) -> _Table | None:
     if layer.get("config") is None:
         return _table_of(folder)
     path = str(layer["config"])
-    document = _document(path)
+    document = document_of(path)
     tools = document.get("tool", {})
-    table = tools.get("syncheck", {}) if path.endswith("pyproject.toml") and isinstance(tools, dict) else document
+    is_pyproject = path.endswith("pyproject.toml")
+    header = "[tool.syncheck]" if "tool" in document else "[syncheck]" if "syncheck" in document else ""
+    if header and not is_pyproject:
+        raise ConfigError(
+            f"{path} has the table {header}", "the whole file is the table: remove the line with its name"
+        )
+    table = tools.get("syncheck", {}) if is_pyproject and isinstance(tools, dict) else document
     return _Table(os.path.dirname(path), path, _check_table(table, path))
 
 
-def _document(path: str) -> dict[str, Any]:
+def document_of(path: str) -> dict[str, Any]:
+    """Return the contents of a TOML file.
+
+    Raises:
+        ConfigError: it cannot be read.
+    """
     import tomllib  # noqa: PLC0415  --help needs no settings
 
     try:
@@ -209,14 +230,24 @@ def _hint_for(error: str) -> str:
 
 
 @lru_cache(maxsize=4096)
+def document_in(folder: str) -> dict[str, Any]:
+    """Return the contents of a folder's pyproject.toml; empty if there is none.
+
+    Raises:
+        ConfigError: it cannot be read.
+    """
+    path = os.path.join(folder, "pyproject.toml")
+    return document_of(path) if os.path.isfile(path) else {}
+
+
+@lru_cache(maxsize=4096)
 def _table_of(folder: str) -> _Table | None:
     """Return the [tool.syncheck] table of the nearest pyproject.toml that has one, in a folder or above it."""
-    path = os.path.join(folder, "pyproject.toml")
-    if os.path.isfile(path):
-        tools = _document(path).get("tool", {})
-        table = tools.get("syncheck") if isinstance(tools, dict) else None
-        if table is not None:
-            return _Table(folder, path, _check_table(table, path))
+    tools = document_in(folder).get("tool", {})
+    table = tools.get("syncheck") if isinstance(tools, dict) else None
+    if table is not None:
+        path = os.path.join(folder, "pyproject.toml")
+        return _Table(folder, path, _check_table(table, path))
     above = os.path.dirname(folder)
     return None if above == folder else _table_of(above)
 
@@ -226,7 +257,11 @@ def _check_table(table: Any, where: str) -> dict[str, Any]:
         raise ConfigError(f"[tool.syncheck] in {where} is not a table", "write its settings as `key = value` lines")
     for key in table:
         if key not in _BY_KEY:
-            hint = nearest(key, _BY_KEY) or f"the settings are {', '.join(_BY_KEY)}"
+            setting = BY_NAME.get(key.replace("-", "_"))
+            if setting is not None and not setting.is_in_file:
+                hint = f"only the command line can set it: {setting.options[0].partition('/')[0]}"
+            else:
+                hint = nearest(key, _BY_KEY) or f"the settings are {', '.join(_BY_KEY)}"
             raise ConfigError(f"[tool.syncheck] in {where} has no setting {key!r}", hint)
     return table
 

@@ -114,6 +114,18 @@ class Settings:
             yield report
 
 
+def warn_of_unread_settings(config: pytest.Config) -> None:
+    """Issue a warning of pytest for each misspelled setting, except in a worker: its controller does."""
+    if hasattr(config, "workerinput"):
+        return
+    from syncheck.config import unread
+
+    with as_usage():
+        notices = (*unread.tables(str(config.rootpath)), *unread.variables())
+    for notice in notices:
+        config.issue_config_time_warning(pytest.PytestConfigWarning("syncheck: " + "; ".join(notice)), stacklevel=2)
+
+
 @contextmanager
 def as_usage() -> Iterator[None]:
     """Convert errors that the user can fix to pytest's usage error."""

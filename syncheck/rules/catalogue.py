@@ -102,11 +102,13 @@ def matching(prefix: str) -> tuple[Rule, ...]:
     rules = tuple(r for r in all_rules() if r.code.casefold().startswith(wanted) or r.name == wanted)
     # Every code starts with the empty text, which must not select everything.
     if not wanted or not rules:
-        raise ConfigError(f"no rule matches {prefix!r}", _nearest(wanted))
+        families = sorted({rule.code[:4] for rule in CATALOGUE})
+        raise ConfigError(f"no rule matches {prefix!r}", _nearest(wanted, families))
     return rules
 
 
-def _nearest(wanted: str) -> str:
+def _nearest(wanted: str, families: Iterable[str] = ()) -> str:
     known = {spelling.casefold(): spelling for rule in all_rules() for spelling in (rule.code, rule.name)}
+    known |= {family.casefold(): family for family in families}
     close = difflib.get_close_matches(wanted, known, n=1)
     return f"did you mean {known[close[0]]}?" if close else "`syncheck rules` lists all codes and names"

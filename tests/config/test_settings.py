@@ -160,6 +160,8 @@ def test_isolated_reads_no_file_and_config_reads_the_given_file(tmp_path):
         ('select = ["SYN1O1"]', "did you mean SYN101?"),
         ("stacks = 1", "invalid value for stacks"),
         ("devises = 1", "did you mean devices?"),
+        ('steps = "1:2"', "only the command line can set it: --steps"),
+        ("per_file_ignores = {}", "did you mean per-file-ignores?"),
     ],
 )
 def test_an_error_in_a_file_names_the_file_and_suggests_a_fix(text, words, tmp_path):
@@ -168,6 +170,16 @@ def test_an_error_in_a_file_names_the_file_and_suggests_a_fix(text, words, tmp_p
         settings.options_in(str(tmp_path), command="run")
     assert words in f"{error.value} {error.value.hint}"
     assert str(tmp_path) in str(error.value)
+
+
+@pytest.mark.parametrize("header", ["[tool.syncheck]", "[syncheck]"])
+def test_a_file_that_is_the_table_has_no_header(header, tmp_path):
+    path = tmp_path / "syncheck.toml"
+    path.write_text(f"{header}\ndevices = 2\n")
+    with pytest.raises(ConfigError) as error:
+        settings.options_in(str(tmp_path), settings.layer_of(config=path), command="run")
+    assert str(error.value) == f"{path} has the table {header}"
+    assert error.value.hint == "the whole file is the table: remove the line with its name"
 
 
 def test_settings_are_passed_to_ranks_as_command_line_arguments():

@@ -78,6 +78,12 @@ class Browser:
     def text(self, selector: str) -> str:
         return str(self._call("GET", f"/element/{self._find(selector)}/text"))
 
+    def resize(self, width: int = 0) -> None:
+        """Lay pages out for a screen of this width in pixels; 0 for the browser's own."""
+        size = {"width": width, "height": 800 if width else 0, "deviceScaleFactor": 0, "mobile": 0 < width < 500}
+        body = {"cmd": "Emulation.setDeviceMetricsOverride", "params": size}
+        self._call("POST", "/goog/cdp/execute", body)
+
     def screenshot(self) -> bytes:
         return base64.b64decode(self._call("GET", "/screenshot"))
 

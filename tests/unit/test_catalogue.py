@@ -181,6 +181,13 @@ def test_a_near_miss_suggests_the_nearest_rule(look_up, text, nearest):
     assert raised.value.hint == f"did you mean {nearest}?"
 
 
+@pytest.mark.parametrize(("text", "family"), [("SIN1", "SYN1"), ("sny2", "SYN2"), ("SYN99", "SYN9")])
+def test_a_near_miss_of_a_prefix_suggests_the_family(text, family):
+    with pytest.raises(ConfigError) as raised:
+        matching(text)
+    assert raised.value.hint == f"did you mean {family}?"
+
+
 @pytest.mark.parametrize("text", ["", "  ", "elephant", "0"])
 @pytest.mark.parametrize("look_up", [find, matching])
 def test_a_text_unlike_any_rule_hints_where_to_look(look_up, text):

@@ -251,6 +251,8 @@ if __name__ == "__main__":
         (("run", "--budget", "0", "x.py"), 2, "write a share of the run's time: 5% or 0.05"),
         (("run", "--budget", "-5%", "x.py"), 2, "write a share of the run's time: 5% or 0.05"),
         (("run", "--budget", "200%", "x.py"), 2, "omit the budget to check everything"),
+        (("run", "--backend", "simm", "x.py"), 2, "did you mean sim?"),
+        (("run", "--backend", "xyz", "x.py"), 2, "syncheck run --help` lists the options"),
         (("run", "--budget", "abc", "x.py"), 2, "invalid value for --budget: 'abc'"),
         (("run", "--budget", "nan", "x.py"), 2, "invalid value for --budget: 'nan'"),
         (("run", "--budget", "5", "x.py"), 2, "write 5% or 0.05"),
