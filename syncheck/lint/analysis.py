@@ -10,7 +10,7 @@ from weakref import ref
 
 from syncheck.findings import Finding, merge_equal
 from syncheck.hb.ids import SiteId
-from syncheck.lint import classes, inline_streams, models, one_sided, side_streams, strict, unused_events
+from syncheck.lint import classes, missing_waits, models, side_streams, strict
 from syncheck.lint.assumed_arguments import assumed_arguments, has_defaults, has_self_parameter, reuse_memory
 from syncheck.lint.callers import PassedOnTensor, call_twice, consume, may_need_wait, uses_kept_stream
 from syncheck.lint.certainty import adjusted, as_seen_in_source, is_cross_function_timing, merge_by_clock
@@ -156,17 +156,8 @@ class Analysis:
 
     def _without_paths(self, known: list[Finding]) -> list[Finding]:
         """Return the findings about waits that a function or a class lacks on every path."""
-        text, found, functions = self._source.text, list[Finding](), [function for function, _ in self._functions()]
-        if unused_events.can_matter(text):
-            found += unused_events.findings(functions, SourceSites(self._source))
-        if side_streams.WORD in text:
-            if inline_streams.WORDS.search(text):
-                found += inline_streams.findings(self._tree, SourceSites(self._source), known)
-            kinds = (kind for kind in self._tree.body if isinstance(kind, ast.ClassDef) and self._has_anchor_word(kind))
-            found += side_streams.findings(self._tree, kinds, SourceSites(self._source), [*known, *found])
-        if one_sided.can_matter(text):
-            found += one_sided.findings(functions, SourceSites(self._source), [*known, *found])
-        return found
+        kinds = (kind for kind in self._tree.body if isinstance(kind, ast.ClassDef) and self._has_anchor_word(kind))
+        return missing_waits.findings(self._source, [function for function, _ in self._functions()], kinds, known)
 
     def _with_premises(self) -> Iterator[Finding]:
         """Yield the findings that rest on additional assumptions."""
