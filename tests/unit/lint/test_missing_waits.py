@@ -46,6 +46,13 @@ def batches(source, queue):
     Thread(target=work).start()
     yield queue.get()
 """
+OWN = """
+def f(x, side):
+    with torch.cuda.stream(side):
+        y = x.cuda(non_blocking=True)
+        y.record_stream(torch.cuda.current_stream())
+    return y
+"""
 
 
 def found(text, known=()):
@@ -61,7 +68,7 @@ def found(text, known=()):
     ("text", "code"),
     [
         (INLINE, "SYN105"), (ONE_SIDED, "SYN105"), (UNUSED_EVENT, "SYN105"), (KEPT, "SYN105"), (QUEUED, "SYN105"),
-        ("def f(x):\n    return x + 1", ""),
+        (OWN, "SYN201"), ("def f(x):\n    return x + 1", ""),
     ],
 )  # fmt: skip
 def test_all_checks_are_made(text, code):
