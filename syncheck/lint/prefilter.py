@@ -124,6 +124,12 @@ def has_anchor(node: ast.AST, aliases: frozenset[str] = frozenset(), devices: fr
     return bool(found & (_CLOCK_ANCHORS | aliases) and found & (_DEVICE_ANCHORS | devices))
 
 
+def reads_clock(node: ast.AST, aliases: frozenset[str]) -> bool:
+    """Return whether a function may read a clock; `aliases`: see `clock_aliases`."""
+    text = deferred.text_of(node)
+    return not (_CLOCK_ANCHORS | aliases).isdisjoint(words_in(node) if text is None else _WORD.findall(text))
+
+
 @once
 def words_in(node: ast.AST) -> set[str]:
     """Return the names, members and keywords in a function, with markers for stream blocks and GPU device strings."""

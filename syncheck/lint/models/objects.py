@@ -2,7 +2,7 @@
 
 from syncheck.lint.interp.evaluator import Evaluator
 from syncheck.lint.interp.registry import models_methods
-from syncheck.lint.interp.unknown import may_be_tensor
+from syncheck.lint.interp.unknown import called_name, may_be_tensor
 from syncheck.lint.interp.values import (
     DERIVED,
     UNKNOWN,
@@ -40,6 +40,9 @@ def _unknown(evaluator: Evaluator, owner: Value, name: str, call: Call) -> Value
     first = call.get("fn", 0) if name == "submit" else None
     if isinstance(first, Symbol) and first.path == "torch.save":
         return evaluator.call_in_new_thread(first, Call(call.node, call.args[1:], call.kwargs))
+    if not is_tensor and (name == "backward" or (name == "step" and called_name(call.node) == name)):
+        evaluator.machine.guess(call.node)  # a backward pass, or the step of an optimizer
+        evaluator.machine.recent.is_of_unknown = True
     if not is_tensor:
         return None
     if name in MEMBERS_WITHOUT_MEMORY:

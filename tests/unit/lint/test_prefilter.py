@@ -5,7 +5,15 @@ import ast
 import pytest
 
 from syncheck.lint import deferred
-from syncheck.lint.prefilter import anchor_lines, can_matter, clock_aliases, device_names, has_anchor, lines_with
+from syncheck.lint.prefilter import (
+    anchor_lines,
+    can_matter,
+    clock_aliases,
+    device_names,
+    has_anchor,
+    lines_with,
+    reads_clock,
+)
 
 
 @pytest.mark.parametrize(
@@ -97,3 +105,13 @@ def test_an_aliased_clock_and_device_are_enough():
     assert not has_anchor(function)
     assert not has_anchor(function, frozenset({"now"}))
     assert has_anchor(function, frozenset({"now"}), frozenset({"gpu"}))
+
+
+@pytest.mark.parametrize(
+    ("body", "expected"),
+    [("time.time()", True), ("now()", True), ("perf_counter()", True), ("sleep(1)", False), ("timer.stop()", False)],
+)
+def test_functions_that_read_a_clock(body, expected):
+    assert reads_clock(ast.parse(f"def f():\n    {body}").body[0], frozenset({"now"})) is expected
+    long = f"def f():\n    {body}\n" + "    x = 1\n" * 40
+    assert reads_clock(deferred.parse(long).body[0], frozenset({"now"})) is expected
