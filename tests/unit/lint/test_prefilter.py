@@ -13,6 +13,7 @@ from syncheck.lint.prefilter import (
     has_anchor,
     lines_with,
     reads_clock,
+    uses_gpu,
 )
 
 
@@ -115,3 +116,15 @@ def test_functions_that_read_a_clock(body, expected):
     assert reads_clock(ast.parse(f"def f():\n    {body}").body[0], frozenset({"now"})) is expected
     long = f"def f():\n    {body}\n" + "    x = 1\n" * 40
     assert reads_clock(deferred.parse(long).body[0], frozenset({"now"})) is expected
+
+
+@pytest.mark.parametrize(
+    ("source", "expected"),
+    [
+        ("x = x.cuda()", True), ("x = make(device='cuda').to('cpu')", False), ("x = x.cuda().cpu()", False),
+        ("input = 1", False), ("n_gpus = 2", True), ("x.to('npu')", True), ("", False),
+        ("x = make(device='cuda').to(\"cpu\")\ny = y.cuda()", True),
+    ],
+)  # fmt: skip
+def test_files_that_use_gpus(source, expected):
+    assert uses_gpu(source) is expected
