@@ -174,7 +174,7 @@ class Analysis:
             return True
         if self._has_anchor_word(function) and has_anchor(function, self._clocks, self._devices):
             return True
-        if reads_clock(function, self._clocks) and calls_any(function, self._training):
+        if self._training is not None and reads_clock(function, self._clocks) and calls_any(function, self._training):
             return True
         return uses_helper(function, self._helpers) or calls_any(function, self._called)
 

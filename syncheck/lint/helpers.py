@@ -64,8 +64,11 @@ def training(module: ast.Module, text: str) -> re.Pattern[str] | None:
         module: the file.
         text: its source.
     """
-    lines = lines_with(text, _TRAINING) if "cuda" in text else []
-    names = {function.name for function in deferred.functions(module.body) if _has_line(function, lines)}
+    if "cuda" not in text or "time" not in text:  # without a clock, nothing measures the training
+        return None
+    lines = lines_with(text, _TRAINING)
+    functions = deferred.functions(module.body) if lines else ()
+    names = {function.name for function in functions if _has_line(function, lines)}
     return re.compile(rf"\b(?:{'|'.join(sorted(names))})\(") if names else None
 
 

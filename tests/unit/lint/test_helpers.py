@@ -67,6 +67,7 @@ def test_helpers_are_used_in_with_statements_and_as_decorators(function, expecte
 
 
 TRAINER = """
+import time
 class Trainer:
     def iterate(self, batch):
         loss = self.net(batch)
