@@ -10,12 +10,12 @@ from weakref import ref
 
 from syncheck.findings import Finding, merge_equal
 from syncheck.hb.ids import SiteId
-from syncheck.lint import classes, inline_streams, models, one_sided, side_streams, strict, unused_events
+from syncheck.lint import classes, missing_waits, models, side_streams, strict
 from syncheck.lint.assumed_arguments import assumed_arguments, has_defaults, has_self_parameter, reuse_memory
 from syncheck.lint.callers import PassedOnTensor, call_twice, consume, may_need_wait, uses_kept_stream
 from syncheck.lint.certainty import adjusted, as_seen_in_source, is_cross_function_timing, merge_by_clock
 from syncheck.lint.classes import Method, assigned_elsewhere, between_methods, lazily_created, order, with_passed_on
-from syncheck.lint.helpers import asynchronous, calls_any, helpers_in, uses_helper
+from syncheck.lint.helpers import asynchronous, calls_any, helpers_in, training, uses_helper
 from syncheck.lint.imports import Imports
 from syncheck.lint.interp import transfers
 from syncheck.lint.interp.control_flow import Jump, Raised, TooLongError
@@ -42,7 +42,7 @@ from syncheck.lint.interp.values import (
 )
 from syncheck.lint.lifetimes import by_reference_count
 from syncheck.lint.nodes import branches, walk
-from syncheck.lint.prefilter import anchor_lines, clock_aliases, device_names, has_anchor
+from syncheck.lint.prefilter import anchor_lines, clock_aliases, device_names, has_anchor, reads_clock
 from syncheck.lint.source_file import SourceFile
 from syncheck.rules import (
     event_waits_for_itself,
@@ -117,6 +117,7 @@ class Analysis:
         self._definitions = definitions_in(self._tree.body)
         self._clocks, self._devices = clock_aliases(source.text), device_names(source.text)
         self._anchors, self._called = anchor_lines(source.text, self._clocks), asynchronous(self._tree, source.text)
+        self._training = training(self._tree, source.text) if self._anchors else None
         self._helpers = helpers_in(self._tree.body, self._has_anchor_word)
         self._attributes: dict[ast.ClassDef, dict[str, list[ast.expr | None]]] = {}
         self._followed: set[ast.AST] = set()
@@ -156,17 +157,8 @@ class Analysis:
 
     def _without_paths(self, known: list[Finding]) -> list[Finding]:
         """Return the findings about waits that a function or a class lacks on every path."""
-        text, found, functions = self._source.text, list[Finding](), [function for function, _ in self._functions()]
-        if unused_events.can_matter(text):
-            found += unused_events.findings(functions, SourceSites(self._source))
-        if side_streams.WORD in text:
-            if inline_streams.WORDS.search(text):
-                found += inline_streams.findings(self._tree, SourceSites(self._source), known)
-            kinds = (kind for kind in self._tree.body if isinstance(kind, ast.ClassDef) and self._has_anchor_word(kind))
-            found += side_streams.findings(self._tree, kinds, SourceSites(self._source), [*known, *found])
-        if one_sided.can_matter(text):
-            found += one_sided.findings(functions, SourceSites(self._source), [*known, *found])
-        return found
+        kinds = (kind for kind in self._tree.body if isinstance(kind, ast.ClassDef) and self._has_anchor_word(kind))
+        return missing_waits.findings(self._source, [function for function, _ in self._functions()], kinds, known)
 
     def _with_premises(self) -> Iterator[Finding]:
         """Yield the findings that rest on additional assumptions."""
@@ -181,6 +173,8 @@ class Analysis:
         if self._is_thorough or self._is_loader(function):
             return True
         if self._has_anchor_word(function) and has_anchor(function, self._clocks, self._devices):
+            return True
+        if self._training is not None and reads_clock(function, self._clocks) and calls_any(function, self._training):
             return True
         return uses_helper(function, self._helpers) or calls_any(function, self._called)
 

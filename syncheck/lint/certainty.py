@@ -159,9 +159,17 @@ def _is_over_a_loop(finding: Finding, tree: ast.Module) -> bool:
     function = function_around(tree, read.line)
     if function is not function_around(tree, start.line):
         return False
+    if running.function != read.function and _is_in_loop_that_waits(running.line, tree):
+        return True
     loops = [node for node in own_nodes(function) if isinstance(node, ast.For | ast.While)]
     between = [loop for loop in loops if start.line < loop.lineno < read.line and _waits_for_device(loop)]
     return any(_has_line(loop, running.line) or running.function != read.function for loop in between)
+
+
+def _is_in_loop_that_waits(line: int, tree: ast.Module) -> bool:
+    """Return whether a line is in a loop, in its own function, whose iterations wait for the device."""
+    loops = (node for node in own_nodes(function_around(tree, line)) if isinstance(node, ast.For | ast.While))
+    return any(_has_line(loop, line) and _waits_for_device(loop, reads=True) for loop in loops)
 
 
 def _continues_in_loop(frame: Frame, tree: ast.Module, *, waits: bool = False) -> bool:
@@ -194,9 +202,12 @@ def _restarts(step: ast.stmt, after: ast.stmt) -> bool:
     return bool(names & used) and isinstance(after.value, ast.Call)
 
 
-def _waits_for_device(loop: ast.For | ast.While) -> bool:
-    calls = (node.func for node in own_nodes(loop) if isinstance(node, ast.Call))
-    return any(isinstance(function, ast.Attribute) and function.attr in _HOST_WAITS for function in calls)
+def _waits_for_device(loop: ast.For | ast.While, *, reads: bool = False) -> bool:
+    """Return whether the iterations of a loop wait for the device; `reads`: also by converting a value to a number."""
+    calls = [node.func for node in own_nodes(loop) if isinstance(node, ast.Call)]
+    return any(isinstance(function, ast.Attribute) and function.attr in _HOST_WAITS for function in calls) or (
+        reads and any(isinstance(function, ast.Name) and function.id == "float" for function in calls)
+    )
 
 
 def _has_line(node: ast.stmt, line: int) -> bool:
@@ -227,20 +238,39 @@ def _is_used(node: ast.AST, function: ast.AST, parents: dict[ast.AST, ast.AST], 
     if not names or len(names) < len(targets) or not depth:
         return not isinstance(node, ast.If | ast.While | ast.Assert)
     loads = [other for other in parents if isinstance(other, ast.Name) and other.id in names]
-    later = [load for load in loads if isinstance(load.ctx, ast.Load)]
+    later = _until_rebound([load for load in loads if isinstance(load.ctx, ast.Load)], loads, node)
+    if any(_is_of_long_run(parents.get(load)) for load in later):
+        return False
     return any(_is_used(load, function, parents, depth - 1) for load in later)
+
+
+def _until_rebound(loads: list[ast.Name], uses: list[ast.Name], node: ast.AST) -> list[ast.Name]:
+    """Return the loads of a variable before it is bound again; all its loads if there are none in between."""
+    line = getattr(node, "lineno", 0)
+    end = min((use.lineno for use in uses if not isinstance(use.ctx, ast.Load) and use.lineno > line), default=None)
+    near = [load for load in loads if line < load.lineno and (end is None or load.lineno < end)]
+    return near or loads
 
 
 def _excludes_gpu_work(node: ast.AST) -> bool:
     """Return whether a time is in minutes or hours, or goes to a meter or message about the host's own work."""
+    if isinstance(node, ast.BinOp) and isinstance(node.op, ast.Mod) and isinstance(node.left, ast.Constant):
+        return bool(words_of(str(node.left.value)) & (_SENDING | _INEXACT))
     if isinstance(node, ast.BinOp):
-        divisor = node.right.value if isinstance(node.right, ast.Constant) else None
-        return isinstance(node.op, ast.Div | ast.FloorDiv) and divisor in _SECONDS
+        return _is_of_long_run(node)
     if isinstance(node, ast.Call):
         return isinstance(node.func, ast.Attribute) and _is_host_time(ast.unparse(node.func.value))
     if not isinstance(node, ast.JoinedStr):
         return False
-    return any(words_of(str(part.value)) & _SENDING for part in node.values if isinstance(part, ast.Constant))
+    return any(
+        words_of(str(part.value)) & (_SENDING | _INEXACT) for part in node.values if isinstance(part, ast.Constant)
+    )
+
+
+def _is_of_long_run(node: ast.AST | None) -> bool:
+    """Return whether an expression converts a time to minutes or hours."""
+    divisor = node.right.value if isinstance(node, ast.BinOp) and isinstance(node.right, ast.Constant) else None
+    return isinstance(node, ast.BinOp) and isinstance(node.op, ast.Div | ast.FloorDiv) and divisor in _SECONDS
 
 
 def _is_host_time(name: str) -> bool:

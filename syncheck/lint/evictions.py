@@ -9,16 +9,18 @@ _MOVES = frozenset({"to", "cuda"})
 _DROPPING = frozenset({"pop", "popitem", "popleft", "clear"})
 
 
-def evicted_copies(kind: ast.ClassDef, block: ast.With) -> bool:
-    """Return whether a block fills a container of the object with copies to a GPU that a method drops again.
+def evicted_copy(kind: ast.ClassDef, block: ast.With) -> ast.Assign | None:
+    """Return where a block puts copies to a GPU into a container of the object that a method empties; None if nowhere.
 
     The memory of such a copy belongs to the stream of the block, which reuses it for the next copy.
     """
-    return bool(_filled(block) & _emptied(kind))
+    filled = _filled(block)
+    emptied = _emptied(kind) if filled else set()
+    return next((node for name, node in filled.items() if name in emptied), None)
 
 
-def _filled(block: ast.With) -> set[str]:
-    """Return the attributes of `self` with items that a block assigns copies to."""
+def _filled(block: ast.With) -> dict[str, ast.Assign]:
+    """Return the attributes of `self` with items that a block assigns copies to, each with an assignment."""
     nodes = [node for statement in block.body for node in (statement, *own_nodes(statement))]
     assigned = [node for node in nodes if isinstance(node, ast.Assign)]
     copies = {
@@ -28,12 +30,13 @@ def _filled(block: ast.With) -> set[str]:
         for target in node.targets
         if isinstance(target, ast.Name)
     }
-    found: set[str] = set()
+    found: dict[str, ast.Assign] = {}
     for node in assigned:
         used = {inner.id for inner in walk(node.value) if isinstance(inner, ast.Name)}
         if used & copies or any(map(_is_move, walk(node.value))):
-            found |= {_container(target) for target in node.targets if isinstance(target, ast.Subscript)}
-    return found - {""}
+            found |= {_container(target): node for target in node.targets if isinstance(target, ast.Subscript)}
+    found.pop("", None)
+    return found
 
 
 def _emptied(kind: ast.ClassDef) -> set[str]:

@@ -14,6 +14,7 @@ _USED = re.compile(r"^[^\S\n]*(?:async\s+)?with\b(.*)$", re.MULTILINE)
 _NAME = re.compile(r"([A-Za-z_]\w*)\s*\(")
 _KEEPING = ("Stream(", "pin_memory")
 """Words of classes whose instances may leave work running."""
+_TRAINING = (".backward(", "optimizer.step(", "scaler.step(")
 _LEAVING = ("isend(", "irecv(", "async_op=True")
 """Words of functions that may leave work running."""
 
@@ -56,6 +57,21 @@ def asynchronous(module: ast.Module, text: str) -> re.Pattern[str] | None:
     return re.compile(rf"\b(?:{'|'.join(names)})\(") if names else None
 
 
+def training(module: ast.Module, text: str) -> re.Pattern[str] | None:
+    """Return a pattern for calls of functions and methods that train on a GPU; None if there are none.
+
+    Args:
+        module: the file.
+        text: its source.
+    """
+    if "cuda" not in text or "time" not in text:  # without a clock, nothing measures the training
+        return None
+    lines = lines_with(text, _TRAINING)
+    functions = deferred.functions(module.body) if lines else ()
+    names = {function.name for function in functions if _has_line(function, lines)}
+    return re.compile(rf"\b(?:{'|'.join(sorted(names))})\(") if names else None
+
+
 def _has_line(node: ast.stmt, lines: list[int]) -> bool:
     first = bisect_left(lines, node.lineno)
     return first < len(lines) and lines[first] <= (node.end_lineno or node.lineno)
@@ -66,7 +82,7 @@ def calls_any(function: _Function, called: re.Pattern[str] | None) -> bool:
 
     Args:
         function: the function.
-        called: see `asynchronous`.
+        called: see `asynchronous` and `training`.
     """
     if called is None or function.name == "__init__":
         return False

@@ -7,6 +7,7 @@ involves a word that appears in the file, its anchor.
 import ast
 import re
 from collections.abc import Iterable
+from functools import lru_cache
 
 from syncheck.lint import deferred, rule_registry
 from syncheck.lint.nodes import once, walk
@@ -31,6 +32,8 @@ _DEVICE_ANCHORS = frozenset("cuda xpu npu hpu musa accelerator get_accelerator s
 STREAM_BLOCK = "a stream block"
 _of_libraries: set[str] = set()
 _WORD = re.compile(r"\w+")
+_GPU = re.compile(r"cuda|accelerator|(?<![a-z])(?:xpu|npu|hpu|musa|gpu)", re.IGNORECASE)
+_TO_HOST = re.compile(r"""\.cpu\(|\.to\(\s*(?:device *= *)?['"]cpu""")
 _DEVICE_NAME = re.compile(r"""^(\w+) *=[^\n]*['"]cuda\b""", re.MULTILINE)
 _CLOCKS_IMPORTED = sorted(_CLOCK_ANCHORS - {"timeit", "Thread"})
 _CLOCK_ALIAS = re.compile(rf"import(?:[^\n]*,)? *(?:{'|'.join(_CLOCKS_IMPORTED)}) as (\w+)")
@@ -122,6 +125,19 @@ def has_anchor(node: ast.AST, aliases: frozenset[str] = frozenset(), devices: fr
     if found & _ANCHORS or found & _of_libraries or STREAM_BLOCK in found:
         return True
     return bool(found & (_CLOCK_ANCHORS | aliases) and found & (_DEVICE_ANCHORS | devices))
+
+
+@lru_cache(maxsize=4)
+def uses_gpu(source: str) -> bool:
+    """Return whether a file mentions GPUs, other than for what it then copies to the host."""
+    lines = (line for line in source.splitlines() if _GPU.search(line))
+    return any(not _TO_HOST.search(line) for line in lines)
+
+
+def reads_clock(node: ast.AST, aliases: frozenset[str]) -> bool:
+    """Return whether a function may read a clock; `aliases`: see `clock_aliases`."""
+    text = deferred.text_of(node)
+    return not (_CLOCK_ANCHORS | aliases).isdisjoint(words_in(node) if text is None else _WORD.findall(text))
 
 
 @once

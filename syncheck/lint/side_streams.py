@@ -5,10 +5,11 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 
 from syncheck.findings import Finding
-from syncheck.lint.evictions import evicted_copies
+from syncheck.lint.evictions import evicted_copy
 from syncheck.lint.interp.functions import own_nodes
 from syncheck.lint.interp.sites import SourceSites
 from syncheck.lint.nodes import children, statements, walk
+from syncheck.lint.overwritten_buffers import overwritten_buffer
 from syncheck.rules import unordered_side_stream
 from syncheck.rules.model import Family
 from syncheck.semantics.collectives import FUNCTIONS
@@ -25,6 +26,8 @@ _KNOWN_BASES = frozenset(
 )
 _LAYERS = frozenset({"nn.Module", "torch.nn.Module", "Module"})
 _COLLECTIVES = FUNCTIONS.keys() - {"barrier"}
+_REUSES = "{stream} never waits for the streams that use its copies, and reuses their memory"
+_KEPT = "a copy is kept here until a method drops it"
 _NO_WAIT = "nothing waits for {stream}, and it waits for no other stream"
 
 
@@ -112,7 +115,24 @@ def _check(kind: ast.ClassDef, name: str, use: _Use, waits: _Waits, sites: Sourc
         if flaw:
             location = sites.location(sites.id_of(block.items[-1].context_expr, function))
             finding = Finding.of(unordered_side_stream.RULE, location, flaw=flaw.format(stream=f"stream `self.{name}`"))
-            yield replace(finding, help=_advice(flaw, f"self.{name}"))
+            kept = evicted_copy(kind, block) if flaw == _REUSES else None
+            put = () if kept is None else (replace(sites.location(sites.id_of(kept, function)), message=_KEPT),)
+            yield replace(finding, help=_advice(flaw, f"self.{name}"), related=put)
+        elif use.is_awaited and not waits.of_host:
+            yield from _overwritten(kind, block, name, use, function, sites)
+
+
+def _overwritten(
+    kind: ast.ClassDef, block: ast.With, name: str, use: _Use, function: str, sites: SourceSites
+) -> Iterator[Finding]:
+    """Yield the buffer that a block overwrites while another method's stream may still read it."""
+    found = overwritten_buffer(kind, block, [other for other, _ in use.blocks])
+    if found is not None:
+        stream = f"self.{name}"
+        flaw = f"stream `{stream}` never waits for the streams that read `self.{found.name}`, which it overwrites here"
+        finding = Finding.of(unordered_side_stream.RULE, sites.location(sites.id_of(found.write, function)), flaw=flaw)
+        read = replace(sites.location(sites.id_of(found.read, found.method)), message="another stream reads it here")
+        yield replace(finding, related=(read,), help=_advice(flaw, stream))
 
 
 def _advice(flaw: str, stream: str) -> str:
@@ -139,8 +159,7 @@ def _missing_join(kind: ast.ClassDef, block: ast.With, use: _Use) -> str:
     if use.is_awaited:
         if _copies_from_outside(block):
             return "{stream} never waits for the stream that computes what it copies here"
-        is_flaw = not use.is_recorded and evicted_copies(kind, block)
-        return "{stream} never waits for the streams that use its copies, and reuses their memory" if is_flaw else ""
+        return _REUSES if not use.is_recorded and evicted_copy(kind, block) is not None else ""
     has_known_bases = all(ast.unparse(base) in _KNOWN_BASES for base in kind.bases)
     is_flaw = has_known_bases and bool(_called(block) & _MOVES)
     return _NO_WAIT if is_flaw else ""

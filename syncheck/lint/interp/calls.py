@@ -152,6 +152,7 @@ class Calls:
         given = [value for value in call.values() if value is not UNKNOWN]
         self.passed_functions.interpret(given)
         has_tensor = any(map(is_on_gpu, given))
+        side_work.read_if_evaluated(self._machine, call)
         if has_tensor and launches_kernel(call.node):
             side_work.use(self._machine, given, call.node)
             return UNKNOWN

@@ -82,7 +82,7 @@ class Expressions:
                 inner = self.evaluate(value.value, scope)
                 for tensor in tensors_in(inner):
                     self._operators.read_by_host(tensor, value.value, "format")
-                if may_be_tensor(inner):
+                if may_be_tensor(inner) or (inner is UNKNOWN and self._evaluator.machine.recent.is_of_unknown):
                     self._evaluator.machine.read_unknown()
                 is_known &= isinstance(inner, Constant)
                 parts.append(str(inner.value) if isinstance(inner, Constant) else "")

@@ -63,6 +63,14 @@ def is_over(body: list[ast.stmt], *, in_callee: bool) -> bool:
     return bool(body) and (isinstance(body[-1], ast.Raise) or (isinstance(body[-1], ast.Return) and not in_callee))
 
 
+def reads_any(test: ast.expr, variables: set[str]) -> bool:
+    """Return whether a condition reads the value of one of some variables, other than for its identity."""
+    if isinstance(test, ast.BoolOp):
+        return any(reads_any(part, variables) for part in test.values)
+    is_identity = isinstance(test, ast.Compare) and isinstance(test.ops[0], ast.Is | ast.IsNot | ast.In | ast.NotIn)
+    return not is_identity and not variables.isdisjoint(names(test))
+
+
 def used_in(body: list[ast.stmt]) -> set[str]:
     """Return the names in a branch. Handles that only one branch waits for, or keeps, must not count as forgotten."""
     return {name for statement in body for name in names(statement)}

@@ -17,7 +17,7 @@ from syncheck.lint.interp.decisions import Decisions, Flipped
 from syncheck.lint.interp.evaluator import Evaluator
 from syncheck.lint.interp.expressions import Expressions
 from syncheck.lint.interp.functions import defaults_of
-from syncheck.lint.interp.guards import by_default, is_over, on_gpu, used_in, waits
+from syncheck.lint.interp.guards import by_default, is_over, on_gpu, reads_any, used_in, waits
 from syncheck.lint.interp.imported import FindFunction
 from syncheck.lint.interp.iteration import Iteration
 from syncheck.lint.interp.machine import Machine
@@ -311,7 +311,8 @@ class Interpreter:
 
     def _run_For(self, node: ast.For | ast.AsyncFor, scope: Scope) -> Iterator[Value]:
         source = self.evaluate(node.iter, scope)
-        is_cut = not isinstance(source, Generator | Mapping | Tensor) and not _is_all(source)
+        is_known = isinstance(source, Sequence) and not source.is_open
+        is_cut = not is_known and not isinstance(source, Generator | Mapping | Tensor)
         try:
             for item in self.iterations(source):
                 self.assign(node.target, item, scope)
@@ -374,6 +375,8 @@ class Interpreter:
         if isinstance(value, Tensor):
             self.operators.tested_by_host(value, test)
         self.observe_truth_test(value)
+        if self.machine.recent.losses and reads_any(test, self.machine.recent.losses):
+            self.machine.read_unknown()
         known = truth(value)
         return on_gpu(test) if known is None else known
 
@@ -385,11 +388,6 @@ class Interpreter:
             self.machine.assume_synchronized()
         elif value is DERIVED:
             self.machine.read_unknown()
-
-
-def _is_all(source: Value) -> bool:
-    """Return whether a value is a list whose items are all known."""
-    return isinstance(source, Sequence) and not source.is_open
 
 
 _METHODS: dict[type, Callable[[Interpreter, Any, Scope], _Steps]] = {

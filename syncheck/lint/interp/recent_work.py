@@ -18,6 +18,9 @@ class RecentWork:
     Attributes:
         ends: clock readings that miss only one collective, which follows a wait for all earlier work. Most often, this
             collective reduces a few statistics.
+        is_of_unknown: whether a backward pass or an optimizer's step of unknown values has run, so that any unknown
+            value may be a result of it.
+        losses: the variables from which such backward passes started.
 
     Args:
         session: reports which streams have pending work.
@@ -25,6 +28,8 @@ class RecentWork:
 
     def __init__(self, session: Session) -> None:
         self.ends: set[SiteId] = set()
+        self.is_of_unknown = False
+        self.losses: set[str] = set()
         self._session = session
         self._pending: dict[StreamId, list[tuple[str, bool]]] | None = None
         self._waited: set[StreamId] = set()  # since the last reading

@@ -4,7 +4,8 @@ import ast
 
 from syncheck.lint.interp.contents import tensors_in
 from syncheck.lint.interp.machine import Machine
-from syncheck.lint.interp.values import UNKNOWN_STREAM, Sequence, Tensor, Value
+from syncheck.lint.interp.unknown import called_name, may_evaluate
+from syncheck.lint.interp.values import UNKNOWN_STREAM, Call, Sequence, Tensor, Value
 
 
 def is_on_side_stream(machine: Machine) -> bool:
@@ -33,3 +34,9 @@ def use(machine: Machine, given: list[Value], node: ast.AST) -> list[Tensor]:
         used = [(tensor, False) for tensor in tensors if tensor.block.device == device]
         machine.launch(machine.current(device or 0), "unknown code", used, node)
     return tensors
+
+
+def read_if_evaluated(machine: Machine, call: Call) -> None:
+    """Let the host read the results of unknown training if an unknown function evaluates them."""
+    if machine.recent.is_of_unknown and call.values() and may_evaluate(called_name(call.node)):
+        machine.read_unknown()

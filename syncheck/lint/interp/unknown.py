@@ -32,6 +32,10 @@ _KERNELS = frozenset({"kernel", "kernels", "triton"})
 """Words in the names of functions that Triton compiles."""
 _FUNCTIONS = frozenset("f fn func function op step".split())
 """Names of functions that a benchmark is given to run."""
+_EVALUATING = frozenset(
+    """eval evaluate evaluation evaluator test validate validation predict generate accuracy acc metric metrics score
+    checkpoint""".split()
+)
 _HOST_ONLY = frozenset(
     """print info debug warning error log append add update write extend insert format isinstance len save dump put push
     remove register len shape size numel dim item tolist numpy cpu""".split()
@@ -65,6 +69,12 @@ def may_wait(path: str) -> bool:
     if _NOT_WAITING.search(path):
         return name.startswith("block_until")
     return bool(words_of(name) & _WAITING)
+
+
+@lru_cache(maxsize=4096)
+def may_evaluate(name: str) -> bool:
+    """Return whether a function computes numbers that the host reads, judging by its name: `evaluate`."""
+    return bool(words_of(name) & _EVALUATING)
 
 
 @lru_cache(maxsize=4096)

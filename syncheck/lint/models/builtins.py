@@ -29,12 +29,16 @@ _MAX_NUMBERS = 64
 _MAX_ZIPPED = 16
 
 
-@models("builtins.print", "builtins.str", "builtins.repr", "builtins.float", "builtins.bool")
+@models(
+    "builtins.print", "builtins.str", "builtins.repr", "builtins.float", "builtins.bool", "math.isfinite", "math.isnan",
+    "math.isinf",
+)  # fmt: skip
 def _host_reads(evaluator: Evaluator, call: Call) -> Value:
     for value in call.values():
         for tensor in tensors_in(value):
             evaluator.operators.read_by_host(tensor, call.node)
-    if any(may_be_tensor(value) for value in call.values()):
+    may_be_result = evaluator.machine.recent.is_of_unknown and UNKNOWN in call.values()
+    if may_be_result or any(may_be_tensor(value) for value in call.values()):
         evaluator.machine.read_unknown()
     return UNKNOWN
 

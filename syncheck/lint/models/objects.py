@@ -1,8 +1,10 @@
 """Methods of the program's objects that their classes do not define, and of values without a model of their own."""
 
+import ast
+
 from syncheck.lint.interp.evaluator import Evaluator
 from syncheck.lint.interp.registry import models_methods
-from syncheck.lint.interp.unknown import may_be_tensor
+from syncheck.lint.interp.unknown import called_name, may_be_tensor
 from syncheck.lint.interp.values import (
     DERIVED,
     UNKNOWN,
@@ -22,6 +24,8 @@ from syncheck.lint.interp.values import (
 )
 from syncheck.lint.models.hooks import call_hook
 from syncheck.lint.models.layers import call_module_method
+from syncheck.lint.nodes import names
+from syncheck.lint.prefilter import uses_gpu
 from syncheck.semantics.python_api import MEMBERS_WITHOUT_MEMORY, NEW, RETURNING_VALUES
 
 
@@ -41,6 +45,7 @@ def _unknown(evaluator: Evaluator, owner: Value, name: str, call: Call) -> Value
     if isinstance(first, Symbol) and first.path == "torch.save":
         return evaluator.call_in_new_thread(first, Call(call.node, call.args[1:], call.kwargs))
     if not is_tensor:
+        _train(evaluator, name, call)
         return None
     if name in MEMBERS_WITHOUT_MEMORY:
         return UNKNOWN
@@ -48,6 +53,20 @@ def _unknown(evaluator: Evaluator, owner: Value, name: str, call: Call) -> Value
         evaluator.machine.guess(call.node)
     found = evaluator.call_unknown(name, call)
     return DERIVED if found is UNKNOWN else found
+
+
+def _train(evaluator: Evaluator, name: str, call: Call) -> None:
+    """Leave work running if a call is a backward pass or the step of an optimizer, in a file that uses GPUs."""
+    machine, node = evaluator.machine, call.node
+    is_step = name == "step" and called_name(node) == name
+    if not (name == "backward" or is_step) or not isinstance(node, ast.Call) or not uses_gpu(machine.sites.text):
+        return
+    machine.guess(node)
+    machine.recent.is_of_unknown = True
+    if not is_step and isinstance(node.func, ast.Attribute):
+        given = node.args or [node.func.value]
+        machine.recent.losses.update(*(names(value) for value in given))
+        machine.recent.losses.discard("self")
 
 
 @models_methods(Attribute)

@@ -5,7 +5,7 @@ import textwrap
 
 import pytest
 
-from syncheck.lint.evictions import evicted_copies
+from syncheck.lint.evictions import evicted_copy
 
 LOAD = "self.kept[k] = x.to(self.device, non_blocking=True)"
 DROP = "self.kept.pop(k)"
@@ -16,7 +16,7 @@ def is_evicted(work, drop):
     run = "def run(self, k, x):\n    with torch.cuda.stream(self.s):\n" + textwrap.indent(work, " " * 8)
     other = "def other(self, k):\n" + textwrap.indent(drop, "    ")
     kind = ast.parse("class A:\n" + textwrap.indent(f"{run}\n{other}", "    ")).body[0]
-    return evicted_copies(kind, kind.body[0].body[0])
+    return evicted_copy(kind, kind.body[0].body[0]) is not None
 
 
 @pytest.mark.parametrize(

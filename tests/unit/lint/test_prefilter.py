@@ -5,7 +5,16 @@ import ast
 import pytest
 
 from syncheck.lint import deferred
-from syncheck.lint.prefilter import anchor_lines, can_matter, clock_aliases, device_names, has_anchor, lines_with
+from syncheck.lint.prefilter import (
+    anchor_lines,
+    can_matter,
+    clock_aliases,
+    device_names,
+    has_anchor,
+    lines_with,
+    reads_clock,
+    uses_gpu,
+)
 
 
 @pytest.mark.parametrize(
@@ -97,3 +106,25 @@ def test_an_aliased_clock_and_device_are_enough():
     assert not has_anchor(function)
     assert not has_anchor(function, frozenset({"now"}))
     assert has_anchor(function, frozenset({"now"}), frozenset({"gpu"}))
+
+
+@pytest.mark.parametrize(
+    ("body", "expected"),
+    [("time.time()", True), ("now()", True), ("perf_counter()", True), ("sleep(1)", False), ("timer.stop()", False)],
+)
+def test_functions_that_read_a_clock(body, expected):
+    assert reads_clock(ast.parse(f"def f():\n    {body}").body[0], frozenset({"now"})) is expected
+    long = f"def f():\n    {body}\n" + "    x = 1\n" * 40
+    assert reads_clock(deferred.parse(long).body[0], frozenset({"now"})) is expected
+
+
+@pytest.mark.parametrize(
+    ("source", "expected"),
+    [
+        ("x = x.cuda()", True), ("x = make(device='cuda').to('cpu')", False), ("x = x.cuda().cpu()", False),
+        ("input = 1", False), ("n_gpus = 2", True), ("x.to('npu')", True), ("", False),
+        ("x = make(device='cuda').to(\"cpu\")\ny = y.cuda()", True),
+    ],
+)  # fmt: skip
+def test_files_that_use_gpus(source, expected):
+    assert uses_gpu(source) is expected

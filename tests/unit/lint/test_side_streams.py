@@ -311,3 +311,12 @@ def test_a_layer_that_uses_its_inputs_needs_a_wait(work, kwargs, expected):
 )
 def test_a_function_named_after_a_collective_sends(called, expected):
     assert is_found(f"y = {called}(x)", JOIN) is expected
+
+
+def test_a_stream_that_reuses_the_memory_of_dropped_copies_shows_where_they_are_kept():
+    source = klass("self.kept[k] = x.to(self.device, non_blocking=True)", JOIN, "self.kept.pop(k)")
+    file = SourceFile("program.py", source)
+    (finding,) = findings(file.tree, file.tree.body, SourceSites(file), [])
+    assert [(other.frame.line, other.message) for other in finding.related] == [
+        (6, "a copy is kept here until a method drops it")
+    ]

@@ -4,7 +4,7 @@ import ast
 
 import pytest
 
-from syncheck.lint.interp.guards import by_default, is_over, leaves, on_gpu, used_in, waits
+from syncheck.lint.interp.guards import by_default, is_over, leaves, on_gpu, reads_any, used_in, waits
 
 
 def body(text):
@@ -72,3 +72,14 @@ def test_a_loop_may_wait_through_a_method(source, expected):
 )
 def test_a_device_check_means_that_the_program_uses_a_gpu(test, expected):
     assert on_gpu(ast.parse(test, mode="eval").body) is expected
+
+
+@pytest.mark.parametrize(
+    ("test", "expected"),
+    [
+        ("loss < best", True), ("step > 3", False), ("loss is None", False), ("loss not in known", False),
+        ("step and loss > 3", True), ("step and loss is None", False), ("isnan(loss)", True), ("not loss", True),
+    ],
+)  # fmt: skip
+def test_a_condition_may_read_a_variable(test, expected):
+    assert reads_any(ast.parse(test, mode="eval").body, {"loss", "total"}) is expected

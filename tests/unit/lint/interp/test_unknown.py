@@ -10,6 +10,7 @@ from syncheck.lint.interp.unknown import (
     is_on_host,
     makes_object,
     may_be_tensor,
+    may_evaluate,
     may_order,
     may_wait,
     takes_code,
@@ -109,3 +110,11 @@ def test_names_suggest_flag_arguments_and_object_construction(source, flag, made
 )
 def test_statements_may_order_according_to_their_names(body, expected):
     assert may_order(ast.parse(body).body) is expected
+
+
+@pytest.mark.parametrize(
+    ("name", "expected"),
+    [("evaluate", True), ("do_eval", True), ("compute_accuracy", True), ("train", False), ("retrieval", False)],
+)
+def test_functions_may_evaluate_according_to_their_names(name, expected):
+    assert may_evaluate(name) is expected

@@ -1,0 +1,39 @@
+"""Findings about waits that a function, a class or a file lacks on every path."""
+
+import ast
+from collections.abc import Iterable, Sequence
+
+from syncheck.findings import Finding
+from syncheck.lint import inline_streams, one_sided, own_records, queued_batches, side_streams, unused_events
+from syncheck.lint.interp.sites import SourceSites
+from syncheck.lint.source_file import SourceFile
+
+
+def findings(
+    source: SourceFile,
+    functions: Sequence[ast.FunctionDef | ast.AsyncFunctionDef],
+    classes: Iterable[ast.ClassDef],
+    known: list[Finding],
+) -> list[Finding]:
+    """Return the findings in a file.
+
+    Args:
+        source: the file.
+        functions: its functions that are not nested in another function.
+        classes: its top-level classes that contain an anchor.
+        known: the findings on paths through the file. They are more specific than others at the same location.
+    """
+    text, tree, found = source.text, source.tree, list[Finding]()
+    if unused_events.can_matter(text):
+        found += unused_events.findings(functions, SourceSites(source))
+    if queued_batches.can_matter(text):
+        found += queued_batches.findings(tree, SourceSites(source), known)
+    if own_records.can_matter(text):
+        found += own_records.findings(tree, SourceSites(source), known)
+    if side_streams.WORD in text:
+        if inline_streams.WORDS.search(text):
+            found += inline_streams.findings(tree, SourceSites(source), known)
+        found += side_streams.findings(tree, classes, SourceSites(source), [*known, *found])
+    if one_sided.can_matter(text):
+        found += one_sided.findings(functions, SourceSites(source), [*known, *found])
+    return found

@@ -1,0 +1,106 @@
+"""Buffers of an object that a block on a side stream overwrites, while other streams may still read them."""
+
+import ast
+from collections.abc import Set
+from typing import NamedTuple
+
+from syncheck.lint.interp.functions import own_nodes
+from syncheck.lint.nodes import children, statements, walk
+from syncheck.source.expressions import last_name
+
+_KEEPING = frozenset("record_stream requires_grad_ share_memory_ detach_".split())
+"""Methods that do not write the memory of a tensor."""
+_SHAPES = frozenset("shape size dim device dtype numel ndim is_cuda element_size nelement data_ptr".split())
+_JOINS = frozenset({"wait_stream", "wait_event", "wait"})
+_HOST_WAITS = frozenset({"item", "cpu", "tolist", "numpy", "synchronize"})
+
+Method = ast.FunctionDef | ast.AsyncFunctionDef
+
+
+class Overwritten(NamedTuple):
+    """A buffer that is overwritten while it may still be read.
+
+    Attributes:
+        name: the attribute of `self`.
+        write: the call that overwrites it, and `read`: an attribute in another method that reads it.
+        method: the name of that method.
+    """
+
+    name: str
+    write: ast.Call
+    read: ast.Attribute
+    method: str
+
+
+def overwritten_buffer(kind: ast.ClassDef, block: ast.With, blocks: list[ast.With]) -> Overwritten | None:
+    """Return a buffer that a block overwrites and that another method reads after it waits; None if there is none.
+
+    Args:
+        kind: the class.
+        block: the block, on a stream that never waits for another one.
+        blocks: all blocks on the same stream.
+    """
+    rebound = _rebound(kind)
+    written = {name: call for name, call in _written(block).items() if name not in rebound}
+    inside = {node for other in blocks for node in walk(other)}
+    for method in kind.body if written else ():
+        if isinstance(method, Method) and not method.lineno <= block.lineno <= (method.end_lineno or 0):
+            read = _read_after_wait(method, written.keys(), inside)
+            if read is not None:
+                return Overwritten(read.attr, written[read.attr], read, method.name)
+    return None
+
+
+def _written(block: ast.With) -> dict[str, ast.Call]:
+    """Return the attributes of `self` that a block changes in place, each with a call that does."""
+    found: dict[str, ast.Call] = {}
+    for node in (inner for statement in block.body for inner in (statement, *own_nodes(statement))):
+        if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute):
+            called = node.func.attr
+            if called.endswith("_") and not called.startswith("_") and called not in _KEEPING:
+                found[_attribute(node.func.value)] = node
+    found.pop("", None)
+    return found
+
+
+def _rebound(kind: ast.ClassDef) -> set[str]:
+    """Return the attributes that methods other than the constructor assign."""
+    return {
+        node.attr
+        for method in kind.body
+        if isinstance(method, Method) and method.name != "__init__"
+        for statement in statements(method)
+        if isinstance(statement, ast.Assign | ast.AnnAssign | ast.Delete)
+        for target in (statement.targets if isinstance(statement, ast.Assign | ast.Delete) else [statement.target])
+        for node in walk(target)
+        if isinstance(node, ast.Attribute) and not isinstance(node.ctx, ast.Load)
+    }
+
+
+def _read_after_wait(method: Method, written: Set[str], inside: set[ast.AST]) -> ast.Attribute | None:
+    """Return where a method reads one of the buffers after it waits for a stream, if the host waits for it nowhere."""
+    nodes = list(own_nodes(method))
+    parents = {child: node for node in nodes for child in children(node)}
+    called = [node for node in nodes if isinstance(node, ast.Call)]
+    joins = [node.lineno for node in called if last_name(node.func) in _JOINS and node not in inside]
+    hosts = [node.lineno for node in called if last_name(node.func) in _HOST_WAITS]
+    for node in nodes:
+        if not isinstance(node, ast.Attribute) or node.attr not in written or node in inside:
+            continue
+        parent = parents.get(node)
+        is_read = isinstance(parent, ast.Subscript | ast.BinOp | ast.Call) or (
+            isinstance(parent, ast.Attribute) and parent.attr not in _SHAPES
+        )
+        if _attribute(node) and is_read and isinstance(node.ctx, ast.Load):
+            after = [line for line in hosts if line >= node.lineno]
+            if any(line <= node.lineno for line in joins) and not after:
+                return node
+    return None
+
+
+def _attribute(node: ast.expr) -> str:
+    """Return "x" for `self.x` and its parts; "" for any other expression."""
+    while isinstance(node, ast.Subscript):
+        node = node.value
+    is_own = isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name) and node.value.id == "self"
+    return node.attr if isinstance(node, ast.Attribute) and is_own else ""
