@@ -18,6 +18,7 @@ from syncheck.run import launcher
 from syncheck.run.process import make_run, new_session
 from syncheck.run.trace import replaying
 from syncheck.run.trace.codec import StoredSites
+from syncheck.system.permanent import permanent_imports
 
 if TYPE_CHECKING:
     from syncheck.run.run import Run
@@ -56,9 +57,9 @@ def run(program: launcher.Program, options: Options, show: Show) -> int:
             _explain(run.recorder, run.sites, report, options, show)
         return report
 
-    status = make_run(options, lambda _: 0, Policy(options), of_program(details, prepared, at_end), details).run(
-        prepared
-    )
+    with permanent_imports():
+        checked = make_run(options, lambda _: 0, Policy(options), of_program(details, prepared, at_end), details)
+    status = checked.run(prepared)
     if not status and seen:
         _check_not_empty(seen[0].completed())
     return status

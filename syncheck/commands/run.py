@@ -16,6 +16,7 @@ from syncheck.run.process import make_run, new_session, run_ranks, shown
 from syncheck.run.spawned import sender
 from syncheck.run.trace import replaying
 from syncheck.system import files
+from syncheck.system.permanent import permanent_imports
 
 if TYPE_CHECKING:
     from syncheck.run.run import Run
@@ -62,7 +63,8 @@ def run(
 
         return draw_run(run.recorder, run.sites, report, options)
 
-    checked = make_run(options, deliver, policy, of_program(details, prepared, at_end), details)
+    with permanent_imports():
+        checked = make_run(options, deliver, policy, of_program(details, prepared, at_end), details)
     if options.hang_timeout and is_distributed():
         member.on_join()  # even the first call, which creates the process group, may hang
     return checked.run(prepared)

@@ -85,8 +85,9 @@ def make_run(
     policy = policy or Policy(options)
     with details.timed("import of torch"):
         _import_torch()
-        from syncheck.run import backends, sampled  # noqa: PLC0415  the first use of torch
-        from syncheck.run.run import Run  # noqa: PLC0415
+        from syncheck.run import backends  # noqa: PLC0415  the first use of torch
+
+        run_class = _run_class(options)
 
     def ended(report: Report, status: int) -> int:
         return conclude(at_end(run, report), status, run.sites.lines(), policy, deliver)
@@ -95,15 +96,24 @@ def make_run(
     name, make_backend = backends.choose(options)
     if details.is_wanted:
         details.write_line(f"backend: {name}, {backends.reason(options)}")
-    run = (Run if options.budget is None else sampled.SampledRun)(
-        options, partial(new_session, options), policy, ended, name, make_backend
-    )
+    run = run_class(options, partial(new_session, options), policy, ended, name, make_backend)
     details.begin()
     member = rendezvous.active or rendezvous.begin(options.ranks_dir)
     member.on_join = lambda: watchdog.begin(
         options.hang_timeout, lambda frame: run.sites.location(run.sites.capture(frame)), run.end_now
     )
     return run
+
+
+def _run_class(options: Options) -> "type[Run]":
+    """Return the class of the run; that of a budget is imported only if there is one."""
+    if options.budget is None:
+        from syncheck.run.run import Run  # noqa: PLC0415
+
+        return Run
+    from syncheck.run.sampled import SampledRun  # noqa: PLC0415
+
+    return SampledRun
 
 
 def run_ranks(options: Options, policy: Policy, deliver: Callable[[Report], int]) -> int:
