@@ -8,7 +8,9 @@ are used. One of the two waits alone is not enough.
 This rule analyzes a class as a whole, where no single path shows both ends, and single functions, even if the
 caller created the stream: a function that makes the stream wait before a block of work but waits for it
 nowhere, or the other way round. If a function creates and records an event and nothing waits for it, a wait
-was forgotten.
+was forgotten. It also reports batches that a thread loads on its own stream and passes on through a queue, if
+nothing waits for that stream; copies in flight that a cache drops while another stream reads them; and a
+stream that overwrites a buffer of an object and never waits for its readers.
 
 ## Fix
 Call `side.wait_stream(torch.cuda.current_stream())` before the block, and
