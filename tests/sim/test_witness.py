@@ -68,6 +68,23 @@ for step in range(4):
         other = torch.ones(4096, device="cuda")
 print([total.sum().item() for total in sums])
 """
+REGROWN = """
+import torch
+
+side = torch.cuda.Stream()
+x = torch.ones(4096, device="cuda")
+low = torch.zeros(4096, dtype=torch.bfloat16, device="cuda")
+torch.cuda.synchronize()
+low.untyped_storage().resize_(0)
+for step in range(3):
+    x.mul_(2)
+    with torch.cuda.stream(side):
+        low.untyped_storage().resize_(2 * 4096)
+        low.copy_(x)
+    torch.cuda.current_stream().wait_stream(side)
+    print((low * 2).sum().item())
+    low.untyped_storage().resize_(0)
+"""
 LSTM = """
 import torch
 
@@ -117,7 +134,7 @@ def test_an_unordered_read_is_reproduced_and_replayed(run):
     assert again == ["sum nan\n", "sum nan\n"]
 
 
-@pytest.mark.parametrize("source", [FREED, HOST, FAILS])
+@pytest.mark.parametrize("source", [FREED, HOST, FAILS, REGROWN])
 def test_early_frees_early_reads_and_crashes_are_reproduced(run, source):
     _, report, _ = run(source, "--witness")
     (proof,) = proofs(report)
