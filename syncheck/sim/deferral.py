@@ -19,7 +19,7 @@ from syncheck.hb.ids import GraphId, StreamId
 from syncheck.instrument.plan import tensors_in
 from syncheck.instrument.torch_internals import BelowAutograd
 from syncheck.semantics.copies import HOST_DEVICE
-from syncheck.semantics.operators import ALLOCATING
+from syncheck.semantics.operators import ALLOCATING, OVERWRITING
 from syncheck.sim.compute import Compute
 from syncheck.sim.launches import OperatorCall
 from syncheck.sim.observations import Observations
@@ -345,8 +345,8 @@ class Deferral:
 
 
 def _read(call: OperatorCall) -> list[torch.Tensor]:
-    """Return the tensors whose values an operator reads. A tensor passed as `out=` is only written."""
-    changes = call.plan.base.endswith("_")
+    """Return the tensors whose values an operator reads. It does not read those passed as `out=` or overwritten."""
+    changes = call.plan.base.endswith("_") and call.plan.base not in OVERWRITING
     return [tensor for tensor, argument in call.tensors if argument.is_read and (changes or not argument.is_write)]
 
 
