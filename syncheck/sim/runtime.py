@@ -237,6 +237,7 @@ class Runtime:
     def resolve(self, stream: StreamObject | None) -> tuple[int, StreamId]:
         """Return (device, stream id) of a stream, or of the current stream for None."""
         if stream is None:
+            self.check_process()
             device = self.gpus.thread.device
             return device, self.gpus.current_stream(device)
         return stream.device_index, stream.ident
