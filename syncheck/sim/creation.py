@@ -229,9 +229,21 @@ def _factory(original: Any) -> Any:
             kwargs["device"] = gpu(kwargs["device"])
         if kwargs.get("generator") is not None:
             _check_generator(kwargs["generator"], as_device(kwargs.get("device")))
+        if isinstance(kwargs.get("out"), torch.Tensor) and kwargs.get("device") is not None:
+            _check_output(kwargs["out"], torch.device(kwargs.pop("device")))
         return original(*args, **kwargs)
 
     return factory
+
+
+def _check_output(out: torch.Tensor, device: torch.device) -> None:
+    """Raise torch's error for an output on a device of another type.
+
+    Source:
+        torch/csrc/autograd/utils/python_arg_parsing.h, `check_out_type_matches`.
+    """
+    if out.device.type != device.type:
+        raise RuntimeError(f"device type {device.type} does not match device type of out parameter ({out.device.type})")
 
 
 def _check_generator(generator: Any, device: torch.device | None) -> None:
