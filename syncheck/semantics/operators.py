@@ -27,6 +27,12 @@ SIZE_ONLY = frozenset(
 ALLOCATING = frozenset("empty empty_like empty_strided new_empty new_empty_strided empty_permuted".split())
 """Operators that allocate memory without writing it."""
 
+OVERWRITING = frozenset(
+    """copy_ fill_ zero_ normal_ uniform_ random_ exponential_ bernoulli_ geometric_ cauchy_ log_normal_ _foreach_copy_
+    _foreach_zero_""".split()
+)
+"""In-place operators that write their tensors without reading the previous contents."""
+
 HIDDEN_WRITES = {
     "native_batch_norm": (3, 4), "cudnn_batch_norm": (3, 4), "miopen_batch_norm": (3, 4),
     "batch_norm_gather_stats": (3, 4), "batch_norm_gather_stats_with_counts": (3, 4), "batch_norm_update_stats": (1, 2),

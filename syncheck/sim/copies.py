@@ -154,6 +154,7 @@ class Copies:
 
     def pin(self, tensor: torch.Tensor) -> torch.Tensor:
         """Return a copy in pinned host memory, or the tensor itself if it is already pinned."""
+        self._runtime.check_process()
         if self.is_pinned(tensor):
             return tensor
         if self._memory.device(tensor) != HOST_DEVICE:

@@ -12,7 +12,7 @@ from syncheck.instrument.methods import call_overrides, without_overrides
 from syncheck.instrument.patching import Patches
 from syncheck.instrument.torch_internals import SPARSE, nested_functions
 from syncheck.sim.copies import Copies
-from syncheck.sim.device_kind import gpu, is_on_gpu
+from syncheck.sim.device_kind import gpu, is_on_gpu, is_size
 from syncheck.sim.runtime import Runtime
 from syncheck.sim.tensors import as_device
 
@@ -194,6 +194,8 @@ class Creation:
             device = as_device(kwargs.pop("device", None)) or tensor.device
             if tensor.is_sparse and args and isinstance(args[0], torch.Tensor):
                 return torch.sparse_coo_tensor(*args, **kwargs)
+            if not tensor.is_sparse and is_size(args) and not kwargs:
+                return torch.empty(*args, dtype=tensor.dtype, device=device)
             with self._runtime.unmonitored():
                 layout = torch.sparse_coo if tensor.is_sparse else torch.strided
                 plain = torch.empty(0, dtype=tensor.dtype, layout=layout)
@@ -229,9 +231,21 @@ def _factory(original: Any) -> Any:
             kwargs["device"] = gpu(kwargs["device"])
         if kwargs.get("generator") is not None:
             _check_generator(kwargs["generator"], as_device(kwargs.get("device")))
+        if isinstance(kwargs.get("out"), torch.Tensor) and kwargs.get("device") is not None:
+            _check_output(kwargs["out"], torch.device(kwargs.pop("device")))
         return original(*args, **kwargs)
 
     return factory
+
+
+def _check_output(out: torch.Tensor, device: torch.device) -> None:
+    """Raise torch's error for an output on a device of another type.
+
+    Source:
+        torch/csrc/autograd/utils/python_arg_parsing.h, `check_out_type_matches`.
+    """
+    if out.device.type != device.type:
+        raise RuntimeError(f"device type {device.type} does not match device type of out parameter ({out.device.type})")
 
 
 def _check_generator(generator: Any, device: torch.device | None) -> None:

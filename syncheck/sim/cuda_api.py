@@ -59,11 +59,11 @@ class CudaApi:
         return {
             "is_available": lambda: True,
             "device_count": lambda: len(gpus.devices),
-            "init": lambda: None,
+            "init": runtime.check_process,
             "_lazy_init": runtime.check_process,
-            "_lazy_call": lambda call, **_: call(),
-            "is_initialized": lambda: True,
-            "_is_in_bad_fork": lambda: False,
+            "_lazy_call": lambda call, **_: None if runtime.is_forked else call(),
+            "is_initialized": lambda: not runtime.is_forked,
+            "_is_in_bad_fork": lambda: runtime.is_forked,
             "current_device": self._current_device,
             "set_device": set_device,
             "_exchange_device": exchange,
@@ -92,6 +92,7 @@ class CudaApi:
         }
 
     def _current_device(self) -> int:
+        self._runtime.check_process()
         self._gpus.thread.implicit_device = True
         return self._gpus.thread.device
 

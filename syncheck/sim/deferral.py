@@ -7,7 +7,9 @@ of its stream.
 """
 
 import atexit
-from collections.abc import Callable, Iterable, Sequence
+import math
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from typing import Any
 
 import torch
@@ -17,7 +19,7 @@ from syncheck.hb.ids import GraphId, StreamId
 from syncheck.instrument.plan import tensors_in
 from syncheck.instrument.torch_internals import BelowAutograd
 from syncheck.semantics.copies import HOST_DEVICE
-from syncheck.semantics.operators import ALLOCATING
+from syncheck.semantics.operators import ALLOCATING, OVERWRITING
 from syncheck.sim.compute import Compute
 from syncheck.sim.launches import OperatorCall
 from syncheck.sim.observations import Observations
@@ -147,17 +149,39 @@ class Deferral:
             self.retained.poll(self.order.is_pending)
             self.observations.end(self._memory)
 
-    def before_resize(self, storage: torch.UntypedStorage) -> None:
-        """Prepare for a storage whose memory is about to be replaced."""
+    @contextmanager
+    def resizing(self, storage: torch.UntypedStorage, n_bytes: int) -> Iterator[None]:
+        """Replace the memory of a storage, which the caller resizes inside this context manager.
+
+        The current stream copies the contents, so its pending work runs before. Work of other streams continues with
+        the old memory.
+
+        Source:
+            aten/src/ATen/native/cuda/Resize.cpp, `resize_bytes_cuda`.
+        """
+        allocation = self._memory.of_storage(storage)
+        device = HOST_DEVICE if allocation is None else allocation.device
+        dtype = torch.float32 if allocation is None or allocation.layout is None else allocation.layout[0]
+        kept = min(storage.nbytes(), n_bytes)
         with self._gpus.lock, self._runtime.unmonitored():
+            if kept and device != HOST_DEVICE:
+                self.run_pending(self._gpus.current_stream(device), "a resize that keeps values")
             self.retained.before_resize(storage, self.order.is_pending)
+            yield
+            if device != HOST_DEVICE:
+                self.reused.overwrite_freed(n_bytes, device, self._gpus.current_stream(device))
+            overwrite(byte_tensor_of(storage)[kept:], dtype)
 
     # -- now
 
     def _run_on_metadata(self, call: OperatorCall, stream: StreamId) -> Any:
+        resizing: AbstractContextManager[None] = nullcontext()
         if call.plan.base in _RESIZING:
-            self.before_resize(call.args[0].untyped_storage())
-        result = self._compute.run(call.func, call.plan, call.args, call.kwargs, call.device)
+            storage, n_bytes = call.args[0].untyped_storage(), _resized_bytes(call)
+            if n_bytes > storage.nbytes():
+                resizing = self.resizing(storage, n_bytes)
+        with resizing:
+            result = self._compute.run(call.func, call.plan, call.args, call.kwargs, call.device)
         if call.plan.base in ALLOCATING:
             with self._runtime.unmonitored(), BelowAutograd():
                 for tensor in tensors_in(result):
@@ -322,9 +346,16 @@ class Deferral:
 
 
 def _read(call: OperatorCall) -> list[torch.Tensor]:
-    """Return the tensors whose values an operator reads. A tensor passed as `out=` is only written."""
-    changes = call.plan.base.endswith("_")
+    """Return the tensors whose values an operator reads. It does not read those passed as `out=` or overwritten."""
+    changes = call.plan.base.endswith("_") and call.plan.base not in OVERWRITING
     return [tensor for tensor, argument in call.tensors if argument.is_read and (changes or not argument.is_write)]
+
+
+def _resized_bytes(call: OperatorCall) -> int:
+    """Return the number of bytes that a tensor needs after `resize_(shape)` or `resize_as_(tensor)`."""
+    tensor, shape = call.args[:2]
+    n_elements = shape.numel() if isinstance(shape, torch.Tensor) else math.prod(shape)
+    return int(tensor.element_size() * (tensor.storage_offset() + n_elements)) if n_elements else 0
 
 
 def _copy(target: Operand, source: Operand) -> None:

@@ -6,7 +6,8 @@ the schedule holds it back. Each message has its own queue, so that this rank's 
 
 Source:
     torch/csrc/distributed/c10d/ProcessGroupNCCL.cpp, `pointToPoint`, `getKeySendRecv`: a message outside of a group
-    call has its own stream for the pair of ranks.
+    call has its own stream for the pair of ranks. The first one creates the pair's communicator, for which only the
+    host waits, before the stream waits for the current one and the message is launched; so it can be late as well.
 """
 
 from collections.abc import Callable, Iterable

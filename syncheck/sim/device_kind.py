@@ -65,3 +65,9 @@ def module() -> Any:
     """Return torch's module for the simulated GPUs: `torch.cuda` or `torch.xpu`."""
     found: ModuleType = getattr(torch, _Chosen.kind.name)
     return found
+
+
+def is_size(args: tuple[Any, ...]) -> bool:
+    """Return whether arguments of a legacy constructor are a size: then it only allocates memory."""
+    is_given = len(args) == 1 and isinstance(args[0], torch.Size)
+    return is_given or (bool(args) and all(type(arg) is int for arg in args))

@@ -6,7 +6,7 @@ import torch
 
 from syncheck.instrument.methods import replace_method
 from syncheck.instrument.patching import Patches
-from syncheck.sim.device_kind import gpu, is_on_gpu, module, simulated
+from syncheck.sim.device_kind import gpu, is_on_gpu, is_size, module, simulated
 from syncheck.sim.runtime import active
 
 _NAMES = {
@@ -37,6 +37,8 @@ class _LegacyType(type):
         if not cls.is_cuda:
             return cls.original(*args, **kwargs)  # type: ignore[no-any-return]  # torch's own type
         device = kwargs.pop("device", None)
+        if is_size(args) and not kwargs:
+            return torch.empty(*args, dtype=cls.dtype, device=gpu(active().index_of(device)))
         with torch.device("cpu"):
             result: torch.Tensor = cls.original(*args, **kwargs)
         return result.to(gpu(active().index_of(device)))

@@ -2,16 +2,22 @@
 
 from functools import cache
 
+import torch
+
 from syncheck.instrument.children import install_children
 from syncheck.instrument.patching import Patches
-from syncheck.instrument.torch_internals import current_dispatch_modes, pop_dispatch_mode
+from syncheck.instrument.torch_internals import current_dispatch_modes, has_kernel, pop_dispatch_mode
 from syncheck.sim.device_kind import simulated
 from syncheck.sim.mode import SimulatorMode
 from syncheck.sim.runtime import Runtime
 from syncheck.sim.spawn_payload import SpawnPayload
 from syncheck.system import processes
 
+_FACTORIES = (torch.ops.aten.empty.memory_format, torch.ops.aten.empty_strided.default)
+"""Operators that allocate the results of all factory functions."""
+
 _watching: list[Runtime] = []
+_libraries: list[torch.library.Library] = []
 
 
 def install_processes(runtime: Runtime, patches: Patches) -> None:
@@ -37,3 +43,15 @@ def _release_child() -> None:
             runtime.become_child()
             while any(type(mode) is SimulatorMode for mode in current_dispatch_modes()):
                 pop_dispatch_mode()
+            _reject_factories(runtime)
+
+
+def _reject_factories(runtime: Runtime) -> None:
+    """Make factory functions raise CUDA's error if torch has no kernels for GPUs, which do it themselves."""
+    key = simulated().name.upper()
+    if any(has_kernel(factory, key) for factory in _FACTORIES):
+        return
+    library = torch.library.Library("aten", "IMPL", key)  # type: ignore[no-untyped-call]  # torch leaves it untyped
+    for factory in _FACTORIES:
+        library.impl(factory, lambda *_, **__: runtime.check_process())  # type: ignore[no-untyped-call]
+    _libraries.append(library)

@@ -47,18 +47,25 @@ class ReusedMemory:
         n_bytes = tensor.untyped_storage().nbytes()
         if not n_bytes or self._gpus.thread.pools.get(device, 0):
             return False
-        is_reused = False
+        found = self._retained.available(stream, n_bytes)
+        is_reused = bool(found) and found[0].storage.nbytes() == n_bytes
+        if is_reused:
+            values = tensor.clone() if is_filled else None
+            tensor.set_(self._retained.hand_out(found[0]), tensor.storage_offset(), tensor.size(), tensor.stride())
+            if values is not None:
+                tensor.copy_(values)
+        self.overwrite_freed(n_bytes, device, stream)
+        return is_reused
+
+    def overwrite_freed(self, n_bytes: int, device: int, stream: StreamId) -> None:
+        """Overwrite, on a stream, the freed memory with pending work that an allocation on that stream may get."""
+        self._memory.flush()
+        if not n_bytes or self._gpus.thread.pools.get(device, 0):
+            return
         for retained in self._retained.available(stream, n_bytes):
-            if not is_reused and retained.storage.nbytes() == n_bytes:
-                is_reused = True
-                values = tensor.clone() if is_filled else None
-                tensor.set_(self._retained.hand_out(retained), tensor.storage_offset(), tensor.size(), tensor.stride())
-                if values is not None:
-                    tensor.copy_(values)
-            elif not retained.is_overwritten:
+            if not retained.is_overwritten:
                 retained.is_overwritten = True
                 self._overwrite(retained, stream)
-        return is_reused
 
     def _overwrite(self, retained: RetainedStorage, stream: StreamId) -> None:
         if self._queues.is_free(stream):

@@ -3,7 +3,7 @@
 import os
 import weakref
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from typing import Any, ClassVar, Protocol
 
 import torch
@@ -77,8 +77,8 @@ class OperatorScheduler(Protocol):
     def captured(self, owned: Iterable[torch.UntypedStorage]) -> None:
         """Note that a graph was captured that owns these storages."""
 
-    def before_resize(self, storage: torch.UntypedStorage) -> None:
-        """Prepare for a storage whose memory is about to be replaced."""
+    def resizing(self, storage: torch.UntypedStorage, n_bytes: int) -> AbstractContextManager[None]:
+        """Return a context manager in which the caller resizes a storage, whose memory is replaced."""
 
     def host_reads(self, tensors: Sequence[torch.Tensor]) -> None:
         """Prepare for the host reading the values of tensors."""
@@ -237,6 +237,7 @@ class Runtime:
     def resolve(self, stream: StreamObject | None) -> tuple[int, StreamId]:
         """Return (device, stream id) of a stream, or of the current stream for None."""
         if stream is None:
+            self.check_process()
             device = self.gpus.thread.device
             return device, self.gpus.current_stream(device)
         return stream.device_index, stream.ident

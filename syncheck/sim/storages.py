@@ -1,6 +1,7 @@
 """Storages with virtual devices, for code that copies, resizes, saves or loads below the level of tensors."""
 
 from collections.abc import Callable
+from contextlib import nullcontext
 from typing import Any
 
 import torch
@@ -11,6 +12,7 @@ from syncheck.semantics.copies import HOST_DEVICE
 from syncheck.sim.copies import Copies
 from syncheck.sim.device_kind import gpu, is_gpu, simulated
 from syncheck.sim.errors import not_simulated
+from syncheck.sim.retained_storages import byte_tensor_of, overwrite
 from syncheck.sim.runtime import Runtime
 
 _Storage = torch.UntypedStorage
@@ -51,9 +53,9 @@ class StorageShim:
         resize = _Storage.resize_
 
         def resize_(storage: Any, size: int) -> Any:
-            if self._runtime.deferral is not None:
-                self._runtime.deferral.before_resize(storage)
-            resize(storage, size)
+            deferral = self._runtime.deferral
+            with nullcontext() if deferral is None else deferral.resizing(storage, size):
+                resize(storage, size)
             self._runtime.enter()
             self._memory.resized(storage, self._runtime.gpus.site())
             return storage
@@ -73,9 +75,14 @@ class StorageShim:
         def new(cls: Any, *args: Any, device: Any = None, **kwargs: Any) -> Any:
             wanted = None if device is None else torch.device(device)
             if wanted is None or not is_gpu(wanted):
-                return original(cls, *args, **kwargs, **({} if device is None else {"device": device}))
-            result = original(cls, *args, **kwargs)
-            self._memory.tag(result, self._runtime.index_of(wanted), self._runtime.gpus.site())
+                result = original(cls, *args, **kwargs, **({} if device is None else {"device": device}))
+            else:
+                result = original(cls, *args, **kwargs)
+                self._memory.tag(result, self._runtime.index_of(wanted), self._runtime.gpus.site())
+            has_values = not (args and isinstance(args[0], int))
+            if not has_values and self._runtime.deferral is not None and self._raw_device.__get__(result).type == "cpu":
+                with self._runtime.unmonitored():
+                    overwrite(byte_tensor_of(result), torch.float32)
             return result
 
         return new

@@ -68,6 +68,34 @@ for step in range(4):
         other = torch.ones(4096, device="cuda")
 print([total.sum().item() for total in sums])
 """
+REGROWN = """
+import torch
+
+side = torch.cuda.Stream()
+x = torch.ones(4096, device="cuda")
+low = torch.zeros(4096, dtype=torch.bfloat16, device="cuda")
+torch.cuda.synchronize()
+low.untyped_storage().resize_(0)
+for step in range(3):
+    x.mul_(2)
+    with torch.cuda.stream(side):
+        low.untyped_storage().resize_(2 * 4096)
+        low.copy_(x)
+    torch.cuda.current_stream().wait_stream(side)
+    print((low * 2).sum().item())
+    low.untyped_storage().resize_(0)
+"""
+OVERWRITTEN = """
+import torch
+side = torch.cuda.Stream()
+x, y = torch.zeros(4, device="cuda"), torch.ones(4, device="cuda")
+torch.cuda.synchronize()
+with torch.cuda.stream(side):
+    x.add_(1)  # line 7, which reads x, too
+{}
+torch.cuda.synchronize()
+print(x.sum().item())
+"""
 LSTM = """
 import torch
 
@@ -117,13 +145,20 @@ def test_an_unordered_read_is_reproduced_and_replayed(run):
     assert again == ["sum nan\n", "sum nan\n"]
 
 
-@pytest.mark.parametrize("source", [FREED, HOST, FAILS])
+@pytest.mark.parametrize("source", [FREED, HOST, FAILS, REGROWN])
 def test_early_frees_early_reads_and_crashes_are_reproduced(run, source):
     _, report, _ = run(source, "--witness")
     (proof,) = proofs(report)
     assert proof["outcome"] == "shown"
     found = {one["what"] for one in proof["differences"]}
     assert "how the program ends" in found if source is FAILS else any(what.startswith("printed") for what in found)
+
+
+@pytest.mark.parametrize("write", ["x.fill_(2)", "x.copy_(torch.tensor(2))", "torch._foreach_copy_([x], [y])"])
+def test_an_operator_does_not_read_what_it_overwrites(run, write):
+    _, report, _ = run(OVERWRITTEN.format(write), "--witness")
+    (proof,) = proofs(report)
+    assert [one["what"] for one in proof["differences"]][:2] == ["what train.py:7 reads", "printed line 1"]
 
 
 def test_a_race_on_another_device_type_is_reproduced_there(run):

@@ -151,3 +151,22 @@ def test_a_new_tensor_has_the_layout_of_the_old_one(gpu):
     assert sparse.new(torch.Size([2, 3])).is_sparse
     assert sparse.new().is_cuda
     assert not torch.ones(2, device="cuda").new(3).is_sparse
+
+
+def test_a_factory_accepts_a_device_and_an_output_on_it(gpus):
+    out = torch.empty(3, device="cuda:1")
+    assert torch.ones(3, device="cuda", out=out) is out
+    assert (out.tolist(), out.device.index) == ([1, 1, 1], 1)
+    with pytest.raises(RuntimeError, match="device type cpu does not match device type of out parameter \\(cuda\\)"):
+        torch.ones(3, device="cpu", out=out)
+    with pytest.raises(RuntimeError, match="device type cuda does not match device type of out parameter \\(cpu\\)"):
+        torch.ones(3, device="cuda", out=torch.empty(3))
+
+
+def test_legacy_constructors_with_sizes_only_allocate(gpu):
+    x = torch.cuda.FloatTensor(2, 3)
+    assert (x.shape, x.dtype, x.is_cuda) == ((2, 3), torch.float32, True)
+    assert gpu.calls_of(lambda: torch.cuda.FloatTensor(2, 3))[:1] == ["allocate 2 on cuda:0"]
+    assert not [call for call in gpu.calls_of(lambda: x.new(4)) if "launch" in call or "sync" in call]
+    assert x.new(torch.Size([4])).shape == (4,)
+    assert x.new([4, 5]).tolist() == [4, 5]

@@ -270,3 +270,19 @@ def test_a_single_rank_collective_can_be_deferred(simulate):
     assert simulate(lambda side: gathered(side, waits=False)) == 6
     assert simulate(lambda side: gathered(side, waits=False), ((stream, 1), None)) == 0
     assert simulate(lambda side: gathered(side, waits=True), ((stream, 1), None)) == 6
+
+
+def test_a_resize_keeps_what_pending_work_has_yet_to_write(simulate):
+    def program(resize):
+        def run(side):
+            x = torch.ones(4, device="cuda")
+            x.add_(1)
+            resize(x)
+            return x.tolist()
+
+        return run
+
+    for resize in (lambda x: x.resize_(2), lambda x: x.resize_(4, 1), lambda x: x.untyped_storage().resize_(16)):
+        assert simulate(program(resize), ((MAIN, 2), None))[0] in (2, [2])
+    assert simulate(program(lambda x: x.resize_(8)), ((MAIN, 2), None))[:4] == [2, 2, 2, 2]
+    assert simulate(program(lambda x: x.untyped_storage().resize_(32)), ((MAIN, 2), None)) == [2, 2, 2, 2]
