@@ -148,12 +148,10 @@ def word(pending: PendingFix, names: Names, sites: Sites, path: str) -> WordedFi
         path: the file of the finding, which the text does not repeat.
     """
     spelling = Spelling(names, sites)
-    worded_choices = [_word(choice, spelling, path) for choice in pending.choices()]
-    choices = [worded for worded, _ in worded_choices]
+    choices = [_word(choice, spelling, path) for choice in pending.choices()]
     usable = (worded for worded in choices if worded.fix.applicability is not Applicability.EXAMPLE)
     complete = (worded for worded in choices if pending.is_example and not worded.is_incomplete)
-    named = (worded for worded, is_named_split in worded_choices if is_named_split)
-    return next(usable, next(complete, next(named, choices[0])))
+    return next(usable, next(complete, choices[0]))
 
 
 def for_all(several: Sequence[PendingFix], names: Names, sites: Sites) -> PendingFix | None:
@@ -182,15 +180,13 @@ def for_all(several: Sequence[PendingFix], names: Names, sites: Sites) -> Pendin
 
 def _applicable_choices(pending: PendingFix, spelling: Spelling) -> dict[tuple[Edit, ...], PendingFix]:
     """Return the applicable choices of a fix by their edits, best first."""
-    worded = ((_word(choice, spelling, "")[0].fix, choice) for choice in pending.choices())
+    worded = ((_word(choice, spelling, "").fix, choice) for choice in pending.choices())
     return {fix.edits: choice for fix, choice in worded if fix.applicability is not Applicability.EXAMPLE}
 
 
-def _word(pending: PendingFix, spelling: Spelling, path: str) -> tuple[WordedFix, bool]:
-    """Return the worded fix, and whether it names all objects of code to be inserted within a statement."""
+def _word(pending: PendingFix, spelling: Spelling, path: str) -> WordedFix:
     edits: list[Edit] = []
     sentences: list[str] = []
-    is_named_split = False  # code without placeholders would have to be inserted within a statement
     is_clear = False  # the text itself shows that it cannot be pasted
     missing: dict[str, str] = {}
     is_example = pending.is_example
@@ -221,15 +217,13 @@ def _word(pending: PendingFix, spelling: Spelling, path: str) -> tuple[WordedFix
         else:
             sentences.append(_describe_edit(edits[-1], where))
         is_clear |= target.is_split or target.may_be_none or bool(spelled.missing)
-        is_named_split |= target.is_split and not spelled.missing
     applicability = Applicability.UNSAFE if pending.is_unsafe else Applicability.SAFE
     text = ", and ".join(_merged(sentences))
     if is_example and not is_clear:
         text = f"for example, {text}"
     if missing:
         text += ", where " + " and ".join(f"`{name}` is {what}" for name, what in missing.items())
-    fix = Fix(tuple(edits), Applicability.EXAMPLE if is_example else applicability)
-    return WordedFix(text, fix, is_clear), is_named_split
+    return WordedFix(text, Fix(tuple(edits), Applicability.EXAMPLE if is_example else applicability), is_clear)
 
 
 def _merged(sentences: Sequence[str]) -> Iterator[str]:

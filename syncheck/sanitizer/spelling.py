@@ -145,8 +145,8 @@ class Spelling:
         lines = self._sites.lines_of(site)
         passed = {(line.path, line.number) for line in (self._sites.lines_of(before) if before else ())}
         for depth, line in enumerate(lines):
-            if line.scopes is None or ((depth or site != before) and (line.path, line.number) in passed):
-                break  # the call that must come later is inside this one, or in the same statement
+            if line.scopes is None or (depth and (line.path, line.number) in passed):
+                break  # the call that must come later is inside this one
             if _is_called_elsewhere(line, lines[depth + 1 :]):
                 continue
             if not line.scopes.can_insert_after(line.number) or not self._is_stable(code, line, passed):

@@ -210,28 +210,6 @@ def test_a_library_that_launches_and_uses_is_named(names):
     assert found.text == "in acme, add `torch.cuda.default_stream().wait_stream(side)` before acme/loader.py:9"
 
 
-def test_no_statement_after_a_line_orders_two_calls_of_that_line(names):
-    sites = Columns(SOURCE)
-    sites.at_line = {50: 5, 51: 5}
-
-    def found(site, later):
-        edit = PendingEdit(EditKind.INSERT_AFTER, site, (StreamCode(1), ".wait_stream(", StreamCode(2), ")"))
-        return word(PendingFix((edit,), before=later), names, sites, "program.py").fix.applicability
-
-    assert found(50, 51) is Applicability.EXAMPLE  # two calls that a library makes in one call of line 5
-    assert found(50, 50) is Applicability.SAFE  # the same call in the next iteration
-    assert found(50, 6) is Applicability.SAFE
-
-
-def test_code_without_placeholders_is_preferred(names):
-    by_stream = PendingFix((insertion(5, StreamCode(1), ".wait_stream(", StreamCode(2), ")"),), after=4)
-    pending = PendingFix(
-        (insertion(5, StreamCode(1), ".wait_event(", EventCode(4), ")"),), after=4, otherwise=by_stream
-    )
-    found = worded(pending, names, text=LAUNCH_AND_USE, callers={4: (5,)})
-    assert found.text.startswith("split line 5 and add `torch.cuda.default_stream().wait_stream(side)`")
-
-
 def test_an_example_is_introduced_as_one(names):
     found = worded(PendingFix((replacement(5, "wait", "synchronize()"),)), names)
     assert found.text == "for example, call `synchronize()` instead of `.wait()` at line 5"
