@@ -1,5 +1,6 @@
 """A misspelled setting is reported; an empty selection is an error."""
 
+import gc
 import os
 import re
 import sys
@@ -20,6 +21,8 @@ def fresh(monkeypatch, tmp_path):
     monkeypatch.chdir(tmp_path)
     yield
     settings.forget()
+    gc.unfreeze()  # the linter's process collects only between files
+    gc.enable()
 
 
 def call(monkeypatch, capfd, *words):
