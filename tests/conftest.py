@@ -4,11 +4,13 @@ import gc
 import re
 from collections.abc import Generator
 from importlib.util import find_spec
+from typing import Any
 
 import pytest
 
 from syncheck import paths
 from tests import network
+from tests.torch_samples import import_operator_table
 
 DEV = frozenset("hypothesis jsonschema junitparser lsprotocol mkdocs numpy pygls sarif_pydantic yaml".split())
 """Modules of the group `dev` that tests import. Without them, those tests are skipped."""
@@ -78,6 +80,12 @@ def pytest_runtest_call(item: pytest.Item) -> Generator[None, None, None]:
         if find_spec("numpy") is not None or "numpy" not in str(error).lower():
             raise
         pytest.skip("numpy is not installed")
+
+
+@pytest.fixture(scope="session")
+def operator_table() -> Any:
+    """Return torch's operator table, which is imported before a fixture of a narrower scope simulates GPUs."""
+    return import_operator_table()
 
 
 @pytest.fixture(autouse=True)

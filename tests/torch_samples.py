@@ -11,12 +11,16 @@ import torch
 from torch.utils._pytree import tree_leaves, tree_map
 
 
-def operator_table(monkeypatch: pytest.MonkeyPatch) -> Any:
-    """Return torch's operator table, which imports a test dependency that users do not have installed."""
+def import_operator_table() -> Any:
+    """Return torch's operator table, which imports a test dependency that users do not have installed.
+
+    Tests use the fixture `operator_table`: the table keeps for good whether a GPU was there when it was imported.
+    """
     stand_in: Any = ModuleType("expecttest")
     stand_in.TestCase, stand_in.assert_expected_inline = unittest.TestCase, None
-    monkeypatch.setitem(sys.modules, "expecttest", sys.modules.get("expecttest", stand_in))
-    return pytest.importorskip("torch.testing._internal.common_methods_invocations").op_db
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setitem(sys.modules, "expecttest", sys.modules.get("expecttest", stand_in))
+        return pytest.importorskip("torch.testing._internal.common_methods_invocations").op_db
 
 
 def samples_of(entry: Any, device: str, count: int) -> Iterator[Any]:

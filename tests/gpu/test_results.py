@@ -7,7 +7,7 @@ import torch
 
 from syncheck.api import checking
 from syncheck.config.options import Options
-from tests.torch_samples import are_alike, comparable_samples, operator_table, result_of
+from tests.torch_samples import are_alike, comparable_samples, result_of
 
 pytestmark = [pytest.mark.gpu, pytest.mark.filterwarnings("ignore")]
 
@@ -15,8 +15,8 @@ pytestmark = [pytest.mark.gpu, pytest.mark.filterwarnings("ignore")]
 @pytest.mark.parametrize("autocast", [False, True])
 @pytest.mark.parametrize("context", [nullcontext, torch.inference_mode])
 @pytest.mark.parametrize("recorder", ["python", "native"])
-def test_operators_give_the_same_results(recorder, context, autocast, monkeypatch):
-    samples = list(comparable_samples(operator_table(monkeypatch), "cuda", 1))
+def test_operators_give_the_same_results(recorder, context, autocast, operator_table):
+    samples = list(comparable_samples(operator_table, "cuda", 1))
 
     def run():
         with torch.autocast("cuda", torch.bfloat16, enabled=autocast), context():

@@ -13,7 +13,7 @@ from syncheck.api import checking
 from syncheck.config.options import Options
 from syncheck.cuda.dispatch_plan import DispatchPlan
 from syncheck.instrument.plan import plan_of
-from tests.torch_samples import operator_table, run_sample, samples_of
+from tests.torch_samples import run_sample, samples_of
 
 pytestmark = [pytest.mark.gpu, pytest.mark.filterwarnings("ignore")]
 
@@ -43,13 +43,12 @@ class CallbackRecorder(TorchDispatchMode):
             self.running.func = None
 
 
-def test_operators_outside_the_trace_fire_no_callback(monkeypatch):
+def test_operators_outside_the_trace_fire_no_callback(monkeypatch, operator_table):
     mode = CallbackRecorder()
-    table = operator_table(monkeypatch)
     for kind in KINDS:
         monkeypatch.setattr(getattr(gpu_trace, f"{kind}Callbacks"), "callback_list", [mode.listen])
     torch._C._activate_gpu_trace()
-    for entry in table:
+    for entry in operator_table:
         for sample in samples_of(entry, "cuda", MAX_SAMPLES):
             try:
                 with mode:

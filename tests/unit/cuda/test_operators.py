@@ -16,7 +16,7 @@ from syncheck.hb.footprint import strided
 from syncheck.instrument.plan import unique
 from syncheck.instrument.tensor_facts import TorchFacts
 from syncheck.semantics.waits import HostWait, host_wait
-from tests.torch_samples import operator_table, run_sample, samples_of
+from tests.torch_samples import run_sample, samples_of
 from tests.unit.conftest import watched_gpu
 
 FACTS = TorchFacts(lambda tensor: True)
@@ -124,10 +124,11 @@ def run_if_possible(entry, sample):
 
 
 @pytest.mark.filterwarnings("ignore")
-def test_the_hot_path_and_the_slow_path_make_the_same_calls_for_every_operator(on_cpu, monkeypatch, no_collections):
-    table = operator_table(monkeypatch)
-    plain = calls_in(on_cpu, log_plainly, samples(table), monkeypatch)
-    fast = calls_in(on_cpu, log_hot, samples(table), monkeypatch)
+def test_the_hot_path_and_the_slow_path_make_the_same_calls_for_every_operator(
+    on_cpu, monkeypatch, no_collections, operator_table
+):
+    plain = calls_in(on_cpu, log_plainly, samples(operator_table), monkeypatch)
+    fast = calls_in(on_cpu, log_hot, samples(operator_table), monkeypatch)
     assert len(plain) > 600
     assert sum(any(name == "launch" for name, *_ in calls) for calls in plain.values()) > 500
     assert plain.keys() == fast.keys()

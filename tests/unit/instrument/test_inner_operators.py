@@ -8,7 +8,7 @@ from torch.utils._python_dispatch import TorchDispatchMode
 
 from syncheck.instrument.inner_operators import as_without_mode, calls_others, is_traced_in_parts, run_traced_parts
 from syncheck.instrument.torch_internals import is_composite, run_parts
-from tests.torch_samples import are_alike, comparable_samples, operator_table, result_of
+from tests.torch_samples import are_alike, comparable_samples, result_of
 
 aten = torch.ops.aten
 
@@ -109,9 +109,9 @@ def test_a_traced_network_has_the_same_operators_as_without_a_mode(gradient):
 @pytest.mark.filterwarnings("ignore")
 @pytest.mark.parametrize("context", [nullcontext, torch.inference_mode])
 @pytest.mark.parametrize("autocast", [False, True])
-def test_a_mode_changes_no_result_of_torchs_own_samples(context, autocast, monkeypatch):
+def test_a_mode_changes_no_result_of_torchs_own_samples(context, autocast, operator_table):
     changed, n_compared = set(), 0
-    for entry, sample in comparable_samples(operator_table(monkeypatch), "cpu", 2):
+    for entry, sample in comparable_samples(operator_table, "cpu", 2):
         with torch.autocast("cpu", torch.bfloat16, enabled=autocast), context():
             first, second = result_of(entry, sample), result_of(entry, sample)
             with Watching():

@@ -11,7 +11,6 @@ from syncheck.semantics.waits import HostWait, host_wait
 from syncheck.sim.backend import Simulator
 from syncheck.sim.errors import NotSimulatedError
 from syncheck.sim.null_monitor import NoSites, NullMonitor
-from tests.torch_samples import operator_table
 
 FACTS = TorchFacts(lambda tensor: tensor.is_cuda)
 NOT_BY_NAME = {
@@ -54,9 +53,9 @@ def samples(table):
 
 
 @pytest.mark.filterwarnings("ignore")
-def test_the_host_waits_in_the_same_functions_as_in_the_simulator(monkeypatch):
+def test_the_host_waits_in_the_same_functions_as_in_the_simulator(operator_table):
     waits, wrong, n_compared, n_waiting = Waits(), {}, 0, 0
-    made = list(samples(operator_table(monkeypatch)))
+    made = list(samples(operator_table))
     with Simulator(1, waits, NoSites(), lambda _: None, NewFindings(), lambda: None).watching():
         for entry, sample in made:
             try:

@@ -7,7 +7,7 @@ import torch
 from torch.utils._pytree import tree_leaves, tree_map
 
 from syncheck.instrument.torch_internals import disable_dispatch_modes
-from tests.torch_samples import are_alike, comparable_samples, operator_table
+from tests.torch_samples import are_alike, comparable_samples
 
 pytestmark = pytest.mark.filterwarnings("ignore")
 
@@ -40,9 +40,9 @@ def result(entry, sample, device):
 
 
 @pytest.mark.parametrize("context", [nullcontext, torch.inference_mode])
-def test_operators_give_the_same_results_on_simulated_gpus(context, gpu, monkeypatch):
+def test_operators_give_the_same_results_on_simulated_gpus(context, gpu, operator_table):
     changed, n_compared = set(), 0
-    for entry, sample in comparable_samples(operator_table(monkeypatch), "cpu", 2):
+    for entry, sample in comparable_samples(operator_table, "cpu", 2):
         if entry.name in RANDOM or any(word in entry.name for word in RANDOM_IN_TRAINING):
             continue
         with context():
