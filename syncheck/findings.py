@@ -187,9 +187,14 @@ class Finding:
         return hashlib.sha256(text.encode("utf-8", "backslashreplace")).hexdigest()[:16]
 
     @property
+    def locations(self) -> tuple[Location, ...]:
+        """The location and the related ones."""
+        return (self.location, *self.related)
+
+    @property
     def package(self) -> str:
         """The responsible installed package, if all locations are in installed packages; else ""."""
-        authors = [location.author for location in (self.location, *self.related)]
+        authors = [location.author for location in self.locations]
         if any(author is None or author.is_user for author in authors):
             return ""
         return authors[0].package if authors[0] is not None else ""
@@ -308,7 +313,7 @@ def merge_equal(findings: Iterable[Finding]) -> tuple[Finding, ...]:
     """Merge findings with the same rule and locations, adding counts and listing ranks; sort by place and code."""
     merged: dict[tuple[object, ...], Finding] = {}
     for finding in findings:
-        locations = (finding.location, *finding.related)
+        locations = finding.locations
         key = (finding.rule.code, *((p.frame.path, p.frame.line, p.frame.column) for p in locations))
         seen = merged.get(key)
         merged[key] = finding if seen is None else _joined(seen, finding)

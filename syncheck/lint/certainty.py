@@ -58,7 +58,7 @@ def _assumptions(
     finding: Finding, guesses: Mapping[Frame, bool], copies: Set[Frame], *, has_chosen: bool
 ) -> Iterator[str]:
     """Yield the assumptions of a finding, in words."""
-    frames = dict.fromkeys(location.frame for location in (finding.location, *finding.related))
+    frames = dict.fromkeys(location.frame for location in finding.locations)
     for frame in frames:
         if frame in copies:
             yield f"what line {frame.line} copies lies on a GPU"

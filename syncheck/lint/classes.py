@@ -13,7 +13,7 @@ from syncheck.lint.interp.interpreter import Interpreter
 from syncheck.lint.interp.machine import Machine
 from syncheck.lint.interp.unknown import words_of
 from syncheck.lint.interp.values import UNKNOWN, Class, Function, Value
-from syncheck.lint.nodes import statements, walk
+from syncheck.lint.nodes import own_attribute, statements, walk
 from syncheck.lint.prefilter import has_anchor
 from syncheck.rules.model import Severity
 
@@ -77,8 +77,7 @@ def _only_waits(method: Method) -> bool:
 
 def _calls_own_method(node: ast.AST) -> bool:
     """Return whether a node is a call of another method of the same object."""
-    function = node.func if isinstance(node, ast.Call) else None
-    return isinstance(function, ast.Attribute) and isinstance(function.value, ast.Name) and function.value.id == "self"
+    return isinstance(node, ast.Call) and own_attribute(node.func) != ""
 
 
 def after_constructor(machine: Machine, members: list[tuple[Method, Function]]) -> list[tuple[Method, Function]]:
@@ -103,7 +102,7 @@ def between_methods(findings: Iterable[Finding], known: Iterable[Finding]) -> It
     said = {(finding.rule, finding.location.frame.line) for finding in known}
     lines = {line for _, line in said}
     for finding in findings:
-        functions = {location.frame.function for location in (finding.location, *finding.related)}
+        functions = {location.frame.function for location in finding.locations}
         is_new = (finding.rule, finding.location.frame.line) not in said
         if "__init__" in functions and not _is_read_of_constructor(finding):
             continue  # the caller may synchronize before it calls a method
@@ -126,7 +125,7 @@ def with_passed_on(
         again: findings that only two calls of a function show together, as (rule code, location).
     """
     for finding in findings:
-        frames = {location.frame for location in (finding.location, *finding.related)}
+        frames = {location.frame for location in finding.locations}
         functions = {frame.function for frame in frames}
         if frames & moves:
             if finding.rule.code == "SYN201":  # other rules depend on when the moved data is ready, which is unknown

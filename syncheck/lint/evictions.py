@@ -2,8 +2,8 @@
 
 import ast
 
-from syncheck.lint.interp.functions import own_nodes
-from syncheck.lint.nodes import statements, walk
+from syncheck.lint.interp.functions import block_nodes
+from syncheck.lint.nodes import own_container, statements, walk
 
 _MOVES = frozenset({"to", "cuda"})
 _DROPPING = frozenset({"pop", "popitem", "popleft", "clear"})
@@ -21,8 +21,7 @@ def evicted_copy(kind: ast.ClassDef, block: ast.With) -> ast.Assign | None:
 
 def _filled(block: ast.With) -> dict[str, ast.Assign]:
     """Return the attributes of `self` with items that a block assigns copies to, each with an assignment."""
-    nodes = [node for statement in block.body for node in (statement, *own_nodes(statement))]
-    assigned = [node for node in nodes if isinstance(node, ast.Assign)]
+    assigned = [node for node in block_nodes(block) if isinstance(node, ast.Assign)]
     copies = {
         target.id
         for node in assigned
@@ -34,7 +33,7 @@ def _filled(block: ast.With) -> dict[str, ast.Assign]:
     for node in assigned:
         used = {inner.id for inner in walk(node.value) if isinstance(inner, ast.Name)}
         if used & copies or any(map(_is_move, walk(node.value))):
-            found |= {_container(target): node for target in node.targets if isinstance(target, ast.Subscript)}
+            found |= {own_container(target): node for target in node.targets if isinstance(target, ast.Subscript)}
     found.pop("", None)
     return found
 
@@ -44,10 +43,10 @@ def _emptied(kind: ast.ClassDef) -> set[str]:
     found: set[str] = set()
     for statement in statements(kind):
         if isinstance(statement, ast.Delete):
-            found |= {_container(target) for target in statement.targets if isinstance(target, ast.Subscript)}
+            found |= {own_container(target) for target in statement.targets if isinstance(target, ast.Subscript)}
         for node in walk(statement):
             if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr in _DROPPING:
-                found.add(_container(node.func.value))
+                found.add(own_container(node.func.value))
     return found
 
 
@@ -59,11 +58,3 @@ def _is_move(node: ast.AST) -> bool:
         and node.func.attr in _MOVES
         and any(word.arg == "non_blocking" for word in node.keywords)
     )
-
-
-def _container(node: ast.expr) -> str:
-    """Return "x" for `self.x` and its items; "" for any other expression."""
-    while isinstance(node, ast.Subscript):
-        node = node.value
-    is_own = isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name) and node.value.id == "self"
-    return node.attr if isinstance(node, ast.Attribute) and is_own else ""

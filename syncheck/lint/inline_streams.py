@@ -8,6 +8,7 @@ from dataclasses import replace
 from syncheck.findings import Finding
 from syncheck.lint.interp.functions import own_nodes
 from syncheck.lint.interp.sites import SourceSites
+from syncheck.lint.locations import lines_of
 from syncheck.lint.nodes import names, text, walk
 from syncheck.rules import unordered_side_stream
 
@@ -32,7 +33,7 @@ def findings(tree: ast.Module, sites: SourceSites, known: Sequence[Finding]) -> 
         sites: the call sites of the file.
         known: the findings on paths through the file. A race at the same location is more specific.
     """
-    lines = {location.frame.line for finding in known for location in (finding.location, *finding.related)}
+    lines = lines_of(known)
     for function in (node for node in walk(tree) if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)):
         if any(_ORDERING.search(name) for name in _called(own_nodes(function))):
             continue  # the host may wait before or after the block

@@ -1,14 +1,21 @@
-"""Locations of findings: moved to another path, or to the cells of a notebook."""
+"""Locations of findings: their lines; the same locations under another path or in the cells of a notebook."""
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Collection, Iterable
 from dataclasses import replace
 
 from syncheck.findings import UNKNOWN, Edit, Finding, Location
+from syncheck.rules.model import Family
 
 _CELL = ":cell "
 _LINE = re.compile(r"`[^`]*`|\bline (?P<line>\d+)\b")
 """Code, or a mention of a line number."""
+
+
+def lines_of(findings: Iterable[Finding], families: Collection[Family] = tuple(Family)) -> set[int]:
+    """Return the lines of all locations of the findings of some families."""
+    about = [finding for finding in findings if finding.rule.family in families]
+    return {location.frame.line for finding in about for location in finding.locations}
 
 
 def in_cells(finding: Finding, path: str, cells: tuple[tuple[int, int], ...]) -> Finding:

@@ -4,6 +4,11 @@ import ast
 from collections.abc import Callable
 from typing import Any, TypeVar
 
+from syncheck.source.expressions import last_name
+
+STREAM_CONTEXTS = frozenset({"stream", "StreamContext"})
+"""Last names of the calls that make a stream current in a block."""
+
 N = TypeVar("N", bound=ast.AST)
 T = TypeVar("T")
 
@@ -85,6 +90,29 @@ def function_around(tree: ast.Module, line: int) -> ast.AST:
     functions = (node for node in walk(tree) if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef))
     around = [node for node in functions if node.lineno <= line <= (node.end_lineno or node.lineno)]
     return max(around, key=lambda node: node.lineno, default=tree)
+
+
+def own_attribute(node: ast.AST | None) -> str:
+    """Return "x" for `self.x`; "" for any other node."""
+    match node:
+        case ast.Attribute(value=ast.Name(id="self"), attr=name):
+            return name
+        case _:
+            return ""
+
+
+def own_container(node: ast.expr) -> str:
+    """Return "x" for `self.x` and its items, and items of items; "" for any other expression."""
+    while isinstance(node, ast.Subscript):
+        node = node.value
+    return own_attribute(node)
+
+
+def entered_stream(context: ast.expr | None) -> ast.expr | None:
+    """Return the stream that `with torch.cuda.stream(...)` or `StreamContext` makes current; None for others."""
+    if not isinstance(context, ast.Call) or last_name(context.func) not in STREAM_CONTEXTS or not context.args:
+        return None
+    return context.args[0]
 
 
 @once

@@ -14,7 +14,8 @@ from syncheck.lint import deferred, recorded_streams
 from syncheck.lint.interp.functions import own_nodes
 from syncheck.lint.interp.sites import SourceSites
 from syncheck.lint.interp.unknown import makes_object, may_wait, words_of
-from syncheck.lint.nodes import children, names, text, walk
+from syncheck.lint.locations import lines_of
+from syncheck.lint.nodes import STREAM_CONTEXTS, children, entered_stream, names, text, walk
 from syncheck.lint.prefilter import STREAM_BLOCK, words_in
 from syncheck.rules import unordered_side_stream
 from syncheck.source.expressions import last_name
@@ -24,7 +25,6 @@ WORDS = re.compile(r"\b(?:stream|StreamContext)\(")
 _ORDERING = re.compile(r"wait|record")
 """Text that a function must contain, too."""
 _CURRENT = re.compile(r"(?:current|default)_stream")
-_CONTEXTS = frozenset({"stream", "StreamContext"})
 _HOST_WAITS = frozenset({"item", "cpu", "tolist", "numpy", "graph", "capture_begin", "elapsed_time", "query"})
 """Calls after which the host, or a capture, has waited."""
 _RECORDS = frozenset({"record", "record_event", "set_result", "then"})
@@ -85,7 +85,7 @@ def findings(functions: Iterable[Function], sites: SourceSites, known: Sequence[
         sites: the call sites of the file.
         known: the findings on paths through the file. A race at the same location is more specific.
     """
-    lines = {location.frame.line for finding in known for location in (finding.location, *finding.related)}
+    lines = lines_of(known)
     for outer in functions:
         source = deferred.text_of(outer)
         if not (_is_meant(words_in(outer)) if source is None else _has_words(source)):
@@ -150,9 +150,8 @@ class _FunctionChecker:
     def _of(self, block: ast.With) -> ast.expr | None:
         """Return the stream that a block makes current, if it has a name."""
         for item in block.items:
-            call = item.context_expr
-            if isinstance(call, ast.Call) and last_name(call.func) in _CONTEXTS and call.args:
-                stream = call.args[0]
+            stream = entered_stream(item.context_expr)
+            if stream is not None:
                 return stream if isinstance(stream, ast.Name | ast.Attribute) and not self._is_current(stream) else None
         return None
 
@@ -243,7 +242,7 @@ class _FunctionChecker:
         if isinstance(parent, ast.Attribute):
             return parent.attr not in {"wait_stream", "wait_event", "record_event", "synchronize", "device"}
         if isinstance(parent, ast.Call):
-            return last_name(parent.func) not in _CONTEXTS | {
+            return last_name(parent.func) not in STREAM_CONTEXTS | {
                 "wait_stream",
                 "record_stream",
                 "wait",

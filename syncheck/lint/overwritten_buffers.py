@@ -4,8 +4,8 @@ import ast
 from collections.abc import Set
 from typing import NamedTuple
 
-from syncheck.lint.interp.functions import own_nodes
-from syncheck.lint.nodes import children, statements, walk
+from syncheck.lint.interp.functions import block_nodes, own_nodes
+from syncheck.lint.nodes import children, own_container, statements, walk
 from syncheck.source.expressions import last_name
 
 _KEEPING = frozenset("record_stream requires_grad_ share_memory_ detach_".split())
@@ -54,11 +54,11 @@ def overwritten_buffer(kind: ast.ClassDef, block: ast.With, blocks: list[ast.Wit
 def _written(block: ast.With) -> dict[str, ast.Call]:
     """Return the attributes of `self` that a block changes in place, each with a call that does."""
     found: dict[str, ast.Call] = {}
-    for node in (inner for statement in block.body for inner in (statement, *own_nodes(statement))):
+    for node in block_nodes(block):
         if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute):
             called = node.func.attr
             if called.endswith("_") and not called.startswith("_") and called not in _KEEPING:
-                found[_attribute(node.func.value)] = node
+                found[own_container(node.func.value)] = node
     found.pop("", None)
     return found
 
@@ -91,16 +91,8 @@ def _read_after_wait(method: Method, written: Set[str], inside: set[ast.AST]) ->
         is_read = isinstance(parent, ast.Subscript | ast.BinOp | ast.Call) or (
             isinstance(parent, ast.Attribute) and parent.attr not in _SHAPES
         )
-        if _attribute(node) and is_read and isinstance(node.ctx, ast.Load):
+        if own_container(node) and is_read and isinstance(node.ctx, ast.Load):
             after = [line for line in hosts if line >= node.lineno]
             if any(line <= node.lineno for line in joins) and not after:
                 return node
     return None
-
-
-def _attribute(node: ast.expr) -> str:
-    """Return "x" for `self.x` and its parts; "" for any other expression."""
-    while isinstance(node, ast.Subscript):
-        node = node.value
-    is_own = isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name) and node.value.id == "self"
-    return node.attr if isinstance(node, ast.Attribute) and is_own else ""

@@ -12,7 +12,8 @@ from dataclasses import replace
 from syncheck.findings import Finding
 from syncheck.lint.interp.functions import own_nodes
 from syncheck.lint.interp.sites import SourceSites
-from syncheck.lint.nodes import children, text, walk
+from syncheck.lint.locations import lines_of
+from syncheck.lint.nodes import children, entered_stream, text, walk
 from syncheck.rules import missing_record_stream
 from syncheck.rules.model import Family, Severity
 from syncheck.source.expressions import last_name
@@ -42,12 +43,7 @@ def findings(tree: ast.Module, sites: SourceSites, known: Sequence[Finding]) -> 
         sites: the call sites of the file.
         known: the findings on paths through the file. One about the same tensor is more specific.
     """
-    lines = {
-        location.frame.line
-        for finding in known
-        if finding.rule.family is Family.LIFETIME
-        for location in (finding.location, *finding.related)
-    }
+    lines = lines_of(known, {Family.LIFETIME})
     file = _File(tree)
     for function in file.functions:
         for call, tensor, stream in _own_records(function):
@@ -168,8 +164,8 @@ class _File:
                 context = self._bound(context.id, block)
             if isinstance(context, ast.IfExp):
                 context = context.body if _ENTERS.search(text(context.body)) else context.orelse
-            if isinstance(context, ast.Call) and last_name(context.func) in {"stream", "StreamContext"}:
-                stream = context.args[0] if context.args else None
+            stream = entered_stream(context)
+            if stream is not None:
                 is_side = isinstance(stream, ast.Name | ast.Attribute) and not _is_main(stream)
                 return stream if is_side else None
         return None

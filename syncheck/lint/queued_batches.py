@@ -9,7 +9,8 @@ from syncheck.findings import Finding
 from syncheck.lint.interp.functions import own_nodes
 from syncheck.lint.interp.sites import SourceSites
 from syncheck.lint.interp.unknown import makes_object, may_wait
-from syncheck.lint.nodes import text, walk
+from syncheck.lint.locations import lines_of
+from syncheck.lint.nodes import entered_stream, text, walk
 from syncheck.rules import missing_record_stream, unordered_side_stream
 from syncheck.rules.model import Family, Severity
 from syncheck.source.expressions import last_name
@@ -83,13 +84,7 @@ def findings(tree: ast.Module, sites: SourceSites, known: Sequence[Finding]) -> 
     taken = _taken(loading, functions.all) if blocks else None
     if taken is None or any(_enters_stream(function) for function in functions.all if function not in loading):
         return
-    of_memory = {Family.RACE, Family.LIFETIME}
-    lines = {
-        location.frame.line
-        for finding in known
-        if finding.rule.family in of_memory
-        for location in (finding.location, *finding.related)
-    }
+    lines = lines_of(known, {Family.RACE, Family.LIFETIME})
     waits = _Waits(tree, loading, functions.with_siblings([*loading, taken.function]))
     for block in blocks:
         is_known = any(line in lines for line in range(block.node.lineno, (block.node.end_lineno or 0) + 1))
@@ -269,9 +264,9 @@ def _enters_stream(function: Function) -> bool:
 
 def _stream_of(block: ast.With) -> ast.expr | None:
     for item in block.items:
-        call = item.context_expr
-        if isinstance(call, ast.Call) and last_name(call.func) in {"stream", "StreamContext"} and call.args:
-            return call.args[0]
+        stream = entered_stream(item.context_expr)
+        if stream is not None:
+            return stream
     return None
 
 

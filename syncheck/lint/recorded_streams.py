@@ -13,7 +13,7 @@ from syncheck.findings import Finding
 from syncheck.lint.interp.functions import own_nodes
 from syncheck.lint.interp.sites import SourceSites
 from syncheck.lint.interp.unknown import may_wait
-from syncheck.lint.nodes import text, walk
+from syncheck.lint.nodes import entered_stream, text, walk
 from syncheck.rules import missing_record_stream
 from syncheck.rules.model import Severity
 from syncheck.source.expressions import last_name
@@ -58,9 +58,8 @@ def _current_streams(nodes: list[ast.AST]) -> dict[str, int]:
 def _entered(block: ast.With) -> str:
     """Return the source of the stream that a block makes current; "" if there is none."""
     for item in block.items:
-        call = item.context_expr
-        if isinstance(call, ast.Call) and last_name(call.func) in {"stream", "StreamContext"} and len(call.args) == 1:
-            stream = call.args[0]
+        stream = entered_stream(item.context_expr)
+        if stream is not None:
             return text(stream) if isinstance(stream, ast.Name | ast.Attribute | ast.Subscript) else ""
     return ""
 

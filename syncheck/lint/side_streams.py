@@ -6,9 +6,10 @@ from dataclasses import dataclass, field, replace
 
 from syncheck.findings import Finding
 from syncheck.lint.evictions import evicted_copy
-from syncheck.lint.interp.functions import own_nodes
+from syncheck.lint.interp.functions import block_nodes
 from syncheck.lint.interp.sites import SourceSites
-from syncheck.lint.nodes import children, statements, walk
+from syncheck.lint.locations import lines_of
+from syncheck.lint.nodes import STREAM_CONTEXTS, children, own_attribute, statements, walk
 from syncheck.lint.overwritten_buffers import overwritten_buffer
 from syncheck.rules import unordered_side_stream
 from syncheck.rules.model import Family
@@ -68,8 +69,7 @@ def findings(
     owners = [(kind, streams) for kind in classes if (streams := _streams_of(kind))]
     if not owners:
         return
-    races = [finding for finding in known if finding.rule.family in {Family.RACE, Family.LIFETIME}]
-    lines = [location.frame.line for finding in races for location in (finding.location, *finding.related)]
+    lines = lines_of(known, {Family.RACE, Family.LIFETIME})
     nodes = walk(tree)
     attributes = [node for node in nodes if isinstance(node, ast.Attribute)]
     waits = _Waits(
@@ -165,7 +165,7 @@ def _missing_join(kind: ast.ClassDef, block: ast.With, use: _Use) -> str:
     return _NO_WAIT if is_flaw else ""
 
 
-def _is_unreported(block: ast.With, kind: ast.ClassDef, lines: list[int]) -> bool:
+def _is_unreported(block: ast.With, kind: ast.ClassDef, lines: set[int]) -> bool:
     """Return whether a block is in a class, and contains no other finding."""
     last = block.end_lineno or block.lineno
     return kind.lineno <= block.lineno <= (kind.end_lineno or last) and not any(
@@ -244,7 +244,7 @@ def _note_call(call: ast.Call, parents: dict[ast.AST, ast.AST], use: _Use) -> No
     """Record a call with a stream as an argument."""
     called = ast.unparse(call.func).rpartition(".")[2]
     item = parents[call]
-    if called in {"stream", "StreamContext"} and isinstance(item, ast.withitem):
+    if called in STREAM_CONTEXTS and isinstance(item, ast.withitem):
         _note_block(item, parents, use)
     elif called in {"wait_stream", "record"}:
         use.is_awaited = True
@@ -272,15 +272,8 @@ def _note_block(item: ast.withitem, parents: dict[ast.AST, ast.AST], use: _Use) 
 
 def _called(block: ast.With) -> set[str]:
     """Return the last names of all called functions in a block."""
-    nodes = _nodes_in(block)
-    return {ast.unparse(node.func).rpartition(".")[2] for node in nodes if isinstance(node, ast.Call)}
-
-
-def _nodes_in(block: ast.With) -> list[ast.AST]:
-    """Return the nodes that run in a block: functions and classes are only defined there."""
-    defined = ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef
-    statements = [statement for statement in block.body if not isinstance(statement, defined)]
-    return [node for statement in statements for node in (statement, *own_nodes(statement))]
+    calls = [node for node in block_nodes(block) if isinstance(node, ast.Call)]
+    return {ast.unparse(call.func).rpartition(".")[2] for call in calls}
 
 
 def _has(method: ast.stmt, block: ast.With) -> bool:
@@ -291,7 +284,7 @@ def _created_in(block: ast.With) -> set[str]:
     """Return the variables that a block binds to the results of calls."""
     return {
         target.id
-        for node in _nodes_in(block)
+        for node in block_nodes(block)
         if isinstance(node, ast.Assign) and isinstance(node.value, ast.Call)
         for target in node.targets
         if isinstance(target, ast.Name)
@@ -300,7 +293,7 @@ def _created_in(block: ast.With) -> set[str]:
 
 def _sends_from_outside(block: ast.With, made: set[str]) -> bool:
     """Return whether a block starts a collective on variables, none of which was created on its stream."""
-    calls = [node for node in _nodes_in(block) if isinstance(node, ast.Call)]
+    calls = [node for node in block_nodes(block) if isinstance(node, ast.Call)]
     given = [_variables(call.args) for call in calls if _is_collective(ast.unparse(call.func))]
     return any(names and not names & made for names in given)
 
@@ -316,20 +309,14 @@ def _is_collective(called: str) -> bool:
 def _computes_from_outside(block: ast.With, made: set[str], kind: ast.ClassDef) -> bool:
     """Return whether a block calls a layer on variables, none of which was created on its stream."""
     own = {step.name for step in kind.body if isinstance(step, ast.FunctionDef | ast.AsyncFunctionDef)}
-    for call in _nodes_in(block):
-        layer = _layer_of(call.func) if isinstance(call, ast.Call) else ""
-        names = _variables(call.args) if isinstance(call, ast.Call) else set()
+    for call in block_nodes(block):
+        if not isinstance(call, ast.Call):
+            continue
+        called = call.func.value if isinstance(call.func, ast.Subscript) else call.func  # `self.layers[0](x)`
+        layer, names = own_attribute(called), _variables(call.args)
         if layer and layer not in own and names and not names & made:
             return True
     return False
-
-
-def _layer_of(called: ast.expr) -> str:
-    """Return the called attribute of `self`, directly or indexed: `self.layers[0](x)`; "" for any other call."""
-    if isinstance(called, ast.Subscript):
-        called = called.value
-    is_own = isinstance(called, ast.Attribute) and isinstance(called.value, ast.Name) and called.value.id == "self"
-    return called.attr if isinstance(called, ast.Attribute) and is_own else ""
 
 
 def _variables(given: list[ast.expr]) -> set[str]:
@@ -340,7 +327,7 @@ def _variables(given: list[ast.expr]) -> set[str]:
 
 def _copies_from_outside(block: ast.With) -> bool:
     """Return whether a block copies between tensors that both existed before it."""
-    nodes, made = _nodes_in(block), _created_in(block)
+    nodes, made = block_nodes(block), _created_in(block)
     copies = [node for node in nodes if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute)]
     for call in copies:
         if isinstance(call.func, ast.Attribute) and call.func.attr == "copy_" and call.args:

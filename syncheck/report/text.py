@@ -79,7 +79,7 @@ def _finding(finding: Finding, painter: Painter, *, stacks: bool, is_fixable: bo
         yield from part.draw(gutter, painter)
         yield bar("", gutter, painter)
     if stacks:
-        for location in (finding.location, *finding.related):
+        for location in finding.locations:
             yield from _stack(location, gutter, painter)
     yield from _advise(finding, gutter, painter)
 

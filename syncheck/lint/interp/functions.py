@@ -64,6 +64,13 @@ def is_generator(node: ast.AST) -> bool:
     return any(inner.__class__ in _YIELDING for inner in own_nodes(node))
 
 
+def block_nodes(block: ast.With | ast.AsyncWith) -> list[ast.AST]:
+    """Return the nodes that run in a block. Functions and classes are only defined there."""
+    defined = ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef
+    statements = [statement for statement in block.body if not isinstance(statement, defined)]
+    return [node for statement in statements for node in (statement, *own_nodes(statement))]
+
+
 def own_nodes(node: ast.AST) -> Iterator[ast.AST]:
     """Yield the nodes of a function without those of nested functions."""
     waiting = children(node)
