@@ -76,6 +76,15 @@ def test_tables_above_a_folder_are_reported_up_to_the_one_that_is_used(tmp_path)
     assert [message.split()[0] for message, _ in unread.tables(str(inner))] == ["[tool.sincheck]"]
 
 
+def test_each_file_above_many_folders_is_examined_once(tmp_path, monkeypatch):
+    (tmp_path / "pyproject.toml").write_text("[tool.synchek]\n")
+    examined = []
+    monkeypatch.setattr(unread, "_resembles", lambda name: name != "tool" and not examined.append(name))
+    for name in "abc":
+        assert len(unread.tables(str(tmp_path / name))) == 1
+    assert examined == ["synchek"]
+
+
 def test_the_file_that_the_command_line_names_is_the_only_one_examined(tmp_path):
     (tmp_path / "pyproject.toml").write_text("[tool.synchek]\n")
     other = tmp_path / "other" / "pyproject.toml"
