@@ -118,11 +118,11 @@ class Options:
         example='{ "tests/*" = ["SYN7"] }', is_added=True, panel="Rules",
     )  # fmt: skip
     rules: tuple[str, ...] = _setting(
-        (), kinds.STRINGS, "Modules that define your own rules.", commands=("lint",), example='["acme.rules"]',
+        (), kinds.MODULES, "Modules that define your own rules.", commands=("lint",), example='["acme.rules"]',
         is_added=True, panel="Extensions",
     )  # fmt: skip
     models: tuple[str, ...] = _setting(
-        (), kinds.STRINGS, "Modules that describe what libraries do on GPUs.", commands=("run", "lint", "pytest"),
+        (), kinds.MODULES, "Modules that describe what libraries do on GPUs.", commands=("run", "lint", "pytest"),
         example='["acme.gpu_models"]', is_added=True, panel="Extensions",
     )  # fmt: skip
     third_party: str = _setting(

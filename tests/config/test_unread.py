@@ -202,6 +202,17 @@ def test_an_empty_variable_counts_as_unset(monkeypatch):
     assert settings.options_in(command="lint").select == ()
 
 
+@pytest.mark.parametrize("option", ["--models", "--rules"])
+def test_an_empty_module_name_is_an_error(option, monkeypatch, capfd, tmp_path):
+    (tmp_path / "a.py").write_text("")
+    status, _, err = call(monkeypatch, capfd, "lint", f"{option}=", "a.py")
+    assert status == 2
+    assert err == (
+        f"syncheck: error: invalid value for {option}: '' (no module is named)\n"
+        "  hint: name a module, such as acme.gpu, or omit the option\n"
+    )
+
+
 def test_an_empty_list_in_a_file_is_the_default(tmp_path):
     (tmp_path / "pyproject.toml").write_text("[tool.syncheck]\nselect = []\n")
     assert settings.options_in(str(tmp_path), command="lint").select == ()
