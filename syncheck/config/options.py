@@ -259,7 +259,7 @@ class Options:
         0, kinds.integer(1, 4096), "Number of ranks to start on this machine.", commands=("run",), panel="Ranks"
     )
     ranks_dir: Path | None = _setting(
-        None, kinds.PATH, "Folder shared by all ranks of a job, for their records.", commands=("run",),
+        None, kinds.PATH, "Folder for the records of a job's ranks; unused by a single process.", commands=("run",),
         example='"/shared/syncheck"', panel="Ranks",
     )  # fmt: skip
     hang_timeout: float = _setting(
