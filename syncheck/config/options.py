@@ -272,10 +272,10 @@ class Options:
     )  # fmt: skip
     force_exclude: bool = _setting(
         False, kinds.FLAG, "Exclude files even if they are named on the command line.", commands=("lint",),
-        example="true", panel="Files",
+        example="true", panel="Exclusions",
     )  # fmt: skip
     respect_gitignore: bool = _setting(
-        True, kinds.FLAG, "Exclude files that git ignores.", commands=("lint",), example="false", panel="Files"
+        True, kinds.FLAG, "Exclude files that git ignores.", commands=("lint",), example="false", panel="Exclusions"
     )
     config: Path | None = _setting(
         None, kinds.PATH, "Read the settings from this TOML file.", commands=(*_REPORTING, "overlap"), panel="Settings"
