@@ -14,7 +14,8 @@ from syncheck.system import files
 Layer: TypeAlias = tuple[tuple[str, Any], ...]
 """The settings from one source: (field of `Options`, value) pairs."""
 
-_P, _T = ParamSpec("_P"), TypeVar("_T")
+_P = ParamSpec("_P")
+_T = TypeVar("_T")
 _forgetters: list[Callable[[], None]] = []
 
 _BY_KEY = {setting.key: setting for setting in SETTINGS if setting.is_in_file}
