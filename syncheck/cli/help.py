@@ -18,6 +18,18 @@ class _WithoutTypes:
                 param.metavar = ""
         return params
 
+    def format_help(self, ctx: Any, formatter: Any) -> None:
+        """Print the help, with one long spelling of each option: rich cuts off two that are wider than their column."""
+        spellings = [(param, param.opts) for param in self.get_params(ctx)]
+        for param, options in spellings:
+            long = [option for option in options if option.startswith("--")]
+            param.opts = [option for option in options if option not in long[1:]]
+        try:
+            super().format_help(ctx, formatter)  # type: ignore[misc]  # of the command
+        finally:
+            for param, options in spellings:
+                param.opts = options
+
     def collect_usage_pieces(self, ctx: Any) -> list[str]:
         """Return the words of the usage line, with arguments as declared."""
         arguments = [p for p in self.get_params(ctx) if p.param_type_name == "argument"]

@@ -15,8 +15,8 @@ from syncheck.config.options import Setting, settings_of
 from syncheck.config.settings import layer_of, value_of
 
 _PANELS = (
-    "GPUs", "Run", "Ranks", "Proof", "Fixes", "Rules", "Extensions", "Files", "Known findings", "Report", "Timeline",
-    "Settings",
+    "GPUs", "Run", "Ranks", "Proof", "Fixes", "Rules", "Extensions", "Files", "Exclusions", "Known findings", "Report",
+    "Timeline", "Settings",
 )  # fmt: skip
 """Headings of the help, in order: options that change what is checked come before those that change the report."""
 

@@ -165,10 +165,10 @@ def _notes_on_unloaded(paths: list[str], options: Options, options_of: Callable[
 
 def _notes_on_tables(paths: list[str], layer: Layer) -> list[str]:
     """Return a note on each misspelled table of another folder; the command warns of those of the working directory."""
-    found = {
-        notice: None for folder in sorted({os.path.dirname(path) for path in paths}) for notice in tables(folder, layer)
-    }
-    return [f"{message}: {hint}" for message, hint in found if (message, hint) not in tables("", layer)]
+    folders = sorted({os.path.dirname(path) for path in paths})
+    found = dict.fromkeys(notice for folder in folders for notice in tables(folder, layer))
+    of_command = tables("", layer)
+    return [f"{message}: {hint}" for message, hint in found if (message, hint) not in of_command]
 
 
 def _problem_of(outcome: engine.Outcome, path: str) -> str:

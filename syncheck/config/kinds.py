@@ -117,6 +117,21 @@ def _strings(value: object) -> tuple[str, ...]:
     return tuple(value)
 
 
+def _modules(value: object) -> tuple[str, ...]:
+    names = _strings(value)
+    if not all(name.strip() for name in names):
+        raise TypeError
+    return names
+
+
+def _modules_from_text(text: str) -> tuple[str, ...]:
+    if not text.strip():
+        raise ConfigError(
+            f"invalid value {text!r} (no module is named)", "name a module, such as acme.gpu, or omit the option"
+        )
+    return (text,)
+
+
 def _rules(value: object) -> tuple[str, ...]:
     from syncheck.rules import catalogue  # noqa: PLC0415  --help needs none of its modules
 
@@ -222,6 +237,7 @@ SECONDS = Kind(float, _seconds, _seconds_from_text, metavar="SECONDS")
 FLAG = Kind(bool, _flag, _flag_from_text)
 PATH = Kind(Path, _path, _path_from_text, metavar="PATH")
 STRINGS = Kind(str, _strings, lambda text: (text,), is_list=True, metavar="NAME")
+MODULES = Kind(str, _modules, _modules_from_text, is_list=True, metavar="NAME")
 RULES = Kind(str, _rules, _rules_from_text, is_list=True, metavar="RULES")
 RULES_BY_PATTERN = Kind(str, _rules_by_pattern, _no_text, is_text=False)
 STEPS = Kind(str, _no_toml, _steps, metavar="FIRST:LAST")

@@ -118,11 +118,11 @@ class Options:
         example='{ "tests/*" = ["SYN7"] }', is_added=True, panel="Rules",
     )  # fmt: skip
     rules: tuple[str, ...] = _setting(
-        (), kinds.STRINGS, "Modules that define your own rules.", commands=("lint",), example='["acme.rules"]',
+        (), kinds.MODULES, "Modules that define your own rules.", commands=("lint",), example='["acme.rules"]',
         is_added=True, panel="Extensions",
     )  # fmt: skip
     models: tuple[str, ...] = _setting(
-        (), kinds.STRINGS, "Modules that describe what libraries do on GPUs.", commands=("run", "lint", "pytest"),
+        (), kinds.MODULES, "Modules that describe what libraries do on GPUs.", commands=("run", "lint", "pytest"),
         example='["acme.gpu_models"]', is_added=True, panel="Extensions",
     )  # fmt: skip
     third_party: str = _setting(
@@ -259,7 +259,7 @@ class Options:
         0, kinds.integer(1, 4096), "Number of ranks to start on this machine.", commands=("run",), panel="Ranks"
     )
     ranks_dir: Path | None = _setting(
-        None, kinds.PATH, "Folder shared by all ranks of a job, for their records.", commands=("run",),
+        None, kinds.PATH, "Folder for the records of a job's ranks; unused by a single process.", commands=("run",),
         example='"/shared/syncheck"', panel="Ranks",
     )  # fmt: skip
     hang_timeout: float = _setting(
@@ -272,10 +272,10 @@ class Options:
     )  # fmt: skip
     force_exclude: bool = _setting(
         False, kinds.FLAG, "Exclude files even if they are named on the command line.", commands=("lint",),
-        example="true", panel="Files",
+        example="true", panel="Exclusions",
     )  # fmt: skip
     respect_gitignore: bool = _setting(
-        True, kinds.FLAG, "Exclude files that git ignores.", commands=("lint",), example="false", panel="Files"
+        True, kinds.FLAG, "Exclude files that git ignores.", commands=("lint",), example="false", panel="Exclusions"
     )
     config: Path | None = _setting(
         None, kinds.PATH, "Read the settings from this TOML file.", commands=(*_REPORTING, "overlap"), panel="Settings"

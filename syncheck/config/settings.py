@@ -1,9 +1,10 @@
 """Sources of setting values: defaults, `[tool.syncheck]`, environment variables, the command line."""
 
 import os
+from collections.abc import Callable
 from functools import lru_cache
 from pathlib import Path
-from typing import Any, NamedTuple, TypeAlias
+from typing import Any, NamedTuple, ParamSpec, TypeAlias, TypeVar, cast
 
 from syncheck.config.kinds import Kind
 from syncheck.config.options import BY_NAME, SETTINGS, Options, Setting, settings_of
@@ -12,6 +13,10 @@ from syncheck.system import files
 
 Layer: TypeAlias = tuple[tuple[str, Any], ...]
 """The settings from one source: (field of `Options`, value) pairs."""
+
+_P = ParamSpec("_P")
+_T = TypeVar("_T")
+_forgetters: list[Callable[[], None]] = []
 
 _BY_KEY = {setting.key: setting for setting in SETTINGS if setting.is_in_file}
 
@@ -111,14 +116,20 @@ def _environment() -> tuple[tuple[str, str], ...]:
     return tuple((s.variable, os.environ[s.variable]) for s in SETTINGS if s.is_in_file and s.variable in os.environ)
 
 
+def cached_until_forget(function: Callable[_P, _T]) -> Callable[_P, _T]:
+    """Decorate a function of the settings files: cache its results until `forget` is called."""
+    cached = lru_cache(maxsize=4096)(function)
+    _forgetters.append(cached.cache_clear)
+    return cast(Callable[_P, _T], cached)
+
+
 def forget() -> None:
     """Drop the cached settings, because the files may have changed."""
-    _merged.cache_clear()
-    _table_of.cache_clear()
-    document_in.cache_clear()
+    for forget_results in _forgetters:
+        forget_results()
 
 
-@lru_cache(maxsize=4096)
+@cached_until_forget
 def _merged(folder: str, layer: Layer, command: str, environment: tuple[tuple[str, str], ...]) -> Options:
     found = _table_for(folder, dict(layer))
     root, from_file = (found.root, _read(*found)) if found is not None else ("", {})
@@ -194,14 +205,13 @@ def _table_for(folder: str, layer: dict[str, Any]) -> _Table | None:
         return _table_of(folder)
     path = str(layer["config"])
     document = document_of(path)
-    tools = document.get("tool", {})
     is_pyproject = path.endswith("pyproject.toml")
     header = "[tool.syncheck]" if "tool" in document else "[syncheck]" if "syncheck" in document else ""
     if header and not is_pyproject:
         raise ConfigError(
             f"{path} has the table {header}", "the whole file is the table: remove the line with its name"
         )
-    table = tools.get("syncheck", {}) if is_pyproject and isinstance(tools, dict) else document
+    table = tools_of(document).get("syncheck", {}) if is_pyproject else document
     return _Table(os.path.dirname(path), path, _check_table(table, path))
 
 
@@ -222,6 +232,12 @@ def document_of(path: str) -> dict[str, Any]:
         raise ConfigError(f"cannot read {path}: {error.strerror or error}", "name a file that can be read") from error
 
 
+def tools_of(document: dict[str, Any]) -> dict[str, Any]:
+    """Return the [tool] table of a pyproject.toml; empty if there is none, or if it is not a table."""
+    tools = document.get("tool", {})
+    return tools if isinstance(tools, dict) else {}
+
+
 def _hint_for(error: str) -> str:
     """Return the hint for an error of tomllib, based on its wording for duplicate definitions."""
     if "overwrite" in error:
@@ -229,7 +245,7 @@ def _hint_for(error: str) -> str:
     return "a table is defined twice: merge the two" if "twice" in error else "fix the TOML syntax error"
 
 
-@lru_cache(maxsize=4096)
+@cached_until_forget
 def document_in(folder: str) -> dict[str, Any]:
     """Return the contents of a folder's pyproject.toml; empty if there is none.
 
@@ -240,11 +256,10 @@ def document_in(folder: str) -> dict[str, Any]:
     return document_of(path) if os.path.isfile(path) else {}
 
 
-@lru_cache(maxsize=4096)
+@cached_until_forget
 def _table_of(folder: str) -> _Table | None:
     """Return the [tool.syncheck] table of the nearest pyproject.toml that has one, in a folder or above it."""
-    tools = document_in(folder).get("tool", {})
-    table = tools.get("syncheck") if isinstance(tools, dict) else None
+    table = tools_of(document_in(folder)).get("syncheck")
     if table is not None:
         path = os.path.join(folder, "pyproject.toml")
         return _Table(folder, path, _check_table(table, path))

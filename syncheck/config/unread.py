@@ -6,7 +6,7 @@ import re
 from typing import Any, TypeAlias
 
 from syncheck.config.options import SETTINGS
-from syncheck.config.settings import Layer, document_in, document_of
+from syncheck.config.settings import Layer, cached_until_forget, document_in, document_of, tools_of
 from syncheck.errors import nearest
 
 Notice: TypeAlias = tuple[str, str]
@@ -54,28 +54,24 @@ def tables(folder: str, layer: Layer = ()) -> list[Notice]:
     if given.get("config") is not None:
         path = str(given["config"])
         return _misspelled(document_of(path), path) if path.endswith("pyproject.toml") else []
-    folder = os.path.abspath(folder)
-    found: list[Notice] = []
-    while True:
-        document = document_in(folder)
-        if _TABLE in _tools(document):
-            return found
-        found += _misspelled(document, os.path.join(folder, "pyproject.toml"))
-        above = os.path.dirname(folder)
-        if above == folder:
-            return found
-        folder = above
+    return list(_misspelled_above(os.path.abspath(folder)))
 
 
-def _tools(document: dict[str, Any]) -> dict[str, Any]:
-    tools = document.get("tool", {})
-    return tools if isinstance(tools, dict) else {}
+@cached_until_forget
+def _misspelled_above(folder: str) -> tuple[Notice, ...]:
+    """Return the misspelled tables in the files of a folder and those above it, up to one with the right table."""
+    document = document_in(folder)
+    if _TABLE in tools_of(document):
+        return ()
+    found = _misspelled(document, os.path.join(folder, "pyproject.toml"))
+    above = os.path.dirname(folder)
+    return tuple(found) if above == folder else (*found, *_misspelled_above(above))
 
 
 def _misspelled(document: dict[str, Any], path: str) -> list[Notice]:
-    if _TABLE in _tools(document):
+    if _TABLE in tools_of(document):
         return []
-    names = [f"tool.{name}" for name in _tools(document) if _resembles(name)]
+    names = [f"tool.{name}" for name in tools_of(document) if _resembles(name)]
     names += [name for name, value in document.items() if isinstance(value, dict) and _resembles(name)]
     return [(f"[{name}] in {path} has no effect", f"did you mean [tool.{_TABLE}]?") for name in names]
 

@@ -69,6 +69,10 @@ def codes_of(names: Iterable[str]) -> frozenset[str]:
     return frozenset(rule.code for name in known for rule in matching(name))
 
 
+_LIKENESS_OF_CODES = 0.8
+"""Least similarity of a mistyped code: any two codes share three letters, and often a digit."""
+
+
 def all_rules() -> tuple[Rule, ...]:
     """Return all rules, with the project's rules last."""
     return (*CATALOGUE, *_of_projects.values())
@@ -108,7 +112,8 @@ def matching(prefix: str) -> tuple[Rule, ...]:
 
 
 def _nearest(wanted: str, families: Iterable[str] = ()) -> str:
-    known = {spelling.casefold(): spelling for rule in all_rules() for spelling in (rule.code, rule.name)}
-    known |= {family.casefold(): family for family in families}
-    close = difflib.get_close_matches(wanted, known, n=1)
-    return f"did you mean {known[close[0]]}?" if close else "`syncheck rules` lists all codes and names"
+    codes = {rule.code.casefold(): rule.code for rule in all_rules()}
+    others = {name.casefold(): name for name in (*(rule.name for rule in all_rules()), *families)}
+    close = difflib.get_close_matches(wanted, codes, n=1, cutoff=_LIKENESS_OF_CODES)
+    close = close or difflib.get_close_matches(wanted, others, n=1)
+    return f"did you mean {(codes | others)[close[0]]}?" if close else "`syncheck rules` lists all codes and names"

@@ -58,7 +58,7 @@ class Creation:
                 device_constructors.add(function)
                 self._patches.on_undo(partial(device_constructors.discard, function))
         for name in _FACTORIES:
-            self._set(name, _factory(getattr(torch, name)))
+            self._set(name, self._factory(getattr(torch, name)))
         for name in _LIKE:
             self._set(name, self._like(getattr(torch, name)))
         for name in _NEW:
@@ -77,6 +77,23 @@ class Creation:
         table: Any = torch.jit._builtins._get_builtin_table()  # type: ignore[no-untyped-call]  # no public name
         table[id(function)] = f"aten::{name}"
         self._patches.on_undo(lambda: table.pop(id(function), None) and None)
+
+    def _factory(self, original: Any) -> Any:
+        runtime = self._runtime
+
+        @wraps(original)
+        def factory(*args: Any, **kwargs: Any) -> Any:
+            if type(kwargs.get("device")) is int:
+                kwargs["device"] = gpu(kwargs["device"])
+            if kwargs.get("generator") is not None:
+                _check_generator(kwargs["generator"], as_device(kwargs.get("device")))
+            if isinstance(kwargs.get("out"), torch.Tensor) and kwargs.get("device") is not None:
+                _check_output(kwargs["out"], torch.device(kwargs.pop("device")))
+            if kwargs.get("pin_memory"):
+                runtime.check_process()
+            return original(*args, **kwargs)
+
+        return factory
 
     def _tensor(self, original: Any) -> Any:
         @wraps(original)
@@ -222,20 +239,6 @@ def _with_mode_overrides(original: Any, function: Any) -> Any:
         return function(*args, **kwargs)
 
     return replacement
-
-
-def _factory(original: Any) -> Any:
-    @wraps(original)
-    def factory(*args: Any, **kwargs: Any) -> Any:
-        if type(kwargs.get("device")) is int:
-            kwargs["device"] = gpu(kwargs["device"])
-        if kwargs.get("generator") is not None:
-            _check_generator(kwargs["generator"], as_device(kwargs.get("device")))
-        if isinstance(kwargs.get("out"), torch.Tensor) and kwargs.get("device") is not None:
-            _check_output(kwargs["out"], torch.device(kwargs.pop("device")))
-        return original(*args, **kwargs)
-
-    return factory
 
 
 def _check_output(out: torch.Tensor, device: torch.device) -> None:

@@ -1,5 +1,6 @@
 """The functions of `torch.cuda` (or `torch.xpu`) and of `torch.accelerator` for virtual devices."""
 
+import os
 from collections.abc import Callable
 from functools import wraps
 from typing import Any
@@ -56,14 +57,19 @@ class CudaApi:
                 gpus.thread.set_explicitly = True
             return before
 
+        def is_available() -> bool:
+            if os.environ.get("PYTORCH_NVML_BASED_CUDA_CHECK") != "1":
+                runtime.makes_forks_bad = True  # torch/cuda/__init__.py, `is_available`
+            return True
+
         return {
-            "is_available": lambda: True,
+            "is_available": is_available,
             "device_count": lambda: len(gpus.devices),
             "init": runtime.check_process,
             "_lazy_init": runtime.check_process,
-            "_lazy_call": lambda call, **_: None if runtime.is_forked else call(),
-            "is_initialized": lambda: not runtime.is_forked,
-            "_is_in_bad_fork": lambda: runtime.is_forked,
+            "_lazy_call": lambda call, **_: None if runtime.is_in_bad_fork else call(),
+            "is_initialized": lambda: not runtime.is_in_bad_fork,
+            "_is_in_bad_fork": lambda: runtime.is_in_bad_fork,
             "current_device": self._current_device,
             "set_device": set_device,
             "_exchange_device": exchange,
@@ -168,7 +174,7 @@ class CudaApi:
             "set_rng_state_all": lambda states: (
                 [g.set_state(s.cpu()) for g, s in zip(random.defaults, states, strict=False)] and None
             ),
-            "manual_seed": lambda seed: generator().manual_seed(int(seed)) and None,
+            "manual_seed": lambda seed: random.generator(self._gpus.thread.device).manual_seed(int(seed)) and None,
             "manual_seed_all": seed_all,
             "seed": lambda: generator().seed() and None,
             "seed_all": random_seed_all,
@@ -268,7 +274,7 @@ def _install_low_level(runtime: Runtime, functions: dict[str, Callable[..., Any]
         "_cuda_maybeExchangeDevice": exchange,
         "_cuda_getDeviceCount": lambda: len(gpus.devices),
         "_cuda_canDeviceAccessPeer": functions["can_device_access_peer"],
-        "_cuda_isInBadFork": lambda: runtime.is_forked,
+        "_cuda_isInBadFork": lambda: runtime.is_in_bad_fork,
         "_cuda_isCurrentStreamCapturing": functions["is_current_stream_capturing"],
         "_cuda_getCurrentRawStream": lambda device: gpus.handle_of(gpus.current_stream(device)),
         "_cuda_synchronize": runtime.synchronize,

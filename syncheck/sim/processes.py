@@ -1,4 +1,7 @@
-"""Child processes: forked children are not checked; spawned ones that are not checked still see virtual GPUs."""
+"""Child processes that are not checked.
+
+Forked ones see virtual GPUs unless their parent had used one. So do spawned ones.
+"""
 
 from functools import cache
 
@@ -39,8 +42,10 @@ def _register() -> None:
 
 def _release_child() -> None:
     for runtime in _watching:
-        if runtime.is_checking:
-            runtime.become_child()
+        if not runtime.is_checking:
+            continue
+        runtime.become_child()
+        if runtime.is_in_bad_fork:
             while any(type(mode) is SimulatorMode for mode in current_dispatch_modes()):
                 pop_dispatch_mode()
             _reject_factories(runtime)

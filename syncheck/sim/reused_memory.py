@@ -43,26 +43,30 @@ class ReusedMemory:
 
         Other such memory that it could have been given is overwritten on the same stream.
         """
-        self._memory.flush()
         n_bytes = tensor.untyped_storage().nbytes()
-        if not n_bytes or self._gpus.thread.pools.get(device, 0):
-            return False
-        found = self._retained.available(stream, n_bytes)
+        found = self._available(n_bytes, device, stream)
         is_reused = bool(found) and found[0].storage.nbytes() == n_bytes
         if is_reused:
             values = tensor.clone() if is_filled else None
-            tensor.set_(self._retained.hand_out(found[0]), tensor.storage_offset(), tensor.size(), tensor.stride())
+            tensor.set_(self._retained.hand_out(found.pop(0)), tensor.storage_offset(), tensor.size(), tensor.stride())
             if values is not None:
                 tensor.copy_(values)
-        self.overwrite_freed(n_bytes, device, stream)
+        self._overwrite_all(found, stream)
         return is_reused
 
     def overwrite_freed(self, n_bytes: int, device: int, stream: StreamId) -> None:
         """Overwrite, on a stream, the freed memory with pending work that an allocation on that stream may get."""
+        self._overwrite_all(self._available(n_bytes, device, stream), stream)
+
+    def _available(self, n_bytes: int, device: int, stream: StreamId) -> list[RetainedStorage]:
+        """Return the freed storages with pending work that an allocation may get, those of exactly its size first."""
         self._memory.flush()
         if not n_bytes or self._gpus.thread.pools.get(device, 0):
-            return
-        for retained in self._retained.available(stream, n_bytes):
+            return []
+        return self._retained.available(stream, n_bytes)
+
+    def _overwrite_all(self, found: list[RetainedStorage], stream: StreamId) -> None:
+        for retained in found:
             if not retained.is_overwritten:
                 retained.is_overwritten = True
                 self._overwrite(retained, stream)

@@ -1,6 +1,7 @@
 """Runtime shared by all parts of the simulator: virtual GPUs, their memory, object names and capture restrictions."""
 
 import os
+import sys
 import weakref
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager
@@ -110,7 +111,9 @@ class Runtime:
         memory: placement of storages on devices.
         torch_devices: the `torch.device` of each virtual GPU.
         is_checking: whether the program is being checked.
-        is_forked: whether this is a forked child, which is not checked.
+        is_initialized: whether this process has used a GPU so far.
+        makes_forks_bad: whether this process has called something else that keeps its later forks from using GPUs.
+        is_in_bad_fork: whether this is a forked child that cannot use GPUs.
         is_capturing: whether a graph capture is in progress.
         n_captures: number of graph captures begun so far.
         before_call: callbacks that run before a call of the program takes effect. They report pending frees and update
@@ -144,7 +147,9 @@ class Runtime:
         self.note = note
         self.pid = os.getpid()
         self.is_checking = True
-        self.is_forked = False
+        self.is_initialized = False
+        self.makes_forks_bad = False
+        self.is_in_bad_fork = False
         self.is_capturing = False
         self.n_captures = 0
         self.before_call: list[Callable[[], None]] = [self.memory.enter]
@@ -197,24 +202,36 @@ class Runtime:
     # -- processes
 
     def become_child(self) -> None:
-        """Stop checking in a forked child, but keep answering queries about devices and streams as before."""
-        self.is_checking = False
-        self.is_forked = True
+        """Stop checking in a forked child, and stop simulating if it cannot use GPUs.
+
+        Queries about devices and streams are still answered.
+
+        Source:
+            torch/csrc/utils/device_lazy_init.cpp, `register_fork_handler_for_device_init`: what initializes CUDA makes
+            later forks bad.
+        """
+        if self.is_initialized or self.makes_forks_bad:
+            self.is_checking = False
+            self.is_in_bad_fork = True
         self.gpus.become_child(GuardedMonitor(NullMonitor()))
         self.memory.forget_frees()
 
     def check_process(self) -> None:
-        """Raise the error that CUDA's initialization raises in a forked child.
+        """Initialize CUDA in this process, or raise the error for a forked child of a process that had.
 
         Source:
             torch/cuda/__init__.py, `_lazy_init`.
         """
-        if self.is_forked:
+        if self.is_in_bad_fork:
             title = simulated().title
             raise RuntimeError(
                 f"Cannot re-initialize {title} in forked subprocess. To use {title} with multiprocessing, "
                 "you must use the 'spawn' start method"
             )
+        if not self.is_initialized:
+            self.is_initialized = True
+            if os.getpid() != self.pid and sys.stderr is not None:
+                sys.stderr.write("syncheck: a forked process that uses GPUs is not checked\n")
 
     # -- devices
 

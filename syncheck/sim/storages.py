@@ -79,8 +79,8 @@ class StorageShim:
             else:
                 result = original(cls, *args, **kwargs)
                 self._memory.tag(result, self._runtime.index_of(wanted), self._runtime.gpus.site())
-            has_values = not (args and isinstance(args[0], int))
-            if not has_values and self._runtime.deferral is not None and self._raw_device.__get__(result).type == "cpu":
+            has_only_size = bool(args) and isinstance(args[0], int)
+            if has_only_size and self._runtime.deferral is not None and self._raw_device.__get__(result).type == "cpu":
                 with self._runtime.unmonitored():
                     overwrite(byte_tensor_of(result), torch.float32)
             return result

@@ -103,10 +103,12 @@ class VirtualGpus:
         self.devices = [VirtualDevice(index, self._add_stream(index, 0, UNKNOWN_SITE)) for index in range(n_devices)]
         self.on_change: Callable[[], None] = lambda: None  # called when this thread's current streams have changed
 
-    def become_child(self, monitor: Monitor) -> None:
-        """Reset the lock in a forked child, where the thread that held it may not exist."""
+    def become_child(self, monitor: GuardedMonitor) -> None:
+        """Send calls to another monitor, and reset the lock, which a thread that no longer exists may have held."""
         self.lock = threading.RLock()
-        self.monitor = monitor
+        monitor.followers += self.guarded.followers[1:]  # all but its own
+        monitor.followed = self.guarded.followed
+        self.monitor = self.guarded = monitor
 
     @property
     def thread(self) -> ThreadState:

@@ -76,6 +76,15 @@ def test_tables_above_a_folder_are_reported_up_to_the_one_that_is_used(tmp_path)
     assert [message.split()[0] for message, _ in unread.tables(str(inner))] == ["[tool.sincheck]"]
 
 
+def test_each_file_above_many_folders_is_examined_once(tmp_path, monkeypatch):
+    (tmp_path / "pyproject.toml").write_text("[tool.synchek]\n")
+    examined = []
+    monkeypatch.setattr(unread, "_resembles", lambda name: name != "tool" and not examined.append(name))
+    for name in "abc":
+        assert len(unread.tables(str(tmp_path / name))) == 1
+    assert examined == ["synchek"]
+
+
 def test_the_file_that_the_command_line_names_is_the_only_one_examined(tmp_path):
     (tmp_path / "pyproject.toml").write_text("[tool.synchek]\n")
     other = tmp_path / "other" / "pyproject.toml"
@@ -191,6 +200,17 @@ def test_an_empty_selection_is_an_error_in_pytest_too(pytester):
 def test_an_empty_variable_counts_as_unset(monkeypatch):
     monkeypatch.setenv("SYNCHECK_SELECT", "")
     assert settings.options_in(command="lint").select == ()
+
+
+@pytest.mark.parametrize("option", ["--models", "--rules"])
+def test_an_empty_module_name_is_an_error(option, monkeypatch, capfd, tmp_path):
+    (tmp_path / "a.py").write_text("")
+    status, _, err = call(monkeypatch, capfd, "lint", f"{option}=", "a.py")
+    assert status == 2
+    assert err == (
+        f"syncheck: error: invalid value for {option}: '' (no module is named)\n"
+        "  hint: name a module, such as acme.gpu, or omit the option\n"
+    )
 
 
 def test_an_empty_list_in_a_file_is_the_default(tmp_path):

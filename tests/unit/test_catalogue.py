@@ -181,6 +181,13 @@ def test_a_near_miss_suggests_the_nearest_rule(look_up, text, nearest):
     assert raised.value.hint == f"did you mean {nearest}?"
 
 
+@pytest.mark.parametrize("text", ["SYN999", "SYN199", "SYN000"])
+def test_a_code_that_resembles_no_rule_refers_to_the_list(text):
+    with pytest.raises(ConfigError) as raised:
+        find(text)
+    assert raised.value.hint == "`syncheck rules` lists all codes and names"
+
+
 @pytest.mark.parametrize(("text", "family"), [("SIN1", "SYN1"), ("sny2", "SYN2"), ("SYN99", "SYN9")])
 def test_a_near_miss_of_a_prefix_suggests_the_family(text, family):
     with pytest.raises(ConfigError) as raised:

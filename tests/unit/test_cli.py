@@ -294,6 +294,11 @@ def test_the_help_of_run_begins_with_what_is_checked():
     assert panels[-1] == "Settings"
 
 
+@pytest.mark.parametrize("command", ["run", "lint", "replay", "merge"])
+def test_the_help_shows_whole_options_at_80_columns(command):
+    assert "…" not in started(command, "--help", env=os.environ | {"COLUMNS": "80"}).stdout
+
+
 def test_no_command_prints_the_help_without_an_error():
     done = syncheck()
     assert done.returncode == 2

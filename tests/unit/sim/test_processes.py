@@ -3,6 +3,7 @@
 import os
 import subprocess
 import sys
+import threading
 
 import pytest
 import torch
@@ -12,13 +13,14 @@ from syncheck.sim import processes
 
 def test_a_forked_child_is_not_checked(gpu):
     x = torch.ones(3)
+    torch.cuda.init()
     reader, writer = os.pipe()
     child = os.fork()
     if not child:
         try:
             x + 1
             torch.ones(2).add_(1)
-            answer = b"ok" if gpu.runtime.is_forked and not gpu.runtime.is_checking else b"watched"
+            answer = b"ok" if gpu.runtime.is_in_bad_fork and not gpu.runtime.is_checking else b"watched"
             try:
                 torch.ones(1).cuda()
                 answer = b"no error"
@@ -84,6 +86,59 @@ def test_a_forked_child_has_no_initialized_gpu(gpu):
     assert in_forked_child(torch.cuda.empty_cache) == "None"
     assert in_forked_child(lambda: torch.manual_seed(5).initial_seed()) == "5"
     assert in_forked_child(lambda: torch.cuda.manual_seed_all(5)) == "None"
+
+
+def use_gpu():
+    x = torch.ones(2, device="cuda")
+    with torch.cuda.stream(torch.cuda.Stream()):
+        y = x * 2
+    graph = torch.cuda.CUDAGraph()
+    with torch.cuda.graph(graph):
+        z = y + 1
+    graph.replay()
+    sums = []
+    thread = threading.Thread(target=lambda: sums.append((z + 1).sum().item()))
+    thread.start()
+    thread.join()
+    return z.tolist(), str(z.device), sums
+
+
+def test_a_forked_child_can_use_gpus_that_its_parent_had_not_used(gpu, capfd):
+    torch.manual_seed(1)
+    torch.cuda.manual_seed(2)
+    torch.cuda.device_count()
+    torch.ones(3) + 1
+    assert in_forked_child(use_gpu) == "([3.0, 3.0], 'cuda:0', [8.0])"
+    assert capfd.readouterr().err == "syncheck: a forked process that uses GPUs is not checked\n"
+    assert in_forked_child(torch.cuda._is_in_bad_fork) == "False"
+    assert gpu.session.report(gpu.sites).findings == ()
+    assert torch.ones(1, device="cuda").item() == 1
+
+
+def test_a_child_of_a_forked_child_that_used_a_gpu_cannot_use_one(gpu):
+    def in_grandchild():
+        torch.cuda.init()
+        return in_forked_child(use_gpu)
+
+    assert in_forked_child(in_grandchild).startswith("RuntimeError: Cannot re-initialize CUDA")
+
+
+def test_asking_for_gpus_makes_later_forks_bad_unless_nvml_answers(gpu, monkeypatch):
+    monkeypatch.setenv("PYTORCH_NVML_BASED_CUDA_CHECK", "1")
+    assert torch.cuda.is_available()
+    assert in_forked_child(torch.cuda._is_in_bad_fork) == "False"
+    monkeypatch.delenv("PYTORCH_NVML_BASED_CUDA_CHECK")
+    assert torch.cuda.is_available()
+    assert in_forked_child(torch.cuda._is_in_bad_fork) == "True"
+
+
+@pytest.mark.parametrize(
+    "code", ["torch.empty(2, pin_memory=True)", "torch.zeros(2, pin_memory=True)", "torch.ones(2).pin_memory()"]
+)
+def test_a_forked_child_can_pin_memory_unless_its_parent_had_used_a_gpu(gpu, code):
+    assert in_forked_child(lambda: eval(code).is_pinned()) == "True"
+    torch.cuda.init()
+    assert in_forked_child(lambda: eval(code)).startswith("RuntimeError: Cannot re-initialize CUDA")
 
 
 def test_the_active_runtime_is_watched(gpu):

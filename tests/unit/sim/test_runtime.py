@@ -130,10 +130,10 @@ def test_deleted_objects_are_reported(gpu):
 
 
 def test_a_forked_child_cannot_use_the_gpus(gpu):
-    gpu.runtime.is_forked = True
+    gpu.runtime.is_in_bad_fork = True
     with pytest.raises(RuntimeError, match="Cannot re-initialize CUDA in forked subprocess"):
         gpu.runtime.index_of(0)
-    gpu.runtime.is_forked = False
+    gpu.runtime.is_in_bad_fork = False
 
 
 def test_unmonitored_work_is_not_reported(gpu):
