@@ -37,7 +37,7 @@ class _Wait(NamedTuple):
     Attributes:
         call: the call that waits, and `loop`: the loop.
         events: the attribute that contains the events.
-        index: the index of the event.
+        key: the index of the event.
         stream: the source of the waiting stream.
         sent: the attributes with the events that the loop records.
     """
@@ -45,7 +45,7 @@ class _Wait(NamedTuple):
     call: ast.Call
     loop: ast.For
     events: str
-    index: ast.expr
+    key: ast.expr
     stream: str
     sent: frozenset[str] = frozenset()
 
@@ -150,7 +150,7 @@ class _Members:
         for name, method in self.methods.items():
             nodes = [] if name == "__init__" else walk(method)
             known = {node: event for node in nodes if (event := _recorded(node)) and _own(event.value) == events}
-            passive = {event for node in nodes if (event := _awaited(node)) is not None}
+            passive = {awaited for node in nodes if (awaited := _awaited(node)) is not None}
             passive |= {event.value for event in known.values()}
             if known:
                 found[name] = next(node for node in known if isinstance(node, ast.Call))
@@ -232,9 +232,9 @@ def _waits(method: Method, rebound: set[str]) -> Iterator[_Wait]:
         records = [event for node in nodes if (event := _recorded(node)) and variable in names(event.slice)]
         derived = _derived(variable, nodes)
         targets = [target for target in _copied_to(nodes) if not _may_move(target, rebound)]
-        for wait in (wait for node in nodes if (wait := _wait_at(node, loop)) and variable in names(wait.index)):
-            is_earlier = all(text(event.slice) != text(wait.index) for event in records)
-            is_ring = is_earlier and isinstance(wait.index, ast.BinOp)
+        for wait in (wait for node in nodes if (wait := _wait_at(node, loop)) and variable in names(wait.key)):
+            is_earlier = all(text(event.slice) != text(wait.key) for event in records)
+            is_ring = is_earlier and isinstance(wait.key, ast.BinOp)
             if records and any(_is_shared(target, variable, derived, is_ring=is_ring) for target in targets):
                 yield wait._replace(sent=frozenset(_own(event.value) for event in records))
 

@@ -6,6 +6,7 @@ import pytest
 
 from syncheck.lint.engine import lint_source
 from syncheck.lint.files import Text
+from syncheck.lint.late_records import can_matter
 
 PROGRAM = """
 import torch
@@ -54,6 +55,7 @@ def found(*changes):
     for old, new in changes:
         assert old in source
         source = source.replace(old, new)
+    assert can_matter(source)
     result = lint_source("m.py", Text(textwrap.dedent(source)))
     assert not result.problem, result.problem
     return [
