@@ -4,7 +4,15 @@ import ast
 from collections.abc import Iterable, Sequence
 
 from syncheck.findings import Finding
-from syncheck.lint import inline_streams, one_sided, own_records, queued_batches, side_streams, unused_events
+from syncheck.lint import (
+    inline_streams,
+    late_records,
+    one_sided,
+    own_records,
+    queued_batches,
+    side_streams,
+    unused_events,
+)
 from syncheck.lint.interp.sites import SourceSites
 from syncheck.lint.source_file import SourceFile
 
@@ -28,6 +36,8 @@ def findings(
         found += unused_events.findings(functions, SourceSites(source))
     if queued_batches.can_matter(text):
         found += queued_batches.findings(tree, SourceSites(source), known)
+    if late_records.can_matter(text):
+        found += late_records.findings(tree, SourceSites(source), known)
     if own_records.can_matter(text):
         found += own_records.findings(tree, SourceSites(source), known)
     if side_streams.WORD in text:

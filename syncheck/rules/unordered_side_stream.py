@@ -9,8 +9,10 @@ This rule analyzes a class as a whole, where no single path shows both ends, and
 caller created the stream: a function that makes the stream wait before a block of work but waits for it
 nowhere, or the other way round. If a function creates and records an event and nothing waits for it, a wait
 was forgotten. It also reports batches that a thread loads on its own stream and passes on through a queue, if
-nothing waits for that stream; copies in flight that a cache drops while another stream reads them; and a
-stream that overwrites a buffer of an object and never waits for its readers.
+nothing waits for that stream; copies in flight that a cache drops while another stream reads them; a stream
+that overwrites a buffer of an object and never waits for its readers; and a stream that waits for an event of
+the previous call, because a method that is called later records it, although the buffer is used again in this
+call.
 
 ## Fix
 Call `side.wait_stream(torch.cuda.current_stream())` before the block, and

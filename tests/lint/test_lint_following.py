@@ -557,3 +557,25 @@ def test_disjoint_parts_are_not_a_race():
             return total + x.sum()
     """
     assert found(source) == []
+
+
+@pytest.mark.parametrize("source", ["x", "x[1:]", "unknown()"])
+def test_pinning_what_is_already_pinned_reads_nothing(source):
+    program = f"""
+        import torch
+        x = torch.ones(4, device="cuda")
+        y = {source}.to("cpu", non_blocking=True).pin_memory()
+        torch.cuda.synchronize()
+        print(y.sum().item())
+    """
+    assert found(program) == []
+
+
+def test_a_pinned_copy_is_still_in_flight_after_it_is_pinned_again():
+    program = """
+        import torch
+        x = torch.ones(4, device="cuda")
+        y = x.to("cpu", non_blocking=True).pin_memory()
+        print(y.sum().item())
+    """
+    assert found(program) == [("SYN301", 5)]

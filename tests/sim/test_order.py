@@ -312,6 +312,16 @@ def test_storing_a_number_by_index_makes_the_host_wait(check):
     assert check(program) == []
 
 
+def test_pinning_a_copy_in_flight_reads_nothing(check):
+    def program():
+        host = torch.ones(4, device="cuda").to("cpu", non_blocking=True)
+        assert host.pin_memory() is host
+        torch.cuda.synchronize()
+        host.sum().item()
+
+    assert check(program) == []
+
+
 def test_an_exported_pinned_buffer_may_be_changed_after_a_blocking_copy(check):
     def program():
         host = torch.zeros(4).pin_memory()

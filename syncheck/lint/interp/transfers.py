@@ -56,8 +56,7 @@ class Transfers:
         if name == "copy_":
             return self._copy(tensor, call)
         if name == "pin_memory":
-            self._machine.touch_host("aten::_pin_memory", [(tensor, False)], call.node)
-            return Tensor(self._machine.allocate(None, call.node, is_pinned=True))
+            return self._pin(tensor, call)
         if name not in {"to", "cuda", "cpu"}:
             return None
         target = self._target(name, call)
@@ -69,6 +68,17 @@ class Transfers:
         if target == tensor.block.device and not call.flag("copy"):
             return self._operators.run("aten::_to_copy", [tensor], call) if self._casts(name, call) else tensor
         return self._new_copy(tensor, target, call, non_blocking=non_blocking)
+
+    def _pin(self, tensor: Tensor, call: Call) -> Tensor:
+        """Return a copy in pinned memory, or the tensor itself if it is already pinned.
+
+        Source:
+            aten/src/ATen/native/Memory.cpp, `pin_memory`.
+        """
+        if tensor.block.is_pinned:
+            return tensor
+        self._machine.touch_host("aten::_pin_memory", [(tensor, False)], call.node)
+        return Tensor(self._machine.allocate(None, call.node, is_pinned=True))
 
     def _target(self, name: str, call: Call) -> DeviceIndex:
         if name == "cpu":
