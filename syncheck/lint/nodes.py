@@ -96,6 +96,10 @@ def function_around(tree: ast.Module, line: int) -> ast.AST:
 @once
 def text(node: ast.AST) -> str:
     """Return the source of a node, as written by `ast.unparse`."""
+    if isinstance(node, ast.Name):
+        return node.id
+    if isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name | ast.Attribute):
+        return f"{text(node.value)}.{node.attr}"
     return ast.unparse(node)
 
 
