@@ -88,9 +88,19 @@ def text_of(node: ast.AST) -> str | None:
     return None if body is None else body.text[body.start : body.stop]
 
 
+def may_yield(node: ast.AST) -> bool:
+    """Return whether a function may be a generator function, judging by the source of a body that is or was deferred.
+
+    This is cheaper than walking the body.
+    """
+    text = text_of(node)
+    return bool(node.__dict__.get("may_yield", True)) if text is None else "yield" in text
+
+
 def _complete(node: ast.stmt, kind: type[ast.stmt], head: str) -> list[ast.stmt]:
     own = node.__dict__
     found: list[ast.stmt] = own["deferred"].parse(head)
+    own["may_yield"] = may_yield(node)
     node.__class__ = kind  # with the same memory layout
     del own["deferred"]
     own["body"] = found

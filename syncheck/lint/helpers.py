@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterator
 
 from syncheck.lint import deferred
 from syncheck.lint.nodes import once, walk
+from syncheck.lint.nodes import text as source_of
 from syncheck.lint.prefilter import lines_with
 
 _Function = ast.FunctionDef | ast.AsyncFunctionDef
@@ -87,7 +88,7 @@ def calls_any(function: _Function, called: re.Pattern[str] | None) -> bool:
     if called is None or function.name == "__init__":
         return False
     text = deferred.text_of(function)
-    return called.search(ast.unparse(function) if text is None else text) is not None
+    return called.search(source_of(function) if text is None else text) is not None
 
 
 def _is_context(function: _Function) -> bool:

@@ -16,6 +16,8 @@ _NO_CODE = frozenset(
     "ctx op ops id attr arg kind type_comment type_ignores level module simple is_async conversion asname".split()
 )
 """Fields that contain no expressions or statements."""
+_MIXED = frozenset({"keys", "kw_defaults", "kwd_attrs", "names"})
+"""Fields with lists that may contain something else than nodes."""
 _BODIES = ("body", "orelse", "handlers", "finalbody", "cases")
 """Fields with lists of statements, or with the branches of `try` and `match`."""
 
@@ -50,12 +52,16 @@ def once(compute: Callable[[N], T]) -> Callable[[N], T]:
 def walk(node: ast.AST) -> list[ast.AST]:
     """Return a node and its descendants, outer ones first, without contexts and operators.
 
-    This is twice as fast as `ast.walk`.
+    This is three times as fast as `ast.walk`.
     """
     found = [node]
     for inner in found:  # the list grows during iteration
-        if _fields[inner.__class__]:
-            found += children(inner)
+        for field in _fields[inner.__class__]:
+            part = getattr(inner, field, None)
+            if part.__class__ is list:
+                found += part if field not in _MIXED else [item for item in part if isinstance(item, ast.AST)]
+            elif isinstance(part, ast.AST):
+                found.append(part)
     return found
 
 
@@ -65,7 +71,7 @@ def children(node: ast.AST) -> list[ast.AST]:
     for field in _fields[node.__class__]:
         part = getattr(node, field, None)
         if part.__class__ is list:
-            found += [item for item in part if isinstance(item, ast.AST)]
+            found += part if field not in _MIXED else [item for item in part if isinstance(item, ast.AST)]
         elif isinstance(part, ast.AST):
             found.append(part)
     return found
@@ -118,6 +124,10 @@ def entered_stream(context: ast.expr | None) -> ast.expr | None:
 @once
 def text(node: ast.AST) -> str:
     """Return the source of a node, as written by `ast.unparse`."""
+    if isinstance(node, ast.Name):
+        return node.id
+    if isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name | ast.Attribute):
+        return f"{text(node.value)}.{node.attr}"
     return ast.unparse(node)
 
 

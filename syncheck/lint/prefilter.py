@@ -145,9 +145,9 @@ def words_in(node: ast.AST) -> set[str]:
     """Return the names, members and keywords in a function, with markers for stream blocks and GPU device strings."""
     found: set[str] = set()
     for inner in walk(node):
-        if isinstance(inner, ast.Name):
+        if inner.__class__ is ast.Name:
             found.add(inner.id)
-        elif isinstance(inner, ast.Attribute):
+        elif inner.__class__ is ast.Attribute:
             found.add(inner.attr)
         elif isinstance(inner, ast.keyword) and inner.arg:
             found.add(inner.arg)

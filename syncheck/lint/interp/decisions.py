@@ -66,8 +66,9 @@ class Decisions:
     def forget(self, name: str) -> None:
         """Drop the decisions on conditions that mention a name, because it is bound to something else now."""
         self.n_bound[name] = self.n_bound.get(name, 0) + 1
-        for text in self._about.pop(name, ()):
-            self._made.pop(text, None)
+        if name in self._about:
+            for text in self._about.pop(name):
+                self._made.pop(text, None)
 
     def enter(self, parameters: Iterable[str]) -> None:
         """Count the bindings of a called function's parameters. They do not change the conditions of its caller."""

@@ -58,10 +58,7 @@ def _parameters(node: ast.AST) -> tuple[list[str], list[str]]:
 @once
 def is_generator(node: ast.AST) -> bool:
     """Return whether a function is a generator function."""
-    text = deferred.text_of(node)
-    if text is not None and "yield" not in text:
-        return False
-    return any(inner.__class__ in _YIELDING for inner in own_nodes(node))
+    return deferred.may_yield(node) and any(inner.__class__ in _YIELDING for inner in own_nodes(node))
 
 
 def block_nodes(block: ast.With | ast.AsyncWith) -> list[ast.AST]:

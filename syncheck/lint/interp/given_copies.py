@@ -41,6 +41,8 @@ class GivenCopies:
 
     def give(self, given: list[Value], node: ast.AST) -> None:
         """Record the copies that unknown code gets as arguments."""
+        if not self._streams:  # nothing was copied
+            return
         machine = self._machine
         if called_name(node) in _RECORDING:
             self._given.clear()
