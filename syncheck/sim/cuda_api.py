@@ -14,14 +14,14 @@ from syncheck.instrument.patching import Patches
 from syncheck.instrument.torch_internals import C
 from syncheck.sim.cuda_memory import CudaMemory, MemPool
 from syncheck.sim.cudart import install_cudart
-from syncheck.sim.device_kind import CUDA, gpu, module, simulated
+from syncheck.sim.device_kind import CUDA, explicit_index, gpu, module, simulated
 from syncheck.sim.device_properties import device_capability, device_properties
 from syncheck.sim.errors import not_simulated
 from syncheck.sim.events import CudaEvent, SimulatedEvent
 from syncheck.sim.graphs import AcceleratorGraph, CUDAGraph
 from syncheck.sim.launches import Launches
 from syncheck.sim.random import Generator, Random
-from syncheck.sim.runtime import Runtime, explicit_index
+from syncheck.sim.runtime import Runtime
 from syncheck.sim.streams import CudaStream, ExternalStream, SimulatedStream, StreamContext
 
 CUDA_VERSION = "12.8"

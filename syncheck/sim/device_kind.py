@@ -71,3 +71,17 @@ def is_size(args: tuple[Any, ...]) -> bool:
     """Return whether arguments of a legacy constructor are a size: then it only allocates memory."""
     is_given = len(args) == 1 and isinstance(args[0], torch.Size)
     return is_given or (bool(args) and all(type(arg) is int for arg in args))
+
+
+def explicit_index(device: Any) -> int | None:
+    """Return the index in a device description, or None if it has none."""
+    if device is None:
+        return None
+    if isinstance(device, int):
+        return int(device)
+    if isinstance(device, torch.device | str):
+        found = torch.device(device)
+        if not is_gpu(found):
+            raise ValueError(f"Expected a {simulated().name} device, but got: {found}")
+        return found.index
+    return getattr(device, "index", None) if hasattr(device, "index") else getattr(device, "idx", None)

@@ -28,7 +28,7 @@ from syncheck.instrument.torch_internals import DisableTorchFunction, disable_di
 from syncheck.sanitizer.monitor import Monitor
 from syncheck.sanitizer.race_context import UNSEEN_WRITE
 from syncheck.semantics.copies import HOST_DEVICE
-from syncheck.sim.device_kind import gpu, is_gpu, simulated
+from syncheck.sim.device_kind import explicit_index, gpu, simulated
 from syncheck.sim.errors import cuda_error
 from syncheck.sim.gpu_trace import GpuTrace
 from syncheck.sim.guarded_monitor import GuardedMonitor
@@ -393,17 +393,3 @@ class Runtime:
                 with self.unmonitored():
                     whole = torch.empty(0, dtype=torch.uint8).set_(storage)
                 self.verify_unmodified(whole)
-
-
-def explicit_index(device: Any) -> int | None:
-    """Return the index in a device description, or None if it has none."""
-    if device is None:
-        return None
-    if isinstance(device, int):
-        return int(device)
-    if isinstance(device, torch.device | str):
-        found = torch.device(device)
-        if not is_gpu(found):
-            raise ValueError(f"Expected a {simulated().name} device, but got: {found}")
-        return found.index
-    return getattr(device, "index", None) if hasattr(device, "index") else getattr(device, "idx", None)
