@@ -18,7 +18,7 @@ _TIMEOUT = timedelta(seconds=30)
 _RETRY_STEPS = 16
 """Units until ranks without a process group try again."""
 _MAX_KEYS = 64
-_KEY = "syncheck/budget/{}"
+_KEY = "syncheck/budget/{}/{}"
 
 
 def is_safe() -> bool:
@@ -35,17 +35,20 @@ class StoreAgreement:
     """Lets rank 0 decide for all ranks, through the store of their process group.
 
     All ranks decide after the same number of steps, because each decision determines the next. They therefore
-    communicate once before each window, and not in between. The number of steps is the key of an answer.
+    communicate once before each window, and not in between. The key of an answer consists of the agreement's number and
+    the number of steps.
 
     Args:
         incomplete: takes a reason why no further windows are opened.
         is_expected: whether this process is one of several, which will create a process group.
+        number: number of this agreement, the same in all ranks; an earlier one's answers stay in the store.
     """
 
-    def __init__(self, incomplete: Callable[[str], None], *, is_expected: bool) -> None:
+    def __init__(self, incomplete: Callable[[str], None], *, is_expected: bool, number: int = 0) -> None:
         self._incomplete = incomplete
         self._is_expected = is_expected
         self._is_lost = False
+        self._number = number
         self._keys: deque[str] = deque()  # on rank 0: the keys in the store
 
     def is_alone(self) -> bool:
@@ -58,7 +61,7 @@ class StoreAgreement:
             return controller.decide(is_new=is_new)
         if _world() < 2 or self._is_lost:
             return controller.wait(_RETRY_STEPS)
-        store, key = c10d._get_default_store(), _KEY.format(controller.number)
+        store, key = c10d._get_default_store(), _KEY.format(self._number, controller.number)
         if c10d.get_rank() == 0:
             decision = controller.decide()
             store.set(key, f"{decision.length} {decision.next_at}")

@@ -4,6 +4,7 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import replace
+from itertools import count
 from typing import Any
 
 from syncheck.filters.policy import is_distributed, rank
@@ -18,6 +19,9 @@ from syncheck.run.run import Run
 from syncheck.run.sampler import SECOND, Sampler
 from syncheck.run.ticker import Ticker
 from syncheck.sanitizer.collector import Checkpoint
+
+_numbers = count()
+"""Numbers of this process's runs."""
 
 
 class SampledRun(Run):
@@ -52,7 +56,7 @@ class SampledRun(Run):
         self._clock = clock
         self._began = clock()
         controller = Controller(options.budget, is_all_cost=self.backend.must_see_all)
-        agreement = StoreAgreement(self.note_incomplete, is_expected=is_distributed())
+        agreement = StoreAgreement(self.note_incomplete, is_expected=is_distributed(), number=next(_numbers))
         self.sampler = Sampler(controller, self, clock, is_safe, agreement, busy_clock)
 
     @property

@@ -26,8 +26,8 @@ class Clock:
 class Rank:
     """A rank in a thread, whose steps take an individual time."""
 
-    def __init__(self, number, seconds):
-        self.number, self.seconds = number, seconds
+    def __init__(self, number, seconds, slowdown):
+        self.number, self.seconds, self.slowdown = number, seconds, slowdown
         self.clock = Clock()
         self.opened = []
         self.reasons = []
@@ -43,12 +43,12 @@ class Rank:
     def failed(self, error):
         self.reasons.append(str(error))
 
-    def run(self, steps):
+    def run(self, steps, number):
         shared.rank = self.number
-        agreed = StoreAgreement(self.reasons.append, is_expected=True)
+        agreed = StoreAgreement(self.reasons.append, is_expected=True, number=number)
         self.sampler = Sampler(Controller(0.05), self, self.clock, lambda: True, agreed)
         for _ in range(steps):
-            self.clock.now += self.seconds * (3 if self.is_open else 1)
+            self.clock.now += self.seconds * (self.slowdown if self.is_open else 1)
             self.sampler.ended("here")
 
 
@@ -66,10 +66,13 @@ def job(monkeypatch):
     monkeypatch.setattr(agreement, "c10d", c10d)
     monkeypatch.setattr(agreement, "_TIMEOUT", timedelta(seconds=60))
 
-    def job(*steps):
-        ranks = [Rank(number, 0.01 * (1 + number)) for number in range(N_RANKS)]
-        threads = [threading.Thread(target=rank.run, args=(steps[min(rank.number, len(steps) - 1)],)) for rank in ranks]
-        for thread in threads:
+    def job(*steps, agreement=0, slowdown=3):
+        ranks = [Rank(number, 0.01 * (1 + number), slowdown) for number in range(N_RANKS)]
+        threads = [
+            threading.Thread(target=rank.run, args=(steps[min(rank.number, len(steps) - 1)], agreement))
+            for rank in ranks
+        ]
+        for thread in reversed(threads):  # rank 0 last: the others must wait for its decisions
             thread.start()
         for thread in threads:
             thread.join()
@@ -84,6 +87,12 @@ def test_all_ranks_open_their_windows_at_the_same_steps(job):
     assert len(ranks[0].opened) > 8
     assert ranks[0].opened == ranks[1].opened == ranks[2].opened
     assert [rank.reasons for rank in ranks] == [[], [], []]
+
+
+def test_a_second_watch_of_a_job_does_not_adopt_the_decisions_of_the_first(job):
+    first, second = job(1000), job(1000, agreement=1, slowdown=30)
+    assert second[0].opened not in ([], first[0].opened)
+    assert second[0].opened == second[1].opened == second[2].opened
 
 
 def test_a_rank_abandoned_by_rank_0_stops_opening_windows_and_reports_why(job):
