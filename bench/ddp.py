@@ -1,9 +1,8 @@
 """Cost of checking a DistributedDataParallel training step, compared with the same step unchecked.
 
-Run it as `python bench/ddp.py`. It uses two ranks with NCCL on two GPUs, or one rank on one GPU. Without a GPU, it
-compares two ranks on simulated GPUs with two on the CPU with gloo. All variants take turns.
-
-`--budget` compares whole runs of many steps instead: unchecked, and under `syncheck run --budget 5%`.
+Run it as `python bench/ddp.py`. It uses two ranks with NCCL on two GPUs, or one rank on one GPU, and compares unchecked
+steps, steps under each recorder, and steps within a budget, in blocks that take turns in the same processes. Without a
+GPU, it compares two ranks on simulated GPUs with two on the CPU with gloo.
 """
 
 import argparse
@@ -12,30 +11,58 @@ import subprocess
 import sys
 import tempfile
 import time
+from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
 from statistics import mean, median
+from typing import Any
 
 import torch
 import torch.distributed as dist
 from torch import nn
 from torch.nn.parallel import DistributedDataParallel
 
-TURNS = 2
-TURNS_WITH_BUDGET = 5
-STEPS = 60
-STEPS_WITH_BUDGET = 1500
+import syncheck
+from syncheck.api import checking
+from syncheck.config.options import Options
+
+BARE = "bare"
+STEPS = {BARE: 500, "python recorder": 100, "native recorder": 100, "budget 5%": 500, "budget 0.02%": 500}
+"""Variants with their steps per block. The last budget pays for the first window only."""
+TURNS = 4
 WARM_UP = 20
-SYNCHECK = [sys.executable, "-m", "syncheck", "run", "--output-format", "json"]
 
 
-def worker(output: Path, steps: int) -> None:
-    """Train, and write the median and the mean time of a step in seconds."""
+def variant(name: str) -> AbstractContextManager[Any]:
+    """Return the context of a variant."""
+    kind, _, value = name.partition(" ")
+    if kind == "budget":
+        return syncheck.watch(budget=value)
+    return nullcontext() if name == BARE else checking(Options(backend="cuda", recorder=kind))
+
+
+def worker(output: Path, names: list[str]) -> None:
+    """Train in blocks, one of each variant in each turn, and write the seconds of their steps after each turn."""
     has_gpu = torch.cuda.is_available()
     dist.init_process_group("nccl" if has_gpu else "gloo")
     rank = dist.get_rank()
     device = torch.device("cuda", rank % torch.cuda.device_count()) if has_gpu else torch.device("cpu")
     if has_gpu:
         torch.cuda.set_device(device)
+    for name in names:  # compile the native recorder and load libraries
+        with variant(name):
+            block(device, WARM_UP)
+    found: dict[str, list[list[float]]] = {name: [] for name in names}
+    for _ in range(TURNS):
+        for name in names:
+            with variant(name):
+                found[name].append(block(device, STEPS[name]))
+        if rank == 0:
+            output.write_text(json.dumps(found))
+    dist.destroy_process_group()
+
+
+def block(device: torch.device, steps: int) -> list[float]:
+    """Train a new model, and return the seconds of each step."""
     width, layers, batch = 256, 8, 64
     modules = [layer for _ in range(layers) for layer in (nn.Linear(width, width), nn.ReLU())]
     model = DistributedDataParallel(nn.Sequential(*modules).to(device))
@@ -47,79 +74,52 @@ def worker(output: Path, steps: int) -> None:
         optimizer.zero_grad()
         model(x).square().mean().backward()
         optimizer.step()
-        if has_gpu:
+        if device.type == "cuda":
             torch.cuda.synchronize()
         seconds.append(time.perf_counter() - began)
-    if rank == 0:
-        output.write_text(json.dumps([median(seconds[WARM_UP:]), mean(seconds[WARM_UP:])]))
-    dist.destroy_process_group()
+    return seconds
 
 
-def run(command: list[str], folder: Path, steps: int = STEPS) -> tuple[float, float]:
-    """Run the worker under a command and return the median and the mean time of its steps in seconds."""
+def run(command: list[str], names: list[str], folder: Path) -> dict[str, list[list[float]]]:
+    """Run the worker under a command and return the seconds of the steps of each block."""
     output = folder / "seconds.json"
-    subprocess.run(
-        [*command, __file__, "--output", str(output), "--steps", str(steps)], check=True, capture_output=True
-    )
-    typical, average = json.loads(output.read_text())
-    return typical, average
-
-
-def compare_recorders(bare: list[str], checked: list[str], folder: Path) -> None:
-    """Print the median step of each variant."""
-    variants = {"bare": bare}
-    if torch.cuda.is_available():
-        variants |= {f"{kind} recorder": [*checked, "--recorder", kind] for kind in ("python", "native")}
-    else:
-        variants["checked"] = checked
-    print_ratios({name: [one[0] for one in runs] for name, runs in in_turns(variants, folder, STEPS, TURNS).items()})
-
-
-def compare_with_budget(bare: list[str], checked: list[str], folder: Path) -> None:
-    """Print the mean step of whole runs, and what the report says about the budget."""
-    report = folder / "report.json"
-    with_budget = [*checked[: checked.index("--output")], "--output", str(report), "--budget", "5%"]
-    runs = in_turns({"bare": bare, "budget 5%": with_budget}, folder, STEPS_WITH_BUDGET, TURNS_WITH_BUDGET)
-    print_ratios({name: [one[1] for one in pairs] for name, pairs in runs.items()})
-    for note in json.loads(report.read_text())["notes"]:
-        print(note)
-
-
-def in_turns(
-    variants: dict[str, list[str]], folder: Path, steps: int, turns: int
-) -> dict[str, list[tuple[float, float]]]:
-    """Run each variant in each turn, and return the results of `run`."""
-    found: dict[str, list[tuple[float, float]]] = {name: [] for name in variants}
-    for _ in range(turns):
-        for name, command in variants.items():
-            found[name].append(run(command, folder, steps))
+    subprocess.run([*command, __file__, "--output", str(output), *names], check=True, capture_output=True)
+    found: dict[str, list[list[float]]] = json.loads(output.read_text())
     return found
 
 
-def print_ratios(found: dict[str, list[float]]) -> None:
-    bare = median(found["bare"])
-    for name, seconds in found.items():
-        each = ", ".join(f"{one * 1000:.2f}" for one in seconds)
-        print(f"{name}: {median(seconds) * 1000:.2f} ms ({each}), {median(seconds) / bare:.3f}")
-
-
-def main(*, with_budget: bool) -> None:
+def main() -> None:
     ranks = str(min(2, torch.cuda.device_count()) or 2)
-    bare = [sys.executable, "-m", "torch.distributed.run", "--nproc-per-node", ranks]
-    checked = [*SYNCHECK, "--nproc", ranks, "--output", "/dev/null"]
+    torchrun = [sys.executable, "-m", "torch.distributed.run", "--nproc-per-node", ranks]
+    checked = [sys.executable, "-m", "syncheck", "run", "--output", "/dev/null", "--nproc", ranks]
     where = torch.cuda.get_device_name() if torch.cuda.is_available() else "simulated GPUs against the CPU"
     print(f"a step of DDP (8 layers of 256, batch 64, AdamW), ranks: {ranks}, {where}:")
     with tempfile.TemporaryDirectory() as folder:
-        (compare_with_budget if with_budget else compare_recorders)(bare, checked, Path(folder))
+        if torch.cuda.is_available():
+            found = run(torchrun, list(STEPS), Path(folder))
+        else:
+            found = {
+                name: run(command, [BARE], Path(folder))[BARE]
+                for name, command in ((BARE, torchrun), ("simulated", checked))
+            }
+    print_ratios("median step of a block, without its first ones", found, lambda steps: median(steps[WARM_UP:]))
+    print_ratios("mean step of a block", found, mean)
+
+
+def print_ratios(title: str, found: dict[str, list[list[float]]], typical: Any) -> None:
+    print(f"{title}:")
+    times = {name: [typical(steps) for steps in blocks] for name, blocks in found.items()}
+    for name, each in times.items():
+        values = ", ".join(f"{one * 1000:.2f}" for one in each)
+        print(f"  {name}: {median(each) * 1000:.2f} ms ({values}), {median(each) / median(times[BARE]):.3f}")
 
 
 if __name__ == "__main__":
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--output", type=Path)
-    parser.add_argument("--steps", type=int, default=STEPS)
-    parser.add_argument("--budget", action="store_true")
+    parser.add_argument("names", nargs="*", metavar="variant")
     chosen = parser.parse_args()
     if chosen.output:
-        worker(chosen.output, chosen.steps)
+        worker(chosen.output, chosen.names)
     else:
-        main(with_budget=chosen.budget)
+        main()
