@@ -189,7 +189,8 @@ class Collector:
         advice, fix = pending.advice, None
         repair = ""
         if pending.fix is not None:
-            repair, fix, _ = fixes.word(pending.fix, self.names, sites, location.frame.path)
+            worded = fixes.word(pending.fix, self.names, sites, location.frame.path)
+            repair, fix = worded.text, worded.fix
             if pending.instead and fix.applicability is Applicability.EXAMPLE:
                 repair, fix, advice = "", None, pending.instead
         advised = repair + word(advice).replace("{line}", f"line {location.frame.line}")

@@ -131,11 +131,13 @@ class WordedFix(NamedTuple):
         text: a sentence without the final period.
         fix: the fix.
         is_incomplete: whether the text contains placeholders or leaves a decision to the reader.
+        has_placeholders: whether the text contains placeholders.
     """
 
     text: str
     fix: Fix
     is_incomplete: bool = False
+    has_placeholders: bool = False
 
 
 def word(pending: PendingFix, names: Names, sites: Sites, path: str) -> WordedFix:
@@ -151,7 +153,13 @@ def word(pending: PendingFix, names: Names, sites: Sites, path: str) -> WordedFi
     choices = [_word(choice, spelling, path) for choice in pending.choices()]
     usable = (worded for worded in choices if worded.fix.applicability is not Applicability.EXAMPLE)
     complete = (worded for worded in choices if pending.is_example and not worded.is_incomplete)
-    return next(usable, next(complete, choices[0]))
+    named = (worded for worded in choices if worded.is_incomplete and not worded.has_placeholders)
+    better = (worded for worded in named if _places(worded) == _places(choices[0]))
+    return next(usable, next(complete, next(better, choices[0])))
+
+
+def _places(worded: WordedFix) -> list[tuple[EditKind, str, int]]:
+    return [(edit.kind, edit.path, edit.line) for edit in worded.fix.edits]
 
 
 def for_all(several: Sequence[PendingFix], names: Names, sites: Sites) -> PendingFix | None:
@@ -188,6 +196,7 @@ def _word(pending: PendingFix, spelling: Spelling, path: str) -> WordedFix:
     edits: list[Edit] = []
     sentences: list[str] = []
     is_clear = False  # the text itself shows that it cannot be pasted
+    has_placeholders = False
     missing: dict[str, str] = {}
     is_example = pending.is_example
     for edit in pending.edits:
@@ -216,14 +225,16 @@ def _word(pending: PendingFix, spelling: Spelling, path: str) -> WordedFix:
             sentences.append(f"if the call at {where} returns a handle and not None, call `{code.strip('.')}` on it")
         else:
             sentences.append(_describe_edit(edits[-1], where))
-        is_clear |= target.is_split or target.may_be_none or bool(spelled.missing)
+        has_placeholders |= bool(spelled.missing)
+        is_clear |= target.is_split or target.may_be_none or has_placeholders
     applicability = Applicability.UNSAFE if pending.is_unsafe else Applicability.SAFE
     text = ", and ".join(_merged(sentences))
     if is_example and not is_clear:
         text = f"for example, {text}"
     if missing:
         text += ", where " + " and ".join(f"`{name}` is {what}" for name, what in missing.items())
-    return WordedFix(text, Fix(tuple(edits), Applicability.EXAMPLE if is_example else applicability), is_clear)
+    fix = Fix(tuple(edits), Applicability.EXAMPLE if is_example else applicability)
+    return WordedFix(text, fix, is_clear, has_placeholders)
 
 
 def _merged(sentences: Sequence[str]) -> Iterator[str]:

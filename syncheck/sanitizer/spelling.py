@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from syncheck.findings import EditKind, Frame
 from syncheck.hb.ids import AllocationId, NamedKind, SiteId, StreamId
 from syncheck.sanitizer.device_names import WITH_DEFAULT_STREAM
+from syncheck.sanitizer.insertion import are_in_one_library_call, can_insert, is_called_elsewhere, launches
 from syncheck.sanitizer.messages import (
     DeviceSyncCode,
     EventCode,
@@ -129,25 +130,26 @@ class Spelling:
         earlier = self._sites.lines_of(after) if after else ()
         for depth, line in enumerate(lines):
             is_next_iteration = site == after  # the same statement in the next iteration of a loop
-            if _is_called_elsewhere(line, lines[depth + 1 :]):
+            if is_called_elsewhere(line, lines[depth + 1 :]):
                 continue
-            if (depth and is_next_iteration) or not _can_insert(line, () if is_next_iteration else earlier):
+            if (depth and is_next_iteration) or not can_insert(line, () if is_next_iteration else earlier):
                 continue
             if self.spell(_for_caller(code) if depth else code, line).is_usable:
                 return Target(line, is_usable=True)
-        callers = (line for depth, line in enumerate(lines) if not _is_called_elsewhere(line, lines[depth + 1 :]))
+        callers = (line for depth, line in enumerate(lines) if not is_called_elsewhere(line, lines[depth + 1 :]))
         line = next(callers, lines[0])
-        is_split = site != after and line is lines[0] and _launches(line, earlier)
+        is_split = site != after and line is lines[0] and launches(line, earlier)
         return Target(line, is_usable=False, is_split=is_split)
 
     def _target_after(self, site: SiteId, code: Text, before: SiteId) -> Target:
         """Return where a statement can be inserted after a call: at its own line, or at that of a caller."""
         lines = self._sites.lines_of(site)
         passed = {(line.path, line.number) for line in (self._sites.lines_of(before) if before else ())}
+        is_in_one_call = are_in_one_library_call(self._sites.location(site).stack, self._sites.location(before).stack)
         for depth, line in enumerate(lines):
-            if line.scopes is None or (depth and (line.path, line.number) in passed):
+            if line.scopes is None or ((depth or is_in_one_call) and (line.path, line.number) in passed):
                 break  # the call that must come later is inside this one
-            if _is_called_elsewhere(line, lines[depth + 1 :]):
+            if is_called_elsewhere(line, lines[depth + 1 :]):
                 continue
             if not line.scopes.can_insert_after(line.number) or not self._is_stable(code, line, passed):
                 continue
@@ -348,32 +350,6 @@ def _is_same(expression: str, known_at: SourceLine, line: SourceLine) -> bool:
     if line.scopes is None:
         return known_at.function == line.function
     return line.scopes.has_same_meaning(expression, known_at.number, line.number)
-
-
-def _is_called_elsewhere(line: SourceLine, callers: tuple[SourceLine, ...]) -> bool:
-    """Return whether a line is in a lambda that is called by a statement other than the one that creates it."""
-    if not line.function.endswith("<lambda>") or line.scopes is None:
-        return False
-    calling = (caller for caller in callers if caller.path == line.path and caller.function != line.function)
-    return not any(line.scopes.statement(caller.number) is line.statement for caller in calling)
-
-
-def _can_insert(line: SourceLine, earlier: tuple[SourceLine, ...]) -> bool:
-    """Return whether a statement can be inserted before a line's statement and after those of other lines."""
-    if line.scopes is None:
-        return False
-    others = [other.number for other in earlier if other.path == line.path]
-    is_elsewhere = not any(other.function == line.function for other in earlier)
-    if earlier and is_elsewhere and line.scopes.waits_for_thread(line.number):
-        return False  # the earlier work may be submitted while the statement runs
-    return line.scopes.can_insert_before(line.number, others)
-
-
-def _launches(line: SourceLine, earlier: tuple[SourceLine, ...]) -> bool:
-    """Return whether only the presence of earlier lines in a line's own statement prevents an insertion before it."""
-    others = [other.number for other in earlier if other.path == line.path]
-    scopes = line.scopes
-    return scopes is not None and scopes.can_insert_before(line.number) > scopes.can_insert_before(line.number, others)
 
 
 def _may_be_unbound(name: str, origin: SourceLine, line: SourceLine) -> bool:

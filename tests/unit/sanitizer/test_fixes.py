@@ -210,6 +210,30 @@ def test_a_library_that_launches_and_uses_is_named(names):
     assert found.text == "in acme, add `torch.cuda.default_stream().wait_stream(side)` before acme/loader.py:9"
 
 
+def test_no_statement_after_a_line_orders_two_calls_that_a_library_makes_in_it(names):
+    def stack(line, function):
+        return (Frame("acme/loader.py", line, function=function, is_user=False), Frame("program.py", 5))
+
+    def found(earlier, later):
+        sites = Columns(SOURCE, stacks={50: earlier, 51: later})
+        sites.at_line = {50: 5, 51: 5}
+        edit = PendingEdit(EditKind.INSERT_AFTER, 50, (StreamCode(1), ".wait_stream(", StreamCode(2), ")"))
+        return word(PendingFix((edit,), before=51), names, sites, "program.py").fix.applicability
+
+    assert found(stack(8, "load"), stack(9, "load")) is Applicability.EXAMPLE
+    assert found(stack(9, "load"), stack(8, "load")) is Applicability.SAFE  # in the next iteration
+    assert found(stack(8, "load"), stack(9, "hook")) is Applicability.SAFE
+
+
+def test_code_without_placeholders_is_preferred_at_the_same_line(names):
+    by_stream = PendingFix((insertion(5, StreamCode(1), ".wait_stream(", StreamCode(2), ")"),), after=4)
+    pending = by_stream._replace(
+        edits=(insertion(5, StreamCode(1), ".wait_event(", EventCode(4), ")"),), otherwise=by_stream
+    )
+    found = worded(pending, names, text=LAUNCH_AND_USE, callers={4: (5,)})
+    assert found.text.startswith("split line 5 and add `torch.cuda.default_stream().wait_stream(side)`")
+
+
 def test_an_example_is_introduced_as_one(names):
     found = worded(PendingFix((replacement(5, "wait", "synchronize()"),)), names)
     assert found.text == "for example, call `synchronize()` instead of `.wait()` at line 5"

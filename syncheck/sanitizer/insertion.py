@@ -1,0 +1,46 @@
+"""Conditions for inserting a statement before or after a line of the program."""
+
+from syncheck.findings import Frame
+from syncheck.sanitizer.monitor import SourceLine
+
+
+def is_called_elsewhere(line: SourceLine, callers: tuple[SourceLine, ...]) -> bool:
+    """Return whether a line is in a lambda that is called by a statement other than the one that creates it."""
+    if not line.function.endswith("<lambda>") or line.scopes is None:
+        return False
+    calling = (caller for caller in callers if caller.path == line.path and caller.function != line.function)
+    return not any(line.scopes.statement(caller.number) is line.statement for caller in calling)
+
+
+def can_insert(line: SourceLine, earlier: tuple[SourceLine, ...]) -> bool:
+    """Return whether a statement can be inserted before a line's statement and after those of other lines."""
+    if line.scopes is None:
+        return False
+    others = [other.number for other in earlier if other.path == line.path]
+    is_elsewhere = not any(other.function == line.function for other in earlier)
+    if earlier and is_elsewhere and line.scopes.waits_for_thread(line.number):
+        return False  # the earlier work may be submitted while the statement runs
+    return line.scopes.can_insert_before(line.number, others)
+
+
+def launches(line: SourceLine, earlier: tuple[SourceLine, ...]) -> bool:
+    """Return whether only the presence of earlier lines in a line's own statement prevents an insertion before it."""
+    others = [other.number for other in earlier if other.path == line.path]
+    scopes = line.scopes
+    return scopes is not None and scopes.can_insert_before(line.number) > scopes.can_insert_before(line.number, others)
+
+
+def are_in_one_library_call(earlier: tuple[Frame, ...], later: tuple[Frame, ...]) -> bool:
+    """Return whether a library function makes two calls, in this order and from different lines.
+
+    No statement of its callers can then be between them.
+
+    Args:
+        earlier: stack of the earlier call, innermost first.
+        later: stack of the later call.
+    """
+    for first, second in zip(reversed(earlier), reversed(later), strict=False):
+        if (first.path, first.function, first.line) != (second.path, second.function, second.line):
+            is_same_function = (first.path, first.function) == (second.path, second.function)
+            return is_same_function and not first.is_user and first.line < second.line
+    return False

@@ -1,0 +1,29 @@
+"""Whether a statement of a caller can be between two calls, judged by their stacks."""
+
+import pytest
+
+from syncheck.findings import Frame
+from syncheck.sanitizer.insertion import are_in_one_library_call
+
+USER = Frame("program.py", 20, function="train")
+
+
+def library(line, function="step"):
+    return Frame("acme/optimizer.py", line, function=function, is_user=False)
+
+
+@pytest.mark.parametrize(
+    ("earlier", "later", "expected"),
+    [
+        ((library(162), USER), (library(168), USER), True),
+        ((library(93, "copy"), library(162), USER), (library(40, "run"), library(168), USER), True),
+        ((library(168), USER), (library(162), USER), False),  # in two calls of the function
+        ((library(162), USER), (library(162), USER), False),
+        ((library(10, "forward_hook"), USER), (library(20, "backward_hook"), USER), False),
+        ((library(162), USER), (library(168), Frame("program.py", 21, function="train")), False),
+        ((Frame("program.py", 5, function="f"), USER), (Frame("program.py", 6, function="f"), USER), False),
+        ((), (library(168), USER), False),
+    ],
+)
+def test_two_calls_of_a_library_function_are_in_one_call_if_their_lines_are_in_order(earlier, later, expected):
+    assert are_in_one_library_call(earlier, later) is expected
