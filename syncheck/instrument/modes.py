@@ -65,6 +65,20 @@ def _suspend_topmost() -> Callable[[], Any]:
 
 
 @contextmanager
+def pushed_mode(mode: TorchDispatchMode) -> Iterator[None]:
+    """Enter a mode in the calling thread for the duration of a block, but leave torch's flags for active modes alone.
+
+    All threads share the flags, which the mode of the main thread sets. A thread that outlives the check would restore
+    them to their values during the check.
+    """
+    push_dispatch_mode(mode)
+    try:
+        yield
+    finally:
+        pop_dispatch_mode()
+
+
+@contextmanager
 def without_modes(kind: type[TorchDispatchMode]) -> Iterator[None]:
     """Remove the modes of a class from the calling thread for the duration of a block that balances its own modes."""
     entered = [pop_dispatch_mode() for _ in current_dispatch_modes()]  # topmost first
