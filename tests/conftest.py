@@ -7,6 +7,7 @@ from importlib.util import find_spec
 from typing import Any
 
 import pytest
+import torch
 
 from syncheck import paths
 from tests import network
@@ -21,6 +22,8 @@ LONG = (
     "tests/unit/sim/test_results.py", "tests/docs/test_docs.py",
 )  # fmt: skip
 """The slowest test files. They run first, so that no worker is left with one at the end."""
+# By default, torch gives many of its warnings once per process: only the first test that causes one would see it.
+torch.set_warn_always(True)
 _MISSING = re.compile(r"ModuleNotFoundError: No module named '(\w+)")
 if find_spec("hypothesis"):
     from hypothesis import settings

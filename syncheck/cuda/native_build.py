@@ -6,8 +6,8 @@ import shutil
 import sys
 import sysconfig
 import tempfile
-from collections.abc import Callable
-from contextlib import redirect_stderr, redirect_stdout
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, redirect_stderr, redirect_stdout
 from functools import cache
 from importlib import import_module
 from importlib.machinery import ExtensionFileLoader, ModuleSpec
@@ -53,7 +53,8 @@ def state() -> str:
     if built.exists():
         return f"built: {built}"
     try:
-        _check_tools()
+        with _ninja_on_path():
+            _check_tools()
     except RuntimeError as error:
         return f"missing: {error}; {_FALLBACK}"
     return "not built yet; the first run on a GPU builds it"
@@ -77,9 +78,10 @@ def _find(note: Callable[[str], None]) -> tuple[Any, str]:
 def _load(note: Callable[[str], None]) -> Any:
     built = _built_path()
     if not built.exists():
-        _check_tools()
-        note("building the native recorder, once for this version of torch: this takes a minute")
-        _build(built)
+        with _ninja_on_path():
+            _check_tools()
+            note("building the native recorder, once for this version of torch: this takes a minute")
+            _build(built)
     return _import(built)
 
 
@@ -101,6 +103,23 @@ def _key() -> str:
     return hashlib.sha256("\n".join(parts).encode()).hexdigest()[:16]
 
 
+@contextmanager
+def _ninja_on_path() -> Iterator[None]:
+    """Extend the PATH by the folder of the package `ninja`, if it is installed, for the duration of a block."""
+    if find_spec("ninja") is None:
+        yield
+        return
+    before = os.environ.get("PATH")
+    os.environ["PATH"] = os.pathsep.join((before or os.defpath, import_module("ninja").BIN_DIR))
+    try:
+        yield
+    finally:
+        if before is None:
+            del os.environ["PATH"]
+        else:
+            os.environ["PATH"] = before
+
+
 def _check_tools() -> None:
     if sys.platform != "linux":
         raise RuntimeError(f"it cannot be built on {sys.platform}")
@@ -109,8 +128,6 @@ def _check_tools() -> None:
     compiler = import_module(_BUILDER).get_cxx_compiler()
     if shutil.which(compiler) is None:
         raise RuntimeError(f"the compiler {compiler} was not found")
-    if find_spec("ninja") is not None:  # the package contains the program, which may not be on the PATH
-        os.environ["PATH"] = os.pathsep.join((os.environ.get("PATH", ""), import_module("ninja").BIN_DIR))
     if shutil.which("ninja") is None:
         raise RuntimeError("ninja was not found: pip install ninja")
 

@@ -1,7 +1,8 @@
 """Enters and leaves dispatch modes below and between modes of the program, and makes them faster."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from functools import partial
 from types import FunctionType
 from typing import Any
 
@@ -18,10 +19,10 @@ from syncheck.instrument.torch_internals import (
 
 def enter_mode(mode: TorchDispatchMode) -> None:
     """Enter a mode in the calling thread, below all others, because each of those exits by popping the topmost one."""
-    above = [pop_dispatch_mode() for _ in current_dispatch_modes()]
+    resume = [_suspend_topmost() for _ in current_dispatch_modes()]
     mode.__enter__()  # type: ignore[no-untyped-call]  # torch leaves it untyped
-    for other in reversed(above):
-        push_dispatch_mode(other)
+    while resume:
+        resume.pop()()
 
 
 def leave_mode(mode: TorchDispatchMode) -> None:
@@ -34,12 +35,47 @@ def leave_mode(mode: TorchDispatchMode) -> None:
     """
     if not any(entered is mode for entered in current_dispatch_modes()):
         return
-    above = []
+    resume = []
     while current_dispatch_modes()[-1] is not mode:
-        above.append(pop_dispatch_mode())
+        resume.append(_suspend_topmost())
     mode.__exit__(None, None, None)  # type: ignore[no-untyped-call]  # torch leaves it untyped
-    for other in reversed(above):
-        push_dispatch_mode(other)
+    while resume:
+        resume.pop()()
+
+
+def _suspend_topmost() -> Callable[[], Any]:
+    """Remove the topmost mode of the calling thread; return a function that puts it back.
+
+    A mode saves torch's flags for active modes when it is entered, and restores them at its exit. It therefore exits
+    and enters again, so that it saves the flags without the modes below that have been left, and with those that have
+    been entered. Otherwise the flags would be wrong for good after the check, and torch 2.8 compiles nothing while they
+    are set. The methods are those of the base class, because a program's own ones may have other effects.
+
+    Source:
+        torch/utils/_python_dispatch.py, `TorchDispatchMode.__enter__` and `__exit__`; torch/_dynamo/convert_frame.py,
+        `CatchErrorsWrapper.__call__`.
+    """
+    mode = current_dispatch_modes()[-1]
+    if not getattr(mode, "old_dispatch_mode_flags", None) or hasattr(mode, "_mode_key"):
+        # It has not saved flags, or is one of torch's own, which are always below the program's, whatever came first.
+        pop_dispatch_mode()
+        return partial(push_dispatch_mode, mode)
+    TorchDispatchMode.__exit__(mode, None, None, None)  # type: ignore[no-untyped-call]  # torch leaves it untyped
+    return partial(TorchDispatchMode.__enter__, mode)
+
+
+@contextmanager
+def pushed_mode(mode: TorchDispatchMode) -> Iterator[None]:
+    """Enter a mode in the calling thread for the duration of a block, but leave torch's flags for active modes alone.
+
+    All threads share the flags, which the mode of the main thread sets. A thread that outlives the check would restore
+    them to their values during the check.
+    """
+    push_dispatch_mode(mode)
+    try:
+        yield
+    finally:
+        pop_dispatch_mode()
 
 
 @contextmanager

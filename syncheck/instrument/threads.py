@@ -6,6 +6,7 @@ from typing import Any, Protocol
 
 from syncheck.hb.ids import StreamId
 from syncheck.instrument.hosts import Hosts
+from syncheck.instrument.modes import pushed_mode
 from syncheck.instrument.patching import Patches
 from syncheck.instrument.thread_order import install_thread_order
 from syncheck.semantics.threads import ThreadState
@@ -69,12 +70,10 @@ class _Threads:
             if starter is not None:
                 self._watcher.thread_state().inherited = starter
                 self._hosts.begin(thread)
-            mode = self._watcher.new_mode()
-            mode.__enter__()
             try:
-                run(thread)
+                with pushed_mode(self._watcher.new_mode()):
+                    run(thread)
             finally:
-                mode.__exit__(None, None, None)
                 if self._watcher.is_checking:
                     self._hosts.end(thread)
 

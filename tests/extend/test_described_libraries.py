@@ -10,6 +10,7 @@ from syncheck.semantics import library
 from syncheck.semantics.library import Effect, describe
 from syncheck.testing import check_lint, check_run
 from tests import warm
+from tests.descriptions import isolate_descriptions
 
 NATIVE = '''
 """Stands for compiled code: it works on addresses."""
@@ -93,13 +94,17 @@ def _runs_are_forked(monkeypatch):
     monkeypatch.setattr(sys, "executable", warm.PYTHON)
 
 
+@pytest.fixture(autouse=True)
+def _no_descriptions(monkeypatch):
+    isolate_descriptions(monkeypatch)
+
+
 @pytest.fixture
 def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     (tmp_path / "acme_lib.py").write_text(NATIVE)
     (tmp_path / "acme_models.py").write_text(MODELS)
     monkeypatch.setenv("PYTHONPATH", f"{tmp_path}:{Path(__file__).parents[2]}")
     monkeypatch.syspath_prepend(str(tmp_path))
-    monkeypatch.setattr(library, "_described", {})
     monkeypatch.delitem(sys.modules, "acme_models", raising=False)
     return tmp_path
 
@@ -148,8 +153,7 @@ def test_describe_parses_a_signature():
         ("acme.add_one(x)", {"returns": "y"}, "acme.add_one has no parameter 'y'"),
     ],
 )
-def test_an_invalid_description_raises_a_clear_error(signature, more, words, monkeypatch):
-    monkeypatch.setattr(library, "_described", {})
+def test_an_invalid_description_raises_a_clear_error(signature, more, words):
     with pytest.raises(ConfigError) as error:
         describe(signature, **more)
     assert words in str(error.value)

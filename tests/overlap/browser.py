@@ -6,6 +6,8 @@ import re
 import shutil
 import subprocess
 import urllib.request
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any
 
 DRIVER = shutil.which("chromedriver")
@@ -78,10 +80,18 @@ class Browser:
     def text(self, selector: str) -> str:
         return str(self._call("GET", f"/element/{self._find(selector)}/text"))
 
-    def resize(self, width: int = 0) -> None:
-        """Lay pages out for a screen of this width in pixels; 0 for the browser's own."""
-        size = {"width": width, "height": 800 if width else 0, "deviceScaleFactor": 0, "mobile": 0 < width < 500}
-        body = {"cmd": "Emulation.setDeviceMetricsOverride", "params": size}
+    @contextmanager
+    def width(self, pixels: int) -> Iterator[None]:
+        """Lay pages out for a screen of this width for the duration of a block."""
+        size = {"width": pixels, "height": 800, "deviceScaleFactor": 0, "mobile": pixels < 500}
+        self._emulate("setDeviceMetricsOverride", size)
+        try:
+            yield
+        finally:
+            self._emulate("clearDeviceMetricsOverride", {})
+
+    def _emulate(self, command: str, parameters: dict[str, Any]) -> None:
+        body = {"cmd": f"Emulation.{command}", "params": parameters}
         self._call("POST", "/goog/cdp/execute", body)
 
     def screenshot(self) -> bytes:

@@ -16,10 +16,11 @@ def graphs(gpu, monkeypatch):
     monkeypatch.setattr(devices, "current_device", lambda: 0)
     cuda = gpu.cuda
     made = Graphs(cuda.reporter, cuda.streams, cuda.memory.owners, cuda.captures)
-    return SimpleNamespace(
+    yield SimpleNamespace(
         begin=made._capture_begin(lambda graph: None), end=made._capture_end(lambda graph: None),
         replay=made._replay(lambda graph: None), gpu=gpu, graphs=made,
     )  # fmt: skip
+    cuda.captures.forget()  # as at the end of a check: enables garbage collection again
 
 
 def new_graph(pool=(0, 1)):

@@ -1,7 +1,9 @@
 """The native recorder is built where possible; elsewhere its absence is reported."""
 
+import os
 import sys
 from pathlib import Path
+from types import ModuleType
 
 import pytest
 from torch.utils import cpp_extension
@@ -103,6 +105,25 @@ def test_the_extension_is_built_once(monkeypatch, tmp_path, tools):
     reason(monkeypatch)
     assert len(built) == 1
     assert not built[0].exists()
+
+
+@pytest.mark.parametrize("path", ["/usr/bin", "", None])
+def test_the_programs_path_is_only_extended_during_the_build(monkeypatch, tools, path):
+    (monkeypatch.delenv("PATH") if path is None else monkeypatch.setenv("PATH", path))
+    seen = []
+    monkeypatch.setitem(sys.modules, "ninja", ModuleType("ninja"))
+    monkeypatch.setattr(sys.modules["ninja"], "BIN_DIR", "/ninja/bin", raising=False)
+    monkeypatch.setattr(native_build, "find_spec", lambda name: name)
+
+    def fail(folder):
+        seen.append(os.environ["PATH"])
+        raise RuntimeError("no such header")
+
+    built_by(monkeypatch, fail)
+    reason(monkeypatch)
+    native_build.state()
+    assert seen == [f"{path or os.defpath}:/ninja/bin"]
+    assert os.environ.get("PATH") == path
 
 
 def test_doctor_reports_whether_the_recorder_is_built(monkeypatch, tools):

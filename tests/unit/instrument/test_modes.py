@@ -2,6 +2,7 @@
 
 import pytest
 import torch
+from torch.utils import _python_dispatch
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from syncheck.instrument.modes import enter_mode, leave_mode, without_modes
@@ -62,3 +63,65 @@ def test_modes_of_a_class_are_removed_for_a_block():
             torch.ones(1)
         assert current_dispatch_modes() == [outer, own, inner]
     assert (outer.seen, own.seen, inner.seen) == (1, 0, 1)
+
+
+def flags():
+    """Return torch's records of whether a mode is active, by which `torch.compile` decides whether to compile."""
+    names = [name for name in vars(_python_dispatch) if name.startswith("_is_in_")]
+    return {getattr(_python_dispatch, name) for name in names}
+
+
+@pytest.fixture
+def inactive():
+    """Torch's records, in which no mode is active."""
+    if not flags():
+        pytest.skip("this version of torch keeps no record of active modes")
+    assert flags() == {False}
+    return flags()
+
+
+def test_a_mode_entered_below_the_programs_mode_may_outlive_it(inactive):
+    own = Counting()
+    with Counting(), Counting():
+        enter_mode(own)
+        assert flags() == {True}
+    assert flags() == {True}
+    leave_mode(own)
+    assert flags() == inactive
+
+
+def test_a_mode_left_below_the_programs_modes_is_not_recorded(inactive):
+    own = Counting()
+    enter_mode(own)
+    with Counting(), Counting():
+        leave_mode(own)
+        assert flags() == {True}
+    assert flags() == inactive
+
+
+def test_a_mode_entered_twice_by_the_program_keeps_torchs_records(inactive):
+    own, mode = Counting(), Counting()
+    with mode, mode:
+        enter_mode(own)
+        leave_mode(own)
+        enter_mode(own)
+    assert current_dispatch_modes() == [own]
+    leave_mode(own)
+    assert flags() == inactive
+
+
+def test_a_mode_that_enters_itself_without_torchs_method_is_kept():
+    class Direct(Counting):
+        def __enter__(self):
+            _python_dispatch._push_mode(self)
+
+        def __exit__(self, *_):
+            _python_dispatch._pop_mode()
+
+    own = Counting()
+    with Direct(), Counting() as inner:
+        enter_mode(own)
+        assert current_dispatch_modes()[0] is own
+        leave_mode(own)
+        assert current_dispatch_modes()[-1] is inner
+    assert current_dispatch_modes() == []

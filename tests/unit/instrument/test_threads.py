@@ -3,27 +3,18 @@
 import threading
 
 import pytest
+from torch.utils._python_dispatch import TorchDispatchMode, is_in_torch_dispatch_mode
 
 from syncheck.instrument.patching import Patches
 from syncheck.instrument.threads import install_threads
+from syncheck.instrument.torch_internals import current_dispatch_modes
 from syncheck.semantics.threads import ThreadState
-
-
-class Mode:
-    def __init__(self, log):
-        self.log = log
-
-    def __enter__(self):
-        self.log.append(("enter", threading.get_ident()))
-
-    def __exit__(self, *error):
-        self.log.append(("leave", threading.get_ident()))
 
 
 class Watcher(threading.local):
     """Has state for each thread and state shared by all."""
 
-    log = []  # noqa: RUF012  shared by all threads
+    modes = []  # noqa: RUF012  shared by all threads
     inherited = []  # noqa: RUF012  shared by all threads
     is_checking = True
     enters_threads = True
@@ -36,17 +27,23 @@ class Watcher(threading.local):
 
     def new_mode(self):
         Watcher.inherited.append(self.state.inherited)
-        return Mode(Watcher.log)
+        Watcher.modes.append(TorchDispatchMode())
+        return Watcher.modes[-1]
 
 
 class Hosts:
-    """Records what is reported about threads."""
+    """Records what is reported about threads, and the modes in which a thread ends."""
 
     def __init__(self):
         self.reported = []
+        self.modes_at_end = None
 
     def __getattr__(self, name):
         return lambda thing: self.reported.append((name, thing.name)) if isinstance(thing, threading.Thread) else None
+
+    def end(self, thread):
+        self.modes_at_end = current_dispatch_modes()
+        self.reported.append(("end", thread.name))
 
 
 @pytest.fixture
@@ -56,7 +53,7 @@ def hosts():
 
 @pytest.fixture
 def watcher(hosts):
-    Watcher.log, Watcher.inherited, Watcher.is_checking = [], [], True
+    Watcher.modes, Watcher.inherited, Watcher.is_checking = [], [], True
     patches, made = Patches(), Watcher()
     install_threads(made, hosts, patches)
     yield made
@@ -69,11 +66,29 @@ def run(target=lambda: None):
     thread.join()
 
 
-def test_a_thread_enters_the_mode_and_leaves_it(watcher):
-    run(lambda: Watcher.log.append(("work", threading.get_ident())))
-    assert [what for what, _ in Watcher.log] == ["enter", "work", "leave"]
-    assert {ident for _, ident in Watcher.log} != {threading.get_ident()}
-    assert len({ident for _, ident in Watcher.log}) == 1
+def test_a_thread_enters_the_mode_and_leaves_it(watcher, hosts):
+    inside = []
+    run(lambda: inside.extend(current_dispatch_modes()))
+    assert len(inside) == 1
+    assert inside == Watcher.modes
+    assert hosts.modes_at_end == []
+    assert current_dispatch_modes() == []
+
+
+def test_a_thread_that_outlives_the_check_leaves_torchs_flag_alone(watcher):
+    has_begun, go_on = threading.Event(), threading.Event()
+
+    def target():
+        has_begun.set()
+        go_on.wait()
+
+    thread = threading.Thread(target=target)
+    with TorchDispatchMode():
+        thread.start()
+        has_begun.wait()
+    go_on.set()
+    thread.join()
+    assert not is_in_torch_dispatch_mode()
 
 
 def test_a_thread_inherits_the_state_current_at_its_start(watcher):
@@ -84,18 +99,19 @@ def test_a_thread_inherits_the_state_current_at_its_start(watcher):
 
 
 @pytest.mark.filterwarnings("ignore::pytest.PytestUnhandledThreadExceptionWarning")
-def test_an_error_also_leaves_the_mode(watcher):
+def test_an_error_also_leaves_the_mode(watcher, hosts):
     def fail():
         raise ZeroDivisionError
 
     run(fail)
-    assert [what for what, _ in Watcher.log] == ["enter", "leave"]
+    assert len(Watcher.modes) == 1
+    assert hosts.modes_at_end == []
 
 
 def test_a_thread_started_after_the_check_is_not_watched(watcher):
     Watcher.is_checking = False
     run()
-    assert Watcher.log == []
+    assert Watcher.modes == []
 
 
 def test_ordering_calls_of_a_thread_are_reported(watcher, hosts):

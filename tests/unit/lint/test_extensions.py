@@ -6,11 +6,12 @@ import pytest
 
 from syncheck.config.options import Options
 from syncheck.errors import ConfigError
-from syncheck.lint import models, prefilter, rule_registry
+from syncheck.lint import prefilter, rule_registry
 from syncheck.lint.extensions import Extensions
 from syncheck.lint.interp import registry
 from syncheck.rules import catalogue
 from syncheck.semantics import library
+from tests.descriptions import isolate_descriptions
 
 RULES = """
 from syncheck.extend import LintRule, Rule, Severity
@@ -28,11 +29,9 @@ describe("acme_of_a_test.copy_rows(x, out)", reads="x", writes="out")
 @pytest.fixture
 def folder(tmp_path, monkeypatch):
     """Return a project folder; whatever it registers is removed afterwards."""
-    models.load()  # load them once for all tests: they must stay
-    for owner, name in ((rule_registry, "_of_projects"), (catalogue, "_of_projects"), (library, "_described")):
-        monkeypatch.setattr(owner, name, {})
-    monkeypatch.setattr(prefilter, "_of_libraries", set())
-    monkeypatch.setattr(registry, "_functions", dict(registry._functions))
+    isolate_descriptions(monkeypatch)
+    for owner in (rule_registry, catalogue):
+        monkeypatch.setattr(owner, "_of_projects", {})
     yield tmp_path
     for name in [
         name for name, module in sys.modules.items() if str(tmp_path) in (getattr(module, "__file__", "") or "")

@@ -137,6 +137,7 @@ def test_a_function_mode_of_the_program_takes_precedence(gpu):
         assert torch.tensor([1], device="cpu").is_cpu
 
 
+@pytest.mark.filterwarnings("ignore:The PyTorch API of nested tensors")
 def test_empty_like_a_nested_gpu_tensor_can_be_on_the_host(gpu):
     rows = torch.nested.nested_tensor([torch.ones(2), torch.ones(3)], device="cuda")
     made = torch.empty_like(rows, device="cpu")

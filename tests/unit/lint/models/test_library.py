@@ -2,11 +2,10 @@
 
 import pytest
 
-from syncheck.lint import models, prefilter
-from syncheck.lint.interp import registry
+from syncheck.lint import prefilter
 from syncheck.lint.models.library import register_described
-from syncheck.semantics import library
 from syncheck.semantics.library import describe
+from tests.descriptions import isolate_descriptions
 from tests.unit.lint.program import calls_of, constant, value_of
 
 HEAD = """\
@@ -18,11 +17,7 @@ x, out = torch.ones(4, device='cuda'), torch.ones(4, device='cuda')
 
 @pytest.fixture(autouse=True)
 def no_descriptions(monkeypatch):
-    """Start without descriptions, and remove registered ones afterwards."""
-    models.load()
-    monkeypatch.setattr(library, "_described", {})
-    monkeypatch.setattr(prefilter, "_of_libraries", set())
-    monkeypatch.setattr(registry, "_functions", dict(registry._functions))
+    isolate_descriptions(monkeypatch)
 
 
 def calls(source, *signatures, before=HEAD, **what):
