@@ -11,7 +11,6 @@ import threading
 import weakref
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
 from types import CodeType, FrameType
 from typing import Any
 
@@ -19,67 +18,14 @@ import torch
 
 from syncheck.filters import ignore_block
 from syncheck.hb.ids import BY_TORCH, UNKNOWN_SITE, Accesses, SiteId, StreamId
-from syncheck.instrument.gradients import Gradients
 from syncheck.instrument.plan import tensors_in
 from syncheck.instrument.torch_internals import current_node, engine, next_sequence_number, sequence_number
+from syncheck.sim.backward_pass import BackwardPass, ThreadGradients
 from syncheck.sim.nodes import ThreadLog, is_leaf, leads_to, node_of, note_leaves, note_streams
 from syncheck.sim.runtime import Runtime
 
 _ENGINE: CodeType = engine().__code__
 """Code of the function that runs all backward passes started from Python."""
-
-
-@dataclass(slots=True)
-class _Run:
-    """One call of backward() or grad().
-
-    Attributes:
-        caller: device -> stream that was current at the call.
-        saved: the thread's current streams, restored after each node.
-        saved_device: the thread's current device at the call, restored at the end.
-        node: the running node.
-        node_streams: device -> the node's stream, where it is not the default stream.
-        used: streams on which the running node has launched work.
-        arrived: node -> streams that produced its gradients.
-        arrived_leaves: the same for the nodes of leaves.
-        log: stream log of the thread that created the running node.
-        leaves: streams that produced gradients of leaves, or of nodes in `captured`.
-        n_nodes: number of nodes run so far.
-        gradients: the gradients produced so far.
-        captured: nodes whose gradients were requested with `inputs`; None if all leaves get gradients.
-        depth: nesting depth of backward() or grad() calls inside this one.
-        site: call site in the program; None until it is needed.
-        has_ended: whether all nodes have run.
-    """
-
-    caller: dict[int, StreamId]
-    saved: dict[int, StreamId]
-    saved_device: int
-    node: Any = None
-    node_streams: dict[int, StreamId] = field(default_factory=dict)
-    used: set[StreamId] = field(default_factory=set)
-    arrived: dict[Any, set[StreamId]] = field(default_factory=dict)
-    arrived_leaves: dict[Any, set[StreamId]] = field(default_factory=dict)
-    log: ThreadLog | None = None
-    leaves: set[StreamId] = field(default_factory=set)
-    n_nodes: int = 0
-    gradients: Gradients = field(default_factory=Gradients)
-    captured: set[Any] | None = None
-    depth: int = 0
-    site: SiteId | None = None
-    has_ended: bool = False
-
-
-class ThreadGradients(threading.local):
-    """Autograd state of the calling thread.
-
-    Attributes:
-        run: the current call of backward() or grad(); None outside of one.
-        log: stream log of the nodes that the thread has created; None before its first operator.
-    """
-
-    run: _Run | None = None
-    log: ThreadLog | None = None
 
 
 class Backward:
@@ -100,7 +46,7 @@ class Backward:
         self.local = ThreadGradients()
         self.has_changed = self.has_several_threads = False
         self._logs: list[ThreadLog] = []
-        self.alone_run: _Run | None = None
+        self.alone_run: BackwardPass | None = None
 
     # -- forward: record streams
 
@@ -202,8 +148,13 @@ class Backward:
         return self.local.run is not None
 
     @contextmanager
-    def running(self, inputs: Sequence[Any]) -> Iterator[None]:
-        """Bracket one call of backward() or grad(). `inputs`: values whose gradients were requested, if not all."""
+    def running(self, inputs: Sequence[Any], roots: Sequence[tuple[Any, int]] = ()) -> Iterator[None]:
+        """Bracket one call of backward() or grad().
+
+        Args:
+            inputs: the values whose gradients were requested, if not all.
+            roots: each value that the pass starts from, with the device of its gradient.
+        """
         outer = self.local.run
         if outer is not None:  # nested, as in checkpointing: belongs to the running node
             outer.depth += 1
@@ -218,9 +169,11 @@ class Backward:
         for log in self._logs:
             log.tag_nodes()
         captured = {node for value in inputs if (node := node_of(value)) is not None} or None
-        self.local.run = _Run(caller, dict(state.streams), state.device, log=self._log, captured=captured)
+        self.local.run = BackwardPass(caller, dict(state.streams), state.device, log=self._log, captured=captured)
         if threading.get_ident() == self._alone.thread:
             self.alone_run = self.local.run
+        if not self._is_on_default_streams:
+            self.local.run.note_roots(roots)
         self.local.run.gradients.begin(gpus.next_allocation())
         try:
             yield
@@ -242,7 +195,7 @@ class Backward:
             self._end(run)
         return callback()
 
-    def _end(self, run: _Run) -> None:
+    def _end(self, run: BackwardPass) -> None:
         """After all nodes have run, restore the caller's current streams and join the leaves with them."""
         if run.has_ended:
             return
@@ -255,7 +208,7 @@ class Backward:
         self._gpus.thread.streams = dict(run.saved)
         self._join_leaves(run)
 
-    def _join_leaves(self, run: _Run) -> None:
+    def _join_leaves(self, run: BackwardPass) -> None:
         while run.arrived:  # nodes that launched nothing
             silent = max(run.arrived, key=sequence_number)
             if run.captured is None or silent in run.captured or any(leads_to(silent, n) for n in run.captured):
@@ -294,7 +247,7 @@ class Backward:
         state.streams = dict(run.node_streams)
         self._wait_for_gradients(run, node, run.node_streams)
 
-    def _wait_for_gradients(self, run: _Run, node: Any, node_streams: dict[int, StreamId]) -> None:
+    def _wait_for_gradients(self, run: BackwardPass, node: Any, node_streams: dict[int, StreamId]) -> None:
         """Make a node's streams wait for the streams that produced its gradients, by default for the caller's."""
         arrived = (run.arrived_leaves if is_leaf(node) else run.arrived).pop(node, None)
         for device in {self._gpus.device_of(s) for s in arrived or ()} | set(node_streams):
@@ -303,14 +256,14 @@ class Backward:
                 if stream != waiting and self._gpus.device_of(stream) == device:
                     self._gpus.monitor.wait_stream(waiting, stream, UNKNOWN_SITE, BY_TORCH)
 
-    def _propagate_through(self, run: _Run, node: Any) -> None:
+    def _propagate_through(self, run: BackwardPass, node: Any) -> None:
         """Pass gradients through earlier nodes that launched nothing and whose execution was therefore not observed."""
         for silent in list(run.arrived):
             if silent is not node and silent in run.arrived and leads_to(silent, node):
                 self._propagate(run, silent)
                 self._propagate_through(run, node)
 
-    def _propagate(self, run: _Run, node: Any) -> None:
+    def _propagate(self, run: BackwardPass, node: Any) -> None:
         """Handle a node that launched nothing: its streams wait all the same."""
         node_streams = self._streams_of(run, node)
         arrived = (run.arrived_leaves if is_leaf(node) else run.arrived).get(node, set())
@@ -355,7 +308,7 @@ class Backward:
             node_stream = run.node_streams.get(device, self._gpus.devices[device].default_stream)
             run.gradients.protect(self._gpus.monitor, run.n_nodes, node_stream, stream, accesses)
 
-    def _leave_node(self, run: _Run) -> None:
+    def _leave_node(self, run: BackwardPass) -> None:
         node = run.node
         if node is None:
             return
@@ -365,7 +318,7 @@ class Backward:
             produced = {streams.get(d.index, d.default_stream) for d in self._gpus.devices}
         self._note_produced(run, node, produced)
 
-    def _note_produced(self, run: _Run, node: Any, streams: set[StreamId]) -> None:
+    def _note_produced(self, run: BackwardPass, node: Any, streams: set[StreamId]) -> None:
         """Record the streams on which a node has produced gradients."""
         if is_leaf(node) or (run.captured is not None and node in run.captured):
             run.leaves |= streams
@@ -374,7 +327,7 @@ class Backward:
                 arrived = run.arrived_leaves if is_leaf(follower) else run.arrived
                 arrived.setdefault(follower, set()).update(streams)
 
-    def _streams_of(self, run: _Run, node: Any) -> dict[int, StreamId]:
+    def _streams_of(self, run: BackwardPass, node: Any) -> dict[int, StreamId]:
         """Return the streams that were current when a node was created.
 
         An untagged node (that of a view) was created by the same thread as the node before it.

@@ -50,6 +50,47 @@ def test_a_single_stream_needs_no_waits(gpu):
     assert w.grad is not None
 
 
+def test_the_first_node_waits_for_the_stream_of_the_root_gradient(gpu, side):
+    w = torch.ones(3, device="cuda", requires_grad=True)
+    loss = w.sin().mean()
+    side.wait_stream(torch.cuda.current_stream())
+    with torch.cuda.stream(side), gpu.calling() as calls:
+        loss.backward()
+    assert waits(calls) == ["wait cuda:0 for s1 (torch)", "wait s1 for cuda:0 (torch)"]
+    assert gpu.codes() == []
+
+
+def test_a_view_as_the_root_passes_the_wait_on(gpu, side):
+    w = torch.ones(3, device="cuda", requires_grad=True)
+    out = w.sin().view(3, 1)
+    side.wait_stream(torch.cuda.current_stream())
+    with torch.cuda.stream(side):
+        gradient = torch.ones(3, 1, device="cuda")
+        out.backward(gradient)
+    assert gpu.codes() == []
+
+
+def test_edges_and_batched_gradients_wait_too(gpu, side):
+    w = torch.ones(3, device="cuda", requires_grad=True)
+    out = w.sin() * w
+    side.wait_stream(torch.cuda.current_stream())
+    with torch.cuda.stream(side):
+        (jacobian,) = torch.autograd.grad(out, w, torch.eye(3, device="cuda"), is_grads_batched=True, retain_graph=True)
+        edge = torch.autograd.graph.get_gradient_edge(out)
+        torch.autograd.backward([edge], [torch.ones(3, device="cuda")])
+    assert gpu.codes() == []
+    assert jacobian.shape == (3, 3)
+
+
+def test_a_leaf_as_the_root_waits(gpu, side):
+    w = torch.ones(3, device="cuda", requires_grad=True)
+    w.grad = torch.zeros(3, device="cuda")
+    side.wait_stream(torch.cuda.current_stream())
+    with torch.cuda.stream(side):
+        w.backward(torch.ones(3, device="cuda"))
+    assert gpu.codes() == []
+
+
 def test_a_node_waits_for_the_streams_of_its_gradients(gpu, side):
     w = torch.ones(3, device="cuda", requires_grad=True)
     x = w.exp()
