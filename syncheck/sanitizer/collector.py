@@ -155,6 +155,14 @@ class Collector:
         """Return whether anything was reported at a site."""
         return site in self._sites
 
+    def shows(self, pending: PendingFinding) -> bool:
+        """Return whether the rule of a finding is selected, and not ignored by a block of the program.
+
+        Blocks are considered only while `findings` runs, which sets the call sites.
+        """
+        sites = self.names.sites
+        return self._selected(pending.rule) and not (sites is not None and sites.ignored(pending.site, pending.rule))
+
     def checkpoint(self) -> Checkpoint:
         """Return the number of occurrences of each finding so far, and reset the limit."""
         self._room, self.n_dropped = MAX_FINDINGS, 0
@@ -167,10 +175,9 @@ class Collector:
         pending_findings = [
             (pending, pending.count - (since or {}).get(key, 0)) for key, pending in self._pending_findings.items()
         ]
-        selected = [(d, count) for d, count in pending_findings if count and self._selected(d.rule)]
+        selected = [(d, count) for d, count in pending_findings if count and self.shows(d)]
         selected = [(d, count) for d, count in selected if not (d.superseded and d.superseded())]
         selected = [(d, count) for d, count in selected if not (d.exempt and is_at_a_line_of(d.site, d.exempt, sites))]
-        selected = [(d, count) for d, count in selected if not sites.ignored(d.site, d.rule)]
         selected = [(d, count) for d, count in selected if not (d.is_about_call and _is_torch_call(d.site, sites))]
         for pending, _ in selected:
             self._name(pending, sites)
