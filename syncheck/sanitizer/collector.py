@@ -13,6 +13,7 @@ from syncheck.sanitizer.device_names import for_device_type
 from syncheck.sanitizer.fixes import PendingFix
 from syncheck.sanitizer.messages import Names, Text, ThreadRef
 from syncheck.sanitizer.monitor import Sites, SourceLine
+from syncheck.source.expressions import object_of_call
 from syncheck.witness.schedule import Pair
 
 
@@ -224,9 +225,8 @@ class Collector:
             owner = _owner(pending, sites)
             if owner:
                 self.names.owners[pending.allocation] = (owner, line.path, line.function)
-        seen_at_use = self._seen_at_use(key, pending, sites)
-        if seen_at_use:
-            self.names.given.setdefault(key, seen_at_use)
+        if name := self._seen_at_use(key, pending, sites) or _name_in_call(pending, sites):
+            self.names.given.setdefault(key, name)
         for site in pending.name_sites:
             name = sites.bound(site)
             if site == pending.freed and _is_of_another(name, pending, sites):
@@ -243,6 +243,14 @@ class Collector:
             return ""
         at_use = (seen.get((line.path, line.number), "") for line in sites.lines_of(pending.site))
         return next(filter(None, at_use), "")
+
+
+def _name_in_call(pending: PendingFinding, sites: Sites) -> str:
+    """Return the expression of the tensor in the call of `record_stream` that a finding is about; "" for others."""
+    if not pending.is_about_call:
+        return ""
+    line = sites.lines_of(pending.site)[0]
+    return object_of_call(line.statement, "record_stream", line.number, line.column)
 
 
 def _is_of_another(name: str, pending: PendingFinding, sites: Sites) -> bool:
