@@ -56,6 +56,10 @@ class Backward:
             self.has_changed = True
             self._alone.end()
             note_leaves({})
+        self._note_streams()
+
+    def _note_streams(self) -> None:
+        """Record the current streams for the nodes that the thread creates from now on."""
         log = self._log
         number = next_sequence_number()
         streams = dict(self._gpus.thread.streams)
@@ -91,8 +95,8 @@ class Backward:
 
     @property
     def records_leaves(self) -> bool:
-        """Return whether `note_leaf` has anything to record. It does not during a backward pass."""
-        return self.has_changed and self.local.run is None
+        """Return whether `note_leaf` has anything to record. In a backward pass, only a node may create nodes."""
+        return self.has_changed and (self.local.run is None or torch.is_grad_enabled())
 
     def note_leaf(self, tensor: torch.Tensor) -> None:
         """Record the streams that were current when a leaf's AccumulateGrad node was created.
@@ -136,7 +140,7 @@ class Backward:
         The engine's frame and its callers do not change during a pass, so the site is looked up only once.
         """
         run = self.local.run
-        if run is None or run.depth or frame.f_code is not _ENGINE or ignore_block.running:
+        if run is None or frame.f_code is not _ENGINE or ignore_block.running:
             return self._gpus.site()
         if run.site is None:
             run.site = self._gpus.site()
@@ -149,49 +153,57 @@ class Backward:
 
     @contextmanager
     def running(self, inputs: Sequence[Any], roots: Sequence[tuple[Any, int]] = ()) -> Iterator[None]:
-        """Bracket one call of backward() or grad().
+        """Bracket one call of backward() or grad(), possibly inside a node of another, as in checkpointing.
 
         Args:
             inputs: the values whose gradients were requested, if not all.
             roots: each value that the pass starts from, with the device of its gradient.
         """
         outer = self.local.run
-        if outer is not None:  # nested, as in checkpointing: belongs to the running node
-            outer.depth += 1
-            try:
-                yield
-            finally:
-                outer.depth -= 1
-            return
+        run = self._begin(outer, inputs, roots)
+        self._set_run(run)
+        try:
+            yield
+        finally:
+            self._end(run)
+            self._set_run(outer)
+            if outer is not None:
+                outer.n_nodes = run.n_nodes
+            self._gpus.thread.device = run.saved_device
+            if self._log.streams:  # hooks may have changed the current streams; new nodes are created on the caller's
+                self.streams_changed()
+
+    def _begin(
+        self, outer: BackwardPass | None, inputs: Sequence[Any], roots: Sequence[tuple[Any, int]]
+    ) -> BackwardPass:
+        """Return the state of a new pass, inside a node of another one if `outer` is not None; see `running`."""
+        if outer is not None:
+            self.sync_current_node()  # the node that contains the call has perhaps launched nothing so far
         gpus = self._gpus
         state = gpus.thread
         caller = {device.index: gpus.current_stream(device.index) for device in gpus.devices}
         for log in self._logs:
             log.tag_nodes()
         captured = {node for value in inputs if (node := node_of(value)) is not None} or None
-        self.local.run = BackwardPass(caller, dict(state.streams), state.device, log=self._log, captured=captured)
-        if threading.get_ident() == self._alone.thread:
-            self.alone_run = self.local.run
+        run = BackwardPass(caller, dict(state.streams), state.device, log=self._log, captured=captured)
         if not self._is_on_default_streams:
-            self.local.run.note_roots(roots)
-        self.local.run.gradients.begin(gpus.next_allocation())
-        try:
-            yield
-        finally:
-            run = self.local.run
-            if run:
-                self._end(run)
-            self.local.run = None
-            if threading.get_ident() == self._alone.thread:
-                self.alone_run = None
-            state.device = run.saved_device if run else state.device
-            if self._log.streams:  # hooks may have changed the current streams; new nodes are created on the caller's
-                self.streams_changed()
+            run.note_roots(roots)
+        if outer is None:
+            run.gradients.begin(gpus.next_allocation())
+        else:
+            run.gradients, run.n_nodes = outer.gradients, outer.n_nodes
+        return run
+
+    def _set_run(self, run: BackwardPass | None) -> None:
+        """Set the calling thread's running pass."""
+        self.local.run = run
+        if threading.get_ident() == self._alone.thread:
+            self.alone_run = run
 
     def call_at_end(self, callback: Callable[[], Any]) -> Any:
         """Run a callback queued for the end of a backward pass, after joining the leaves."""
         run = self.local.run
-        if run is not None and not run.depth:
+        if run is not None:
             self._end(run)
         return callback()
 
@@ -245,6 +257,8 @@ class Backward:
             return
         run.node_streams = self._streams_of(run, node)
         state.streams = dict(run.node_streams)
+        if self.has_changed:
+            self._note_streams()  # for the nodes that it creates, as with `create_graph` or in checkpointing
         self._wait_for_gradients(run, node, run.node_streams)
 
     def _wait_for_gradients(self, run: BackwardPass, node: Any, node_streams: dict[int, StreamId]) -> None:

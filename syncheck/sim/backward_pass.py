@@ -28,7 +28,6 @@ class BackwardPass:
         n_nodes: number of nodes run so far.
         gradients: the gradients produced so far.
         captured: nodes whose gradients were requested with `inputs`; None if all leaves get gradients.
-        depth: nesting depth of backward() or grad() calls inside this one.
         site: call site in the program; None until it is needed.
         has_ended: whether all nodes have run.
     """
@@ -46,7 +45,6 @@ class BackwardPass:
     n_nodes: int = 0
     gradients: Gradients = field(default_factory=Gradients)
     captured: set[Any] | None = None
-    depth: int = 0
     site: SiteId | None = None
     has_ended: bool = False
 

@@ -2,6 +2,7 @@
 
 import pytest
 import torch
+from torch.utils.checkpoint import checkpoint
 
 
 @pytest.fixture
@@ -91,6 +92,61 @@ def test_a_leaf_as_the_root_waits(gpu, side):
     assert gpu.codes() == []
 
 
+@pytest.mark.parametrize("use_reentrant", [False, True])
+def test_a_checkpoint_is_recomputed_on_its_stream(gpu, side, use_reentrant):
+    layer = torch.nn.Linear(4, 4, device="cuda")
+    x = torch.ones(2, 4, device="cuda", requires_grad=True)
+    side.wait_stream(torch.cuda.current_stream())
+    with torch.cuda.stream(side):
+        loss = checkpoint(layer, x, use_reentrant=use_reentrant).square().mean()
+    torch.cuda.current_stream().wait_stream(side)
+    with gpu.calling() as calls:
+        loss.backward()
+    matmuls = [call.split()[1] for call in calls if call.startswith("launch") and ("mm" in call or "addmm" in call)]
+    assert set(matmuls) == {"s1"}
+    layer.weight.grad.add_(x.grad.sum())
+    assert gpu.codes() == []
+
+
+def test_a_graph_of_gradients_is_on_the_stream_of_its_forward(gpu, side):
+    w = torch.ones(3, device="cuda", requires_grad=True)
+    side.wait_stream(torch.cuda.current_stream())
+    with torch.cuda.stream(side):
+        loss = w.sin().sum()
+    torch.cuda.current_stream().wait_stream(side)
+    (gradient,) = torch.autograd.grad(loss, w, create_graph=True)
+    with gpu.calling() as calls:
+        gradient.backward(torch.ones(3, device="cuda"))
+    assert "s1" in launches(calls)
+    assert gpu.codes() == []
+
+
+def test_a_nested_pass_ends_with_a_join(gpu, side):
+    """A node on the default stream runs a pass of its own, whose forward is on another stream."""
+
+    class Nested(torch.autograd.Function):
+        @staticmethod
+        def forward(ctx, x):
+            return x.clone()
+
+        @staticmethod
+        def backward(ctx, gradient):
+            inner = torch.ones(3, device="cuda", requires_grad=True)
+            side.wait_stream(torch.cuda.current_stream())
+            with torch.enable_grad(), torch.cuda.stream(side):
+                out = inner.sin()
+            torch.cuda.current_stream().wait_stream(side)
+            (made,) = torch.autograd.grad(out, inner, gradient)
+            return gradient * made
+
+    w = torch.ones(3, device="cuda", requires_grad=True)
+    with gpu.calling() as calls:
+        Nested.apply(w).sum().backward()
+    assert waits(calls)[-1] == "wait cuda:0 for s1 (torch)"
+    assert gpu.codes() == []
+    assert w.grad is not None
+
+
 def test_a_node_waits_for_the_streams_of_its_gradients(gpu, side):
     w = torch.ones(3, device="cuda", requires_grad=True)
     x = w.exp()
@@ -150,11 +206,12 @@ def test_a_stream_first_used_inside_a_pass_is_tracked_from_then_on(gpu, side):
         x = w.exp()
 
         def hook(gradient):
+            side.wait_stream(torch.cuda.current_stream())
             with torch.cuda.stream(side), torch.enable_grad():
                 v = torch.ones(3, device="cuda", requires_grad=True)
-                v.sin().sum().backward()
-                torch.cuda.current_stream().wait_stream(torch.cuda.default_stream())
-                return gradient + v.grad
+                loss = v.sin().sum()
+            loss.backward()
+            return gradient + v.grad
 
         x.register_hook(hook)
         x.sin().sum().backward()
