@@ -114,6 +114,7 @@ class Distributed:
         if plan.base == "barrier":
             return self._barrier(func, plan, args, kwargs, group)
         if not devices:
+            self._launches.host_access(plan.name, tensors)
             self.begin_pending(plan.name)
             return func(*args, **kwargs)
         device = min(devices)  # torch rejects tensors on several devices
