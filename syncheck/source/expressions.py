@@ -53,10 +53,10 @@ def object_of_call(node: ast.AST | None, method: str, line: int, column: int) ->
     Return "" if there is no call of that method, or if the object is not a variable, an attribute or an item.
     """
     for call in calls_in(node):
-        match call.func:
-            case ast.Attribute(attr=attr, value=ast.Name() | ast.Attribute() | ast.Subscript() as value):
-                if attr == method and is_at(call, line, column):
-                    return ast.unparse(value)
+        called = call.func
+        if is_at(call, line, column) and isinstance(called, ast.Attribute) and called.attr == method:
+            is_simple = isinstance(called.value, ast.Name | ast.Attribute | ast.Subscript)
+            return ast.unparse(called.value) if is_simple else ""
     return ""
 
 
