@@ -16,8 +16,20 @@ class DispatchPlan:
     """An operator's plan in the form that the hot path needs."""
 
     __slots__ = (
-        "arguments", "call", "evaluating", "fresh", "func", "has_rows", "is_composite", "is_flat", "is_item", "is_seen",
-        "listens", "may_have_parts", "plan", "special",
+        "arguments",
+        "call",
+        "fresh",
+        "func",
+        "has_rows",
+        "is_composite",
+        "is_flat",
+        "is_item",
+        "is_seen",
+        "listens",
+        "may_have_parts",
+        "off",
+        "plan",
+        "special",
     )  # fmt: skip
 
     def __init__(self, func: Any, plan: Plan, special: Any) -> None:
@@ -25,7 +37,7 @@ class DispatchPlan:
         self.is_composite = is_composite(func)
         self.may_have_parts = self.is_composite or may_be_traced_in_parts(func)
         self.plan = plan
-        self.evaluating = None if plan.evaluating is None else DispatchPlan(func, plan.evaluating, special)
+        self.off = None if plan.off is None else DispatchPlan(func, plan.off, special)
         self.special = special
         self.call = func._op  # the callee of OpOverload.__call__, saving a Python frame
         if calls_others(func):
@@ -48,7 +60,7 @@ class DispatchPlan:
 class HigherOrder:
     """Plan of a higher-order operator, such as a conditional, whose inner operators are dispatched to the mode."""
 
-    evaluating = None
+    off = None
     is_composite = False
     may_have_parts = False
     is_item = False

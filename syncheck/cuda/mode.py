@@ -119,8 +119,8 @@ class WatchMode(TorchDispatchMode):  # type: ignore[no-untyped-call]  # torch le
         special = dispatch.special
         if special is not None and special[0](args, kwargs or {}) and self._reporter.is_checking:
             return special[1](dispatch, args, kwargs or {})
-        if dispatch.evaluating is not None and dispatch.plan.is_evaluating(args, kwargs or {}):
-            dispatch = dispatch.evaluating
+        if dispatch.off is not None and dispatch.plan.is_off(args, kwargs or {}):
+            dispatch = dispatch.off
         listens = dispatch.listens
         inside, switch = self._gpu_trace.inside, self._gpu_trace.switch
         if listens:

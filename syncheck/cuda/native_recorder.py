@@ -267,10 +267,10 @@ def description(dispatch: DispatchPlan, copies: Copies) -> dict[str, Any] | None
         return None
     if dispatch.listens and kind is not Kind.ITEM:
         return None
-    evaluating = None
-    if dispatch.evaluating is not None:
-        evaluating = description(dispatch.evaluating, copies)
-        if evaluating is None:
+    off = None
+    if dispatch.off is not None:
+        off = description(dispatch.off, copies)
+        if off is None:
             return None
     return {
         "name": plan.name,
@@ -278,7 +278,7 @@ def description(dispatch: DispatchPlan, copies: Copies) -> dict[str, Any] | None
         "is_seen": dispatch.is_seen,
         "touches": plan.touches,
         "fresh": dispatch.fresh,
-        "training": plan.training,
+        "switch": plan.switch,
         "arguments": [(position, is_write) for position, _, _, is_write in dispatch.arguments],
-        "evaluating": evaluating,
+        "off": off,
     }

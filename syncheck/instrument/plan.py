@@ -11,7 +11,7 @@ from syncheck.hb.ids import Access, AllocationId, ViewId
 from syncheck.instrument.torch_internals import schema_of
 from syncheck.semantics.library import Effect
 from syncheck.semantics.library import operator as described_operator
-from syncheck.semantics.operators import HIDDEN_WRITES, METADATA, SIZE_ONLY, TRAINING_WRITES
+from syncheck.semantics.operators import HIDDEN_WRITES, METADATA, SIZE_ONLY, SWITCHED_WRITES
 from syncheck.semantics.waits import SYNCHRONIZING, may_wait
 
 _DTYPE_NAMES = {
@@ -52,8 +52,9 @@ class Plan:
         random: the operator draws from a generator.
         has_generator: the operator takes a `generator` argument.
         has_device: the operator takes a `device` argument.
-        training: position of the argument `training` if it decides what is written, else -1.
-        evaluating: the plan that applies where that argument is False.
+        switch: position of the argument that decides what is written, else -1; see `SWITCHED_WRITES`.
+        switch_name: its name; "" if there is none.
+        off: the plan that applies where that argument is False or None.
         effect: the operator's effect, if it is described for syncheck.
     """
 
@@ -67,13 +68,15 @@ class Plan:
     random: bool
     has_generator: bool
     has_device: bool
-    training: int = -1
-    evaluating: "Plan | None" = None
+    switch: int = -1
+    switch_name: str = ""
+    off: "Plan | None" = None
     effect: Effect | None = None
 
-    def is_evaluating(self, args: Sequence[Any], kwargs: Mapping[str, Any]) -> bool:
-        """Return whether the plan `evaluating` applies to a call."""
-        return not (args[self.training] if self.training < len(args) else kwargs.get("training", True))
+    def is_off(self, args: Sequence[Any], kwargs: Mapping[str, Any]) -> bool:
+        """Return whether the plan `off` applies to a call."""
+        value = args[self.switch] if self.switch < len(args) else kwargs.get(self.switch_name)
+        return value is None or value is False
 
 
 def plan_of(func: Any) -> Plan:
@@ -112,11 +115,11 @@ def plan_of(func: Any) -> Plan:
         has_device="device" in names,
         effect=effect,
     )
-    written = TRAINING_WRITES.get(base, ()) if "training" in names else ()
-    if not any(argument.is_write for argument in arguments if argument.position in written):
+    switch, written = SWITCHED_WRITES.get(base, ("", ()))
+    if switch not in names or not any(a.is_write for a in arguments if a.position in written):
         return plan
     read = [a._replace(is_write=False) if a.position in written else a for a in arguments]
-    return replace(plan, training=names.index("training"), evaluating=replace(plan, tensors=tuple(read)))
+    return replace(plan, switch=names.index(switch), switch_name=switch, off=replace(plan, tensors=tuple(read)))
 
 
 def unique(accesses: list[Access]) -> list[Access]:

@@ -26,6 +26,7 @@ from syncheck.sanitizer.fixes import (
     EACH,
     PendingEdit,
     PendingFix,
+    first_of,
     for_each,
     host_wait,
     insertion,
@@ -37,7 +38,7 @@ from syncheck.sanitizer.messages import EventCode, EventRef, Part, StreamCode, S
 from syncheck.sanitizer.mistaken_sync import mistaken_wait, wait_instead_of_sync, wrong_device
 from syncheck.sanitizer.race_context import UNSEEN_WRITE, RaceContext
 from syncheck.sanitizer.sync_history import Wait
-from syncheck.semantics.collectives import collective_name
+from syncheck.semantics.collectives import collective_name, is_functional
 from syncheck.semantics.library import CURRENT
 from syncheck.semantics.library import operator as described_operator
 
@@ -118,6 +119,8 @@ def _collective(context: RaceContext) -> PendingFinding | None:
     operator, site = context.prior.operator, context.prior.site
     wait = insertion(context.current.site, wait_code(operator, site))
     fix = PendingFix((wait,), after=site, otherwise=wait_at_once(operator, site))
+    if is_functional(operator) and (behind := context.streams_behind):  # `wait_tensor` makes only one stream wait
+        advice, fix = (), _wait_for_one_of(behind, context)
     if race.current.is_write:
         facts["tensor"] = (context.tensor,)
         return PendingFinding(collective_buffer_modified.RULE, context.current.site, facts, related, advice, fix)
@@ -305,6 +308,14 @@ def stream_wait(context: RaceContext) -> PendingFix:
         return fix
     for_event = insertion(late, waiter, ".wait_event(", EventCode(context.events[0]), ")")
     return PendingFix((for_event,), after=early, otherwise=fix)
+
+
+def _wait_for_one_of(streams: list[StreamId], context: RaceContext) -> PendingFix:
+    """Return the fix that makes the later stream wait for one of several streams, preferably one with a name."""
+    early, late = context.prior.site, context.current.site
+    waiter = StreamCode(context.race.current.actor, is_on_current_stream(context.current))
+    waits = [insertion(late, waiter, ".wait_stream(", StreamCode(stream), ")") for stream in streams]
+    return first_of([PendingFix((wait,), after=early) for wait in waits])
 
 
 def is_on_current_stream(label: Label) -> bool:

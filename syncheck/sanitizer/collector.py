@@ -13,6 +13,7 @@ from syncheck.sanitizer.device_names import for_device_type
 from syncheck.sanitizer.fixes import PendingFix
 from syncheck.sanitizer.messages import Names, Text, ThreadRef
 from syncheck.sanitizer.monitor import Sites, SourceLine
+from syncheck.source.expressions import object_of_call
 from syncheck.witness.schedule import Pair
 
 
@@ -155,6 +156,14 @@ class Collector:
         """Return whether anything was reported at a site."""
         return site in self._sites
 
+    def shows(self, pending: PendingFinding) -> bool:
+        """Return whether the rule of a finding is selected, and not ignored by a block of the program.
+
+        Blocks are considered only while `findings` runs, which sets the call sites.
+        """
+        sites = self.names.sites
+        return self._selected(pending.rule) and not (sites is not None and sites.ignored(pending.site, pending.rule))
+
     def checkpoint(self) -> Checkpoint:
         """Return the number of occurrences of each finding so far, and reset the limit."""
         self._room, self.n_dropped = MAX_FINDINGS, 0
@@ -167,10 +176,9 @@ class Collector:
         pending_findings = [
             (pending, pending.count - (since or {}).get(key, 0)) for key, pending in self._pending_findings.items()
         ]
-        selected = [(d, count) for d, count in pending_findings if count and self._selected(d.rule)]
+        selected = [(d, count) for d, count in pending_findings if count and self.shows(d)]
         selected = [(d, count) for d, count in selected if not (d.superseded and d.superseded())]
         selected = [(d, count) for d, count in selected if not (d.exempt and is_at_a_line_of(d.site, d.exempt, sites))]
-        selected = [(d, count) for d, count in selected if not sites.ignored(d.site, d.rule)]
         selected = [(d, count) for d, count in selected if not (d.is_about_call and _is_torch_call(d.site, sites))]
         for pending, _ in selected:
             self._name(pending, sites)
@@ -218,9 +226,8 @@ class Collector:
             owner = _owner(pending, sites)
             if owner:
                 self.names.owners[pending.allocation] = (owner, line.path, line.function)
-        seen_at_use = self._seen_at_use(key, pending, sites)
-        if seen_at_use:
-            self.names.given.setdefault(key, seen_at_use)
+        if name := self._seen_at_use(key, pending, sites) or _name_in_call(pending, sites):
+            self.names.given.setdefault(key, name)
         for site in pending.name_sites:
             name = sites.bound(site)
             if site == pending.freed and _is_of_another(name, pending, sites):
@@ -237,6 +244,14 @@ class Collector:
             return ""
         at_use = (seen.get((line.path, line.number), "") for line in sites.lines_of(pending.site))
         return next(filter(None, at_use), "")
+
+
+def _name_in_call(pending: PendingFinding, sites: Sites) -> str:
+    """Return the expression of the tensor in the call of `record_stream` that a finding is about; "" for others."""
+    if not pending.is_about_call:
+        return ""
+    line = sites.lines_of(pending.site)[0]
+    return object_of_call(line.statement, "record_stream", line.number, line.column)
 
 
 def _is_of_another(name: str, pending: PendingFinding, sites: Sites) -> bool:

@@ -98,10 +98,10 @@ def host_wait(site: SiteId, events: Iterable[EventId], stream: StreamId, after: 
     """
     waits: list[Text] = [(EventCode(event), ".synchronize()") for event in events]
     waits += [(StreamCode(stream), ".synchronize()"), (DeviceSyncCode(stream),)]
-    return _first_of([PendingFix((insertion(site, *wait),), is_unsafe=True, after=after) for wait in waits])
+    return first_of([PendingFix((insertion(site, *wait),), is_unsafe=True, after=after) for wait in waits])
 
 
-def _first_of(choices: Sequence[PendingFix]) -> PendingFix:
+def first_of(choices: Sequence[PendingFix]) -> PendingFix:
     """Chain fixes so that the first applicable one is used."""
     *better, last = choices
     for choice in reversed(better):

@@ -42,6 +42,8 @@ class Lifetimes:
         self._self_recorded: dict[AllocationId, SiteId] = {}
         # record_stream call sites that protected something at least once, or were meant to prevent a SYN201
         self._needed: set[SiteId] = set()
+        # the same, and those that have recorded another stream than the tensor's own, which may have protected it
+        self._perhaps_needed: set[SiteId] = set()
 
     def allocate(self, allocation: AllocationId, home: StreamId, n_bytes: int, pool: int, site: SiteId) -> None:
         """See `Monitor`."""
@@ -112,6 +114,7 @@ class Lifetimes:
             self.unnamed.setdefault(freed.use.label, []).append((freed, pending))
         if freed.allocation in self._self_recorded:
             self._needed.add(self._self_recorded[freed.allocation])
+            self._perhaps_needed.add(self._self_recorded[freed.allocation])
 
     def free(self, allocation: AllocationId, site: SiteId) -> None:
         """See `Monitor`."""
@@ -144,5 +147,7 @@ class Lifetimes:
             reason: Text = ("it names the stream that the tensor was allocated on",)
             allocated = self._labels[self._engine.allocation_label(allocation)].site
             pending = misuse.useless_record(allocation, view, site, reason, (allocated,))
-            pending.exempt = self._needed
+            pending.exempt = self._perhaps_needed
             self._collector.add(pending)
+        elif site and stream in self._engine.records(allocation):
+            self._perhaps_needed.add(site)

@@ -55,6 +55,14 @@ class RaceContext:
             return HOST
         return default if self.engine.stream_covers(default, race.prior.epoch) else HOST
 
+    @property
+    def streams_behind(self) -> list[StreamId]:
+        """The program's streams, other than those of the two accesses, whose later work comes after the prior one."""
+        race = self.race
+        others = (one for one, info in self.names.streams.items() if not info.is_internal)
+        ours = {HOST, race.current.actor, race.prior.actor}
+        return [one for one in others if one not in ours and self.engine.stream_covers(one, race.prior.epoch)]
+
     def device(self, stream: StreamId) -> int:
         """Return a stream's device."""
         return self.names.streams[stream].device

@@ -1,10 +1,13 @@
 """Conversion of the engine's races to findings, one for each missing edge."""
 
+from functools import partial
+
 from syncheck.findings import EditKind
 from syncheck.hb.clock import HOST, TICK
 from syncheck.hb.engine import Engine, Race
 from syncheck.hb.ids import NO_ALLOCATION, NO_VIEW, Accesses, Context, SiteId, StreamId, ViewId
 from syncheck.rules import wait_before_record
+from syncheck.rules.model import Severity
 from syncheck.sanitizer import classify, misuse
 from syncheck.sanitizer.collector import Collector, PendingFinding
 from syncheck.sanitizer.events import Events
@@ -92,17 +95,20 @@ class Races:
     def _report(self, race: Race, view: ViewId, pair: Pair | None) -> None:
         mismatch = self._mismatched.get(race.prior.label) or self._mismatched.get(race.current.label)
         if mismatch is not None:
-            mismatch.pair = mismatch.pair or pair
+            mismatch.pair, mismatch.level = mismatch.pair or pair, Severity.ERROR
             consequence = self._labels[race.current.label].site
             if consequence != mismatch.site and all(site != consequence for site, _ in mismatch.related):
                 mismatch.related.append((consequence, ("this relies on ordering that the context does not provide",)))
-            return
         context = self._context(race, view)
         pending = classify.explain(context)
         pending.pair = pair
         if view != NO_VIEW:
             pending.view, pending.extent = view, (race.current.footprint.start, race.current.footprint.stop)
         note_threads(context, pending)
+        if mismatch is not None:  # reported by itself only if the program hides its cause
+            pending.superseded = partial(self._collector.shows, mismatch)
+            self._collector.add(pending, race.prior.actor)
+            return
         ineffective = self._sync_history.ineffective_wait(race.current.actor, race.prior.epoch)
         if ineffective is not None:  # the common cause is the wait that did nothing
             pending.superseded = lambda: self._events.is_reported_as_unrecorded(ineffective.site)

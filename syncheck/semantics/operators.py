@@ -42,14 +42,18 @@ HIDDEN_WRITES = {
 Source: native_functions.yaml; aten/src/ATen/native/Normalization.cpp, aten/src/ATen/native/cuda/Normalization.cu.
 """
 
-TRAINING_WRITES = {
-    "native_batch_norm": (3, 4), "cudnn_batch_norm": (3, 4), "miopen_batch_norm": (3, 4),
-    "_native_batch_norm_legit": (3, 4),
+_STATISTICS = ("training", (3, 4))
+_SCALED = ("grad_scale", (1,))
+SWITCHED_WRITES = {
+    "native_batch_norm": _STATISTICS, "cudnn_batch_norm": _STATISTICS, "miopen_batch_norm": _STATISTICS,
+    "_native_batch_norm_legit": _STATISTICS,
+    "_fused_adam_": _SCALED, "_fused_adamw_": _SCALED, "_fused_sgd_": _SCALED, "_fused_adagrad_": _SCALED,
 }  # fmt: skip
-"""Arguments, by position, that are only read if the operator's argument `training` is False.
+"""Arguments, by position, that are only read if another argument, given by name, is False or None.
 
 Source: aten/src/ATen/native/Normalization.cpp and native/cudnn/BatchNorm.cpp: running statistics are updated in
 training mode. In evaluation mode, InstanceNorm copies its own statistics back, with operators that are seen.
+native/cuda/fused_adam_utils.cuh, FusedSgdKernel.cu, fused_adagrad_utils.cuh: gradients are stored only if unscaled.
 """
 
 HOST_OUTPUTS = {"_pack_padded_sequence": 1, "_pad_packed_sequence": 1}

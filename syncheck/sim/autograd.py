@@ -11,7 +11,6 @@ import threading
 import weakref
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
 from types import CodeType, FrameType
 from typing import Any
 
@@ -19,67 +18,14 @@ import torch
 
 from syncheck.filters import ignore_block
 from syncheck.hb.ids import BY_TORCH, UNKNOWN_SITE, Accesses, SiteId, StreamId
-from syncheck.instrument.gradients import Gradients
 from syncheck.instrument.plan import tensors_in
 from syncheck.instrument.torch_internals import current_node, engine, next_sequence_number, sequence_number
+from syncheck.sim.backward_pass import BackwardPass, ThreadGradients
 from syncheck.sim.nodes import ThreadLog, is_leaf, leads_to, node_of, note_leaves, note_streams
 from syncheck.sim.runtime import Runtime
 
 _ENGINE: CodeType = engine().__code__
 """Code of the function that runs all backward passes started from Python."""
-
-
-@dataclass(slots=True)
-class _Run:
-    """One call of backward() or grad().
-
-    Attributes:
-        caller: device -> stream that was current at the call.
-        saved: the thread's current streams, restored after each node.
-        saved_device: the thread's current device at the call, restored at the end.
-        node: the running node.
-        node_streams: device -> the node's stream, where it is not the default stream.
-        used: streams on which the running node has launched work.
-        arrived: node -> streams that produced its gradients.
-        arrived_leaves: the same for the nodes of leaves.
-        log: stream log of the thread that created the running node.
-        leaves: streams that produced gradients of leaves, or of nodes in `captured`.
-        n_nodes: number of nodes run so far.
-        gradients: the gradients produced so far.
-        captured: nodes whose gradients were requested with `inputs`; None if all leaves get gradients.
-        depth: nesting depth of backward() or grad() calls inside this one.
-        site: call site in the program; None until it is needed.
-        has_ended: whether all nodes have run.
-    """
-
-    caller: dict[int, StreamId]
-    saved: dict[int, StreamId]
-    saved_device: int
-    node: Any = None
-    node_streams: dict[int, StreamId] = field(default_factory=dict)
-    used: set[StreamId] = field(default_factory=set)
-    arrived: dict[Any, set[StreamId]] = field(default_factory=dict)
-    arrived_leaves: dict[Any, set[StreamId]] = field(default_factory=dict)
-    log: ThreadLog | None = None
-    leaves: set[StreamId] = field(default_factory=set)
-    n_nodes: int = 0
-    gradients: Gradients = field(default_factory=Gradients)
-    captured: set[Any] | None = None
-    depth: int = 0
-    site: SiteId | None = None
-    has_ended: bool = False
-
-
-class ThreadGradients(threading.local):
-    """Autograd state of the calling thread.
-
-    Attributes:
-        run: the current call of backward() or grad(); None outside of one.
-        log: stream log of the nodes that the thread has created; None before its first operator.
-    """
-
-    run: _Run | None = None
-    log: ThreadLog | None = None
 
 
 class Backward:
@@ -100,7 +46,7 @@ class Backward:
         self.local = ThreadGradients()
         self.has_changed = self.has_several_threads = False
         self._logs: list[ThreadLog] = []
-        self.alone_run: _Run | None = None
+        self.alone_run: BackwardPass | None = None
 
     # -- forward: record streams
 
@@ -110,6 +56,10 @@ class Backward:
             self.has_changed = True
             self._alone.end()
             note_leaves({})
+        self._note_streams()
+
+    def _note_streams(self) -> None:
+        """Record the current streams for the nodes that the thread creates from now on."""
         log = self._log
         number = next_sequence_number()
         streams = dict(self._gpus.thread.streams)
@@ -145,8 +95,8 @@ class Backward:
 
     @property
     def records_leaves(self) -> bool:
-        """Return whether `note_leaf` has anything to record. It does not during a backward pass."""
-        return self.has_changed and self.local.run is None
+        """Return whether `note_leaf` has anything to record. In a backward pass, only a node may create nodes."""
+        return self.has_changed and (self.local.run is None or torch.is_grad_enabled())
 
     def note_leaf(self, tensor: torch.Tensor) -> None:
         """Record the streams that were current when a leaf's AccumulateGrad node was created.
@@ -190,7 +140,7 @@ class Backward:
         The engine's frame and its callers do not change during a pass, so the site is looked up only once.
         """
         run = self.local.run
-        if run is None or run.depth or frame.f_code is not _ENGINE or ignore_block.running:
+        if run is None or frame.f_code is not _ENGINE or ignore_block.running:
             return self._gpus.site()
         if run.site is None:
             run.site = self._gpus.site()
@@ -202,47 +152,62 @@ class Backward:
         return self.local.run is not None
 
     @contextmanager
-    def running(self, inputs: Sequence[Any]) -> Iterator[None]:
-        """Bracket one call of backward() or grad(). `inputs`: values whose gradients were requested, if not all."""
+    def running(self, inputs: Sequence[Any], roots: Sequence[tuple[Any, int]] = ()) -> Iterator[None]:
+        """Bracket one call of backward() or grad(), possibly inside a node of another, as in checkpointing.
+
+        Args:
+            inputs: the values whose gradients were requested, if not all.
+            roots: each value that the pass starts from, with the device of its gradient.
+        """
         outer = self.local.run
-        if outer is not None:  # nested, as in checkpointing: belongs to the running node
-            outer.depth += 1
-            try:
-                yield
-            finally:
-                outer.depth -= 1
-            return
+        run = self._begin(outer, inputs, roots)
+        self._set_run(run)
+        try:
+            yield
+        finally:
+            self._end(run)
+            self._set_run(outer)
+            if outer is not None:
+                outer.n_nodes = run.n_nodes
+            self._gpus.thread.device = run.saved_device
+            if self._log.streams:  # hooks may have changed the current streams; new nodes are created on the caller's
+                self.streams_changed()
+
+    def _begin(
+        self, outer: BackwardPass | None, inputs: Sequence[Any], roots: Sequence[tuple[Any, int]]
+    ) -> BackwardPass:
+        """Return the state of a new pass, inside a node of another one if `outer` is not None; see `running`."""
+        if outer is not None:
+            self.sync_current_node()  # the node that contains the call has perhaps launched nothing so far
         gpus = self._gpus
         state = gpus.thread
         caller = {device.index: gpus.current_stream(device.index) for device in gpus.devices}
         for log in self._logs:
             log.tag_nodes()
         captured = {node for value in inputs if (node := node_of(value)) is not None} or None
-        self.local.run = _Run(caller, dict(state.streams), state.device, log=self._log, captured=captured)
+        run = BackwardPass(caller, dict(state.streams), state.device, log=self._log, captured=captured)
+        if not self._is_on_default_streams:
+            run.note_roots(roots)
+        if outer is None:
+            run.gradients.begin(gpus.next_allocation())
+        else:
+            run.gradients, run.n_nodes = outer.gradients, outer.n_nodes
+        return run
+
+    def _set_run(self, run: BackwardPass | None) -> None:
+        """Set the calling thread's running pass."""
+        self.local.run = run
         if threading.get_ident() == self._alone.thread:
-            self.alone_run = self.local.run
-        self.local.run.gradients.begin(gpus.next_allocation())
-        try:
-            yield
-        finally:
-            run = self.local.run
-            if run:
-                self._end(run)
-            self.local.run = None
-            if threading.get_ident() == self._alone.thread:
-                self.alone_run = None
-            state.device = run.saved_device if run else state.device
-            if self._log.streams:  # hooks may have changed the current streams; new nodes are created on the caller's
-                self.streams_changed()
+            self.alone_run = run
 
     def call_at_end(self, callback: Callable[[], Any]) -> Any:
         """Run a callback queued for the end of a backward pass, after joining the leaves."""
         run = self.local.run
-        if run is not None and not run.depth:
+        if run is not None:
             self._end(run)
         return callback()
 
-    def _end(self, run: _Run) -> None:
+    def _end(self, run: BackwardPass) -> None:
         """After all nodes have run, restore the caller's current streams and join the leaves with them."""
         if run.has_ended:
             return
@@ -255,7 +220,7 @@ class Backward:
         self._gpus.thread.streams = dict(run.saved)
         self._join_leaves(run)
 
-    def _join_leaves(self, run: _Run) -> None:
+    def _join_leaves(self, run: BackwardPass) -> None:
         while run.arrived:  # nodes that launched nothing
             silent = max(run.arrived, key=sequence_number)
             if run.captured is None or silent in run.captured or any(leads_to(silent, n) for n in run.captured):
@@ -292,9 +257,11 @@ class Backward:
             return
         run.node_streams = self._streams_of(run, node)
         state.streams = dict(run.node_streams)
+        if self.has_changed:
+            self._note_streams()  # for the nodes that it creates, as with `create_graph` or in checkpointing
         self._wait_for_gradients(run, node, run.node_streams)
 
-    def _wait_for_gradients(self, run: _Run, node: Any, node_streams: dict[int, StreamId]) -> None:
+    def _wait_for_gradients(self, run: BackwardPass, node: Any, node_streams: dict[int, StreamId]) -> None:
         """Make a node's streams wait for the streams that produced its gradients, by default for the caller's."""
         arrived = (run.arrived_leaves if is_leaf(node) else run.arrived).pop(node, None)
         for device in {self._gpus.device_of(s) for s in arrived or ()} | set(node_streams):
@@ -303,14 +270,14 @@ class Backward:
                 if stream != waiting and self._gpus.device_of(stream) == device:
                     self._gpus.monitor.wait_stream(waiting, stream, UNKNOWN_SITE, BY_TORCH)
 
-    def _propagate_through(self, run: _Run, node: Any) -> None:
+    def _propagate_through(self, run: BackwardPass, node: Any) -> None:
         """Pass gradients through earlier nodes that launched nothing and whose execution was therefore not observed."""
         for silent in list(run.arrived):
             if silent is not node and silent in run.arrived and leads_to(silent, node):
                 self._propagate(run, silent)
                 self._propagate_through(run, node)
 
-    def _propagate(self, run: _Run, node: Any) -> None:
+    def _propagate(self, run: BackwardPass, node: Any) -> None:
         """Handle a node that launched nothing: its streams wait all the same."""
         node_streams = self._streams_of(run, node)
         arrived = (run.arrived_leaves if is_leaf(node) else run.arrived).get(node, set())
@@ -355,7 +322,7 @@ class Backward:
             node_stream = run.node_streams.get(device, self._gpus.devices[device].default_stream)
             run.gradients.protect(self._gpus.monitor, run.n_nodes, node_stream, stream, accesses)
 
-    def _leave_node(self, run: _Run) -> None:
+    def _leave_node(self, run: BackwardPass) -> None:
         node = run.node
         if node is None:
             return
@@ -365,7 +332,7 @@ class Backward:
             produced = {streams.get(d.index, d.default_stream) for d in self._gpus.devices}
         self._note_produced(run, node, produced)
 
-    def _note_produced(self, run: _Run, node: Any, streams: set[StreamId]) -> None:
+    def _note_produced(self, run: BackwardPass, node: Any, streams: set[StreamId]) -> None:
         """Record the streams on which a node has produced gradients."""
         if is_leaf(node) or (run.captured is not None and node in run.captured):
             run.leaves |= streams
@@ -374,7 +341,7 @@ class Backward:
                 arrived = run.arrived_leaves if is_leaf(follower) else run.arrived
                 arrived.setdefault(follower, set()).update(streams)
 
-    def _streams_of(self, run: _Run, node: Any) -> dict[int, StreamId]:
+    def _streams_of(self, run: BackwardPass, node: Any) -> dict[int, StreamId]:
         """Return the streams that were current when a node was created.
 
         An untagged node (that of a view) was created by the same thread as the node before it.

@@ -206,10 +206,13 @@ class Simulator:
     def _install_autograd(self, patches: Patches) -> None:
         backward, distributed = self.backward, self.distributed
         original = engine()
+        device = self.runtime.memory.device
 
         @wraps(original)
         def run(*args: Any, **kwargs: Any) -> Any:
-            with backward.running(args[4] if len(args) > 4 else ()):
+            values = zip(args[0], args[1], strict=True)  # a value may be a `GradientEdge`, which has no device
+            roots = [(v, device(v if isinstance(v, torch.Tensor) else g)) for v, g in values if g is not None]
+            with backward.running(args[4] if len(args) > 4 else (), roots):
                 result = original(*args, **kwargs)
             if not backward.is_running:
                 distributed.join_ddp_pending()
@@ -219,7 +222,6 @@ class Simulator:
         variable: Any = torch.autograd.Variable
         patches.set(variable, "_execution_engine", Engine(variable._execution_engine, backward))  # no public name
         apply = torch.autograd.Function.apply.__func__  # type: ignore[attr-defined]  # a class method
-        device = self.runtime.memory.device
 
         def applied(cls: Any, *args: Any, **kwargs: Any) -> Any:
             result = apply(cls, *args, **kwargs)

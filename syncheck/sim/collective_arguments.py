@@ -35,7 +35,7 @@ def gloo_arguments(
         plan: the collective's plan.
         args: its positional arguments.
         kwargs: its keyword arguments.
-        has_handle: whether the program gets a handle.
+        has_handle: whether the program, or DDP's reducer, gets a handle.
 
     Raises:
         ValueError: NCCL's errors for tensors that it rejects.

@@ -94,8 +94,8 @@ class Dispatcher:
             plan = self._plans[func] = plan_of(func)
         if self.deferral is not None:
             self._distributed.before_use(tensors_in((args, *kwargs.values())))
-        if plan.evaluating is not None and plan.is_evaluating(args, kwargs):
-            plan = plan.evaluating
+        if plan.off is not None and plan.is_off(args, kwargs):
+            plan = plan.off
         special = self._copies.specials.get(plan.base)
         if special is None:
             result = self._run_plain(func, plan, args, kwargs)

@@ -114,6 +114,7 @@ class Distributed:
         if plan.base == "barrier":
             return self._barrier(func, plan, args, kwargs, group)
         if not devices:
+            self._launches.host_access(plan.name, tensors)
             self.begin_pending(plan.name)
             return func(*args, **kwargs)
         device = min(devices)  # torch rejects tensors on several devices
@@ -126,7 +127,9 @@ class Distributed:
             result, work = self._delayed.start(CollectiveCall(func, plan, args, kwargs, stream, group, is_async))
             self._note_coalesced(work)
         else:
-            result, work = self._call(func, plan, args, kwargs, has_handle=is_async and bool(calls.depth))
+            # DDP's reducer, which is C++ code, copies the results from its handle
+            has_handle = is_async and (bool(calls.depth) or self._backward.is_running)
+            result, work = self._call(func, plan, args, kwargs, has_handle=has_handle)
         self._launch(plan, tensors, stream)
         if is_async:
             self._register(plan, work, stream, [tensor for tensor, _ in tensors], group)

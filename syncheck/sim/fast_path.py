@@ -129,7 +129,7 @@ class FastPath:
 
     def add(self, func: Any, plan: Plan) -> None:
         """Add an operator with its plan, if it qualifies for the fast path."""
-        if func.namespace in {"aten", "profiler"} and plan.evaluating is None:
+        if func.namespace in {"aten", "profiler"} and plan.off is None:
             self.shortcuts[id(func)] = Shortcut(func, plan)
 
     def run(  # noqa: C901, PLR0911, PLR0912, PLR0915  the hot path: another call costs more than a branch

@@ -47,6 +47,19 @@ def calls_in(node: ast.AST | None) -> list[ast.Call]:
     return [] if node is None else [part for part in ast.walk(node) if isinstance(part, ast.Call)]
 
 
+def object_of_call(node: ast.AST | None, method: str, line: int, column: int) -> str:
+    """Return the expression of the object whose method is called at a position in a statement.
+
+    Return "" if there is no call of that method, or if the object is not a variable, an attribute or an item.
+    """
+    for call in calls_in(node):
+        called = call.func
+        if is_at(call, line, column) and isinstance(called, ast.Attribute) and called.attr == method:
+            is_simple = isinstance(called.value, ast.Name | ast.Attribute | ast.Subscript)
+            return ast.unparse(called.value) if is_simple else ""
+    return ""
+
+
 def is_at(node: ast.stmt | ast.expr, line: int, column: int) -> bool:
     """Return whether a node begins at a position, with columns from 1, and thus is the call there."""
     return (node.lineno, node.col_offset + 1) == (line, column)

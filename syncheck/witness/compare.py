@@ -1,5 +1,6 @@
 """Comparison of the values that two runs of a program computed."""
 
+from collections import defaultdict, deque
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from itertools import zip_longest
@@ -157,13 +158,18 @@ def _compare_output(reference: Rerun, other: Rerun, nondeterministic: frozenset[
 
 
 def _first_difference(what: str, reference: list[Values], other: list[Values]) -> list[Difference]:
-    for one, two in zip_longest(reference, other):
-        if one is None or two is None:
-            place = (one or two).place
-            return [Difference(what.format(place), _shown(one), _shown(two))]
+    """Return the first difference between values at the same place; threads may reach different places in any order."""
+    later: dict[str, deque[Values]] = defaultdict(deque)
+    for values in other:
+        later[values.place].append(values)
+    for one in reference:
+        two = later[one.place].popleft() if later[one.place] else None
+        if two is None:
+            return [Difference(what.format(one.place), _shown(one), _NOTHING)]
         if one.checksum != two.checksum:
             return [_difference(what.format(one.place), one, two)]
-    return []
+    extra = (values for values in other if any(values is left for left in later[values.place]))
+    return [Difference(what.format(values.place), _NOTHING, _shown(values)) for values in extra][:1]
 
 
 def _compare_final(reference: list[Values], other: list[Values]) -> list[Difference]:

@@ -89,6 +89,11 @@ struct Argument {
   }
 };
 
+// Returns whether an argument that switches writes on is False or None.
+bool is_off(const c10::IValue& value) {
+  return value.isNone() || (value.isBool() && !value.toBool());
+}
+
 // How to record an operator; see `DispatchPlan`.
 struct Plan {
   PyObject* name = nullptr;  // never released, like the plan
@@ -96,16 +101,17 @@ struct Plan {
   bool is_seen = false;
   bool touches = false;
   bool fresh = false;
-  int training = -1;  // position of the argument that decides between this plan and `evaluating`
+  int switch_position = -1;  // position of the argument that decides between this plan and `off`
   std::vector<Argument> arguments;
-  std::unique_ptr<Plan> evaluating;
+  std::unique_ptr<Plan> off;
 
   bool operator==(const Plan& other) const {
-    if (!evaluating != !other.evaluating || (evaluating && !(*evaluating == *other.evaluating))) {
+    if (!off != !other.off || (off && !(*off == *other.off))) {
       return false;
     }
     return PyUnicode_Compare(name, other.name) == 0 && kind == other.kind && is_seen == other.is_seen &&
-        touches == other.touches && fresh == other.fresh && training == other.training && arguments == other.arguments;
+        touches == other.touches && fresh == other.fresh && switch_position == other.switch_position &&
+        arguments == other.arguments;
   }
 };
 
@@ -692,8 +698,7 @@ class Kernel : public c10::OperatorKernel {
       run_below(level_, op, keys, stack);
       return true;
     }
-    const bool is_evaluating = given.training >= 0 && !(*stack)[begin + given.training].toBool();
-    const Plan& plan = is_evaluating ? *given.evaluating : given;
+    const Plan& plan = given.off && is_off((*stack)[begin + given.switch_position]) ? *given.off : given;
     Inputs inputs;
     c10::DeviceIndex device = -1;
     const bool has_multiple_streams = state->has_multiple_streams;  // copied, because another thread may change it
@@ -847,13 +852,13 @@ std::unique_ptr<Plan> plan_from(const py::dict& given) {
   plan->is_seen = given["is_seen"].cast<bool>();
   plan->touches = given["touches"].cast<bool>();
   plan->fresh = given["fresh"].cast<bool>();
-  plan->training = given["training"].cast<int>();
+  plan->switch_position = given["switch"].cast<int>();
   for (py::handle argument : given["arguments"]) {
     auto pair = argument.cast<std::pair<size_t, bool>>();
     plan->arguments.push_back({pair.first, pair.second});
   }
-  if (!given["evaluating"].is_none()) {
-    plan->evaluating = plan_from(given["evaluating"].cast<py::dict>());
+  if (!given["off"].is_none()) {
+    plan->off = plan_from(given["off"].cast<py::dict>());
   }
   return plan;
 }

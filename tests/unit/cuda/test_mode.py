@@ -463,9 +463,28 @@ def test_batch_norm_writes_its_statistics_only_in_training_mode(gpu, training):
 @pytest.mark.parametrize("training", [False, True])
 def test_cudnn_batch_norm_writes_its_statistics_only_in_training_mode(training):
     plan = operator_plan(torch.ops.aten.cudnn_batch_norm.default)
-    if plan.is_evaluating((None, None, None, None, None, training, 0.1, 1e-5), {}):
-        plan = plan.evaluating
+    if plan.is_off((None, None, None, None, None, training, 0.1, 1e-5), {}):
+        plan = plan.off
     assert [argument.is_write for argument in plan.tensors] == [False, False, False, training, training]
+
+
+@pytest.mark.parametrize("scale", [None, torch.tensor(2.0)])
+def test_a_fused_optimizer_writes_gradients_only_to_unscale_them(gpu, scale):
+    weight, gradient = torch.ones(3), torch.ones(3)
+    torch._fused_sgd_(
+        [weight],
+        [gradient],
+        [],
+        weight_decay=0.0,
+        momentum=0.0,
+        lr=0.1,
+        dampening=0.0,
+        nesterov=False,
+        maximize=False,
+        is_first_step=False,
+        grad_scale=scale,
+    )
+    assert gpu.monitor.launches()[-1][1][:2] == [True, scale is not None]
 
 
 SOURCE = torch.ones(2, 3)

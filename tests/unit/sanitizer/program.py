@@ -12,8 +12,8 @@ from syncheck.source.scopes import scopes_of
 class Program:
     """A program under test: `site` numbers are its line numbers, allocations are 1024 float32."""
 
-    def __init__(self, streams=2, devices=1):
-        self.session = Session(lambda _: True, "no GPU")
+    def __init__(self, streams=2, devices=1, selected=lambda _: True):
+        self.session = Session(selected, "no GPU")
         self.next_id = 100
         for index in range(streams):
             device = index % devices

@@ -185,6 +185,16 @@ def test_a_freed_tensor_is_not_named_after_the_result_of_its_use():
         assert named in finding.message
 
 
+def test_a_tensor_of_a_useless_call_has_the_name_that_the_call_uses():
+    text = Text("following = make()\nupcoming = following\nupcoming.record_stream(s)\n", bound={1: "following"})
+    text.columns[3] = 1
+    collector = new_collector()
+    collector.names.views.append(View((4,), 4, "float32"))
+    collector.add(useless(3, name_sites=(1,), is_about_call=True))
+    (finding,) = collector.findings(text)
+    assert "`upcoming`" in finding.message
+
+
 def race_with(writer, *code, site=12, early=3):
     facts = {"tensor": ("x",), "reader": ("a",), "writer": (str(writer),)}
     fix = PendingFix((insertion(site, *code),))

@@ -172,6 +172,13 @@ def test_recording_the_tensors_own_stream_is_useless(program):
     assert codes(program) == [("SYN202", 9)]
 
 
+def test_recording_the_own_stream_is_not_judged_if_the_call_records_others_too(program):
+    x, y = program.allocate(HOME, 5), used_on_side_stream(program)
+    program.session.record_stream(x, program.view, HOME, 9)
+    program.session.record_stream(y, program.view, SIDE, 9)
+    assert codes(program) == []
+
+
 def test_recording_the_wrong_stream_is_reported_as_the_reuse_it_allows(program):
     x = used_on_side_stream(program)
     program.session.record_stream(x, program.view, HOME, 9)

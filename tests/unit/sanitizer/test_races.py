@@ -72,6 +72,26 @@ def test_a_race_that_relies_on_a_wrong_context_is_merged_into_that_finding():
     assert related(program, "SYN501") == (10, [8, 20], 1)
 
 
+def test_a_wrong_context_without_consequences_is_a_warning_and_a_race_makes_it_an_error():
+    program = Program(streams=3, devices=2)
+    x = program.allocate(1)
+    program.session.sync_device(0, 1)
+    program.write(1, x, 10, context=Context(FAR, 8))
+    assert [finding.level for finding in program.report().findings] == ["warning"]
+    program.read(3, x, 20)
+    assert [finding.level for finding in program.report().findings] == ["error"]
+
+
+def test_a_race_is_reported_by_itself_if_the_rule_of_its_wrong_context_is_not_selected():
+    program = Program(streams=3, devices=2, selected=lambda rule: rule.code != "SYN501")
+    x = program.allocate(1)
+    program.session.sync_device(0, 1)
+    program.write(1, x, 10, context=Context(FAR, 8))
+    program.read(3, x, 20)
+    program.session.wait_stream(1, 3, 21)
+    assert program.found() == [("SYN101", 20)]
+
+
 def test_another_line_in_the_same_wrong_context_is_the_same_finding():
     program = Program(streams=2, devices=2)
     x = program.allocate(1)

@@ -2,6 +2,7 @@
 
 import pytest
 import torch
+from torch.utils.checkpoint import checkpoint
 
 
 @pytest.fixture
@@ -47,6 +48,102 @@ def test_a_single_stream_needs_no_waits(gpu):
     with gpu.calling() as calls:
         loss.backward()
     assert waits(calls) == []
+    assert w.grad is not None
+
+
+def test_the_first_node_waits_for_the_stream_of_the_root_gradient(gpu, side):
+    w = torch.ones(3, device="cuda", requires_grad=True)
+    loss = w.sin().mean()
+    side.wait_stream(torch.cuda.current_stream())
+    with torch.cuda.stream(side), gpu.calling() as calls:
+        loss.backward()
+    assert waits(calls) == ["wait cuda:0 for s1 (torch)", "wait s1 for cuda:0 (torch)"]
+    assert gpu.codes() == []
+
+
+def test_a_view_as_the_root_passes_the_wait_on(gpu, side):
+    w = torch.ones(3, device="cuda", requires_grad=True)
+    out = w.sin().view(3, 1)
+    side.wait_stream(torch.cuda.current_stream())
+    with torch.cuda.stream(side):
+        gradient = torch.ones(3, 1, device="cuda")
+        out.backward(gradient)
+    assert gpu.codes() == []
+
+
+def test_edges_and_batched_gradients_wait_too(gpu, side):
+    w = torch.ones(3, device="cuda", requires_grad=True)
+    out = w.sin() * w
+    side.wait_stream(torch.cuda.current_stream())
+    with torch.cuda.stream(side):
+        (jacobian,) = torch.autograd.grad(out, w, torch.eye(3, device="cuda"), is_grads_batched=True, retain_graph=True)
+        edge = torch.autograd.graph.get_gradient_edge(out)
+        torch.autograd.backward([edge], [torch.ones(3, device="cuda")])
+    assert gpu.codes() == []
+    assert jacobian.shape == (3, 3)
+
+
+def test_a_leaf_as_the_root_waits(gpu, side):
+    w = torch.ones(3, device="cuda", requires_grad=True)
+    w.grad = torch.zeros(3, device="cuda")
+    side.wait_stream(torch.cuda.current_stream())
+    with torch.cuda.stream(side):
+        w.backward(torch.ones(3, device="cuda"))
+    assert gpu.codes() == []
+
+
+@pytest.mark.parametrize("use_reentrant", [False, True])
+def test_a_checkpoint_is_recomputed_on_its_stream(gpu, side, use_reentrant):
+    layer = torch.nn.Linear(4, 4, device="cuda")
+    x = torch.ones(2, 4, device="cuda", requires_grad=True)
+    side.wait_stream(torch.cuda.current_stream())
+    with torch.cuda.stream(side):
+        loss = checkpoint(layer, x, use_reentrant=use_reentrant).square().mean()
+    torch.cuda.current_stream().wait_stream(side)
+    with gpu.calling() as calls:
+        loss.backward()
+    matmuls = [call.split()[1] for call in calls if call.startswith("launch") and ("mm" in call or "addmm" in call)]
+    assert set(matmuls) == {"s1"}
+    layer.weight.grad.add_(x.grad.sum())
+    assert gpu.codes() == []
+
+
+def test_a_graph_of_gradients_is_on_the_stream_of_its_forward(gpu, side):
+    w = torch.ones(3, device="cuda", requires_grad=True)
+    side.wait_stream(torch.cuda.current_stream())
+    with torch.cuda.stream(side):
+        loss = w.sin().sum()
+    torch.cuda.current_stream().wait_stream(side)
+    (gradient,) = torch.autograd.grad(loss, w, create_graph=True)
+    with gpu.calling() as calls:
+        gradient.backward(torch.ones(3, device="cuda"))
+    assert "s1" in launches(calls)
+    assert gpu.codes() == []
+
+
+def test_a_nested_pass_ends_with_a_join(gpu, side):
+    """A node on the default stream runs a pass of its own, whose forward is on another stream."""
+
+    class Nested(torch.autograd.Function):
+        @staticmethod
+        def forward(ctx, x):
+            return x.clone()
+
+        @staticmethod
+        def backward(ctx, gradient):
+            inner = torch.ones(3, device="cuda", requires_grad=True)
+            side.wait_stream(torch.cuda.current_stream())
+            with torch.enable_grad(), torch.cuda.stream(side):
+                out = inner.sin()
+            torch.cuda.current_stream().wait_stream(side)
+            (made,) = torch.autograd.grad(out, inner, gradient)
+            return gradient * made
+
+    w = torch.ones(3, device="cuda", requires_grad=True)
+    with gpu.calling() as calls:
+        Nested.apply(w).sum().backward()
+    assert waits(calls)[-1] == "wait cuda:0 for s1 (torch)"
+    assert gpu.codes() == []
     assert w.grad is not None
 
 
@@ -109,11 +206,12 @@ def test_a_stream_first_used_inside_a_pass_is_tracked_from_then_on(gpu, side):
         x = w.exp()
 
         def hook(gradient):
+            side.wait_stream(torch.cuda.current_stream())
             with torch.cuda.stream(side), torch.enable_grad():
                 v = torch.ones(3, device="cuda", requires_grad=True)
-                v.sin().sum().backward()
-                torch.cuda.current_stream().wait_stream(torch.cuda.default_stream())
-                return gradient + v.grad
+                loss = v.sin().sum()
+            loss.backward()
+            return gradient + v.grad
 
         x.register_hook(hook)
         x.sin().sum().backward()

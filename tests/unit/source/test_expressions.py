@@ -4,7 +4,7 @@ import ast
 
 import pytest
 
-from syncheck.source.expressions import container_kind, has_index, names_in, normalized, subscripts_in
+from syncheck.source.expressions import container_kind, has_index, names_in, normalized, object_of_call, subscripts_in
 
 
 @pytest.mark.parametrize(("text", "names"), [("a.b[c]", {"a", "c"}), ("f(x)", {"f", "x"}), ("a b", {""})])
@@ -32,3 +32,19 @@ def test_subscripts_of_an_expression():
 )
 def test_the_kind_of_a_display(text, kind):
     assert container_kind(ast.parse(text, mode="eval").body) == kind
+
+
+@pytest.mark.parametrize(
+    ("text", "name"),
+    [
+        ("x.record_stream(s)", "x"),
+        ("self.held[i].record_stream(s)", "self.held[i]"),
+        ("f().record_stream(s)", ""),
+        ("x.wait_stream(s)", ""),
+        ("record_stream(s)", ""),
+    ],
+)
+def test_the_object_of_a_method_call(text, name):
+    assert object_of_call(ast.parse(text).body[0], "record_stream", 1, 1) == name
+    assert object_of_call(ast.parse(text).body[0], "record_stream", 1, 2) == ""
+    assert object_of_call(None, "record_stream", 1, 1) == ""

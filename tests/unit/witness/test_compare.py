@@ -63,3 +63,13 @@ def test_final_memory_and_values_transferred_to_the_host_are_compared():
         "at the end, the tensor made at train.py:5",
     ]
     assert found[0].other == "nothing"
+
+
+def test_threads_may_read_at_different_places_in_any_order():
+    worker = values("1", "2", place="save.py:3")
+    one, two = a_run(host=[values("1"), worker, values("3")]), a_run(host=[worker, values("1"), values("3")])
+    assert differences(one, two) == ()
+    (found,) = differences(one, a_run(host=[worker, values("1"), values("4")]))
+    assert (found.what, found.usual, found.other) == ("what the host gets at train.py:5", "3", "4")
+    (found,) = differences(one, a_run(host=[worker, values("1"), values("3"), worker]))
+    assert (found.what, found.usual, found.other) == ("what the host gets at save.py:3", "nothing", "[1, 2]")
