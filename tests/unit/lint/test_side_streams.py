@@ -275,12 +275,14 @@ def test_a_host_wait_after_the_block_comes_too_late(work):
     assert not forward("y = x.to(self.device)", after="torch.cuda.synchronize()")
 
 
-def test_a_host_wait_in_another_method_may_come_before():
+def test_a_host_wait_in_another_method_counts_only_if_it_calls_this_one_afterwards():
     source = SENT.format(
         work=SEND, before="pass", after="pass", base="nn.Module", stream="torch.cuda.Stream()", item=""
     )
     assert found(source)
-    assert not found(source + "    def other(self):\n        torch.cuda.synchronize()\n")
+    other = "    def other(self):\n        torch.cuda.synchronize()\n"
+    assert found(source + other)
+    assert not found(source + other + "        self.forward(x, y)\n")
 
 
 @pytest.mark.parametrize(
@@ -294,7 +296,7 @@ def test_a_host_wait_in_another_method_may_come_before():
         ("y = f(x)", {}, False),
         ("y = self.layer(x)", {"base": "object"}, False),
         ("y = self.layer(x)", {"base": "nn.Module, Base"}, False),
-        ("y = self.layer(x)", {"after": "torch.cuda.current_stream().wait_stream(other)"}, False),
+        ("y = self.layer(x)", {"after": "torch.cuda.current_stream().wait_stream(other)"}, True),
         ("y = self.layer(x)", {"stream": "[torch.cuda.Stream() for _ in range(2)]", "item": "[0]"}, True),
         ("y = self.layer(x)", {"stream": "{k: torch.cuda.Stream() for k in keys}", "item": "[k]"}, True),
         ("y = self.layer(x)", {"stream": "[torch.cuda.Stream(), torch.cuda.Stream()]", "item": "[0]"}, True),
