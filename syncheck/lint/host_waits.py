@@ -43,6 +43,18 @@ def may_come_before(kind: ast.ClassDef, block: ast.With, stream: str) -> bool:
     return method is None or _Waits(kind, stream).are_before(method, block.lineno, _MAX_CALLS)
 
 
+def waits_for_others(kind: ast.ClassDef, call: ast.Call, stream: str) -> bool:
+    """Return whether a call in a class may make the host wait for other streams than one of `self`.
+
+    A value that a called method reads, such as `.item()`, may be one of the host.
+    """
+    waits = _Waits(kind, stream)
+    called = methods_of(kind).get(own_attribute(call.func))
+    if called is None:
+        return waits.is_wait(call, _MAX_CALLS)
+    return any(last_name(inner.func) not in _READS and waits.is_wait(inner, _MAX_CALLS) for inner in _calls(called))
+
+
 class _Waits:
     """The calls of a class that may make the host wait for other streams than its own.
 
@@ -59,7 +71,7 @@ class _Waits:
     def are_before(self, method: Method, line: int, depth: int) -> bool:
         """Return whether the host may wait in a method before a line, or in its callers before the call."""
         calls = list(_calls(method))
-        if any(call.lineno < line and self._waits(call, depth) for call in calls):
+        if any(call.lineno < line and self.is_wait(call, depth) for call in calls):
             return True
         callers = [
             (other, call)
@@ -69,13 +81,14 @@ class _Waits:
         ]
         return depth > 0 and any(self.are_before(other, call.lineno, depth - 1) for other, call in callers)
 
-    def _waits(self, call: ast.Call, depth: int) -> bool:
+    def is_wait(self, call: ast.Call, depth: int) -> bool:
+        """Return whether a call may make the host wait for other streams."""
         name, owner = last_name(call.func), call.func.value if isinstance(call.func, ast.Attribute) else None
         if name == "synchronize" and owner is not None and not text(owner).endswith("cuda"):
             return text(owner) != self._stream and not self._has_own_events
         called = self._methods.get(own_attribute(call.func))
         if called is not None:
-            return depth > 0 and any(self._waits(inner, depth - 1) for inner in _calls(called))
+            return depth > 0 and any(self.is_wait(inner, depth - 1) for inner in _calls(called))
         return name in _READS or (name not in _OF_STREAMS and may_wait(name))
 
 

@@ -1,4 +1,4 @@
-"""Streams that an object keeps, and that no method orders against the streams of its callers (SYN105)."""
+"""Streams that an object keeps, and that no method orders against the streams of its callers (SYN105, SYN201)."""
 
 import ast
 from collections.abc import Iterable, Iterator, Sequence
@@ -12,10 +12,11 @@ from syncheck.lint.locations import lines_of
 from syncheck.lint.missing_forks import COPIES, KNOWN_BASES, created_in, missing_fork
 from syncheck.lint.nodes import STREAM_CONTEXTS, children, statements, walk
 from syncheck.lint.overwritten_buffers import overwritten_buffer
-from syncheck.rules import unordered_side_stream
-from syncheck.rules.model import Family
+from syncheck.lint.yielded_copies import yielded_copy
+from syncheck.rules import missing_record_stream, unordered_side_stream
+from syncheck.rules.model import Family, Severity
 
-RULES = (unordered_side_stream.RULE,)
+RULES = (unordered_side_stream.RULE, missing_record_stream.RULE)
 WORD = "Stream("
 """Text that a file must contain for this rule to apply."""
 _WAITS = frozenset({"wait_stream", "wait_event"})
@@ -24,6 +25,10 @@ _HOST_WAITS = frozenset({"item", "cpu", "tolist"})
 _MOVES = frozenset({"to", "cuda", "copy_"})
 _REUSES = "{stream} never waits for the streams that use its copies, and reuses their memory"
 _KEPT = "a copy is kept here until a method drops it"
+_RECORD = (
+    "call `x.record_stream(torch.cuda.current_stream())` for each tensor before it is yielded, or let `{stream}` wait "
+    "for the stream that uses it"
+)
 _NO_WAIT = "nothing waits for {stream}, and it waits for no other stream"
 
 
@@ -92,6 +97,12 @@ def _check(
             kept = evicted_copy(kind, block) if flaw == _REUSES else None
             put = () if kept is None else (replace(sites.location(sites.id_of(kept, function)), message=_KEPT),)
             yield replace(finding, help=_advice(flaw, f"self.{name}"), related=put)
+            continue
+        if use.is_awaited and not use.is_recorded and (copy := yielded_copy(kind, block, name)):
+            location = sites.location(sites.id_of(block.items[-1].context_expr, function))
+            facts = {"tensor": f"`{copy}`", "user": "the stream that uses what is yielded", "verb": "reading"}
+            reused = Finding.of(missing_record_stream.RULE, location, **facts)
+            yield replace(reused, help=_RECORD.format(stream=f"self.{name}"), level=Severity.WARNING)
         elif use.is_awaited and not may_host_wait:
             yield from _overwritten(kind, block, name, use, function, sites)
 

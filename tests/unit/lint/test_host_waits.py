@@ -5,7 +5,7 @@ import textwrap
 
 import pytest
 
-from syncheck.lint.host_waits import may_come_before, method_around, methods_of
+from syncheck.lint.host_waits import may_come_before, method_around, methods_of, waits_for_others
 from syncheck.lint.nodes import walk
 
 CLASS = """
@@ -72,3 +72,20 @@ def test_a_block_in_a_nested_function_may_run_at_any_time():
     assert method_around(kind, block_of(kind)) is None
     assert may_come_before(kind, block_of(kind), "s")
     assert list(methods_of(kind)) == ["f"]
+
+
+@pytest.mark.parametrize(
+    ("call", "expected"),
+    [
+        ("x.item()", True),
+        ("self.size()", False),  # it may read a number of the host
+        ("self.finish()", True),
+        ("self.drain()", False),
+        ("torch.cuda.synchronize()", True),
+        ("self.s.synchronize()", False),
+    ],
+)
+def test_a_called_method_may_read_values_of_the_host(call, expected):
+    kind = class_with()
+    kind.body += ast.parse("def size(self):\n    return self.n[0].item()\n").body
+    assert waits_for_others(kind, ast.parse(call, mode="eval").body, "s") is expected

@@ -41,7 +41,7 @@ def test_a_stream_that_nothing_waits_for_is_reported_where_it_is_current():
     ((code, line, message),) = found(klass(LOAD))
     assert (code, line) == ("SYN105", 5)
     assert "nothing waits for stream `self.s`" in message
-    assert [rule.code for rule in RULES] == ["SYN105"]
+    assert [rule.code for rule in RULES] == ["SYN105", "SYN201"]
     assert WORD in klass(LOAD)
 
 
@@ -322,3 +322,25 @@ def test_a_stream_that_reuses_the_memory_of_dropped_copies_shows_where_they_are_
     assert [(other.frame.line, other.message) for other in finding.related] == [
         (6, "a copy is kept here until a method drops it")
     ]
+
+
+def test_a_copy_that_a_generator_yields_is_reported_unless_it_is_recorded():
+    source = HEAD.format(base="", stream="torch.cuda.Stream()") + textwrap.indent(
+        textwrap.dedent(
+            """
+            def __iter__(self):
+                for batch in self.loader:
+                    with torch.cuda.stream(self.s):
+                        x = batch.cuda(non_blocking=True)
+                    torch.cuda.current_stream().wait_stream(self.s)
+                    pass
+                    yield x
+            """
+        ),
+        "    ",
+    )
+    ((code, line, message),) = found(source)
+    assert (code, line) == ("SYN201", 7)
+    assert message == "`x` may be reused while the stream that uses what is yielded is still reading it"
+    assert not found(source.replace("pass", "x.record_stream(torch.cuda.current_stream())"))
+    assert not found(source.replace("pass", "self.s.wait_stream(torch.cuda.current_stream())"))
