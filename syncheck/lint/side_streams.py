@@ -209,15 +209,17 @@ def _note(node: ast.Attribute, parents: dict[ast.AST, ast.AST], use: _Use) -> No
     elif isinstance(parent, ast.Call):
         _note_call(parent, parents, use)
     else:
-        use.is_shared |= not isinstance(parent, ast.Compare | ast.BoolOp | ast.If | ast.UnaryOp)
+        is_tested = isinstance(parent, ast.IfExp) and parent.test is node
+        use.is_shared |= not is_tested and not isinstance(parent, ast.Compare | ast.BoolOp | ast.If | ast.UnaryOp)
 
 
 def _note_call(call: ast.Call, parents: dict[ast.AST, ast.AST], use: _Use) -> None:
     """Record a call with a stream as an argument."""
     called = ast.unparse(call.func).rpartition(".")[2]
-    item = parents[call]
-    if called in STREAM_CONTEXTS and isinstance(item, ast.withitem):
-        _note_block(item, parents, use)
+    entered = _entered(call, parents) if called in STREAM_CONTEXTS else []
+    if entered:
+        for item in entered:
+            _note_block(item, parents, use)
     elif called in {"wait_stream", "record"}:
         use.is_awaited = True
     elif called == "wait":
@@ -226,17 +228,35 @@ def _note_call(call: ast.Call, parents: dict[ast.AST, ast.AST], use: _Use) -> No
         use.is_shared |= called != "record_stream"
 
 
+def _entered(context: ast.Call, parents: dict[ast.AST, ast.AST]) -> list[ast.withitem]:
+    """Return where a context is entered, directly, by a variable, or as one of two contexts: `with a if b else c:`."""
+    parent = parents[context]
+    while isinstance(parent, ast.IfExp):
+        parent = parents[parent]
+    if isinstance(parent, ast.withitem):
+        return [parent]
+    if not isinstance(parent, ast.Assign) or len(parent.targets) != 1 or not isinstance(parent.targets[0], ast.Name):
+        return []
+    nodes, name = walk(_function_around(parent, parents)), parent.targets[0].id
+    uses = [node for node in nodes if isinstance(node, ast.Name) and node.id == name and node is not parent.targets[0]]
+    items = [item for node in uses if isinstance(item := parents[node], ast.withitem)]
+    return items if len(items) == len(uses) else []
+
+
+def _function_around(node: ast.AST, parents: dict[ast.AST, ast.AST]) -> ast.AST:
+    """Return the innermost function that contains a node, or else the outermost node."""
+    while node in parents and not isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
+        node = parents[node]
+    return node
+
+
 def _note_block(item: ast.withitem, parents: dict[ast.AST, ast.AST], use: _Use) -> None:
     """Record a block in which a stream is current."""
     block = parents[item]
     if not isinstance(block, ast.With):
         use.is_shared = True
         return
-    function = block
-    around: ast.AST = block
-    while around in parents and not isinstance(around, ast.FunctionDef | ast.AsyncFunctionDef):
-        around = parents[around]
-    use.blocks.append((function, getattr(around, "name", "")))
+    use.blocks.append((block, getattr(_function_around(block, parents), "name", "")))
     called = _called(block)
     use.waits |= bool(called & (_WAITS | {"wait"}))
     use.is_awaited |= bool(called & (_HOST_WAITS | _JOINS | {"record"}))

@@ -344,3 +344,19 @@ def test_a_copy_that_a_generator_yields_is_reported_unless_it_is_recorded():
     assert message == "`x` may be reused while the stream that uses what is yielded is still reading it"
     assert not found(source.replace("pass", "x.record_stream(torch.cuda.current_stream())"))
     assert not found(source.replace("pass", "self.s.wait_stream(torch.cuda.current_stream())"))
+
+
+@pytest.mark.parametrize(
+    ("enter", "context", "expected"),
+    [
+        ("pass", "torch.cuda.stream(self.s) if self.s else nullcontext()", True),
+        ("ctx = torch.cuda.stream(self.s)", "ctx", True),
+        ("ctx = torch.cuda.stream(self.s) if self.s is not None else nullcontext()", "ctx", True),
+        ("ctx = torch.cuda.stream(self.s); ctx = other()", "ctx", False),
+        ("self.ctx = torch.cuda.stream(self.s)", "self.ctx", False),
+        ("ctx = enter(torch.cuda.stream(self.s))", "ctx", False),
+    ],
+)
+def test_a_context_may_have_a_name_or_an_alternative(enter, context, expected):
+    source = klass(LOAD).replace("        with", f"        {enter}\n        with", 1)
+    assert bool(found(source.replace("with torch.cuda.stream(self.s)", f"with {context}"))) is expected
