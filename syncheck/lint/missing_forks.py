@@ -198,33 +198,37 @@ class _Inputs:
                 return False
 
     def _is_input(self, node: ast.expr) -> bool:
-        match node:
-            case ast.Subscript(value=value):
-                return self._is_input(value)
-            case ast.Call(func=ast.Attribute(value=value, attr=name)) if name in _VIEWS:
-                return self._is_input(value)
+        viewed = _viewed(node)
+        match viewed:
             case ast.Attribute(value=ast.Name(id=name), attr=member) if name != "self":
                 return member in _PARAMETERS
             case ast.Name(id=name):
                 return name in self._given
             case _:
-                return own_attribute(node) in self._left
+                return own_attribute(viewed) in self._left
 
     def _with_views(self, given: set[str]) -> set[str]:
         """Return some variables, and the variables that the method binds to views of them."""
         found = set(given)
         for node in sorted((node for node in self._outside if isinstance(node, ast.Assign)), key=lambda n: n.lineno):
-            value: ast.expr = node.value
-            while isinstance(value, ast.Subscript) or (
-                isinstance(value, ast.Call) and isinstance(value.func, ast.Attribute) and value.func.attr in _VIEWS
-            ):
-                value = value.value if isinstance(value, ast.Subscript) else value.func.value
+            value = _viewed(node.value)
             bound = {target.id for target in node.targets if isinstance(target, ast.Name)}
             if isinstance(value, ast.Name) and value.id in found:
                 found |= bound
             else:
                 found -= bound
         return found
+
+
+def _viewed(value: ast.expr) -> ast.expr:
+    """Return what an expression is a view of: `x` of `x.view(-1)[2:]`."""
+    match value:
+        case ast.Subscript(value=inner):
+            return _viewed(inner)
+        case ast.Call(func=ast.Attribute(value=inner, attr=name)) if name in _VIEWS:
+            return _viewed(inner)
+        case _:
+            return value
 
 
 def _hands_out(block: ast.With) -> bool:
