@@ -6,11 +6,11 @@ current stream, wherever it comes from. Then both waits are needed.
 
 import ast
 import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence, Set
 from dataclasses import dataclass, replace
 
 from syncheck.findings import Finding
-from syncheck.lint import deferred, recorded_streams
+from syncheck.lint import deferred, dropped_inputs, recorded_streams
 from syncheck.lint.host_copies import host_copy_source
 from syncheck.lint.interp.functions import own_nodes
 from syncheck.lint.interp.sites import SourceSites
@@ -68,6 +68,15 @@ class _Waits:
     hosts: list[int]
     records: list[int]
     is_shared: bool
+
+    def without(self, lines: Set[int]) -> "_Waits":
+        """Return the waits without those of the host on some lines."""
+        return replace(self, hosts=[line for line in self.hosts if line not in lines])
+
+    @property
+    def are_forks_only(self) -> bool:
+        """Return whether the stream waits for others, and nothing waits for it, records it or gets it."""
+        return bool(self.forks) and not (self.joins or self.hosts or self.records or self.is_shared)
 
 
 def can_matter(text: str) -> bool:
@@ -145,6 +154,8 @@ class _FunctionChecker:
                 location = self._sites.location(self._sites.id_of(context, self._function.name))
                 finding = Finding.of(unordered_side_stream.RULE, location, flaw=flaw.format(stream=text(context)))
                 yield replace(finding, help=(_FORK if flaw == _NO_FORK else _JOIN).format(stream=text(context)))
+            elif self._waits(stream, others).without(dropped_inputs.other_branches(self._nodes, block)).are_forks_only:
+                yield from dropped_inputs.findings(self._function, block, stream, self._sites)
 
     def _of(self, block: ast.With) -> ast.expr | None:
         """Return the stream that a block makes current, if it has a name."""
@@ -160,7 +171,7 @@ class _FunctionChecker:
         end = block.end_lineno or block.lineno
         if waits.is_shared:
             return ""
-        if waits.forks and not waits.joins and not waits.hosts and not waits.records:
+        if waits.are_forks_only:
             if self._is_made_here(stream):
                 return _NO_JOIN_OWN if self._works(block) and _leaves_results(block) else ""
             return _NO_JOIN if self._uses_later(block, blocks) else ""
