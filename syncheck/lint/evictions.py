@@ -3,7 +3,7 @@
 import ast
 
 from syncheck.lint.interp.functions import block_nodes
-from syncheck.lint.nodes import own_container, statements, walk
+from syncheck.lint.nodes import names, own_container, statements, walk
 
 _MOVES = frozenset({"to", "cuda"})
 _DROPPING = frozenset({"pop", "popitem", "popleft", "clear"})
@@ -22,17 +22,16 @@ def evicted_copy(kind: ast.ClassDef, block: ast.With) -> ast.Assign | None:
 def _filled(block: ast.With) -> dict[str, ast.Assign]:
     """Return the attributes of `self` with items that a block assigns copies to, each with an assignment."""
     assigned = [node for node in block_nodes(block) if isinstance(node, ast.Assign)]
-    copies = {
-        target.id
-        for node in assigned
-        if any(map(_is_move, walk(node.value)))
-        for target in node.targets
-        if isinstance(target, ast.Name)
-    }
+    assigned.sort(key=lambda node: node.lineno)
+    copies: set[str] = set()
+    for node in assigned:  # what is computed from a copy belongs to the stream, too
+        is_computed = isinstance(node.value, ast.Call) and bool(names(node.value) & copies)
+        if is_computed or any(map(is_move, walk(node.value))):
+            copies |= {target.id for target in node.targets if isinstance(target, ast.Name)}
     found: dict[str, ast.Assign] = {}
     for node in assigned:
         used = {inner.id for inner in walk(node.value) if isinstance(inner, ast.Name)}
-        if used & copies or any(map(_is_move, walk(node.value))):
+        if used & copies or any(map(is_move, walk(node.value))):
             found |= {own_container(target): node for target in node.targets if isinstance(target, ast.Subscript)}
     found.pop("", None)
     return found
@@ -50,7 +49,7 @@ def _emptied(kind: ast.ClassDef) -> set[str]:
     return found
 
 
-def _is_move(node: ast.AST) -> bool:
+def is_move(node: ast.AST) -> bool:
     """Return whether a call moves a tensor without waiting."""
     return (
         isinstance(node, ast.Call)

@@ -6,14 +6,15 @@ current stream, wherever it comes from. Then both waits are needed.
 
 import ast
 import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence, Set
 from dataclasses import dataclass, replace
 
 from syncheck.findings import Finding
-from syncheck.lint import deferred, recorded_streams
+from syncheck.lint import deferred, dropped_inputs, recorded_streams
+from syncheck.lint.host_copies import host_copy_source
 from syncheck.lint.interp.functions import own_nodes
 from syncheck.lint.interp.sites import SourceSites
-from syncheck.lint.interp.unknown import makes_object, may_wait, words_of
+from syncheck.lint.interp.unknown import makes_object, may_wait
 from syncheck.lint.locations import lines_of
 from syncheck.lint.nodes import STREAM_CONTEXTS, children, entered_stream, names, text, walk
 from syncheck.lint.prefilter import STREAM_BLOCK, words_in
@@ -34,8 +35,6 @@ _LOADING = frozenset({"to", "cuda", "copy_", "pin_memory", "next"})
 _IDLE = _LOADING | frozenset("record_stream append print range len enumerate zip isinstance add extend update".split())
 """Calls that submit no work on their arguments to the current stream."""
 _OBJECTS = frozenset({"self", "cls"})
-_OF_THE_HOST = frozenset({"cpu", "host", "pin", "pinned"})
-"""Words for host memory."""
 _KEEPING = frozenset("shape size dim device dtype numel record_stream append keys is_cuda ndim del_ items".split())
 """Members of tensors and containers that submit no work."""
 _NO_JOIN = "nothing waits for stream `{stream}`, whose results this function uses later"
@@ -69,6 +68,15 @@ class _Waits:
     hosts: list[int]
     records: list[int]
     is_shared: bool
+
+    def without(self, lines: Set[int]) -> "_Waits":
+        """Return the waits without those of the host on some lines."""
+        return replace(self, hosts=[line for line in self.hosts if line not in lines])
+
+    @property
+    def are_forks_only(self) -> bool:
+        """Return whether the stream waits for others, and nothing waits for it, records it or gets it."""
+        return bool(self.forks) and not (self.joins or self.hosts or self.records or self.is_shared)
 
 
 def can_matter(text: str) -> bool:
@@ -146,6 +154,8 @@ class _FunctionChecker:
                 location = self._sites.location(self._sites.id_of(context, self._function.name))
                 finding = Finding.of(unordered_side_stream.RULE, location, flaw=flaw.format(stream=text(context)))
                 yield replace(finding, help=(_FORK if flaw == _NO_FORK else _JOIN).format(stream=text(context)))
+            elif self._waits(stream, others).without(dropped_inputs.other_branches(self._nodes, block)).are_forks_only:
+                yield from dropped_inputs.findings(self._function, block, stream, self._sites)
 
     def _of(self, block: ast.With) -> ast.expr | None:
         """Return the stream that a block makes current, if it has a name."""
@@ -161,7 +171,7 @@ class _FunctionChecker:
         end = block.end_lineno or block.lineno
         if waits.is_shared:
             return ""
-        if waits.forks and not waits.joins and not waits.hosts and not waits.records:
+        if waits.are_forks_only:
             if self._is_made_here(stream):
                 return _NO_JOIN_OWN if self._works(block) and _leaves_results(block) else ""
             return _NO_JOIN if self._uses_later(block, blocks) else ""
@@ -324,18 +334,7 @@ def _fetches(block: ast.With) -> bool:
     """Return whether a block copies something that it has not created to the host, without waiting for the copy."""
     nodes = [node for statement in block.body for node in walk(statement)]
     made = {name for node in nodes for name in _made(node)}
-    return any(not names(source) & made for node in nodes if (source := _source_of(node)) is not None)
-
-
-def _source_of(node: ast.AST) -> ast.expr | None:
-    """Return the source of a non-blocking copy to the host, judging by the names; None for any other node."""
-    if not isinstance(node, ast.Call) or not isinstance(node.func, ast.Attribute) or not node.args:
-        return None
-    owner, first = node.func.value, node.args[0]
-    target, source = (owner, first) if node.func.attr == "copy_" else (first, owner)
-    is_free = any(word.arg == "non_blocking" for word in node.keywords)
-    is_copy = node.func.attr in {"copy_", "to"} and is_free and bool(words_of(text(target)) & _OF_THE_HOST)
-    return source if is_copy else None
+    return any(not names(source) & made for node in nodes if (source := host_copy_source(node)) is not None)
 
 
 def _given_to_calls(block: ast.With) -> set[str]:

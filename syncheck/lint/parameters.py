@@ -33,16 +33,23 @@ _OTHERS = FACTORIES | frozenset(
 Function: TypeAlias = ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda
 
 
-def tensors_given(function: Function) -> Iterator[ast.arg]:
-    """Yield the parameters that are tensors, and that the function uses on whatever device they are."""
+def tensors_given(function: Function, *, has_device: bool = False) -> Iterator[ast.arg]:
+    """Yield the parameters that are tensors, and that the function uses on whatever device they are.
+
+    Args:
+        function: the function.
+        has_device: whether a function that reads the device of a tensor may count, too.
+    """
     arguments = function.args
     used = _used(function)
     for argument in (*arguments.posonlyargs, *arguments.args, *arguments.kwonlyargs):
         members = used.get(argument.arg, set())
-        if members & _MOVING or words_of(argument.arg) & _OF_THE_HOST:
+        if members & (_MOVING - {"device"} if has_device else _MOVING) or words_of(argument.arg) & _OF_THE_HOST:
             continue
         annotation = ast.unparse(argument.annotation).strip("'\"") if argument.annotation is not None else ""
-        if _TENSOR.match(annotation) or (not annotation and members & _METHODS):
+        if _TENSOR.match(annotation) or (
+            not annotation and members & (_METHODS | {"dtype"} if has_device else _METHODS)
+        ):
             yield argument
 
 

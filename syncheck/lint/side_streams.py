@@ -1,4 +1,4 @@
-"""Streams that an object keeps, and that no method orders against the streams of its callers (SYN105)."""
+"""Streams that an object keeps, and that no method orders against the streams of its callers (SYN105, SYN201)."""
 
 import ast
 from collections.abc import Iterable, Iterator, Sequence
@@ -9,31 +9,27 @@ from syncheck.lint.evictions import evicted_copy
 from syncheck.lint.interp.functions import block_nodes
 from syncheck.lint.interp.sites import SourceSites
 from syncheck.lint.locations import lines_of
-from syncheck.lint.nodes import STREAM_CONTEXTS, children, own_attribute, statements, walk
+from syncheck.lint.missing_forks import COPIES, KNOWN_BASES, created_in, missing_fork
+from syncheck.lint.nodes import STREAM_CONTEXTS, children, statements, walk
 from syncheck.lint.overwritten_buffers import overwritten_buffer
-from syncheck.rules import unordered_side_stream
-from syncheck.rules.model import Family
-from syncheck.semantics.collectives import FUNCTIONS
+from syncheck.lint.yielded_copies import yielded_copy
+from syncheck.rules import missing_record_stream, unordered_side_stream
+from syncheck.rules.model import Family, Severity
 
-RULES = (unordered_side_stream.RULE,)
+RULES = (unordered_side_stream.RULE, missing_record_stream.RULE)
 WORD = "Stream("
 """Text that a file must contain for this rule to apply."""
 _WAITS = frozenset({"wait_stream", "wait_event"})
 _JOINS = frozenset({"record_event", "query"})
 _HOST_WAITS = frozenset({"item", "cpu", "tolist"})
 _MOVES = frozenset({"to", "cuda", "copy_"})
-_KNOWN_BASES = frozenset(
-    {"object", "nn.Module", "torch.nn.Module", "Module", "ABC", "abc.ABC", "torch.autograd.Function"}
-)
-_LAYERS = frozenset({"nn.Module", "torch.nn.Module", "Module"})
-_COLLECTIVES = FUNCTIONS.keys() - {"barrier"}
 _REUSES = "{stream} never waits for the streams that use its copies, and reuses their memory"
 _KEPT = "a copy is kept here until a method drops it"
+_RECORD = (
+    "call `x.record_stream(torch.cuda.current_stream())` for each tensor before it is yielded, or let `{stream}` wait "
+    "for the stream that uses it"
+)
 _NO_WAIT = "nothing waits for {stream}, and it waits for no other stream"
-
-
-_SPOKEN = frozenset({"all_reduce", "all_gather", "reduce_scatter", "all_to_all"})
-"""Names of collectives that are rarely used for anything else."""
 
 
 @dataclass(slots=True)
@@ -72,45 +68,28 @@ def findings(
     lines = lines_of(known, {Family.RACE, Family.LIFETIME})
     nodes = walk(tree)
     attributes = [node for node in nodes if isinstance(node, ast.Attribute)]
-    waits = _Waits(
-        [node for node in attributes if node.attr == "synchronize"]
-        + [node for node in nodes if isinstance(node, ast.Name) and node.id == "synchronize"],
-        has_others=any(node.attr in _WAITS for node in attributes),
+    may_host_wait = any(node.attr == "synchronize" for node in attributes) or any(
+        isinstance(node, ast.Name) and node.id == "synchronize" for node in nodes
     )
     parents = {child: node for node in nodes for child in children(node)}
     for kind, streams in owners:
         for name in sorted(streams):
             use = _use_of(name, attributes, parents)
             use.is_recorded = any(node.attr == "record_stream" for node in attributes)
-            use.blocks = [(block, function) for block, function in use.blocks if _is_unreported(block, kind, lines)]
-            yield from _check(kind, name, use, waits, sites)
+            yield from _check(kind, name, use, lines, sites, may_host_wait=may_host_wait)
 
 
-@dataclass(frozen=True, slots=True)
-class _Waits:
-    """The waits in a file.
-
-    Attributes:
-        of_host: the references to calls that make the host wait, and so may order everything that follows.
-        has_others: whether any stream waits for another.
-    """
-
-    of_host: list[ast.Attribute | ast.Name]
-    has_others: bool
-
-    def are_after(self, block: ast.With, method: ast.stmt) -> bool:
-        """Return whether the host waits only after a block, within its method, and so not for the block's inputs."""
-        start, end = block.end_lineno or block.lineno, method.end_lineno or method.lineno
-        return all(start < node.lineno <= end for node in self.of_host)
-
-
-def _check(kind: ast.ClassDef, name: str, use: _Use, waits: _Waits, sites: SourceSites) -> Iterator[Finding]:
+def _check(
+    kind: ast.ClassDef, name: str, use: _Use, lines: set[int], sites: SourceSites, *, may_host_wait: bool
+) -> Iterator[Finding]:
     if use.is_shared or use.waits:
         return
-    made = {variable for block, _ in use.blocks for variable in _created_in(block)}
+    blocks = [block for block, _ in use.blocks]
     for block, function in use.blocks:
-        flaw = _missing_fork(kind, block, function, made, waits)
-        if not flaw and not waits.of_host:
+        if not _is_unreported(block, kind, lines):
+            continue
+        flaw = missing_fork(kind, block, name, blocks)
+        if not flaw and not may_host_wait:
             flaw = _missing_join(kind, block, use)
         if flaw:
             location = sites.location(sites.id_of(block.items[-1].context_expr, function))
@@ -118,7 +97,13 @@ def _check(kind: ast.ClassDef, name: str, use: _Use, waits: _Waits, sites: Sourc
             kept = evicted_copy(kind, block) if flaw == _REUSES else None
             put = () if kept is None else (replace(sites.location(sites.id_of(kept, function)), message=_KEPT),)
             yield replace(finding, help=_advice(flaw, f"self.{name}"), related=put)
-        elif use.is_awaited and not waits.of_host:
+            continue
+        if use.is_awaited and not use.is_recorded and (copy := yielded_copy(kind, block, name)):
+            location = sites.location(sites.id_of(block.items[-1].context_expr, function))
+            facts = {"tensor": f"`{copy}`", "user": "the stream that uses what is yielded", "verb": "reading"}
+            reused = Finding.of(missing_record_stream.RULE, location, **facts)
+            yield replace(reused, help=_RECORD.format(stream=f"self.{name}"), level=Severity.WARNING)
+        elif use.is_awaited and not may_host_wait:
             yield from _overwritten(kind, block, name, use, function, sites)
 
 
@@ -141,26 +126,13 @@ def _advice(flaw: str, stream: str) -> str:
     return f"{fork}, and {join}" if flaw == _NO_WAIT else fork
 
 
-def _missing_fork(kind: ast.ClassDef, block: ast.With, function: str, made: set[str], waits: _Waits) -> str:
-    """Return a message about the wait that a block lacks at its start, whatever follows; "" if unknown."""
-    if not waits.are_after(block, next((step for step in kind.body if _has(step, block)), block)):
-        return ""
-    if _sends_from_outside(block, made):
-        return "{stream} never waits for the stream that computes what it sends here"
-    bases = {ast.unparse(base) for base in kind.bases}
-    is_layer = function == "forward" and bool(bases & _LAYERS) and bases <= _KNOWN_BASES
-    if is_layer and not waits.has_others and _computes_from_outside(block, made, kind):
-        return "{stream} never waits for the stream that computes what it uses here"
-    return ""
-
-
 def _missing_join(kind: ast.ClassDef, block: ast.With, use: _Use) -> str:
     """Return a message about the wait that a block lacks; "" if unknown."""
     if use.is_awaited:
         if _copies_from_outside(block):
-            return "{stream} never waits for the stream that computes what it copies here"
+            return COPIES
         return _REUSES if not use.is_recorded and evicted_copy(kind, block) is not None else ""
-    has_known_bases = all(ast.unparse(base) in _KNOWN_BASES for base in kind.bases)
+    has_known_bases = all(ast.unparse(base) in KNOWN_BASES for base in kind.bases)
     is_flaw = has_known_bases and bool(_called(block) & _MOVES)
     return _NO_WAIT if is_flaw else ""
 
@@ -230,22 +202,24 @@ def _note(node: ast.Attribute, parents: dict[ast.AST, ast.AST], use: _Use) -> No
         parent = parents[parent]
     if isinstance(parent, ast.Attribute):
         use.waits |= parent.attr in _WAITS
-        use.is_awaited |= parent.attr in _JOINS
-        use.is_shared |= parent.attr not in _WAITS | _JOINS | {"device"}
+        use.is_awaited |= parent.attr in _JOINS | {"synchronize"}
+        use.is_shared |= parent.attr not in _WAITS | _JOINS | {"device", "synchronize"}
     elif isinstance(parent, ast.withitem):
         _note_block(parent, parents, use)
     elif isinstance(parent, ast.Call):
         _note_call(parent, parents, use)
     else:
-        use.is_shared |= not isinstance(parent, ast.Compare | ast.BoolOp | ast.If | ast.UnaryOp)
+        is_tested = isinstance(parent, ast.IfExp) and parent.test is node
+        use.is_shared |= not is_tested and not isinstance(parent, ast.Compare | ast.BoolOp | ast.If | ast.UnaryOp)
 
 
 def _note_call(call: ast.Call, parents: dict[ast.AST, ast.AST], use: _Use) -> None:
     """Record a call with a stream as an argument."""
     called = ast.unparse(call.func).rpartition(".")[2]
-    item = parents[call]
-    if called in STREAM_CONTEXTS and isinstance(item, ast.withitem):
-        _note_block(item, parents, use)
+    entered = _entered(call, parents) if called in STREAM_CONTEXTS else []
+    if entered:
+        for item in entered:
+            _note_block(item, parents, use)
     elif called in {"wait_stream", "record"}:
         use.is_awaited = True
     elif called == "wait":
@@ -254,17 +228,35 @@ def _note_call(call: ast.Call, parents: dict[ast.AST, ast.AST], use: _Use) -> No
         use.is_shared |= called != "record_stream"
 
 
+def _entered(context: ast.Call, parents: dict[ast.AST, ast.AST]) -> list[ast.withitem]:
+    """Return where a context is entered, directly, by a variable, or as one of two contexts: `with a if b else c:`."""
+    parent = parents[context]
+    while isinstance(parent, ast.IfExp):
+        parent = parents[parent]
+    if isinstance(parent, ast.withitem):
+        return [parent]
+    if not isinstance(parent, ast.Assign) or len(parent.targets) != 1 or not isinstance(parent.targets[0], ast.Name):
+        return []
+    nodes, name = walk(_function_around(parent, parents)), parent.targets[0].id
+    uses = [node for node in nodes if isinstance(node, ast.Name) and node.id == name and node is not parent.targets[0]]
+    items = [item for node in uses if isinstance(item := parents[node], ast.withitem)]
+    return items if len(items) == len(uses) else []
+
+
+def _function_around(node: ast.AST, parents: dict[ast.AST, ast.AST]) -> ast.AST:
+    """Return the innermost function that contains a node, or else the outermost node."""
+    while node in parents and not isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
+        node = parents[node]
+    return node
+
+
 def _note_block(item: ast.withitem, parents: dict[ast.AST, ast.AST], use: _Use) -> None:
     """Record a block in which a stream is current."""
     block = parents[item]
     if not isinstance(block, ast.With):
         use.is_shared = True
         return
-    function = block
-    around: ast.AST = block
-    while around in parents and not isinstance(around, ast.FunctionDef | ast.AsyncFunctionDef):
-        around = parents[around]
-    use.blocks.append((function, getattr(around, "name", "")))
+    use.blocks.append((block, getattr(_function_around(block, parents), "name", "")))
     called = _called(block)
     use.waits |= bool(called & (_WAITS | {"wait"}))
     use.is_awaited |= bool(called & (_HOST_WAITS | _JOINS | {"record"}))
@@ -276,58 +268,9 @@ def _called(block: ast.With) -> set[str]:
     return {ast.unparse(call.func).rpartition(".")[2] for call in calls}
 
 
-def _has(method: ast.stmt, block: ast.With) -> bool:
-    return method.lineno <= block.lineno <= (method.end_lineno or method.lineno)
-
-
-def _created_in(block: ast.With) -> set[str]:
-    """Return the variables that a block binds to the results of calls."""
-    return {
-        target.id
-        for node in block_nodes(block)
-        if isinstance(node, ast.Assign) and isinstance(node.value, ast.Call)
-        for target in node.targets
-        if isinstance(target, ast.Name)
-    }
-
-
-def _sends_from_outside(block: ast.With, made: set[str]) -> bool:
-    """Return whether a block starts a collective on variables, none of which was created on its stream."""
-    calls = [node for node in block_nodes(block) if isinstance(node, ast.Call)]
-    given = [_variables(call.args) for call in calls if _is_collective(ast.unparse(call.func))]
-    return any(names and not names & made for names in given)
-
-
-def _is_collective(called: str) -> bool:
-    """Return whether a call is a collective of torch, or wraps one judging by its name: `concat_all_gather`."""
-    name = called.rpartition(".")[2]
-    if called.startswith(("dist.", "torch.dist")):
-        return name in _COLLECTIVES
-    return name == called and any(f"_{collective}" in f"_{name}_" for collective in _SPOKEN)
-
-
-def _computes_from_outside(block: ast.With, made: set[str], kind: ast.ClassDef) -> bool:
-    """Return whether a block calls a layer on variables, none of which was created on its stream."""
-    own = {step.name for step in kind.body if isinstance(step, ast.FunctionDef | ast.AsyncFunctionDef)}
-    for call in block_nodes(block):
-        if not isinstance(call, ast.Call):
-            continue
-        called = call.func.value if isinstance(call.func, ast.Subscript) else call.func  # `self.layers[0](x)`
-        layer, names = own_attribute(called), _variables(call.args)
-        if layer and layer not in own and names and not names & made:
-            return True
-    return False
-
-
-def _variables(given: list[ast.expr]) -> set[str]:
-    """Return the variables among the arguments of a call, directly or indexed."""
-    parts = [value.value if isinstance(value, ast.Subscript) else value for value in given]
-    return {part.id for part in parts if isinstance(part, ast.Name)}
-
-
 def _copies_from_outside(block: ast.With) -> bool:
     """Return whether a block copies between tensors that both existed before it."""
-    nodes, made = block_nodes(block), _created_in(block)
+    nodes, made = block_nodes(block), created_in(block)
     copies = [node for node in nodes if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute)]
     for call in copies:
         if isinstance(call.func, ast.Attribute) and call.func.attr == "copy_" and call.args:

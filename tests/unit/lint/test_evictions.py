@@ -29,6 +29,7 @@ def is_evicted(work, drop):
         "y = x.cuda(non_blocking=True)\nself.kept[k] = y",
         "y = x.cuda(non_blocking=True)\nself.kept[k] = (y, k)",
         "if k:\n    " + LOAD,
+        "y = x.cuda(non_blocking=True)\nz = unpack(y)\nself.kept[k] = (z, 1)",
     ],
 )
 def test_a_block_that_fills_a_container_with_copies_is_recognized(work):
@@ -40,6 +41,7 @@ def test_a_block_that_fills_a_container_with_copies_is_recognized(work):
     [
         "self.kept[k] = x.cuda()",  # waits
         "self.kept[k] = x.pin(non_blocking=True)",
+        "z = unpack(x)\ny = x.cuda(non_blocking=True)\nself.kept[k] = z",
         "self.kept[k] = cuda(x, non_blocking=True)",
         "self.kept[k] = x",
         "y = x.cuda(non_blocking=True)\nself.kept[k] = x",

@@ -149,3 +149,24 @@ def run(net):
     return y
 """
     assert [finding.rule.code for finding in lint_source("m.py", Text(source)).findings] == ["SYN101"]
+
+
+def test_an_input_that_is_dropped_while_the_stream_reads_it_is_reported():
+    source = """
+def forward(self, h):
+    k = self.k_proj(h)
+    self.side.wait_stream(torch.cuda.current_stream())
+    with torch.cuda.stream(self.side):
+        self.cache[:1] = k
+    {after}
+"""
+    file = SourceFile("program.py", source.format(after="return h"))
+    (reported,) = findings([file.tree.body[0]], SourceSites(file), ())
+    assert (reported.rule.code, reported.location.frame.line) == ("SYN201", 6)
+    file = SourceFile("program.py", source.format(after="n = h.sum().item()"))
+    assert not list(findings([file.tree.body[0]], SourceSites(file), ()))
+    exclusive = source.replace("    with", "    if h.ndim:\n      with").replace("        self", "          self")
+    file = SourceFile("program.py", exclusive.format(after="else:\n        n = h.sum().item()"))
+    assert len(list(findings([file.tree.body[0]], SourceSites(file), ()))) == 1
+    file = SourceFile("program.py", source.format(after="hand_over(self.side)"))
+    assert not list(findings([file.tree.body[0]], SourceSites(file), ()))

@@ -41,7 +41,7 @@ def test_a_stream_that_nothing_waits_for_is_reported_where_it_is_current():
     ((code, line, message),) = found(klass(LOAD))
     assert (code, line) == ("SYN105", 5)
     assert "nothing waits for stream `self.s`" in message
-    assert [rule.code for rule in RULES] == ["SYN105"]
+    assert [rule.code for rule in RULES] == ["SYN105", "SYN201"]
     assert WORD in klass(LOAD)
 
 
@@ -275,12 +275,14 @@ def test_a_host_wait_after_the_block_comes_too_late(work):
     assert not forward("y = x.to(self.device)", after="torch.cuda.synchronize()")
 
 
-def test_a_host_wait_in_another_method_may_come_before():
+def test_a_host_wait_in_another_method_counts_only_if_it_calls_this_one_afterwards():
     source = SENT.format(
         work=SEND, before="pass", after="pass", base="nn.Module", stream="torch.cuda.Stream()", item=""
     )
     assert found(source)
-    assert not found(source + "    def other(self):\n        torch.cuda.synchronize()\n")
+    other = "    def other(self):\n        torch.cuda.synchronize()\n"
+    assert found(source + other)
+    assert not found(source + other + "        self.forward(x, y)\n")
 
 
 @pytest.mark.parametrize(
@@ -294,7 +296,7 @@ def test_a_host_wait_in_another_method_may_come_before():
         ("y = f(x)", {}, False),
         ("y = self.layer(x)", {"base": "object"}, False),
         ("y = self.layer(x)", {"base": "nn.Module, Base"}, False),
-        ("y = self.layer(x)", {"after": "torch.cuda.current_stream().wait_stream(other)"}, False),
+        ("y = self.layer(x)", {"after": "torch.cuda.current_stream().wait_stream(other)"}, True),
         ("y = self.layer(x)", {"stream": "[torch.cuda.Stream() for _ in range(2)]", "item": "[0]"}, True),
         ("y = self.layer(x)", {"stream": "{k: torch.cuda.Stream() for k in keys}", "item": "[k]"}, True),
         ("y = self.layer(x)", {"stream": "[torch.cuda.Stream(), torch.cuda.Stream()]", "item": "[0]"}, True),
@@ -320,3 +322,41 @@ def test_a_stream_that_reuses_the_memory_of_dropped_copies_shows_where_they_are_
     assert [(other.frame.line, other.message) for other in finding.related] == [
         (6, "a copy is kept here until a method drops it")
     ]
+
+
+def test_a_copy_that_a_generator_yields_is_reported_unless_it_is_recorded():
+    source = HEAD.format(base="", stream="torch.cuda.Stream()") + textwrap.indent(
+        textwrap.dedent(
+            """
+            def __iter__(self):
+                for batch in self.loader:
+                    with torch.cuda.stream(self.s):
+                        x = batch.cuda(non_blocking=True)
+                    torch.cuda.current_stream().wait_stream(self.s)
+                    pass
+                    yield x
+            """
+        ),
+        "    ",
+    )
+    ((code, line, message),) = found(source)
+    assert (code, line) == ("SYN201", 7)
+    assert message == "`x` may be reused while the stream that uses what is yielded is still reading it"
+    assert not found(source.replace("pass", "x.record_stream(torch.cuda.current_stream())"))
+    assert not found(source.replace("pass", "self.s.wait_stream(torch.cuda.current_stream())"))
+
+
+@pytest.mark.parametrize(
+    ("enter", "context", "expected"),
+    [
+        ("pass", "torch.cuda.stream(self.s) if self.s else nullcontext()", True),
+        ("ctx = torch.cuda.stream(self.s)", "ctx", True),
+        ("ctx = torch.cuda.stream(self.s) if self.s is not None else nullcontext()", "ctx", True),
+        ("ctx = torch.cuda.stream(self.s); ctx = other()", "ctx", False),
+        ("self.ctx = torch.cuda.stream(self.s)", "self.ctx", False),
+        ("ctx = enter(torch.cuda.stream(self.s))", "ctx", False),
+    ],
+)
+def test_a_context_may_have_a_name_or_an_alternative(enter, context, expected):
+    source = klass(LOAD).replace("        with", f"        {enter}\n        with", 1)
+    assert bool(found(source.replace("with torch.cuda.stream(self.s)", f"with {context}"))) is expected

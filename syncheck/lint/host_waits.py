@@ -1,0 +1,103 @@
+"""Waits of the host that may come before a block of work on a stream of an object.
+
+A wait for the stream itself, or for its events, says nothing about the work of other streams.
+"""
+
+import ast
+from collections.abc import Iterator
+
+from syncheck.lint.interp.functions import own_nodes
+from syncheck.lint.interp.unknown import may_wait
+from syncheck.lint.nodes import own_attribute, text, walk
+from syncheck.source.expressions import last_name
+
+_READS = frozenset({"item", "cpu", "tolist", "numpy", "nonzero"})
+"""Calls that read a tensor on the host, which then waits for the current stream."""
+_OF_STREAMS = frozenset({"wait", "wait_stream", "wait_event"})
+"""Waits of a stream."""
+_MAX_CALLS = 3
+"""Maximum length of a chain of methods that call one another."""
+
+Method = ast.FunctionDef | ast.AsyncFunctionDef
+
+
+def methods_of(kind: ast.ClassDef) -> dict[str, Method]:
+    """Return the methods of a class by name."""
+    return {step.name: step for step in kind.body if isinstance(step, Method)}
+
+
+def method_around(kind: ast.ClassDef, block: ast.With) -> Method | None:
+    """Return the method that contains a block directly, and not in a nested function; None if there is none."""
+    return next((step for step in methods_of(kind).values() if block in own_nodes(step)), None)
+
+
+def may_come_before(kind: ast.ClassDef, block: ast.With, stream: str) -> bool:
+    """Return whether the host may wait for other streams in a method before a block, or in its callers before it.
+
+    Args:
+        kind: the class.
+        block: the block.
+        stream: the attribute of `self` with the stream of the block.
+    """
+    method = method_around(kind, block)
+    return method is None or _Waits(kind, stream).are_before(method, block.lineno, _MAX_CALLS)
+
+
+def waits_for_others(kind: ast.ClassDef, call: ast.Call, stream: str) -> bool:
+    """Return whether a call in a class may make the host wait for other streams than one of `self`.
+
+    A value that a called method reads, such as `.item()`, may be one of the host.
+    """
+    waits = _Waits(kind, stream)
+    called = methods_of(kind).get(own_attribute(call.func))
+    if called is None:
+        return waits.is_wait(call, _MAX_CALLS)
+    return any(last_name(inner.func) not in _READS and waits.is_wait(inner, _MAX_CALLS) for inner in _calls(called))
+
+
+class _Waits:
+    """The calls of a class that may make the host wait for other streams than its own.
+
+    Args:
+        kind: the class.
+        stream: the attribute of `self` with the stream.
+    """
+
+    def __init__(self, kind: ast.ClassDef, stream: str) -> None:
+        self._methods = methods_of(kind)
+        self._stream = f"self.{stream}"
+        self._has_own_events = _records_only(kind, self._stream)
+
+    def are_before(self, method: Method, line: int, depth: int) -> bool:
+        """Return whether the host may wait in a method before a line, or in its callers before the call."""
+        calls = list(_calls(method))
+        if any(call.lineno < line and self.is_wait(call, depth) for call in calls):
+            return True
+        callers = [
+            (other, call)
+            for other in self._methods.values()
+            for call in _calls(other)
+            if other is not method and own_attribute(call.func) == method.name
+        ]
+        return depth > 0 and any(self.are_before(other, call.lineno, depth - 1) for other, call in callers)
+
+    def is_wait(self, call: ast.Call, depth: int) -> bool:
+        """Return whether a call may make the host wait for other streams."""
+        name, owner = last_name(call.func), call.func.value if isinstance(call.func, ast.Attribute) else None
+        if name == "synchronize" and owner is not None and not text(owner).endswith("cuda"):
+            return text(owner) != self._stream and not self._has_own_events
+        called = self._methods.get(own_attribute(call.func))
+        if called is not None:
+            return depth > 0 and any(self.is_wait(inner, depth - 1) for inner in _calls(called))
+        return name in _READS or (name not in _OF_STREAMS and may_wait(name))
+
+
+def _calls(method: Method) -> Iterator[ast.Call]:
+    return (node for node in own_nodes(method) if isinstance(node, ast.Call))
+
+
+def _records_only(kind: ast.ClassDef, stream: str) -> bool:
+    """Return whether a class records events, and all of them on a stream that it names."""
+    records = [node for node in walk(kind) if isinstance(node, ast.Call) and last_name(node.func) == "record"]
+    given = [[*call.args, *(word.value for word in call.keywords)] for call in records]
+    return bool(given) and all([text(part) for part in parts] == [stream] for parts in given)

@@ -1,0 +1,275 @@
+"""Work on a stream of an object with what the callers' stream, which it never waits for, has computed."""
+
+import ast
+import re
+
+from syncheck.lint.host_copies import host_copy_source
+from syncheck.lint.host_waits import Method, may_come_before, method_around, methods_of
+from syncheck.lint.interp.functions import block_nodes, own_nodes
+from syncheck.lint.nodes import STREAM_CONTEXTS, names, own_attribute, own_container, text, walk
+from syncheck.lint.parameters import tensors_given
+from syncheck.semantics.collectives import FUNCTIONS
+from syncheck.source.expressions import last_name
+
+SENDS = "{stream} never waits for the stream that computes what it sends here"
+USES = "{stream} never waits for the stream that computes what it uses here"
+COPIES = "{stream} never waits for the stream that computes what it copies here"
+KNOWN_BASES = frozenset(
+    {"object", "nn.Module", "torch.nn.Module", "Module", "ABC", "abc.ABC", "torch.autograd.Function"}
+)
+"""Base classes that do not order streams."""
+_LAYERS = frozenset({"nn.Module", "torch.nn.Module", "Module"})
+_COLLECTIVES = FUNCTIONS.keys() - {"barrier"}
+_SPOKEN = frozenset({"all_reduce", "all_gather", "reduce_scatter", "all_to_all"})
+"""Names of collectives that are rarely used for anything else."""
+_MOVES = frozenset({"to", "cuda", "pin_memory"})
+_VIEWS = frozenset("view reshape flatten detach squeeze unsqueeze transpose permute narrow".split())
+"""Methods of a tensor whose result shares its memory."""
+_OPERATORS = re.compile(r"^(?:torch|F|torch\.nn\.functional)\.(?!tensor|empty|zeros|ones|full|from_|as_|is_)[a-z_]\w*$")
+_COMPUTING = frozenset("clone float half bfloat16 double contiguous add mul sub div exp sum mean matmul".split())
+"""Methods of a tensor that compute a new one."""
+_PARAMETERS = frozenset({"data", "grad"})
+"""Members of a parameter of a model, which an optimizer computes on the current stream."""
+
+
+def missing_fork(kind: ast.ClassDef, block: ast.With, stream: str, blocks: list[ast.With]) -> str:
+    """Return a message about the wait that a block lacks at its start; "" if it lacks none, or that is unknown.
+
+    Args:
+        kind: the class.
+        block: a block in it, on a stream that never waits for another one.
+        stream: the attribute of `self` with the stream.
+        blocks: all blocks on the same stream.
+    """
+    method = method_around(kind, block)
+    if method is None or may_come_before(kind, block, stream) or _is_called_inside(method, blocks):
+        return ""
+    made = {name for other in blocks for name in created_in(other)}
+    if _sends_from_outside(block, made):
+        return SENDS
+    if _fetches(kind, block, blocks):
+        return COPIES
+    return USES if _uses_layer(kind, method, block, made) or _Inputs(kind, method, block, blocks).are_used() else ""
+
+
+def created_in(block: ast.With) -> set[str]:
+    """Return the variables that a block binds to the results of calls."""
+    return {
+        target.id
+        for node in block_nodes(block)
+        if isinstance(node, ast.Assign) and isinstance(node.value, ast.Call)
+        for target in node.targets
+        if isinstance(target, ast.Name)
+    }
+
+
+def _is_called_inside(method: Method, blocks: list[ast.With]) -> bool:
+    """Return whether a block on the same stream calls a method."""
+    inside = (node for block in blocks for node in block_nodes(block))
+    return any(isinstance(node, ast.Call) and own_attribute(node.func) == method.name for node in inside)
+
+
+# -- collectives, copies and layers
+
+
+def _sends_from_outside(block: ast.With, made: set[str]) -> bool:
+    """Return whether a block starts a collective on variables, none of which was created on its stream."""
+    calls = [node for node in block_nodes(block) if isinstance(node, ast.Call)]
+    given = [_variables(call.args) for call in calls if _is_collective(ast.unparse(call.func))]
+    return any(names and not names & made for names in given)
+
+
+def _is_collective(called: str) -> bool:
+    """Return whether a call is a collective of torch, or wraps one judging by its name: `concat_all_gather`."""
+    name = called.rpartition(".")[2]
+    if called.startswith(("dist.", "torch.dist")):
+        return name in _COLLECTIVES
+    return name == called and any(f"_{collective}" in f"_{name}_" for collective in _SPOKEN)
+
+
+def _fetches(kind: ast.ClassDef, block: ast.With, blocks: list[ast.With]) -> bool:
+    """Return whether a block copies to the host, without waiting, what nothing else on its stream mentions."""
+    hosts = _host_devices(kind)
+    nodes = [node for other in blocks for node in block_nodes(other)]
+    for node in block_nodes(block):
+        source = host_copy_source(node, hosts)
+        if source is None:
+            continue
+        within = set(walk(node))
+        bound = {
+            name
+            for other in nodes
+            if isinstance(other, ast.Assign) and other.value is not node
+            for name in _bound(other)
+        }
+        mentioned = {own_attribute(other) for other in nodes if other not in within}
+        owned = {own_attribute(part) for part in walk(source)} - {""}
+        variables = names(source) - {"self"}
+        if (variables or owned) and not variables & bound and not owned & mentioned:
+            return True
+    return False
+
+
+def _bound(node: ast.Assign) -> set[str]:
+    return {target.id for target in node.targets if isinstance(target, ast.Name)}
+
+
+def _host_devices(kind: ast.ClassDef) -> set[str]:
+    """Return the attributes of `self` to which a class assigns the device of the host, as they are written."""
+    assigned = [node for node in walk(kind) if isinstance(node, ast.Assign | ast.AnnAssign)]
+    return {
+        text(target)
+        for node in assigned
+        if isinstance(node.value, ast.Constant) and node.value.value == "cpu"
+        for target in (node.targets if isinstance(node, ast.Assign) else [node.target])
+    }
+
+
+def _uses_layer(kind: ast.ClassDef, method: Method, block: ast.With, made: set[str]) -> bool:
+    """Return whether the `forward` of a layer calls a layer in a block on variables not created on its stream."""
+    bases = {ast.unparse(base) for base in kind.bases}
+    if method.name != "forward" or not bases & _LAYERS or not bases <= KNOWN_BASES:
+        return False
+    own = {step.name for step in kind.body if isinstance(step, ast.FunctionDef | ast.AsyncFunctionDef)}
+    nodes = block_nodes(block)
+    local = {
+        target.id
+        for node in nodes
+        if isinstance(node, ast.Assign) and own_container(node.value) and own_container(node.value) not in own
+        for target in node.targets
+        if isinstance(target, ast.Name)
+    }
+    for call in nodes:
+        if not isinstance(call, ast.Call):
+            continue
+        called = call.func.value if isinstance(call.func, ast.Subscript) else call.func  # `self.layers[0](x)`
+        layer, given = own_attribute(called), _variables(call.args)
+        is_layer = (layer and layer not in own) or (isinstance(called, ast.Name) and called.id in local)
+        if is_layer and given and not given & made:
+            return True
+    return False
+
+
+def _variables(given: list[ast.expr]) -> set[str]:
+    """Return the variables among the arguments of a call, directly, indexed or unpacked."""
+    parts = [value.value if isinstance(value, ast.Subscript | ast.Starred) else value for value in given]
+    return {part.id for part in parts if isinstance(part, ast.Name)}
+
+
+# -- operators
+
+
+class _Inputs:
+    """The tensors from outside a block that may still be computed on the current stream.
+
+    Args:
+        kind: the class.
+        method: the method with the block.
+        block: the block.
+        blocks: all blocks on the same stream.
+    """
+
+    def __init__(self, kind: ast.ClassDef, method: Method, block: ast.With, blocks: list[ast.With]) -> None:
+        self._block = block
+        inside = {node for other in blocks for node in walk(other)}
+        self._outside = [node for node in own_nodes(method) if node not in inside]
+        # What another block returns or copies to the GPU may be given to this one.
+        is_alone = not any(_hands_out(other) for other in blocks if other is not block)
+        is_layer = method.name == "forward"
+        given = {argument.arg for argument in tensors_given(method, has_device=True)}
+        self._given = self._with_views(given if is_alone or is_layer else set())
+        self._left = _left_behind(kind, method)
+
+    def are_used(self) -> bool:
+        """Return whether an operator in the block reads one of them."""
+        return any(self._is_read(node) for node in block_nodes(self._block))
+
+    def _is_read(self, node: ast.AST) -> bool:
+        match node:
+            case ast.Call(func=ast.Attribute(value=owner, attr=name)) if name in _COMPUTING and self._is_input(owner):
+                return True
+            case ast.Call(func=func, args=args) if _OPERATORS.match(text(func)):
+                return any(map(self._is_input, args))
+            case ast.Assign(targets=[ast.Subscript()], value=ast.Subscript() | ast.Name() as value):
+                return self._is_input(value)
+            case ast.BinOp(left=left, right=right):
+                return self._is_input(left) or self._is_input(right)
+            case _:
+                return False
+
+    def _is_input(self, node: ast.expr) -> bool:
+        viewed = _viewed(node)
+        match viewed:
+            case ast.Attribute(value=ast.Name(id=name), attr=member) if name != "self":
+                return member in _PARAMETERS
+            case ast.Name(id=name):
+                return name in self._given
+            case _:
+                return own_attribute(viewed) in self._left
+
+    def _with_views(self, given: set[str]) -> set[str]:
+        """Return some variables, and the variables that the method binds to views of them."""
+        found = set(given)
+        for node in sorted((node for node in self._outside if isinstance(node, ast.Assign)), key=lambda n: n.lineno):
+            value = _viewed(node.value)
+            bound = {target.id for target in node.targets if isinstance(target, ast.Name)}
+            if isinstance(value, ast.Name) and value.id in found:
+                found |= bound
+            else:
+                found -= bound
+        return found
+
+
+def _viewed(value: ast.expr) -> ast.expr:
+    """Return what an expression is a view of: `x` of `x.view(-1)[2:]`."""
+    match value:
+        case ast.Subscript(value=inner):
+            return _viewed(inner)
+        case ast.Call(func=ast.Attribute(value=inner, attr=name)) if name in _VIEWS:
+            return _viewed(inner)
+        case _:
+            return value
+
+
+def _hands_out(block: ast.With) -> bool:
+    """Return whether a block returns something, or copies something to another device."""
+    nodes = block_nodes(block)
+    return any(isinstance(node, ast.Return | ast.Yield) for node in nodes) or any(
+        isinstance(node, ast.Call) and last_name(node.func) in _MOVES for node in nodes
+    )
+
+
+def _left_behind(kind: ast.ClassDef, method: Method) -> set[str]:
+    """Return the attributes of `self` that other methods set to computed tensors, and never to anything else but None.
+
+    What is computed on another stream does not count.
+    """
+    computed: set[str] = set()
+    others: set[str] = set()
+    for step in methods_of(kind).values():
+        blocks = [node for node in own_nodes(step) if isinstance(node, ast.With)]
+        inside = {node for block in blocks if _is_on_stream(block) for node in walk(block)}
+        for node in own_nodes(step):
+            targets = node.targets if isinstance(node, ast.Assign) else []
+            set_here = {own_attribute(target) for target in targets} - {""}
+            if not isinstance(node, ast.Assign) or (isinstance(node.value, ast.Constant) and node.value.value is None):
+                continue
+            is_computed = node not in inside and step is not method and _computes(node.value)
+            (computed if is_computed else others).update(set_here)
+    return computed - others
+
+
+def _computes(value: ast.expr) -> bool:
+    """Return whether an expression is the result of an operator on tensors."""
+    match value:
+        case ast.Call(func=ast.Attribute(attr=name) as func):
+            return name in _COMPUTING | {"detach"} or bool(_OPERATORS.match(text(func)))
+        case _:
+            return False
+
+
+def _is_on_stream(block: ast.With) -> bool:
+    return any(
+        isinstance(item.context_expr, ast.Call) and last_name(item.context_expr.func) in STREAM_CONTEXTS
+        for item in block.items
+    )

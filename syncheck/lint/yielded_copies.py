@@ -1,0 +1,52 @@
+"""Copies on a stream of an object that a generator yields: the stream reuses their memory for later copies."""
+
+import ast
+
+from syncheck.lint.evictions import is_move
+from syncheck.lint.host_waits import methods_of, waits_for_others
+from syncheck.lint.interp.functions import block_nodes, own_nodes
+from syncheck.lint.nodes import own_attribute, walk
+
+
+def yielded_copy(kind: ast.ClassDef, block: ast.With, stream: str) -> str:
+    """Return the variable to which a block in a loop of a generator binds a copy that leaves it; "" if there is none.
+
+    The consumer may still use the copy on its own stream when the generator drops it.
+
+    Args:
+        kind: the class.
+        block: a block on a stream that never waits for another one.
+        stream: the attribute of `self` with the stream.
+    """
+    method = next((step for step in methods_of(kind).values() if any(node is block for node in walk(step))), None)
+    if method is None or not any(isinstance(node, ast.Yield) for node in own_nodes(method)):
+        return ""
+    nodes = walk(method)
+    loops = [node for node in nodes if isinstance(node, ast.For | ast.While)]
+    if not any(node is block for loop in loops for node in walk(loop)):
+        return ""
+    if any(isinstance(node, ast.Call) and waits_for_others(kind, node, stream) for node in nodes):
+        return ""
+    inside = {node for statement in block.body for node in walk(statement)}
+    used = {
+        node.id
+        for node in nodes
+        if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Load) and node not in inside
+    }
+    return next((name for name in _copies(kind, block) if name in used), "")
+
+
+def _copies(kind: ast.ClassDef, block: ast.With) -> list[str]:
+    """Return the variables that a block binds to copies to a GPU, made there or in a method that it calls."""
+    moving = {name for name, step in methods_of(kind).items() if any(map(is_move, walk(step)))}
+    return [
+        target.id
+        for node in block_nodes(block)
+        if isinstance(node, ast.Assign)
+        and any(
+            is_move(part) or (isinstance(part, ast.Call) and own_attribute(part.func) in moving)
+            for part in walk(node.value)
+        )
+        for target in node.targets
+        if isinstance(target, ast.Name)
+    ]
