@@ -109,10 +109,21 @@ def test_a_forked_child_can_use_gpus_that_its_parent_had_not_used(gpu, capfd):
     torch.cuda.device_count()
     torch.ones(3) + 1
     assert in_forked_child(use_gpu) == "([3.0, 3.0], 'cuda:0', [8.0])"
-    assert capfd.readouterr().err == "syncheck: a forked process that uses GPUs is not checked\n"
+    assert capfd.readouterr().err == ""
     assert in_forked_child(torch.cuda._is_in_bad_fork) == "False"
-    assert gpu.session.report(gpu.sites).findings == ()
+    gpu.simulator.flush_calls()
+    report = gpu.session.report(gpu.sites)
+    assert report.findings == ()
+    assert report.incomplete == ("a forked process used GPUs and was not checked",)
     assert torch.ones(1, device="cuda").item() == 1
+
+
+def test_a_forked_child_that_uses_no_gpu_leaves_the_report_complete(gpu):
+    assert in_forked_child(lambda: (torch.ones(3) + torch.cuda.device_count()).sum().item()) == "6.0"
+    torch.cuda.init()
+    assert in_forked_child(use_gpu).startswith("RuntimeError: Cannot re-initialize CUDA")
+    gpu.simulator.flush_calls()
+    assert gpu.session.report(gpu.sites).incomplete == ()
 
 
 @pytest.mark.parametrize(
