@@ -27,13 +27,24 @@ _KNOWN_BASES = frozenset(
 )
 _LAYERS = frozenset({"nn.Module", "torch.nn.Module", "Module"})
 _COLLECTIVES = FUNCTIONS.keys() - {"barrier"}
-_REUSES = "{stream} never waits for the streams that use its copies, and reuses their memory"
 _KEPT = "a copy is kept here until a method drops it"
-_NO_WAIT = "nothing waits for {stream}, and it waits for no other stream"
-
-
 _SPOKEN = frozenset({"all_reduce", "all_gather", "reduce_scatter", "all_to_all"})
 """Names of collectives that are rarely used for anything else."""
+
+
+@dataclass(slots=True)
+class _Flaw:
+    """A wait that a block on a stream lacks.
+
+    Attributes:
+        message: a message with a placeholder for the stream.
+        needs_join: whether another stream must also wait for the stream.
+        kept: where the block keeps a copy whose memory it reuses; None if the wait is for something else.
+    """
+
+    message: str
+    needs_join: bool = False
+    kept: ast.Assign | None = None
 
 
 @dataclass(slots=True)
@@ -110,14 +121,15 @@ def _check(kind: ast.ClassDef, name: str, use: _Use, waits: _Waits, sites: Sourc
     made = {variable for block, _ in use.blocks for variable in _created_in(block)}
     for block, function in use.blocks:
         flaw = _missing_fork(kind, block, function, made, waits)
-        if not flaw and not waits.of_host:
+        if flaw is None and not waits.of_host:
             flaw = _missing_join(kind, block, use)
-        if flaw:
+        if flaw is not None:
             location = sites.location(sites.id_of(block.items[-1].context_expr, function))
-            finding = Finding.of(unordered_side_stream.RULE, location, flaw=flaw.format(stream=f"stream `self.{name}`"))
-            kept = evicted_copy(kind, block) if flaw == _REUSES else None
-            put = () if kept is None else (replace(sites.location(sites.id_of(kept, function)), message=_KEPT),)
-            yield replace(finding, help=_advice(flaw, f"self.{name}"), related=put)
+            message = flaw.message.format(stream=f"stream `self.{name}`")
+            finding = Finding.of(unordered_side_stream.RULE, location, flaw=message)
+            kept = () if flaw.kept is None else (sites.location(sites.id_of(flaw.kept, function)),)
+            related = tuple(replace(place, message=_KEPT) for place in kept)
+            yield replace(finding, help=_advice(f"self.{name}", needs_join=flaw.needs_join), related=related)
         elif use.is_awaited and not waits.of_host:
             yield from _overwritten(kind, block, name, use, function, sites)
 
@@ -132,37 +144,39 @@ def _overwritten(
         flaw = f"stream `{stream}` never waits for the streams that read `self.{found.name}`, which it overwrites here"
         finding = Finding.of(unordered_side_stream.RULE, sites.location(sites.id_of(found.write, function)), flaw=flaw)
         read = replace(sites.location(sites.id_of(found.read, found.method)), message="another stream reads it here")
-        yield replace(finding, related=(read,), help=_advice(flaw, stream))
+        yield replace(finding, related=(read,), help=_advice(stream, needs_join=False))
 
 
-def _advice(flaw: str, stream: str) -> str:
+def _advice(stream: str, *, needs_join: bool) -> str:
     fork = f"call `{stream}.wait_stream(torch.cuda.current_stream())` before this work"
     join = f"`torch.cuda.current_stream().wait_stream({stream})` before its results are used"
-    return f"{fork}, and {join}" if flaw == _NO_WAIT else fork
+    return f"{fork}, and {join}" if needs_join else fork
 
 
-def _missing_fork(kind: ast.ClassDef, block: ast.With, function: str, made: set[str], waits: _Waits) -> str:
-    """Return a message about the wait that a block lacks at its start, whatever follows; "" if unknown."""
+def _missing_fork(kind: ast.ClassDef, block: ast.With, function: str, made: set[str], waits: _Waits) -> _Flaw | None:
+    """Return the wait that a block lacks at its start, whatever follows; None if unknown."""
     if not waits.are_after(block, next((step for step in kind.body if _has(step, block)), block)):
-        return ""
+        return None
     if _sends_from_outside(block, made):
-        return "{stream} never waits for the stream that computes what it sends here"
+        return _Flaw("{stream} never waits for the stream that computes what it sends here")
     bases = {ast.unparse(base) for base in kind.bases}
     is_layer = function == "forward" and bool(bases & _LAYERS) and bases <= _KNOWN_BASES
     if is_layer and not waits.has_others and _computes_from_outside(block, made, kind):
-        return "{stream} never waits for the stream that computes what it uses here"
-    return ""
+        return _Flaw("{stream} never waits for the stream that computes what it uses here")
+    return None
 
 
-def _missing_join(kind: ast.ClassDef, block: ast.With, use: _Use) -> str:
-    """Return a message about the wait that a block lacks; "" if unknown."""
+def _missing_join(kind: ast.ClassDef, block: ast.With, use: _Use) -> _Flaw | None:
+    """Return the wait that a block lacks; None if unknown."""
     if use.is_awaited:
         if _copies_from_outside(block):
-            return "{stream} never waits for the stream that computes what it copies here"
-        return _REUSES if not use.is_recorded and evicted_copy(kind, block) is not None else ""
+            return _Flaw("{stream} never waits for the stream that computes what it copies here")
+        kept = evicted_copy(kind, block) if not use.is_recorded else None
+        reuses = "{stream} never waits for the streams that use its copies, and reuses their memory"
+        return _Flaw(reuses, kept=kept) if kept is not None else None
     has_known_bases = all(ast.unparse(base) in _KNOWN_BASES for base in kind.bases)
     is_flaw = has_known_bases and bool(_called(block) & _MOVES)
-    return _NO_WAIT if is_flaw else ""
+    return _Flaw("nothing waits for {stream}, and it waits for no other stream", needs_join=True) if is_flaw else None
 
 
 def _is_unreported(block: ast.With, kind: ast.ClassDef, lines: set[int]) -> bool:
