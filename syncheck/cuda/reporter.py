@@ -12,6 +12,7 @@ from syncheck.cuda.call_buffer import CallBuffer
 from syncheck.hb.ids import EventId, GraphId, NamedKind, ReadingId, SiteId, StreamId
 from syncheck.instrument.failures import stopped_by
 from syncheck.instrument.findings import NewFindings
+from syncheck.instrument.hook_lock import HookLock
 from syncheck.instrument.sites import SiteTable
 from syncheck.instrument.torch_internals import current_node
 from syncheck.sanitizer.monitor import Monitor
@@ -64,7 +65,7 @@ class Reporter:
 
     def __init__(self, monitor: Monitor, sites: SiteTable, note: Callable[[str], None], findings: NewFindings) -> None:
         self.token = object()
-        self.lock = threading.RLock()
+        self.lock = HookLock()
         self.call_buffer = CallBuffer(monitor, self.report_failure)
         self.sites = sites
         self.note = note
@@ -195,3 +196,4 @@ class Reporter:
         """Stop checking in a forked child, which cannot use CUDA."""
         self.set_checking(value=False)
         self.call_buffer.calls.clear()  # a thread that does not exist here may have held the lock
+        self.lock.release_garbage()

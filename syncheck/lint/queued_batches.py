@@ -215,8 +215,6 @@ class _Waits:
 
 def _host_objects(nodes: list[ast.AST]) -> set[str]:
     """Return the names of variables and attributes bound to objects of `threading` that threads wait for."""
-    assigned = [node for node in nodes if isinstance(node, ast.Assign) and isinstance(node.value, ast.Call)]
-    made = [node for node in assigned if isinstance(node.value, ast.Call)]
     imported = {
         alias.asname or alias.name
         for node in nodes
@@ -224,10 +222,11 @@ def _host_objects(nodes: list[ast.AST]) -> set[str]:
         for alias in node.names
     }
     found: set[str] = set()
-    for node in made:
-        called = text(node.value.func) if isinstance(node.value, ast.Call) else ""
-        if _HOST_OBJECTS.fullmatch(called) and (called.startswith("threading.") or called in imported):
-            found |= {last_name(target) for target in node.targets}
+    for node in nodes:
+        if isinstance(node, ast.Assign) and isinstance(node.value, ast.Call):
+            called = text(node.value.func)
+            if _HOST_OBJECTS.fullmatch(called) and (called.startswith("threading.") or called in imported):
+                found |= {last_name(target) for target in node.targets}
     return found
 
 
@@ -281,10 +280,9 @@ def _taken(loading: list[Function], functions: Iterable[Function]) -> _Handover 
     for function in functions:
         nodes = [] if function in loading else list(own_nodes(function))
         for node in nodes:
-            function_called = node.func if isinstance(node, ast.Call) else None
-            if isinstance(node, ast.Call) and isinstance(function_called, ast.Attribute):
-                how = function_called.attr
-                pair = (last_name(function_called.value), how[:3])
+            if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute):
+                how = node.func.attr
+                pair = (last_name(node.func.value), how[:3])
                 if how in _TAKING and pair in filled and any(map(_passes_on, nodes)):
                     return _Handover(node, function)
     return None

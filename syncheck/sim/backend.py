@@ -238,6 +238,8 @@ class Simulator:
     def flush_calls(self) -> None:
         """Report everything that has happened so far."""
         self.runtime.memory.flush()
+        if self.runtime.unchecked_use.is_set:
+            self.runtime.gpus.monitor.incomplete("a forked process used GPUs and was not checked")
 
     def start_program(self) -> None:
         """Start over with another program: a no-op here."""

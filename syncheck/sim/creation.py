@@ -12,7 +12,8 @@ from syncheck.instrument.methods import call_overrides, without_overrides
 from syncheck.instrument.patching import Patches
 from syncheck.instrument.torch_internals import SPARSE, nested_functions
 from syncheck.sim.copies import Copies
-from syncheck.sim.device_kind import gpu, is_on_gpu, is_size
+from syncheck.sim.device_kind import gpu, is_on_gpu
+from syncheck.sim.legacy_types import is_size
 from syncheck.sim.runtime import Runtime
 from syncheck.sim.tensors import as_device
 

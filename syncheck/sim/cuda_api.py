@@ -68,7 +68,7 @@ class CudaApi:
             "init": runtime.check_process,
             "_lazy_init": runtime.check_process,
             "_lazy_call": lambda call, **_: None if runtime.is_in_bad_fork else call(),
-            "is_initialized": lambda: not runtime.is_in_bad_fork,
+            "is_initialized": lambda: runtime.is_initialized and not runtime.is_in_bad_fork,
             "_is_in_bad_fork": lambda: runtime.is_in_bad_fork,
             "current_device": self._current_device,
             "set_device": set_device,
@@ -160,23 +160,32 @@ class CudaApi:
         def generator(device: Any = None) -> Any:
             return random.generator(runtime.index_of(device))
 
+        def uninitialized(device: Any = None) -> Any:
+            """Return a generator without initializing CUDA: torch would queue the call (`_lazy_call`)."""
+            index = explicit_index(device)
+            return random.generator(self._gpus.thread.device if index is None else index)
+
         def seed_all(seed: int) -> None:
             for one in random.defaults:
                 one.manual_seed(int(seed))
 
         def random_seed_all() -> None:
-            seed_all(generator().seed())
+            seed_all(uninitialized().seed())
+
+        def states() -> list[Any]:
+            runtime.check_process()
+            return [one.get_state() for one in random.defaults]
 
         return {
             "get_rng_state": lambda device=None: generator(device).get_state(),
-            "set_rng_state": lambda state, device=None: generator(device).set_state(state.cpu()) and None,
-            "get_rng_state_all": lambda: [g.get_state() for g in random.defaults],
+            "set_rng_state": lambda state, device=None: uninitialized(device).set_state(state.cpu()) and None,
+            "get_rng_state_all": states,
             "set_rng_state_all": lambda states: (
                 [g.set_state(s.cpu()) for g, s in zip(random.defaults, states, strict=False)] and None
             ),
-            "manual_seed": lambda seed: random.generator(self._gpus.thread.device).manual_seed(int(seed)) and None,
+            "manual_seed": lambda seed: uninitialized().manual_seed(int(seed)) and None,
             "manual_seed_all": seed_all,
-            "seed": lambda: generator().seed() and None,
+            "seed": lambda: uninitialized().seed() and None,
             "seed_all": random_seed_all,
             "initial_seed": lambda: generator().initial_seed(),
         }

@@ -10,7 +10,7 @@ from syncheck.semantics.copies import HOST_DEVICE
 from syncheck.sim.allocation import Allocation
 from syncheck.sim.errors import NotSimulatedError
 from syncheck.sim.gpu_trace import storage_address
-from syncheck.sim.memory_counters import block_of
+from syncheck.sim.memory_counters import MemoryCounters, block_of
 from syncheck.sim.runtime import Runtime, active
 from syncheck.sim.virtual_gpus import TOTAL_MEMORY, VirtualDevice
 
@@ -59,11 +59,20 @@ class CudaMemory:
         return self._statistics() | self._settings()
 
     def _statistics(self) -> dict[str, Callable[..., Any]]:
+        def counters(device: Any) -> MemoryCounters | None:  # torch/cuda/memory.py, `memory_stats_as_nested_dict`
+            return self._virtual(device).memory if self._is_initialized() else None
+
         def allocated(device: Any = None) -> int:
-            return self._virtual(device).memory.current
+            found = counters(device)
+            return 0 if found is None else found.current
 
         def peak(device: Any = None) -> int:
-            return self._virtual(device).memory.peak
+            found = counters(device)
+            return 0 if found is None else found.peak
+
+        def nested(device: Any = None) -> dict[str, Any]:
+            found = counters(device)
+            return {} if found is None else found.nested()
 
         def free_and_total(device: Any = None) -> tuple[int, int]:
             return TOTAL_MEMORY - self._virtual(device).memory.current, TOTAL_MEMORY
@@ -81,7 +90,7 @@ class CudaMemory:
             "mem_get_info": free_and_total,
             "device_memory_used": allocated,
             "memory_usage": lambda *_, **__: 0,
-            "memory_stats_as_nested_dict": lambda device=None: self._virtual(device).memory.nested(),
+            "memory_stats_as_nested_dict": nested,
             "host_memory_stats": dict,
             "host_memory_stats_as_nested_dict": dict,
             "reset_peak_memory_stats": reset_peak,
@@ -94,7 +103,7 @@ class CudaMemory:
         return {
             "reset_peak_host_memory_stats": lambda: None,
             "reset_accumulated_host_memory_stats": lambda: None,
-            "empty_cache": self._empty_cache,
+            "empty_cache": lambda: self._empty_cache() if self._is_initialized() else None,
             "set_per_process_memory_fraction": self._set_fraction,
             "get_per_process_memory_fraction": lambda device=None: self._virtual(device).fraction,
             "caching_allocator_enable": _keep_caching,
@@ -103,6 +112,9 @@ class CudaMemory:
             "use_mem_pool": self._use_mem_pool,
             "graph_pool_handle": lambda: (0, self._gpus.next_pool()),
         }
+
+    def _is_initialized(self) -> bool:
+        return self._runtime.is_initialized and not self._runtime.is_in_bad_fork
 
     def _virtual(self, device: Any) -> VirtualDevice:
         self._runtime.memory.flush()

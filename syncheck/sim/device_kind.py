@@ -67,12 +67,6 @@ def module() -> Any:
     return found
 
 
-def is_size(args: tuple[Any, ...]) -> bool:
-    """Return whether arguments of a legacy constructor are a size: then it only allocates memory."""
-    is_given = len(args) == 1 and isinstance(args[0], torch.Size)
-    return is_given or (bool(args) and all(type(arg) is int for arg in args))
-
-
 def explicit_index(device: Any) -> int | None:
     """Return the index in a device description, or None if it has none."""
     if device is None:

@@ -6,7 +6,7 @@ import torch
 
 from syncheck.instrument.methods import replace_method
 from syncheck.instrument.patching import Patches
-from syncheck.sim.device_kind import gpu, is_on_gpu, is_size, module, simulated
+from syncheck.sim.device_kind import gpu, is_on_gpu, module, simulated
 from syncheck.sim.runtime import active
 
 _NAMES = {
@@ -21,6 +21,12 @@ _NAMES = {
     "LongTensor": torch.int64,
     "BoolTensor": torch.bool,
 }
+
+
+def is_size(args: tuple[Any, ...]) -> bool:
+    """Return whether arguments of a legacy constructor are a size: then it only allocates memory."""
+    is_given = len(args) == 1 and isinstance(args[0], torch.Size)
+    return is_given or (bool(args) and all(type(arg) is int for arg in args))
 
 
 class _LegacyType(type):

@@ -1,7 +1,6 @@
 """Runtime shared by all parts of the simulator: virtual GPUs, their memory, object names and capture restrictions."""
 
 import os
-import sys
 import weakref
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager
@@ -36,6 +35,7 @@ from syncheck.sim.memory import Memory
 from syncheck.sim.null_monitor import NullMonitor
 from syncheck.sim.sync_debug import SyncDebug
 from syncheck.sim.virtual_gpus import CallSites, VirtualGpus
+from syncheck.system.shared_flag import SharedFlag
 
 
 class ProgramObject:
@@ -114,6 +114,7 @@ class Runtime:
         is_initialized: whether this process has used a GPU so far.
         makes_forks_bad: whether this process has called something else that keeps its later forks from using GPUs.
         is_in_bad_fork: whether this is a forked child that cannot use GPUs.
+        unchecked_use: whether a forked child has used a GPU; set by the child.
         is_capturing: whether a graph capture is in progress.
         n_captures: number of graph captures begun so far.
         before_call: callbacks that run before a call of the program takes effect. They report pending frees and update
@@ -150,6 +151,7 @@ class Runtime:
         self.is_initialized = False
         self.makes_forks_bad = False
         self.is_in_bad_fork = False
+        self.unchecked_use = SharedFlag()
         self.is_capturing = False
         self.n_captures = 0
         self.before_call: list[Callable[[], None]] = [self.memory.enter]
@@ -230,8 +232,8 @@ class Runtime:
             )
         if not self.is_initialized:
             self.is_initialized = True
-            if os.getpid() != self.pid and sys.stderr is not None:
-                sys.stderr.write("syncheck: a forked process that uses GPUs is not checked\n")
+            if os.getpid() != self.pid:
+                self.unchecked_use.set()
 
     # -- devices
 

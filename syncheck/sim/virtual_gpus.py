@@ -11,6 +11,7 @@ from types import FrameType
 from syncheck.hb.clock import MAX_STREAMS
 from syncheck.hb.ids import UNKNOWN_SITE, AllocationId, Context, EventId, GraphId, ReadingId, SiteId, StreamId
 from syncheck.instrument.failures import TOO_MANY_STREAMS
+from syncheck.instrument.hook_lock import HookLock
 from syncheck.instrument.locked_monitor import LockedMonitor
 from syncheck.instrument.sites import SiteTable
 from syncheck.sanitizer.monitor import Monitor
@@ -68,7 +69,7 @@ class VirtualGpus:
     """Virtual GPUs of one process.
 
     Attributes:
-        lock: guards the monitor and the state shared by all threads, here and in `Memory`. Re-entrant.
+        lock: guards the monitor and the state shared by all threads, here and in `Memory`.
         monitor: receives the operations of the program, one call at a time.
         locked_monitor: the same monitor; in a forked child, the parent's.
         guarded: the monitor that `monitor` forwards calls to. It lets no exception through.
@@ -83,7 +84,7 @@ class VirtualGpus:
     """
 
     def __init__(self, n_devices: int, monitor: Monitor, sites: CallSites) -> None:
-        self.lock = threading.RLock()
+        self.lock = HookLock()
         self.guarded = GuardedMonitor(monitor)
         self.locked_monitor = LockedMonitor(self.guarded, self.lock)
         self.locked_monitor.deliver = self.guarded.deliver
@@ -105,7 +106,8 @@ class VirtualGpus:
 
     def become_child(self, monitor: GuardedMonitor) -> None:
         """Send calls to another monitor, and reset the lock, which a thread that no longer exists may have held."""
-        self.lock = threading.RLock()
+        self.lock.release_garbage()
+        self.lock = HookLock()
         monitor.followers += self.guarded.followers[1:]  # all but its own
         monitor.followed = self.guarded.followed
         self.monitor = self.guarded = monitor

@@ -59,6 +59,10 @@ class _Waiting:
         """Start deferring handlers in this process, which may be a fork of the one that imported this module."""
         self._pid = os.getpid()
 
+    def forget(self) -> None:
+        """Drop the deferred handlers."""
+        self._handlers.clear()
+
     def arrive(self, number: int, frame: FrameType | None, handler: Handler) -> None:
         """Call or defer the handler of a signal that has arrived in a frame of the main thread."""
         is_again = number in self._sent
@@ -191,6 +195,33 @@ def held() -> Iterator[None]:
         if threading.current_thread() is threading.main_thread():
             for number in signal.valid_signals():
                 _exchange(number, lambda handler: handler.handler if isinstance(handler, _DeferringHandler) else None)
+
+
+@contextmanager
+def dropped() -> Iterator[None]:
+    """Drop signals that have a handler of the program, for a block that ends the process. Ctrl-C still interrupts it.
+
+    Handlers run in the main thread only. In another thread, this has no effect.
+    """
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    _waiting.forget()
+    handlers = {}
+    for number in signal.valid_signals():
+        handler = _signal.getsignal(number)
+        if callable(handler) and not isinstance(handler, int) and _own(handler) is not signal.default_int_handler:
+            handlers[number] = handler
+            _signal.signal(number, _ignore)
+    try:
+        yield
+    finally:
+        for number, handler in handlers.items():
+            _signal.signal(number, handler)
+
+
+def _ignore(_number: int, _frame: FrameType | None) -> None:
+    """Do nothing. Unlike SIG_IGN, this does not change how ended child processes are waited for."""
 
 
 def _exchange(number: int, replaced: Callable[[Any], Any]) -> None:

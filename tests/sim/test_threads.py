@@ -282,3 +282,40 @@ def test_a_task_is_not_ordered_after_work_that_follows_its_submission(kind, simu
     source = POOL.format(warm=warm, submit=submit, result=result, before="", after=WAIT, pause="\n    time.sleep(0.3)")
     found = [finding for finding in simulate(source)["findings"] if finding["level"] == "error"]
     assert [finding["rule"] for finding in found] == ["SYN301"]
+
+
+FINALIZERS = """
+import gc
+import threading
+
+import torch
+
+
+class Owner:
+    def __init__(self):
+        self.cycle = self
+
+    def __del__(self):
+        thread = threading.Thread(target=torch.cuda.current_stream)
+        thread.start()
+        thread.join()
+
+
+x = torch.ones(4, device="cuda")
+gc.freeze()
+for threshold in range(1, 200):
+    gc.disable()
+    gc.collect()
+    Owner()
+    gc.set_threshold(threshold)
+    gc.enable()
+    side = torch.cuda.Stream()
+    with torch.cuda.stream(side):
+        x + threshold
+    gc.set_threshold(700)
+gc.collect()
+"""
+
+
+def test_a_finalizer_can_wait_for_a_thread_whenever_garbage_is_collected(simulate):
+    assert "SYN101" in [finding["rule"] for finding in simulate(FINALIZERS)["findings"]]

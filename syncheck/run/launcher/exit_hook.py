@@ -127,7 +127,7 @@ class ExitHook:
         os.kill(os.getpid(), number)
 
     def call_at_exit(self, status: int) -> int:
-        """Call `at_exit` once, uninterrupted by termination signals; return the status to exit with."""
+        """Call `at_exit` once, uninterrupted by the program's signal handlers; return the status to exit with."""
         if os.getpid() != self._pid:
             return status
         with self._lock:
@@ -135,7 +135,8 @@ class ExitHook:
                 return status
             self._was_called = self._is_calling = True
             try:
-                return self._at_exit(status)
+                with signals.dropped():
+                    return self._at_exit(status)
             except BaseException:  # noqa: BLE001  the process still ends, with its own status
                 traceback.print_exc()
                 return status

@@ -107,6 +107,8 @@ def test_a_custom_allocator_is_not_simulated(gpu):
 
 
 def test_emptying_the_cache_frees_nothing(gpu):
+    assert gpu.calls_of(torch.cuda.empty_cache) == []  # as long as CUDA is not initialized
+    torch.cuda.init()
     assert gpu.calls_of(torch.cuda.empty_cache) == ["empty_cache"]  # reported, for SYN807
     assert torch.cuda.memory_stats()["num_sync_all_streams"] == 1
     assert torch.cuda.get_allocator_backend() == "native"

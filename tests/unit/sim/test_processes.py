@@ -109,10 +109,56 @@ def test_a_forked_child_can_use_gpus_that_its_parent_had_not_used(gpu, capfd):
     torch.cuda.device_count()
     torch.ones(3) + 1
     assert in_forked_child(use_gpu) == "([3.0, 3.0], 'cuda:0', [8.0])"
-    assert capfd.readouterr().err == "syncheck: a forked process that uses GPUs is not checked\n"
+    assert capfd.readouterr().err == ""
     assert in_forked_child(torch.cuda._is_in_bad_fork) == "False"
-    assert gpu.session.report(gpu.sites).findings == ()
+    gpu.simulator.flush_calls()
+    report = gpu.session.report(gpu.sites)
+    assert report.findings == ()
+    assert report.incomplete == ("a forked process used GPUs and was not checked",)
     assert torch.ones(1, device="cuda").item() == 1
+
+
+def test_a_forked_child_that_uses_no_gpu_leaves_the_report_complete(gpu):
+    assert in_forked_child(lambda: (torch.ones(3) + torch.cuda.device_count()).sum().item()) == "6.0"
+    torch.cuda.init()
+    assert in_forked_child(use_gpu).startswith("RuntimeError: Cannot re-initialize CUDA")
+    gpu.simulator.flush_calls()
+    assert gpu.session.report(gpu.sites).incomplete == ()
+
+
+@pytest.mark.parametrize(
+    "code",
+    [
+        "torch.cuda.memory_allocated()",
+        "torch.cuda.max_memory_allocated(0)",
+        "torch.cuda.memory_reserved()",
+        "torch.cuda.memory_stats_as_nested_dict() or 0",
+        "torch.cuda.empty_cache() or 0",
+        "torch.cuda.is_initialized() + 0",
+        "torch.cuda.device_count() - 1",
+        "torch.cuda.manual_seed(1) or 0",
+        "torch.cuda.seed() or 0",
+        "torch.cuda.seed_all() or 0",
+        "torch.cuda.set_rng_state(STATE) or 0",
+        "torch.manual_seed(1) and 0",
+    ],
+)
+def test_a_question_that_does_not_initialize_cuda_keeps_forks_good(gpu, code):
+    state = next(iter(torch.cuda.default_generators)).get_state()
+    assert eval(code, {"torch": torch, "STATE": state}) == 0
+    assert not torch.cuda.is_initialized()
+    assert in_forked_child(torch.cuda._is_in_bad_fork) == "False"
+    torch.cuda.init()
+    assert torch.cuda.is_initialized()
+
+
+@pytest.mark.parametrize(
+    "code", ["mem_get_info()", "get_rng_state_all()", "reset_peak_memory_stats()", "initial_seed()", "current_device()"]
+)
+def test_a_question_that_initializes_cuda_makes_forks_bad(gpu, code):
+    eval(f"torch.cuda.{code}")
+    assert torch.cuda.is_initialized()
+    assert in_forked_child(torch.cuda._is_in_bad_fork) == "True"
 
 
 def test_a_child_of_a_forked_child_that_used_a_gpu_cannot_use_one(gpu):

@@ -181,6 +181,49 @@ def test_a_terminated_program_leaves_its_report(tmp_path, number):
     assert "SYN101" in started("replay", "run.trace", cwd=tmp_path).stdout
 
 
+@pytest.mark.parametrize("ending", ["os._exit(0)", "os.kill(os.getpid(), signal.SIGTERM)"])
+def test_a_handler_that_raises_does_not_interrupt_the_report(tmp_path, ending):
+    source = f"""import os, signal, threading, time
+{RACE}
+def fail(number, frame):
+    if is_ending:
+        raise RuntimeError("a worker was killed")
+
+def send():
+    while True:
+        time.sleep(0.001)
+        os.kill(os.getpid(), signal.SIGUSR1)
+
+is_ending = False
+signal.signal(signal.SIGUSR1, fail)
+threading.Thread(target=send, daemon=True).start()
+is_ending = True
+while True:
+    try:
+        {ending}
+    except RuntimeError:
+        pass
+"""
+    done = run(tmp_path, source)
+    assert "SYN101" in done.stderr
+    assert "Traceback" not in done.stderr
+
+
+def test_signals_are_dropped_during_a_block_except_interrupts():
+    called = []
+    before = signal.signal(signal.SIGUSR1, lambda *_: called.append(1))
+    try:
+        with signals.held(), signals.dropped():
+            signal.raise_signal(signal.SIGUSR1)
+            with pytest.raises(KeyboardInterrupt):
+                signal.raise_signal(signal.SIGINT)
+        assert called == []
+        signal.raise_signal(signal.SIGUSR1)
+        assert called == [1]
+    finally:
+        signal.signal(signal.SIGUSR1, before)
+
+
 def test_a_program_that_ignores_a_hangup_continues(tmp_path):
     ending = "signal.signal(1, signal.SIG_IGN)\nos.kill(os.getpid(), 1)\nprint('on')\n"
     assert run(tmp_path, f"import os, signal\n{WORKING}{ending}").stdout == "on\n"
