@@ -179,7 +179,7 @@ class _FunctionChecker:
             return ""
         is_flaw = waits.is_joined and self._works(block) and self._reads_made_before(block, stream, blocks)
         if not is_flaw and (waits.is_joined or waits.records):
-            is_flaw = self._is_kept(stream) and _fetches(block)
+            is_flaw = self._is_kept(stream) and self._fetches(block)
         return _NO_FORK if is_flaw else ""
 
     # -- names
@@ -274,6 +274,25 @@ class _FunctionChecker:
             for call in calls
         )
 
+    def _fetches(self, block: ast.With) -> bool:
+        """Return whether a block copies something that it has not created to the host, without waiting for the copy.
+
+        A copy whose result is dropped is of a module, and only training computes the parameters of a module.
+        """
+        nodes = [node for statement in block.body for node in walk(statement)]
+        made = {name for node in nodes for name in _made(node)}
+        statements = (node.value for node in nodes if isinstance(node, ast.Expr) and isinstance(node.value, ast.Call))
+        moved = set() if self._trains() else {call for call in statements if last_name(call.func) == "to"}
+        return any(
+            not names(source) & made
+            for node in nodes
+            if (source := host_copy_source(node)) is not None and node not in moved
+        )
+
+    def _trains(self) -> bool:
+        """Return whether the file contains a training step."""
+        return ".step(" in self._sites.text or ".backward(" in self._sites.text
+
     def _uses_later(self, block: ast.With, blocks: list[ast.With]) -> bool:
         """Return whether a function later works on the results of a block, outside blocks on the same stream."""
         end = block.end_lineno or block.lineno
@@ -328,13 +347,6 @@ def _leaves_results(block: ast.With) -> bool:
     nodes = [node for statement in block.body for node in walk(statement)]
     ends = any(isinstance(node, ast.Return | ast.Yield) for node in nodes)
     return not ends and any(isinstance(node, ast.Assign | ast.AugAssign) for node in nodes)
-
-
-def _fetches(block: ast.With) -> bool:
-    """Return whether a block copies something that it has not created to the host, without waiting for the copy."""
-    nodes = [node for statement in block.body for node in walk(statement)]
-    made = {name for node in nodes for name in _made(node)}
-    return any(not names(source) & made for node in nodes if (source := host_copy_source(node)) is not None)
 
 
 def _given_to_calls(block: ast.With) -> set[str]:

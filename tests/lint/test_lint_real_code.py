@@ -355,6 +355,24 @@ def test_a_copy_to_the_host_that_is_waited_for_or_not_read_is_correct(body):
     assert not found(f"import torch\ndef f(x, y, flag):\n    {body}\n")
 
 
+def test_only_the_read_of_a_list_that_becomes_a_tensor_is_reported():
+    assert found(
+        """
+        import torch
+
+        class Cache:
+            def __init__(self):
+                self.rows = []
+
+            def append(self, row):
+                self.rows.append(row.detach().to("cpu", non_blocking=True))
+
+            def prepare(self):
+                self.rows = torch.concat(self.rows)
+        """
+    ) == [("SYN301", 12)]
+
+
 def test_a_non_blocking_copy_into_pinned_memory_is_assumed_to_come_from_a_gpu():
     assert found(
         """

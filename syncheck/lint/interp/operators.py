@@ -44,6 +44,8 @@ _DEVICES = frozenset({"device", "dev", "_device", "gpu", "rank", "local_rank"})
 """Names of the devices that programs are given to run on."""
 _OTHER_BACKENDS = frozenset({"cpu", "host", "tpu", "xla", "mps"})
 """Words in the names of functions that run on something other than a GPU."""
+_OF_CONTAINERS = frozenset("append appendleft extend extendleft insert pop popleft popitem setdefault".split())
+"""Methods that containers have and tensors do not, so that the object is not a tensor when they are called."""
 
 
 class _Facts:
@@ -232,7 +234,7 @@ class Operators:
 
     def _without_kernel(self, tensor: Tensor, name: str, call: Call) -> Value | None:
         """Run a method that launches no kernel, or that only creates a new tensor; return None for any other method."""
-        if name in MEMBERS_WITHOUT_MEMORY:
+        if name in MEMBERS_WITHOUT_MEMORY or name in _OF_CONTAINERS:
             return UNKNOWN
         if name == "contiguous" and (tensor.is_strided or tensor.is_argument) and tensor.block.device is not None:
             return None  # it is, or may be, copied

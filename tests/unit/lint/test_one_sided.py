@@ -119,6 +119,16 @@ def test_a_stream_that_copies_to_the_host_must_wait_for_its_source(given):
     assert found(**{**given, "fork": FORK}) == []
 
 
+def test_only_training_computes_the_parameters_of_a_module():
+    moved = {
+        "fork": "pass",
+        "work": "self.models[kept].to('cpu', non_blocking=True); self.done.record()",
+        "join": "pass",
+    }
+    assert found(**moved, after="return x") == []
+    assert found(**moved, after="self.optimizer.step()") == [NO_FORK.format(stream=SIDE)]
+
+
 @pytest.mark.parametrize(
     "given",
     [
