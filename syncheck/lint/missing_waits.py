@@ -9,6 +9,7 @@ from syncheck.lint import (
     late_records,
     one_sided,
     own_records,
+    pending_writes,
     queued_batches,
     side_streams,
     unused_events,
@@ -34,12 +35,11 @@ def findings(
     text, tree, found = source.text, source.tree, list[Finding]()
     if unused_events.can_matter(text):
         found += unused_events.findings(functions, SourceSites(source))
-    if queued_batches.can_matter(text):
-        found += queued_batches.findings(tree, SourceSites(source), known)
-    if late_records.can_matter(text):
-        found += late_records.findings(tree, SourceSites(source), known)
-    if own_records.can_matter(text):
-        found += own_records.findings(tree, SourceSites(source), known)
+    if pending_writes.can_matter(text):
+        found += pending_writes.findings(functions, SourceSites(source), known)
+    for check in (queued_batches, late_records, own_records):
+        if check.can_matter(text):
+            found += check.findings(tree, SourceSites(source), known)
     if side_streams.WORD in text:
         if inline_streams.WORDS.search(text):
             found += inline_streams.findings(tree, SourceSites(source), known)

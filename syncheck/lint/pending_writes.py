@@ -1,0 +1,183 @@
+"""Tensors that a block of code writes while an asynchronous collective that it has started still uses them (SYN602).
+
+The check compares expressions, such as `param.grad`, because the objects are often unknown: the parameters of a model
+that the function gets, or the elements of an unknown list. It looks only at the statements of the same block, up to the
+first call that may wait.
+"""
+
+import ast
+import re
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import replace
+
+from syncheck.findings import Finding
+from syncheck.lint import deferred
+from syncheck.lint.interp.functions import own_nodes
+from syncheck.lint.interp.sites import SourceSites
+from syncheck.lint.interp.unknown import may_wait
+from syncheck.lint.locations import lines_of
+from syncheck.lint.nodes import branches, statements, text, walk
+from syncheck.rules import collective_buffer_modified
+from syncheck.semantics.collectives import FUNCTIONS, Collective
+from syncheck.source.expressions import last_name
+
+Function = ast.FunctionDef | ast.AsyncFunctionDef
+
+_STARTING = re.compile(r"\basync_op\b|\bi(?:send|recv)\(")
+_VIEWS = frozenset({"data", "detach", "view", "flatten", "contiguous"})
+"""Members of a tensor that have its memory."""
+_NO_WRITES = frozenset({"requires_grad_", "share_memory_", "retain_grad_"})
+_IDLE = frozenset("append extend add print len get_world_size get_rank div_ mul_ copy_ zero_ add_ sub_ fill_".split())
+"""Calls between the start and the write that cannot reach the handle, or that are writes themselves."""
+_STARTED = "the collective is started here"
+_HELP = "call `wait()` on the handle of `{collective}` first, or write before the collective is started"
+
+
+def can_matter(source: str) -> bool:
+    """Return whether this check may apply to a file."""
+    return "dist" in source and _STARTING.search(source) is not None
+
+
+def findings(functions: Iterable[Function], sites: SourceSites, known: Sequence[Finding]) -> Iterator[Finding]:
+    """Yield the writes.
+
+    Args:
+        functions: the functions of a file that are not nested in another function.
+        sites: the call sites of the file.
+        known: the findings on paths through the file. One at the same location is more specific.
+    """
+    lines = lines_of(known)
+    for outer in functions:
+        source = deferred.text_of(outer)
+        if source is not None and not _STARTING.search(source):
+            continue
+        for function in (node for node in walk(outer) if isinstance(node, Function)):
+            for start, write in _writes(function):
+                if not lines & {start.lineno, write.lineno}:
+                    yield _finding(start, write, function, sites)
+
+
+def _finding(start: ast.Call, write: ast.stmt, function: Function, sites: SourceSites) -> Finding:
+    collective = last_name(start.func)
+    target = _written(write)
+    facts = {"tensor": f"`{target}`", "collective": f"`{collective}`"}
+    found = Finding.of(collective_buffer_modified.RULE, sites.location(sites.id_of(write, function.name)), **facts)
+    started = replace(sites.location(sites.id_of(start, function.name)), message=_STARTED)
+    return replace(found, related=(started,), help=_HELP.format(collective=collective))
+
+
+def _writes(function: Function) -> Iterator[tuple[ast.Call, ast.stmt]]:
+    """Yield each start of a collective with the first later statement of its block that writes one of its tensors."""
+    nested = set(walk(function)) - {function, *own_nodes(function)}
+    for node in statements(function):
+        if node in nested:
+            continue
+        for field in ("body", "orelse", "finalbody"):
+            block = getattr(node, field, None)
+            if isinstance(block, list) and not _is_coalescing(node):
+                yield from _in_block(block)
+
+
+def _in_block(block: list[ast.stmt]) -> Iterator[tuple[ast.Call, ast.stmt]]:
+    for position, statement in enumerate(block):
+        started = [call for call in _calls(statement) if _is_start(call)] if _is_simple(statement) else []
+        if len(started) == 1 and not _may_wait(statement):
+            write = _first_write(block[position + 1 :], _tensors(started[0]))
+            if write is not None:
+                yield started[0], write
+
+
+def _first_write(block: Sequence[ast.stmt], tensors: set[str]) -> ast.stmt | None:
+    """Return the first statement that certainly writes a tensor before anything may wait or rebind it."""
+    for statement in block:
+        if not _is_simple(statement) or _may_wait(statement):
+            return None
+        if _written(statement) in tensors:
+            return statement
+        if _rebinds(statement, tensors) or any(last_name(call.func) not in _IDLE for call in _calls(statement)):
+            return None
+    return None
+
+
+def _is_simple(statement: ast.stmt) -> bool:
+    """Return whether a statement has no branches."""
+    return not branches(statement) and not isinstance(statement, Function | ast.ClassDef)
+
+
+def _is_coalescing(node: ast.AST) -> bool:
+    """Return whether a block coalesces its collectives, whose handles are then those of the whole block."""
+    return isinstance(node, ast.With) and any("coalescing" in text(item.context_expr) for item in node.items)
+
+
+def _calls(node: ast.AST) -> list[ast.Call]:
+    return [inner for inner in walk(node) if isinstance(inner, ast.Call)]
+
+
+def _may_wait(statement: ast.stmt) -> bool:
+    return any(may_wait(last_name(call.func)) for call in _calls(statement))
+
+
+def _is_start(call: ast.Call) -> bool:
+    """Return whether a call certainly starts an asynchronous collective of torch.distributed."""
+    collective = _collective(call)
+    flags = [word.value for word in call.keywords if word.arg == "async_op"]
+    is_async = any(isinstance(flag, ast.Constant) and flag.value is True for flag in flags)
+    return collective is not None and (is_async or collective.always_asynchronous)
+
+
+def _collective(call: ast.Call) -> Collective | None:
+    """Return the collective that a function of a module called `dist` or `distributed` runs; None for others."""
+    match call.func:
+        case ast.Attribute(value=ast.Name(id="dist") | ast.Attribute(attr="distributed"), attr=name):
+            return FUNCTIONS.get(name)
+        case _:
+            return None
+
+
+def _tensors(call: ast.Call) -> set[str]:
+    """Return the expressions for the tensors of a collective that are variables or attributes."""
+    collective = _collective(call)
+    parameters = (*collective.writes, *collective.reads) if collective is not None else ()
+    named = {word.arg: word.value for word in call.keywords}
+    given = [
+        named.get(keyword, call.args[position] if position < len(call.args) else None)
+        for position, keyword in parameters
+    ]
+    return {name for value in given if value is not None and (name := _name_of(value))}
+
+
+def _name_of(node: ast.expr) -> str:
+    """Return the source of a variable or attribute, without members that have the same memory; "" for others."""
+    while True:
+        match node:
+            case ast.Attribute(value=value, attr=name) | ast.Call(func=ast.Attribute(value=value, attr=name)) if (
+                name in _VIEWS
+            ):
+                node = value
+            case ast.Name() | ast.Attribute(value=ast.Name()) | ast.Attribute(value=ast.Attribute()):
+                return text(node)
+            case _:
+                return ""
+
+
+def _written(statement: ast.stmt) -> str:
+    """Return the expression that a statement modifies in place; "" if there is none."""
+    match statement:
+        case ast.AugAssign(target=ast.Name() | ast.Attribute() as target):
+            return _name_of(target)
+        case ast.Expr(value=ast.Call(func=ast.Attribute(value=value, attr=name))) if (
+            name.endswith("_") and not name.endswith("__") and name not in _NO_WRITES
+        ):
+            return _name_of(value)
+        case _:
+            return ""
+
+
+def _rebinds(statement: ast.stmt, tensors: set[str]) -> bool:
+    """Return whether a statement may bind one of the expressions, or an object that it is an attribute of."""
+    stored = {
+        text(node)
+        for node in walk(statement)
+        if isinstance(node, ast.Name | ast.Attribute) and not isinstance(node.ctx, ast.Load)
+    }
+    return any(name == tensor or tensor.startswith(f"{name}.") for name in stored for tensor in tensors)

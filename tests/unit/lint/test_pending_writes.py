@@ -1,0 +1,78 @@
+"""Tensors that are written while a collective that the same block has started still uses them."""
+
+import textwrap
+
+import pytest
+
+from syncheck.lint.engine import lint_source
+from syncheck.lint.files import Text
+from syncheck.lint.pending_writes import can_matter
+
+PROGRAM = """
+import torch.distributed as dist
+
+
+class Wrapper:
+    def finish(self, kept, others):
+        handles = []
+        for param in self.module.parameters():
+            {start}
+            {between}
+            {write}
+        for handle in handles:
+            handle.wait()
+"""
+START = "handles.append(dist.all_reduce(param.grad, async_op=True))"
+WRITE = "param.grad /= dist.get_world_size()"
+
+
+def found(start=START, write=WRITE, between="pass"):
+    source = textwrap.dedent(PROGRAM).format(start=start, write=write, between=between)
+    assert can_matter(source) == ("async_op" in source or "isend" in source)
+    report = lint_source("program.py", Text(source))
+    return [(finding.rule.code, finding.location.frame.line) for finding in report.findings]
+
+
+@pytest.mark.parametrize(
+    ("start", "write"),
+    [
+        (START, WRITE),
+        (START, "param.grad.div_(2)"),
+        (START, "param.grad.data.mul_(0.5)"),
+        (START, "param.grad.copy_(kept)"),
+        ("handles.append(dist.all_reduce(param.grad.data, async_op=True))", WRITE),
+        ("handles.append(dist.broadcast(tensor=param.data, src=0, async_op=True))", "param.data.zero_()"),
+        ("handles.append(dist.reduce_scatter_tensor(kept.shard, param.grad, async_op=True))", "param.grad.zero_()"),
+        ("handles.append(dist.isend(param.grad, 1))", "param.grad.zero_()"),
+    ],
+)
+def test_a_write_after_the_start_is_reported(start, write):
+    assert found(start, write) == [("SYN602", 11)]
+    assert found(start, write, between="handles.append(None)") == [("SYN602", 11)]
+
+
+@pytest.mark.parametrize(
+    "given",
+    [
+        {"between": "handles[-1].wait()"},
+        {"between": "param.grad = kept"},
+        {"between": "param = kept"},
+        {"between": "self.finish_one(handles)"},
+        {"between": "if kept: handles[-1].wait()"},
+        {"write": "kept.grad /= 2"},
+        {"write": "total = param.grad.sum()"},
+        {"write": "param.grad.requires_grad_()"},
+        {"start": "dist.all_reduce(param.grad, async_op=True).wait()"},
+        {"start": "dist.all_reduce(param.grad, async_op=kept)"},
+        {"start": "dist.all_reduce(param.grad)"},
+        {"start": "self.comm.all_reduce(param.grad, async_op=True)"},
+        {"start": "handles.append(dist.all_reduce(param.grad.clone(), async_op=True))"},
+    ],
+)
+def test_a_write_that_may_be_ordered_is_not_reported(given):
+    assert not [code for code, _ in found(**given) if code == "SYN602"]
+
+
+def test_collectives_of_a_coalescing_block_are_waited_for_as_a_whole():
+    start = f"with dist._coalescing_manager(async_ops=True) as kept: {START}; {WRITE}"
+    assert not [code for code, _ in found(start, "pass") if code == "SYN602"]
