@@ -12,6 +12,7 @@ from syncheck.lint.locations import lines_of
 from syncheck.lint.missing_forks import COPIES, KNOWN_BASES, created_in, missing_fork
 from syncheck.lint.nodes import STREAM_CONTEXTS, children, statements, walk
 from syncheck.lint.overwritten_buffers import overwritten_buffer
+from syncheck.lint.returned_results import returned_result
 from syncheck.lint.yielded_copies import yielded_copy
 from syncheck.rules import missing_record_stream, unordered_side_stream
 from syncheck.rules.model import Family, Severity
@@ -26,8 +27,8 @@ _MOVES = frozenset({"to", "cuda", "copy_"})
 _REUSES = "{stream} never waits for the streams that use its copies, and reuses their memory"
 _KEPT = "a copy is kept here until a method drops it"
 _RECORD = (
-    "call `x.record_stream(torch.cuda.current_stream())` for each tensor before it is yielded, or let `{stream}` wait "
-    "for the stream that uses it"
+    "call `x.record_stream(torch.cuda.current_stream())` for each tensor before it leaves the object, or let "
+    "`{stream}` wait for the stream that uses it"
 )
 _NO_WAIT = "nothing waits for {stream}, and it waits for no other stream"
 
@@ -98,13 +99,25 @@ def _check(
             put = () if kept is None else (replace(sites.location(sites.id_of(kept, function)), message=_KEPT),)
             yield replace(finding, help=_advice(flaw, f"self.{name}"), related=put)
             continue
-        if use.is_awaited and not use.is_recorded and (copy := yielded_copy(kind, block, name)):
+        reused = _reused(kind, block, name, use)
+        if reused:
             location = sites.location(sites.id_of(block.items[-1].context_expr, function))
-            facts = {"tensor": f"`{copy}`", "user": "the stream that uses what is yielded", "verb": "reading"}
-            reused = Finding.of(missing_record_stream.RULE, location, **facts)
-            yield replace(reused, help=_RECORD.format(stream=f"self.{name}"), level=Severity.WARNING)
+            found = Finding.of(missing_record_stream.RULE, location, verb="reading", **reused)
+            yield replace(found, help=_RECORD.format(stream=f"self.{name}"), level=Severity.WARNING)
         elif use.is_awaited and not may_host_wait:
             yield from _overwritten(kind, block, name, use, function, sites)
+
+
+def _reused(kind: ast.ClassDef, block: ast.With, name: str, use: _Use) -> dict[str, str]:
+    """Return the tensor of a block whose memory its stream may reuse too early, and its user; empty if unknown."""
+    if use.is_recorded or not use.is_awaited:
+        return {}
+    if copy := yielded_copy(kind, block, name):
+        return {"tensor": f"`{copy}`", "user": "the stream that uses what is yielded"}
+    attribute, method = returned_result(kind, block, name)
+    if attribute:
+        return {"tensor": f"`self.{attribute}`", "user": f"the stream that uses what `{method}` returns"}
+    return {}
 
 
 def _overwritten(
