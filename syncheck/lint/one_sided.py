@@ -149,12 +149,13 @@ class _FunctionChecker:
             if lines & set(range(block.lineno, (block.end_lineno or block.lineno) + 1)):
                 continue
             others = [other for other, its in contexts.items() if self._words(its) == stream]
-            flaw = self._flaw(block, stream, others)
+            waits = self._waits(stream, others)
+            flaw = self._flaw(block, stream, others, waits)
             if flaw:
                 location = self._sites.location(self._sites.id_of(context, self._function.name))
                 finding = Finding.of(unordered_side_stream.RULE, location, flaw=flaw.format(stream=text(context)))
                 yield replace(finding, help=(_FORK if flaw == _NO_FORK else _JOIN).format(stream=text(context)))
-            elif self._waits(stream, others).without(dropped_inputs.other_branches(self._nodes, block)).are_forks_only:
+            elif waits.without(dropped_inputs.other_branches(self._nodes, block)).are_forks_only:
                 yield from dropped_inputs.findings(self._function, block, stream, self._sites)
 
     def _of(self, block: ast.With) -> ast.expr | None:
@@ -165,9 +166,8 @@ class _FunctionChecker:
                 return stream if isinstance(stream, ast.Name | ast.Attribute) and not self._is_current(stream) else None
         return None
 
-    def _flaw(self, block: ast.With, stream: str, blocks: list[ast.With]) -> str:
+    def _flaw(self, block: ast.With, stream: str, blocks: list[ast.With], waits: _Waits) -> str:
         """Return a message about the wait that a block lacks; "" if it lacks none, or that is unknown."""
-        waits = self._waits(stream, blocks)
         end = block.end_lineno or block.lineno
         if waits.is_shared:
             return ""
