@@ -12,7 +12,6 @@ from dataclasses import replace
 
 from syncheck.findings import Finding
 from syncheck.lint import deferred
-from syncheck.lint.interp.functions import own_nodes
 from syncheck.lint.interp.sites import SourceSites
 from syncheck.lint.interp.unknown import may_wait
 from syncheck.lint.locations import lines_of
@@ -22,6 +21,8 @@ from syncheck.semantics.collectives import FUNCTIONS, Collective
 from syncheck.source.expressions import last_name
 
 Function = ast.FunctionDef | ast.AsyncFunctionDef
+_CLOSED = Function | ast.ClassDef
+"""Nodes whose statements run at another time, or belong to another function."""
 
 _STARTING = re.compile(r"\basync_op\b|\bi(?:send|recv)\(")
 _VIEWS = frozenset({"data", "detach", "view", "flatten", "contiguous"})
@@ -68,9 +69,8 @@ def _finding(start: ast.Call, write: ast.stmt, function: Function, sites: Source
 
 def _writes(function: Function) -> Iterator[tuple[ast.Call, ast.stmt]]:
     """Yield each start of a collective with the first later statement of its block that writes one of its tensors."""
-    nested = set(walk(function)) - {function, *own_nodes(function)}
-    for node in statements(function):
-        if node in nested:
+    for node in statements(function, lambda node: node is function or not isinstance(node, _CLOSED)):
+        if node is not function and isinstance(node, _CLOSED):
             continue
         for field in ("body", "orelse", "finalbody"):
             block = getattr(node, field, None)
@@ -101,7 +101,7 @@ def _first_write(block: Sequence[ast.stmt], tensors: set[str]) -> ast.stmt | Non
 
 def _is_simple(statement: ast.stmt) -> bool:
     """Return whether a statement has no branches."""
-    return not branches(statement) and not isinstance(statement, Function | ast.ClassDef)
+    return not branches(statement) and not isinstance(statement, _CLOSED)
 
 
 def _is_coalescing(node: ast.AST) -> bool:
