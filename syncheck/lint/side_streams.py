@@ -33,6 +33,21 @@ _RECORD = (
 _NO_WAIT = "nothing waits for {stream}, and it waits for no other stream"
 
 
+@dataclass(frozen=True, slots=True)
+class _Flaw:
+    """A wait that a block on a stream lacks.
+
+    Attributes:
+        message: a message with a placeholder for the stream.
+        needs_join: whether another stream must wait for the stream, too.
+        kept: where the block keeps a copy whose memory it reuses; None if the wait is for something else.
+    """
+
+    message: str
+    needs_join: bool = False
+    kept: ast.Assign | None = None
+
+
 @dataclass(slots=True)
 class _Use:
     """The uses in a file of a stream that an object keeps.
@@ -89,15 +104,15 @@ def _check(
     for block, function in use.blocks:
         if not _is_unreported(block, kind, lines):
             continue
-        flaw = missing_fork(kind, block, name, blocks)
-        if not flaw and not may_host_wait:
-            flaw = _missing_join(kind, block, use)
-        if flaw:
+        fork = missing_fork(kind, block, name, blocks)
+        flaw = _Flaw(fork) if fork else None if may_host_wait else _missing_join(kind, block, use)
+        if flaw is not None:
             location = sites.location(sites.id_of(block.items[-1].context_expr, function))
-            finding = Finding.of(unordered_side_stream.RULE, location, flaw=flaw.format(stream=f"stream `self.{name}`"))
-            kept = evicted_copy(kind, block) if flaw == _REUSES else None
-            put = () if kept is None else (replace(sites.location(sites.id_of(kept, function)), message=_KEPT),)
-            yield replace(finding, help=_advice(flaw, f"self.{name}"), related=put)
+            message = flaw.message.format(stream=f"stream `self.{name}`")
+            finding = Finding.of(unordered_side_stream.RULE, location, flaw=message)
+            kept = () if flaw.kept is None else (sites.location(sites.id_of(flaw.kept, function)),)
+            related = tuple(replace(place, message=_KEPT) for place in kept)
+            yield replace(finding, help=_advice(f"self.{name}", needs_join=flaw.needs_join), related=related)
             continue
         reused = _reused(kind, block, name, use)
         if reused:
@@ -130,24 +145,25 @@ def _overwritten(
         flaw = f"stream `{stream}` never waits for the streams that read `self.{found.name}`, which it overwrites here"
         finding = Finding.of(unordered_side_stream.RULE, sites.location(sites.id_of(found.write, function)), flaw=flaw)
         read = replace(sites.location(sites.id_of(found.read, found.method)), message="another stream reads it here")
-        yield replace(finding, related=(read,), help=_advice(flaw, stream))
+        yield replace(finding, related=(read,), help=_advice(stream))
 
 
-def _advice(flaw: str, stream: str) -> str:
+def _advice(stream: str, *, needs_join: bool = False) -> str:
     fork = f"call `{stream}.wait_stream(torch.cuda.current_stream())` before this work"
     join = f"`torch.cuda.current_stream().wait_stream({stream})` before its results are used"
-    return f"{fork}, and {join}" if flaw == _NO_WAIT else fork
+    return f"{fork}, and {join}" if needs_join else fork
 
 
-def _missing_join(kind: ast.ClassDef, block: ast.With, use: _Use) -> str:
-    """Return a message about the wait that a block lacks; "" if unknown."""
+def _missing_join(kind: ast.ClassDef, block: ast.With, use: _Use) -> _Flaw | None:
+    """Return the wait that a block lacks; None if unknown."""
     if use.is_awaited:
         if _copies_from_outside(block):
-            return COPIES
-        return _REUSES if not use.is_recorded and evicted_copy(kind, block) is not None else ""
+            return _Flaw(COPIES)
+        kept = None if use.is_recorded else evicted_copy(kind, block)
+        return None if kept is None else _Flaw(_REUSES, kept=kept)
     has_known_bases = all(ast.unparse(base) in KNOWN_BASES for base in kind.bases)
     is_flaw = has_known_bases and bool(_called(block) & _MOVES)
-    return _NO_WAIT if is_flaw else ""
+    return _Flaw(_NO_WAIT, needs_join=True) if is_flaw else None
 
 
 def _is_unreported(block: ast.With, kind: ast.ClassDef, lines: set[int]) -> bool:
