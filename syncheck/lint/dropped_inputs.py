@@ -12,7 +12,7 @@ from syncheck.findings import Finding
 from syncheck.lint.interp.functions import block_nodes, own_nodes
 from syncheck.lint.interp.sites import SourceSites
 from syncheck.lint.interp.unknown import may_wait, words_of
-from syncheck.lint.nodes import children, names, own_attribute, text, walk
+from syncheck.lint.nodes import bound_names, children, names, own_attribute, text, viewed, walk
 from syncheck.rules import missing_record_stream
 from syncheck.rules.model import Severity
 from syncheck.source.expressions import last_name
@@ -77,7 +77,7 @@ def _has_results(block: ast.With) -> bool:
 
 def _waits_for_current(block: ast.With, nodes: list[ast.AST], stream: str, bindings: list[ast.Assign]) -> bool:
     """Return whether the stream of a block waits for the stream that is current before it."""
-    current = {name for node in bindings if _is_current(node.value) for name in _targets(node)}
+    current = {name for node in bindings if _is_current(node.value) for name in bound_names(node)}
     return any(
         isinstance(node, ast.Call)
         and node.lineno <= block.lineno
@@ -120,7 +120,7 @@ def _is_new(node: ast.expr, before: list[ast.Assign]) -> bool:
     """Return whether a value is the result of an operator or a layer, or a view of one, after some assignments."""
     match node:
         case ast.Name(id=name):
-            last = next((i for i in reversed(range(len(before))) if name in _targets(before[i])), None)
+            last = next((i for i in reversed(range(len(before))) if name in bound_names(before[i])), None)
             return last is not None and _is_new(before[last].value, before[:last])
         case ast.Subscript(value=value):
             return _is_new(value, before)
@@ -131,10 +131,6 @@ def _is_new(node: ast.expr, before: list[ast.Assign]) -> bool:
             return bool(layer or _OPERATORS.match(text(called))) or (name in _VIEWS and _is_new(value, before))
         case _:
             return False
-
-
-def _targets(node: ast.Assign) -> set[str]:
-    return {target.id for target in node.targets if isinstance(target, ast.Name)}
 
 
 def _kept(nodes: list[ast.AST]) -> set[str]:
@@ -148,7 +144,7 @@ def _kept(nodes: list[ast.AST]) -> set[str]:
                 stored = any(isinstance(each, ast.Attribute) or _is_item(each) for each in targets)
                 found |= _directly(value) if stored else set()
                 found |= (
-                    _viewed(value) - _targets(node) if all(isinstance(each, ast.Name) for each in targets) else set()
+                    _viewed(value) - bound_names(node) if all(isinstance(each, ast.Name) for each in targets) else set()
                 )
             case ast.Call(func=func, args=args) if last_name(func) in _KEEPING:
                 found |= {name for part in args for name in names(part)}
@@ -166,15 +162,8 @@ def _is_item(target: ast.expr) -> bool:
 
 def _viewed(value: ast.expr) -> set[str]:
     """Return the variable that a value is, or is a view of."""
-    match value:
-        case ast.Name(id=name):
-            return {name}
-        case ast.Subscript(value=inner):
-            return _viewed(inner)
-        case ast.Call(func=ast.Attribute(value=inner, attr=name)) if name in _VIEWS:
-            return _viewed(inner)
-        case _:
-            return set()
+    source = viewed(value, _VIEWS)
+    return {source.id} if isinstance(source, ast.Name) else set()
 
 
 def _directly(value: ast.expr) -> set[str]:

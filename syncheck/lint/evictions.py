@@ -3,7 +3,7 @@
 import ast
 
 from syncheck.lint.interp.functions import block_nodes
-from syncheck.lint.nodes import names, own_container, statements, walk
+from syncheck.lint.nodes import bound_names, methods_of, names, own_container, statements, walk
 
 _MOVES = frozenset({"to", "cuda"})
 _DROPPING = frozenset({"pop", "popitem", "popleft", "clear"})
@@ -27,7 +27,7 @@ def _filled(block: ast.With) -> dict[str, ast.Assign]:
     for node in assigned:  # what is computed from a copy belongs to the stream, too
         is_computed = isinstance(node.value, ast.Call) and bool(names(node.value) & copies)
         if is_computed or any(map(is_move, walk(node.value))):
-            copies |= {target.id for target in node.targets if isinstance(target, ast.Name)}
+            copies |= bound_names(node)
     found: dict[str, ast.Assign] = {}
     for node in assigned:
         used = {inner.id for inner in walk(node.value) if isinstance(inner, ast.Name)}
@@ -57,3 +57,8 @@ def is_move(node: ast.AST) -> bool:
         and node.func.attr in _MOVES
         and any(word.arg == "non_blocking" for word in node.keywords)
     )
+
+
+def moving_methods(kind: ast.ClassDef) -> set[str]:
+    """Return the methods of a class that move a tensor without waiting."""
+    return {name for name, step in methods_of(kind).items() if any(map(is_move, walk(step)))}

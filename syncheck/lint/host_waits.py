@@ -8,7 +8,7 @@ from collections.abc import Iterator
 
 from syncheck.lint.interp.functions import own_nodes
 from syncheck.lint.interp.unknown import may_wait
-from syncheck.lint.nodes import own_attribute, text, walk
+from syncheck.lint.nodes import Method, methods_of, own_attribute, text, walk
 from syncheck.source.expressions import last_name
 
 _READS = frozenset({"item", "cpu", "tolist", "numpy", "nonzero"})
@@ -17,13 +17,6 @@ _OF_STREAMS = frozenset({"wait", "wait_stream", "wait_event"})
 """Waits of a stream."""
 _MAX_CALLS = 3
 """Maximum length of a chain of methods that call one another."""
-
-Method = ast.FunctionDef | ast.AsyncFunctionDef
-
-
-def methods_of(kind: ast.ClassDef) -> dict[str, Method]:
-    """Return the methods of a class by name."""
-    return {step.name: step for step in kind.body if isinstance(step, Method)}
 
 
 def method_around(kind: ast.ClassDef, block: ast.With) -> Method | None:

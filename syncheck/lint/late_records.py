@@ -13,12 +13,10 @@ from typing import NamedTuple
 from syncheck.findings import Finding
 from syncheck.lint.interp.functions import own_nodes
 from syncheck.lint.interp.sites import SourceSites
-from syncheck.lint.nodes import names, text, walk
+from syncheck.lint.nodes import Method, methods_of, names, text, walk
 from syncheck.rules import unordered_side_stream
 from syncheck.rules.model import Family
 from syncheck.source.expressions import last_name
-
-Method = ast.FunctionDef | ast.AsyncFunctionDef
 
 _SIZES = frozenset({"shape"})
 """Attributes in an index that are the same in all iterations."""
@@ -68,7 +66,7 @@ def findings(tree: ast.Module, sites: SourceSites, known: Sequence[Finding]) -> 
     lines = {location.frame.line for finding in races for location in (finding.location, *finding.related)}
     classes = {node.name: node for node in tree.body if isinstance(node, ast.ClassDef)}
     for kind in classes.values():
-        own = {member.name for member in kind.body if isinstance(member, Method)}
+        own = methods_of(kind).keys()
         members = _Members(tree, _methods(kind, classes))
         for waiter in members.methods.values():
             for wait in _waits(waiter, members.rebound):
@@ -102,7 +100,7 @@ def _methods(kind: ast.ClassDef, classes: dict[str, ast.ClassDef]) -> dict[str, 
     for each in waiting:  # the list grows during iteration
         if each.name not in seen:
             seen.add(each.name)
-            found = {method.name: method for method in each.body if isinstance(method, Method)} | found
+            found = methods_of(each) | found
             waiting += [classes[name] for base in each.bases if (name := last_name(base)) in classes]
     return found
 

@@ -4,9 +4,20 @@ import ast
 import re
 
 from syncheck.lint.host_copies import host_copy_source
-from syncheck.lint.host_waits import Method, may_come_before, method_around, methods_of
+from syncheck.lint.host_waits import may_come_before, method_around
 from syncheck.lint.interp.functions import block_nodes, own_nodes
-from syncheck.lint.nodes import STREAM_CONTEXTS, names, own_attribute, own_container, text, walk
+from syncheck.lint.nodes import (
+    STREAM_CONTEXTS,
+    Method,
+    bound_names,
+    methods_of,
+    names,
+    own_attribute,
+    own_container,
+    text,
+    viewed,
+    walk,
+)
 from syncheck.lint.parameters import tensors_given
 from syncheck.semantics.collectives import FUNCTIONS
 from syncheck.source.expressions import last_name
@@ -54,13 +65,8 @@ def missing_fork(kind: ast.ClassDef, block: ast.With, stream: str, blocks: list[
 
 def created_in(block: ast.With) -> set[str]:
     """Return the variables that a block binds to the results of calls."""
-    return {
-        target.id
-        for node in block_nodes(block)
-        if isinstance(node, ast.Assign) and isinstance(node.value, ast.Call)
-        for target in node.targets
-        if isinstance(target, ast.Name)
-    }
+    made = (node for node in block_nodes(block) if isinstance(node, ast.Assign) and isinstance(node.value, ast.Call))
+    return {name for node in made for name in bound_names(node)}
 
 
 def _is_called_inside(method: Method, blocks: list[ast.With]) -> bool:
@@ -100,7 +106,7 @@ def _fetches(kind: ast.ClassDef, block: ast.With, blocks: list[ast.With]) -> boo
             name
             for other in nodes
             if isinstance(other, ast.Assign) and other.value is not node
-            for name in _bound(other)
+            for name in bound_names(other)
         }
         mentioned = {own_attribute(other) for other in nodes if other not in within}
         owned = {own_attribute(part) for part in walk(source)} - {""}
@@ -108,10 +114,6 @@ def _fetches(kind: ast.ClassDef, block: ast.With, blocks: list[ast.With]) -> boo
         if (variables or owned) and not variables & bound and not owned & mentioned:
             return True
     return False
-
-
-def _bound(node: ast.Assign) -> set[str]:
-    return {target.id for target in node.targets if isinstance(target, ast.Name)}
 
 
 def _host_devices(kind: ast.ClassDef) -> set[str]:
@@ -130,15 +132,11 @@ def _uses_layer(kind: ast.ClassDef, method: Method, block: ast.With, made: set[s
     bases = {ast.unparse(base) for base in kind.bases}
     if method.name != "forward" or not bases & _LAYERS or not bases <= KNOWN_BASES:
         return False
-    own = {step.name for step in kind.body if isinstance(step, ast.FunctionDef | ast.AsyncFunctionDef)}
+    own = methods_of(kind)
     nodes = block_nodes(block)
-    local = {
-        target.id
-        for node in nodes
-        if isinstance(node, ast.Assign) and own_container(node.value) and own_container(node.value) not in own
-        for target in node.targets
-        if isinstance(target, ast.Name)
-    }
+    assigned = [node for node in nodes if isinstance(node, ast.Assign)]
+    layers = (node for node in assigned if own_container(node.value) and own_container(node.value) not in own)
+    local = {name for node in layers for name in bound_names(node)}
     for call in nodes:
         if not isinstance(call, ast.Call):
             continue
@@ -198,37 +196,25 @@ class _Inputs:
                 return False
 
     def _is_input(self, node: ast.expr) -> bool:
-        viewed = _viewed(node)
-        match viewed:
+        source = viewed(node, _VIEWS)
+        match source:
             case ast.Attribute(value=ast.Name(id=name), attr=member) if name != "self":
                 return member in _PARAMETERS
             case ast.Name(id=name):
                 return name in self._given
             case _:
-                return own_attribute(viewed) in self._left
+                return own_attribute(source) in self._left
 
     def _with_views(self, given: set[str]) -> set[str]:
         """Return some variables, and the variables that the method binds to views of them."""
         found = set(given)
         for node in sorted((node for node in self._outside if isinstance(node, ast.Assign)), key=lambda n: n.lineno):
-            value = _viewed(node.value)
-            bound = {target.id for target in node.targets if isinstance(target, ast.Name)}
+            value = viewed(node.value, _VIEWS)
             if isinstance(value, ast.Name) and value.id in found:
-                found |= bound
+                found |= bound_names(node)
             else:
-                found -= bound
+                found -= bound_names(node)
         return found
-
-
-def _viewed(value: ast.expr) -> ast.expr:
-    """Return what an expression is a view of: `x` of `x.view(-1)[2:]`."""
-    match value:
-        case ast.Subscript(value=inner):
-            return _viewed(inner)
-        case ast.Call(func=ast.Attribute(value=inner, attr=name)) if name in _VIEWS:
-            return _viewed(inner)
-        case _:
-            return value
 
 
 def _hands_out(block: ast.With) -> bool:

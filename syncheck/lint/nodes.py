@@ -1,7 +1,7 @@
 """Frequent queries on the nodes of a syntax tree. Each result is cached on its node."""
 
 import ast
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from typing import Any, TypeVar
 
 from syncheck.source.expressions import last_name
@@ -9,6 +9,7 @@ from syncheck.source.expressions import last_name
 STREAM_CONTEXTS = frozenset({"stream", "StreamContext"})
 """Last names of the calls that make a stream current in a block."""
 
+Method = ast.FunctionDef | ast.AsyncFunctionDef
 N = TypeVar("N", bound=ast.AST)
 T = TypeVar("T")
 
@@ -112,6 +113,27 @@ def own_container(node: ast.expr) -> str:
     while isinstance(node, ast.Subscript):
         node = node.value
     return own_attribute(node)
+
+
+def methods_of(kind: ast.ClassDef) -> dict[str, Method]:
+    """Return the methods of a class by name."""
+    return {step.name: step for step in kind.body if isinstance(step, Method)}
+
+
+def bound_names(node: ast.Assign) -> set[str]:
+    """Return the variables that an assignment binds to its value as a whole."""
+    return {target.id for target in node.targets if isinstance(target, ast.Name)}
+
+
+def viewed(value: ast.expr, views: Collection[str]) -> ast.expr:
+    """Return what an expression is a view of: `x` of `x.view(-1)[2:]`; `views`: the methods that return views."""
+    match value:
+        case ast.Subscript(value=inner):
+            return viewed(inner, views)
+        case ast.Call(func=ast.Attribute(value=inner, attr=name)) if name in views:
+            return viewed(inner, views)
+        case _:
+            return value
 
 
 def entered_stream(context: ast.expr | None) -> ast.expr | None:

@@ -7,6 +7,7 @@ from typing import TypeAlias
 
 from syncheck.lint.interp.functions import own_nodes
 from syncheck.lint.interp.unknown import words_of
+from syncheck.lint.nodes import bound_names
 from syncheck.semantics.collectives import FUNCTIONS
 from syncheck.semantics.python_api import FACTORIES
 
@@ -75,7 +76,7 @@ def _used(function: Function) -> dict[str, set[str]]:
 
 def _trace_back(node: ast.Assign, used: dict[str, set[str]]) -> None:
     """Propagate tensor use to an operator's only variable: `x` in `y = x * 2`, `y.record_stream(s)`."""
-    made = {target.id for target in node.targets if isinstance(target, ast.Name)}
+    made = bound_names(node)
     if not isinstance(node.value, ast.BinOp) or not any(used.get(name, set()) & _METHODS for name in made):
         return
     operands = [part.id for part in (node.value.left, node.value.right) if isinstance(part, ast.Name)]

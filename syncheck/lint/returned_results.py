@@ -1,11 +1,12 @@
 """Results on a stream of an object that a method returns: the stream reuses their memory for later results."""
 
 import ast
+from collections.abc import Set
 
-from syncheck.lint.evictions import is_move
-from syncheck.lint.host_waits import Method, methods_of, waits_for_others
+from syncheck.lint.evictions import is_move, moving_methods
+from syncheck.lint.host_waits import waits_for_others
 from syncheck.lint.interp.functions import block_nodes, own_nodes
-from syncheck.lint.nodes import own_attribute, text, walk
+from syncheck.lint.nodes import Method, bound_names, methods_of, own_attribute, text, walk
 from syncheck.source.expressions import last_name
 
 _FACTORIES = frozenset("rand randn randint zeros ones empty full arange tensor".split())
@@ -28,27 +29,27 @@ def returned_result(kind: ast.ClassDef, block: ast.With, stream: str) -> tuple[s
     calls = [node for step in methods.values() for node in own_nodes(step) if isinstance(node, ast.Call)]
     if any(waits_for_others(kind, call, stream) for call in calls):
         return "", ""
-    for name in _results(block, methods):
+    for name in _results(kind, block):
         for step in methods.values():
             if _returns(step, name):
                 return name, step.name
     return "", ""
 
 
-def _results(block: ast.With, methods: dict[str, Method]) -> list[str]:
+def _results(kind: ast.ClassDef, block: ast.With) -> list[str]:
     """Return the attributes of `self` that a block assigns to tensors that it allocates on a GPU."""
-    moving = {name for name, step in methods.items() if any(map(is_move, walk(step)))}
+    moving, others = moving_methods(kind), methods_of(kind).keys()
     made = [node for node in block_nodes(block) if isinstance(node, ast.Assign)]
     return [
         name
         for node in made
-        if any(_allocates(part, moving, methods) for part in walk(node.value))
+        if any(_allocates(part, moving, others) for part in walk(node.value))
         for target in node.targets
         if (name := own_attribute(target))
     ]
 
 
-def _allocates(node: ast.AST, moving: set[str], methods: dict[str, Method]) -> bool:
+def _allocates(node: ast.AST, moving: Set[str], methods: Set[str]) -> bool:
     """Return whether a call makes a tensor on a GPU, or is a callback of the object, which runs on its stream."""
     if not isinstance(node, ast.Call):
         return False
@@ -62,13 +63,8 @@ def _allocates(node: ast.AST, moving: set[str], methods: dict[str, Method]) -> b
 def _returns(method: Method, attribute: str) -> bool:
     """Return whether a method returns what an attribute of `self` holds, directly or in a variable."""
     nodes = list(own_nodes(method))
-    held = {
-        target.id
-        for node in nodes
-        if isinstance(node, ast.Assign) and own_attribute(node.value) == attribute
-        for target in node.targets
-        if isinstance(target, ast.Name)
-    }
+    aliases = [node for node in nodes if isinstance(node, ast.Assign) and own_attribute(node.value) == attribute]
+    held = {name for node in aliases for name in bound_names(node)}
     returned = [node.value for node in nodes if isinstance(node, ast.Return) and node.value is not None]
     return any(
         own_attribute(part) == attribute or (isinstance(part, ast.Name) and part.id in held)

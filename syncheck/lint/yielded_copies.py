@@ -2,10 +2,10 @@
 
 import ast
 
-from syncheck.lint.evictions import is_move
-from syncheck.lint.host_waits import methods_of, waits_for_others
+from syncheck.lint.evictions import is_move, moving_methods
+from syncheck.lint.host_waits import waits_for_others
 from syncheck.lint.interp.functions import block_nodes, own_nodes
-from syncheck.lint.nodes import own_attribute, walk
+from syncheck.lint.nodes import methods_of, own_attribute, walk
 
 
 def yielded_copy(kind: ast.ClassDef, block: ast.With, stream: str) -> str:
@@ -38,7 +38,7 @@ def yielded_copy(kind: ast.ClassDef, block: ast.With, stream: str) -> str:
 
 def _copies(kind: ast.ClassDef, block: ast.With) -> list[str]:
     """Return the variables that a block binds to copies to a GPU, made there or in a method that it calls."""
-    moving = {name for name, step in methods_of(kind).items() if any(map(is_move, walk(step)))}
+    moving = moving_methods(kind)
     return [
         target.id
         for node in block_nodes(block)

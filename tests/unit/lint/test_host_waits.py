@@ -5,8 +5,8 @@ import textwrap
 
 import pytest
 
-from syncheck.lint.host_waits import may_come_before, method_around, methods_of, waits_for_others
-from syncheck.lint.nodes import walk
+from syncheck.lint.host_waits import may_come_before, method_around, waits_for_others
+from syncheck.lint.nodes import methods_of, walk
 
 CLASS = """
 class A:

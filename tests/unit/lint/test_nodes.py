@@ -2,7 +2,19 @@ import ast
 
 import pytest
 
-from syncheck.lint.nodes import branches, children, function_around, names, once, statements, text, walk
+from syncheck.lint.nodes import (
+    bound_names,
+    branches,
+    children,
+    function_around,
+    methods_of,
+    names,
+    once,
+    statements,
+    text,
+    viewed,
+    walk,
+)
 
 SOURCE = """
 import torch
@@ -77,6 +89,22 @@ def test_function_around_returns_the_innermost_function():
     tree = ast.parse("x = 1\ndef f():\n    y = 2\n    async def g():\n        z = 3\n    return g")
     around = [getattr(function_around(tree, line), "name", "") for line in (1, 3, 5, 6)]
     assert around == ["", "f", "g", "f"]
+
+
+def test_the_methods_of_a_class_are_those_in_its_body():
+    (kind,) = ast.parse("class A:\n    x = 1\n    def f(self):\n        def g(): ...\n    async def h(self): ...").body
+    assert list(methods_of(kind)) == ["f", "h"]
+
+
+def test_an_assignment_binds_whole_values_to_variables():
+    (node,) = ast.parse("a = self.b = c, d = e[0] = f()").body
+    assert bound_names(node) == {"a"}
+
+
+@pytest.mark.parametrize("view", ["x", "x[0]", "x.view(-1)[2:]", "x[:, 0].view(2, 2)"])
+def test_a_view_is_of_what_remains_without_indices_and_methods(view):
+    assert text(viewed(ast.parse(view, mode="eval").body, {"view"})) == "x"
+    assert text(viewed(ast.parse(f"({view} + 1)[0]", mode="eval").body, {"view"})) == f"{view} + 1"
 
 
 def test_names_are_those_of_variables():
