@@ -9,7 +9,7 @@ Source:
 
 import threading
 import weakref
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from types import CodeType, FrameType
 from typing import Any
@@ -152,12 +152,12 @@ class Backward:
         return self.local.run is not None
 
     @contextmanager
-    def running(self, inputs: Sequence[Any], roots: Sequence[tuple[Any, int]] = ()) -> Iterator[None]:
+    def running(self, inputs: Sequence[Any], roots: Iterable[tuple[Any, int]] = ()) -> Iterator[None]:
         """Bracket one call of backward() or grad(), possibly inside a node of another, as in checkpointing.
 
         Args:
             inputs: the values whose gradients were requested, if not all.
-            roots: each value that the pass starts from, with the device of its gradient.
+            roots: each value that the pass starts from, with the device of its gradient; only read if streams matter.
         """
         outer = self.local.run
         run = self._begin(outer, inputs, roots)
@@ -174,7 +174,7 @@ class Backward:
                 self.streams_changed()
 
     def _begin(
-        self, outer: BackwardPass | None, inputs: Sequence[Any], roots: Sequence[tuple[Any, int]]
+        self, outer: BackwardPass | None, inputs: Sequence[Any], roots: Iterable[tuple[Any, int]]
     ) -> BackwardPass:
         """Return the state of a new pass, inside a node of another one if `outer` is not None; see `running`."""
         if outer is not None:

@@ -211,7 +211,7 @@ class Simulator:
         @wraps(original)
         def run(*args: Any, **kwargs: Any) -> Any:
             values = zip(args[0], args[1], strict=True)  # a value may be a `GradientEdge`, which has no device
-            roots = [(v, device(v if isinstance(v, torch.Tensor) else g)) for v, g in values if g is not None]
+            roots = ((v, device(v if isinstance(v, torch.Tensor) else g)) for v, g in values if g is not None)
             with backward.running(args[4] if len(args) > 4 else (), roots):
                 result = original(*args, **kwargs)
             if not backward.is_running:
