@@ -68,7 +68,7 @@ class CudaApi:
             "init": runtime.check_process,
             "_lazy_init": runtime.check_process,
             "_lazy_call": lambda call, **_: None if runtime.is_in_bad_fork else call(),
-            "is_initialized": lambda: runtime.is_initialized and not runtime.is_in_bad_fork,
+            "is_initialized": lambda: runtime.is_initialized,
             "_is_in_bad_fork": lambda: runtime.is_in_bad_fork,
             "current_device": self._current_device,
             "set_device": set_device,

@@ -60,7 +60,7 @@ class CudaMemory:
 
     def _statistics(self) -> dict[str, Callable[..., Any]]:
         def counters(device: Any) -> MemoryCounters | None:  # torch/cuda/memory.py, `memory_stats_as_nested_dict`
-            return self._virtual(device).memory if self._is_initialized() else None
+            return self._virtual(device).memory if self._runtime.is_initialized else None
 
         def allocated(device: Any = None) -> int:
             found = counters(device)
@@ -103,7 +103,7 @@ class CudaMemory:
         return {
             "reset_peak_host_memory_stats": lambda: None,
             "reset_accumulated_host_memory_stats": lambda: None,
-            "empty_cache": lambda: self._empty_cache() if self._is_initialized() else None,
+            "empty_cache": lambda: self._empty_cache() if self._runtime.is_initialized else None,
             "set_per_process_memory_fraction": self._set_fraction,
             "get_per_process_memory_fraction": lambda device=None: self._virtual(device).fraction,
             "caching_allocator_enable": _keep_caching,
@@ -112,9 +112,6 @@ class CudaMemory:
             "use_mem_pool": self._use_mem_pool,
             "graph_pool_handle": lambda: (0, self._gpus.next_pool()),
         }
-
-    def _is_initialized(self) -> bool:
-        return self._runtime.is_initialized and not self._runtime.is_in_bad_fork
 
     def _virtual(self, device: Any) -> VirtualDevice:
         self._runtime.memory.flush()

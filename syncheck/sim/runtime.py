@@ -213,7 +213,7 @@ class Runtime:
             later forks bad.
         """
         if self.is_initialized or self.makes_forks_bad:
-            self.is_checking = False
+            self.is_checking = self.is_initialized = False
             self.is_in_bad_fork = True
         self.gpus.become_child(GuardedMonitor(NullMonitor()))
         self.memory.forget_frees()
