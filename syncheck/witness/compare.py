@@ -168,8 +168,9 @@ def _first_difference(what: str, reference: list[Values], other: list[Values]) -
             return [Difference(what.format(one.place), _shown(one), _NOTHING)]
         if one.checksum != two.checksum:
             return [_difference(what.format(one.place), one, two)]
-    extra = (values for values in other if any(values is left for left in later[values.place]))
-    return [Difference(what.format(values.place), _NOTHING, _shown(values)) for values in extra][:1]
+    left = {id(values) for queue in later.values() for values in queue}
+    extra = next((values for values in other if id(values) in left), None)
+    return [] if extra is None else [Difference(what.format(extra.place), _NOTHING, _shown(extra))]
 
 
 def _compare_final(reference: list[Values], other: list[Values]) -> list[Difference]:
