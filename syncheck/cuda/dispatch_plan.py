@@ -16,20 +16,8 @@ class DispatchPlan:
     """An operator's plan in the form that the hot path needs."""
 
     __slots__ = (
-        "arguments",
-        "call",
-        "fresh",
-        "func",
-        "has_rows",
-        "is_composite",
-        "is_flat",
-        "is_item",
-        "is_seen",
-        "listens",
-        "may_have_parts",
-        "off",
-        "plan",
-        "special",
+        "arguments", "call", "fresh", "func", "has_rows", "is_composite", "is_flat", "is_item", "is_seen", "listens",
+        "may_have_parts", "off", "plan", "special",
     )  # fmt: skip
 
     def __init__(self, func: Any, plan: Plan, special: Any) -> None:
