@@ -76,7 +76,12 @@ class _Waits:
     @property
     def are_forks_only(self) -> bool:
         """Return whether the stream waits for others, and nothing waits for it, records it or gets it."""
-        return bool(self.forks) and not (self.joins or self.hosts or self.records or self.is_shared)
+        return self.have_no_join and not self.records
+
+    @property
+    def have_no_join(self) -> bool:
+        """Return whether the stream waits for others, and nothing waits for it or gets it."""
+        return bool(self.forks) and not (self.joins or self.hosts or self.is_shared)
 
 
 def can_matter(text: str) -> bool:
@@ -155,7 +160,7 @@ class _FunctionChecker:
                 location = self._sites.location(self._sites.id_of(context, self._function.name))
                 finding = Finding.of(unordered_side_stream.RULE, location, flaw=flaw.format(stream=text(context)))
                 yield replace(finding, help=(_FORK if flaw == _NO_FORK else _JOIN).format(stream=text(context)))
-            elif waits.without(dropped_inputs.other_branches(self._nodes, block)).are_forks_only:
+            elif waits.without(dropped_inputs.other_branches(self._nodes, block)).have_no_join:
                 yield from dropped_inputs.findings(self._function, block, stream, self._sites)
 
     def _of(self, block: ast.With) -> ast.expr | None:
@@ -230,7 +235,9 @@ class _FunctionChecker:
     def _kind(self, call: ast.Call, stream: str, *, is_inside: bool) -> str:
         """Return how a call affects the order of a stream."""
         name, owner = last_name(call.func), call.func.value if isinstance(call.func, ast.Attribute) else None
-        first = call.args[0] if call.args else None
+        first = next(
+            iter([*call.args, *(word.value for word in call.keywords if word.arg in {"stream", "event"})]), None
+        )
         if owner is not None and name in {"wait_stream", "wait_event"}:
             if self._words(owner) == stream or (is_inside and self._is_current(owner)):
                 return "fork"
@@ -241,8 +248,19 @@ class _FunctionChecker:
         if owner is not None and name == "wait":
             return "fork" if is_inside or (first is not None and self._words(first) == stream) else "join"
         if name in _RECORDS:
-            return "record"
+            return (
+                ""
+                if owner is not None and not is_inside and self._is_of_other(name, owner, first, stream)
+                else "record"
+            )
         return "host" if name in _HOST_WAITS or may_wait(name) or ("cpu" in text(call) and name == "to") else ""
+
+    def _is_of_other(self, name: str, owner: ast.expr, given: ast.expr | None, stream: str) -> bool:
+        """Return whether a call outside the blocks of a stream records an event on another stream."""
+        if name == "record_event":
+            return self._words(owner) != stream
+        on_current = given is None or self._is_current(given)
+        return name == "record" and (on_current or (isinstance(given, ast.Attribute) and self._words(given) != stream))
 
     def _is_given_away(self, node: ast.Name | ast.Attribute, stream: str) -> bool:
         """Return whether a reference to a stream passes it to other code."""

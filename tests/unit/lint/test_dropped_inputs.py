@@ -64,6 +64,32 @@ def test_only_a_stream_that_waits_for_the_current_one_counts(before):
     assert not found(before=before)
 
 
+@pytest.mark.parametrize(
+    ("before", "expected"),
+    [
+        ("e.record(); self.s.wait_event(e)", True), ("e.record(self.compute); self.s.wait_event(e)", True),
+        ("self.s.wait_event(torch.cuda.current_stream().record_event())", True),
+        ("self.s.wait_stream(torch.cuda.default_stream())", True),
+        ("e.record(self.s); self.s.wait_event(e)", False), ("e.record(); other.wait_event(e)", False),
+    ],
+)  # fmt: skip
+def test_a_stream_may_wait_for_an_event_of_the_current_one(before, expected):
+    assert bool(found(before=before)) is expected
+
+
+def test_a_stream_may_wait_inside_its_block():
+    assert found(before="e.record()", work="self.s.wait_event(e); self.cache[:n] = k")
+    assert found(before="pass", work="torch.cuda.current_stream().wait_stream(torch.cuda.default_stream()); f(k)")
+
+
+@pytest.mark.parametrize(
+    ("after", "expected"),
+    [("self.y = y", True), ("y = 1", True), ("return y", False), ("h.append(y)", False), ("self.ys.append(y)", True)],
+)
+def test_whoever_gets_the_results_of_the_block_may_wait_at_once(after, expected):
+    assert bool(found(work="y = gate(k)", after=after)) is expected
+
+
 def test_a_variable_may_hold_the_current_stream():
     assert found(before="main = torch.cuda.current_stream()\n    self.s.wait_stream(main)")
     assert not found(before="main = load()\n    self.s.wait_stream(main)")
@@ -71,7 +97,6 @@ def test_a_variable_may_hold_the_current_stream():
 
 def test_what_the_block_does_not_read_is_not_reported():
     assert not found(work="self.cache[:n] = h")
-    assert not found(work="y = gate(k)")  # the caller may wait for it
     assert not found(work="self.cache[:n] = k; return 1")
     assert not found(work="n = k.shape[0]")
 
