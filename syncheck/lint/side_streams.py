@@ -6,18 +6,26 @@ from dataclasses import dataclass, field, replace
 
 from syncheck.findings import Finding
 from syncheck.lint.evictions import evicted_copy
-from syncheck.lint.interp.functions import block_nodes
+from syncheck.lint.fresh_memory import FreshMemory, fresh_memory
+from syncheck.lint.host_copies import host_copy_source
+from syncheck.lint.interp.functions import block_nodes, own_nodes
 from syncheck.lint.interp.sites import SourceSites
 from syncheck.lint.locations import lines_of
 from syncheck.lint.missing_forks import COPIES, KNOWN_BASES, created_in, missing_fork
-from syncheck.lint.nodes import STREAM_CONTEXTS, children, statements, walk
+from syncheck.lint.nodes import STREAM_CONTEXTS, children, methods_of, statements, text, walk
 from syncheck.lint.overwritten_buffers import overwritten_buffer
 from syncheck.lint.returned_results import returned_result
 from syncheck.lint.yielded_copies import yielded_copy
-from syncheck.rules import missing_record_stream, unordered_side_stream
+from syncheck.rules import missing_record_stream, unordered_first_use, unordered_side_stream, unordered_write
 from syncheck.rules.model import Family, Severity
+from syncheck.source.expressions import last_name
 
-RULES = (unordered_side_stream.RULE, missing_record_stream.RULE)
+RULES = (
+    unordered_side_stream.RULE,
+    missing_record_stream.RULE,
+    unordered_first_use.RULE,
+    unordered_write.RULE,
+)
 WORD = "Stream("
 """Text that a file must contain for this rule to apply."""
 _WAITS = frozenset({"wait_stream", "wait_event"})
@@ -31,6 +39,10 @@ _RECORD = (
     "`{stream}` wait for the stream that uses it"
 )
 _NO_WAIT = "nothing waits for {stream}, and it waits for no other stream"
+_NO_JOIN = "nothing waits for {stream}, whose copies are used elsewhere"
+_FORK = "call `{stream}.wait_stream(torch.cuda.current_stream())` before this work"
+_AND_JOIN = "`torch.cuda.current_stream().wait_stream({stream})` before its results are used"
+_JOIN = f"call {_AND_JOIN}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,13 +50,12 @@ class _Flaw:
     """A wait that a block on a stream lacks.
 
     Attributes:
-        message: a message with a placeholder for the stream.
-        needs_join: whether another stream must wait for the stream, too.
+        message: a message with a placeholder for the stream, and `advice`: what to do about it.
         kept: where the block keeps a copy whose memory it reuses; None if the wait is for something else.
     """
 
     message: str
-    needs_join: bool = False
+    advice: str = _FORK
     kept: ast.Assign | None = None
 
 
@@ -98,29 +109,53 @@ def findings(
 def _check(
     kind: ast.ClassDef, name: str, use: _Use, lines: set[int], sites: SourceSites, *, may_host_wait: bool
 ) -> Iterator[Finding]:
-    if use.is_shared or use.waits:
+    if use.is_shared:
         return
-    blocks = [block for block, _ in use.blocks]
     for block, function in use.blocks:
-        if not _is_unreported(block, kind, lines):
-            continue
-        fork = missing_fork(kind, block, name, blocks)
-        flaw = _Flaw(fork) if fork else None if may_host_wait else _missing_join(kind, block, use)
-        if flaw is not None:
-            location = sites.location(sites.id_of(block.items[-1].context_expr, function))
-            message = flaw.message.format(stream=f"stream `self.{name}`")
-            finding = Finding.of(unordered_side_stream.RULE, location, flaw=message)
-            kept = () if flaw.kept is None else (sites.location(sites.id_of(flaw.kept, function)),)
-            related = tuple(replace(place, message=_KEPT) for place in kept)
-            yield replace(finding, help=_advice(f"self.{name}", needs_join=flaw.needs_join), related=related)
-            continue
-        reused = _reused(kind, block, name, use)
-        if reused:
-            location = sites.location(sites.id_of(block.items[-1].context_expr, function))
-            found = Finding.of(missing_record_stream.RULE, location, verb="reading", **reused)
-            yield replace(found, help=_RECORD.format(stream=f"self.{name}"), level=Severity.WARNING)
-        elif use.is_awaited and not may_host_wait:
-            yield from _overwritten(kind, block, name, use, function, sites)
+        if _is_unreported(block, kind, lines):
+            flaw = _flaw(kind, block, name, use, may_host_wait=may_host_wait)
+            if fresh := fresh_memory(kind, block, name, [other for other, _ in use.blocks]):
+                yield _overwritten_at_once(fresh, f"self.{name}", function, sites)
+            elif flaw is not None:
+                yield _unordered(flaw, block, f"self.{name}", function, sites)
+            elif not use.waits:
+                yield from _used_too_long(kind, block, name, use, function, sites, may_host_wait=may_host_wait)
+
+
+def _used_too_long(
+    kind: ast.ClassDef,
+    block: ast.With,
+    name: str,
+    use: _Use,
+    function: str,
+    sites: SourceSites,
+    *,
+    may_host_wait: bool,
+) -> Iterator[Finding]:
+    """Yield what a block overwrites, or whose memory its stream reuses, while another stream may still read it."""
+    reused = _reused(kind, block, name, use)
+    if reused:
+        location = sites.location(sites.id_of(block.items[-1].context_expr, function))
+        found = Finding.of(missing_record_stream.RULE, location, verb="reading", **reused)
+        yield replace(found, help=_RECORD.format(stream=f"self.{name}"), level=Severity.WARNING)
+    elif use.is_awaited and not may_host_wait:
+        yield from _overwritten(kind, block, name, use, function, sites)
+
+
+def _flaw(kind: ast.ClassDef, block: ast.With, name: str, use: _Use, *, may_host_wait: bool) -> _Flaw | None:
+    """Return the wait that a block lacks; None if it lacks none, or that is unknown."""
+    if not use.waits and (fork := missing_fork(kind, block, name, [other for other, _ in use.blocks])):
+        return _Flaw(fork)
+    return None if may_host_wait else _missing_join(kind, block, use)
+
+
+def _unordered(flaw: _Flaw, block: ast.With, stream: str, function: str, sites: SourceSites) -> Finding:
+    """Return a finding about a wait that a block on a stream lacks."""
+    location = sites.location(sites.id_of(block.items[-1].context_expr, function))
+    finding = Finding.of(unordered_side_stream.RULE, location, flaw=flaw.message.format(stream=f"stream `{stream}`"))
+    kept = () if flaw.kept is None else (sites.location(sites.id_of(flaw.kept, function)),)
+    related = tuple(replace(place, message=_KEPT) for place in kept)
+    return replace(finding, help=flaw.advice.format(stream=stream), related=related)
 
 
 def _reused(kind: ast.ClassDef, block: ast.With, name: str, use: _Use) -> dict[str, str]:
@@ -145,25 +180,48 @@ def _overwritten(
         flaw = f"stream `{stream}` never waits for the streams that read `self.{found.name}`, which it overwrites here"
         finding = Finding.of(unordered_side_stream.RULE, sites.location(sites.id_of(found.write, function)), flaw=flaw)
         read = replace(sites.location(sites.id_of(found.read, found.method)), message="another stream reads it here")
-        yield replace(finding, related=(read,), help=_advice(stream))
+        yield replace(finding, related=(read,), help=_FORK.format(stream=stream))
 
 
-def _advice(stream: str, *, needs_join: bool = False) -> str:
-    fork = f"call `{stream}.wait_stream(torch.cuda.current_stream())` before this work"
-    join = f"`torch.cuda.current_stream().wait_stream({stream})` before its results are used"
-    return f"{fork}, and {join}" if needs_join else fork
+def _overwritten_at_once(found: FreshMemory, stream: str, function: str, sites: SourceSites) -> Finding:
+    """Return a finding about memory of the callers' stream that a block on another stream overwrites too early."""
+    tensor, writer = f"`{found.name}`", f"stream `{stream}`"
+    where = sites.location(sites.id_of(found.write, function))
+    if found.is_filled:
+        facts = {"tensor": tensor, "writer": writer, "earlier": "the stream that filled it"}
+        finding = Finding.of(unordered_write.RULE, where, **facts)
+    else:
+        facts = {"tensor": tensor, "stream": writer, "allocator": "the stream of its callers"}
+        finding = Finding.of(unordered_first_use.RULE, where, **facts)
+    made = replace(sites.location(sites.id_of(found.allocation, function)), message="allocated here")
+    return replace(finding, related=(made,), help=_FORK.format(stream=stream), level=Severity.WARNING)
 
 
 def _missing_join(kind: ast.ClassDef, block: ast.With, use: _Use) -> _Flaw | None:
-    """Return the wait that a block lacks; None if unknown."""
-    if use.is_awaited:
-        if _copies_from_outside(block):
-            return _Flaw(COPIES)
-        kept = None if use.is_recorded else evicted_copy(kind, block)
-        return None if kept is None else _Flaw(_REUSES, kept=kept)
-    has_known_bases = all(ast.unparse(base) in KNOWN_BASES for base in kind.bases)
-    is_flaw = has_known_bases and bool(_called(block) & _MOVES)
-    return _Flaw(_NO_WAIT, needs_join=True) if is_flaw else None
+    """Return the wait that a block lacks if the host waits for nothing; None if it lacks none, or that is unknown."""
+    if not use.is_awaited:
+        has_known_bases = all(ast.unparse(base) in KNOWN_BASES for base in kind.bases)
+        if not has_known_bases or not _moves(kind, block):
+            return None
+        if not use.waits:
+            return _Flaw(_NO_WAIT, f"{_FORK}, and {_AND_JOIN}")
+        is_fetching = any(host_copy_source(node) is not None for node in block_nodes(block))
+        return None if is_fetching else _Flaw(_NO_JOIN, _JOIN)  # whoever reads the copies on the host may wait
+    if use.waits:
+        return None
+    if _copies_from_outside(block):
+        return _Flaw(COPIES)
+    kept = None if use.is_recorded else evicted_copy(kind, block)
+    return None if kept is None else _Flaw(_REUSES, kept=kept)
+
+
+def _moves(kind: ast.ClassDef, block: ast.With) -> bool:
+    """Return whether a block copies between devices, directly or in a method of its class."""
+    called, methods = _called(block), methods_of(kind)
+    inner = (node for name in called & methods.keys() for node in own_nodes(methods[name]))
+    return bool(called & _MOVES) or any(
+        isinstance(node, ast.Call) and last_name(node.func) in _MOVES and "non_blocking" in text(node) for node in inner
+    )
 
 
 def _is_unreported(block: ast.With, kind: ast.ClassDef, lines: set[int]) -> bool:

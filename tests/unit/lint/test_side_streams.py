@@ -41,7 +41,7 @@ def test_a_stream_that_nothing_waits_for_is_reported_where_it_is_current():
     ((code, line, message),) = found(klass(LOAD))
     assert (code, line) == ("SYN105", 5)
     assert "nothing waits for stream `self.s`" in message
-    assert [rule.code for rule in RULES] == ["SYN105", "SYN201"]
+    assert [rule.code for rule in RULES] == ["SYN105", "SYN201", "SYN104", "SYN103"]
     assert WORD in klass(LOAD)
 
 
@@ -81,8 +81,10 @@ def test_a_copy_between_outside_tensors_needs_a_wait(work, expected):
     "statement",
     ["self.s.wait_stream(other)", "self.s.wait_event(done)", "done.wait(self.s)", "done.wait(stream=self.s)"],
 )
-def test_a_stream_that_waits_is_ordered(statement):
-    assert not is_found(LOAD, statement)
+def test_a_stream_that_waits_needs_only_to_be_waited_for(statement):
+    ((_, _, message),) = found(klass(LOAD, statement))
+    assert message == "nothing waits for stream `self.s`, whose copies are used elsewhere"
+    assert not is_found("pinned.copy_(x, non_blocking=True)", statement)  # the host may wait elsewhere
     assert not is_found(COPY, JOIN, statement)
 
 
@@ -113,8 +115,8 @@ def test_a_block_that_waits_for_its_own_work_is_not_reported(call):
 
 
 @pytest.mark.parametrize("call", ["torch.cuda.current_stream().wait_event(e)", "e.wait()", "s.wait_stream(t)"])
-def test_a_block_that_waits_for_others_is_ordered(call):
-    assert not is_found(f"{LOAD}; {call}")
+def test_a_block_that_waits_for_others_is_ordered_after_them(call):
+    assert "waits for no other stream" not in found(klass(f"{LOAD}; {call}"))[0][2]
     assert not is_found(f"{COPY}; {call}", JOIN)
 
 
@@ -140,8 +142,37 @@ def test_a_stream_that_is_only_inspected_does_not_escape(statement):
 
 
 def test_a_use_in_any_class_counts():
-    other = "class B:\n    def f(self, a):\n        a.s.wait_stream(b)\n"
+    other = "class B:\n    def f(self, a):\n        b.wait_stream(a.s)\n"
     assert found(klass(LOAD) + other) == []
+
+
+def test_a_block_may_move_data_in_another_method():
+    move = HEAD.format(base="", stream="torch.cuda.Stream()") + textwrap.indent(
+        """def run(self):
+    self.s.wait_stream(torch.cuda.current_stream())
+    with torch.cuda.stream(self.s):
+        self.move(x)
+
+def move(self, x):
+    {work}
+""",
+        "    ",
+    )
+    assert found(move.format(work="x.data.copy_(x.kept, non_blocking=True)"))
+    assert not found(move.format(work="x.data.copy_(x.kept)"))
+
+
+def test_memory_that_was_just_allocated_needs_a_wait_of_its_own():
+    lines = [
+        "    def run(self, x):",
+        "        y = torch.empty(n, device=self.device)",
+        "        with torch.cuda.stream(self.s):",
+        "            y.copy_(x, non_blocking=True)",
+        f"        {JOIN}",
+    ]
+    source = HEAD.format(base="", stream="torch.cuda.Stream()") + "\n".join(lines)
+    assert [(code, line) for code, line, _ in found(source)] == [("SYN104", 7)]
+    assert [code for code, _, _ in found(source.replace("empty", "zeros"))] == ["SYN103"]
 
 
 # -- relevant streams and classes
