@@ -98,7 +98,7 @@ def _fetches(kind: ast.ClassDef, block: ast.With, blocks: list[ast.With]) -> boo
     hosts = _host_devices(kind)
     nodes = [node for other in blocks for node in block_nodes(other)]
     for node in block_nodes(block):
-        source = host_copy_source(node, hosts)
+        source = host_copy_source(node, hosts) or _read_by_host(node)
         if source is None:
             continue
         within = set(walk(node))
@@ -114,6 +114,15 @@ def _fetches(kind: ast.ClassDef, block: ast.With, blocks: list[ast.With]) -> boo
         if (variables or owned) and not variables & bound and not owned & mentioned:
             return True
     return False
+
+
+def _read_by_host(node: ast.AST) -> ast.expr | None:
+    """Return `x` of `x.cpu()`; None for any other node."""
+    match node:
+        case ast.Call(func=ast.Attribute(value=ast.Name() as source, attr="cpu"), args=[]):
+            return source
+        case _:
+            return None
 
 
 def _host_devices(kind: ast.ClassDef) -> set[str]:

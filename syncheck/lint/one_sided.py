@@ -18,12 +18,14 @@ from syncheck.lint.interp.unknown import makes_object, may_wait
 from syncheck.lint.locations import lines_of
 from syncheck.lint.nodes import STREAM_CONTEXTS, children, entered_stream, names, text, walk
 from syncheck.lint.prefilter import STREAM_BLOCK, words_in
+from syncheck.lint.unordered_fetches import fetches_computed, made_by
 from syncheck.rules import unordered_side_stream
+from syncheck.rules.model import Family
 from syncheck.source.expressions import last_name
 
 WORDS = re.compile(r"\b(?:stream|StreamContext)\(")
 """Text that a file must contain for this rule to apply."""
-_ORDERING = re.compile(r"wait|record")
+_ORDERING = re.compile(r"wait|record|synchronize")
 """Text that a function must contain, too."""
 _CURRENT = re.compile(r"(?:current|default)_stream")
 _HOST_WAITS = frozenset({"item", "cpu", "tolist", "numpy", "graph", "capture_begin", "elapsed_time", "query"})
@@ -96,9 +98,10 @@ def findings(functions: Iterable[Function], sites: SourceSites, known: Sequence[
     Args:
         functions: the functions of a file that are not nested in another function.
         sites: the call sites of the file.
-        known: the findings on paths through the file. A race at the same location is more specific.
+        known: the findings on paths through the file. One at the same location is more specific, unless it is about
+            what the host reads later.
     """
-    lines = lines_of(known)
+    lines = lines_of(known, frozenset(Family) - {Family.HOST})
     for outer in functions:
         source = deferred.text_of(outer)
         if not (_is_meant(words_in(outer)) if source is None else _has_words(source)):
@@ -180,6 +183,8 @@ class _FunctionChecker:
             if self._is_made_here(stream):
                 return _NO_JOIN_OWN if self._works(block) and _leaves_results(block) else ""
             return _NO_JOIN if self._uses_later(block, blocks) else ""
+        if not waits.forks and self._is_made_here(stream) and fetches_computed(self._nodes, block, blocks, waits.hosts):
+            return _NO_FORK
         if waits.forks or any(line < end for line in waits.hosts):
             return ""
         is_flaw = waits.is_joined and self._works(block) and self._reads_made_before(block, stream, blocks)
@@ -298,7 +303,7 @@ class _FunctionChecker:
         A copy whose result is dropped is of a module, and only training computes the parameters of a module.
         """
         nodes = [node for statement in block.body for node in walk(statement)]
-        made = {name for node in nodes for name in _made(node)}
+        made = {name for node in nodes for name in made_by(node)}
         statements = (node.value for node in nodes if isinstance(node, ast.Expr) and isinstance(node.value, ast.Call))
         moved = set() if self._trains() else {call for call in statements if last_name(call.func) == "to"}
         return any(
@@ -315,7 +320,7 @@ class _FunctionChecker:
         """Return whether a function later works on the results of a block, outside blocks on the same stream."""
         end = block.end_lineno or block.lineno
         inside = {node for each in blocks for node in walk(each)}
-        made = {name for statement in block.body for node in walk(statement) for name in _made(node)}
+        made = {name for statement in block.body for node in walk(statement) for name in made_by(node)}
         after = [
             node for node in self._nodes if isinstance(node, ast.Name) and node.lineno > end and node not in inside
         ]
@@ -356,7 +361,7 @@ class _FunctionChecker:
             return False
         inside = {node for each in blocks for node in walk(each)}
         before = (node for node in self._nodes if isinstance(node, ast.Assign) and node not in inside)
-        made = {name for node in before if node.lineno < block.lineno for name in _made(node)}
+        made = {name for node in before if node.lineno < block.lineno for name in made_by(node)}
         return any(made & names(statement) for statement in block.body)
 
 
@@ -373,14 +378,6 @@ def _given_to_calls(block: ast.With) -> set[str]:
     given = [part for call in calls for part in (call.func, *call.args, *(word.value for word in call.keywords))]
     parts = [part.value if isinstance(part, ast.Starred | ast.Subscript) else part for part in given]
     return {part.id for part in parts if isinstance(part, ast.Name)}
-
-
-def _made(node: ast.AST) -> set[str]:
-    """Return the variables that a statement binds to a computed value."""
-    if not isinstance(node, ast.Assign) or not isinstance(node.value, ast.Call | ast.BinOp):
-        return set()
-    stored = (inner for target in node.targets for inner in walk(target))
-    return {inner.id for inner in stored if isinstance(inner, ast.Name) and not isinstance(inner.ctx, ast.Load)}
 
 
 def _mentions(function: ast.AST, stream: str) -> bool:

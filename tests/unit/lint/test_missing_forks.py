@@ -127,6 +127,8 @@ def test_a_collective_sends_what_its_caller_has_computed():
         ("self.pinned.copy_(self.out, non_blocking=True)", COPIES),
         ("y = x.to(self.device, non_blocking=True)", ""),
         ("x = work()~    y = x.to('cpu', non_blocking=True)", ""),
+        ("y = x.cpu()", COPIES),
+        ("x = work()~    y = x.cpu()", ""),
         ("self.out.copy_(x)~    self.pinned.copy_(self.out, non_blocking=True)", ""),
     ],
 )

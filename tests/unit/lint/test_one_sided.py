@@ -4,10 +4,12 @@ import textwrap
 
 import pytest
 
+from syncheck.findings import Finding, Frame, Location
 from syncheck.lint import deferred
 from syncheck.lint.interp.sites import SourceSites
 from syncheck.lint.one_sided import WORDS, findings
 from syncheck.lint.source_file import SourceFile
+from syncheck.rules.catalogue import find
 
 SOURCE = """
 class Layer:
@@ -23,6 +25,7 @@ class Layer:
 SIDE, OWN = "self.side", "side = torch.cuda.Stream()"
 FORK = "{stream}.wait_stream(torch.cuda.current_stream())"
 JOIN = "torch.cuda.current_stream().wait_stream({stream})"
+FETCH = "kept.cpu_buffer.copy_(x, non_blocking=True)"
 NO_FORK = "stream `{stream}` never waits for the stream that computes what it uses here"
 NO_JOIN = "nothing waits for stream `{stream}`, whose results this function uses later"
 NO_JOIN_OWN = "nothing waits for stream `{stream}`, which is created in this function"
@@ -51,12 +54,19 @@ def found(stream=SIDE, *, make="pass", fork=FORK, work="y = gate(x)", join=JOIN,
         ({"fork": "pass", "work": "{stream}.wait_event(where); y = gate(x)", "join": "pass"}, NO_JOIN),
         ({"stream": "side", "make": OWN, "fork": "pass"}, NO_FORK),
         ({"stream": "side", "make": OWN, "join": "pass", "after": "return y"}, NO_JOIN_OWN),
+        ({"stream": "side", "make": OWN, "fork": "pass", "work": FETCH, "join": "{stream}.synchronize()"}, NO_FORK),
         ({"stream": "side", "make": "side = self.sides.get()", "join": "pass"}, NO_JOIN),
         ({"stream": "side", "make": "side = self.side", "join": "pass"}, NO_JOIN),
     ],
 )
 def test_a_stream_ordered_on_one_side_only_is_found(given, flaw):
     assert found(**given) == [flaw.format(stream=given.get("stream", SIDE))]
+
+
+@pytest.mark.parametrize(("code", "n_found"), [("SYN101", 0), ("SYN701", 0), ("SYN301", 1)])
+def test_another_finding_is_more_specific_unless_it_is_about_the_host(code, n_found):
+    known = Finding(find(code), Location(Frame("program.py", 8)), "")
+    assert len(found(fork="pass", known=[known])) == n_found
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,61 @@
+"""Copies to the host, on a stream that did not wait, of what a function has just computed on another stream."""
+
+import ast
+from collections.abc import Sequence
+
+from syncheck.lint.host_copies import host_copy_source
+from syncheck.lint.nodes import bound_names, names, own_attribute, viewed, walk
+from syncheck.source.expressions import last_name
+
+_FETCHES = frozenset("to cuda pin_memory next get get_nowait recv pop popleft load empty Event Stream".split())
+"""Calls whose results were not computed on the current stream."""
+
+
+def fetches_computed(
+    nodes: Sequence[ast.AST], block: ast.With, blocks: Sequence[ast.With], hosts: Sequence[int]
+) -> bool:
+    """Return whether a block copies to the host, without waiting, what its function has computed before it.
+
+    The copy may also be of what the block computes from that. The outputs of graphs are attributes of `self`.
+
+    Args:
+        nodes: the nodes of the function.
+        block: a block on a stream that waits for no other one.
+        blocks: all blocks on that stream.
+        hosts: the lines on which the host waits.
+    """
+    within = [node for statement in block.body for node in walk(statement)]
+    fetched = {part for node in within if (source := host_copy_source(node)) is not None for part in _parts(source)}
+    if not fetched:
+        return False
+    for node in sorted(_assignments(within), key=lambda node: node.lineno, reverse=True):
+        fetched |= _parts(node.value) if bound_names(node) & fetched else set()
+    inside = {node for other in blocks for node in walk(other)}
+    before = [node for node in nodes if node not in inside and getattr(node, "lineno", block.lineno) < block.lineno]
+    made = [node.lineno for node in _assignments(before) if made_by(node) & fetched and not _is_fetched(node.value)]
+    if any(part.startswith("self.") for part in fetched):
+        made += [node.lineno for node in before if isinstance(node, ast.Call) and last_name(node.func) == "replay"]
+    end = block.end_lineno or block.lineno
+    return bool(made) and not any(max(made) <= line < end for line in hosts)
+
+
+def made_by(node: ast.AST) -> set[str]:
+    """Return the variables that a statement binds to a computed value."""
+    if not isinstance(node, ast.Assign) or not isinstance(viewed(node.value, ()), ast.Call | ast.BinOp):
+        return set()
+    stored = (inner for target in node.targets for inner in walk(target))
+    return {inner.id for inner in stored if isinstance(inner, ast.Name) and not isinstance(inner.ctx, ast.Load)}
+
+
+def _assignments(nodes: Sequence[ast.AST]) -> list[ast.Assign]:
+    return [node for node in nodes if isinstance(node, ast.Assign)]
+
+
+def _parts(value: ast.expr) -> set[str]:
+    """Return the variables in a value, and the attributes of `self` as they are written."""
+    owned = {f"self.{name}" for node in walk(value) if (name := own_attribute(node))}
+    return set(names(value) - {"self"}) | owned
+
+
+def _is_fetched(value: ast.expr) -> bool:
+    return isinstance(value, ast.Call) and last_name(value.func) in _FETCHES
