@@ -3,8 +3,8 @@
 from syncheck.hb.ids import NamedKind, SiteId, StreamId
 from syncheck.sanitizer.session import Session
 
-QUICK = frozenset({"aten::add_", "aten::sub_", "aten::fill_", "aten::zero_"})
-"""Operators on a single tensor that count or reset."""
+QUICK = frozenset({"aten::add_", "aten::sub_", "aten::fill_", "aten::zero_", "aten::arange"})
+"""Operators on a single tensor that count or reset, and those that make an index."""
 _MAX_QUICK = 2
 """Maximum number of such operators that take a negligible time in total."""
 _TIMED = "what timing events stand around"

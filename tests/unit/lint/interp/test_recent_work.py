@@ -3,7 +3,7 @@
 import pytest
 
 from syncheck.hb.ids import NamedKind
-from syncheck.lint.interp.recent_work import RecentWork
+from syncheck.lint.interp.recent_work import QUICK, RecentWork
 
 
 class Session:
@@ -121,3 +121,8 @@ def test_a_stream_is_at_an_event_until_work_is_submitted(work, session):
     assert work.is_at_event(1)
     submit(work, session, 1, True)
     assert not work.is_at_event(1)
+
+
+def test_making_an_index_is_quick():
+    assert "aten::arange" in QUICK
+    assert "aten::mul" not in QUICK
