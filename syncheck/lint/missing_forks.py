@@ -94,11 +94,11 @@ def _is_collective(called: str) -> bool:
 
 
 def _fetches(kind: ast.ClassDef, block: ast.With, blocks: list[ast.With]) -> bool:
-    """Return whether a block copies to the host, without waiting, what nothing else on its stream mentions."""
+    """Return whether a block copies to the host, or from a gradient, what nothing else on its stream mentions."""
     hosts = _host_devices(kind)
     nodes = [node for other in blocks for node in block_nodes(other)]
     for node in block_nodes(block):
-        source = host_copy_source(node, hosts) or _read_by_host(node)
+        source = host_copy_source(node, hosts) or _pending_source(node)
         if source is None:
             continue
         within = set(walk(node))
@@ -116,10 +116,12 @@ def _fetches(kind: ast.ClassDef, block: ast.With, blocks: list[ast.With]) -> boo
     return False
 
 
-def _read_by_host(node: ast.AST) -> ast.expr | None:
-    """Return `x` of `x.cpu()`; None for any other node."""
+def _pending_source(node: ast.AST) -> ast.expr | None:
+    """Return `x` of `x.cpu()`, and the gradient of `y.copy_(x.grad)`; None for any other node."""
     match node:
         case ast.Call(func=ast.Attribute(value=ast.Name() as source, attr="cpu"), args=[]):
+            return source
+        case ast.Call(func=ast.Attribute(attr="copy_"), args=[ast.Attribute(attr="grad") as source, *_]):
             return source
         case _:
             return None

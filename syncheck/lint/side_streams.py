@@ -216,12 +216,25 @@ def _missing_join(kind: ast.ClassDef, block: ast.With, use: _Use) -> _Flaw | Non
 
 
 def _moves(kind: ast.ClassDef, block: ast.With) -> bool:
-    """Return whether a block copies between devices, directly or in a method of its class."""
-    called, methods = _called(block), methods_of(kind)
-    inner = (node for name in called & methods.keys() for node in own_nodes(methods[name]))
-    return bool(called & _MOVES) or any(
-        isinstance(node, ast.Call) and last_name(node.func) in _MOVES and "non_blocking" in text(node) for node in inner
+    """Return whether a block copies between devices, without waiting, directly or in a method of its class."""
+    methods = methods_of(kind)
+    inner = (node for name in _called(block) & methods.keys() for node in own_nodes(methods[name]))
+    return any(map(_is_free_move, block_nodes(block))) or any(
+        _is_free_move(node) and "non_blocking" in text(node) for node in inner
     )
+
+
+def _is_free_move(node: ast.AST) -> bool:
+    """Return whether a call copies something and may return before the copy is complete.
+
+    `copy_` waits for no copy on a GPU. Otherwise, the host waits unless `non_blocking` is passed.
+    """
+    if not isinstance(node, ast.Call) or last_name(node.func) not in _MOVES:
+        return False
+    option = next((word.value for word in node.keywords if word.arg == "non_blocking"), None)
+    if option is not None:
+        return not (isinstance(option, ast.Constant) and not option.value)
+    return last_name(node.func) == "copy_" or len(node.args) > (last_name(node.func) == "to")
 
 
 def _is_unreported(block: ast.With, kind: ast.ClassDef, lines: set[int]) -> bool:

@@ -128,6 +128,8 @@ def test_a_collective_sends_what_its_caller_has_computed():
         ("y = x.to(self.device, non_blocking=True)", ""),
         ("x = work()~    y = x.to('cpu', non_blocking=True)", ""),
         ("y = x.cpu()", COPIES),
+        ("y.copy_(x.grad)", COPIES),
+        ("y.copy_(x)", ""),
         ("x = work()~    y = x.cpu()", ""),
         ("self.out.copy_(x)~    self.pinned.copy_(self.out, non_blocking=True)", ""),
     ],

@@ -34,7 +34,7 @@ class A:
         self.s = torch.cuda.Stream()
     def run(self, x):
         with torch.cuda.stream(self.s):
-            self.y = x.to(self.device)
+            self.y = x.to(self.device, non_blocking=True)
 """
 QUEUED = """
 from threading import Thread

@@ -12,7 +12,7 @@ from syncheck.lint.source_file import SourceFile
 from syncheck.rules.catalogue import find
 
 HEAD = "class A{base}:\n    def __init__(self):\n        self.s = {stream}\n"
-LOAD = "y = x.to(self.device)"
+LOAD = "y = x.to(self.device, non_blocking=True)"
 COPY = "self.out.copy_(self.given)"
 JOIN = "torch.cuda.current_stream().wait_stream(self.s)"
 
@@ -56,7 +56,17 @@ def test_a_stream_that_never_waits_for_its_copies_sources_is_reported():
 
 @pytest.mark.parametrize(
     ("work", "expected"),
-    [(LOAD, True), ("y = x.cuda()", True), ("y.copy_(x)", True), ("y = x + 1", False), ("def f(): x.cuda()", False)],
+    [
+        (LOAD, True),
+        ("y = x.cuda(non_blocking=True)", True),
+        ("y.copy_(x)", True),
+        ("y = x.cuda()", False),
+        ("y = x.to(d, True)", True),
+        ("y = x.to(d)", False),
+        ("y.copy_(x, non_blocking=False)", False),
+        ("y = x + 1", False),
+        ("def f(): x.cuda()", False),
+    ],
 )
 def test_only_a_block_that_moves_data_is_reported(work, expected):
     assert is_found(work) is expected
