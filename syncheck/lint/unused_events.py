@@ -1,4 +1,4 @@
-"""Events that a function creates and records, but that nothing waits for (SYN105): a wait was forgotten."""
+"""Events that a function creates and records in vain (SYN105): nothing waits for them, or the work comes later."""
 
 import ast
 import re
@@ -7,6 +7,7 @@ from dataclasses import replace
 
 from syncheck.findings import Finding
 from syncheck.lint import deferred
+from syncheck.lint.early_records import early_record
 from syncheck.lint.interp.sites import SourceSites
 from syncheck.lint.nodes import children, walk
 from syncheck.lint.prefilter import words_in
@@ -15,6 +16,8 @@ from syncheck.rules import unordered_side_stream
 WORDS = re.compile(r"\.record_event\(|\bEvent\(\)")
 """Text that a file must contain for this rule to apply."""
 _FLAW = "nothing waits for the event `{event}` that is recorded here, so it orders nothing"
+_EARLY = "the event `{event}` is recorded before the work on its stream, so a wait for it does not cover that work"
+_AFTER = "record `{event}` after that work"
 _ADVICE = "let the stream that uses the recorded work wait for it: `torch.cuda.current_stream().wait_event({event})`"
 
 Function = ast.FunctionDef | ast.AsyncFunctionDef
@@ -60,6 +63,12 @@ def _check(function: Function, sites: SourceSites) -> Iterator[Finding]:
             location = sites.location(sites.id_of(records[0] if records else made, function.name))
             finding = Finding.of(unordered_side_stream.RULE, location, flaw=_FLAW.format(event=name))
             yield replace(finding, help=_ADVICE.format(event=name))
+        elif len(uses[name]) == len(others) + 1 and (early := early_record(nodes, name, made)) is not None:
+            record, block = early
+            location = sites.location(sites.id_of(record, function.name))
+            finding = Finding.of(unordered_side_stream.RULE, location, flaw=_EARLY.format(event=name))
+            work = replace(sites.location(sites.id_of(block.items[0], function.name)), message="the work begins here")
+            yield replace(finding, help=_AFTER.format(event=name), related=(work,))
 
 
 def _events_in(nodes: list[ast.AST]) -> Iterator[tuple[str, ast.Call]]:

@@ -65,3 +65,8 @@ def test_an_event_that_nothing_waits_for_is_found(make, record, line):
 )
 def test_an_event_that_something_may_wait_for_is_not_reported(given):
     assert not found(**given)
+
+
+def test_an_event_that_is_recorded_before_its_work_is_found():
+    assert found(record="self.done = ready; ready.record(side)", wait="kept(x)") == [("SYN105", 4)]
+    assert found(record="self.done = ready; ready.record(self.side)", wait="kept(x)") == []

@@ -1,0 +1,80 @@
+"""Events that stand for the work of a stream, but are recorded before the function submits that work (SYN105)."""
+
+import ast
+from collections.abc import Iterable
+
+from syncheck.lint.nodes import entered_stream, names, text, walk
+from syncheck.source.expressions import last_name
+
+_WAITS = frozenset({"wait", "wait_event", "synchronize", "query", "elapsed_time"})
+_KEEPING = frozenset({"append", "appendleft", "put", "put_nowait", "add"})
+
+
+def early_record(nodes: Iterable[ast.AST], event: str, made: ast.Call) -> tuple[ast.Call, ast.With] | None:
+    """Return where an event is recorded too early, and the block that it should follow; None if it is not.
+
+    The event is kept for a later wait, and the function itself does not wait for it.
+
+    Args:
+        nodes: the nodes of a function.
+        event: the variable of the event, which is bound once.
+        made: the call that creates it.
+    """
+    nodes = list(nodes)
+    calls = [node for node in nodes if isinstance(node, ast.Call)]
+    if not _is_kept(nodes, event) or any(_waits(call, event) for call in calls):
+        return None
+    records = [(call, text(on)) for call in calls if (on := _recorded_on(call, event, made)) is not None]
+    if len(records) != 1:
+        return None
+    record, stream = records[0]
+    blocks = [node for node in nodes if isinstance(node, ast.With) and stream in _entered(node)]
+    before = any(block.lineno < record.lineno for block in blocks)
+    after = [block for block in blocks if block.lineno > (record.end_lineno or record.lineno) and _works(block)]
+    return (record, after[0]) if after and not before else None
+
+
+def _recorded_on(call: ast.Call, event: str, made: ast.Call) -> ast.expr | None:
+    """Return the stream that a call records the event on, if it is named."""
+    if not isinstance(call.func, ast.Attribute):
+        return None
+    if call is made and call.func.attr == "record_event":
+        return call.func.value
+    if call.func.attr == "record" and text(call.func.value) == event:
+        given = [*call.args, *(word.value for word in call.keywords)]
+        return given[0] if given else None
+    return None
+
+
+def _waits(call: ast.Call, event: str) -> bool:
+    """Return whether a call waits for the event, or is a record or a test of it that makes the order unclear."""
+    owner = text(call.func.value) if isinstance(call.func, ast.Attribute) else ""
+    return last_name(call.func) in _WAITS and (owner == event or event in map(text, call.args))
+
+
+def _is_kept(nodes: list[ast.AST], event: str) -> bool:
+    """Return whether the event is assigned to an attribute or an item, put into a container, or returned."""
+    for node in nodes:
+        match node:
+            case ast.Assign(targets=targets, value=ast.Name(id=name)) if name == event:
+                if any(isinstance(target, ast.Attribute | ast.Subscript) for target in targets):
+                    return True
+            case ast.Return(value=value) if value is not None and event in names(value):
+                return True
+            case ast.Call(func=func, args=args) if last_name(func) in _KEEPING:
+                if any(event in names(part) for part in args):
+                    return True
+            case _:
+                pass
+    return False
+
+
+def _entered(block: ast.With) -> set[str]:
+    streams = (entered_stream(item.context_expr) for item in block.items)
+    return {text(stream) for stream in streams if stream is not None}
+
+
+def _works(block: ast.With) -> bool:
+    """Return whether a block calls anything but waits."""
+    calls = [node for statement in block.body for node in walk(statement) if isinstance(node, ast.Call)]
+    return any(last_name(call.func) not in _WAITS | {"wait_stream"} for call in calls)

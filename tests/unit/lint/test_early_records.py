@@ -1,0 +1,66 @@
+"""Events that are recorded before the work that they stand for."""
+
+import ast
+import textwrap
+
+import pytest
+
+from syncheck.lint.early_records import early_record
+from syncheck.lint.nodes import walk
+
+SOURCE = """
+def swap(self, x, stream):
+    {before}
+    event = {made}
+    {record}
+    {keep}
+    with torch.cuda.stream(stream):
+        {work}
+    {after}
+"""
+
+
+def found(
+    before="pass",
+    made="torch.cuda.Event()",
+    record="event.record(stream)",
+    keep="self.event = event",
+    work="copy(x)",
+    after="pass",
+):
+    source = SOURCE.format(before=before, made=made, record=record, keep=keep, work=work, after=after)
+    nodes = walk(ast.parse(textwrap.dedent(source)))
+    call = next(node.value for node in nodes if isinstance(node, ast.Assign) and ast.unparse(node.targets) == "event")
+    early = early_record(nodes, "event", call)
+    return early and tuple(node.lineno for node in early)
+
+
+def test_the_record_and_the_work_are_returned():
+    assert found() == (5, 7)
+    assert found(record="event.record(stream=stream)") == (5, 7)
+    assert found(made="stream.record_event()", record="pass") == (4, 7)
+
+
+@pytest.mark.parametrize("keep", ["self.events[x] = event", "self.events.append(event)", "self.queue.put((x, event))"])
+def test_an_event_may_be_kept_in_a_container(keep):
+    assert found(keep=keep) == (5, 7)
+    assert found(keep="pass", after="return event") == (5, 7)
+
+
+@pytest.mark.parametrize(
+    "given",
+    [
+        {"keep": "pass"},  # for the function itself
+        {"record": "pass"},
+        {"record": "event.record()"},
+        {"record": "event.record(other)"},
+        {"work": "pass"},
+        {"work": "event.wait()"},
+        {"after": "event.record(stream)"},
+        {"after": "other.wait_event(event)"},
+        {"after": "event.synchronize()"},
+        {"before": "with torch.cuda.stream(stream): copy(x)"},  # the event may stand for that work
+    ],
+)
+def test_an_event_that_may_be_for_other_work_is_not_found(given):
+    assert found(**given) is None
