@@ -3,7 +3,7 @@
 import ast
 import contextlib
 from bisect import bisect_left
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from functools import partial
 from weakref import ref
@@ -44,6 +44,7 @@ from syncheck.lint.lifetimes import by_reference_count
 from syncheck.lint.nodes import branches, walk
 from syncheck.lint.prefilter import anchor_lines, clock_aliases, device_names, has_anchor, reads_clock
 from syncheck.lint.source_file import SourceFile
+from syncheck.lint.unreached import ways_to_unreached
 from syncheck.rules import (
     event_waits_for_itself,
     graph_uses_freed_memory,
@@ -75,6 +76,7 @@ _CHANGED = frozenset({Event, Mapping, Sequence})
 """Kinds of values that other code may have modified."""
 _MAX_CALLS = 3
 _MAX_PATHS = 8
+_MAX_DIRECTED = 4  # further paths, to what these have not reached
 _MAX_CLASS_PATHS = 3
 _STEPS = 4000
 
@@ -123,6 +125,7 @@ class Analysis:
         self._followed: set[ast.AST] = set()
         self._again: set[tuple[str, SiteId]] = set()
         self._used_by_script: set[ast.AST] = set()
+        self._reached: set[ast.AST] = set()
 
     def findings(self) -> tuple[Finding, ...]:
         """Return all findings. Call this only once: it frees the parts of the tree that reference cycles keep alive."""
@@ -132,14 +135,14 @@ class Analysis:
         return found
 
     def _findings(self) -> tuple[Finding, ...]:
-        found: list[Finding] = list(self._paths(self._run_script, is_script=True)) if self._is_script() else []
+        found: list[Finding] = self._paths(self._run_script) if self._is_script() else []
         self._used_by_script = set(self._followed)
         for function, kind in self._functions():
             was_followed = function in self._followed
             if (was_followed and not has_defaults(function)) or not self._can_matter(function):
                 continue
             known = {(finding.rule, finding.location.frame.line) for finding in found}
-            alone = self._paths(partial(self._run_function, function, kind), is_script=False)
+            alone = self._paths(partial(self._run_function, function, kind), function)
             left_out = frozenset() if has_anchor(function) else _WITH_STREAMS_ONLY
             found += [
                 f
@@ -163,10 +166,10 @@ class Analysis:
     def _with_premises(self) -> Iterator[Finding]:
         """Yield the findings that rest on additional assumptions."""
         for self._premises in strict.PASSES:
-            found = list(self._paths(self._run_script, is_script=True)) if self._is_script() else []
+            found = self._paths(self._run_script) if self._is_script() else []
             for function, kind in self._functions():
                 if function not in self._used_by_script and self._can_matter(function):
-                    found += self._paths(partial(self._run_function, function, kind), is_script=False)
+                    found += self._paths(partial(self._run_function, function, kind), function)
             yield from (finding for finding in found if strict.is_likely(finding, self._premises))
 
     def _can_matter(self, function: ast.FunctionDef | ast.AsyncFunctionDef) -> bool:
@@ -224,15 +227,17 @@ class Analysis:
                     if isinstance(member, ast.FunctionDef | ast.AsyncFunctionDef):
                         yield member, statement
 
-    def _paths(self, follow: Follow, *, is_script: bool) -> Iterable[Finding]:
-        """Interpret a program on several paths through its undetermined conditions."""
-        findings, others = self._follow(follow, frozenset())
-        waiting = others[: _MAX_PATHS - 1]
-        while True:
-            yield from (f for f in findings if is_script or f.rule.code not in _IN_SCRIPTS_ONLY)
-            if not waiting:
-                return
-            findings, _ = self._follow(follow, waiting.pop(0))
+    def _paths(self, follow: Follow, function: ast.AST | None = None) -> list[Finding]:
+        """Interpret a program, or one function, on several paths through its undetermined conditions."""
+        self._reached.clear()
+        found, others = self._follow(follow, frozenset())
+        for flipped in others[: _MAX_PATHS - 1]:
+            found += self._follow(follow, flipped)[0]
+        if function is None:
+            return found
+        for flipped in ways_to_unreached(function, self._reached)[:_MAX_DIRECTED]:
+            found += self._follow(follow, flipped)[0]
+        return [finding for finding in found if finding.rule.code not in _IN_SCRIPTS_ONLY]
 
     def _follow(self, follow: Follow, flipped: Flipped, *, always: bool = False) -> tuple[list[Finding], list[Flipped]]:
         """Interpret a program on one path. Return its findings, and the other paths worth interpreting.
@@ -258,6 +263,7 @@ class Analysis:
         report = machine.session.report(sites)
         texts = {(code, sites.location(site).frame): text for (code, site), text in sites.premises.found.items()}
         self._followed |= interpreter.calls.followed
+        self._reached.update(sites.nodes)
         others = interpreter.decisions.others() if machine.n_relevant or always else []
         unsure = {sites.location(site).frame for site in machine.unsure}
         foreign = {(code, sites.location(site).frame) for code, site in machine.imported.of_other_files()}

@@ -10,8 +10,8 @@ from functools import lru_cache
 from syncheck.lint import nodes
 
 _FEW = 3
-Flipped = frozenset[int]
-"""The numbers of the conditions that are decided against their default."""
+Flipped = frozenset[int | tuple[str, bool]]
+"""The numbers of the conditions that are decided against their default, and conditions with their decisions."""
 
 
 class Decisions:
@@ -21,11 +21,12 @@ class Decisions:
         n_bound: name -> how often it was bound.
 
     Args:
-        flipped: the conditions to decide against their default, by their order.
+        flipped: the conditions to decide against their default, by their order; for other conditions, the decision.
     """
 
     def __init__(self, flipped: Flipped = frozenset()) -> None:
-        self._flipped = flipped
+        self._flipped = {number for number in flipped if isinstance(number, int)}
+        self._given = dict(chosen for chosen in flipped if not isinstance(chosen, int))
         self._made: dict[str, bool] = {}  # text of a condition -> the decision
         self._about: dict[str, set[str]] = {}  # word -> the conditions that contain it
         self._guards: list[bool] = []
@@ -55,6 +56,9 @@ class Decisions:
         if text not in self._made and self._is_closed:
             self._is_chosen = True
             self._made[text] = by_default != negated
+        elif text in self._given:
+            self._is_chosen = True
+            return self._given[text] != negated
         elif text not in self._made:
             is_flipped = len(self._guards) in self._flipped
             self._guards.append(not by_default)
@@ -95,6 +99,18 @@ class Decisions:
         else:
             found = [frozenset(branches), *(frozenset((number,)) for number in branches)]
         return found + [frozenset((number,)) for number in (*guards, *range(self._n_before))]
+
+
+def conditions(test: ast.expr, *, value: bool) -> Iterator[tuple[str, bool]]:
+    """Yield the conditions, as `Decisions` knows them, that give a test some value, each with its decision."""
+    match test:
+        case ast.BoolOp(op=operator, values=parts):
+            is_any = value == isinstance(operator, ast.Or)
+            for part in parts[:1] if is_any else parts:
+                yield from conditions(part, value=value)
+        case _:
+            asked, negated = _plain(test)
+            yield nodes.text(asked), value != negated
 
 
 def _plain(test: ast.expr) -> tuple[ast.expr, bool]:

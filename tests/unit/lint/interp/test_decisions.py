@@ -4,7 +4,7 @@ import ast
 
 import pytest
 
-from syncheck.lint.interp.decisions import Decisions
+from syncheck.lint.interp.decisions import Decisions, conditions
 
 
 def condition(text):
@@ -89,3 +89,26 @@ def test_decisions_made_in_usual_mode_are_reported_as_open():
         decided(decisions, "a")
     assert decisions.are_open
     assert decisions.others() == []
+
+
+def test_given_decisions_are_not_counted():
+    decisions = Decisions(frozenset({("b", False), 1}))
+    assert decided(decisions, "a", "b", "not b", "c") == [True, False, True, False]
+    assert decisions.are_open
+    assert decisions.others() == [frozenset({0, 1}), frozenset({0}), frozenset({1})]
+
+
+@pytest.mark.parametrize(
+    ("test", "value", "expected"),
+    [
+        ("a", True, {"a": True}),
+        ("not a", True, {"a": False}),
+        ("a is False", False, {"a": True}),
+        ("a and not b", True, {"a": True, "b": False}),
+        ("a and b", False, {"a": False}),
+        ("a or b", True, {"a": True}),
+        ("a or b > 1", False, {"a": False, "b > 1": False}),
+    ],
+)
+def test_the_conditions_that_give_a_test_a_value(test, value, expected):
+    assert dict(conditions(condition(test), value=value)) == expected
