@@ -3,9 +3,12 @@
 import ast
 
 from syncheck.lint.interp.functions import block_nodes
+from syncheck.lint.interp.unknown import words_of
 from syncheck.lint.nodes import bound_names, methods_of, names, own_container, statements, walk
+from syncheck.source.expressions import last_name
 
 _MOVES = frozenset({"to", "cuda"})
+_TARGETS = frozenset({"device", "cuda", "gpu"})
 _DROPPING = frozenset({"pop", "popitem", "popleft", "clear"})
 
 
@@ -50,10 +53,14 @@ def _emptied(kind: ast.ClassDef) -> set[str]:
 
 
 def is_move(node: ast.AST) -> bool:
-    """Return whether a call moves a tensor without waiting."""
+    """Return whether a call moves a tensor without waiting, or a batch judging by its name: `to_device(batch)`."""
+    if not isinstance(node, ast.Call):
+        return False
+    words = words_of(last_name(node.func))
+    if "to" in words and words & _TARGETS and node.args:
+        return True
     return (
-        isinstance(node, ast.Call)
-        and isinstance(node.func, ast.Attribute)
+        isinstance(node.func, ast.Attribute)
         and node.func.attr in _MOVES
         and any(word.arg == "non_blocking" for word in node.keywords)
     )

@@ -31,7 +31,7 @@ KNOWN_BASES = frozenset(
 """Base classes that do not order streams."""
 _LAYERS = frozenset({"nn.Module", "torch.nn.Module", "Module"})
 _COLLECTIVES = FUNCTIONS.keys() - {"barrier"}
-_SPOKEN = frozenset({"all_reduce", "all_gather", "reduce_scatter", "all_to_all"})
+_SPOKEN = frozenset("all_reduce allreduce all_gather allgather reduce_scatter all_to_all alltoall".split())
 """Names of collectives that are rarely used for anything else."""
 _MOVES = frozenset({"to", "cuda", "pin_memory"})
 _VIEWS = frozenset("view reshape flatten detach squeeze unsqueeze transpose permute narrow".split())
@@ -90,7 +90,7 @@ def _is_collective(called: str) -> bool:
     name = called.rpartition(".")[2]
     if called.startswith(("dist.", "torch.dist")):
         return name in _COLLECTIVES
-    return name == called and any(f"_{collective}" in f"_{name}_" for collective in _SPOKEN)
+    return called in {name, f"self.{name}"} and any(f"_{collective}" in f"_{name}_" for collective in _SPOKEN)
 
 
 def _fetches(kind: ast.ClassDef, block: ast.With, blocks: list[ast.With]) -> bool:

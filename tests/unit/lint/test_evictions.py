@@ -5,7 +5,7 @@ import textwrap
 
 import pytest
 
-from syncheck.lint.evictions import evicted_copy
+from syncheck.lint.evictions import evicted_copy, is_move
 
 LOAD = "self.kept[k] = x.to(self.device, non_blocking=True)"
 DROP = "self.kept.pop(k)"
@@ -83,3 +83,15 @@ def test_without_dropped_items_the_copies_stay(drop):
 
 def test_expressions_that_are_not_attributes_of_the_object_do_not_match_each_other():
     assert not is_evicted("kept[k] = x.cuda(non_blocking=True)", "kept.pop(k)")
+
+
+@pytest.mark.parametrize(
+    ("call", "expected"),
+    [
+        ("x.cuda(non_blocking=True)", True), ("x.cuda()", False), ("to_device(x)", True), ("to_device()", False),
+        ("utils.batch_to_gpu(x, d)", True), ("self.moveToCuda(x)", True), ("device(x)", False), ("to_host(x)", False),
+        ("to[0](x)", False), ("x.device", False),
+    ],
+)  # fmt: skip
+def test_moves_are_recognized_by_an_option_or_a_name(call, expected):
+    assert is_move(ast.parse(call, mode="eval").body) is expected

@@ -115,6 +115,8 @@ def test_a_layer_uses_the_input_of_forward(base, name, work, expected):
 
 def test_a_collective_sends_what_its_caller_has_computed():
     assert flaw("dist.all_reduce(x)") == SENDS
+    assert flaw("self.handle = self.allreduce(x)") == SENDS
+    assert flaw("self.handle = self.other.allreduce(x)") == ""
     assert not flaw("x = torch.empty(4)~    dist.all_reduce(x)")
     assert not flaw("dist.barrier(x)")
 

@@ -350,7 +350,7 @@ def test_a_layer_that_uses_its_inputs_needs_a_wait(work, kwargs, expected):
 
 @pytest.mark.parametrize(
     ("called", "expected"),
-    [("concat_all_gather", True), ("my_all_reduce", True), ("gather", False), ("self.all_gather", False)],
+    [("concat_all_gather", True), ("my_all_reduce", True), ("gather", False), ("self.all_gather", True)],
 )
 def test_a_function_named_after_a_collective_sends(called, expected):
     assert is_found(f"y = {called}(x)", JOIN) is expected
