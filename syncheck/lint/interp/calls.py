@@ -166,7 +166,7 @@ class Calls:
                     self.escape(value)
             if has_tensor or not name or may_wait(name) or takes_code(given, call.node):
                 can_wait = may_wait(name or called_name(call.node)) or takes_code(given, call.node)
-                self._evaluator.collectives.assume_synchronized(can_wait=can_wait)
+                self._evaluator.collectives.assume_synchronized(name, can_wait=can_wait)
         if has_tensor or (MOVED in given and computes(call.node)):
             self._machine.guess(call.node)
         return DERIVED if has_tensor else UNKNOWN

@@ -16,6 +16,9 @@ from syncheck.semantics.collectives import FUNCTIONS, POINT_TO_POINT, Collective
 _FEWEST_WITH_GROUP = 3
 """Minimum number of positional arguments that may include the group. Source: torch/distributed/distributed_c10d.py."""
 
+_ORDERING = frozenset({"wait_stream", "wait_event"})
+"""Methods of streams, in which the host does not wait."""
+
 
 class Collectives:
     """Runs collectives on a machine.
@@ -144,16 +147,31 @@ class Collectives:
             self.store(work)
             self._machine.session.sync_event(work.event, UNKNOWN_SITE)
 
-    def assume_synchronized(self, *, can_wait: bool) -> None:
-        """Assume that unknown code waits; `can_wait`: also for collectives whose handles it cannot have."""
+    def assume_synchronized(self, called: str, *, can_wait: bool) -> None:
+        """Assume that unknown code waits.
+
+        Args:
+            called: its name.
+            can_wait: whether it also waits for collectives whose handles it cannot have.
+        """
         machine = self._machine
-        if can_wait or not self.held:
+        if called.rpartition(".")[2] in _ORDERING and not machine.is_capturing():
+            self._order_streams()
+        elif can_wait or not self.held:
             machine.assume_synchronized()
-            return
-        busy = set(self.held.values())
-        for stream in map(StreamId, range(1, len(machine.streams))):
-            if stream not in busy:
-                machine.session.sync_stream(stream, UNKNOWN_SITE, explicit=False)
+        else:
+            busy = set(self.held.values())
+            for stream in map(StreamId, range(1, len(machine.streams))):
+                if stream not in busy:
+                    machine.session.sync_stream(stream, UNKNOWN_SITE, explicit=False)
+
+    def _order_streams(self) -> None:
+        """Let every stream wait for all others. The host waits for none."""
+        first, *others = map(StreamId, range(1, len(self._machine.streams)))
+        for other in others:
+            self._machine.join(first, other)
+        for other in others:
+            self._machine.join(other, first)
 
     def store(self, work: Work) -> None:
         """Note that other code may access a handle and wait with it."""

@@ -109,6 +109,13 @@ def test_unknown_code_may_have_waited_if_it_received_work_or_its_name_suggests_i
     assert ("all complete" in calls_of(call, X + S + E)) is waits
 
 
+@pytest.mark.parametrize("wait", ["manager.stream.wait_event(e)", "manager.stream.wait_stream(other)"])
+def test_a_wait_of_an_unknown_stream_orders_streams_but_not_the_host(wait):
+    made = calls_of(wait, S + X + "x.sin_()\n")
+    assert "all complete" not in made
+    assert any("wait" in each for each in made)
+
+
 def test_memory_passed_to_unknown_code_is_no_longer_tracked():
     assert calls_of("f(x)\nx.sin_()", X) == [
         "launch cuda:0 unknown code r1", "all complete", "launch cuda:0 unknown code", "launch cuda:0 sin_",
