@@ -3,34 +3,45 @@
 import ast
 
 from syncheck.lint.interp.functions import own_nodes
+from syncheck.lint.interp.unknown import may_wait
 from syncheck.lint.nodes import Method, names, own_attribute, text, walk
 from syncheck.lint.temporaries import is_new, kept
 from syncheck.source.expressions import last_name
 
 _HOOKS = "saved_tensors_hooks"
+_WAITS = frozenset("item cpu tolist numpy wait_stream wait_event elapsed_time query".split())
 
 
-def dropped_arguments(function: Method, tree: ast.Module) -> set[str]:
-    """Return the parameters of a function whose tensors nothing keeps after a call.
-
-    Autograd drops what it gives to the first of two `saved_tensors_hooks`. Otherwise, a caller in the file passes a
-    result of its own that it neither uses afterwards nor keeps.
+def packed_argument(function: Method, tree: ast.Module) -> set[str]:
+    """Return the parameter of the first of two `saved_tensors_hooks`, which autograd drops; empty for other functions.
 
     Args:
         function: the function.
         tree: the file.
     """
-    arguments = function.args
-    given = [argument.arg for argument in (*arguments.posonlyargs, *arguments.args)]
-    given = given[1:] if given[:1] == ["self"] else given
-    nodes = walk(tree)
-    if given and any(_packs(node, function.name, nodes) for node in nodes):
-        return {given[0]}
-    functions = [node for node in nodes if isinstance(node, Method)]
+    given, nodes = _parameters(function), walk(tree)
+    return {given[0]} if given and any(_packs(node, function.name, nodes) for node in nodes) else set()
+
+
+def dropped_arguments(function: Method, tree: ast.Module) -> set[str]:
+    """Return the parameters for which a caller in the file passes a result of its own that it neither uses nor keeps.
+
+    Args:
+        function: the function.
+        tree: the file.
+    """
+    given = _parameters(function)
+    functions = [node for node in walk(tree) if isinstance(node, Method)] if given else []
     if sum(node.name == function.name for node in functions) != 1:
         return set()
     found = (_dropped_by(caller, function.name, given) for caller in functions if caller is not function)
     return {name for dropped in found for name in dropped}
+
+
+def _parameters(function: Method) -> list[str]:
+    arguments = function.args
+    given = [argument.arg for argument in (*arguments.posonlyargs, *arguments.args)]
+    return given[1:] if given[:1] == ["self"] else given
 
 
 def _packs(node: ast.AST, function: str, nodes: list[ast.AST]) -> bool:
@@ -51,6 +62,10 @@ def _packs(node: ast.AST, function: str, nodes: list[ast.AST]) -> bool:
     )
 
 
+def _may_wait(called: str) -> bool:
+    return called in _WAITS or may_wait(called)
+
+
 def _dropped_by(caller: Method, function: str, given: list[str]) -> set[str]:
     """Return the parameters of a function for which a caller passes a result of its own that it gives up."""
     nodes = list(own_nodes(caller))
@@ -63,6 +78,8 @@ def _dropped_by(caller: Method, function: str, given: list[str]) -> set[str]:
     for call in calls:
         before = [each for each in bindings if each.lineno < call.lineno]
         after = [node for node in nodes if getattr(node, "lineno", 0) > (call.end_lineno or call.lineno)]
+        if any(isinstance(node, ast.Call) and _may_wait(last_name(node.func)) for node in after):
+            continue
         used = {node.id for node in after if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Load)}
         pairs = [*zip(given, call.args, strict=False), *((word.arg, word.value) for word in call.keywords)]
         dropped |= {

@@ -8,12 +8,12 @@ from collections.abc import Iterator
 from dataclasses import replace
 
 from syncheck.findings import Finding
-from syncheck.lint.dropped_arguments import dropped_arguments
+from syncheck.lint.dropped_arguments import dropped_arguments, packed_argument
 from syncheck.lint.interp.functions import block_nodes, own_nodes
 from syncheck.lint.interp.sites import SourceSites
 from syncheck.lint.interp.unknown import may_wait
-from syncheck.lint.nodes import bound_names, children, names, text
-from syncheck.lint.temporaries import KEEPING, is_new, kept
+from syncheck.lint.nodes import bound_names, children, text
+from syncheck.lint.temporaries import is_new, kept
 from syncheck.rules import missing_record_stream
 from syncheck.rules.model import Severity
 from syncheck.source.expressions import last_name
@@ -26,24 +26,29 @@ _SHAPES = frozenset("shape size dim device dtype numel ndim is_cuda element_size
 Function = ast.FunctionDef | ast.AsyncFunctionDef
 
 
-def findings(function: Function, block: ast.With, stream: str, sites: SourceSites) -> Iterator[Finding]:
+def findings(
+    function: Function, block: ast.With, stream: str, sites: SourceSites, *, is_recorded: bool = False
+) -> Iterator[Finding]:
     """Yield the results that a function drops too early, where a block on another stream reads them.
 
     Args:
         function: the function.
-        block: a block in it; nothing in the function waits for its stream, or records it.
+        block: a block in it; nothing in the function waits for its stream.
         stream: the source of that stream.
         sites: the call sites of the file.
+        is_recorded: whether an event records the work. A caller may wait for it at once, but autograd does not.
     """
     nodes = list(own_nodes(function))
     bindings = sorted((node for node in nodes if isinstance(node, ast.Assign)), key=lambda node: node.lineno)
     if not _waits_for_current(block, nodes, stream, bindings) or _is_joined(block, nodes, stream):
         return
-    if _has_results(function, block):
+    given = packed_argument(function, sites.tree)
+    if not given and (is_recorded or _has_results(block)):
         return  # whoever gets them may wait at once
-    before = [each for each in bindings if each.lineno < block.lineno]
-    passed = kept(nodes)
-    given = dropped_arguments(function, sites.tree)
+    given |= dropped_arguments(function, sites.tree)
+    before = [] if is_recorded else [each for each in bindings if each.lineno < block.lineno]
+    others = other_branches(nodes, block)
+    passed = kept(node for node in nodes if getattr(node, "lineno", 0) not in others)
     for node in sorted(_read_in(block), key=lambda name: (name.lineno, name.col_offset)):
         if node.id not in passed and is_new(node, before, given):
             passed.add(node.id)  # once
@@ -63,22 +68,11 @@ def other_branches(nodes: list[ast.AST], block: ast.With) -> set[int]:
     return found
 
 
-def _has_results(function: Function, block: ast.With) -> bool:
-    """Return whether a function hands out what a block binds, or returns from the block."""
+def _has_results(block: ast.With) -> bool:
+    """Return whether a block binds variables, or leaves the function, so that it does not only write memory."""
     nodes = block_nodes(block)
-    bound = {node.id for node in nodes if isinstance(node, ast.Name) and not isinstance(node.ctx, ast.Load)}
-    if any(isinstance(node, ast.Return | ast.Yield) for node in nodes):
-        return True
-    for node in own_nodes(function):
-        match node:
-            case ast.Return(value=value) | ast.Yield(value=value) if value is not None and names(value) & bound:
-                return True
-            case ast.Call(func=ast.Attribute(value=ast.Name()), args=args) if last_name(node.func) in KEEPING:
-                if any(names(part) & bound for part in args):
-                    return True
-            case _:
-                pass
-    return False
+    bound = any(isinstance(node, ast.Name) and not isinstance(node.ctx, ast.Load) for node in nodes)
+    return bound or any(isinstance(node, ast.Return | ast.Yield) for node in nodes)
 
 
 def _waits_for_current(block: ast.With, nodes: list[ast.AST], stream: str, bindings: list[ast.Assign]) -> bool:

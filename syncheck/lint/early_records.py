@@ -1,26 +1,27 @@
 """Events that stand for the work of a stream, but are recorded before the function submits that work (SYN105)."""
 
 import ast
-from collections.abc import Iterable
 
-from syncheck.lint.nodes import entered_stream, names, text, walk
+from syncheck.lint.nodes import Method, entered_stream, names, text, walk
 from syncheck.source.expressions import last_name
 
 _WAITS = frozenset({"wait", "wait_event", "synchronize", "query", "elapsed_time"})
 _KEEPING = frozenset({"append", "appendleft", "put", "put_nowait", "add"})
 
 
-def early_record(nodes: Iterable[ast.AST], event: str, made: ast.Call) -> tuple[ast.Call, ast.With] | None:
+def early_record(function: Method, event: str, made: ast.Call) -> tuple[ast.Call, ast.With] | None:
     """Return where an event is recorded too early, and the block that it should follow; None if it is not.
 
-    The event is kept for a later wait, and the function itself does not wait for it.
+    The event is kept for a later wait, and the function itself does not wait for it. Record and block are statements of
+    the function's body, so that both always run. Nothing before them uses the stream, so the event stands for no other
+    work of the function.
 
     Args:
-        nodes: the nodes of a function.
+        function: the function.
         event: the variable of the event, which is bound once.
         made: the call that creates it.
     """
-    nodes = list(nodes)
+    nodes = walk(function)
     calls = [node for node in nodes if isinstance(node, ast.Call)]
     if not _is_kept(nodes, event) or any(_waits(call, event) for call in calls):
         return None
@@ -28,10 +29,30 @@ def early_record(nodes: Iterable[ast.AST], event: str, made: ast.Call) -> tuple[
     if len(records) != 1:
         return None
     record, stream = records[0]
-    blocks = [node for node in nodes if isinstance(node, ast.With) and stream in _entered(node)]
-    before = any(block.lineno < record.lineno for block in blocks)
-    after = [block for block in blocks if block.lineno > (record.end_lineno or record.lineno) and _works(block)]
-    return (record, after[0]) if after and not before else None
+    outer = [statement for statement in function.body if isinstance(statement, ast.Expr | ast.Assign)]
+    if not any(statement.value is record for statement in outer) or _is_used_before(nodes, stream, record.lineno):
+        return None
+    blocks = (node for node in function.body if isinstance(node, ast.With) and stream in _entered(node))
+    after = [block for block in blocks if block.lineno > record.lineno and _works(block)]
+    return (record, after[0]) if after else None
+
+
+def _is_used_before(nodes: list[ast.AST], stream: str, line: int) -> bool:
+    """Return whether a stream is current, or passed to a call, before a line."""
+    for node in nodes:
+        if getattr(node, "lineno", line) >= line:
+            continue
+        match node:
+            case ast.With() if stream in _entered(node):
+                return True
+            case ast.Call(args=args) if stream in map(text, args):
+                return True
+            case ast.Assign(value=value) if stream in map(text, node.targets):
+                if any("current_stream" in text(part) or "default_stream" in text(part) for part in walk(value)):
+                    return True
+            case _:
+                pass
+    return False
 
 
 def _recorded_on(call: ast.Call, event: str, made: ast.Call) -> ast.expr | None:
@@ -47,7 +68,7 @@ def _recorded_on(call: ast.Call, event: str, made: ast.Call) -> ast.expr | None:
 
 
 def _waits(call: ast.Call, event: str) -> bool:
-    """Return whether a call waits for the event, or is a record or a test of it that makes the order unclear."""
+    """Return whether a call waits for the event, or tests it."""
     owner = text(call.func.value) if isinstance(call.func, ast.Attribute) else ""
     return last_name(call.func) in _WAITS and (owner == event or event in map(text, call.args))
 

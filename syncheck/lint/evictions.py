@@ -3,12 +3,11 @@
 import ast
 
 from syncheck.lint.interp.functions import block_nodes
-from syncheck.lint.interp.unknown import words_of
+from syncheck.lint.interp.unknown import says_moved
 from syncheck.lint.nodes import bound_names, methods_of, names, own_container, statements, walk
 from syncheck.source.expressions import last_name
 
 _MOVES = frozenset({"to", "cuda"})
-_TARGETS = frozenset({"device", "cuda", "gpu"})
 _DROPPING = frozenset({"pop", "popitem", "popleft", "clear"})
 
 
@@ -56,8 +55,7 @@ def is_move(node: ast.AST) -> bool:
     """Return whether a call moves a tensor without waiting, or a batch judging by its name: `to_device(batch)`."""
     if not isinstance(node, ast.Call):
         return False
-    words = words_of(last_name(node.func))
-    if "to" in words and words & _TARGETS and node.args:
+    if node.args and says_moved(last_name(node.func)) and last_name(node.func) not in _MOVES:
         return True
     return (
         isinstance(node.func, ast.Attribute)

@@ -44,7 +44,7 @@ def fresh_memory(kind: ast.ClassDef, block: ast.With, stream: str, blocks: list[
     Args:
         kind: the class.
         block: a block in it.
-        stream: the attribute of `self` with the stream of the block.
+        stream: the attribute of `self` with the stream of the block, which nothing in the file makes wait.
         blocks: all blocks on the same stream.
     """
     written = _written(block)
@@ -56,7 +56,7 @@ def fresh_memory(kind: ast.ClassDef, block: ast.With, stream: str, blocks: list[
     for name, call in written.items():
         made = [node for node in bound if name in {text(target) for target in node.targets}]
         latest = max(made, key=lambda node: node.lineno, default=None)
-        if latest is None or latest in inside:
+        if latest is None or latest in inside or _is_rebound(method, name, latest.lineno, block.lineno):
             continue
         called = latest.value
         if isinstance(called, ast.Call) and _is_on_gpu(called):
@@ -81,7 +81,7 @@ def _written(block: ast.With) -> dict[str, ast.Call]:
 def _may_be_ordered(kind: ast.ClassDef, method: Method, block: ast.With, stream: str, blocks: list[ast.With]) -> bool:
     """Return whether the stream may have waited for the callers' stream, or may be current, before a block."""
     inside = {node for other in blocks for node in block_nodes(other)}
-    if any(isinstance(node, ast.Call) and own_attribute(node.func) == method.name for node in inside):
+    if any(isinstance(node, ast.Call) and last_name(node.func) == method.name for node in inside):
         return True
     calls = [node for node in own_nodes(method) if isinstance(node, ast.Call)]
     last = block.end_lineno or block.lineno
@@ -97,6 +97,12 @@ def _may_be_ordered(kind: ast.ClassDef, method: Method, block: ast.With, stream:
         and any(_is_fork(node, stream, is_inside=node in inside) for node in called)
         for called in callers
     )
+
+
+def _is_rebound(method: Method, name: str, first: int, last: int) -> bool:
+    """Return whether a method binds a variable or an attribute in another way between two lines."""
+    nodes = (node for node in own_nodes(method) if isinstance(node, ast.Name | ast.Attribute) and text(node) == name)
+    return any(first < node.lineno < last and not isinstance(node.ctx, ast.Load) for node in nodes)
 
 
 def _is_fork(call: ast.Call, stream: str, *, is_inside: bool) -> bool:

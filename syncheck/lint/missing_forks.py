@@ -90,7 +90,11 @@ def _is_collective(called: str) -> bool:
     name = called.rpartition(".")[2]
     if called.startswith(("dist.", "torch.dist")):
         return name in _COLLECTIVES
-    return called in {name, f"self.{name}"} and any(f"_{collective}" in f"_{name}_" for collective in _SPOKEN)
+    return (
+        called in {name, f"self.{name}"}
+        and "object" not in name
+        and any(f"_{collective}" in f"_{name}_" for collective in _SPOKEN)
+    )
 
 
 def _fetches(kind: ast.ClassDef, block: ast.With, blocks: list[ast.With]) -> bool:

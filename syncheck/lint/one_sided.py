@@ -164,7 +164,9 @@ class _FunctionChecker:
                 finding = Finding.of(unordered_side_stream.RULE, location, flaw=flaw.format(stream=text(context)))
                 yield replace(finding, help=(_FORK if flaw == _NO_FORK else _JOIN).format(stream=text(context)))
             elif waits.without(dropped_inputs.other_branches(self._nodes, block)).have_no_join:
-                yield from dropped_inputs.findings(self._function, block, stream, self._sites)
+                yield from dropped_inputs.findings(
+                    self._function, block, stream, self._sites, is_recorded=bool(waits.records)
+                )
 
     def _of(self, block: ast.With) -> ast.expr | None:
         """Return the stream that a block makes current, if it has a name."""

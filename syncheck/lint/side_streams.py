@@ -10,6 +10,7 @@ from syncheck.lint.fresh_memory import FreshMemory, fresh_memory
 from syncheck.lint.host_copies import host_copy_source
 from syncheck.lint.interp.functions import block_nodes, own_nodes
 from syncheck.lint.interp.sites import SourceSites
+from syncheck.lint.interp.unknown import may_wait
 from syncheck.lint.locations import lines_of
 from syncheck.lint.missing_forks import COPIES, KNOWN_BASES, created_in, missing_fork
 from syncheck.lint.nodes import STREAM_CONTEXTS, children, methods_of, statements, text, walk
@@ -31,6 +32,7 @@ WORD = "Stream("
 _WAITS = frozenset({"wait_stream", "wait_event"})
 _JOINS = frozenset({"record_event", "query"})
 _HOST_WAITS = frozenset({"item", "cpu", "tolist"})
+_HOST_READS = _HOST_WAITS | {"numpy", "float", "int", "bool", "query"}
 _MOVES = frozenset({"to", "cuda", "copy_"})
 _REUSES = "{stream} never waits for the streams that use its copies, and reuses their memory"
 _KEPT = "a copy is kept here until a method drops it"
@@ -114,7 +116,8 @@ def _check(
     for block, function in use.blocks:
         if _is_unreported(block, kind, lines):
             flaw = _flaw(kind, block, name, use, may_host_wait=may_host_wait)
-            if fresh := fresh_memory(kind, block, name, [other for other, _ in use.blocks]):
+            blocks = [other for other, _ in use.blocks]
+            if not use.waits and (fresh := fresh_memory(kind, block, name, blocks)):
                 yield _overwritten_at_once(fresh, f"self.{name}", function, sites)
             elif flaw is not None:
                 yield _unordered(flaw, block, f"self.{name}", function, sites)
@@ -205,14 +208,29 @@ def _missing_join(kind: ast.ClassDef, block: ast.With, use: _Use) -> _Flaw | Non
             return None
         if not use.waits:
             return _Flaw(_NO_WAIT, f"{_FORK}, and {_AND_JOIN}")
-        is_fetching = any(host_copy_source(node) is not None for node in block_nodes(block))
-        return None if is_fetching else _Flaw(_NO_JOIN, _JOIN)  # whoever reads the copies on the host may wait
+        return None if _may_be_awaited(kind, block) else _Flaw(_NO_JOIN, _JOIN)
     if use.waits:
         return None
     if _copies_from_outside(block):
         return _Flaw(COPIES)
     kept = None if use.is_recorded else evicted_copy(kind, block)
     return None if kept is None else _Flaw(_REUSES, kept=kept)
+
+
+def _may_be_awaited(kind: ast.ClassDef, block: ast.With) -> bool:
+    """Return whether the host may wait for a block, or whoever reads its copies on the host may."""
+    methods = methods_of(kind)
+    inner = [node for name in _called(block) & methods.keys() for node in own_nodes(methods[name])]
+    nodes = [*block_nodes(block), *inner]
+    called = {last_name(node.func) for node in nodes if isinstance(node, ast.Call)} - _WAITS - {"wait"}
+    pinned = {
+        text(target)
+        for node in walk(kind)
+        if isinstance(node, ast.Assign) and "pin_memory" in text(node.value)
+        for target in node.targets
+    }
+    is_awaited = any(name in _HOST_READS or "record" in name or may_wait(name) for name in called)
+    return is_awaited or any(host_copy_source(node, pinned) is not None for node in nodes)
 
 
 def _moves(kind: ast.ClassDef, block: ast.With) -> bool:

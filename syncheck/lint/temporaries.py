@@ -4,7 +4,7 @@ import ast
 import re
 from collections.abc import Iterable, Set
 
-from syncheck.lint.interp.unknown import words_of
+from syncheck.lint.interp.unknown import makes_object, words_of
 from syncheck.lint.nodes import bound_names, names, own_attribute, text, viewed, walk
 from syncheck.source.expressions import last_name
 
@@ -17,6 +17,8 @@ _LAYERS = frozenset("proj norm linear conv fc mlp attn attention embedding embed
 _VIEWS = frozenset("view reshape flatten detach squeeze unsqueeze transpose permute narrow contiguous".split())
 KEEPING = frozenset("append appendleft put put_nowait add extend insert update save_for_backward".split())
 """Methods that keep their arguments."""
+_STORING = frozenset("hold keep store stash register cache remember retain push".split())
+"""Words in the names of functions that keep their arguments."""
 
 
 def is_new(node: ast.expr, before: list[ast.Assign], given: Set[str] = frozenset()) -> bool:
@@ -56,6 +58,8 @@ def kept(nodes: Iterable[ast.AST]) -> set[str]:
             case ast.List() if node in copied:  # `torch.cat([a, b])`
                 pass
             case ast.Return(value=value) | ast.Yield(value=value) if value is not None:
+                found |= _directly(value) | _viewed(value)
+            case ast.AnnAssign(target=ast.Attribute() | ast.Subscript(), value=value) if value is not None:
                 found |= _directly(value)
             case ast.Assign(targets=targets, value=value):
                 stored = any(isinstance(each, ast.Attribute) or _is_item(each) for each in targets)
@@ -63,13 +67,21 @@ def kept(nodes: Iterable[ast.AST]) -> set[str]:
                 found |= (
                     _viewed(value) - bound_names(node) if all(isinstance(each, ast.Name) for each in targets) else set()
                 )
-            case ast.Call(func=func, args=args) if last_name(func) in KEEPING:
-                found |= {name for part in args for name in names(part)}
+            case ast.Call():
+                found |= _kept_by(node)
             case ast.List() | ast.Dict() | ast.Set() | ast.Lambda() | ast.FunctionDef():
                 found |= {part.id for part in walk(node) if isinstance(part, ast.Name)}
             case _:
                 pass
     return found
+
+
+def _kept_by(call: ast.Call) -> set[str]:
+    """Return the variables that a call keeps, judging by its name, or that a new object may keep."""
+    given = [*call.args, *(word.value for word in call.keywords)]
+    if last_name(call.func) in KEEPING or words_of(last_name(call.func)) & _STORING:
+        return {name for part in given for name in names(part)}
+    return {name for part in given for name in _directly(part)} if makes_object(call) else set()
 
 
 def _is_item(target: ast.expr) -> bool:

@@ -4,11 +4,20 @@ import ast
 from collections.abc import Sequence
 
 from syncheck.lint.host_copies import host_copy_source
-from syncheck.lint.nodes import bound_names, names, own_attribute, viewed, walk
+from syncheck.lint.interp.unknown import words_of
+from syncheck.lint.nodes import bound_names, children, own_attribute, text, viewed, walk
 from syncheck.source.expressions import last_name
 
 _FETCHES = frozenset("to cuda pin_memory next get get_nowait recv pop popleft load empty Event Stream".split())
 """Calls whose results were not computed on the current stream."""
+
+
+_READING = frozenset("read load open collate".split())
+"""Words in the names of functions that read data on the host."""
+_OF_THE_HOST = frozenset("from_numpy as_tensor tensor frombuffer".split())
+"""Functions that make tensors from data of the host."""
+_CASTS = frozenset({"float", "int", "bool"})
+"""Functions that read a tensor on the host, which then waits."""
 
 
 def fetches_computed(
@@ -36,6 +45,7 @@ def fetches_computed(
     if any(part.startswith("self.") for part in fetched):
         made += [node.lineno for node in before if isinstance(node, ast.Call) and last_name(node.func) == "replay"]
     end = block.end_lineno or block.lineno
+    hosts = [*hosts, *(node.lineno for node in before if isinstance(node, ast.Call) and last_name(node.func) in _CASTS)]
     return bool(made) and not any(max(made) <= line < end for line in hosts)
 
 
@@ -53,9 +63,21 @@ def _assignments(nodes: Sequence[ast.AST]) -> list[ast.Assign]:
 
 def _parts(value: ast.expr) -> set[str]:
     """Return the variables in a value, and the attributes of `self` as they are written."""
-    owned = {f"self.{name}" for node in walk(value) if (name := own_attribute(node))}
-    return set(names(value) - {"self"}) | owned
+    found: set[str] = set()
+    waiting: list[ast.AST] = [value]
+    while waiting:
+        node = waiting.pop()
+        if isinstance(node, ast.Name) or own_attribute(node):
+            found.add(text(node))
+        elif isinstance(node, ast.Subscript):
+            waiting.append(node.value)  # an index is no data
+        elif not (isinstance(node, ast.Call) and last_name(node.func) in _OF_THE_HOST):
+            waiting += children(node)
+    return found
 
 
 def _is_fetched(value: ast.expr) -> bool:
-    return isinstance(value, ast.Call) and last_name(value.func) in _FETCHES
+    made = viewed(value, ())
+    return isinstance(made, ast.Call) and (
+        last_name(made.func) in _FETCHES or bool(words_of(last_name(made.func)) & _READING)
+    )

@@ -30,7 +30,7 @@ def can_matter(text: str) -> bool:
 
 
 def findings(functions: Iterable[Function], sites: SourceSites) -> Iterator[Finding]:
-    """Yield the events in some functions that are recorded and never used otherwise.
+    """Yield the events in some functions that are recorded and never used otherwise, or before their work.
 
     Args:
         functions: the functions of a file that are not nested in another function.
@@ -63,7 +63,7 @@ def _check(function: Function, sites: SourceSites) -> Iterator[Finding]:
             location = sites.location(sites.id_of(records[0] if records else made, function.name))
             finding = Finding.of(unordered_side_stream.RULE, location, flaw=_FLAW.format(event=name))
             yield replace(finding, help=_ADVICE.format(event=name))
-        elif len(uses[name]) == len(others) + 1 and (early := early_record(nodes, name, made)) is not None:
+        elif len(uses[name]) == len(others) + 1 and (early := early_record(function, name, made)) is not None:
             record, block = early
             location = sites.location(sites.id_of(record, function.name))
             finding = Finding.of(unordered_side_stream.RULE, location, flaw=_EARLY.format(event=name))

@@ -97,10 +97,7 @@ def is_same(left: Value, right: Value) -> bool | None:
 
 
 def subscript(owner: Sequence, index: Any) -> Value:
-    """Return the item or the slice of a list that an index selects.
-
-    The last item stands for those that a long loop would have added.
-    """
+    """Return the item or the slice of a list that an index selects."""
     if isinstance(index, slice):
         try:
             return Sequence(owner.items[index], owner.is_open)
@@ -108,6 +105,4 @@ def subscript(owner: Sequence, index: Any) -> Value:
             return UNKNOWN
     if not isinstance(index, int) or (owner.is_open and index < 0):
         return UNKNOWN
-    if owner.items and not owner.is_open and index >= len(owner.items):
-        return owner.items[-1]
     return owner.items[index] if -len(owner.items) <= index < len(owner.items) else UNKNOWN

@@ -123,7 +123,8 @@ class Binding:
         elif isinstance(owner, Mapping) and isinstance(index, Constant) and is_key(index.value):
             owner.items[index.value] = value
         elif isinstance(owner, Sequence) and isinstance(index, Constant) and isinstance(index.value, int):
-            _put_at(owner, index.value, value)
+            if -len(owner.items) <= index.value < len(owner.items):
+                owner.items[index.value] = value
         elif isinstance(owner, Mapping) and (key := self._evaluator.picks.key(index, node.slice)) is not None:
             put(owner, key, value, self._evaluator.escape)
         else:
@@ -176,11 +177,3 @@ class Binding:
             and -len(owner.items) <= index.value < len(owner.items)
         ):
             del owner.items[index.value]
-
-
-def _put_at(owner: Sequence, index: int, value: Value) -> None:
-    """Bind an item of a list. One beyond its end is of a long list, of which only the beginning is known."""
-    if -len(owner.items) <= index < len(owner.items):
-        owner.items[index] = value
-    elif not owner.is_open and index >= len(owner.items):
-        owner.items.append(value)

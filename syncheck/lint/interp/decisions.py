@@ -56,13 +56,14 @@ class Decisions:
         if text not in self._made and self._is_closed:
             self._is_chosen = True
             self._made[text] = by_default != negated
-        elif text in self._given:
-            self._is_chosen = True
-            return self._given[text] != negated
         elif text not in self._made:
-            is_flipped = len(self._guards) in self._flipped
-            self._guards.append(not by_default)
-            self._made[text] = (by_default != is_flipped) != negated
+            if text in self._given:  # until a variable of it is bound to something else
+                self._is_chosen = True
+                self._made[text] = self._given.pop(text)
+            else:
+                is_flipped = len(self._guards) in self._flipped
+                self._guards.append(not by_default)
+                self._made[text] = (by_default != is_flipped) != negated
             for word in words_of_source(text):
                 self._about.setdefault(word, set()).add(text)
         return self._made[text] != negated

@@ -5,14 +5,18 @@ import textwrap
 
 import pytest
 
-from syncheck.lint.dropped_arguments import dropped_arguments
+from syncheck.lint.dropped_arguments import dropped_arguments, packed_argument
 from syncheck.lint.nodes import walk
 
 
-def dropped(source, name="send"):
+def dropped(source, name="send", find=dropped_arguments):
     tree = ast.parse(textwrap.dedent(source))
     function = next(node for node in walk(tree) if isinstance(node, ast.FunctionDef) and node.name == name)
-    return dropped_arguments(function, tree)
+    return find(function, tree)
+
+
+def packed(source):
+    return dropped(source, "pack", packed_argument)
 
 
 CALLER = """
@@ -42,6 +46,13 @@ def test_a_result_that_lives_on_is_not_dropped(after):
     assert called(after=after) == set()
 
 
+@pytest.mark.parametrize(
+    "after", ["sender.wait()", "s.wait_stream(t)", "n = h.sum().item()", "torch.cuda.synchronize()"]
+)
+def test_a_caller_that_waits_may_keep_it_until_then(after):
+    assert called(after=after) == set()
+
+
 @pytest.mark.parametrize("made", ["h", "load(h)", "model.weight"])
 def test_only_new_memory_is_dropped(made):
     assert called(made=made) == set()
@@ -63,7 +74,7 @@ def test_a_name_of_several_functions_is_unknown():
     ],
 )
 def test_autograd_drops_what_it_packs(source, expected):
-    assert dropped(f"def pack(t): pass\n{source}\n", "pack") == expected
+    assert packed(f"def pack(t): pass\n{source}\n") == expected
 
 
 def test_a_class_may_be_the_hooks():
@@ -75,5 +86,5 @@ def test_a_class_may_be_the_hooks():
         def pack(self, t):
             return 1
     """
-    assert dropped(source.format(base="torch.autograd.graph.saved_tensors_hooks"), "pack") == {"t"}
-    assert dropped(source.format(base="Base"), "pack") == set()
+    assert packed(source.format(base="torch.autograd.graph.saved_tensors_hooks")) == {"t"}
+    assert packed(source.format(base="Base")) == set()

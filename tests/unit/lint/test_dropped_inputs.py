@@ -21,12 +21,12 @@ def forward(self, h, n):
 FORK = "self.s.wait_stream(torch.cuda.current_stream())"
 
 
-def found(made="self.k_proj(h)", before=FORK, work="self.cache[:n] = k", after="pass"):
+def found(made="self.k_proj(h)", before=FORK, work="self.cache[:n] = k", after="pass", **kwargs):
     source = textwrap.dedent(FUNCTION).format(made=made, before=before, work=work, after=after)
     file = SourceFile("program.py", source)
     function = file.tree.body[0]
     block = next(node for node in function.body if isinstance(node, ast.With))
-    reported = findings(function, block, "self.s", SourceSites(file))
+    reported = findings(function, block, "self.s", SourceSites(file), **kwargs)
     return [(f.rule.code, f.location.frame.line, f.message) for f in reported]
 
 
@@ -82,12 +82,39 @@ def test_a_stream_may_wait_inside_its_block():
     assert found(before="pass", work="torch.cuda.current_stream().wait_stream(torch.cuda.default_stream()); f(k)")
 
 
+def test_whoever_gets_the_results_of_the_block_may_wait_at_once():
+    assert not found(work="y = gate(k)")
+    assert not found(is_recorded=True)
+
+
 @pytest.mark.parametrize(
-    ("after", "expected"),
-    [("self.y = y", True), ("y = 1", True), ("return y", False), ("h.append(y)", False), ("self.ys.append(y)", True)],
+    "after", ["return k.view(-1)", "self.hold(k)", "self.k: Tensor = k", "return Output(k)", "q.put(item=k)"]
 )
-def test_whoever_gets_the_results_of_the_block_may_wait_at_once(after, expected):
-    assert bool(found(work="y = gate(k)", after=after)) is expected
+def test_more_ways_to_keep_a_result(after):
+    assert not found(after=after)
+
+
+PACK = """
+def pack(t):
+    s.wait_stream(torch.cuda.current_stream())
+    with torch.cuda.stream(s):
+        c = t.to("cpu", non_blocking=True)
+        e = s.record_event()
+    {keep}
+    return 1
+
+hooks = torch.autograd.graph.saved_tensors_hooks(pack, unpack)
+"""
+
+
+@pytest.mark.parametrize(
+    ("keep", "expected"), [("kept[1] = c", True), ("kept[1] = t", False), ("kept[1] = Entry(t)", False)]
+)
+def test_what_autograd_packs_is_dropped(keep, expected):
+    file = SourceFile("program.py", PACK.format(keep=keep))
+    function = file.tree.body[0]
+    block = next(node for node in function.body if isinstance(node, ast.With))
+    assert bool(list(findings(function, block, "s", SourceSites(file), is_recorded=True))) is expected
 
 
 def test_a_variable_may_hold_the_current_stream():

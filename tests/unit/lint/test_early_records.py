@@ -29,9 +29,10 @@ def found(
     after="pass",
 ):
     source = SOURCE.format(before=before, made=made, record=record, keep=keep, work=work, after=after)
-    nodes = walk(ast.parse(textwrap.dedent(source)))
-    call = next(node.value for node in nodes if isinstance(node, ast.Assign) and ast.unparse(node.targets) == "event")
-    early = early_record(nodes, "event", call)
+    function = ast.parse(textwrap.dedent(source)).body[0]
+    assigned = (node for node in walk(function) if isinstance(node, ast.Assign))
+    call = next(node.value for node in assigned if ast.unparse(node.targets) == "event")
+    early = early_record(function, "event", call)
     return early and tuple(node.lineno for node in early)
 
 
@@ -60,6 +61,9 @@ def test_an_event_may_be_kept_in_a_container(keep):
         {"after": "other.wait_event(event)"},
         {"after": "event.synchronize()"},
         {"before": "with torch.cuda.stream(stream): copy(x)"},  # the event may stand for that work
+        {"before": "copy(x, stream)"},
+        {"before": "stream = torch.cuda.current_stream()"},
+        {"record": "if x: event.record(stream)"},
     ],
 )
 def test_an_event_that_may_be_for_other_work_is_not_found(given):

@@ -89,8 +89,8 @@ def test_expressions_that_are_not_attributes_of_the_object_do_not_match_each_oth
     ("call", "expected"),
     [
         ("x.cuda(non_blocking=True)", True), ("x.cuda()", False), ("to_device(x)", True), ("to_device()", False),
-        ("utils.batch_to_gpu(x, d)", True), ("self.moveToCuda(x)", True), ("device(x)", False), ("to_host(x)", False),
-        ("to[0](x)", False), ("x.device", False),
+        ("utils.batch_to_gpu(x, d)", True), ("self.moveToCuda(x)", True), ("device(x)", False),
+        ("device_to_host(x)", False), ("to[0](x)", False), ("x.device", False),
     ],
 )  # fmt: skip
 def test_moves_are_recognized_by_an_option_or_a_name(call, expected):

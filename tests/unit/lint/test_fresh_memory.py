@@ -63,7 +63,7 @@ def test_only_a_copy_that_does_not_wait_into_the_memory_counts(work):
     "between",
     [
         "self.s.wait_stream(torch.cuda.current_stream())", "self.s.wait_event(e)", "e.wait(self.s)", "n = x.item()",
-        "torch.cuda.synchronize()", "y = load(x)", "self.wait_for_all()",
+        "torch.cuda.synchronize()", "y = load(x)", "self.wait_for_all()", "y, z = self.slots",
     ],
 )  # fmt: skip
 def test_a_wait_before_the_block_orders_it(between):
@@ -80,6 +80,7 @@ def test_a_wait_inside_the_block_orders_it():
         "self.s.wait_stream(torch.cuda.current_stream()); self.load(x)",
         "torch.cuda.synchronize()\n        self.load(x)",
         "with torch.cuda.stream(self.s): self.load(x)",
+        "with torch.cuda.stream(self.s): loader.load(x)",
     ],
 )  # fmt: skip
 def test_a_caller_may_order_it(other):

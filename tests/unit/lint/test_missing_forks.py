@@ -117,6 +117,7 @@ def test_a_collective_sends_what_its_caller_has_computed():
     assert flaw("dist.all_reduce(x)") == SENDS
     assert flaw("self.handle = self.allreduce(x)") == SENDS
     assert flaw("self.handle = self.other.allreduce(x)") == ""
+    assert flaw("self.all_gather_object(x)") == ""
     assert not flaw("x = torch.empty(4)~    dist.all_reduce(x)")
     assert not flaw("dist.barrier(x)")
 

@@ -38,7 +38,19 @@ def test_a_copy_of_what_the_block_computes_from_a_result_is_found():
     assert not is_found(work="z = model(x)\n        pinned.copy_(z, non_blocking=True)")
 
 
-@pytest.mark.parametrize("before", ["y = x", "y = q.get()", "y = next(q)", "y = x.to('cuda')", "z = model(x)", "pass"])
+@pytest.mark.parametrize(
+    "before",
+    [
+        "y = x",
+        "y = q.get()",
+        "y = next(q)",
+        "y = x.to('cuda')",
+        "y = q.get()[0]",
+        "y = read_array(x)",
+        "z = model(x)",
+        "pass",
+    ],
+)
 def test_what_this_function_did_not_compute_is_not_found(before):
     assert not is_found(before=before)
 
@@ -46,6 +58,12 @@ def test_what_this_function_did_not_compute_is_not_found(before):
 @pytest.mark.parametrize("work", ["pinned.copy_(y)", "y.copy_(pinned, non_blocking=True)", "z = y + 1"])
 def test_only_a_copy_to_the_host_that_does_not_wait_counts(work):
     assert not is_found(work=work)
+
+
+def test_an_index_and_data_of_the_host_are_not_pending():
+    assert not is_found(before="i = x * 2", work="pinned[i].copy_(w[i : i + 2], non_blocking=True)")
+    assert not is_found(work="pinned.copy_(torch.from_numpy(y), non_blocking=True)")
+    assert not is_found(between="n = float(y)")
 
 
 def test_what_a_block_on_the_same_stream_computes_is_ordered():

@@ -98,6 +98,14 @@ def test_given_decisions_are_not_counted():
     assert decisions.others() == [frozenset({0, 1}), frozenset({0}), frozenset({1})]
 
 
+def test_a_given_decision_holds_until_its_variable_is_bound_again():
+    decisions = Decisions(frozenset({("b", False)}))
+    decisions.forget("b")
+    assert decided(decisions, "b") == [False]
+    decisions.forget("b")
+    assert decided(decisions, "b") == [True]
+
+
 @pytest.mark.parametrize(
     ("test", "value", "expected"),
     [
