@@ -98,8 +98,8 @@ def findings(functions: Iterable[Function], sites: SourceSites, known: Sequence[
     Args:
         functions: the functions of a file that are not nested in another function.
         sites: the call sites of the file.
-        known: the findings on paths through the file. One at the same location is more specific, unless it is about
-            what the host reads later.
+        known: the findings on paths through the file. One at the same location is more specific. Findings
+            about reads of the host do not count.
     """
     lines = lines_of(known, frozenset(Family) - {Family.HOST})
     for outer in functions:

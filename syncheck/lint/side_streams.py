@@ -52,7 +52,7 @@ class _Flaw:
     """A wait that a block on a stream lacks.
 
     Attributes:
-        message: a message with a placeholder for the stream, and `advice`: what to do about it.
+        message, advice: what is missing, and what to do about it, both with a placeholder for the stream.
         kept: where the block keeps a copy whose memory it reuses; None if the wait is for something else.
     """
 
@@ -194,7 +194,7 @@ def _overwritten_at_once(found: FreshMemory, stream: str, function: str, sites: 
         facts = {"tensor": tensor, "writer": writer, "earlier": "the stream that filled it"}
         finding = Finding.of(unordered_write.RULE, where, **facts)
     else:
-        facts = {"tensor": tensor, "stream": writer, "allocator": "the stream of its callers"}
+        facts = {"tensor": tensor, "stream": writer, "allocator": "the callers' stream"}
         finding = Finding.of(unordered_first_use.RULE, where, **facts)
     made = replace(sites.location(sites.id_of(found.allocation, function)), message="allocated here")
     return replace(finding, related=(made,), help=_FORK.format(stream=stream), level=Severity.WARNING)
