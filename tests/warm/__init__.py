@@ -24,6 +24,8 @@ from pathlib import Path
 COMMANDS = {"syncheck": "syncheck", "pytest": "pytest", "torchrun": "torch.distributed.run"}
 """The other commands that run in such a `python`, and their modules."""
 _HERE = Path(__file__).parent
+_COLORING = frozenset({"FORCE_COLOR", "GITHUB_ACTIONS", "PY_COLORS"})
+"""Variables that typer reads when it is imported, perhaps set by the test that happens to start the server."""
 
 
 class _Server:
@@ -46,7 +48,8 @@ class _Server:
             listener.bind(address)
             listener.listen(64)
             command = [sys.executable, _HERE / "server.py", str(listener.fileno()), self.python]
-            environment = os.environ | {"OMP_NUM_THREADS": "1"}
+            environment = {name: value for name, value in os.environ.items() if name not in _COLORING}
+            environment["OMP_NUM_THREADS"] = "1"
             self._process = subprocess.Popen(
                 command, stdin=subprocess.PIPE, pass_fds=[listener.fileno()], env=environment
             )
