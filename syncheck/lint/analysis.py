@@ -14,7 +14,7 @@ from syncheck.lint import classes, missing_waits, models, side_streams, strict
 from syncheck.lint.assumed_arguments import assumed_arguments, has_defaults, has_self_parameter, reuse_memory
 from syncheck.lint.callers import PassedOnTensor, call_twice, consume, may_need_wait, uses_kept_stream
 from syncheck.lint.certainty import adjusted, as_seen_in_source, is_cross_function_timing, merge_by_clock
-from syncheck.lint.classes import Method, assigned_elsewhere, between_methods, lazily_created, order, with_passed_on
+from syncheck.lint.classes import assigned_elsewhere, between_methods, lazily_created, order, with_passed_on
 from syncheck.lint.helpers import asynchronous, calls_any, helpers_in, training, uses_helper
 from syncheck.lint.imports import Imports
 from syncheck.lint.interp import transfers
@@ -41,7 +41,7 @@ from syncheck.lint.interp.values import (
     Value,
 )
 from syncheck.lint.lifetimes import by_reference_count
-from syncheck.lint.nodes import branches, walk
+from syncheck.lint.nodes import Method, branches, walk
 from syncheck.lint.prefilter import anchor_lines, clock_aliases, device_names, has_anchor, reads_clock
 from syncheck.lint.source_file import SourceFile
 from syncheck.lint.unreached import ways_to_unreached

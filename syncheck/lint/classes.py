@@ -13,11 +13,10 @@ from syncheck.lint.interp.interpreter import Interpreter
 from syncheck.lint.interp.machine import Machine
 from syncheck.lint.interp.unknown import words_of
 from syncheck.lint.interp.values import UNKNOWN, Class, Function, Value
-from syncheck.lint.nodes import own_attribute, statements, walk
+from syncheck.lint.nodes import Method, own_attribute, statements, walk
 from syncheck.lint.prefilter import has_anchor
 from syncheck.rules.model import Severity
 
-Method = ast.FunctionDef | ast.AsyncFunctionDef
 _CALLED_BY_PYTHON = frozenset({"__call__", "__iter__", "__next__", "__enter__", "__exit__"})
 _AT_THE_END = frozenset("close shutdown destroy reset clear stop cleanup flush finish finalize".split())
 _WAITING = frozenset({"wait", "wait_stream", "wait_event", "synchronize"})

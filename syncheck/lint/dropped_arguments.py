@@ -19,8 +19,8 @@ def packed_argument(function: Method, tree: ast.Module) -> set[str]:
         function: the function.
         tree: the file.
     """
-    given, nodes = _parameters(function), walk(tree)
-    return {given[0]} if given and any(_packs(node, function.name, nodes) for node in nodes) else set()
+    given, nodes = _parameters(function)[:1], walk(tree)
+    return set(given) if any(_packs(node, function.name, nodes) for node in nodes) else set()
 
 
 def dropped_arguments(function: Method, tree: ast.Module) -> set[str]:
@@ -46,11 +46,9 @@ def _parameters(function: Method) -> list[str]:
 
 def _packs(node: ast.AST, function: str, nodes: list[ast.AST]) -> bool:
     """Return whether a call installs a function as the hook that gets the tensors that autograd saves."""
-    if (
-        not isinstance(node, ast.Call)
-        or not node.args
-        or function not in {text(node.args[0]), own_attribute(node.args[0])}
-    ):
+    if not isinstance(node, ast.Call) or last_name(node.func) not in {_HOOKS, "__init__"} or not node.args:
+        return False
+    if function not in {text(node.args[0]), own_attribute(node.args[0])}:
         return False
     if last_name(node.func) == _HOOKS:
         return True

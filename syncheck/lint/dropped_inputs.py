@@ -78,21 +78,24 @@ def _has_results(block: ast.With) -> bool:
 def _waits_for_current(block: ast.With, nodes: list[ast.AST], stream: str, bindings: list[ast.Assign]) -> bool:
     """Return whether the stream of a block waits for the stream that is current before it, or for an event there."""
     inside = set(block_nodes(block))
-    calls = [node for node in nodes if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute)]
+    methods = [
+        (node, node.func.value, node.func.attr)
+        for node in nodes
+        if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute)
+        if node.lineno <= block.lineno or node in inside
+    ]
     current = {name for node in bindings if _is_current(node.value) for name in bound_names(node)}
     current |= {
-        text(call.func.value)
-        for call in calls
-        if isinstance(call.func, ast.Attribute) and call.func.attr == "record" and call not in inside
-        if call.lineno <= block.lineno and stream not in map(text, call.args)
+        text(event)
+        for call, event, name in methods
+        if name == "record" and call not in inside and stream not in map(text, call.args)
     }
-    for call in calls:
-        owner, name = (call.func.value, call.func.attr) if isinstance(call.func, ast.Attribute) else (call.func, "")
-        if call.lineno <= block.lineno or call in inside:
-            given = any(_is_current(part) or text(part) in current for part in call.args)
-            if name in _FORKS and given and _is_stream(owner, stream, is_inside=call in inside):
-                return True
-    return False
+    return any(
+        name in _FORKS
+        and any(_is_current(part) or text(part) in current for part in call.args)
+        and _is_stream(owner, stream, is_inside=call in inside)
+        for call, owner, name in methods
+    )
 
 
 def _is_stream(node: ast.expr, stream: str, *, is_inside: bool) -> bool:
@@ -101,6 +104,7 @@ def _is_stream(node: ast.expr, stream: str, *, is_inside: bool) -> bool:
 
 
 def _is_current(node: ast.expr) -> bool:
+    """Return whether a call returns the current or the default stream, or an event that it records."""
     return isinstance(node, ast.Call) and last_name(node.func) in {"current_stream", "default_stream", "record_event"}
 
 

@@ -55,7 +55,7 @@ def is_move(node: ast.AST) -> bool:
     """Return whether a call moves a tensor without waiting, or a batch judging by its name: `to_device(batch)`."""
     if not isinstance(node, ast.Call):
         return False
-    if node.args and says_moved(last_name(node.func)) and last_name(node.func) not in _MOVES:
+    if node.args and says_moved(last_name(node.func)):
         return True
     return (
         isinstance(node.func, ast.Attribute)

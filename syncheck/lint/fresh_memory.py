@@ -11,7 +11,7 @@ from typing import NamedTuple
 from syncheck.lint.host_waits import may_come_before, method_around
 from syncheck.lint.interp.functions import block_nodes, own_nodes
 from syncheck.lint.interp.unknown import words_of
-from syncheck.lint.nodes import STREAM_CONTEXTS, Method, methods_of, own_attribute, text, viewed, walk
+from syncheck.lint.nodes import Method, is_on_stream, methods_of, own_attribute, text, viewed, walk
 from syncheck.source.expressions import last_name
 
 _EMPTY = frozenset({"empty", "empty_like", "empty_strided", "new_empty"})
@@ -51,7 +51,12 @@ def fresh_memory(kind: ast.ClassDef, block: ast.With, stream: str, blocks: list[
     method = method_around(kind, block) if written else None
     if method is None or may_come_before(kind, block, stream) or _may_be_ordered(kind, method, block, stream, blocks):
         return None
-    inside = {node for other in own_nodes(method) if _is_on_stream(other) for node in walk(other)}
+    inside = {
+        node
+        for other in own_nodes(method)
+        if isinstance(other, ast.With) and is_on_stream(other)
+        for node in walk(other)
+    }
     bound = [node for node in own_nodes(method) if isinstance(node, ast.Assign) and node.lineno < block.lineno]
     for name, call in written.items():
         made = [node for node in bound if name in {text(target) for target in node.targets}]
@@ -110,13 +115,6 @@ def _is_fork(call: ast.Call, stream: str, *, is_inside: bool) -> bool:
     if last_name(call.func) not in _FORKS or not isinstance(call.func, ast.Attribute):
         return False
     return is_inside or stream in map(own_attribute, (call.func.value, *call.args))
-
-
-def _is_on_stream(node: ast.AST) -> bool:
-    return isinstance(node, ast.With) and any(
-        isinstance(item.context_expr, ast.Call) and last_name(item.context_expr.func) in STREAM_CONTEXTS
-        for item in node.items
-    )
 
 
 def _is_on_gpu(call: ast.Call) -> bool:

@@ -7,9 +7,9 @@ from syncheck.lint.host_copies import host_copy_source
 from syncheck.lint.host_waits import may_come_before, method_around
 from syncheck.lint.interp.functions import block_nodes, own_nodes
 from syncheck.lint.nodes import (
-    STREAM_CONTEXTS,
     Method,
     bound_names,
+    is_on_stream,
     methods_of,
     names,
     own_attribute,
@@ -249,7 +249,7 @@ def _left_behind(kind: ast.ClassDef, method: Method) -> set[str]:
     others: set[str] = set()
     for step in methods_of(kind).values():
         blocks = [node for node in own_nodes(step) if isinstance(node, ast.With)]
-        inside = {node for block in blocks if _is_on_stream(block) for node in walk(block)}
+        inside = {node for block in blocks if is_on_stream(block) for node in walk(block)}
         for node in own_nodes(step):
             targets = node.targets if isinstance(node, ast.Assign) else []
             set_here = {own_attribute(target) for target in targets} - {""}
@@ -267,10 +267,3 @@ def _computes(value: ast.expr) -> bool:
             return name in _COMPUTING | {"detach"} or bool(_OPERATORS.match(text(func)))
         case _:
             return False
-
-
-def _is_on_stream(block: ast.With) -> bool:
-    return any(
-        isinstance(item.context_expr, ast.Call) and last_name(item.context_expr.func) in STREAM_CONTEXTS
-        for item in block.items
-    )

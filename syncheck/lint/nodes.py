@@ -143,6 +143,14 @@ def entered_stream(context: ast.expr | None) -> ast.expr | None:
     return context.args[0]
 
 
+def is_on_stream(block: ast.With) -> bool:
+    """Return whether a block makes a stream current, directly in its `with` statement."""
+    return any(
+        isinstance(item.context_expr, ast.Call) and last_name(item.context_expr.func) in STREAM_CONTEXTS
+        for item in block.items
+    )
+
+
 @once
 def text(node: ast.AST) -> str:
     """Return the source of a node, as written by `ast.unparse`."""

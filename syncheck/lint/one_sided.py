@@ -242,9 +242,8 @@ class _FunctionChecker:
     def _kind(self, call: ast.Call, stream: str, *, is_inside: bool) -> str:
         """Return how a call affects the order of a stream."""
         name, owner = last_name(call.func), call.func.value if isinstance(call.func, ast.Attribute) else None
-        first = next(
-            iter([*call.args, *(word.value for word in call.keywords if word.arg in {"stream", "event"})]), None
-        )
+        given = [*call.args, *(word.value for word in call.keywords if word.arg in {"stream", "event"})]
+        first = given[0] if given else None
         if owner is not None and name in {"wait_stream", "wait_event"}:
             if self._words(owner) == stream or (is_inside and self._is_current(owner)):
                 return "fork"
@@ -255,11 +254,8 @@ class _FunctionChecker:
         if owner is not None and name == "wait":
             return "fork" if is_inside or (first is not None and self._words(first) == stream) else "join"
         if name in _RECORDS:
-            return (
-                ""
-                if owner is not None and not is_inside and self._is_of_other(name, owner, first, stream)
-                else "record"
-            )
+            is_of_other = owner is not None and not is_inside and self._is_of_other(name, owner, first, stream)
+            return "" if is_of_other else "record"
         return "host" if name in _HOST_WAITS or may_wait(name) or ("cpu" in text(call) and name == "to") else ""
 
     def _is_of_other(self, name: str, owner: ast.expr, given: ast.expr | None, stream: str) -> bool:

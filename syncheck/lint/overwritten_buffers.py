@@ -5,7 +5,7 @@ from collections.abc import Set
 from typing import NamedTuple
 
 from syncheck.lint.interp.functions import block_nodes, own_nodes
-from syncheck.lint.nodes import children, own_container, statements, walk
+from syncheck.lint.nodes import Method, children, own_container, statements, walk
 from syncheck.source.expressions import last_name
 
 _KEEPING = frozenset("record_stream requires_grad_ share_memory_ detach_".split())
@@ -13,8 +13,6 @@ _KEEPING = frozenset("record_stream requires_grad_ share_memory_ detach_".split(
 _SHAPES = frozenset("shape size dim device dtype numel ndim is_cuda element_size nelement data_ptr".split())
 _JOINS = frozenset({"wait_stream", "wait_event", "wait"})
 _HOST_WAITS = frozenset({"item", "cpu", "tolist", "numpy", "synchronize"})
-
-Method = ast.FunctionDef | ast.AsyncFunctionDef
 
 
 class Overwritten(NamedTuple):

@@ -21,12 +21,7 @@ from syncheck.rules import missing_record_stream, unordered_first_use, unordered
 from syncheck.rules.model import Family, Severity
 from syncheck.source.expressions import last_name
 
-RULES = (
-    unordered_side_stream.RULE,
-    missing_record_stream.RULE,
-    unordered_first_use.RULE,
-    unordered_write.RULE,
-)
+RULES = (unordered_side_stream.RULE, missing_record_stream.RULE, unordered_first_use.RULE, unordered_write.RULE)
 WORD = "Stream("
 """Text that a file must contain for this rule to apply."""
 _WAITS = frozenset({"wait_stream", "wait_event"})
@@ -113,13 +108,12 @@ def _check(
 ) -> Iterator[Finding]:
     if use.is_shared:
         return
+    blocks = [block for block, _ in use.blocks]
     for block, function in use.blocks:
         if _is_unreported(block, kind, lines):
-            flaw = _flaw(kind, block, name, use, may_host_wait=may_host_wait)
-            blocks = [other for other, _ in use.blocks]
             if not use.waits and (fresh := fresh_memory(kind, block, name, blocks)):
                 yield _overwritten_at_once(fresh, f"self.{name}", function, sites)
-            elif flaw is not None:
+            elif flaw := _flaw(kind, block, name, use, may_host_wait=may_host_wait):
                 yield _unordered(flaw, block, f"self.{name}", function, sites)
             elif not use.waits:
                 yield from _used_too_long(kind, block, name, use, function, sites, may_host_wait=may_host_wait)
@@ -219,9 +213,7 @@ def _missing_join(kind: ast.ClassDef, block: ast.With, use: _Use) -> _Flaw | Non
 
 def _may_be_awaited(kind: ast.ClassDef, block: ast.With) -> bool:
     """Return whether the host may wait for a block, or whoever reads its copies on the host may."""
-    methods = methods_of(kind)
-    inner = [node for name in _called(block) & methods.keys() for node in own_nodes(methods[name])]
-    nodes = [*block_nodes(block), *inner]
+    nodes = [*block_nodes(block), *_in_methods(kind, block)]
     called = {last_name(node.func) for node in nodes if isinstance(node, ast.Call)} - _WAITS - {"wait"}
     pinned = {
         text(target)
@@ -235,11 +227,15 @@ def _may_be_awaited(kind: ast.ClassDef, block: ast.With) -> bool:
 
 def _moves(kind: ast.ClassDef, block: ast.With) -> bool:
     """Return whether a block copies between devices, without waiting, directly or in a method of its class."""
-    methods = methods_of(kind)
-    inner = (node for name in _called(block) & methods.keys() for node in own_nodes(methods[name]))
     return any(map(_is_free_move, block_nodes(block))) or any(
-        _is_free_move(node) and "non_blocking" in text(node) for node in inner
+        _is_free_move(node) and "non_blocking" in text(node) for node in _in_methods(kind, block)
     )
+
+
+def _in_methods(kind: ast.ClassDef, block: ast.With) -> list[ast.AST]:
+    """Return the nodes of the methods of its class that a block calls."""
+    methods = methods_of(kind)
+    return [node for name in _called(block) & methods.keys() for node in own_nodes(methods[name])]
 
 
 def _is_free_move(node: ast.AST) -> bool:

@@ -10,8 +10,6 @@ from syncheck.source.expressions import last_name
 
 _FETCHES = frozenset("to cuda pin_memory next get get_nowait recv pop popleft load empty Event Stream".split())
 """Calls whose results were not computed on the current stream."""
-
-
 _READING = frozenset("read load open collate".split())
 """Words in the names of functions that read data on the host."""
 _OF_THE_HOST = frozenset("from_numpy as_tensor tensor frombuffer".split())
