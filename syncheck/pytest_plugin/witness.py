@@ -38,7 +38,8 @@ class Witness:
         file, _, names = item.nodeid.partition("::")  # a parameter in the names may contain a slash
         test = f"{os.path.relpath(item.config.rootpath / file, self._folder)}::{names}"
         arguments = _passed_on(list(map(str, item.config.invocation_params.args)))
-        self._test = ["-m", "pytest", *arguments, "-o", "syncheck=false", test]
+        # without the last line of pytest, which differs in its duration
+        self._test = ["-m", "pytest", *arguments, "--verbosity=-2", "-o", "syncheck=false", test]
 
     def prove(self, races: list[Finding]) -> list[Finding]:
         """Return the races with the results of the attempts to reproduce them."""

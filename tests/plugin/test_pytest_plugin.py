@@ -488,6 +488,14 @@ def test_a_race_in_a_test_is_reproduced(suite, pytester):
     assert "nan" in again.stdout
 
 
+def test_a_rerun_prints_no_duration_that_could_be_taken_for_a_difference(suite, pytester):
+    done = suite("def test_it():\n    race()\n", "--syncheck", "--syncheck-witness")
+    command = re.search(r"reproduce with: (syncheck run .*)", done.stdout)[1]
+    again = warm.run(*shlex.split(command), folder=pytester.path)
+    assert again.returncode == 1  # it has the race
+    assert "passed in" not in again.stdout
+
+
 def test_a_test_that_cannot_be_rerun_gives_the_reason(suite, pytester):
     (pytester.path / "conftest.py").write_text("import sys\nassert 'syncheck' not in sys.orig_argv, 'not here'\n")
     done = suite("def test_it():\n    race()\n", "--syncheck", "--syncheck-witness")
