@@ -2,6 +2,7 @@
 
 import gc
 import re
+import signal
 from collections.abc import Generator
 from importlib.util import find_spec
 from typing import Any
@@ -22,6 +23,8 @@ LONG = (
     "tests/unit/sim/test_results.py", "tests/docs/test_docs.py",
 )  # fmt: skip
 """The slowest test files. They run first, so that no worker is left with one at the end."""
+if signal.getsignal(signal.SIGINT) == signal.SIG_IGN:  # by a shell that runs the tests in the background
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 # By default, torch gives many of its warnings once per process: only the first test that causes one would see it.
 torch.set_warn_always(True)
 _MISSING = re.compile(r"ModuleNotFoundError: No module named '(\w+)")

@@ -174,10 +174,12 @@ def test_handlers_are_restored_after_the_block():
 
 @pytest.mark.parametrize("number", [signal.SIGHUP, signal.SIGTERM])
 def test_a_terminated_program_leaves_its_report(tmp_path, number):
-    if signal.getsignal(number) == signal.SIG_IGN:
-        pytest.skip("the signal is ignored, as it is under nohup")
     source = f"import os, signal, time\n{RACE}\nos.kill(os.getpid(), {int(number)})\ntime.sleep(60)\n"
-    done = run(tmp_path, source, "--trace", "run.trace")
+    before = signal.signal(number, signal.SIG_DFL)  # under nohup, SIGHUP is ignored
+    try:
+        done = run(tmp_path, source, "--trace", "run.trace")
+    finally:
+        signal.signal(number, before)
     assert done.returncode == -number
     assert "SYN101" in done.stderr
     assert "SYN101" in started("replay", "run.trace", cwd=tmp_path).stdout
