@@ -2,7 +2,7 @@
 
 import ast
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from functools import lru_cache
 
 
@@ -63,6 +63,14 @@ def object_of_call(node: ast.AST | None, method: str, line: int, column: int) ->
 def is_at(node: ast.stmt | ast.expr, line: int, column: int) -> bool:
     """Return whether a node begins at a position, with columns from 1, and thus is the call there."""
     return (node.lineno, node.col_offset + 1) == (line, column)
+
+
+def bodies(statement: ast.stmt) -> Iterator[list[ast.stmt]]:
+    """Yield the lists of statements inside a statement."""
+    for name in ("body", "orelse", "finalbody"):
+        yield getattr(statement, name, None) or []
+    for part in (*getattr(statement, "handlers", ()), *getattr(statement, "cases", ())):
+        yield part.body
 
 
 def has_line(node: ast.stmt | ast.expr, line: int) -> bool:

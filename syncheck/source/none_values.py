@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from functools import cached_property
 
 from syncheck.source.bindings import Scope, binding_scope
-from syncheck.source.expressions import has_line, last_name
+from syncheck.source.expressions import bodies, has_line, last_name
 
 
 class NoneValues:
@@ -76,9 +76,8 @@ class NoneValues:
 def _preceding(block: list[ast.stmt], line: int) -> list[ast.stmt]:
     """Return the statements that precede a line in the innermost block that contains it."""
     around = next((one for one in block if has_line(one, line)), None)
-    parts = [getattr(around, part, None) or [] for part in ("body", "orelse", "finalbody", "handlers", "cases")]
-    for part in parts if around is not None else ():
-        if isinstance(part, list) and part and part[0].lineno <= line <= (part[-1].end_lineno or line):
+    for part in bodies(around) if around is not None else ():
+        if part and part[0].lineno <= line <= (part[-1].end_lineno or line):
             return _preceding(part, line)
     return [one for one in block if (one.end_lineno or one.lineno) < line]
 

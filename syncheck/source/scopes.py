@@ -12,6 +12,7 @@ from typing import TypeAlias
 
 from syncheck.source.bindings import Function, Scope, binding_scope, collect
 from syncheck.source.expressions import (
+    bodies,
     calls_in,
     container_kind,
     has_index,
@@ -387,11 +388,3 @@ def scopes_of(source: str) -> Scopes | None:
 
 def _targets(loop: ast.For | ast.AsyncFor) -> frozenset[str]:
     return frozenset(node.id for node in ast.walk(loop.target) if isinstance(node, ast.Name))
-
-
-def bodies(statement: ast.stmt) -> Iterator[list[ast.stmt]]:
-    """Yield the lists of statements inside a statement."""
-    for name in ("body", "orelse", "finalbody"):
-        yield getattr(statement, name, None) or []
-    for part in (*getattr(statement, "handlers", ()), *getattr(statement, "cases", ())):
-        yield part.body

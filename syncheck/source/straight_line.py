@@ -5,8 +5,7 @@ from collections.abc import Iterator
 from typing import TypeAlias
 
 from syncheck.source.bindings import Function
-from syncheck.source.expressions import holds
-from syncheck.source.scopes import bodies
+from syncheck.source.expressions import bodies, holds
 
 Position: TypeAlias = tuple[int, int]
 """(line, column), as counted by `ast`."""

@@ -63,3 +63,16 @@ def test_a_name_that_a_condition_tests_is_not_none_there():
 )
 def test_an_earlier_assignment_in_the_block_counts(text, line, may_be_none):
     assert scopes_in(f"{text}\nend()\n").may_be_none("slot.done", line) is may_be_none
+
+
+@pytest.mark.parametrize(
+    "before",
+    [
+        "match kind:\n    case 1:\n        done = start()\n",
+        "match kind:\n    case 2:\n        pass\n    case _:\n        done = start()\n",
+        "try:\n    run()\nexcept ValueError:\n    done = start()\n",
+    ],
+)
+def test_statements_inside_cases_and_handlers_count(before):
+    text = f"done = None\n{before}        use()\n" if "match" in before else f"done = None\n{before}    use()\n"
+    assert not scopes_in(text).may_be_none("done", text.count("\n"))
