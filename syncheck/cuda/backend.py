@@ -135,7 +135,7 @@ class Cuda:
         self.launches = launches = Launches(reporter, streams, threads, memory, namer)
         self.errors = errors = OperatorErrors(reporter, streams, pending_callbacks, captures)
         self.copies = copies = Copies(reporter, streams, memory, host, launches, errors)
-        collectives = Collectives(reporter, streams, captures)
+        self._collectives = collectives = Collectives(reporter, streams, captures)
         self.library = Library(LibraryCalls(reporter, streams, memory, self.events, launches))
         parts = Parts(copies, collectives, DescribedOperators(reporter, memory, self.library))
         self.operators = Operators(reporter, streams, threads, memory, host, pending_callbacks, launches, parts)
@@ -159,9 +159,17 @@ class Cuda:
         if extension is None:
             return
         recorder = NativeRecorder(extension, self.reporter, self.streams, self.threads, self.memory, self.launches)
-        callbacks = Callbacks(self.reporter, self.streams, self.memory)
+        callbacks = Callbacks(
+            self.reporter,
+            self.streams,
+            self.memory,
+            self.events,
+            self.operators,
+            self._collectives,
+            self.launches.gradients,
+        )
         self.captures.on_change.append(recorder.update)
-        recorder.attach(WatchMode, callbacks, self.gpu_trace, self.host, device_type)
+        recorder.attach(WatchMode, callbacks, self.gpu_trace, self.host, self.events, device_type)
         self._on_mode = recorder.watch
         self.operators.on_plan = partial(recorder.plan, copies=self.copies)
         self.operators.on_composite_tensors = recorder.give_up

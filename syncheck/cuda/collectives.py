@@ -34,14 +34,18 @@ class Collectives:
 
     def issuing(self, func: Any) -> tuple[Callable[[Any, Any], bool], None]:
         """Return a special entry whose predicate records a collective, for comparison of the ranks, before it runs."""
-        reporter = self._reporter
 
         def issue(args: tuple[Any, ...], kwargs: dict[str, Any]) -> bool:
-            if reporter.is_checking:
-                collectives.issue(func, args, kwargs, reporter.site(), reporter.sites.location)
+            self.issue(func, args, kwargs)
             return False
 
         return issue, None
+
+    def issue(self, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
+        """Record a collective that is about to run, for comparison of the ranks."""
+        reporter = self._reporter
+        if reporter.is_checking:
+            collectives.issue(func, args, kwargs, reporter.site(), reporter.sites.location)
 
     def launched(
         self,
@@ -74,6 +78,13 @@ class Collectives:
             if has_own_stream and collectives.returns_handle(name):
                 monitor.collective(stream, name, reporter.site())
         calls.event = next((e.event for e in inner if e.kind is Kind.RECORD and e.stream == stream), NO_EVENT)
+        self._monitor(group, stream, device)
+
+    def monitor(self, func: Any, args: tuple[Any, ...], stream: StreamId, device: int) -> None:
+        """Let the watchdog wait for a collective that has been launched and reported."""
+        self._monitor(collectives.group_name(func, args, {}), stream, device)
+
+    def _monitor(self, group: str, stream: StreamId, device: int) -> None:
         if watchdog.is_monitored(group) and not self._captures:
             watchdog.started(group, self._probe(stream, device))
 

@@ -46,14 +46,20 @@ def on_finalize(thing: Any, action: "weakref.WeakMethod[Callable[..., None]]", *
 
 
 class Events:
-    """Tracks every event, by object if Python created it and by handle if C++ did."""
+    """Tracks every event, by object if Python created it and by handle if C++ did.
+
+    Attributes:
+        by_handle: handle -> event, for the events that have been recorded.
+        on_record: called with an event that torch's callback says was recorded.
+    """
 
     def __init__(self, reporter: Reporter, streams: Streams, pending: PendingCallbacks, captures: Captures) -> None:
         self._reporter = reporter
         self._streams = streams
         self._pending_callbacks = pending
         self._captures = captures
-        self._by_handle: dict[int, EventId] = {}
+        self.by_handle: dict[int, EventId] = {}
+        self.on_record: Callable[[EventId], None] = lambda _: None
         self._handles: dict[EventId, int] = {}  # events of Python objects -> handle, once recorded
         self._destroyed: deque[tuple[EventId, bool]] = deque()  # destroyed events, and whether they have timing
         self._alive: set[EventId] = set()  # events of existing Python objects
@@ -64,20 +70,25 @@ class Events:
 
     def is_known(self, handle: int) -> bool:
         """Return whether an event has been seen since the check began."""
-        return handle in self._by_handle
+        return handle in self.by_handle
 
     def of_handle(self, handle: int) -> EventId:
         """Return the event with a handle, announcing it when it is first seen."""
-        known = self._by_handle.get(handle)
+        known = self.by_handle.get(handle)
         if known is None:
-            known = self._by_handle[handle] = self._reporter.next_event()
+            known = self.add(handle)
             with self._reporter.locked_monitor() as monitor:
-                monitor.event(known, UNKNOWN_SITE, timing=False)
+                monitor.event(known, UNKNOWN_SITE)
         return known
+
+    def add(self, handle: int) -> EventId:
+        """Return a new event for a handle; the caller announces it."""
+        ident = self.by_handle[handle] = self._reporter.next_event()
+        return ident
 
     def deleted(self, handle: int) -> None:
         """Drop a handle, which may be reused for another event. Called at any time."""
-        ident = self._by_handle.pop(handle, None)
+        ident = self.by_handle.pop(handle, None)
         if ident is not None and ident not in self._alive:
             self._destroyed.append((ident, False))
 
@@ -112,8 +123,8 @@ class Events:
         self._alive.discard(ident)
         self._timing.pop(ident, None)
         handle = self._handles.pop(ident, 0)
-        if self._by_handle.get(handle) == ident:
-            del self._by_handle[handle]
+        if self.by_handle.get(handle) == ident:
+            del self.by_handle[handle]
         self._destroyed.append((ident, timing))
 
     def of(self, event: Any) -> EventId:
@@ -123,7 +134,7 @@ class Events:
             return EventId(ident)
         handle = _handle(event)
         if handle:
-            return self._by_handle.get(handle, NO_EVENT)
+            return self.by_handle.get(handle, NO_EVENT)
         return self.announce(event, timing=False)
 
     # -- hooks
@@ -169,7 +180,7 @@ class Events:
                 original(event, stream)
             target = self._streams.of_object(stream)
             handle = self._handles[ident] = _handle(event)
-            self._by_handle[handle] = ident
+            self.by_handle[handle] = ident
             origin = getattr(stream, ORIGIN, StreamOrigin.BY_NAME)
             with reporter.locked_monitor() as monitor:
                 current = self._streams.current(self._streams.device_of(target))

@@ -64,6 +64,7 @@ class Memory:
         freed_shared: memory used by several streams was freed, and the monitor has not been notified yet.
         adopt: called with the storage of a tensor at an unknown address; enters memory that was seen elsewhere first,
             and returns whether it did.
+        on_used: called with a stream that is about to use memory.
         on_shared: called with an allocation that a second stream is about to use.
         on_freed: called with an allocation that was freed.
         shares_all: a graph is being captured, and whichever stream replays it uses the memory used meanwhile.
@@ -86,6 +87,7 @@ class Memory:
         self.owners = Owners()
         self.freed_shared = False
         self.adopt: Callable[[torch.UntypedStorage], bool] = lambda _: False
+        self.on_used: Callable[[StreamId], None] = lambda _: None
         self.on_shared: Callable[[AllocationId], None] = lambda _: None
         self.on_freed: Callable[[AllocationId], None] = lambda _: None
         self.shares_all = False
@@ -151,6 +153,7 @@ class Memory:
     def used(self, stream: StreamId, accesses: Accesses) -> None:
         """Note that a stream is about to use memory."""
         homes = self.homes
+        self.on_used(stream)
         for allocation, _, _ in accesses:
             home = homes.get(allocation)
             if home is None:

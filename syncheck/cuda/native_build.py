@@ -22,7 +22,9 @@ from syncheck.errors import BackendError
 from syncheck.instrument.torch_version import torch_version
 
 _NAME = "syncheck_recorder"
-_SOURCES = sorted((Path(__file__).parent / "native").glob("*.cpp"))
+_FOLDER = Path(__file__).parent / "native"
+_SOURCES = sorted(_FOLDER.glob("*.cpp"))
+_FILES = sorted(_FOLDER.iterdir())
 _BUILDER = "torch.utils.cpp_extension"  # slow to import
 _OLDEST = (2, 10)
 """In older versions, a storage's Python object lives as long as a weak reference in C++ (PyTorch PR 167564)."""
@@ -49,9 +51,9 @@ def extension(choice: str, note: Callable[[str], None]) -> Any:
 
 def state() -> str:
     """Describe, for users, whether the extension exists or can be built."""
-    built = _built_path()
-    if built.exists():
-        return f"built: {built}"
+    path = _path(_NAME, _FILES)
+    if path.exists():
+        return f"built: {path}"
     try:
         with _ninja_on_path():
             _check_tools()
@@ -76,17 +78,39 @@ def _find(note: Callable[[str], None]) -> tuple[Any, str]:
 
 
 def _load(note: Callable[[str], None]) -> Any:
-    built = _built_path()
-    if not built.exists():
+    return built(
+        _NAME,
+        _SOURCES,
+        _FILES,
+        lambda: note("building the native recorder, once for this version of torch: this takes a minute"),
+    )
+
+
+def built(name: str, sources: list[Path], files: list[Path], on_build: Callable[[], None]) -> Any:
+    """Return an extension, built if necessary.
+
+    Args:
+        name: the extension's name.
+        sources: its sources.
+        files: all files that the build depends on.
+        on_build: called before it is built.
+
+    Raises:
+        RuntimeError: the build failed, or tools are missing.
+        OSError: the result could not be written.
+        ImportError: the result could not be loaded.
+    """
+    path = _path(name, files)
+    if not path.exists():
         with _ninja_on_path():
             _check_tools()
-            note("building the native recorder, once for this version of torch: this takes a minute")
-            _build(built)
-    return _import(built)
+            on_build()
+            _build(name, sources, path)
+    return _import(name, path)
 
 
-def _built_path() -> Path:
-    return cache_folder() / f"{_NAME}-{_key()}.so"
+def _path(name: str, files: list[Path]) -> Path:
+    return cache_folder() / f"{name}-{_key(tuple(files))}.so"
 
 
 def cache_folder() -> Path:
@@ -96,10 +120,10 @@ def cache_folder() -> Path:
 
 
 @cache
-def _key() -> str:
-    """Return a hash of everything that the build depends on: torch, Python, platform and sources."""
-    sources = (source.read_text(encoding="utf-8") for source in _SOURCES)
-    parts = (torch.__version__, sys.version, sysconfig.get_platform(), *sources)
+def _key(files: tuple[Path, ...]) -> str:
+    """Return a hash of everything that a build depends on: torch, Python, platform and files."""
+    texts = (file.read_text(encoding="utf-8") for file in files)
+    parts = (torch.__version__, sys.version, sysconfig.get_platform(), *texts)
     return hashlib.sha256("\n".join(parts).encode()).hexdigest()[:16]
 
 
@@ -132,8 +156,8 @@ def _check_tools() -> None:
         raise RuntimeError("ninja was not found: pip install ninja")
 
 
-def _build(target: Path) -> None:
-    """Build the extension in a temporary folder, then move it into place, because other processes may build it, too.
+def _build(name: str, sources: list[Path], target: Path) -> None:
+    """Build an extension in a temporary folder, then move it into place, because other processes may build it, too.
 
     Raises:
         RuntimeError: the build failed.
@@ -144,17 +168,17 @@ def _build(target: Path) -> None:
     with tempfile.TemporaryDirectory(dir=target.parent) as folder:
         try:
             with redirect_stdout(output), redirect_stderr(output):
-                sources = [str(source) for source in _SOURCES]
-                import_module(_BUILDER).load(_NAME, sources, extra_cflags=["-O2"], build_directory=folder)
+                paths = [str(source) for source in sources]
+                import_module(_BUILDER).load(name, paths, extra_cflags=["-O2"], build_directory=folder)
         except RuntimeError as error:
             log = target.with_suffix(".log")
             log.write_text(f"{error}\n{output.getvalue()}", encoding="utf-8")
             raise RuntimeError(f"the compiler failed: see {log}") from error
-        Path(folder, f"{_NAME}.so").replace(target)
+        Path(folder, f"{name}.so").replace(target)
 
 
-def _import(path: Path) -> Any:
-    loader = ExtensionFileLoader(_NAME, str(path))
-    module = module_from_spec(ModuleSpec(_NAME, loader, origin=str(path)))
+def _import(name: str, path: Path) -> Any:
+    loader = ExtensionFileLoader(name, str(path))
+    module = module_from_spec(ModuleSpec(name, loader, origin=str(path)))
     loader.exec_module(module)
     return module

@@ -1,6 +1,9 @@
 """Records, in C++, the operators that cannot race; the dispatch mode sees all others.
 
 `native/recorder.cpp` is the other half, and `native/trace.cpp` suppresses unneeded callbacks from torch into Python.
+In threads without Python frames, such as those of a backward pass, the extension also records events, and collectives
+whose memory is used in order.
+
 The extension does the work of `Operators.log` for an operator that neither waits nor records an event, if its stream is
 the only one that has used its memory so far, or has the memory to itself again. The recorded calls enter the call
 buffer in order: before any other call is added, and before the monitor is queried.
@@ -17,19 +20,26 @@ from typing import Any
 
 import torch
 
+from syncheck.cuda.callback_order import Callback
+from syncheck.cuda.callback_order import Kind as CallbackKind
+from syncheck.cuda.collectives import Collectives
 from syncheck.cuda.copies import Copies
 from syncheck.cuda.dispatch_plan import DispatchPlan
+from syncheck.cuda.events import Events
 from syncheck.cuda.gpu_trace import GpuTrace
 from syncheck.cuda.host import HostMemory
 from syncheck.cuda.launches import Launches
 from syncheck.cuda.memory import Memory
+from syncheck.cuda.operators import Operators
 from syncheck.cuda.reporter import Reporter
 from syncheck.cuda.streams import Streams
 from syncheck.cuda.thread_contexts import ThreadContexts
 from syncheck.filters import ignore_block
-from syncheck.hb.ids import SiteId, StreamId
+from syncheck.hb.ids import EventId, SiteId, StreamId, WaitCall
+from syncheck.instrument.gradients import Gradients
 from syncheck.instrument.sites import SiteTable
 from syncheck.instrument.torch_internals import schema_of, storage_key
+from syncheck.ranks import watchdog, writer
 
 
 class Kind(IntEnum):
@@ -41,6 +51,7 @@ class Kind(IntEnum):
     COPY = 3
     FOREACH_COPY = 4
     COMPOSITE = 5
+    COLLECTIVE = 6
 
 
 _KINDS = {
@@ -51,13 +62,35 @@ _KINDS = {
 }
 
 
+_IN_PLACE = frozenset({"allreduce_", "allreduce_coalesced_", "broadcast_"})
+"""The collectives that C++ code of torch issues: those of DDP."""
+
+_Arguments = Callable[[], tuple[Any, ...]]
+
+
 class Callbacks:
     """Callbacks from the extension into Python, some of them methods of others; the extension holds the GIL."""
 
-    def __init__(self, reporter: Reporter, streams: Streams, memory: Memory) -> None:
+    by_torch = WaitCall.TORCH
+
+    def __init__(
+        self,
+        reporter: Reporter,
+        streams: Streams,
+        memory: Memory,
+        events: Events,
+        operators: Operators,
+        collectives: Collectives,
+        gradients: Gradients,
+    ) -> None:
         self._reporter = reporter
         self._sites: SiteTable = reporter.sites
         self._memory = memory
+        self._streams = streams
+        self._operators = operators
+        self._collectives = collectives
+        self._gradients = gradients
+        self.new_event = events.add
         self.is_user_code = reporter.sites.is_user_code  # keeps a reference to each code object
         self.current_stream, self.flush = streams.current, reporter.flush_calls
         self.extent, self.view = memory.extent, memory.exact_view
@@ -77,6 +110,48 @@ class Callbacks:
             return 0, 0
         home = memory.homes.get(access[0])
         return access[0], memory.owners[access[0]] if home is None else home
+
+    def stream(self, device: int, handle: int) -> StreamId:
+        """Return the stream with a handle, which C++ code uses."""
+        return self._streams.of(device, handle, is_created_in_cpp=True)
+
+    def passed_on(self, tensor: torch.Tensor) -> bool:
+        """Forget the stream of a tensor's memory, as the extension follows it from now on; return False if it must not.
+
+        Gradients that cross streams in a backward pass are left to the mode.
+        """
+        access = self._memory.current_access(tensor)
+        if access is None or self._gradients.is_from_this_pass(access[0]):
+            return False
+        self._memory.homes.pop(access[0], None)
+        self._memory.owners.forget(access[0])
+        return True
+
+    def issue(self, func: Any, arguments: _Arguments) -> None:
+        """Record a collective that is about to run, for comparison of the ranks."""
+        if writer.current() is not None:
+            self._collectives.issue(func, arguments(), {})
+
+    def issued(self, func: Any, arguments: _Arguments, stream: StreamId, device: int) -> None:
+        """Let the watchdog wait for a collective that the extension has recorded."""
+        if watchdog.active is not None:
+            self._collectives.monitor(func, arguments(), stream, device)
+
+    def log_collective(
+        self, func: Any, arguments: _Arguments, results: tuple[Any, ...], callbacks: list[tuple[int, EventId, StreamId]]
+    ) -> None:
+        """Log a collective that the extension ran but cannot record.
+
+        Args:
+            func: the operator.
+            arguments: returns its arguments.
+            results: its results.
+            callbacks: (kind, event, stream) of the callbacks that occurred while it ran.
+        """
+        if self._reporter.is_checking:
+            inner = [Callback(CallbackKind(kind), event, stream) for kind, event, stream in callbacks]
+            dispatch = self._operators.plans[id(func)]
+            self._operators.log_slowly(dispatch, arguments(), {}, results, inner)  # type: ignore[arg-type]  # not higher-order
 
     def drop_stale(self, address: int) -> None:
         """Drop a stale entry at an address that now holds new memory."""
@@ -136,7 +211,13 @@ class NativeRecorder:
         self._calls = reporter.call_buffer.calls
 
     def attach(
-        self, mode: type, callbacks: Callbacks, gpu_trace: GpuTrace, host: HostMemory, device_type: str = "cuda"
+        self,
+        mode: type,
+        callbacks: Callbacks,
+        gpu_trace: GpuTrace,
+        host: HostMemory,
+        events: Events,
+        device_type: str = "cuda",
     ) -> None:
         """Start recording for this check, and detach the recorder of an earlier check."""
         global _attached  # noqa: PLW0603  the extension has global state
@@ -146,6 +227,7 @@ class NativeRecorder:
         _attached = weakref.ref(self)
         reporter, streams = self._reporter, self._streams
         first = self._memory.next_ident()
+        self._events = events
         self._callbacks = callbacks  # the extension outlives the check and only holds a weak reference
         self._extension.attach(
             weakref.proxy(callbacks),
@@ -155,6 +237,7 @@ class NativeRecorder:
             gpu_trace.inside,
             host.buffers,
             self._memory.live,
+            events.by_handle,
             mode,
             device_type,
         )
@@ -176,8 +259,11 @@ class NativeRecorder:
         self._follow_memory()
 
     def _follow_memory(self) -> None:
+        self._memory.on_used = self._extension.used_elsewhere
         self._memory.on_shared = self._extension.share
         self._memory.owners.on_change = self._extension.own
+        self._memory.owners.on_clear = self._extension.share_passed_on
+        self._events.on_record = self._extension.forget_event
         self._memory.on_freed = self._extension.forget
 
     def plan(self, dispatch: DispatchPlan, copies: Copies) -> None:
@@ -258,6 +344,8 @@ def description(dispatch: DispatchPlan, copies: Copies) -> dict[str, Any] | None
     plan = dispatch.plan
     if dispatch.is_composite:
         return {"name": plan.name, "kind": int(Kind.COMPOSITE)}
+    if dispatch.func.namespace == "c10d" and plan.base in _IN_PLACE:
+        return _described(dispatch, Kind.COLLECTIVE, None) | {"function": dispatch.func}
     kind = _KINDS.get(plan.base, Kind.ORDINARY)
     if (
         dispatch.has_rows
@@ -272,6 +360,11 @@ def description(dispatch: DispatchPlan, copies: Copies) -> dict[str, Any] | None
         off = description(dispatch.off, copies)
         if off is None:
             return None
+    return _described(dispatch, kind, off)
+
+
+def _described(dispatch: DispatchPlan, kind: Kind, off: dict[str, Any] | None) -> dict[str, Any]:
+    plan = dispatch.plan
     return {
         "name": plan.name,
         "kind": int(kind),

@@ -12,11 +12,13 @@ class Owners:
 
     Attributes:
         on_change: called with memory and its new owner, NOT_SOLE if there is none; None disables the tracking.
+        on_clear: called when all owners are dropped.
     """
 
     def __init__(self) -> None:
         self._owners: dict[AllocationId, StreamId] = {}
         self.on_change: Callable[[AllocationId, StreamId], None] | None = None
+        self.on_clear: Callable[[], None] = lambda: None
 
     def __getitem__(self, allocation: AllocationId) -> StreamId:
         return self._owners.get(allocation, NOT_SOLE)
@@ -39,9 +41,8 @@ class Owners:
                 self.on_change(allocation, stream)
 
     def use(self, stream: StreamId, allocation: AllocationId) -> None:
-        """Note a use of memory by a stream, which ends the ownership of any other stream."""
-        owner = self._owners.get(allocation, stream)
-        if owner != stream:
+        """Note a use of shared memory by a stream, which ends the ownership of any other stream."""
+        if self._owners.get(allocation) != stream:
             self._lose(allocation)
 
     def forget(self, allocation: AllocationId) -> None:
@@ -52,8 +53,9 @@ class Owners:
         """Drop all owners, because memory may be used in ways that are not seen here."""
         for allocation in list(self._owners):
             self._lose(allocation)
+        self.on_clear()
 
     def _lose(self, allocation: AllocationId) -> None:
-        del self._owners[allocation]
+        self._owners.pop(allocation, None)
         if self.on_change is not None:
             self.on_change(allocation, NOT_SOLE)

@@ -86,6 +86,7 @@ class TraceHandlers:
             return
         stream = self._streams.of(devices.current_device(), stream_handle, is_created_in_cpp=True)
         event = self._events.of_handle(handle)
+        self._events.on_record(event)
         if not self._note(_caller(), Kind.RECORD, event, stream):
             with reporter.locked_monitor() as monitor:
                 monitor.record(event, stream, reporter.site())

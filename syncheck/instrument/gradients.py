@@ -26,9 +26,13 @@ class Gradients:
         self._before = before
         self._made.clear()
 
+    def is_from_this_pass(self, allocation: AllocationId) -> bool:
+        """Return whether memory was allocated since the latest pass began."""
+        return allocation > self._before
+
     def made(self, allocation: AllocationId, node: int, stream: StreamId) -> None:
         """Record that a node created memory and was the first to write it, on a stream."""
-        if allocation > self._before:
+        if self.is_from_this_pass(allocation):
             self._made.setdefault(allocation, (node, stream))
 
     def protect(self, monitor: Monitor, node: int, node_stream: StreamId, stream: StreamId, accesses: Accesses) -> None:
@@ -42,7 +46,7 @@ class Gradients:
             accesses: the operator's accesses: (allocation, view, is_write).
         """
         for allocation, view, is_write in accesses:
-            if allocation > self._before and is_write:
+            if is_write and self.is_from_this_pass(allocation):
                 self._made.setdefault(allocation, (node, stream))
             maker, home = self._made.get(allocation, (node, stream))
             if maker != node and home != stream == node_stream:

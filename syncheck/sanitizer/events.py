@@ -73,7 +73,7 @@ class Events:
         self._redundant: dict[SiteId, bool] = {}  # wait call -> whether none of its executions added order
         self._ordered_by: dict[SiteId, SiteId] = {}  # redundant wait call -> the earlier ordering wait
 
-    def add(self, event: EventId, site: SiteId, *, timing: bool, external: bool = False) -> None:
+    def add(self, event: EventId, site: SiteId, *, timing: bool = False, external: bool = False) -> None:
         """Note that an event object was created."""
         self._collector.names.known_at[NamedKind.EVENT, event] = site
         self._states[event] = EventState(site, timing, external)

@@ -201,7 +201,7 @@ class Monitor(Protocol):
     def pageable_copy(self, allocation: AllocationId, view: ViewId, site: SiteId) -> None:
         """Report a non_blocking copy from pageable host memory."""
 
-    def event(self, event: EventId, site: SiteId, *, timing: bool, external: bool = False) -> None:
+    def event(self, event: EventId, site: SiteId, *, timing: bool = False, external: bool = False) -> None:
         """Report that an event was created; `external`: captures include its records and waits in the graph."""
 
     def drop_event(self, event: EventId) -> None:

@@ -9,9 +9,15 @@
 // nothing in between can call Python, it handles the operator in a single step: autograd would pass the mode a `detach`
 // of each result that it saves, bypassing the dispatcher (c10/core/TensorImpl.cpp, `shallow_copy_and_detach`).
 //
+// Threads without Python frames, those of the autograd engine, also record events, and collectives that use memory only
+// after everything else that has used it; see `Clocks`.
+//
 // The GIL guards all state. It is held while arguments and results are looked up, but not while the operator runs.
 //
 // Source: aten/src/ATen/core/PythonFallbackKernel.cpp; c10/core/impl/TorchDispatchModeTLS.h.
+
+#include "clocks.h"
+#include "trace.h"
 
 #include <pybind11/pybind11.h>
 
@@ -30,6 +36,7 @@
 #include <torch/csrc/jit/frontend/tracer.h>
 #include <torch/library.h>
 
+#include <algorithm>
 #include <atomic>
 #include <memory>
 #include <optional>
@@ -40,9 +47,14 @@
 
 namespace py = pybind11;
 
-void mute_trace(bool value);  // trace.cpp
+// Declared in torch/csrc/jit/python/pybind_utils.h, which takes long to compile.
+namespace torch::jit {
+py::object toPyObject(IValue ivalue);
+}
 
 namespace {
+
+using syncheck::CallbackKind;
 
 using c10::DispatchKey;
 using c10::DispatchKeySet;
@@ -50,6 +62,7 @@ using c10::OperatorHandle;
 using torch::jit::Stack;
 
 constexpr int64_t SHARED = -1;         // replaces the stream of a block that has no single one
+constexpr int64_t PER_THREAD = 2;      // the handle of each thread's own default stream
 constexpr size_t MAX_ITEMS = 1 << 15;  // the size of the log at which it is passed to the session
 
 // Keys that the mode excludes while an operator runs: those above Python, except the ones left to the operator itself.
@@ -78,7 +91,7 @@ const uint64_t BETWEEN =
 enum class Level { ABOVE_AUTOGRAD, BELOW_AUTOGRAD };
 
 // A composite operator calls other operators, which are dispatched here in turn.
-enum class Kind { ORDINARY, ITEM, TO_COPY, COPY, FOREACH_COPY, COMPOSITE };
+enum class Kind { ORDINARY, ITEM, TO_COPY, COPY, FOREACH_COPY, COMPOSITE, COLLECTIVE };
 
 struct Argument {
   size_t position;
@@ -104,6 +117,7 @@ struct Plan {
   int switch_position = -1;  // position of the argument that decides between this plan and `off`
   std::vector<Argument> arguments;
   std::unique_ptr<Plan> off;
+  PyObject* function = nullptr;  // a collective's operator in Python; never released
 
   bool operator==(const Plan& other) const {
     if (!off != !other.off || (off && !(*off == *other.off))) {
@@ -111,7 +125,7 @@ struct Plan {
     }
     return PyUnicode_Compare(name, other.name) == 0 && kind == other.kind && is_seen == other.is_seen &&
         touches == other.touches && fresh == other.fresh && switch_position == other.switch_position &&
-        arguments == other.arguments;
+        function == other.function && arguments == other.arguments;
   }
 };
 
@@ -137,13 +151,18 @@ struct Block {
   const void* address;
   int64_t allocation;
   int64_t home;  // the only stream that has used it, or the one that comes after all others that have; SHARED if none
+  int64_t position;  // of `home` at its latest use here; see `Clocks`
   std::optional<uint64_t> node;  // the backward node that created it
   bool is_native;  // not entered in Python yet
+  bool is_passed_on = false;  // several streams have used it; Python does not know its home
 };
 
+enum class ItemKind { ALLOCATION, LAUNCH, EVENT, RECORD, WAIT };
+
 struct Item {
-  PyObject* name;  // the operator's name; null if the item is an allocation
-  int64_t allocation;
+  ItemKind kind;
+  PyObject* name;  // the operator's name, if the item is a launch
+  int64_t ident;   // an allocation or event
   int64_t n_bytes;
   int64_t stream;
   int64_t site;
@@ -163,6 +182,12 @@ struct Extent {
 struct ExtentHash {
   size_t operator()(const Extent& extent) const {
     return std::hash<int64_t>()(extent.offset * 1000003 + extent.n_bytes);
+  }
+};
+
+struct PairHash {
+  size_t operator()(const std::pair<int64_t, int64_t>& pair) const {
+    return std::hash<int64_t>()(pair.first * 1000003 + pair.second);
   }
 };
 
@@ -190,6 +215,7 @@ struct State {
   py::object inside;     // list: calls during which torch's callbacks are enabled
   py::object buffers;    // dict: pinned buffers, by the address of their storage
   py::object live;       // dict: memory entered in Python, by its address
+  py::object events;     // dict: the session's ids of events, by handle
   std::unordered_set<PyObject*> modes;  // the modes of this check
   PyTypeObject* mode = nullptr;         // their class
   c10::DeviceType kind = c10::DeviceType::CUDA;
@@ -203,6 +229,9 @@ struct State {
   std::unordered_map<std::string, int64_t> views;
   ska::flat_hash_map<int64_t, const c10::StorageImpl*> storages;  // by allocation: the storages of the blocks
   std::unordered_map<c10::Stream, int64_t> streams;  // the session's ids, once there are several streams
+  std::unordered_map<std::pair<int64_t, int64_t>, int64_t, PairHash> handles;  // the same by (device, handle)
+  std::unordered_set<int64_t> collective_streams;  // streams on which Python has reported a collective
+  syncheck::Clocks clocks;
   ska::flat_hash_map<const void*, bool> codes;  // whether a code object is user code; Python keeps it alive
   ska::flat_hash_map<std::pair<const void*, int>, int64_t, SiteHash> sites;
   std::vector<Item> items;
@@ -221,6 +250,9 @@ struct State {
     views = {};
     storages = {};
     streams = {};
+    handles = {};
+    collective_streams = {};
+    clocks = {};
     codes = {};
     sites = {};
     items = {};
@@ -273,6 +305,13 @@ int64_t backward_site() {
     return 0;
   }
   return PyLong_AsLongLong(site.ptr());
+}
+
+// Return whether the calling thread runs no Python code, as one of the autograd engine between hooks.
+bool is_without_python() {
+  PyFrameObject* frame = PyThreadState_GetFrame(PyThreadState_Get());
+  Py_XDECREF(reinterpret_cast<PyObject*>(frame));
+  return frame == nullptr;
 }
 
 // Return the call site: the innermost frame of user code in this thread.
@@ -361,7 +400,9 @@ Block* keep(const c10::Storage& storage, int64_t allocation, int64_t home, bool 
   }
   auto node = is_native ? current_node() : std::nullopt;
   auto kept = state->blocks.insert_or_assign(
-      key, Block{storage.getWeakStorageImpl(), storage.data(), allocation, home, node, is_native});
+      key,
+      Block{
+          storage.getWeakStorageImpl(), storage.data(), allocation, home, state->clocks.position(home), node, is_native});
   state->storages[allocation] = key;
   state->n_new += is_native;
   return &kept.first->second;
@@ -392,6 +433,40 @@ Block* block_of(const at::Tensor& tensor) {
   py::object wrapped = py::reinterpret_steal<py::object>(THPVariable_Wrap(tensor));
   auto [allocation, home] = state->callbacks.attr("block_of")(wrapped).cast<std::pair<int64_t, int64_t>>();
   return allocation == 0 ? nullptr : keep(tensor.storage(), allocation, home, false);
+}
+
+// Return whether a stream comes after all other uses of a block.
+bool is_after_others(const Block& block, int64_t stream) {
+  return block.home == stream || (block.home > 0 && state->clocks.is_after(stream, block.home, block.position));
+}
+
+// Return whether a stream has a block to itself, or has it back after a collective.
+bool is_private(const Block& block, int64_t stream) {
+  return block.home == stream || (block.is_passed_on && is_after_others(block, stream));
+}
+
+// Make a stream that comes after all other uses of a tensor's block its owner; return false if the mode has to report
+// the access instead. Python is notified when memory is passed on for the first time, and then no longer knows its home.
+bool use(const at::Tensor& tensor, int64_t stream) {
+  const c10::StorageImpl* storage = tensor.storage().unsafeGetStorageImpl();
+  Block* block = block_of(tensor);
+  if (block == nullptr) {
+    return true;
+  }
+  if (block->home != stream && !block->is_passed_on) {
+    py::object wrapped = py::reinterpret_steal<py::object>(THPVariable_Wrap(tensor));
+    if (!state->callbacks.attr("passed_on")(wrapped).cast<bool>()) {
+      return false;
+    }
+    block = find(storage);
+    if (block == nullptr) {
+      return false;
+    }
+    block->is_passed_on = true;
+  }
+  block->home = stream;
+  block->position = state->clocks.position(stream);
+  return true;
 }
 
 int64_t extent_view(int64_t offset, int64_t n_bytes) {
@@ -425,6 +500,128 @@ int64_t view_of(const at::Tensor& tensor) {
     found = state->views.emplace(key, view).first;
   }
   return found->second;
+}
+
+// ---------------------------------------------------------------------------------------------- events
+
+// A callback of torch's GPU trace: an event recorded or waited for, or a synchronization.
+struct Callback {
+  CallbackKind kind;
+  int64_t event;
+  int64_t stream;  // the device, if the kind is SYNC_DEVICE
+};
+
+using Callbacks = std::vector<Callback>;
+
+thread_local Callbacks* in_collective = nullptr;  // the callbacks of the collective that runs in this thread
+
+// Collects the callbacks of a collective while it runs in this thread.
+class CollectiveGuard {
+ public:
+  explicit CollectiveGuard(Callbacks* callbacks) {
+    in_collective = callbacks;
+  }
+  ~CollectiveGuard() {
+    in_collective = nullptr;
+  }
+  CollectiveGuard(const CollectiveGuard&) = delete;
+  CollectiveGuard& operator=(const CollectiveGuard&) = delete;
+};
+
+int64_t current_device() {
+  const c10::Device device = c10::impl::VirtualGuardImpl(state->kind).getDevice();
+  return device.has_index() ? device.index() : 0;
+}
+
+// Return the session's id of a stream of the current device, as torch's callbacks for records and waits pass it.
+int64_t stream_with(uintptr_t handle) {
+  const int64_t device = current_device();
+  const std::pair<int64_t, int64_t> key(device, static_cast<int64_t>(handle));
+  auto known = state->handles.find(key);
+  if (known != state->handles.end()) {
+    return known->second;
+  }
+  const int64_t ident = state->callbacks.attr("stream")(device, static_cast<int64_t>(handle)).cast<int64_t>();
+  if (handle != PER_THREAD) {
+    state->handles.emplace(key, ident);
+  }
+  return ident;
+}
+
+// Return the session's id of an event; 0 if it has none.
+int64_t event_with(uintptr_t handle) {
+  py::object key = py::reinterpret_steal<py::object>(PyLong_FromUnsignedLongLong(handle));
+  PyObject* known = PyDict_GetItemWithError(state->events.ptr(), key.ptr());  // borrowed
+  return known == nullptr ? 0 : PyLong_AsLongLong(known);
+}
+
+// Return the session's id of an event, which is announced if it is new.
+int64_t announced_event(uintptr_t handle) {
+  int64_t event = event_with(handle);
+  if (event == 0) {
+    event = state->callbacks.attr("new_event")(static_cast<int64_t>(handle)).cast<int64_t>();
+    state->items.push_back({ItemKind::EVENT, nullptr, event, 0, 0, 0, 0, 0});
+  }
+  return event;
+}
+
+// Add an event's record or wait to the log.
+void add_callback(const Callback& callback, int64_t site) {
+  const bool is_record = callback.kind == CallbackKind::RECORD;
+  state->items.push_back(
+      {is_record ? ItemKind::RECORD : ItemKind::WAIT, nullptr, callback.event, 0, callback.stream, site, 0, 0});
+}
+
+void order_by(const Callback& callback) {
+  if (callback.kind == CallbackKind::RECORD) {
+    state->clocks.record(callback.event, callback.stream);
+  } else if (callback.kind == CallbackKind::WAIT) {
+    state->clocks.wait(callback.event, callback.stream);
+  }
+}
+
+// See `working_stream` in callback_order.py, for operators whose own stream waits first.
+int64_t working_stream(const Callbacks& callbacks, int64_t current) {
+  if (!callbacks.empty() && callbacks.back().kind == CallbackKind::WAIT) {
+    for (const Callback& callback : callbacks) {
+      if (callback.kind == CallbackKind::RECORD && callback.event == callbacks.back().event) {
+        return callbacks.back().stream;
+      }
+    }
+  }
+  std::unordered_set<int64_t> recorded;
+  for (auto callback = callbacks.rbegin(); callback != callbacks.rend(); ++callback) {
+    if (callback->kind == CallbackKind::RECORD) {
+      recorded.insert(callback->stream);
+    } else if (callback->kind == CallbackKind::WAIT && recorded.count(callback->stream)) {
+      return callback->stream;
+    }
+  }
+  return current;
+}
+
+// See `work_index` in callback_order.py, for callbacks without synchronizations.
+size_t work_index(const Callbacks& callbacks, int64_t stream) {
+  size_t position = callbacks.size();
+  for (size_t index = callbacks.size(); index-- > 0;) {
+    if (callbacks[index].stream != stream) {
+      continue;
+    }
+    if (callbacks[index].kind == CallbackKind::WAIT) {
+      break;
+    }
+    position = index;
+  }
+  return position;
+}
+
+bool has_only_records_and_waits(const Callbacks& callbacks) {
+  for (const Callback& callback : callbacks) {
+    if (callback.kind != CallbackKind::RECORD && callback.kind != CallbackKind::WAIT) {
+      return false;
+    }
+  }
+  return true;
 }
 
 // ---------------------------------------------------------------------------------------------- operators
@@ -479,6 +676,8 @@ bool is_only_mode() {
 bool is_recordable_case(const Plan& plan, const Stack& stack, size_t begin) {
   switch (plan.kind) {
     case Kind::ORDINARY:
+    case Kind::COMPOSITE:
+    case Kind::COLLECTIVE:
       return true;
     case Kind::ITEM:
       return stack[begin].toTensor().is_cpu();
@@ -507,7 +706,6 @@ bool is_recordable_case(const Plan& plan, const Stack& stack, size_t begin) {
 
 // Return the session's id of a device's current stream. While the default stream is the only one, return 0 for any
 // other stream. With several streams, the caller holds the GIL.
-constexpr c10::StreamId PER_THREAD = 2;  // the handle of each thread's own default stream
 int64_t stream_of(c10::DeviceIndex device, bool has_multiple_streams) {
   c10::impl::VirtualGuardImpl guard(state->kind);
   const c10::Stream stream = guard.getStream(c10::Device(state->kind, device));
@@ -555,11 +753,32 @@ bool take_inputs(
   return true;
 }
 
-// Return whether `stream` is the only one that has used all input memory of an operator.
+// Return whether an operator's accesses to its input memory on `stream` cannot race.
 bool is_private(const Inputs& inputs, int64_t stream) {
   for (const Input& given : inputs) {
     Block* block = block_of(given.tensor);
-    if (block != nullptr && block->home != stream) {
+    if (block != nullptr && !is_private(*block, stream)) {
+      return false;
+    }
+  }
+  return true;
+}
+
+// Return whether a stream comes after all other uses of an operator's input memory.
+bool is_after_others(const Inputs& inputs, int64_t stream) {
+  for (const Input& given : inputs) {
+    Block* block = block_of(given.tensor);
+    if (block != nullptr && !is_after_others(*block, stream)) {
+      return false;
+    }
+  }
+  return true;
+}
+
+// Make a stream the owner of all input memory of an operator; return false if the mode has to report the operator.
+bool use_all(const Inputs& inputs, int64_t stream) {
+  for (const Input& given : inputs) {
+    if (!use(given.tensor, stream)) {
       return false;
     }
   }
@@ -610,7 +829,7 @@ void take_results(
       int64_t allocation = next_allocation();
       keep_new(tensor.storage(), allocation, stream);
       state->items.push_back(
-          {nullptr, allocation, static_cast<int64_t>(tensor.storage().nbytes()), stream, site, 0, 0});
+          {ItemKind::ALLOCATION, nullptr, allocation, static_cast<int64_t>(tensor.storage().nbytes()), stream, site, 0, 0});
       if (plan.touches) {
         int64_t n_bytes = static_cast<int64_t>(tensor.nbytes());  // a new tensor fills its storage, or its beginning
         accesses.push_back({allocation, tensor.storage_offset() ? view_of(tensor) : extent_view(0, n_bytes), true});
@@ -621,7 +840,7 @@ void take_results(
 }
 
 void add_launch(const Plan& plan, int64_t stream, int64_t site, const Accesses& accesses) {
-  state->items.push_back({plan.name, 0, 0, stream, site, state->accesses.size(), accesses.size()});
+  state->items.push_back({ItemKind::LAUNCH, plan.name, 0, 0, stream, site, state->accesses.size(), accesses.size()});
   state->accesses.insert(state->accesses.end(), accesses.begin(), accesses.end());
   state->n_recorded++;
 }
@@ -690,6 +909,9 @@ class Kernel : public c10::OperatorKernel {
     if (given.kind == Kind::COMPOSITE) {
       return decompose(op, stack);
     }
+    if (given.kind == Kind::COLLECTIVE) {
+      return record_collective(given, op, keys, stack);
+    }
     if (!is_recordable_case(given, *stack, begin) ||
         (level_ == Level::ABOVE_AUTOGRAD && !is_only_recorded_by_autograd(is_mutable_, keys, *stack, begin))) {
       return false;
@@ -736,6 +958,91 @@ class Kernel : public c10::OperatorKernel {
     }
   }
 
+  // Run and record a collective that C++ code issues, as DDP does during a backward pass; return false, without side
+  // effects, if it has to go to the mode.
+  bool record_collective(const Plan& plan, const OperatorHandle& op, DispatchKeySet keys, Stack* stack) {
+    const size_t begin = stack->size() - op.schema().arguments().size();
+    Inputs inputs;
+    c10::DeviceIndex device = -1;
+    if (!state->has_multiple_streams || in_collective != nullptr ||
+        !take_inputs(plan, *stack, begin, true, inputs, device) || inputs.empty()) {
+      return false;
+    }
+    const std::vector<c10::IValue> arguments(stack->begin() + static_cast<std::ptrdiff_t>(begin), stack->end());
+    {
+      GilGuard lock;
+      if (!syncheck::is_trace_taken() || !is_without_python() || !is_active) {
+        return false;
+      }
+      try {
+        state->callbacks.attr("issue")(py::handle(plan.function), lazily(arguments));
+      } catch (const std::exception& error) {
+        report(plan, error.what());
+      }
+    }
+    Callbacks callbacks;
+    {
+      CollectiveGuard guard(&callbacks);
+      run_below(level_, op, keys, stack);
+    }
+    GilGuard lock;
+    try {
+      finish_collective(plan, arguments, *stack, op.schema().returns().size(), inputs, device, callbacks);
+    } catch (const std::exception& error) {
+      report(plan, error.what());
+    }
+    return true;
+  }
+
+  // Return a function without parameters that returns an operator's arguments as Python objects.
+  static py::object lazily(const std::vector<c10::IValue>& arguments) {
+    return py::cpp_function([arguments]() {
+      py::list converted;
+      for (const c10::IValue& argument : arguments) {
+        converted.append(torch::jit::toPyObject(argument));
+      }
+      return py::tuple(converted);
+    });
+  }
+
+  static void finish_collective(
+      const Plan& plan, const std::vector<c10::IValue>& arguments, const Stack& stack, size_t n_results,
+      const Inputs& inputs, c10::DeviceIndex device, const Callbacks& callbacks) {
+    const int64_t stream = working_stream(callbacks, stream_of(device, true));
+    const size_t split = work_index(callbacks, stream);
+    std::for_each(callbacks.begin(), callbacks.begin() + static_cast<std::ptrdiff_t>(split), order_by);
+    const bool is_recorded = is_active && has_only_records_and_waits(callbacks) &&
+        state->collective_streams.count(stream) != 0 && is_after_others(inputs, stream) && use_all(inputs, stream);
+    if (is_recorded) {
+      const int64_t site = site_here();
+      const Accesses accesses = accesses_to(inputs);
+      for (size_t index = 0; index < callbacks.size(); index++) {
+        if (index == split) {
+          add_launch(plan, stream, site, accesses);
+        }
+        add_callback(callbacks[index], site);
+      }
+      if (split == callbacks.size()) {
+        add_launch(plan, stream, site, accesses);
+      }
+    }
+    std::for_each(callbacks.begin() + static_cast<std::ptrdiff_t>(split), callbacks.end(), order_by);
+    if (is_recorded) {
+      state->callbacks.attr("issued")(py::handle(plan.function), lazily(arguments), stream, device);
+      return;
+    }
+    py::list passed;
+    for (const Callback& callback : callbacks) {
+      passed.append(py::make_tuple(static_cast<int>(callback.kind), callback.event, callback.stream));
+    }
+    py::tuple results(n_results);
+    for (size_t index = 0; index < n_results; index++) {
+      results[index] = torch::jit::toPyObject(stack[stack.size() - n_results + index]);
+    }
+    state->callbacks.attr("log_collective")(py::handle(plan.function), lazily(arguments), results, passed);
+    state->collective_streams.insert(stream);
+  }
+
   // Run the operators that a composite operator consists of, as `WatchMode` does. With autograd enabled it never gets
   // here. If something has disabled autograd on the way, the mode handles it, starting from the outermost call's state.
   static bool decompose(const OperatorHandle& op, Stack* stack) {
@@ -763,7 +1070,7 @@ class Kernel : public c10::OperatorKernel {
     }
     const int64_t stream = made == MIXED ? 0 : stream_of(device < 0 ? made : device, state->has_multiple_streams);
     if (!is_active || state->modes.count(top_mode()) == 0 || stream == 0 || (made >= 0 && device >= 0 && made != device) ||
-        (state->has_multiple_streams && !is_private(inputs, stream))) {
+        (state->has_multiple_streams && !(is_private(inputs, stream) && use_all(inputs, stream)))) {
       give_up(plan, stack, n_results, inputs);
       return;
     }
@@ -829,9 +1136,11 @@ void install_at(const std::string& space, DispatchKey key, Level level) {
   }
 }
 
-// Register all kernels, once per process. The `profiler` operators mark steps of DDP and of optimizers.
+// Register all kernels, once per process. The `profiler` operators mark steps of DDP and of optimizers. Collectives that
+// autograd has not processed yet go to the mode.
 void install() {
   if (kernels->empty()) {
+    install_at("c10d", DispatchKey::Python, Level::BELOW_AUTOGRAD);
     for (const char* space : {"aten", "profiler"}) {
       install_at(space, DispatchKey::Python, Level::BELOW_AUTOGRAD);
       install_at(space, DispatchKey::PythonTLSSnapshot, Level::ABOVE_AUTOGRAD);
@@ -848,6 +1157,9 @@ std::unique_ptr<Plan> plan_from(const py::dict& given) {
   plan->kind = static_cast<Kind>(given["kind"].cast<int>());
   if (plan->kind == Kind::COMPOSITE) {
     return plan;
+  }
+  if (plan->kind == Kind::COLLECTIVE) {
+    plan->function = py::object(given["function"]).release().ptr();
   }
   plan->is_seen = given["is_seen"].cast<bool>();
   plan->touches = given["touches"].cast<bool>();
@@ -902,6 +1214,7 @@ void attach(
     py::list inside,
     py::dict buffers,
     py::dict live,
+    py::dict events,
     py::type mode,
     const std::string& kind) {
   install();
@@ -915,6 +1228,7 @@ void attach(
   state->inside = std::move(inside);
   state->buffers = std::move(buffers);
   state->live = std::move(live);
+  state->events = std::move(events);
   state->mode = reinterpret_cast<PyTypeObject*>(mode.ptr());
   state->kind = c10::Device(kind).type();
   before->clear();
@@ -939,6 +1253,7 @@ void start(int64_t stream, int64_t device) {
 
 // Record operators on all streams, each limited to memory that only its stream has used.
 void start_multiple() {
+  state->clocks.forget_order();  // other uses of the memory were not seen until now
   state->has_multiple_streams = true;
   is_active = true;
 }
@@ -953,12 +1268,33 @@ void own(int64_t allocation, int64_t stream) {
   auto block = block_with(allocation);
   if (block != state->blocks.end()) {
     block->second.home = stream;
+    block->second.position = state->clocks.position(stream);
+    block->second.is_passed_on = false;
   }
 }
 
 // Mark an allocation as used by several streams.
 void share(int64_t allocation) {
   own(allocation, SHARED);
+}
+
+// Mark all memory that was passed on here as used by several streams, because it may be used in ways that are not seen.
+void share_passed_on() {
+  for (auto& entry : state->blocks) {
+    if (entry.second.is_passed_on) {
+      entry.second.home = SHARED;
+    }
+  }
+}
+
+// Note that a stream has used memory in an operator that was not recorded here.
+void used_elsewhere(int64_t stream) {
+  state->clocks.use_elsewhere(stream);
+}
+
+// Forget an event's record, because it was recorded again and not here.
+void forget_event(int64_t event) {
+  state->clocks.forget(event);
 }
 
 // Drop an allocation that was entered in Python and freed; its storage may live on, with no memory or other memory.
@@ -989,6 +1325,20 @@ void purge() {
     } else {
       ++it;
     }
+  }
+}
+
+// Return the monitor call that represents an item other than a launch.
+py::tuple call_of(const Item& item) {
+  switch (item.kind) {
+    case ItemKind::ALLOCATION:
+      return py::make_tuple("allocate", item.ident, item.stream, item.n_bytes, 0, item.site);
+    case ItemKind::EVENT:
+      return py::make_tuple("event", item.ident, item.site);
+    case ItemKind::RECORD:
+      return py::make_tuple("record", item.ident, item.stream, item.site);
+    default:
+      return py::make_tuple("wait", item.ident, item.stream, item.site, state->callbacks.attr("by_torch"));
   }
 }
 
@@ -1026,14 +1376,13 @@ void take_calls(bool is_condensed, const py::object& deque) {
     }
   };
   for (auto item = items.rbegin(); item != items.rend(); ++item) {
-    if (item->name == nullptr) {
-      if (dead.count(item->allocation)) {
-        born.insert(item->allocation);
-      } else {
-        close();
-        calls.push_back(
-            py::make_tuple("allocate", item->allocation, item->stream, item->n_bytes, 0, item->site));
-      }
+    if (item->kind == ItemKind::ALLOCATION && dead.count(item->ident)) {
+      born.insert(item->ident);
+      continue;
+    }
+    if (item->kind != ItemKind::LAUNCH) {
+      close();
+      calls.push_back(call_of(*item));
       continue;
     }
     py::list last;
@@ -1125,6 +1474,40 @@ int64_t n_recorded() {
 
 }  // namespace
 
+namespace syncheck {
+
+bool take_callback(CallbackKind kind, uintptr_t handle, uintptr_t stream_handle) {
+  if (!is_active || !state->has_multiple_streams || !Py_IsInitialized()) {
+    return false;
+  }
+  GilGuard lock;
+  const bool is_sync = kind != CallbackKind::RECORD && kind != CallbackKind::WAIT;
+  if (in_collective == nullptr && (is_sync || !is_active || Py_SIZE(state->running.ptr()) != 0 || !is_without_python())) {
+    return false;
+  }
+  try {
+    const int64_t stream = kind == CallbackKind::SYNC_EVENT ? 0
+        : kind == CallbackKind::SYNC_DEVICE ? current_device()
+                                            : stream_with(stream_handle);
+    const int64_t event = kind == CallbackKind::RECORD ? announced_event(handle) : handle ? event_with(handle) : 0;
+    if (handle != 0 && event == 0) {
+      return true;  // an event that predates the check, so what it covers is unknown
+    }
+    const Callback callback{kind, event, stream};
+    if (in_collective != nullptr) {
+      in_collective->push_back(callback);
+    } else {
+      add_callback(callback, site_here());
+      order_by(callback);
+    }
+  } catch (py::error_already_set& error) {
+    error.discard_as_unraisable("syncheck");
+  }
+  return true;
+}
+
+}  // namespace syncheck
+
 PYBIND11_MODULE(TORCH_EXTENSION_NAME, module) {
   module.def("attach", &attach);
   module.def("set_plan", &set_plan);
@@ -1143,5 +1526,8 @@ PYBIND11_MODULE(TORCH_EXTENSION_NAME, module) {
   module.def("unknown_storages", &unknown_storages);
   module.def("has_calls", &has_calls);
   module.def("n_recorded", &n_recorded);
-  module.def("mute_trace", &mute_trace);
+  module.def("share_passed_on", &share_passed_on);
+  module.def("used_elsewhere", &used_elsewhere);
+  module.def("forget_event", &forget_event);
+  module.def("mute_trace", &syncheck::mute_trace);
 }

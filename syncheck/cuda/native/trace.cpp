@@ -1,4 +1,4 @@
-// Keeps torch's GPU trace from calling Python for events that a check ignores.
+// Keeps torch's GPU trace from calling Python for events that a check ignores, or that the recorder takes.
 //
 // While a backward pass is listened to, torch also calls a Python function for each allocation and free, which wastes
 // several microseconds each. The receiver of torch's calls is replaced by an interpreter that forwards only the others.
@@ -6,6 +6,8 @@
 // differs between torch versions; those that a version lacks become ordinary methods, so none is marked `override`.
 //
 // Source: c10/core/impl/GPUTrace.h; c10/core/impl/PyInterpreter.h.
+
+#include "trace.h"
 
 #include <c10/core/impl/GPUTrace.h>
 #include <c10/core/impl/PyInterpreter.h>
@@ -15,6 +17,7 @@
 
 #pragma GCC diagnostic ignored "-Wsuggest-override"
 
+namespace syncheck {
 namespace {
 
 using c10::DeviceType;
@@ -38,19 +41,29 @@ struct MutedTrace final : c10::impl::PyInterpreterVTable {
     (*torch_interpreter.load())->trace_gpu_event_deletion(kind, event);
   }
   virtual void trace_gpu_event_record(DeviceType kind, uintptr_t event, uintptr_t stream) const {
-    (*torch_interpreter.load())->trace_gpu_event_record(kind, event, stream);
+    if (!take_callback(CallbackKind::RECORD, event, stream)) {
+      (*torch_interpreter.load())->trace_gpu_event_record(kind, event, stream);
+    }
   }
   virtual void trace_gpu_event_wait(DeviceType kind, uintptr_t event, uintptr_t stream) const {
-    (*torch_interpreter.load())->trace_gpu_event_wait(kind, event, stream);
+    if (!take_callback(CallbackKind::WAIT, event, stream)) {
+      (*torch_interpreter.load())->trace_gpu_event_wait(kind, event, stream);
+    }
   }
   virtual void trace_gpu_device_synchronization(DeviceType kind) const {
-    (*torch_interpreter.load())->trace_gpu_device_synchronization(kind);
+    if (!take_callback(CallbackKind::SYNC_DEVICE, 0, 0)) {
+      (*torch_interpreter.load())->trace_gpu_device_synchronization(kind);
+    }
   }
   virtual void trace_gpu_stream_synchronization(DeviceType kind, uintptr_t stream) const {
-    (*torch_interpreter.load())->trace_gpu_stream_synchronization(kind, stream);
+    if (!take_callback(CallbackKind::SYNC_STREAM, 0, stream)) {
+      (*torch_interpreter.load())->trace_gpu_stream_synchronization(kind, stream);
+    }
   }
   virtual void trace_gpu_event_synchronization(DeviceType kind, uintptr_t event) const {
-    (*torch_interpreter.load())->trace_gpu_event_synchronization(kind, event);
+    if (!take_callback(CallbackKind::SYNC_EVENT, event, 0)) {
+      (*torch_interpreter.load())->trace_gpu_event_synchronization(kind, event);
+    }
   }
 
   virtual std::string name() const { return "syncheck"; }
@@ -89,16 +102,26 @@ struct MutedTrace final : c10::impl::PyInterpreterVTable {
   virtual void reset_backward_hooks(const TensorImpl*) const { not_implemented(); }
 };
 
+// Never destroyed: torch may be calling it.
+const PyInterpreter* muted() {
+  static auto* const only = new PyInterpreter(new MutedTrace);
+  return only;
+}
+
 }  // namespace
 
-// Suppress torch's calls into Python for allocations, frees, and new events and streams, or restore them.
 void mute_trace(bool value) {
-  static auto* const muted = new PyInterpreter(new MutedTrace);  // never destroyed: torch may be calling it
   const PyInterpreter* now = GPUTrace::gpuTraceState.load();
-  if (value && now != nullptr && now != muted) {
+  if (value && now != nullptr && now != muted()) {
     torch_interpreter = now;
-    GPUTrace::gpuTraceState = muted;
-  } else if (!value && now == muted) {
+    GPUTrace::gpuTraceState = muted();
+  } else if (!value && now == muted()) {
     GPUTrace::gpuTraceState = torch_interpreter.load();
   }
 }
+
+bool is_trace_taken() {
+  return GPUTrace::haveState && GPUTrace::gpuTraceState.load() == muted();
+}
+
+}  // namespace syncheck

@@ -3,25 +3,48 @@
 import fcntl
 import gc
 import os
+from contextlib import contextmanager
+from pathlib import Path
 
 import pytest
 
-from syncheck.cuda.native_build import extension
+from syncheck.cuda import native_build
 
 
 @pytest.fixture(scope="session")
-def recorder(tmp_path_factory):
-    """Return the native extension, built once, as it takes 25 seconds of CPU time, and shared by all workers and runs.
+def builds(tmp_path_factory):
+    """Return a context manager that provides the folder of built extensions, which all workers and runs share.
 
-    Its file name contains a hash of everything that the build depends on.
+    Each takes about 25 seconds of CPU time. Its file name contains a hash of everything that the build depends on.
     """
     base = tmp_path_factory.getbasetemp()
     folder = (base.parents[1] if "PYTEST_XDIST_WORKER" in os.environ else base.parent) / "native"
     folder.mkdir(exist_ok=True)
-    with pytest.MonkeyPatch.context() as patch, (folder / "lock").open("w") as lock:
-        fcntl.flock(lock, fcntl.LOCK_EX)
-        patch.setenv("SYNCHECK_CACHE_DIR", str(folder))
-        return extension("native", print)
+
+    @contextmanager
+    def locked():
+        with pytest.MonkeyPatch.context() as patch, (folder / "lock").open("w") as lock:
+            fcntl.flock(lock, fcntl.LOCK_EX)
+            patch.setenv("SYNCHECK_CACHE_DIR", str(folder))
+            yield
+
+    return locked
+
+
+@pytest.fixture(scope="session")
+def engine_thread(builds):
+    """Return the extension `engine_thread.cpp`, which registers an operator."""
+    source = Path(__file__).with_name("engine_thread.cpp")
+    with builds():
+        return native_build.built("engine_thread", [source], [source], lambda: None)
+
+
+@pytest.fixture(scope="session")
+def recorder(builds, engine_thread):
+    """Return the native recorder, loaded after all operators have been registered."""
+    assert engine_thread is not None
+    with builds():
+        return native_build.extension("native", print)
 
 
 @pytest.fixture

@@ -640,9 +640,12 @@ def test_autocast_applies_to_operators_inside_others(compute, context, library, 
         with context(), torch.autocast("cpu", torch.bfloat16):
             return compute(x, library).detach()
 
-    watched = result()
     with disable_dispatch_modes():
-        plain = result()
+        try:
+            plain = result()
+        except RuntimeError as error:  # such as an LSTM in bfloat16
+            pytest.skip(f"not on this CPU: {error}")
+    watched = result()
     assert watched.dtype == plain.dtype
     assert torch.equal(watched, plain)
 

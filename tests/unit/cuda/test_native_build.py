@@ -139,11 +139,12 @@ def test_doctor_reports_a_missing_tool(monkeypatch):
 
 
 def test_another_torch_version_has_another_cache_key(monkeypatch):
+    files = (Path(__file__),)
     native_build._key.cache_clear()
-    first = native_build._key()
+    first = native_build._key(files)
     native_build._key.cache_clear()
     monkeypatch.setattr(native_build.torch, "__version__", "9.9")
-    assert native_build._key() != first
+    assert native_build._key(files) != first
     native_build._key.cache_clear()
 
 

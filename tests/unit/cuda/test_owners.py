@@ -39,9 +39,20 @@ def test_ownership_ends_when_another_stream_uses_the_memory(owners, changes):
     owners.use(3, 10)
     assert owners[10] == 3
     owners.use(4, 10)
-    owners.use(4, 10)
     assert owners[10] == NOT_SOLE
     assert changes == [(10, 3), (10, NOT_SOLE)]
+
+
+def test_a_use_of_memory_without_a_known_owner_is_reported(owners, changes):
+    owners.use(4, 10)
+    assert changes == [(10, NOT_SOLE)]
+
+
+def test_dropping_all_owners_is_reported(owners):
+    cleared = []
+    owners.on_clear = lambda: cleared.append(True)
+    owners.clear()
+    assert cleared == [True]
 
 
 def test_ownership_ends_with_the_memory_or_when_cleared(owners, changes):
