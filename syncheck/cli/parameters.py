@@ -64,7 +64,7 @@ def _parameter(setting: Setting) -> inspect.Parameter:
         show_default=False,
     )
     wanted = _type_of(setting.name, setting.kind)
-    annotation: Any = Annotated.__class_getitem__((wanted | None, option))  # type: ignore[attr-defined]  # from data
+    annotation: Any = Annotated[wanted | None, option]
     return inspect.Parameter(setting.name, inspect.Parameter.KEYWORD_ONLY, default=None, annotation=annotation)
 
 
