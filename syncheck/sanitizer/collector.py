@@ -218,6 +218,7 @@ class Collector:
     def _name(self, pending: PendingFinding, sites: Sites) -> None:
         """Name the tensor of a finding by the names bound where it was allocated and freed."""
         key = (NamedKind.ALLOCATION, pending.allocation)
+        held_by = None
         if pending.freed:
             line = sites.lines_of(pending.freed)[0]
             held_by = self.names.seen_at.get(key, {}).get((line.path, line.number))
@@ -229,7 +230,7 @@ class Collector:
         if name := self._seen_at_use(key, pending, sites) or _name_in_call(pending, sites):
             self.names.given.setdefault(key, name)
         for site in pending.name_sites:
-            name = sites.bound(site)
+            name = held_by if held_by and site == pending.freed else sites.bound(site)
             if site == pending.freed and _is_of_another(name, pending, sites):
                 continue
             if name and "[...]" not in name:

@@ -1,10 +1,12 @@
 """Binding and deletion of names, attributes and items."""
 
 import ast
+from itertools import islice
 
 from syncheck.hb.ids import NamedKind
 from syncheck.lint.interp.contents import handles_in, is_key, tensors_in
 from syncheck.lint.interp.evaluator import Evaluator
+from syncheck.lint.interp.naming import held
 from syncheck.lint.interp.operators import is_list
 from syncheck.lint.interp.picks import forget_items, put
 from syncheck.lint.interp.scope import Scope
@@ -22,6 +24,9 @@ from syncheck.lint.interp.values import (
     Value,
 )
 
+_MOST_NAMED = 16
+"""Items of a container that are named, at most."""
+
 
 class Binding:
     """Binds targets to values."""
@@ -35,6 +40,7 @@ class Binding:
         """Bind a target to a value; `is_same`: the target already holds the value, which was modified in place."""
         match target:
             case ast.Name(id=name):
+                self._name_contents(target, scope.names.get(name))
                 scope.set(name, value)
                 self._evaluator.forget_decisions(name)
             case ast.Tuple(elts=parts) | ast.List(elts=parts):
@@ -67,6 +73,15 @@ class Binding:
             machine.current_node = variable
             path = machine.sites.path
             machine.session.name_at(NamedKind.ALLOCATION, old.block.ident, variable.id, path, variable.lineno)
+
+    def _name_contents(self, variable: ast.Name, old: Value | None) -> None:
+        """Record how the tensors in a container are written whose variable is about to be bound to something else."""
+        if not isinstance(old, Sequence | Mapping | Instance):
+            return
+        machine, line = self._machine, getattr(self._machine.current_node, "lineno", variable.lineno)
+        for text, item in islice(held(variable.id, old), _MOST_NAMED):
+            if isinstance(item, Tensor):
+                machine.session.name_at(NamedKind.ALLOCATION, item.block.ident, text, machine.sites.path, line)
 
     def _unpack(self, value: Value, parts: list[ast.expr]) -> list[Value]:
         """Return one value for each target of a tuple assignment."""

@@ -58,10 +58,14 @@ class Expressions:
 
     def evaluate(self, node: ast.expr | None, scope: Scope) -> Value:
         """See `Evaluator`."""
-        if node.__class__ is ast.Name:  # fast path: nearly half of all expressions, most of them local variables
+        if isinstance(node, ast.Name):  # fast path: nearly half of all expressions, most of them local variables
             found = (scope.names.get(node.id) if not scope.shared else None) or scope.find(node.id)
-            return found if found is not None else Symbol(f"builtins.{node.id}")
-        return _METHODS[node.__class__](self, node, scope) if node is not None else NONE
+            value: Value = Symbol(f"builtins.{node.id}") if found is None else found
+        else:
+            value = _METHODS[node.__class__](self, node, scope) if node is not None else NONE
+        if isinstance(value, Tensor) and node is not None:
+            self._evaluator.machine.sites.mentions[value.block.ident, node.lineno] = node
+        return value
 
     def _of_other(self, node: ast.expr, scope: Scope) -> Value:
         """Evaluate the parts of an expression whose value is unknown."""

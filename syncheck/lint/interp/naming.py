@@ -27,6 +27,7 @@ def name_findings(machine: Machine, findings: list[PendingFinding], scope: Scope
     text = ast.unparse(statement)
     for finding in findings:
         allocation = finding.allocation
+        _name_at_use(machine, finding)
         if allocation and allocation not in machine.named:
             name = _name_of(scope, text, partial(_is_tensor, allocation))
             if name:
@@ -37,6 +38,25 @@ def name_findings(machine: Machine, findings: list[PendingFinding], scope: Scope
             name = _name_of(scope, text, wanted[2]) if wanted is not None else ""
             if wanted is not None and name:
                 machine.session.name_at(wanted[0], wanted[1], name, line.path, line.number)
+
+
+def _name_at_use(machine: Machine, finding: PendingFinding) -> None:
+    """Pass on how a finding's tensor is written where it is used."""
+    for line in machine.sites.lines_of(finding.site):
+        node = machine.sites.mentions.get((finding.allocation, line.number))
+        if node is not None and line.path == machine.sites.path and _is_place(node):
+            machine.session.name_at(NamedKind.ALLOCATION, finding.allocation, ast.unparse(node), line.path, line.number)
+
+
+def _is_place(node: ast.expr) -> bool:
+    """Return whether an expression has no effects: a variable, or an item or attribute of one."""
+    match node:
+        case ast.Name():
+            return True
+        case ast.Attribute(value=owner) | ast.Subscript(value=owner, slice=ast.Name() | ast.Constant()):
+            return _is_place(owner)
+        case _:
+            return False
 
 
 def _lines_and_parts(
@@ -82,24 +102,31 @@ def _name_of(scope: Scope, text: str, is_wanted: Callable[[Value], bool]) -> str
     found: list[str] = []
     around: Scope | None = scope
     while around is not None:
-        found += [text for name, value in around.names.items() for text, item in _held(name, value) if is_wanted(item)]
+        found += [text for name, value in around.names.items() for text, item in held(name, value) if is_wanted(item)]
         around = around.parent
     display_name = [name for name in found if set(re.findall(r"[A-Za-z_]\w*", name)) <= words]
     plain = [name for name in found if "[" not in name]
     return (display_name or plain or found or [""])[0]
 
 
-def _held(name: str, value: Value) -> Iterator[tuple[str, Value]]:
+def held(name: str, value: Value) -> Iterator[tuple[str, Value]]:
     """Yield a value with its name, and the values that it contains."""
     yield name, value
-    if isinstance(value, Sequence):
-        yield from ((f"{name}[{index}]", item) for index, item in enumerate(value.items))
-    elif isinstance(value, Mapping):
-        yield from (
-            (f"{name}[{key.text if isinstance(key, Key) else repr(key)}]", item) for key, item in value.items.items()
-        )
+    if isinstance(value, Sequence | Mapping):
+        for text, item in _items(name, value):
+            yield text, item
+            if isinstance(item, Sequence | Mapping):
+                yield from _items(text, item)
     elif isinstance(value, Instance):
         for key, item in value.attributes.items():
             yield f"{name}.{key}", item
             if name == "self" and isinstance(item, Sequence):
                 yield from ((f"{name}.{key}[{index}]", inner) for index, inner in enumerate(item.items))
+
+
+def _items(name: str, value: Sequence | Mapping) -> Iterator[tuple[str, Value]]:
+    if isinstance(value, Sequence):
+        yield from ((f"{name}[{index}]", item) for index, item in enumerate(value.items))
+    else:
+        for key, item in value.items.items():
+            yield f"{name}[{key.text if isinstance(key, Key) else repr(key)}]", item

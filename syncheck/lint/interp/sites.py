@@ -4,7 +4,7 @@ import ast
 from collections.abc import Iterable
 
 from syncheck.findings import Frame, Location
-from syncheck.hb.ids import SiteId
+from syncheck.hb.ids import AllocationId, SiteId
 from syncheck.lint.interp.premises import Premise, Premises
 from syncheck.lint.interp.values import Tensor
 from syncheck.lint.source_file import SourceFile
@@ -27,6 +27,7 @@ class SourceSites:
         is_gpu_name: returns whether a name stands for a GPU, judging by its other uses in the file.
         n_asked: how often a call site was requested. Every operation at a call site requests it.
         callers: call site of a finding -> the calls that led to it, innermost first, each with its function.
+        mentions: (allocation, line) -> the expression that is a tensor of the allocation on that line.
         ignored_now: the rules that an active `syncheck.ignore` block ignores.
     """
 
@@ -40,6 +41,7 @@ class SourceSites:
         self.mentions_cuda = "cuda" in source.text
         self._bindings = source.bindings
         self.callers: dict[SiteId, tuple[tuple[ast.AST, str], ...]] = {}
+        self.mentions: dict[tuple[AllocationId, int], ast.expr] = {}
         self.ignored_now: frozenset[str] = frozenset()
         self._launched_from: dict[SiteId, tuple[tuple[ast.AST, str], ...]] = {}
         self._numbers: dict[tuple[int, frozenset[str]], SiteId] = {}
