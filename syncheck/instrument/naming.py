@@ -174,9 +174,9 @@ def _item(value: ast.expr, line: int, column: int) -> str | None:
 
 
 def name_of_tensor(frame: FrameType | None, is_wanted: Callable[[Any], bool]) -> str:
-    """Return a name for a tensor in the innermost user frames: "x", "self.weight", "batch['image']", "batch.image"."""
+    """Return a name for a tensor in the innermost user frames: "x", "self.weight", "batch['image'][0]", "batch.image"."""
     frames = list(islice(_user_frames(frame), 3))
-    for values_of in (_variables, _attributes):
+    for values_of in (_variables, _attributes, _items_of_items):
         for user_frame in frames:
             names = [name for name, value in values_of(user_frame) if is_wanted(value)]
             if names:
@@ -199,7 +199,7 @@ def name_in_frame(frame: FrameType, is_wanted: Callable[[Any], bool]) -> str:
     code = frame.f_code
     names_in_code = {*code.co_names, *code.co_varnames, *code.co_freevars, *code.co_cellvars}
     found = ""
-    for values_of in (_variables, _attributes, _attributes_of_items):
+    for values_of in (_variables, _attributes, _attributes_of_items, _items_of_items):
         for name, value in values_of(frame):
             if is_wanted(value):
                 found = found or name
@@ -214,6 +214,12 @@ def _attributes(frame: FrameType) -> Iterator[tuple[str, Any]]:
         for key, item in _held_by(value) if _is_program_name(name) else ():
             yield f"{name}.{key}", item
             yield from ((f"{name}.{key}{part}", inner) for part, inner in _items(item))
+
+
+def _items_of_items(frame: FrameType) -> Iterator[tuple[str, Any]]:
+    """Yield names and values of the items of containers in containers, such as "batch['images'][0]"."""
+    for name, value in (*_variables(frame), *_attributes(frame)):
+        yield from ((f"{name}{part}", item) for part, item in _items(value))
 
 
 def _attributes_of_items(frame: FrameType) -> Iterator[tuple[str, Any]]:

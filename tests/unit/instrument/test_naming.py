@@ -2,6 +2,7 @@
 
 import ast
 import sys
+from types import SimpleNamespace
 from typing import NamedTuple
 
 import pytest
@@ -257,3 +258,17 @@ def test_the_name_used_by_the_function_takes_precedence():
     other = box.held
     assert use() == "box.held"
     assert other
+
+
+def test_items_of_containers_in_containers_are_named():
+    batch = {"images": [torch.ones(1), torch.ones(2)]}
+    holder = SimpleNamespace(batch={"masks": (torch.ones(3),)})
+    wanted = [batch["images"][1].data_ptr(), holder.batch["masks"][0].data_ptr()]
+    frame = sys._getframe()
+    found = [
+        name_of_tensor(
+            frame, lambda value, address=address: isinstance(value, torch.Tensor) and value.data_ptr() == address
+        )
+        for address in wanted
+    ]
+    assert found == ["batch['images'][1]", "holder.batch['masks'][0]"]
