@@ -50,7 +50,7 @@ class Events:
 
     Attributes:
         by_handle: handle -> event, for the events that have been recorded.
-        on_record: called with an event that torch's callback says was recorded.
+        on_record: called with an event that was recorded by Python code, or according to a callback from torch.
     """
 
     def __init__(self, reporter: Reporter, streams: Streams, pending: PendingCallbacks, captures: Captures) -> None:
@@ -181,6 +181,7 @@ class Events:
             target = self._streams.of_object(stream)
             handle = self._handles[ident] = _handle(event)
             self.by_handle[handle] = ident
+            self.on_record(ident)
             origin = getattr(stream, ORIGIN, StreamOrigin.BY_NAME)
             with reporter.locked_monitor() as monitor:
                 current = self._streams.current(self._streams.device_of(target))

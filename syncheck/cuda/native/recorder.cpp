@@ -228,6 +228,7 @@ struct State {
   ska::flat_hash_map<Extent, int64_t, ExtentHash> extents;
   std::unordered_map<std::string, int64_t> views;
   ska::flat_hash_map<int64_t, const c10::StorageImpl*> storages;  // by allocation: the storages of the blocks
+  std::unordered_set<int64_t> aliased;  // allocations of several storages, as by DLPack, which the mode handles
   std::unordered_map<c10::Stream, int64_t> streams;  // the session's ids, once there are several streams
   std::unordered_map<std::pair<int64_t, int64_t>, int64_t, PairHash> handles;  // the same by (device, handle)
   std::unordered_set<int64_t> collective_streams;  // streams on which Python has reported a collective
@@ -249,6 +250,7 @@ struct State {
     extents = {};
     views = {};
     storages = {};
+    aliased = {};
     streams = {};
     handles = {};
     collective_streams = {};
@@ -392,11 +394,21 @@ std::optional<uint64_t> current_node() {
   return node ? std::make_optional(node->sequence_nr()) : std::nullopt;
 }
 
+void share(int64_t allocation);
+
 Block* keep(const c10::Storage& storage, int64_t allocation, int64_t home, bool is_native) {
   const c10::StorageImpl* key = storage.unsafeGetStorageImpl();
   auto before = state->blocks.find(key);
   if (before != state->blocks.end()) {
     retire(key, before->second);
+  }
+  auto other = state->storages.find(allocation);
+  if (other != state->storages.end() && other->second != key) {
+    state->aliased.insert(allocation);
+    share(allocation);
+  }
+  if (state->aliased.count(allocation) != 0) {
+    home = SHARED;
   }
   auto node = is_native ? current_node() : std::nullopt;
   auto kept = state->blocks.insert_or_assign(
@@ -445,27 +457,22 @@ bool is_private(const Block& block, int64_t stream) {
   return block.home == stream || (block.is_passed_on && is_after_others(block, stream));
 }
 
-// Make a stream that comes after all other uses of a tensor's block its owner; return false if the mode has to report
-// the access instead. Python is notified when memory is passed on for the first time, and then no longer knows its home.
-bool use(const at::Tensor& tensor, int64_t stream) {
-  const c10::StorageImpl* storage = tensor.storage().unsafeGetStorageImpl();
+// Prepare a tensor's block for a use by a stream other than its owner: Python is notified the first time, and then no
+// longer knows the block's home. Return false if the mode has to report the use instead.
+bool pass_on(const at::Tensor& tensor, int64_t stream) {
   Block* block = block_of(tensor);
-  if (block == nullptr) {
+  if (block == nullptr || block->home == stream || block->is_passed_on) {
     return true;
   }
-  if (block->home != stream && !block->is_passed_on) {
-    py::object wrapped = py::reinterpret_steal<py::object>(THPVariable_Wrap(tensor));
-    if (!state->callbacks.attr("passed_on")(wrapped).cast<bool>()) {
-      return false;
-    }
-    block = find(storage);
-    if (block == nullptr) {
-      return false;
-    }
-    block->is_passed_on = true;
+  py::object wrapped = py::reinterpret_steal<py::object>(THPVariable_Wrap(tensor));
+  if (!state->callbacks.attr("passed_on")(wrapped).cast<bool>()) {
+    return false;
   }
-  block->home = stream;
-  block->position = state->clocks.position(stream);
+  block = find(tensor.storage().unsafeGetStorageImpl());
+  if (block == nullptr) {
+    return false;
+  }
+  block->is_passed_on = true;
   return true;
 }
 
@@ -504,6 +511,21 @@ int64_t view_of(const at::Tensor& tensor) {
 
 // ---------------------------------------------------------------------------------------------- events
 
+// Report that something could not be recorded.
+void report(py::handle what, const char* text) {
+  try {
+    state->callbacks.attr("failed")(what, text);
+  } catch (py::error_already_set& error) {
+    error.discard_as_unraisable("syncheck");
+  }
+}
+
+void flush_if_full() {
+  if (state->items.size() >= MAX_ITEMS) {
+    state->callbacks.attr("flush")();
+  }
+}
+
 // A callback of torch's GPU trace: an event recorded or waited for, or a synchronization.
 struct Callback {
   CallbackKind kind;
@@ -532,6 +554,17 @@ int64_t current_device() {
   const c10::Device device = c10::impl::VirtualGuardImpl(state->kind).getDevice();
   return device.has_index() ? device.index() : 0;
 }
+
+// Forwards the deletions of events during a collective, once the collective has been recorded.
+class DeletionsGuard {
+ public:
+  DeletionsGuard() = default;
+  ~DeletionsGuard() {
+    syncheck::forward_deletions();
+  }
+  DeletionsGuard(const DeletionsGuard&) = delete;
+  DeletionsGuard& operator=(const DeletionsGuard&) = delete;
+};
 
 // Return the session's id of a stream of the current device, as torch's callbacks for records and waits pass it.
 int64_t stream_with(uintptr_t handle) {
@@ -604,13 +637,12 @@ int64_t working_stream(const Callbacks& callbacks, int64_t current) {
 size_t work_index(const Callbacks& callbacks, int64_t stream) {
   size_t position = callbacks.size();
   for (size_t index = callbacks.size(); index-- > 0;) {
-    if (callbacks[index].stream != stream) {
-      continue;
-    }
-    if (callbacks[index].kind == CallbackKind::WAIT) {
+    if (callbacks[index].stream == stream && callbacks[index].kind == CallbackKind::WAIT) {
       break;
     }
-    position = index;
+    if (callbacks[index].stream == stream && callbacks[index].kind == CallbackKind::RECORD) {
+      position = index;
+    }
   }
   return position;
 }
@@ -775,14 +807,20 @@ bool is_after_others(const Inputs& inputs, int64_t stream) {
   return true;
 }
 
-// Make a stream the owner of all input memory of an operator; return false if the mode has to report the operator.
-bool use_all(const Inputs& inputs, int64_t stream) {
+// Prepare all input memory of an operator; see `pass_on`.
+bool pass_on_all(const Inputs& inputs, int64_t stream) {
+  return std::all_of(
+      inputs.begin(), inputs.end(), [stream](const Input& given) { return pass_on(given.tensor, stream); });
+}
+
+// Make a stream the owner of all input memory of an operator, which has been looked up before.
+void own_all(const Inputs& inputs, int64_t stream) {
   for (const Input& given : inputs) {
-    if (!use(given.tensor, stream)) {
-      return false;
+    if (Block* block = find(given.tensor.storage().unsafeGetStorageImpl())) {
+      block->home = stream;
+      block->position = state->clocks.position(stream);
     }
   }
-  return true;
 }
 
 Accesses accesses_to(const Inputs& inputs) {
@@ -934,7 +972,7 @@ class Kernel : public c10::OperatorKernel {
       try {
         finish(plan, *stack, plan.fresh ? op.schema().returns().size() : 0, inputs, device);
       } catch (const std::exception& error) {
-        report(plan, error.what());
+        report(plan.name, error.what());
       }
     }
     return true;
@@ -953,7 +991,7 @@ class Kernel : public c10::OperatorKernel {
     try {
       return is_private(inputs, stream_of(device, has_multiple_streams));
     } catch (const std::exception& error) {
-      report(plan, error.what());
+      report(plan.name, error.what());
       return false;
     }
   }
@@ -969,27 +1007,34 @@ class Kernel : public c10::OperatorKernel {
       return false;
     }
     const std::vector<c10::IValue> arguments(stack->begin() + static_cast<std::ptrdiff_t>(begin), stack->end());
+    const State* const check = state;
     {
       GilGuard lock;
-      if (!syncheck::is_trace_taken() || !is_without_python() || !is_active) {
+      if (!syncheck::is_trace_taken() || !is_without_python() || !is_active || state->modes.count(top_mode()) == 0) {
         return false;
       }
       try {
         state->callbacks.attr("issue")(py::handle(plan.function), lazily(arguments));
       } catch (const std::exception& error) {
-        report(plan, error.what());
+        report(plan.name, error.what());
       }
     }
     Callbacks callbacks;
+    const DeletionsGuard after;
     {
       CollectiveGuard guard(&callbacks);
       run_below(level_, op, keys, stack);
     }
     GilGuard lock;
     try {
-      finish_collective(plan, arguments, *stack, op.schema().returns().size(), inputs, device, callbacks);
+      if (state == check) {
+        finish_collective(plan, arguments, *stack, op.schema().returns().size(), inputs, device, callbacks);
+      }
     } catch (const std::exception& error) {
-      report(plan, error.what());
+      for (const Callback& callback : callbacks) {
+        state->clocks.forget(callback.event);
+      }
+      report(plan.name, error.what());
     }
     return true;
   }
@@ -1009,26 +1054,24 @@ class Kernel : public c10::OperatorKernel {
       const Plan& plan, const std::vector<c10::IValue>& arguments, const Stack& stack, size_t n_results,
       const Inputs& inputs, c10::DeviceIndex device, const Callbacks& callbacks) {
     const int64_t stream = working_stream(callbacks, stream_of(device, true));
-    const size_t split = work_index(callbacks, stream);
-    std::for_each(callbacks.begin(), callbacks.begin() + static_cast<std::ptrdiff_t>(split), order_by);
-    const bool is_recorded = is_active && has_only_records_and_waits(callbacks) &&
-        state->collective_streams.count(stream) != 0 && is_after_others(inputs, stream) && use_all(inputs, stream);
+    const auto split = callbacks.begin() + static_cast<std::ptrdiff_t>(work_index(callbacks, stream));
+    const int64_t site = site_here();
+    const Accesses accesses = accesses_to(inputs);
+    bool is_recorded = is_active && has_only_records_and_waits(callbacks) &&
+        state->collective_streams.count(stream) != 0 && pass_on_all(inputs, stream);
+    // No Python code runs from here until the collective is in the log.
+    std::for_each(callbacks.begin(), split, order_by);
+    is_recorded = is_recorded && is_after_others(inputs, stream);
     if (is_recorded) {
-      const int64_t site = site_here();
-      const Accesses accesses = accesses_to(inputs);
-      for (size_t index = 0; index < callbacks.size(); index++) {
-        if (index == split) {
-          add_launch(plan, stream, site, accesses);
-        }
-        add_callback(callbacks[index], site);
-      }
-      if (split == callbacks.size()) {
-        add_launch(plan, stream, site, accesses);
-      }
+      own_all(inputs, stream);
+      std::for_each(callbacks.begin(), split, [site](const Callback& callback) { add_callback(callback, site); });
+      add_launch(plan, stream, site, accesses);
+      std::for_each(split, callbacks.end(), [site](const Callback& callback) { add_callback(callback, site); });
     }
-    std::for_each(callbacks.begin() + static_cast<std::ptrdiff_t>(split), callbacks.end(), order_by);
+    std::for_each(split, callbacks.end(), order_by);
     if (is_recorded) {
       state->callbacks.attr("issued")(py::handle(plan.function), lazily(arguments), stream, device);
+      flush_if_full();
       return;
     }
     py::list passed;
@@ -1054,14 +1097,6 @@ class Kernel : public c10::OperatorKernel {
     return true;
   }
 
-  static void report(const Plan& plan, const char* text) {
-    try {
-      state->callbacks.attr("failed")(py::reinterpret_borrow<py::object>(plan.name), text);
-    } catch (py::error_already_set& error) {
-      error.discard_as_unraisable("syncheck");
-    }
-  }
-
   static void finish(
       const Plan& plan, const Stack& stack, size_t n_results, const Inputs& inputs, c10::DeviceIndex device) {
     const c10::DeviceIndex made = device_of_results(stack, n_results);
@@ -1069,20 +1104,21 @@ class Kernel : public c10::OperatorKernel {
       return;  // no GPU is involved
     }
     const int64_t stream = made == MIXED ? 0 : stream_of(device < 0 ? made : device, state->has_multiple_streams);
+    Accesses accesses = accesses_to(inputs);
+    const int64_t site = site_here();
     if (!is_active || state->modes.count(top_mode()) == 0 || stream == 0 || (made >= 0 && device >= 0 && made != device) ||
-        (state->has_multiple_streams && !(is_private(inputs, stream) && use_all(inputs, stream)))) {
+        (state->has_multiple_streams && !is_private(inputs, stream))) {
       give_up(plan, stack, n_results, inputs);
       return;
     }
-    Accesses accesses = accesses_to(inputs);
-    const int64_t site = site_here();
+    if (state->has_multiple_streams) {
+      own_all(inputs, stream);
+    }
     take_results(plan, stack, n_results, stream, site, accesses);
     if (!accesses.empty()) {
       add_launch(plan, stream, site, accesses);
     }
-    if (state->items.size() >= MAX_ITEMS) {
-      state->callbacks.attr("flush")();
-    }
+    flush_if_full();
   }
 
   // Let the check's own mode log an operator that cannot be recorded any more: another thread has created a second
@@ -1267,6 +1303,7 @@ Blocks::iterator block_with(int64_t allocation) {
 void own(int64_t allocation, int64_t stream) {
   auto block = block_with(allocation);
   if (block != state->blocks.end()) {
+    stream = state->aliased.count(allocation) ? SHARED : stream;
     block->second.home = stream;
     block->second.position = state->clocks.position(stream);
     block->second.is_passed_on = false;
@@ -1482,14 +1519,16 @@ bool take_callback(CallbackKind kind, uintptr_t handle, uintptr_t stream_handle)
   }
   GilGuard lock;
   const bool is_sync = kind != CallbackKind::RECORD && kind != CallbackKind::WAIT;
-  if (in_collective == nullptr && (is_sync || !is_active || Py_SIZE(state->running.ptr()) != 0 || !is_without_python())) {
+  if (!is_without_python() ||
+      (in_collective == nullptr && (is_sync || !is_active || Py_SIZE(state->running.ptr()) != 0))) {
     return false;
   }
+  int64_t event = 0;
   try {
     const int64_t stream = kind == CallbackKind::SYNC_EVENT ? 0
         : kind == CallbackKind::SYNC_DEVICE ? current_device()
                                             : stream_with(stream_handle);
-    const int64_t event = kind == CallbackKind::RECORD ? announced_event(handle) : handle ? event_with(handle) : 0;
+    event = kind == CallbackKind::RECORD ? announced_event(handle) : handle ? event_with(handle) : 0;
     if (handle != 0 && event == 0) {
       return true;  // an event that predates the check, so what it covers is unknown
     }
@@ -1499,11 +1538,17 @@ bool take_callback(CallbackKind kind, uintptr_t handle, uintptr_t stream_handle)
     } else {
       add_callback(callback, site_here());
       order_by(callback);
+      flush_if_full();
     }
-  } catch (py::error_already_set& error) {
-    error.discard_as_unraisable("syncheck");
+  } catch (const std::exception& error) {
+    state->clocks.forget(event);
+    report(py::str("an event"), error.what());
   }
   return true;
+}
+
+bool is_in_collective() {
+  return in_collective != nullptr;
 }
 
 }  // namespace syncheck

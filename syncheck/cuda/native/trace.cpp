@@ -14,6 +14,8 @@
 #include <c10/util/Exception.h>
 
 #include <atomic>
+#include <utility>
+#include <vector>
 
 #pragma GCC diagnostic ignored "-Wsuggest-override"
 
@@ -27,6 +29,8 @@ using c10::impl::PyInterpreter;
 
 std::atomic<const PyInterpreter*> torch_interpreter{nullptr};
 
+thread_local std::vector<std::pair<DeviceType, uintptr_t>> deleted;  // during the collective that runs in this thread
+
 [[noreturn]] void not_implemented() {
   TORCH_INTERNAL_ASSERT(false, "syncheck: only the GPU trace uses this interpreter");
 }
@@ -38,7 +42,11 @@ struct MutedTrace final : c10::impl::PyInterpreterVTable {
   virtual void trace_gpu_stream_creation(DeviceType, uintptr_t) const {}
 
   virtual void trace_gpu_event_deletion(DeviceType kind, uintptr_t event) const {
-    (*torch_interpreter.load())->trace_gpu_event_deletion(kind, event);
+    if (is_in_collective()) {
+      deleted.emplace_back(kind, event);
+    } else {
+      (*torch_interpreter.load())->trace_gpu_event_deletion(kind, event);
+    }
   }
   virtual void trace_gpu_event_record(DeviceType kind, uintptr_t event, uintptr_t stream) const {
     if (!take_callback(CallbackKind::RECORD, event, stream)) {
@@ -117,6 +125,13 @@ void mute_trace(bool value) {
     GPUTrace::gpuTraceState = muted();
   } else if (!value && now == muted()) {
     GPUTrace::gpuTraceState = torch_interpreter.load();
+  }
+}
+
+void forward_deletions() {
+  const auto events = std::exchange(deleted, {});
+  for (const auto& [kind, event] : events) {
+    (*torch_interpreter.load())->trace_gpu_event_deletion(kind, event);
   }
 }
 

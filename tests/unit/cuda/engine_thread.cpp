@@ -15,7 +15,8 @@
 
 namespace {
 
-// (1, event, stream) is a record, (2, event, stream) a wait, (3, stream, 0) waits for a stream.
+// (1, event, stream) is a record, (2, event, stream) a wait, (3, stream, 0) waits for a stream, (4, event, 0) is the end of
+// an event.
 using Calls = std::vector<std::vector<int64_t>>;
 
 void trace(int64_t kind, int64_t first, int64_t second) {
@@ -28,8 +29,10 @@ void trace(int64_t kind, int64_t first, int64_t second) {
     (*receiver)->trace_gpu_event_record(type, first, second);
   } else if (kind == 2) {
     (*receiver)->trace_gpu_event_wait(type, first, second);
-  } else {
+  } else if (kind == 3) {
     (*receiver)->trace_gpu_stream_synchronization(type, first);
+  } else {
+    (*receiver)->trace_gpu_event_deletion(type, first);
   }
 }
 

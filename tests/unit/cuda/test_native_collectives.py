@@ -8,6 +8,7 @@ import os
 import random
 import re
 from contextlib import contextmanager
+from types import SimpleNamespace
 
 import pytest
 import torch
@@ -21,7 +22,7 @@ DEFAULT, NCCL, OTHER = 0, 7, 8
 """Handles of streams."""
 FORK, END, DONE = 101, 102, 103
 """Handles of events: the collective's start, its end, and that of its future."""
-RECORD, WAIT, SYNC_STREAM = 1, 2, 3
+RECORD, WAIT, SYNC_STREAM, DELETE = 1, 2, 3, 4
 
 
 def all_reduce(stream=NCCL, current=DEFAULT, *, end=END, done=DONE):
@@ -77,7 +78,7 @@ def program(on_cpu, monkeypatch, engine_thread, extension):
             cuda.streams.of(0, handle)
         made = Program(gpu, extension, engine_thread)
         x = torch.zeros(4)
-        x.fill_(1).mul_(2)
+        x.neg_().abs_()
         cuda.gpu_trace.around(made.reduce)([x], all_reduce())  # the first calls always go to the mode
         made.call((WAIT, DONE, DEFAULT))
         try:
@@ -116,12 +117,12 @@ def training(program, steps, *, joins=True, forks=True):
     """Copy gradients into a bucket, reduce it, and copy them out again."""
     bucket, gradient = torch.zeros(8), torch.ones(8)
     for _ in range(steps):
-        bucket.mul_(2)
+        bucket.neg_()
         program.reduce([bucket], all_reduce() if forks else all_reduce(current=OTHER))
         if joins:
             program.call((WAIT, DONE, DEFAULT))
-        gradient.mul_(2)
-        bucket.mul_(3)
+        gradient.neg_()
+        bucket.abs_()
     return bucket, gradient
 
 
@@ -138,7 +139,7 @@ def test_the_steady_state_is_recorded_without_python(native):
     native.gpu.cuda.flush_calls()
     assert native.handled == handled
     for _ in range(4):
-        bucket.mul_(2)
+        bucket.neg_()
         native.reduce([bucket], all_reduce())
         native.call((WAIT, DONE, DEFAULT))
     assert native.handled == handled
@@ -159,7 +160,7 @@ def test_a_missing_fork_is_a_race(either):
 def test_memory_used_in_python_in_between_is_not_passed_on(either):
     bucket = torch.zeros(8)
     for _ in range(3):
-        bucket.mul_(2)
+        bucket.neg_()
         either.reduce([bucket], all_reduce())
         either.call((WAIT, DONE, DEFAULT))
     either.call((RECORD, 300, DEFAULT))
@@ -169,13 +170,50 @@ def test_memory_used_in_python_in_between_is_not_passed_on(either):
     assert either.findings()
 
 
+@pytest.mark.parametrize("ends", [(), ((SYNC_STREAM, NCCL, 0),)], ids=["recorded", "logged"])
+def test_an_event_that_ends_during_the_collective_is_known_until_its_end(either, ends):
+    bucket = torch.zeros(8)
+    for _ in range(4):
+        bucket.neg_()
+        either.reduce([bucket], [*all_reduce(), *ends, (DELETE, FORK, 0)])
+        either.call((WAIT, DONE, DEFAULT))
+    bucket.neg_()
+    assert either.findings() == []
+
+
+def test_memory_of_two_storages_is_left_to_the_mode(either):
+    x, _ = training(either, 2)
+    y = torch.from_dlpack(x)
+    y.neg_()
+    either.reduce([x], all_reduce())
+    y.neg_()
+    either.reduce([x], all_reduce())
+    either.call((WAIT, DONE, DEFAULT))
+    assert {code for code, _ in either.findings()} == {"SYN103"}
+
+
+def test_an_event_recorded_by_an_object_orders_only_what_came_before_that_record(either):
+    """As in `Event.record`, whose hook suppresses the callback."""
+    x, _ = training(either, 2)
+    x.neg_()
+    either.call((RECORD, 300, DEFAULT))
+    events = either.gpu.cuda.events
+    record = events._record(lambda event, stream=None: None)
+    event = SimpleNamespace(cuda_event=300, _syncheck_event=(either.gpu.cuda.reporter.token, events.of_handle(300)))
+    either.gpu.cuda.streams.of_object = lambda stream: either.gpu.cuda.streams.of(0, OTHER)
+    record(event)
+    either.reduce([x], [(WAIT, 300, NCCL), (RECORD, END, NCCL)])
+    either.reduce([x], all_reduce())
+    assert {code for code, _ in either.findings()} == {"SYN103"}
+
+
 def test_an_event_recorded_again_in_python_orders_only_what_came_before_that_record(either):
     bucket = torch.zeros(8)
     for _ in range(2):
-        bucket.mul_(2)
+        bucket.neg_()
         either.reduce([bucket], all_reduce())
         either.call((WAIT, DONE, DEFAULT))
-    bucket.mul_(2)
+    bucket.neg_()
     either.call((RECORD, 300, DEFAULT))
     either.gpu.cuda.events.on_record(either.gpu.cuda.events.of_handle(300))
     with either.gpu.cuda.reporter.locked_monitor() as monitor:
@@ -190,7 +228,7 @@ def test_a_collective_that_fails_raises_its_error_and_later_ones_are_recorded(na
     with pytest.raises(RuntimeError, match="the collective failed"):
         native.reduce([bucket], all_reduce(), fails=True)
     native.call((WAIT, DONE, DEFAULT))
-    bucket.mul_(2)
+    bucket.neg_()
     native.reduce([bucket], all_reduce())
     assert native.findings() == []
 
@@ -208,7 +246,7 @@ def test_a_collective_that_synchronizes_is_logged_by_the_mode(native):
     bucket, _ = training(native, 2)
     n_handled = len(native.handled)
     native.reduce([bucket], [*all_reduce(), (SYNC_STREAM, NCCL, 0)])
-    bucket.mul_(2)
+    bucket.neg_()
     assert native.handled[n_handled:] == ["c10d::allreduce_"]
     assert native.findings() == []
 
@@ -224,7 +262,7 @@ def test_memory_that_a_graph_may_use_is_no_longer_passed_on(native):
 def test_a_block_freed_after_a_collective_is_freed_for_the_session(either):
     for _ in range(4):
         bucket = torch.zeros(8)
-        bucket.mul_(2)
+        bucket.neg_()
         either.reduce([bucket], all_reduce())
         either.call((WAIT, DONE, DEFAULT))
         del bucket
@@ -233,19 +271,23 @@ def test_a_block_freed_after_a_collective_is_freed_for_the_session(either):
     assert either.gpu.monitor.named("free")
 
 
-STREAMS = (DEFAULT, NCCL, OTHER)
-N_PROGRAMS = int(os.environ.get("SYNCHECK_AGREE", "40"))
+N_PROGRAMS = int(os.environ.get("SYNCHECK_AGREE", "60"))
 
 
 def use(program, rng, tensors):
-    """Use a tensor in an operator that C++ records, or in one that the mode logs, on any stream."""
-    with program.on(rng.choice(STREAMS)):
-        tensor = rng.choice(tensors)
-        torch.nonzero(tensor) if rng.random() < 0.3 else tensor.mul_(2)
+    """Use a tensor on the default stream, in an operator that C++ records or in one that the mode logs."""
+    tensor = rng.choice(tensors)
+    torch.nonzero(tensor) if rng.random() < 0.1 else tensor.neg_()
 
 
-def use_event(program, rng, tensors):
-    program.call((rng.choice((RECORD, WAIT)), rng.randrange(201, 204), rng.choice(STREAMS)))
+def use_elsewhere(program, rng, tensors):
+    """Use a tensor on another stream, which most of the time waits for the default stream first, and is waited for."""
+    if rng.random() < 0.9:
+        program.call((RECORD, 201, DEFAULT), (WAIT, 201, OTHER))
+    with program.on(OTHER):
+        rng.choice(tensors).neg_()
+    if rng.random() < 0.9:
+        program.call((RECORD, 202, OTHER), (WAIT, 202, DEFAULT))
 
 
 def replace(program, rng, tensors):
@@ -258,20 +300,21 @@ def begin_pass(program, rng, tensors):
 
 
 def reduce(program, rng, tensors):
-    """Reduce some of the tensors, and most of the time wait for the result."""
-    current = rng.choice((DEFAULT, OTHER))
-    program.reduce(rng.sample(tensors, rng.randrange(1, 3)), all_reduce(NCCL, current))
-    if rng.random() < 0.8:
-        program.call((WAIT, DONE, current))
+    """Reduce some of the tensors; most of the time after the default stream, which waits for the result."""
+    program.reduce(
+        rng.sample(tensors, rng.randrange(1, 3)), all_reduce(NCCL, DEFAULT if rng.random() < 0.95 else OTHER)
+    )
+    if rng.random() < 0.95:
+        program.call((WAIT, DONE, DEFAULT))
 
 
 def random_program(program, seed):
-    """Use three tensors and three events on three streams."""
+    """Use three tensors, most of the time in order."""
     rng = random.Random(seed)
     tensors = [torch.zeros(8) for _ in range(3)]
-    for _ in range(rng.randrange(5, 40)):
-        step = rng.choice((use, use, use, use_event, use_event, replace, begin_pass, reduce, reduce))
-        step(program, rng, tensors)
+    steps = (use, use, use, use_elsewhere, reduce, reduce, reduce, replace, begin_pass)
+    for _ in range(rng.randrange(10, 60)):
+        rng.choice(steps)(program, rng, tensors)
 
 
 def outcome(on_cpu, monkeypatch, engine_thread, extension, seed):
