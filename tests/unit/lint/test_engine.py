@@ -55,6 +55,16 @@ def test_an_irrelevant_file_is_not_parsed():
     assert "utf-8" in lint_data("a.py", b"# torch Stream(\n\n# \xff").problem
 
 
+@pytest.mark.parametrize("data", [b"{bad torch.cuda", b'{"cells": 3, "torch": 1}'])
+def test_a_damaged_notebook_that_mentions_torch_is_a_problem(data):
+    assert lint_data("a.ipynb", data).problem.startswith("it is not a notebook")
+
+
+def test_a_notebook_without_torch_is_not_parsed():
+    assert lint_data("a.ipynb", b"{bad") == engine.NOTHING_TO_CHECK
+    assert lint_data("a.ipynb", notebook("import torch")) == engine.NOTHING_TO_CHECK
+
+
 def notebook(*cells):
     return json.dumps({"cells": [{"cell_type": "code", "source": cell} for cell in cells]}).encode()
 
