@@ -74,7 +74,7 @@ def lint_source(path: str, text: files.Text, *, is_strict: bool = False) -> Resu
     kept = comments.apply(found, suppressions, _statements(source, found)) if suppressions else found
     source.forget()
     if text.cells:
-        kept = tuple(locations.in_cells(finding, path, text.cells) for finding in kept)
+        kept = tuple(locations.in_cells(finding, path, text.cells, text.replaced) for finding in kept)
     return Result(kept, tuple(_unused(suppressions)), problem, asked)
 
 

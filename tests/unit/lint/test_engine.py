@@ -78,6 +78,26 @@ def test_places_in_a_notebook_have_cells_and_lines():
     assert {edit.path for edit in finding.fix.edits} <= {"a.ipynb:cell 1", "a.ipynb:cell 2"}
 
 
+def test_a_finding_in_a_notebook_shows_the_lines_as_written():
+    race = "side = torch.cuda.Stream()\n!nvidia-smi\nwith torch.cuda.stream(side):\n    %timeit -n 1 y = x * 2\n    %ls"
+    setup = 'import torch\nx = torch.ones(4, device="cuda")'
+    (finding,) = lint_data("a.ipynb", notebook(setup, race)).findings
+    frame = finding.location.frame
+    assert (frame.line, frame.source) == (4, "    %timeit -n 1 y = x * 2")
+    assert frame.source[frame.column - 1 : frame.end_column - 1] == "x * 2"
+    assert [text for _, text in finding.location.excerpt] == race.split("\n")[1:]
+
+
+def test_the_column_in_a_loop_after_a_magic_is_that_of_the_cell():
+    line = "    %time for _ in range(9): y = x * 2"
+    setup = 'import torch\nx = torch.ones(4, device="cuda")\nside = torch.cuda.Stream()\n'
+    cell = f"{setup}with torch.cuda.stream(side):\n{line}"
+    (finding,) = lint_data("a.ipynb", notebook(cell)).findings
+    frame = finding.location.frame
+    assert frame.source == line
+    assert line[frame.column - 1 : frame.end_column - 1] == "x * 2"
+
+
 @pytest.fixture
 def folder(tmp_path):
     (tmp_path / "bad.py").write_text(RACE)
