@@ -2,6 +2,8 @@
 
 from types import SimpleNamespace
 
+import pytest
+
 import syncheck
 
 RACE = """
@@ -61,11 +63,50 @@ def test_options_match_those_of_check():
     assert check_cell("--backend sim --select SYN2", RACE).codes == ()
 
 
-def test_an_invalid_line_is_rejected_briefly_and_runs_nothing(capsys):
+@pytest.mark.parametrize(
+    ("line", "message", "hint"),
+    [
+        ("--backend simm", "invalid value for --backend: 'simm'", "did you mean sim?"),
+        ("--backned sim", "no such option: --backned", "did you mean --backend?"),
+        ("--xyz", "no such option: --xyz", "`%syncheck --help` lists the options"),
+        ("sim", "unexpected argument: sim", "`%syncheck --help` lists the options"),
+        ("--devices", "missing value for --devices", "`%syncheck --help` lists the options"),
+        ("--devices=0", "invalid value for --devices: '0'", "expected a whole number from 1 to 64"),
+        ("--stacks=1", "--stacks takes no value", "`%syncheck --help` lists the options"),
+        ("--select SYN1O1", "no rule matches 'SYN1O1'", "did you mean SYN101?"),
+        ("'", 'cannot read the options "\'": No closing quotation', "close the quotation mark"),
+    ],
+)
+def test_an_invalid_line_is_rejected_as_on_the_command_line(capsys, line, message, hint):
     shell, check_cell = magic()
-    for line, wanted in (("--backend nope", "invalid choice: 'nope'"), ("--deep", "--deep"), ("'", "No closing quot")):
-        assert check_cell(line, RACE) is None
-        assert wanted in capsys.readouterr().err
-    assert check_cell("--backend sim --select NOPE", RACE) is None
-    assert "syncheck: error: " in capsys.readouterr().err
+    assert check_cell(line, RACE) is None
+    assert capsys.readouterr().err == f"syncheck: error: {message}\n  hint: {hint}\n"
     assert shell.ran == []
+
+
+def test_options_can_be_repeated_and_given_with_an_equals_sign():
+    _, check_cell = magic()
+    assert check_cell("--backend=sim --ignore SYN101 --ignore=SYN102 --no-stacks", RACE).codes == ()
+
+
+@pytest.mark.parametrize("line", ["--help", "--backend sim -h"])
+def test_help_lists_the_options_and_runs_nothing(capsys, line):
+    shell, check_cell = magic()
+    assert check_cell(line, RACE) is None
+    shown = capsys.readouterr().out
+    assert shown.startswith("Check the GPU synchronization of a cell.\n")
+    for option in ("--backend BACKEND", "--devices N", "--select RULES", "--ignore RULES", "--stacks"):
+        assert f"  {option} " in shown
+    assert max(map(len, shown.splitlines())) <= 100
+    assert shell.ran == []
+    assert check_cell.__doc__ == shown  # what `%%syncheck?` shows
+
+
+def test_the_line_magic_only_shows_the_help(capsys):
+    shell, _ = magic()
+    show = shell.magics["line", "syncheck"]
+    show("")
+    show("--help")
+    assert capsys.readouterr().out.count("Options:") == 2
+    show("y = x * 2")
+    assert "write %%syncheck" in capsys.readouterr().err
