@@ -9,26 +9,33 @@ import sys
 import textwrap
 from collections.abc import Iterator
 from functools import partial
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from syncheck.api import BlockReport, check
+from syncheck.api import BlockReport, block_options, checking, new_run
 from syncheck.config.kinds import FLAG
-from syncheck.config.options import BY_NAME, Setting
+from syncheck.config.options import BY_NAME, Options, Setting
 from syncheck.config.settings import value_of
 from syncheck.errors import ConfigError, SyncheckError, nearest
+from syncheck.filters.policy import Policy
 from syncheck.paths import set_name_lookup
+
+if TYPE_CHECKING:
+    from syncheck.run.kept import KeptRun
+    from syncheck.run.run import Run
 
 _SETTINGS = tuple(BY_NAME[name] for name in ("backend", "devices", "select", "ignore", "max_findings", "stacks"))
 _OPTIONS = {name: setting for setting in _SETTINGS for option in setting.options for name in option.split("/")}
 _HELP = ("-h", "--help")
+_SAME_DEVICE = "Expected all tensors to be on the same device"
 _LISTED = "`%syncheck --help` lists the options"
 
 
 def load_ipython_extension(shell: Any) -> None:
     """Register the magics; `%load_ext syncheck` calls this function with IPython's shell."""
+    cells = _Cells(shell)
 
     def check_cell(line: str, cell: str) -> BlockReport | None:
-        return _check_cell(shell, line, cell)
+        return cells.check(line, cell)
 
     check_cell.__doc__ = _show_help.__doc__ = help_text()  # shown by `%%syncheck?`
     shell.register_magic_function(check_cell, "cell", "syncheck")
@@ -45,19 +52,61 @@ def _cell_name(shell: Any, path: str) -> str:
     return f"{label.lower()} {name}"
 
 
-def _check_cell(shell: Any, line: str, cell: str) -> BlockReport | None:
-    """Run a cell and return its report for IPython to display; IPython itself shows exceptions from the cell."""
-    try:
-        words = _words(line)
-        if not set(_HELP).isdisjoint(words):
-            sys.stdout.write(help_text())
+class _Cells:
+    """Checks the cells of a notebook. Its simulated GPUs, once there are any, are the same for all cells."""
+
+    def __init__(self, shell: Any) -> None:
+        self._shell = shell
+        self._simulated: KeptRun | None = None
+
+    def check(self, line: str, cell: str) -> BlockReport | None:
+        """Run a cell and return its report for IPython to display; IPython itself shows exceptions from the cell."""
+        try:
+            words = _words(line)
+            if not set(_HELP).isdisjoint(words):
+                sys.stdout.write(help_text())
+                return None
+            values = _values(words)
+            if self._simulated is not None:
+                values.setdefault("devices", self._simulated.n_devices)
+            with checking(block_options(**values), self._make_run) as report:
+                self._explain(self._shell.run_cell(cell))
+        except SyncheckError as error:
+            _show_error(error)
             return None
-        with check(**_values(words)) as report:
-            shell.run_cell(cell)
-    except SyncheckError as error:
-        _show_error(error)
-        return None
-    return report
+        return report
+
+    def _explain(self, result: Any) -> None:
+        """Explain an error that comes from a tensor of a cell without simulated GPUs."""
+        error = getattr(result, "error_in_exec", None)
+        if self._simulated is not None and isinstance(error, RuntimeError) and _SAME_DEVICE in str(error):
+            sys.stderr.write(
+                "syncheck: cells without %%syncheck make and leave their tensors on the CPU\n"
+                "  hint: begin each cell that computes on simulated GPUs with %%syncheck\n"
+            )
+
+    def _make_run(self, options: Options, policy: Policy) -> "Run":
+        """Return the run for a cell.
+
+        Raises:
+            ConfigError: a rule name does not exist, or the cell asks for another number of simulated GPUs.
+            BackendError: the requested GPUs cannot be used.
+        """
+        from syncheck.run import backends  # noqa: PLC0415  the first use of torch
+        from syncheck.run.kept import KeptRun  # noqa: PLC0415
+
+        if not backends.simulates(options):
+            return new_run(options, policy)
+        if self._simulated is None:
+            self._simulated = KeptRun(options, policy, *backends.choose(options))
+        n_devices = self._simulated.n_devices
+        if options.devices != n_devices:
+            raise ConfigError(
+                f"the simulated GPUs of this notebook were made with --devices {n_devices}",
+                "leave out --devices, or make new GPUs with %reload_ext syncheck and run all cells again",
+            )
+        self._simulated.begin(options, policy)
+        return self._simulated
 
 
 def _show_help(line: str) -> None:
