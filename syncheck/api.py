@@ -1,6 +1,6 @@
 """Check part of a program from inside it: `with syncheck.check() as report: ...`."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import replace
 from functools import partial
@@ -104,17 +104,38 @@ def check(
         ConfigError: a rule name or the backend does not exist.
         BackendError: the requested GPUs cannot be used.
     """
+    options = block_options(
+        backend=backend, devices=devices, device_type=device_type, select=select, ignore=ignore,
+        max_findings=max_findings, stacks=stacks,
+    )  # fmt: skip
+    with checking(options) as block:
+        yield block
+
+
+def block_options(
+    *,
+    backend: str = "auto",
+    devices: int = 2,
+    device_type: str = "cuda",
+    select: tuple[str, ...] | list[str] | str = (),
+    ignore: tuple[str, ...] | list[str] | str = (),
+    max_findings: int = 0,
+    stacks: bool = False,
+) -> Options:
+    """Return the settings for a block; see `check`.
+
+    Raises:
+        ConfigError: the backend or the device type does not exist.
+    """
     if backend not in {"auto", "cuda", "sim"}:
         raise ConfigError(f"unknown backend {backend!r}", "choose auto, cuda or sim")
     if device_type not in {"cuda", "xpu"}:
         raise ConfigError(f"unknown device type {device_type!r}", "choose cuda or xpu")
-    options = Options(
+    return Options(
         backend=backend, devices=devices, device_type=device_type,
         select=names(select), ignore=names(ignore), max_findings=max_findings,
         stacks=stacks,
     )  # fmt: skip
-    with checking(options) as block:
-        yield block
 
 
 def names(given: tuple[str, ...] | list[str] | str) -> tuple[str, ...]:
@@ -122,9 +143,29 @@ def names(given: tuple[str, ...] | list[str] | str) -> tuple[str, ...]:
     return (given,) if isinstance(given, str) else tuple(given)
 
 
+MakeRun = Callable[[Options, Policy], run.Run]
+"""Returns the run that checks a block, given its settings and what filters its findings."""
+
+
+def new_run(options: Options, policy: Policy) -> run.Run:
+    """Return a run for one block.
+
+    Raises:
+        ConfigError: a rule name does not exist.
+        BackendError: the requested GPUs cannot be used.
+    """
+    from syncheck.run import backends  # noqa: PLC0415  the first use of torch
+
+    return run.Run(options, partial(new_session, options), policy, lambda *_: 0, *backends.choose(options))
+
+
 @contextmanager
-def checking(options: Options) -> Iterator[BlockReport]:
+def checking(options: Options, make_run: MakeRun = new_run) -> Iterator[BlockReport]:
     """Check a block like `check`, with arbitrary run options.
+
+    Args:
+        options: the settings.
+        make_run: returns the run, unless the block is inside a checked one.
 
     Raises:
         ConfigError: a rule name does not exist.
@@ -147,12 +188,10 @@ def checking(options: Options) -> Iterator[BlockReport]:
             findings = tuple(finding for finding in report.findings if finding.rule.code in codes)
             block.complete(truncate(replace(report, findings=findings), options.max_findings))
         return
-    from syncheck.run import backends  # noqa: PLC0415  the first use of torch
-
     policy = Policy(replace(options, baseline=None, write_baseline=False))
-    inner = run.Run(options, partial(new_session, options), policy, lambda *_: 0, *backends.choose(options))
+    inner = make_run(options, policy)
     try:
         with inner.watching():
             yield block
     finally:
-        block.complete(policy.finalize(inner.report(), inner.sites.lines()))
+        block.complete(policy.finalize(inner.report(), inner.lines()))

@@ -29,7 +29,12 @@ class _Commands(Group):
         name = args[0]
         if self.get_command(ctx, name) is None and not name.startswith("-"):
             if name.endswith(".py") or os.path.exists(name):
-                raise ConfigError(f"no such command: {name!r}", f"to check a program: syncheck run {name}")
+                usage = (
+                    f"a notebook: syncheck lint {name}"
+                    if name.endswith(".ipynb")
+                    else f"a program: syncheck run {name}"
+                )
+                raise ConfigError(f"no such command: {name!r}", f"to check {usage}")
             hint = nearest(name, self.list_commands(ctx)) or "`syncheck --help` lists the commands"
             raise ConfigError(f"no such command: {name!r}", hint)
         return super().resolve_command(ctx, args)

@@ -127,9 +127,12 @@ class SiteTable:
         """Return the codes of all rules that the program ignores at a call site, sorted."""
         return sorted({code for block in self._ignored.get(ident, ()) for code in block.codes})
 
-    def lines(self) -> set[tuple[str, int]]:
-        """Return (displayed path, line) of all call sites in user code so far."""
-        found = {self.user_code(ident) for ident in tuple(self._stacks)}
+    def __len__(self) -> int:
+        return len(self._stacks)
+
+    def lines(self, n_known: int = 0) -> set[tuple[str, int]]:
+        """Return (displayed path, line) of all call sites in user code so far, without the first `n_known`."""
+        found = {self.user_code(ident) for ident in tuple(self._stacks)[n_known:]}
         return {(shown_path(code.co_filename), position(code, lasti)[0]) for code, lasti in found - {None}}  # type: ignore[misc]
 
     def _owner(self, code: CodeType) -> int:

@@ -18,7 +18,7 @@ from syncheck.lint import files, locations, rule_registry
 from syncheck.lint.cache import Cache, digest_of
 from syncheck.lint.extensions import Extensions
 from syncheck.lint.lifetimes import Collector
-from syncheck.lint.prefilter import can_matter
+from syncheck.lint.prefilter import can_matter, mentions_torch
 from syncheck.lint.result import Result
 from syncheck.lint.source_file import SourceFile
 from syncheck.paths import display_path
@@ -74,7 +74,7 @@ def lint_source(path: str, text: files.Text, *, is_strict: bool = False) -> Resu
     kept = comments.apply(found, suppressions, _statements(source, found)) if suppressions else found
     source.forget()
     if text.cells:
-        kept = tuple(locations.in_cells(finding, path, text.cells) for finding in kept)
+        kept = tuple(locations.in_cells(finding, path, text.cells, text.replaced) for finding in kept)
     return Result(kept, tuple(_unused(suppressions)), problem, asked)
 
 
@@ -122,10 +122,13 @@ def all_rules() -> tuple[Rule, ...]:
 
 def lint_data(path: str, data: bytes, *, is_strict: bool = False) -> Result:
     """Lint one file's content; see `lint_source`."""
-    if not _is_relevant(path, data):
+    is_relevant = _is_relevant(path, data)
+    # A damaged notebook may lack the words that make it relevant.
+    if not is_relevant and not (path.endswith(".ipynb") and mentions_torch(data)):
         return NOTHING_TO_CHECK
     try:
-        return lint_source(path, files.decode(data, path), is_strict=is_strict)
+        text = files.decode(data, path)
+        return lint_source(path, text, is_strict=is_strict) if is_relevant else NOTHING_TO_CHECK
     except SyntaxError as error:
         return Result(problem=str(error.msg))
 

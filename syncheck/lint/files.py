@@ -1,18 +1,18 @@
 """Discovery and decoding of the files to lint: Python files and notebooks, except those that git ignores."""
 
 import io
-import json
 import os
-import re
 import tokenize
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field
 from pathlib import Path
 
 import pathspec
 
 from syncheck.config.options import Options
 from syncheck.errors import ConfigError
+from syncheck.lint import cells
+from syncheck.lint.cells import Line
 
 SUFFIXES = (".py", ".pyi", ".ipynb")
 _ALWAYS_LEFT_OUT = frozenset(
@@ -28,10 +28,12 @@ class Text:
     Attributes:
         source: the Python source; for a notebook, its code cells in sequence.
         cells: for a notebook, (first line in `source`, number of the cell from 1) in order; otherwise empty.
+        replaced: line in `source` -> the line of a cell that it stands for.
     """
 
     source: str
     cells: tuple[tuple[int, int], ...] = ()
+    replaced: Mapping[int, Line] = field(default_factory=dict)
 
 
 Skip = Callable[[str, str], None]
@@ -210,44 +212,10 @@ def decode(data: bytes, path: str) -> Text:
 
 
 def _notebook(data: bytes) -> Text:
-    try:
-        document = json.loads(data)
-        cells = document["cells"]
-        sources = [(n, cell["source"]) for n, cell in enumerate(cells, 1) if cell["cell_type"] == "code"]
-    except (ValueError, KeyError, TypeError, RecursionError) as error:
-        raise SyntaxError(f"it is not a notebook: {error}") from None
-    lines: list[str] = []
+    lines: list[Line] = []
     starts: list[tuple[int, int]] = []
-    for number, source in sources:
+    for number, source in cells.code_cells(data):
         starts.append((len(lines) + 1, number))
-        text = source if isinstance(source, str) else "".join(source)
-        lines += plain(text.splitlines()) or [""]
-    return Text("\n".join(lines) + "\n", tuple(starts))
-
-
-_PYTHON_CELLS = re.compile(r"\s*%%(capture|debug|ipytest|prun|syncheck|time|timeit)\b")
-"""Cell magics that run their cell as Python, in the notebook's own process."""
-_ASSIGNED = re.compile(r"(\s*[^\W\d]\w*\s*=)\s*[!%]\w.*")
-_COMMAND = re.compile(r"(\s*)([!%?].*|[\w.]+\?{1,2}\s*)")
-
-
-def plain(lines: list[str]) -> list[str]:
-    """Return the lines of a notebook's cell as Python, with shell commands and magics replaced by no-ops.
-
-    A cell in another language (`%%bash`) is replaced entirely.
-
-    Source:
-        IPython documentation, "Built-in magic commands", "IPython reference".
-    """
-    first = next((line for line in lines if line.strip()), "")
-    if first.lstrip().startswith("%%") and not _PYTHON_CELLS.match(first):
-        return ["pass"] * len(lines)
-    return list(map(_plain_line, lines))
-
-
-def _plain_line(line: str) -> str:
-    assigned = _ASSIGNED.fullmatch(line)
-    if assigned is not None:
-        return f"{assigned[1]} None"
-    command = _COMMAND.fullmatch(line)
-    return f"{command[1]}pass" if command is not None else line
+        lines += cells.lines_of(source) or [Line("", "", "")]
+    replaced = {n: line for n, line in enumerate(lines, 1) if line.is_replaced}
+    return Text("".join(f"{line.python}\n" for line in lines) or "\n", tuple(starts), replaced)

@@ -1,13 +1,15 @@
 """Locations of findings: their lines; the same locations under another path or in the cells of a notebook."""
 
 import re
-from collections.abc import Callable, Collection, Iterable
+from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import replace
 
-from syncheck.findings import UNKNOWN, Edit, Finding, Location
+from syncheck.findings import UNKNOWN, Edit, Finding, Frame, Location
+from syncheck.lint.cells import Line
 from syncheck.rules.model import Family
 
 _CELL = ":cell "
+_NONE: Mapping[int, Line] = {}
 _LINE = re.compile(r"`[^`]*`|\bline (?P<line>\d+)\b")
 """Code, or a mention of a line number."""
 
@@ -18,13 +20,16 @@ def lines_of(findings: Iterable[Finding], families: Collection[Family] = tuple(F
     return {location.frame.line for finding in about for location in finding.locations}
 
 
-def in_cells(finding: Finding, path: str, cells: tuple[tuple[int, int], ...]) -> Finding:
+def in_cells(
+    finding: Finding, path: str, cells: tuple[tuple[int, int], ...], replaced: Mapping[int, Line] = _NONE
+) -> Finding:
     """Return a finding with its locations given as cell and line.
 
     Args:
         finding: a finding in the notebook's source, which is its code cells in sequence.
         path: the path of the notebook.
         cells: (first line in the source, number of the cell) in order.
+        replaced: line in the source -> the line of a cell that it stands for.
     """
 
     def cell_of(line: int) -> tuple[int, int]:
@@ -34,16 +39,18 @@ def in_cells(finding: Finding, path: str, cells: tuple[tuple[int, int], ...]) ->
         if location == UNKNOWN:
             return location
         first, number = cell_of(location.frame.line)
-        frame = location.frame
+        frame = _as_written(location.frame, replaced)
         there = replace(
             frame, path=f"{path}{_CELL}{number}", line=frame.line - first + 1, end_line=frame.end_line - first + 1
         )
-        excerpt = tuple((line - first + 1, text) for line, text in location.excerpt if cell_of(line)[0] == first)
+        shown = ((line, replaced[line].written if line in replaced else text) for line, text in location.excerpt)
+        excerpt = tuple((line - first + 1, text) for line, text in shown if cell_of(line)[0] == first)
         return Location(there, location.message, excerpt)
 
     def moved_edit(edit: Edit) -> Edit:
         first, number = cell_of(edit.line)
-        return replace(edit, path=f"{path}{_CELL}{number}", line=edit.line - first + 1)
+        column = _column(edit.column, edit.line, replaced)
+        return replace(edit, path=f"{path}{_CELL}{number}", line=edit.line - first + 1, column=column)
 
     own = cell_of(finding.location.frame.line)
 
@@ -56,6 +63,20 @@ def in_cells(finding: Finding, path: str, cells: tuple[tuple[int, int], ...]) ->
 
     there = _with_locations(finding, moved, moved_edit)
     return replace(there, message=_LINE.sub(named, there.message), help=_LINE.sub(named, there.help))
+
+
+def _as_written(frame: Frame, replaced: Mapping[int, Line]) -> Frame:
+    """Return a frame with the source and the columns of the line that its line stands for."""
+    return replace(
+        frame,
+        column=_column(frame.column, frame.line, replaced),
+        end_column=_column(frame.end_column, frame.end_line, replaced),
+        source=replaced[frame.line].written if frame.line in replaced else frame.source,
+    )
+
+
+def _column(column: int, line: int, replaced: Mapping[int, Line]) -> int:
+    return column + replaced[line].shift if column and line in replaced else column
 
 
 def cell_number(path: str) -> int:

@@ -49,11 +49,16 @@ def can_matter(data: bytes) -> bool:
     return _can_be_followed(data) or rule_registry.can_matter(data)
 
 
+def mentions_torch(data: bytes) -> bool:
+    """Return whether a file names torch or an accelerator."""
+    return any(word in data for word in _TORCH)
+
+
 def _can_be_followed(data: bytes) -> bool:
     """Return whether a semantic rule could report anything in a file."""
     if any(word.encode() in data for word in _of_libraries):
         return True
-    if not any(word in data for word in _TORCH):
+    if not mentions_torch(data):
         return False
     if any(word in data for word in _WORDS):
         return True

@@ -11,6 +11,12 @@ from syncheck.run.run import MakeBackend
 from syncheck.witness.delay import Delay, parse
 
 
+def simulates(options: Options) -> bool:
+    """Return whether the options select simulated GPUs."""
+    is_cuda = options.device_type == "cuda"
+    return not (options.backend == "cuda" or (options.backend == "auto" and is_cuda and cuda.is_available()))
+
+
 def choose(options: Options) -> tuple[str, MakeBackend]:
     """Return the description and the factory of the backend that the options select.
 
@@ -21,7 +27,7 @@ def choose(options: Options) -> tuple[str, MakeBackend]:
     is_cuda = options.device_type == "cuda"
     if options.backend == "cuda" and not is_cuda:
         raise BackendError(f"real GPUs of torch.{options.device_type} cannot be checked", "add --backend sim")
-    if options.backend == "cuda" or (options.backend == "auto" and is_cuda and cuda.is_available()):
+    if not simulates(options):
         return cuda.describe(), _real(options)
     if options.confirm:
         raise BackendError("--confirm needs real GPUs", "use --witness for simulated ones")

@@ -213,6 +213,10 @@ class Run:
             is_before = self._late is not None and not self._late.is_open
             return replace(found, summary=Summary(found.summary.backend)) if is_before else found
 
+    def lines(self) -> set[tuple[str, int]]:
+        """Return (displayed path, line) of the program's call sites so far."""
+        return self.sites.lines()
+
     def reset(self) -> None:
         """Treat all work so far as complete, and start over for another program."""
         with self.backend.lock:

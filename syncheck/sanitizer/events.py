@@ -67,6 +67,10 @@ class Events:
         self._sync_history = sync_history
         self._collector = collector
         self._states: dict[EventId, EventState] = {}
+        self.begin()
+
+    def begin(self) -> None:
+        """Begin a part of the program that is reported by itself: the results of earlier wait calls do not count."""
         self.assumed_ordered: set[StreamId] = set()  # actors given a missing edge when their race was reported
         self._effective_sites: set[SiteId] = set()  # wait calls that were effective at least once
         self._unrecorded: dict[SiteId, PendingFinding] = {}  # wait call -> its finding

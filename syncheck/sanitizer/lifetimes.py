@@ -40,6 +40,10 @@ class Lifetimes:
         self.unnamed: dict[int, list[tuple[FreedAccess, PendingFinding]]] = {}
         # allocation -> call site of a record_stream of its own stream
         self._self_recorded: dict[AllocationId, SiteId] = {}
+        self.begin()
+
+    def begin(self) -> None:
+        """Begin a part of the program that is reported by itself: earlier calls of `record_stream` do not count."""
         # record_stream call sites that protected something at least once, or were meant to prevent a SYN201
         self._needed: set[SiteId] = set()
         # the same, and those that have recorded another stream than the tensor's own, which may have protected it

@@ -354,6 +354,20 @@ class Session:
         self._loops = CreatedInLoop(self.collector)
         self._advice.begin()
 
+    def restart(self) -> Checkpoint:
+        """Start over like `reset` for another part of the program; return a checkpoint for the part's own report.
+
+        The report then covers this part only: its operators, notes, and waits.
+        """
+        self.reset()
+        self._events.begin()
+        self._lives.begin()
+        self._last_site.clear()
+        self._incomplete.clear()
+        self._notes.clear()
+        self.n_operators, self._started = 0, time.perf_counter()
+        return self.collector.checkpoint()
+
     def incomplete(self, reason: str) -> None:
         """See `Monitor`."""
         self._incomplete[reason] = None
@@ -362,15 +376,19 @@ class Session:
         """Add a note about the run for the user, once."""
         self._notes[text] = None
 
+    def add_final(self, sites: Sites) -> None:
+        """Add the findings that are known only at the end of the program or of a part, such as redundant waits."""
+        self._lives.report_all_unused()
+        self._events.report_redundant(sites)
+        self._advice.overlap.report()
+
     def report(self, sites: Sites, since: Checkpoint | None = None) -> Report:
         """Word all findings, or only those since a checkpoint.
 
-        Findings that are known only at the end, such as redundant waits, are reported only without a checkpoint.
+        Findings that `add_final` adds are reported only without a checkpoint, or if the caller has called it.
         """
         if since is None:
-            self._lives.report_all_unused()
-            self._events.report_redundant(sites)
-            self._advice.overlap.report()
+            self.add_final(sites)
         busy = [stream for stream in self.collector.names.streams if stream in self._last_site]
         devices = {self.collector.names.streams[stream].device for stream in busy}
         seconds = time.perf_counter() - self._started

@@ -91,6 +91,7 @@ class Simulator:
         device_type: str = "cuda",
     ) -> None:
         device_kind.choose(device_type)
+        self._device_type = device_type
         if device_type != device_kind.CUDA.name:
             monitor.device_type(device_type)
         if schedule is not None:
@@ -110,6 +111,8 @@ class Simulator:
             runtime, backward, launches, placement, compute, recorder, copies, distributed, library
         )
         self.dispatcher.deferral = deferral
+        self._hosts = Hosts(runtime.gpus.locked_monitor)
+        self._hosts.on_first_thread = self._first_thread_starts
 
     def _make_deferral(self, compute: Compute, sites: CallSites, schedule: Schedule | None) -> Deferral | None:
         wanted = request()
@@ -151,8 +154,13 @@ class Simulator:
 
     @contextmanager
     def watching(self) -> Iterator[None]:
-        """Show virtual GPUs to the program for the duration of a block, and restore everything afterwards."""
+        """Show virtual GPUs to the program for the duration of a block, and restore everything afterwards.
+
+        A later block finds the tensors, streams and events of this one.
+        """
         runtime = self.runtime
+        runtime.is_checking = True
+        device_kind.choose(self._device_type)
         patches = Patches()
         with runtime.activated():
             try:
@@ -194,9 +202,7 @@ class Simulator:
         original_compile = torch.compile
         install_unsupported(runtime.note, patches)
         install_control_flow(original_compile, without_simulation, patches)
-        hosts = Hosts(runtime.gpus.locked_monitor)
-        hosts.on_first_thread = self._first_thread_starts
-        install_threads(self, hosts, patches)
+        install_threads(self, self._hosts, patches)
         install_processes(runtime, patches)
         self.library.install(patches)
         install_distributed(self.distributed, patches)
@@ -242,7 +248,8 @@ class Simulator:
             self.runtime.gpus.monitor.incomplete("a forked process used GPUs and was not checked")
 
     def start_program(self) -> None:
-        """Start over with another program: a no-op here."""
+        """Start over with another program, which is not checked either if syncheck has failed before."""
+        self.runtime.gpus.guarded.repeat_failure()
 
     def finish(self) -> None:
         """Check the remaining work after the program has ended, and stop checking."""

@@ -68,6 +68,7 @@ class GuardedMonitor:
         self.guard = _Guard(self)
         self.followers: list[Callable[[str, tuple[Any, ...]], None]] = [self.captured.follow]
         self.followed = _FOLLOWED
+        self._failed: tuple[Monitor, str] | None = None  # the monitor that failed, and how
 
     def __getattr__(self, name: str) -> Callable[..., Any]:
         if name.startswith("_") or not hasattr(Monitor, name):
@@ -114,8 +115,16 @@ class GuardedMonitor:
 
     def fail(self, error: BaseException) -> None:
         """Handle a failure of syncheck itself: stop checking and let the program continue."""
-        failed, self._monitor = self._monitor, NullMonitor()
-        failed.incomplete(stopped_by(error))
+        if self._failed is None:
+            self._failed = self._monitor, stopped_by(error)
+            self._monitor = NullMonitor()
+            self.repeat_failure()
+
+    def repeat_failure(self) -> None:
+        """If checking has stopped because of a failure, say so in the report once more."""
+        if self._failed is not None:
+            failed, reason = self._failed
+            failed.incomplete(reason)
 
 
 class _Guard:

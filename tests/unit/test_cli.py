@@ -241,6 +241,8 @@ if __name__ == "__main__":
         (("run", "--devices", "0", "x.py"), 2, "from 1 to 64"),
         (("run", "--hang-timeout", "nan", "x.py"), 2, "expected seconds"),
         (("x.py",), 2, "syncheck run x.py"),
+        (("x.ipynb",), 2, "syncheck lint x.ipynb"),
+        (("run", "x.ipynb"), 2, "'x.ipynb' is a notebook, not a script"),
         (("lnt",), 2, "did you mean lint?"),
         (("run",), 2, "missing argument SCRIPT"),
         (("run", "--trace"), 2, "missing value for --trace\n  hint: `syncheck run --help`"),
@@ -265,6 +267,7 @@ if __name__ == "__main__":
 )
 def test_wrong_usage_explains_what_to_do(script, tmp_path, arguments, status, words):
     script(CLEAN, "x.py")
+    script('{"cells": [], "metadata": null}', "x.ipynb")
     done = syncheck(*arguments, cwd=tmp_path)
     assert done.returncode == status
     assert words in done.stderr

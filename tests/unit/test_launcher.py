@@ -735,6 +735,14 @@ def test_an_unreadable_script_is_rejected(here):
     assert rejection("a\0b.py")[0].startswith("cannot read 'a\\x00b.py': ")
 
 
+def test_a_notebook_is_rejected(here):
+    (here / "n.ipynb").write_text('{"cells": [], "metadata": null}')
+    message, hint = rejection("n.ipynb")
+    assert message == "'n.ipynb' is a notebook, not a script"
+    assert "%%syncheck" in hint
+    assert hint.endswith("syncheck lint n.ipynb")
+
+
 def test_bytecode_is_rejected(here):
     (here / "x.pyc").write_bytes(b"")
     (here / "hidden").write_bytes(MAGIC_NUMBER + b"\0" * 12)

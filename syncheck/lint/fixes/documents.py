@@ -6,14 +6,14 @@ from dataclasses import dataclass, field
 from typing import Any, Protocol
 
 from syncheck.findings import Finding
-from syncheck.lint import files, locations
+from syncheck.lint import cells, files, locations
 from syncheck.lint.prefilter import can_matter
 from syncheck.system import files as disk
 
 _CELL = "# %% cell "
 """Prefix of the line that begins a cell in a notebook's text."""
-_STANDS_FOR = re.compile(r"[ \t]*(?:pass|\w+\s*= None)  # %% line (\d+)\n?")
-"""The stand-in for a line of a notebook that is not Python."""
+_STANDS_FOR = re.compile(r"  # %% syncheck line (\d+)")
+"""The comment on the stand-in for a line of a notebook that is not Python."""
 
 
 class Document(Protocol):
@@ -83,7 +83,7 @@ class Notebook:
 
     content: str
     text: str = ""
-    _replaced: list[str] = field(default_factory=list)
+    _replaced: list[cells.Line] = field(default_factory=list)
 
     @classmethod
     def of(cls, content: str) -> "Notebook":
@@ -94,23 +94,25 @@ class Notebook:
         """
         notebook = cls(content)
         for number, cell in _code_cells(json.loads(content)):
-            lines = _source(cell).splitlines()
-            notebook.text += f"{_CELL}{number}\n" + "".join(map(notebook._line, lines, files.plain(lines)))
+            notebook.text += f"{_CELL}{number}\n" + "".join(map(notebook._line, cells.lines_of(_source(cell))))
         return notebook
 
-    def _line(self, line: str, plain: str) -> str:
-        if plain == line:
-            return f"{line}\n"
+    def _line(self, line: cells.Line) -> str:
+        if not line.is_replaced:
+            return f"{line.python}\n"
         self._replaced.append(line)
-        return f"{plain}  # %% line {len(self._replaced) - 1}\n"
+        return f"{line.python}  # %% syncheck line {len(self._replaced) - 1}\n"
 
     def shown(self, text: str) -> str:
         """See `Document`."""
         return "".join(map(self._original, files.lines_of(text)))
 
     def _original(self, line: str) -> str:
-        match = _STANDS_FOR.fullmatch(line)
-        return f"{self._replaced[int(match[1])]}\n" if match is not None else line
+        match = _STANDS_FOR.search(line)
+        if match is None:
+            return line
+        known = self._replaced[int(match[1])]
+        return known.beginning + _STANDS_FOR.sub("", line).lstrip().removeprefix(known.stand_in.lstrip())
 
     def data(self, text: str) -> bytes:
         """See `Document`."""
@@ -127,7 +129,11 @@ class Notebook:
 
     def placed(self, finding: Finding, path: str, text: str) -> Finding:
         """See `Document`."""
-        return locations.in_cells(finding, path, _starts(text))
+        return locations.in_cells(finding, path, _starts(text), self._lines_replaced(text))
+
+    def _lines_replaced(self, text: str) -> dict[int, cells.Line]:
+        found = ((n, _STANDS_FOR.search(line)) for n, line in enumerate(files.lines_of(text), 1))
+        return {n: self._replaced[int(match[1])] for n, match in found if match is not None}
 
 
 def _starts(text: str) -> tuple[tuple[int, int], ...]:

@@ -56,7 +56,7 @@ def load(program: Program) -> PreparedProgram:
 
     Raises:
         ScriptError: the file or module does not exist, cannot be read or decoded, or does not compile; or it is a
-            directory or package without `__main__.py`, or bytecode.
+            directory or package without `__main__.py`, a notebook, or bytecode.
     """
     if program.is_module:
         return _load_module(program)
@@ -102,6 +102,11 @@ def _read(target: str, path: str) -> bytes:
         raise ScriptError(f"no such file: {target!r}", _hint_for_missing(target)) from error
     except OSError as error:
         raise _unreadable(target, error) from error
+    if path.endswith(".ipynb"):
+        raise ScriptError(
+            f"{target!r} is a notebook, not a script",
+            f"check a cell with %%syncheck in the notebook (see %load_ext syncheck), or: syncheck lint {target}",
+        )
     if path.endswith(".pyc") or source.startswith(MAGIC_NUMBER):
         raise ScriptError(f"{target!r} is bytecode", "name the .py file that it was compiled from")
     return source

@@ -64,6 +64,7 @@ def test_a_place_is_the_line_of_the_program(sites):
     assert sites.bound(made) == "made"
     assert sites.bound_directly(made) == "made"
     assert (location.frame.path, location.frame.line) in sites.lines()
+    assert sites.lines(len(sites)) == set()
 
 
 def test_lines_are_those_of_the_call_and_its_callers(sites):

@@ -55,6 +55,16 @@ def test_an_irrelevant_file_is_not_parsed():
     assert "utf-8" in lint_data("a.py", b"# torch Stream(\n\n# \xff").problem
 
 
+@pytest.mark.parametrize("data", [b"{bad torch.cuda", b'{"cells": 3, "torch": 1}'])
+def test_a_damaged_notebook_that_mentions_torch_is_a_problem(data):
+    assert lint_data("a.ipynb", data).problem.startswith("it is not a notebook")
+
+
+def test_a_notebook_without_torch_is_not_parsed():
+    assert lint_data("a.ipynb", b"{bad") == engine.NOTHING_TO_CHECK
+    assert lint_data("a.ipynb", notebook("import torch")) == engine.NOTHING_TO_CHECK
+
+
 def notebook(*cells):
     return json.dumps({"cells": [{"cell_type": "code", "source": cell} for cell in cells]}).encode()
 
@@ -66,6 +76,26 @@ def test_places_in_a_notebook_have_cells_and_lines():
     assert (finding.location.frame.path, finding.location.frame.line) == ("a.ipynb:cell 2", 2)
     assert [number for number, _ in finding.location.excerpt] == [1, 2]
     assert {edit.path for edit in finding.fix.edits} <= {"a.ipynb:cell 1", "a.ipynb:cell 2"}
+
+
+def test_a_finding_in_a_notebook_shows_the_lines_as_written():
+    race = "side = torch.cuda.Stream()\n!nvidia-smi\nwith torch.cuda.stream(side):\n    %timeit -n 1 y = x * 2\n    %ls"
+    setup = 'import torch\nx = torch.ones(4, device="cuda")'
+    (finding,) = lint_data("a.ipynb", notebook(setup, race)).findings
+    frame = finding.location.frame
+    assert (frame.line, frame.source) == (4, "    %timeit -n 1 y = x * 2")
+    assert frame.source[frame.column - 1 : frame.end_column - 1] == "x * 2"
+    assert [text for _, text in finding.location.excerpt] == race.split("\n")[1:]
+
+
+def test_the_column_in_a_loop_after_a_magic_is_that_of_the_cell():
+    line = "    %time for _ in range(9): y = x * 2"
+    setup = 'import torch\nx = torch.ones(4, device="cuda")\nside = torch.cuda.Stream()\n'
+    cell = f"{setup}with torch.cuda.stream(side):\n{line}"
+    (finding,) = lint_data("a.ipynb", notebook(cell)).findings
+    frame = finding.location.frame
+    assert frame.source == line
+    assert line[frame.column - 1 : frame.end_column - 1] == "x * 2"
 
 
 @pytest.fixture

@@ -93,6 +93,15 @@ def test_only_the_first_error_is_reported(monitor, checks):
     assert checks.problems == ["syncheck itself failed and stopped checking: ValueError: one"]
 
 
+def test_the_first_error_can_be_repeated_for_another_report(monitor, checks):
+    monitor.repeat_failure()
+    assert checks.problems == []
+    monitor.fail(ValueError("one"))
+    monitor.fail(ValueError("two"))
+    monitor.repeat_failure()
+    assert checks.problems == ["syncheck itself failed and stopped checking: ValueError: one"] * 2
+
+
 @pytest.mark.parametrize("error", [KeyboardInterrupt, SystemExit])
 def test_exceptions_that_end_the_program_are_not_internal_errors(monitor, checks, error):
     with pytest.raises(error), monitor.guard:

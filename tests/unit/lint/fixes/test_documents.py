@@ -13,7 +13,7 @@ CELLS = [
     'x = torch.ones(10, device="cuda")\nwith torch.cuda.stream(side):\n    y = x * 2',
     [],
     ["# the sum\n", "z = y + 1\n", "!ls\n", "if z:\n", "    !rm ü\n", "n = !ls | wc\n"],
-    "%%bash\nls (",
+    "%%bash\n\nls (",
 ]
 FIXED = [
     CELLS[0],
@@ -27,7 +27,7 @@ FIXED = [
 
 def written(cells, **kwargs):
     listed = [{"cell_type": "code", "metadata": {"n": 1}, "source": source} for source in cells]
-    listed.insert(1, {"cell_type": "markdown", "source": ["# text"]})
+    listed.insert(1, {"cell_type": "markdown", "metadata": {}, "source": ["# text"]})
     return json.dumps({"cells": listed, "nbformat": 4}, **kwargs)
 
 
@@ -57,6 +57,35 @@ def test_comments_are_added_and_removed(path):
     path.write_text(text.replace("y = x ", "y = 2 ").replace("with torch.cuda.stream(side)", "if side"))
     assert changed(path, "remove").n_comments == 2
     assert json.loads(path.read_text())["cells"][4]["source"][:2] == before["cells"][4]["source"][:2]
+
+
+MEASURED = [
+    "import torch\nside, done = torch.cuda.Stream(), torch.cuda.Event()",
+    'x = torch.ones(10, device="cuda")\nwith torch.cuda.stream(side):\n    %timeit -n 1 y = x * 2\n    !ls',
+    "if True:\n    %time z = y + 1\n%time for _ in range(2): z = y + 1",
+]
+
+
+def test_lines_after_a_magic_are_kept_when_they_are_fixed(path):
+    path.write_text(written(MEASURED))
+    assert len(changed(path, "fix").fixed) == 2
+    first, second, third = (cell["source"] for cell in json.loads(path.read_text())["cells"] if "n" in cell["metadata"])
+    assert first == MEASURED[0]
+    wait = "side.wait_stream(torch.cuda.default_stream())"
+    assert second == MEASURED[1].replace("    %timeit", f"    {wait}\n    %timeit")
+    assert third == MEASURED[2].replace("    %time", "    torch.cuda.current_stream().wait_stream(side)\n    %time")
+
+
+def test_comments_are_added_after_a_magic(path):
+    path.write_text(written(MEASURED))
+    assert changed(path, "ignore").n_comments == 2
+    *_, second, third = (cell["source"] for cell in json.loads(path.read_text())["cells"])
+    comment = "  # syncheck: ignore[SYN101]"
+    assert second == MEASURED[1].replace("x * 2", f"x * 2{comment}")
+    assert third == MEASURED[2].replace("y + 1\n%", f"y + 1{comment}\n%")
+    path.write_text(path.read_text().replace("x * 2", "2").replace("= y + 1 ", "= 1 "))
+    assert changed(path, "remove").n_comments == 2
+    assert "ignore" not in path.read_text()
 
 
 def test_a_diff_shows_cells(path):
