@@ -298,6 +298,7 @@ def test_a_watch_lints_again_when_a_file_changes(folder):
     with subprocess.Popen(command, cwd=folder, stdout=subprocess.PIPE, text=True, env=environment) as process:
         assert process.stdout is not None
         assert "train.py:5" in process.stdout.readline()
+        assert process.stdout.readline() == "[*] 1 fixable with --fix\n"
         time.sleep(1)
         (folder / "fine.py").write_text("#\n" + BAD)
         assert "fine.py:6" in process.stdout.readline()
