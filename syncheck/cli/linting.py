@@ -116,14 +116,18 @@ def _lint_once(request: "LintRequest", options: Options, *, statistics: bool) ->
         if not options.quiet and sys.stderr is not None:
             sys.stderr.write(f"Would fix {counted(len(changed.fixed), 'finding')}.\n")
         return int(bool(changed.diff))
+    is_stdout_taken = request.is_stdin and bool(request.change)
+    if is_stdout_taken:  # by the changed text; an editor or a filter replaces the old one with it
+        sys.stdout.buffer.write(changed.content)
+        sys.stdout.flush()
     if statistics:
         for line in commands.statistics(report):
-            typer.echo(line)
+            typer.echo(line, err=is_stdout_taken)
         for reason in report.incomplete:
             typer.echo(f"incomplete: {reason}", err=True)
         status = status_of(report, options)
     else:
-        status = deliver(report, options, OutputStreams(is_for_data=True))
+        status = deliver(report, options, OutputStreams(is_for_data=True, is_stdout_taken=is_stdout_taken))
     if status == 0 and report.incomplete and not options.exit_zero:
         return 3 if len(report.incomplete) >= report.summary.files else 1
     return status

@@ -30,11 +30,14 @@ class OutputStreams:
 
     Args:
         is_for_data: write human-readable reports to standard output too, like machine-readable ones; else to stderr.
+        is_stdout_taken: write all reports to standard error, because standard output holds something else.
     """
 
-    def __init__(self, *, is_for_data: bool) -> None:
+    def __init__(self, *, is_for_data: bool, is_stdout_taken: bool = False) -> None:
         self._stdout, self._stderr = (_descriptor_of(stream) for stream in (sys.stdout, sys.stderr))
         self._encodings = tuple(getattr(stream, "encoding", None) or "utf-8" for stream in (sys.stdout, sys.stderr))
+        if is_stdout_taken:
+            self._stdout, self._encodings = self._stderr, (self._encodings[1],) * 2
         self._is_for_data = is_for_data
 
     def write(self, text: str, *, is_data: bool) -> None:

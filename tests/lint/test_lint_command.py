@@ -167,6 +167,46 @@ def test_standard_input_can_be_given_a_file_name(folder):
     assert done.stdout.startswith("from_editor.py:5:9: SYN101 [error]")
 
 
+FIXED = BAD.replace("    y =", "    side.wait_stream(torch.cuda.default_stream())\n    y =")
+
+
+@pytest.mark.parametrize("output_format", ["text", "json"])
+def test_standard_input_is_fixed_to_standard_output(folder, output_format):
+    done = lint("-", "--fix", "--output-format", output_format, cwd=folder, input=BAD)
+    assert (done.returncode, done.stdout) == (0, FIXED)
+    assert ("1 fixed, 0 remaining" if output_format == "text" else '"fixed": 1') in done.stderr
+
+
+@pytest.mark.parametrize("text", [GOOD, "x = 1\n", "torch.cuda.Stream(\n", ""])
+def test_standard_input_that_cannot_be_fixed_is_written_unchanged(folder, text):
+    assert lint("-", "--fix", "-q", cwd=folder, input=text).stdout == text
+
+
+def test_standard_input_keeps_what_needs_unsafe_fixes(folder):
+    text = GOOD + "import time\nt = time.time()\nz = x * 2\nprint(time.time() - t)\n"
+    done = lint("-", "--fix", cwd=folder, input=text)
+    assert (done.returncode, done.stdout) == (1, text)
+    assert "SYN701" in done.stderr
+    done = lint("-", "--fix", "--unsafe-fixes", cwd=folder, input=text)
+    assert done.returncode == 0
+    assert "torch.cuda.synchronize()\n" in done.stdout
+
+
+def test_the_fixes_of_standard_input_can_be_shown_as_a_diff(folder):
+    done = lint("-", "--diff", "--stdin-filename", "a.py", cwd=folder, input=BAD)
+    assert done.returncode == 1
+    assert done.stdout.startswith("--- a.py\n+++ a.py\n")
+    assert "+    side.wait_stream(torch.cuda.default_stream())\n" in done.stdout
+    assert done.stderr == "Would fix 1 finding.\n"
+
+
+def test_comments_are_added_to_standard_input_and_removed(folder):
+    commented = BAD.replace("x * 2", "x * 2  # syncheck: ignore[SYN101]")
+    assert lint("-", "--add-ignores", cwd=folder, input=BAD).stdout == commented
+    unused = GOOD + "q = x + 1  # syncheck: ignore[SYN101]\n"
+    assert lint("-", "--remove-unused-ignores", cwd=folder, input=unused).stdout == GOOD + "q = x + 1\n"
+
+
 def test_a_notebook_is_linted_cell_by_cell(folder):
     cells = [
         {"cell_type": "markdown", "source": ["# text"]},
