@@ -10,7 +10,7 @@ import typer
 
 from syncheck.cli.help import Command
 from syncheck.cli.parameters import as_default, with_settings
-from syncheck.cli.terminal import OutputStreams, deliver, progress
+from syncheck.cli.terminal import OutputStreams, check_outputs, deliver, progress
 from syncheck.config.options import Options
 from syncheck.config.settings import Layer, forget, options_in
 from syncheck.errors import ConfigError
@@ -82,6 +82,7 @@ def lint(
         tries_fixes=bool(watch) or not statistics,
     )
     options = options_in("", layer, command="lint")
+    check_outputs(options)
     if show_files:
         typer.echo("".join(f"{path}\n" for path in lint_files(request)), nl=False)
         return
