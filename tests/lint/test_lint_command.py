@@ -52,7 +52,7 @@ def test_a_folder_is_linted_without_torch(folder):
     assert done.returncode == 1, done.stderr
     assert "error[SYN101] [*] unordered-read: stream `side` (cuda:0) reads `x`" in " ".join(done.stdout.split())
     assert "side.wait_stream(torch.cuda.default_stream())` before line 5" in " ".join(done.stdout.split())
-    assert "checked: 3 files" in done.stdout
+    assert "looked at: 3 files" in done.stdout
 
 
 def test_findings_on_one_line_are_sorted_by_column(folder):
@@ -238,6 +238,14 @@ def test_an_unreadable_file_is_reported_and_the_others_are_linted(folder, data, 
     assert codes(done) == ["SYN101"]
     assert words in done.stdout
     assert lint("broken.py", cwd=folder).returncode == 3
+
+
+def test_a_file_that_need_not_be_parsed_is_not_called_checked(folder):
+    (folder / "broken.py").write_bytes(b"def f(:\n  # \xff\n")
+    done = lint("broken.py", cwd=folder)
+    assert done.returncode == 0
+    assert "looked at: 1 file in" in done.stdout
+    assert "checked" not in done.stdout
 
 
 @pytest.mark.parametrize(
