@@ -260,7 +260,9 @@ if __name__ == "__main__":
         (("run", "--budget", "5%", "--trace", "t", "x.py"), 2, "--budget and --trace cannot be combined"),
         (("run", "--budget", "5%", "--times", "x.py"), 2, "--budget and --times cannot be combined"),
         (("run", "--budget", "5%", "--witness", "x.py"), 2, "--budget and --witness cannot be combined"),
-        (("replay", "no_such.trace"), 3, "no_such.trace"),
+        (("replay", "no_such.trace"), 2, "no such file: 'no_such.trace'"),
+        (("replay", "x.py"), 3, "x.py: not a trace file\n"),
+        (("run", "--schedule", "foo", "x.py"), 2, "invalid value for --schedule: 'foo' (not a schedule"),
     ],
 )
 def test_wrong_usage_explains_what_to_do(script, tmp_path, arguments, status, words):

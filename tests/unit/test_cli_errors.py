@@ -2,6 +2,8 @@
 
 import pytest
 
+from syncheck.api import check
+from syncheck.errors import ConfigError
 from tests import warm
 
 PROGRAM = "print('it ran')\n"
@@ -36,3 +38,10 @@ def test_a_report_can_go_to_a_device(folder):
     done = syncheck("lint", "--output", "/dev/stdout", "train.py", folder=folder)
     assert (done.returncode, done.stderr) == (0, "")
     assert "no findings" in done.stdout
+
+
+@pytest.mark.parametrize("name", ["backend", "device_type"])
+def test_a_misspelled_value_in_a_call_gets_a_suggestion(name):
+    with pytest.raises(ConfigError, match=f"invalid value for {name}: 'sum'") as raised:
+        check(**{name: "sum"}).__enter__()
+    assert raised.value.hint in {"did you mean sim?", "choose from cuda, xpu"}
