@@ -362,7 +362,25 @@ def test_a_prefix_lists_its_rules():
     for prefix in ("SYN2", "syn2"):
         done = syncheck("explain", prefix)
         assert done.returncode == 0
-        assert [line.split()[0] for line in done.stdout.splitlines()] == ["SYN201", "SYN202", "SYN203"]
+        assert re.findall(r"(?m)^\w+", done.stdout) == ["SYN201", "SYN202", "SYN203"]
+
+
+@pytest.mark.parametrize("arguments", [("rules",), ("explain", "SYN2"), ("config",)])
+def test_tables_fit_the_terminal(arguments, tmp_path):
+    def widest(**environment):
+        lines = started(*arguments, cwd=tmp_path, env=os.environ | environment).stdout.splitlines()
+        return max(len(line) for line in lines if " " in line.strip())  # a longer word gets its own line
+
+    assert widest(COLUMNS="40") <= 40
+    assert 40 < widest(COLUMNS="") <= 80
+    if arguments != ("config",):
+        assert widest(COLUMNS="120") > 80
+
+
+def test_tables_can_have_colors():
+    plain, colored = ({"FORCE_COLOR": "", "NO_COLOR": ""} | wanted for wanted in ({}, {"FORCE_COLOR": "1"}))
+    assert "\x1b" not in started("rules", env=os.environ | plain).stdout
+    assert "\x1b[1;31mSYN101\x1b[0m  unordered-read" in started("rules", env=os.environ | colored).stdout
 
 
 def test_options_after_the_script_are_pointed_out(script):
