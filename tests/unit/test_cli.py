@@ -172,6 +172,14 @@ def test_findings_are_shown_however_the_program_ends(script, ending, status):
     assert "SYN101" in done.stderr
 
 
+def test_a_program_that_fails_is_not_called_free_of_findings(script):
+    done = syncheck("run", script(CLEAN + "raise ValueError('mine')\n"))
+    assert done.returncode == 1
+    assert "syncheck: no findings, but the check is incomplete\n" in done.stderr
+    assert "incomplete: the program failed (ValueError), so the rest of it did not run\n" in done.stderr
+    assert "incomplete" not in syncheck("run", script(CLEAN + "raise SystemExit(2)\n")).stderr
+
+
 def test_os_exit_with_0_still_fails_on_findings(script):
     assert syncheck("run", script(RACE + "import os; os._exit(0)\n")).returncode == 1
 
