@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from syncheck.cli.help import Command
-from syncheck.cli.misplaced import misplaced
+from syncheck.cli.misplaced import misplaced, missing
 from syncheck.cli.parameters import with_settings
 from syncheck.cli.terminal import OutputStreams, check_outputs, deliver, deliver_overlap
 from syncheck.config.options import Options
@@ -86,7 +86,7 @@ def run(
     notes = () if module else misplaced(script, program.arguments)
 
     def show(report: Report) -> int:
-        return deliver(report.noted(*notes), _for_rank(options, report), streams)
+        return deliver(report.noted(*notes, *missing(script, options, report)), _for_rank(options, report), streams)
 
     raise typer.Exit(commands.run(program, options, show, as_arguments(layer)))
 

@@ -399,6 +399,17 @@ def test_options_after_the_script_are_pointed_out(script):
     assert "--devices and --select were passed to the program: options of syncheck go before the script" in words
 
 
+@pytest.mark.parametrize(
+    "source", ["torch.xpu.Stream()", "torch.ones(2, device='cpu' if torch.xpu.is_available() else 'cpu')"]
+)
+def test_a_program_for_other_gpus_gets_a_hint(script, source):
+    hint = "note: the program uses torch.xpu: simulate its GPUs with --device-type xpu\n"
+    path = script(f"import torch\n{source}\n")
+    assert hint in syncheck("run", "--backend", "sim", path).stderr
+    assert hint not in syncheck("run", "--backend", "sim", "--device-type", "xpu", path).stderr
+    assert hint not in syncheck("run", "--backend", "sim", script("print('torch')\n")).stderr
+
+
 def test_the_programs_own_options_are_not_pointed_out(script):
     path = script(
         CLEAN + "import argparse\np = argparse.ArgumentParser()\np.add_argument('--output')\np.parse_args()\n"
