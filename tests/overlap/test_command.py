@@ -121,6 +121,7 @@ def test_a_trace_truncated_before_the_first_operator_is_an_error(overlap, tmp_pa
 
 
 def test_a_file_name_that_looks_like_markup_is_escaped(tmp_path):
+    pytest.importorskip("jinja2")
     name = "<script>alert(1)<!--.py"
     (tmp_path / name).write_text(RIGHT)
     done = warm.run("syncheck", "overlap", "--backend", "sim", "--html", "out.html", name, folder=tmp_path)
