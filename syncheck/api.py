@@ -6,8 +6,8 @@ from dataclasses import replace
 from functools import partial
 from typing import Any
 
-from syncheck.config.options import Options
-from syncheck.errors import ConfigError
+from syncheck.config.options import BY_NAME, Options
+from syncheck.config.settings import value_of
 from syncheck.filters.policy import Policy, truncate
 from syncheck.findings import Finding, Report, Summary
 from syncheck.report.notebook import as_html
@@ -127,10 +127,8 @@ def block_options(
     Raises:
         ConfigError: the backend or the device type does not exist.
     """
-    if backend not in {"auto", "cuda", "sim"}:
-        raise ConfigError(f"unknown backend {backend!r}", "choose auto, cuda or sim")
-    if device_type not in {"cuda", "xpu"}:
-        raise ConfigError(f"unknown device type {device_type!r}", "choose cuda or xpu")
+    value_of(BY_NAME["backend"], str(backend), "backend")
+    value_of(BY_NAME["device_type"], str(device_type), "device_type")
     return Options(
         backend=backend, devices=devices, device_type=device_type,
         select=names(select), ignore=names(ignore), max_findings=max_findings,

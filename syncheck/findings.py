@@ -244,6 +244,7 @@ class Summary:
         seconds: wall time of the checked program, or of the lint.
         files: number of linted files.
         ranks: number of ranks whose reports were merged; 0 for a single process.
+        used: the devices that ran at least one operator: their indices; in records of ranks, with their machine.
     """
 
     backend: str = ""
@@ -253,6 +254,7 @@ class Summary:
     seconds: float = 0.0
     files: int = 0
     ranks: int = 0
+    used: tuple[str, ...] = field(default=(), compare=False, repr=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -323,8 +325,9 @@ def merge_equal(findings: Iterable[Finding]) -> tuple[Finding, ...]:
 def joined(one: Report, other: Report) -> Report:
     """Combine the reports of two separately checked parts of a run, such as windows."""
     a, b = one.summary, other.summary
-    streams, devices = max(a.streams, b.streams), max(a.devices, b.devices)
-    summary = Summary(b.backend or a.backend, a.operators + b.operators, streams, devices)
+    used = tuple(sorted({*a.used, *b.used}))
+    streams, devices = max(a.streams, b.streams), max(a.devices, b.devices, len(used))
+    summary = Summary(b.backend or a.backend, a.operators + b.operators, streams, devices, used=used)
     return Report(
         findings=merge_equal((*one.findings, *other.findings)),
         incomplete=tuple(dict.fromkeys((*one.incomplete, *other.incomplete))),

@@ -129,7 +129,8 @@ def to_summary(data: dict[str, Any]) -> Summary:
         KeyError, TypeError, ValueError: the data is damaged.
     """
     operators, streams, devices, files, ranks = (int(data.get(name, 0)) for name in _NUMBERS)
-    return Summary(str(data["backend"]), operators, streams, devices, float(data["seconds"]), files, ranks)
+    used = tuple(map(str, data.get("used", ())))
+    return Summary(str(data["backend"]), operators, streams, devices, float(data["seconds"]), files, ranks, used)
 
 
 _NUMBERS = ("operators", "streams", "devices", "files", "ranks")

@@ -14,7 +14,7 @@ from syncheck import paths
 from tests import network
 from tests.torch_samples import import_operator_table
 
-DEV = frozenset("hypothesis jsonschema junitparser lsprotocol mkdocs numpy pygls sarif_pydantic yaml".split())
+DEV = frozenset("hypothesis jsonschema junitparser lsprotocol mkdocs numpy pygls ruff sarif_pydantic yaml".split())
 """Modules of the group `dev` that tests import. Without them, those tests are skipped."""
 LONG = (
     "tests/rules/test_fixtures.py", "tests/rules/test_repairs.py", "tests/packaging/test_packaging.py", "tests/plugin/",

@@ -13,7 +13,7 @@ import typer
 from syncheck.cli import inspecting, linting, running
 from syncheck.cli.help import Group
 from syncheck.cli.terminal import error_text
-from syncheck.errors import ConfigError, ScriptError, SyncheckError, nearest
+from syncheck.errors import ConfigError, ScriptError, SyncheckError, TraceError, nearest
 from syncheck.version import __version__
 
 
@@ -150,6 +150,8 @@ def _status_of(error: SyncheckError) -> int:
     """Return 2 for an invalid command line, 3 if nothing could be checked."""
     if isinstance(error, ScriptError):
         return 3 if isinstance(error.__cause__, SyntaxError) else 2
+    if isinstance(error, TraceError) and isinstance(error.__cause__, FileNotFoundError):
+        return 2
     return 2 if isinstance(error, ConfigError) else 3
 
 

@@ -48,9 +48,10 @@ def rules(output_format: _Format = _FORMATS.text) -> None:
 
 
 def _print_table(table: list[dict[str, object]]) -> None:
-    for row in table:
-        found_by = ", ".join(row["halves"]) or "-"  # type: ignore[arg-type]  # a list of strings
-        typer.echo(f"{row['code']}  {row['name']:<30} {row['level']:<8} {found_by:<10} {row['summary']}")
+    from syncheck.cli import tables
+
+    for line in tables.rule_lines(table, tables.painter()):
+        typer.echo(line, color=True)
 
 
 def explain(
@@ -93,8 +94,10 @@ def config(
     if output_format is _FORMATS.json:
         typer.echo(json.dumps([dict(zip(("key", "value", "origin"), row, strict=True)) for row in rows], indent=2))
         return
-    for key, value, origin in rows:
-        typer.echo(f"{key:<20} {value:<36} {origin}")
+    from syncheck.cli import tables
+
+    for line in tables.setting_lines(rows, tables.painter()):
+        typer.echo(line, color=True)
 
 
 def lsp() -> None:

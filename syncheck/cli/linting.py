@@ -10,7 +10,7 @@ import typer
 
 from syncheck.cli.help import Command
 from syncheck.cli.parameters import as_default, with_settings
-from syncheck.cli.terminal import OutputStreams, deliver, progress
+from syncheck.cli.terminal import OutputStreams, check_outputs, deliver, progress
 from syncheck.config.options import Options
 from syncheck.config.settings import Layer, forget, options_in
 from syncheck.errors import ConfigError
@@ -82,6 +82,7 @@ def lint(
         tries_fixes=bool(watch) or not statistics,
     )
     options = options_in("", layer, command="lint")
+    check_outputs(options)
     if show_files:
         typer.echo("".join(f"{path}\n" for path in lint_files(request)), nl=False)
         return
@@ -116,14 +117,18 @@ def _lint_once(request: "LintRequest", options: Options, *, statistics: bool) ->
         if not options.quiet and sys.stderr is not None:
             sys.stderr.write(f"Would fix {counted(len(changed.fixed), 'finding')}.\n")
         return int(bool(changed.diff))
+    is_stdout_taken = request.is_stdin and bool(request.change)
+    if is_stdout_taken:  # by the changed text; an editor or a filter replaces the old one with it
+        sys.stdout.buffer.write(changed.content)
+        sys.stdout.flush()
     if statistics:
         for line in commands.statistics(report):
-            typer.echo(line)
+            typer.echo(line, err=is_stdout_taken)
         for reason in report.incomplete:
             typer.echo(f"incomplete: {reason}", err=True)
         status = status_of(report, options)
     else:
-        status = deliver(report, options, OutputStreams(is_for_data=True))
+        status = deliver(report, options, OutputStreams(is_for_data=True, is_stdout_taken=is_stdout_taken))
     if status == 0 and report.incomplete and not options.exit_zero:
         return 3 if len(report.incomplete) >= report.summary.files else 1
     return status

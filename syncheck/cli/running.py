@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from syncheck.cli.help import Command
-from syncheck.cli.misplaced import misplaced
+from syncheck.cli.misplaced import misplaced, missing
 from syncheck.cli.parameters import with_settings
-from syncheck.cli.terminal import OutputStreams, deliver, deliver_overlap
+from syncheck.cli.terminal import OutputStreams, check_outputs, deliver, deliver_overlap
 from syncheck.config.options import Options
 from syncheck.config.settings import Layer, as_arguments, options_in
 from syncheck.filters.policy import is_distributed, rank
@@ -80,12 +80,13 @@ def run(
 
     layer = tuple((name, _rank_path(value) if name in _OF_EACH_RANK else value) for name, value in layer)
     options = options_in("", layer, command="run")
+    check_outputs(options)
     streams = OutputStreams(is_for_data=False)
     program = Program(script, tuple(args or ()), bool(module))
     notes = () if module else misplaced(script, program.arguments)
 
     def show(report: Report) -> int:
-        return deliver(report.noted(*notes), _for_rank(options, report), streams)
+        return deliver(report.noted(*notes, *missing(script, options, report)), _for_rank(options, report), streams)
 
     raise typer.Exit(commands.run(program, options, show, as_arguments(layer)))
 
@@ -119,6 +120,7 @@ def replay(
     from syncheck.commands import run as commands
 
     options = options_in("", layer, command="replay")
+    check_outputs(options)
     streams = OutputStreams(is_for_data=True)
     raise typer.Exit(deliver(commands.replay(traces, options), options, streams))
 
@@ -141,6 +143,7 @@ def overlap(
 
     layer = tuple((name, _rank_path(value) if name in _OF_EACH_RANK else value) for name, value in layer)
     options = options_in("", layer, command="overlap")
+    check_outputs(options)
     streams = OutputStreams(is_for_data=True)
 
     def show(overlap_report: "OverlapReport", report: Report) -> None:
@@ -164,5 +167,6 @@ def merge(
     from syncheck.commands import run as commands
 
     options = options_in("", layer, command="merge")
+    check_outputs(options)
     streams = OutputStreams(is_for_data=True)
     raise typer.Exit(deliver(commands.merge(tuple(folders), options), options, streams))

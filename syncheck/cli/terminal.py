@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, TextIO
 from syncheck.config import unread
 from syncheck.config.options import Options
 from syncheck.config.settings import Layer
-from syncheck.errors import BackendError
+from syncheck.errors import BackendError, ConfigError
 from syncheck.filters.policy import rank
 from syncheck.findings import Report, counted
 from syncheck.system import files
@@ -30,11 +30,14 @@ class OutputStreams:
 
     Args:
         is_for_data: write human-readable reports to standard output too, like machine-readable ones; else to stderr.
+        is_stdout_taken: write all reports to standard error, because standard output holds something else.
     """
 
-    def __init__(self, *, is_for_data: bool) -> None:
+    def __init__(self, *, is_for_data: bool, is_stdout_taken: bool = False) -> None:
         self._stdout, self._stderr = (_descriptor_of(stream) for stream in (sys.stdout, sys.stderr))
         self._encodings = tuple(getattr(stream, "encoding", None) or "utf-8" for stream in (sys.stdout, sys.stderr))
+        if is_stdout_taken:
+            self._stdout, self._encodings = self._stderr, (self._encodings[1],) * 2
         self._is_for_data = is_for_data
 
     def write(self, text: str, *, is_data: bool) -> None:
@@ -106,6 +109,22 @@ def _encoded(text: str, encoding: str = "utf-8") -> bytes:
         return text.encode(encoding)
     except UnicodeEncodeError:
         return text.translate(_PLAIN_SIGNS).encode(encoding, "backslashreplace")
+
+
+def check_outputs(options: Options) -> None:
+    """Check that the files to write can be written, before anything is done that takes long.
+
+    Raises:
+        ConfigError: one of them cannot.
+    """
+    for name in ("output", "html", "perfetto"):
+        path = getattr(options, name)
+        reason = files.reason_not_writable(path) if path is not None else ""
+        if reason:
+            raise ConfigError(f"invalid value for --{name}: cannot write {str(path)!r}: {reason}", _WRITABLE)
+
+
+_WRITABLE = "name a file in a folder that exists and can be written to"
 
 
 def deliver(report: Report, options: Options, streams: OutputStreams) -> int:

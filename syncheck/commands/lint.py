@@ -50,6 +50,11 @@ class LintRequest:
     progress: Callable[[int, int], None] = _no_progress
     tries_fixes: bool = True
 
+    @property
+    def is_stdin(self) -> bool:
+        """Return whether to lint standard input."""
+        return self.paths == ("-",)
+
 
 def lint_files(request: LintRequest) -> list[str]:
     """Return the files that a request selects.
@@ -88,10 +93,9 @@ def lint(request: LintRequest) -> tuple[Report, changes.Changes]:
     options.check_rules()  # report invalid names before doing anything
     baseline = baseline_of(options)
     changed = changes.Changes()
-    if request.paths == ("-",):
-        data, name = request.stdin
-        paths = [name]
-        outcome = engine.Outcome({name: engine.lint_data(name, data, is_strict=options_of(name).strict)}, 1)
+    if request.is_stdin:
+        paths = [request.stdin[1]]
+        outcome, changed = _lint_stdin(request, options_of)
     else:
         with details.timed("search for files"):
             paths = _discover(request, details)
@@ -116,9 +120,18 @@ def lint(request: LintRequest) -> tuple[Report, changes.Changes]:
     report = truncate(report, options.max_findings)
     incomplete = (*report.incomplete, *changed.problems) if paths else (NO_FILES,)
     report = replace(report, incomplete=incomplete, is_unsafe_wanted=request.unsafe)
-    if request.tries_fixes and not request.change and request.paths != ("-",):
+    if request.tries_fixes and not request.change and not request.is_stdin:
         changed.unresolved = changes.unfixable(_by_file(outcome), options_of, unsafe=request.unsafe)
     return _with_changes(report, request.change, changed), changed
+
+
+def _lint_stdin(request: LintRequest, options_of: Callable[[str], Options]) -> tuple[engine.Outcome, changes.Changes]:
+    """Lint standard input, after the requested change."""
+    (data, name), changed = request.stdin, changes.Changes()
+    if request.change:
+        changed = changes.change([name], request.change, options_of, unsafe=request.unsafe, stdin=data)
+    result = engine.lint_data(name, changed.content or data, is_strict=options_of(name).strict)
+    return engine.Outcome({name: result}, 1), changed
 
 
 def _is_strict(options_of: Callable[[str], Options], path: str) -> bool:

@@ -21,7 +21,7 @@ def import_all(names: Iterable[str], folder: str, what: str) -> list[ModuleType]
     Args:
         names: their names.
         folder: the project's folder, which is searched first; "" for the working directory.
-        what: what they should provide, for the error message.
+        what: the setting that names them, for the error message.
 
     Raises:
         ConfigError: one of them cannot be imported.
@@ -36,7 +36,7 @@ def import_all(names: Iterable[str], folder: str, what: str) -> list[ModuleType]
             except Exception as error:
                 reason = f"{type(error).__name__}: {error}"
                 hint = f"name a module that can be imported in {os.path.abspath(folder)}, such as acme.gpu"
-                raise ConfigError(f"cannot import the {what} {name}: {reason}", hint) from error
+                raise ConfigError(f"cannot import module {name!r} (setting `{what}`): {reason}", hint) from error
     return found
 
 

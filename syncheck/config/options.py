@@ -223,7 +223,7 @@ class Options:
         panel="Timeline",
     )  # fmt: skip
     steps: tuple[int, int | None] | None = _setting(
-        None, kinds.STEPS, "Check only these optimizer steps: 100:120, or 100: to the end.",
+        None, kinds.STEPS, "Check only these optimizer steps, from 0, without LAST: 100:120, or 100: to the end.",
         commands=("run", "overlap"),
         panel="Run",
     )  # fmt: skip

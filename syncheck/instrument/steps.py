@@ -12,7 +12,7 @@ import torch
 from torch.optim.optimizer import Optimizer, register_optimizer_step_post_hook
 from torch.utils.data import DataLoader
 
-from syncheck.findings import NO_STEPS
+from syncheck.findings import NO_STEPS, counted
 from syncheck.instrument.c10d import c10d
 from syncheck.instrument.children import install_children
 from syncheck.instrument.collectives import hook_init_process_group
@@ -66,7 +66,7 @@ class Window:
             self._end()
             if self._done < self._first:
                 self._notes.incomplete(NO_STEPS)
-                self._notes.note(f"only {self._done} of {self._first} steps ran")
+                self._notes.note(f"--steps begins with step {self._first}, but only {counted(self._done, 'step')} ran")
 
     def _stepped(self, optimizer: Any, args: Any, kwargs: Any) -> None:
         del args, kwargs

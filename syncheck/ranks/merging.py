@@ -212,12 +212,13 @@ def _with_ranks(text: str, ranks: list[int], n_ranks: int) -> str:
 def _sum(summaries: list[Summary], n_ranks: int) -> Summary:
     if not summaries:
         return Summary(ranks=n_ranks)
+    used = {device for summary in summaries for device in summary.used}
     backend = Counter(summary.backend for summary in summaries).most_common(1)[0][0]
     return Summary(
         backend=backend,
         operators=sum(summary.operators for summary in summaries),
-        streams=max(summary.streams for summary in summaries),
-        devices=max(summary.devices for summary in summaries),
+        streams=sum(summary.streams for summary in summaries),  # no process can use those of another
+        devices=max(len(used), *(summary.devices for summary in summaries)),
         seconds=max(summary.seconds for summary in summaries),
         ranks=n_ranks,
     )

@@ -16,11 +16,11 @@ import threading
 import time
 from collections.abc import Callable
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from syncheck import serialization
-from syncheck.findings import Location, Report
+from syncheck.findings import Location, Report, Summary
 from syncheck.hb.ids import SiteId
 from syncheck.ranks.signature import Digest, Group, Signature
 from syncheck.system import processes
@@ -178,7 +178,7 @@ class Recorder:
             ])  # fmt: skip
             self._line("end", {
                 "status": status, "incomplete": report.incomplete, "notes": report.notes, "ran": ran, "unused": unused,
-                "summary": serialization.of_summary(report.summary),
+                "summary": serialization.of_summary(_on_this_machine(report.summary)),
             })  # fmt: skip
             self._has_ended = True
             self._text.close()
@@ -198,6 +198,17 @@ class Recorder:
             file.write(data)
         except OSError as error:  # must not reach the program under test
             self._failure = error
+
+
+def _on_this_machine(summary: Summary) -> Summary:
+    """Return a summary whose devices can be told from those of other ranks, which may see other devices as their first.
+
+    Source:
+        CUDA C++ Programming Guide, "CUDA Environment Variables": CUDA_VISIBLE_DEVICES lists the devices in their order.
+    """
+    visible = os.environ.get("CUDA_VISIBLE_DEVICES", "").split(",")
+    numbers = {str(index): name.strip() for index, name in enumerate(visible) if name.strip()}
+    return replace(summary, used=tuple(f"{_host()} {numbers.get(index, index)}" for index in summary.used))
 
 
 def _host() -> str:

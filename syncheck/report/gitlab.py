@@ -7,7 +7,7 @@ Source:
 import json
 
 from syncheck.findings import Finding, Report
-from syncheck.report.style import visible
+from syncheck.report.style import sentence, visible
 from syncheck.rules.model import Severity
 
 _SEVERITIES = {Severity.ERROR: "critical", Severity.WARNING: "major", Severity.ADVICE: "info"}
@@ -23,7 +23,7 @@ def _entry(finding: Finding, seen: dict[str, int]) -> dict[str, object]:
     frame = finding.location.frame
     number = seen[finding.fingerprint] = seen.get(finding.fingerprint, 0) + 1
     return {
-        "description": ". ".join(filter(None, (finding.message, finding.help, finding.proof_summary))),
+        "description": ". ".join(filter(None, (finding.message, sentence(finding.help), finding.proof_summary))),
         "check_name": f"{finding.rule.code} {finding.rule.name}",
         "fingerprint": finding.fingerprint + (f"-{number}" if number > 1 else ""),
         "severity": _SEVERITIES[finding.level],

@@ -16,7 +16,7 @@ def render(report: Report, options: Options, *, color: bool, width: int = WIDTH,
     renderers: dict[str, Callable[[], str]] = {
         "json": lambda: structured.render_json(report, version=__version__),
         "sarif": lambda: sarif.render(report, version=__version__),
-        "concise": lambda: concise.render(report),
+        "concise": lambda: concise.render(report, is_quiet=options.quiet, show_fixes=options.show_fixes),
         "github": lambda: github.render(report),
         "gitlab": lambda: gitlab.render(report),
         "junit": lambda: junit.render(report),

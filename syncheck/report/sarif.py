@@ -11,6 +11,7 @@ from urllib.parse import quote
 
 from syncheck.findings import Applicability, Finding, Fix, Frame, Location, Report
 from syncheck.paths import real_path
+from syncheck.report.style import sentence
 from syncheck.rules.model import Rule, Severity
 from syncheck.serialization import of_proof
 
@@ -31,7 +32,7 @@ def render(report: Report, *, version: str) -> str:
     run = {
         "tool": {"driver": {"name": "syncheck", "version": version, "rules": [_rule(rule) for rule in rules]}},
         "columnKind": "unicodeCodePoints",
-        "invocations": [{"executionSuccessful": True, "toolExecutionNotifications": notifications}],
+        "invocations": [{"executionSuccessful": not report.incomplete, "toolExecutionNotifications": notifications}],
         "results": [_result(finding, index) for finding in report.findings],
     }
     return json.dumps({"$schema": _SCHEMA, "version": "2.1.0", "runs": [run]}, indent=2) + "\n"
@@ -54,7 +55,7 @@ def _problem(severity: Severity) -> str:
 
 
 def _result(finding: Finding, index: dict[str, int]) -> dict[str, object]:
-    text = f"{finding.message}. {finding.help}" if finding.help else finding.message
+    text = ". ".join(filter(None, (finding.message, sentence(finding.help))))
     related = [
         {**_location(location), "id": number, "message": {"text": location.message}}
         for number, location in enumerate(finding.related, 1)

@@ -24,7 +24,7 @@ def render_json(report: Report, *, version: str) -> str:
         "tool": {"name": "syncheck", "version": version},
         "incomplete": list(report.incomplete),
         "notes": list(report.notes),
-        "summary": asdict(report.summary),
+        "summary": {name: value for name, value in asdict(report.summary).items() if name != "used"},
         "hidden": report.hidden,
         "known": report.known,
         "fixes": dict(zip(("fixed", "fixable", "fixable_unsafe"), numbers(report), strict=True)),

@@ -88,6 +88,11 @@ def one_line(text: str) -> str:
     return visible(" ".join(text.splitlines())).strip()
 
 
+def sentence(text: str) -> str:
+    """Return `text` with a capital letter first, for use after a full stop."""
+    return text[:1].upper() + text[1:]
+
+
 def wrap(text: str, width: int) -> list[str]:
     """Break prose at blanks into lines of at most `width` cells; a longer word gets its own line."""
     indent = text[: len(text) - len(text.lstrip())]

@@ -168,7 +168,7 @@ def _summary(report: Report, painter: Painter) -> Iterator[str]:
     yield painter.paint("syncheck:", style) + painter.paint(f" {verdict_text}", Style.STRONG)
     yield from fixes.count_fixes(report)
     if report.summary.files:
-        yield f"checked: {counted(report.summary.files, 'file')} in {report.summary.seconds:.1f} s"
+        yield f"looked at: {counted(report.summary.files, 'file')} in {report.summary.seconds:.1f} s"
     elif report.summary.operators or (report.summary.backend and verdict_text not in NOTHING_CHECKED):
         yield from hang("checked: ", _checked(report), painter.prose)
     yield from _doubts(report, painter, verdict_text)

@@ -12,8 +12,7 @@ the event.
 ## Source
 torch 2.13, c10/cuda/CUDAEvent.h, `block`; CUDA Runtime API, `cudaStreamWaitEvent`.
 Seen in <https://github.com/dmlc/dgl> (`python/dgl/distributed/optim/pytorch/sparse_optim.py`: copies to the
-host are
-read after `update_event.wait()`).
+host are read after `update_event.wait()`).
 """
 
 from syncheck.rules.model import Rule, Severity

@@ -8,8 +8,7 @@ but the flag promises an overlap that does not happen.
 ## Fix
 Pin the memory once and reuse it: `torch.empty(..., pin_memory=True)`, or `DataLoader(..., pin_memory=True)`.
 Create small values directly on the GPU: `torch.full(..., device="cuda")`. Pinning again for every copy
-usually
-costs more than it saves.
+usually costs more than it saves.
 
 ## Source
 CUDA Runtime API, "API synchronization behavior"; PyTorch notes, "CUDA semantics", section "Use pinned memory

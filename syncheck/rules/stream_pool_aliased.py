@@ -7,8 +7,7 @@ without any wait, which hides a missing wait until the number of streams changes
 
 ## Fix
 Create fewer streams, once, and keep them: two or three are enough for copies and compute. A library that
-creates
-one for each layer or request should use its own pool.
+creates one for each layer or request should use its own pool.
 
 ## Source
 c10/cuda/CUDAStream.cpp, `kStreamsPerPool`, and "Stream pool note" in CUDAStream.h.

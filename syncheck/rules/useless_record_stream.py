@@ -9,8 +9,7 @@ torch.cuda.stream(side)` names `side`, and the outer stream, which was meant, st
 
 ## Fix
 Remove the call, or name the stream that actually uses the tensor: look up `torch.cuda.current_stream()`
-before
-entering the block.
+before entering the block.
 
 ## Source
 `torch.Tensor.record_stream`; c10/cuda/CUDACachingAllocator.cpp, `recordStream` (uses on the allocating stream

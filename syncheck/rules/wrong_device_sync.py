@@ -7,8 +7,7 @@ measured then is too short, and the host may read memory that is still being wri
 
 ## Fix
 Name the device that does the work, `torch.cuda.synchronize(x.device)`, or synchronize the stream or an event
-of
-the work.
+of the work.
 
 ## Source
 `torch.cuda.synchronize`.

@@ -142,6 +142,8 @@ class Run:
             outcome = execute(prepared, self.end, self._replaced)
             if outcome.is_child:
                 return outcome.status
+        if outcome.exception:
+            self.session.incomplete(f"the program failed ({outcome.exception}), so the rest of it did not run")
         status = self._deliver_report(outcome.status)
         if outcome.interrupted:
             end_by_interrupt()

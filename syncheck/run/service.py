@@ -7,7 +7,8 @@ from typing import Any
 
 from syncheck.api import names
 from syncheck.config.kinds import BUDGET
-from syncheck.config.options import Options
+from syncheck.config.options import BY_NAME, Options
+from syncheck.config.settings import value_of
 from syncheck.errors import ConfigError
 from syncheck.filters.policy import Policy
 from syncheck.findings import Finding, Report
@@ -144,8 +145,7 @@ def watch(
         ConfigError: the budget is invalid, or a rule name or the backend does not exist.
         BackendError: the requested GPUs cannot be used.
     """
-    if backend not in {"auto", "cuda", "sim"}:
-        raise ConfigError(f"unknown backend {backend!r}", "choose auto, cuda or sim")
+    value_of(BY_NAME["backend"], str(backend), "backend")
     try:
         share: Any = BUDGET.from_toml(budget)
     except TypeError:

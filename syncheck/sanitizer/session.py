@@ -396,5 +396,7 @@ class Session:
             findings=self.collector.findings(sites, since),
             incomplete=(*self._incomplete, *self.collector.dropped_note),
             notes=tuple(self._notes),
-            summary=Summary(self._backend, self.n_operators, len(busy), len(devices), seconds),
+            summary=Summary(
+                self._backend, self.n_operators, len(busy), len(devices), seconds, used=tuple(map(str, sorted(devices)))
+            ),
         )

@@ -44,6 +44,17 @@ def read(path: str | os.PathLike[str]) -> bytes:
         os.close(descriptor)
 
 
+def reason_not_writable(path: str | os.PathLike[str]) -> str:
+    """Return why a file surely cannot be written, without touching it; "" if there is no reason."""
+    target = os.path.realpath(path)
+    folder = os.path.dirname(target)
+    if os.path.isdir(target):
+        return "it is a folder"
+    if not os.path.isdir(folder) and not os.path.exists(path):
+        return f"no such folder: {folder!r}"
+    return "" if os.access(path if os.path.exists(path) else folder, os.W_OK) else os.strerror(errno.EACCES)
+
+
 def write(path: str | os.PathLike[str], data: bytes) -> None:
     """Write a file; on failure, the old file is unchanged.
 
@@ -55,12 +66,12 @@ def write(path: str | os.PathLike[str], data: bytes) -> None:
     """
     target = os.path.realpath(path)
     try:
-        old = os.stat(target)
+        old = os.stat(path)  # not of `target`: the link /dev/stdout may point to "pipe:[7]", which is no path
     except FileNotFoundError:
         _replace(target, data, None)
         return
     if not stat.S_ISREG(old.st_mode):
-        Path(target).write_bytes(data)
+        Path(path).write_bytes(data)
         return
     with open(target, "r+b"):  # do not replace a file that is write-protected
         pass

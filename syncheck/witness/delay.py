@@ -12,8 +12,7 @@ Source:
 import re
 from dataclasses import dataclass
 
-from syncheck.errors import ConfigError
-from syncheck.witness.schedule import LaunchId, Schedule, split_parts, with_checksum
+from syncheck.witness.schedule import LaunchId, Schedule, damaged_error, split_parts, with_checksum
 
 _FORMAT = "d1"
 _DELAY = re.compile(r"(\d+\.\d+)(?:@(\d+\.\d+))?x(\d+)(\+?)")
@@ -62,7 +61,7 @@ class Delay:
             return cls(program)
         match = _DELAY.fullmatch(body)
         if match is None:
-            raise ConfigError(f"the schedule {text!r} is damaged", "copy all of it from the report")
+            raise damaged_error(text)
         launch, issuer, milliseconds, more = match.groups()
         return cls(program, LaunchId.of(launch), int(milliseconds), LaunchId.of(issuer) if issuer else None, bool(more))
 

@@ -126,7 +126,7 @@ class Schedule:
         try:
             return cls(program, *_parse_body(body))
         except ValueError:
-            raise _damaged_error(text) from None
+            raise damaged_error(text) from None
 
     def policy(self, rank: int = 0) -> Policy:
         """Return the policy of this schedule for one run of one rank."""
@@ -149,15 +149,16 @@ def split_parts(text: str) -> tuple[int, str]:
     rest, _, check = text.rpartition("-")
     parts = rest.split("-")
     if len(parts) != 3 or check != f"{_checksum(rest):04x}":
-        raise _damaged_error(text)
+        raise damaged_error(text)
     try:
         return int(parts[1], 16), parts[2]
     except ValueError:
-        raise _damaged_error(text) from None
+        raise damaged_error(text) from None
 
 
-def _damaged_error(text: str) -> ConfigError:
-    return ConfigError(f"the schedule {text!r} is damaged", "copy all of it from the report")
+def damaged_error(text: str) -> ConfigError:
+    """Return the error for a text that encodes no schedule."""
+    return ConfigError(f"invalid value {text!r} (not a schedule, or not all of it)", "copy all of it from the report")
 
 
 def _checksum(text: str) -> int:

@@ -130,7 +130,7 @@ def test_settings_of_another_project_load_no_code(project, tmp_path_factory):
 @pytest.mark.parametrize(
     ("text", "words"),
     [
-        ("import nothing_of_this_name\n", "cannot import the rules acme.rules: ModuleNotFoundError"),
+        ("import nothing_of_this_name\n", "cannot import module 'acme.rules' (setting `rules`): ModuleNotFoundError"),
         ("x = 1\n", "acme.rules has no rule"),
         (RULES.replace('"ACME2"', '"SYN101"'), "'SYN101' is not a valid code for a project's rule"),
         (RULES.replace('"ACME2"', '"ACME1"'), "two rules have the code ACME1"),

@@ -50,6 +50,17 @@ def test_findings_with_only_unsafe_fixes_are_counted(folder):
     assert "\n1 fixable with --unsafe-fixes\n" in text
 
 
+def test_the_concise_format_accounts_for_fixes(folder):
+    text = shown(output_format="concise")
+    assert "SYN101 [error] [*] stream `side`" in text
+    assert "SYN701 [error] this measures the launch" in text
+    assert text.endswith("\n[*] 1 fixable with --fix, 1 more with --unsafe-fixes\n")
+    assert "fixable" not in shown(output_format="concise", quiet=True)
+    text = shown("fix", output_format="concise", show_fixes=True)
+    assert "\nFixed 1 finding:\n- train.py:\n    1 x SYN101 (unordered-read)\n\n" in text
+    assert text.endswith("\nFound 2 findings (1 fixed, 1 remaining)\n1 fixable with --unsafe-fixes\n")
+
+
 def test_json_contains_the_same_numbers(folder):
     def fixes(*given, **wanted):
         return json.loads(shown(*given, **wanted, output_format="json"))["fixes"]

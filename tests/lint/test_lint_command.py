@@ -52,7 +52,7 @@ def test_a_folder_is_linted_without_torch(folder):
     assert done.returncode == 1, done.stderr
     assert "error[SYN101] [*] unordered-read: stream `side` (cuda:0) reads `x`" in " ".join(done.stdout.split())
     assert "side.wait_stream(torch.cuda.default_stream())` before line 5" in " ".join(done.stdout.split())
-    assert "checked: 3 files" in done.stdout
+    assert "looked at: 3 files" in done.stdout
 
 
 def test_findings_on_one_line_are_sorted_by_column(folder):
@@ -167,6 +167,46 @@ def test_standard_input_can_be_given_a_file_name(folder):
     assert done.stdout.startswith("from_editor.py:5:9: SYN101 [error]")
 
 
+FIXED = BAD.replace("    y =", "    side.wait_stream(torch.cuda.default_stream())\n    y =")
+
+
+@pytest.mark.parametrize("output_format", ["text", "json"])
+def test_standard_input_is_fixed_to_standard_output(folder, output_format):
+    done = lint("-", "--fix", "--output-format", output_format, cwd=folder, input=BAD)
+    assert (done.returncode, done.stdout) == (0, FIXED)
+    assert ("1 fixed, 0 remaining" if output_format == "text" else '"fixed": 1') in done.stderr
+
+
+@pytest.mark.parametrize("text", [GOOD, "x = 1\n", "torch.cuda.Stream(\n", ""])
+def test_standard_input_that_cannot_be_fixed_is_written_unchanged(folder, text):
+    assert lint("-", "--fix", "-q", cwd=folder, input=text).stdout == text
+
+
+def test_standard_input_keeps_what_needs_unsafe_fixes(folder):
+    text = GOOD + "import time\nt = time.time()\nz = x * 2\nprint(time.time() - t)\n"
+    done = lint("-", "--fix", cwd=folder, input=text)
+    assert (done.returncode, done.stdout) == (1, text)
+    assert "SYN701" in done.stderr
+    done = lint("-", "--fix", "--unsafe-fixes", cwd=folder, input=text)
+    assert done.returncode == 0
+    assert "torch.cuda.synchronize()\n" in done.stdout
+
+
+def test_the_fixes_of_standard_input_can_be_shown_as_a_diff(folder):
+    done = lint("-", "--diff", "--stdin-filename", "a.py", cwd=folder, input=BAD)
+    assert done.returncode == 1
+    assert done.stdout.startswith("--- a.py\n+++ a.py\n")
+    assert "+    side.wait_stream(torch.cuda.default_stream())\n" in done.stdout
+    assert done.stderr == "Would fix 1 finding.\n"
+
+
+def test_comments_are_added_to_standard_input_and_removed(folder):
+    commented = BAD.replace("x * 2", "x * 2  # syncheck: ignore[SYN101]")
+    assert lint("-", "--add-ignores", cwd=folder, input=BAD).stdout == commented
+    unused = GOOD + "q = x + 1  # syncheck: ignore[SYN101]\n"
+    assert lint("-", "--remove-unused-ignores", cwd=folder, input=unused).stdout == GOOD + "q = x + 1\n"
+
+
 def test_a_notebook_is_linted_cell_by_cell(folder):
     cells = [
         {"cell_type": "markdown", "source": ["# text"]},
@@ -198,6 +238,14 @@ def test_an_unreadable_file_is_reported_and_the_others_are_linted(folder, data, 
     assert codes(done) == ["SYN101"]
     assert words in done.stdout
     assert lint("broken.py", cwd=folder).returncode == 3
+
+
+def test_a_file_that_need_not_be_parsed_is_not_called_checked(folder):
+    (folder / "broken.py").write_bytes(b"def f(:\n  # \xff\n")
+    done = lint("broken.py", cwd=folder)
+    assert done.returncode == 0
+    assert "looked at: 1 file in" in done.stdout
+    assert "checked" not in done.stdout
 
 
 @pytest.mark.parametrize(
@@ -298,6 +346,7 @@ def test_a_watch_lints_again_when_a_file_changes(folder):
     with subprocess.Popen(command, cwd=folder, stdout=subprocess.PIPE, text=True, env=environment) as process:
         assert process.stdout is not None
         assert "train.py:5" in process.stdout.readline()
+        assert process.stdout.readline() == "[*] 1 fixable with --fix\n"
         time.sleep(1)
         (folder / "fine.py").write_text("#\n" + BAD)
         assert "fine.py:6" in process.stdout.readline()

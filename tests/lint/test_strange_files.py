@@ -133,7 +133,6 @@ def test_a_device_cannot_be_a_baseline_or_settings_file(folder):
 
 def test_a_report_that_cannot_be_written_keeps_the_old_one_and_is_printed(folder):
     (folder / "report.txt").write_text("the old report")
-    (folder / "report.txt").chmod(0o444)
     limit = "ulimit -f 0; exec "
     words = f"{limit}{sys.executable} -m syncheck lint --no-cache --output report.txt"
     environment = os.environ | {"PYTHONPATH": str(Path(__file__).parents[2])}

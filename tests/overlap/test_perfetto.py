@@ -120,6 +120,6 @@ def test_the_command_writes_a_trace(trace, tmp_path):
 
 
 def test_findings_are_shown_even_if_the_timeline_cannot_be_written(trace, tmp_path):
-    done = warm.run("syncheck", "replay", "--perfetto", "no/such/out.json", str(trace), folder=tmp_path)
+    done = warm.run("syncheck", "replay", "--perfetto", "/dev/full", str(trace), folder=tmp_path)
     assert "cannot write the timeline to" in done.stdout
     assert "SYN101" in done.stdout

@@ -37,6 +37,7 @@ def run(*command, cwd, **kwargs):
 @pytest.fixture(scope="module")
 def built(tmp_path_factory):
     """The wheel, built from the sdist as for a package index, and the sdist."""
+    pytest.importorskip("build")
     folder = tmp_path_factory.mktemp("built")
     status, shown = run(sys.executable, "-m", "build", "--quiet", "--outdir", folder, ROOT, cwd=folder)
     assert status == 0, shown

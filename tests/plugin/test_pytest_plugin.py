@@ -59,6 +59,8 @@ def suite(pytester):
     """Return a function that runs a suite in a separate pytest: virtual GPUs replace much of torch in a process."""
 
     def run(source, *options, settings=""):
+        if "-n" in options:
+            pytest.importorskip("xdist")
         (pytester.path / "test_suite.py").write_text(textwrap.dedent(RACE) + textwrap.dedent(source))
         asyncio = "asyncio_default_fixture_loop_scope = function" if find_spec("pytest_asyncio") else ""
         (pytester.path / "pytest.ini").write_text(f"[pytest]\n{asyncio}\n{textwrap.dedent(settings)}")
@@ -504,6 +506,7 @@ def test_a_test_that_cannot_be_rerun_gives_the_reason(suite, pytester):
 
 
 def test_only_a_failing_test_gets_a_page(suite, pytester):
+    pytest.importorskip("jinja2")
     result = suite(
         """
         def test_wrong():

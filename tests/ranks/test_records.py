@@ -47,11 +47,24 @@ def mismatches(folder):
     return [f for f in found if f.rule is collective_mismatch.RULE]
 
 
+@pytest.mark.parametrize(
+    ("visible", "used", "number"),
+    [(("", ""), ("0", "0"), 1), (("", ""), ("0", "1"), 2), (("4", "5"), ("0", "0"), 2), (("4,5", "5"), ("1", "0"), 1)],
+)
+def test_devices_are_counted_over_all_ranks(tmp_path, monkeypatch, visible, used, number):
+    for rank in range(2):
+        monkeypatch.setenv("CUDA_VISIBLE_DEVICES", visible[rank])
+        recorder = Recorder(tmp_path, Process(rank, 2))
+        recorder.end(0, Report(summary=Summary("sim", 1, 2, 1, used=(used[rank],))), ["train.py"], [])
+    summary = merging.merge([tmp_path]).report.summary
+    assert (summary.streams, summary.devices) == (4, number)
+
+
 def test_equal_ranks_have_no_findings(tmp_path):
     write(tmp_path, [[(REDUCE, 1), (GATHER, 2)] * 2000] * 3)
     merged = merging.merge([tmp_path])
     assert (merged.report.findings, merged.report.incomplete, merged.is_complete) == ((), (), True)
-    assert merged.report.summary == Summary("sim", 3, 1, 1, 0.5, ranks=3)
+    assert merged.report.summary == Summary("sim", 3, 3, 1, 0.5, ranks=3)
 
 
 @settings(max_examples=60)

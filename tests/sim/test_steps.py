@@ -65,7 +65,7 @@ def test_findings_outside_the_window_do_not_count(tmp_path, steps, lines):
 def test_a_window_that_never_begins_is_not_a_clean_run(tmp_path):
     done = run(tmp_path, "10:12")
     assert "nothing to check: the program ended before the steps of --steps" in done.stderr
-    assert "only 6 of 10 steps ran" in done.stderr
+    assert "--steps begins with step 10, but only 6 steps ran" in done.stderr
     assert "SYN" not in done.stdout + done.stderr
     assert "no findings" not in done.stderr
     assert done.returncode == 3

@@ -162,6 +162,7 @@ def test_a_full_disk_is_not_reported_as_a_bug(tmp_path, command):
 
 @pytest.mark.slow
 def test_a_package_without_its_data_files_still_works(folder):
+    pytest.importorskip("jinja2")
     package = folder / "package"
     shutil.copytree(ROOT / "syncheck", package / "syncheck", ignore=shutil.ignore_patterns("__pycache__"))
     for path in (package / "syncheck").rglob("*"):

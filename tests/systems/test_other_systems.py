@@ -8,6 +8,8 @@ import pytest
 
 from tests import warm
 
+for needed in ("jinja2", "pygls"):  # every module of syncheck and its dependencies is imported
+    pytest.importorskip(needed)
 ROOT = Path(__file__).parents[2]
 SYSTEMS = ["windows", "macos"]
 BAD = ROOT / "fixtures/unordered-read/bad.py"

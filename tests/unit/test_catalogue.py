@@ -2,6 +2,7 @@
 
 import importlib
 import pkgutil
+from itertools import pairwise
 from pathlib import Path
 
 import pytest
@@ -308,3 +309,10 @@ def test_levels_are_ordered_from_most_to_least_severe():
         Severity.WARNING,
         Severity.ADVICE,
     ]
+
+
+@pytest.mark.parametrize("rule", CATALOGUE, ids=lambda rule: rule.code)
+def test_the_lines_of_a_page_are_not_broken_after_a_word(rule):
+    lines = rule.doc.splitlines()
+    pairs = [(line, after) for line, after in pairwise(lines) if line and after and not after.startswith("Seen in")]
+    assert not [line for line, _ in pairs if len(line) < 25 and line[0] not in "#-`"]

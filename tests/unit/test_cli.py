@@ -172,6 +172,14 @@ def test_findings_are_shown_however_the_program_ends(script, ending, status):
     assert "SYN101" in done.stderr
 
 
+def test_a_program_that_fails_is_not_called_free_of_findings(script):
+    done = syncheck("run", script(CLEAN + "raise ValueError('mine')\n"))
+    assert done.returncode == 1
+    assert "syncheck: no findings, but the check is incomplete\n" in done.stderr
+    assert "incomplete: the program failed (ValueError), so the rest of it did not run\n" in done.stderr
+    assert "incomplete" not in syncheck("run", script(CLEAN + "raise SystemExit(2)\n")).stderr
+
+
 def test_os_exit_with_0_still_fails_on_findings(script):
     assert syncheck("run", script(RACE + "import os; os._exit(0)\n")).returncode == 1
 
@@ -262,7 +270,9 @@ if __name__ == "__main__":
         (("run", "--budget", "5%", "--trace", "t", "x.py"), 2, "--budget and --trace cannot be combined"),
         (("run", "--budget", "5%", "--times", "x.py"), 2, "--budget and --times cannot be combined"),
         (("run", "--budget", "5%", "--witness", "x.py"), 2, "--budget and --witness cannot be combined"),
-        (("replay", "no_such.trace"), 3, "no_such.trace"),
+        (("replay", "no_such.trace"), 2, "no such file: 'no_such.trace'"),
+        (("replay", "x.py"), 3, "x.py: not a trace file\n"),
+        (("run", "--schedule", "foo", "x.py"), 2, "invalid value for --schedule: 'foo' (not a schedule"),
     ],
 )
 def test_wrong_usage_explains_what_to_do(script, tmp_path, arguments, status, words):
@@ -363,7 +373,25 @@ def test_a_prefix_lists_its_rules():
     for prefix in ("SYN2", "syn2"):
         done = syncheck("explain", prefix)
         assert done.returncode == 0
-        assert [line.split()[0] for line in done.stdout.splitlines()] == ["SYN201", "SYN202", "SYN203"]
+        assert re.findall(r"(?m)^\w+", done.stdout) == ["SYN201", "SYN202", "SYN203"]
+
+
+@pytest.mark.parametrize("arguments", [("rules",), ("explain", "SYN2"), ("config",)])
+def test_tables_fit_the_terminal(arguments, tmp_path):
+    def widest(**environment):
+        lines = started(*arguments, cwd=tmp_path, env=os.environ | environment).stdout.splitlines()
+        return max(len(line) for line in lines if " " in line.strip())  # a longer word gets its own line
+
+    assert widest(COLUMNS="40") <= 40
+    assert 40 < widest(COLUMNS="") <= 80
+    if arguments != ("config",):
+        assert widest(COLUMNS="120") > 80
+
+
+def test_tables_can_have_colors():
+    plain, colored = ({"FORCE_COLOR": "", "NO_COLOR": ""} | wanted for wanted in ({}, {"FORCE_COLOR": "1"}))
+    assert "\x1b" not in started("rules", env=os.environ | plain).stdout
+    assert "\x1b[1;31mSYN101\x1b[0m  unordered-read" in started("rules", env=os.environ | colored).stdout
 
 
 def test_options_after_the_script_are_pointed_out(script):
@@ -372,6 +400,17 @@ def test_options_after_the_script_are_pointed_out(script):
     assert done.returncode == 0
     words = " ".join(done.stderr.split())
     assert "--devices and --select were passed to the program: options of syncheck go before the script" in words
+
+
+@pytest.mark.parametrize(
+    "source", ["torch.xpu.Stream()", "torch.ones(2, device='cpu' if torch.xpu.is_available() else 'cpu')"]
+)
+def test_a_program_for_other_gpus_gets_a_hint(script, source):
+    hint = "note: the program uses torch.xpu: simulate its GPUs with --device-type xpu\n"
+    path = script(f"import torch\n{source}\n")
+    assert hint in syncheck("run", "--backend", "sim", path).stderr
+    assert hint not in syncheck("run", "--backend", "sim", "--device-type", "xpu", path).stderr
+    assert hint not in syncheck("run", "--backend", "sim", script("print('torch')\n")).stderr
 
 
 def test_the_programs_own_options_are_not_pointed_out(script):

@@ -51,6 +51,20 @@ def test_sarif_is_valid_and_has_everything_code_scanning_requires(report):
         assert notification["message"]["text"] in report.incomplete
 
 
+def test_sarif_says_whether_the_check_was_complete():
+    for checked in (Report(), Report(incomplete=("a.py: it is not Python",))):
+        (invocation,) = json.loads(sarif.render(checked, version="1"))["runs"][0]["invocations"]
+        assert invocation["executionSuccessful"] == (not checked.incomplete)
+
+
+def test_advice_after_the_message_begins_with_a_capital_letter():
+    report = Report((replace(unordered_read(), message="it races", help="add a wait"),))
+    (result,) = json.loads(sarif.render(report, version="1"))["runs"][0]["results"]
+    assert result["message"]["text"] == "it races. Add a wait"
+    (entry,) = json.loads(gitlab.render(report))
+    assert entry["description"] == "it races. Add a wait"
+
+
 def test_sarif_has_a_code_flow_for_a_race():
     (run,) = json.loads(sarif.render(Report((missing_record(),)), version="1"))["runs"]
     (flow,) = run["results"][0]["codeFlows"]

@@ -695,7 +695,7 @@ def test_a_thread_other_than_the_main_thread_can_run_a_program(twice):
     twice.write("x.py", "import atexit; atexit.register(print, 'atexit')")
     done = twice.run_alone([sys.executable, "-c", IN_A_THREAD])
     assert (done.stdout, done.stderr) == (
-        "atexit\nOutcome(status=0, interrupted=False, is_child=False)\n",
+        "atexit\nOutcome(status=0, interrupted=False, is_child=False, exception='')\n",
         "",
     )
 

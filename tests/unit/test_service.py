@@ -121,7 +121,7 @@ def test_an_invalid_budget_explains_what_to_write(budget):
 
 
 def test_an_unknown_backend_is_rejected():
-    with pytest.raises(ConfigError, match="unknown backend 'gpu'"):
+    with pytest.raises(ConfigError, match="invalid value for backend: 'gpu'"):
         syncheck.watch(backend="gpu")
 
 

@@ -36,6 +36,7 @@ class Changes:
         n_comments: number of comments added or removed.
         n_files: number of files changed, or that would be.
         problems: the files that could not be written, and why.
+        content: the content of standard input after the change; empty for files.
     """
 
     diff: str = ""
@@ -45,6 +46,7 @@ class Changes:
     n_comments: int = 0
     n_files: int = 0
     problems: list[str] = field(default_factory=list)
+    content: bytes = b""
 
 
 @dataclass(slots=True)
@@ -65,6 +67,7 @@ def change(
     *,
     unsafe: bool,
     known: Mapping[str, tuple[Finding, ...]] = _NOTHING,
+    stdin: bytes | None = None,
 ) -> Changes:
     """Edit files. Each file is written completely or not at all.
 
@@ -74,10 +77,11 @@ def change(
         options_of: returns the settings for a file.
         unsafe: see `repair`.
         known: the findings of files that were linted, as returned by the linter.
+        stdin: standard input, if it is to be edited instead, under the only path.
     """
-    done = Changes()
+    done = Changes(content=stdin or b"")
     for path in paths:
-        document = documents.read(path)
+        document = documents.read(path) if stdin is None else documents.parse(path, stdin)
         if document is None:
             continue
         options = options_of(path)
@@ -89,7 +93,7 @@ def change(
             if kind == "diff":
                 old, new = (files.lines_of(document.shown(text)) for text in (document.text, changed.text))
                 done.diff += "".join(difflib.unified_diff(old, new, name, name))
-            elif not _write(path, name, document.data(changed.text), done):
+            elif not _keep(path, document.data(changed.text), done, is_stdin=stdin is not None):
                 continue
             done.n_files += 1
         done.fixed += [locations.under(finding, path, name) for finding in changed.fixed]
@@ -151,11 +155,14 @@ def _changed(
     return _Changed(repaired.source, fixed, repaired.unresolved, repaired.unfixable)
 
 
-def _write(path: str, name: str, data: bytes, done: Changes) -> bool:
-    """Write a file; return whether it could be written."""
+def _keep(path: str, data: bytes, done: Changes, *, is_stdin: bool) -> bool:
+    """Write a file, or keep the new content of standard input; return whether it could be written."""
+    if is_stdin:
+        done.content = data
+        return True
     try:
         disk.write(path, data)
     except OSError as error:
-        done.problems.append(f"{name}: cannot be changed: {error.strerror or error}")
+        done.problems.append(f"{display_path(path)}: cannot be changed: {error.strerror or error}")
         return False
     return True

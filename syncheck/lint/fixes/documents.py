@@ -40,14 +40,21 @@ class Document(Protocol):
 def read(path: str) -> Document | None:
     """Read a file that can be edited; return None for other files, and for those that cannot have findings."""
     try:
-        data = disk.read(path)
+        return parse(path, disk.read(path))
+    except OSError:
+        return None
+
+
+def parse(path: str, data: bytes) -> Document | None:
+    """Return a file's content as a document; see `read`."""
+    try:
         if not can_matter(data):
             return None
         if path.endswith(".ipynb"):
             return Notebook.of(data.decode("utf-8"))
         encoding = files.encoding_of(data)  # for a file with a byte order mark, an encoding that writes it
         return PythonFile(data.decode(encoding), encoding)
-    except (OSError, SyntaxError, ValueError, KeyError, TypeError, RecursionError):
+    except (SyntaxError, ValueError, KeyError, TypeError, RecursionError):
         return None
 
 

@@ -29,11 +29,13 @@ class Outcome:
             signal itself; a caller that needs this can send the signal again.
         is_child: whether this process is a child that the program forked and that ran to the end of the script. It must
             not report, only exit with `status`.
+        exception: name of the type of the uncaught exception that ended it; "" if there was none.
     """
 
     status: int
     interrupted: bool
     is_child: bool
+    exception: str = ""
 
 
 def execute(
@@ -61,16 +63,16 @@ def execute(
         sys.modules["__main__"] = _new_main(prepared)
         if "__mp_main__" in sys.modules:  # classes of `__main__` that a spawned child sends back have this module
             sys.modules["__mp_main__"] = sys.modules["__main__"]
-        status, interrupted = _run_body(prepared)
+        status, interrupted, exception = _run_body(prepared)
         replaced = finish()
     revive_threads()
     if replaced is not None and not interrupted:
         status = replaced
-    return Outcome(status, interrupted, os.getpid() != pid)
+    return Outcome(status, interrupted, os.getpid() != pid, exception)
 
 
-def _run_body(prepared: PreparedProgram) -> tuple[int, bool]:
-    """Run the code; return the exit status and whether the user interrupted it.
+def _run_body(prepared: PreparedProgram) -> tuple[int, bool, str]:
+    """Run the code; return the exit status, whether the user interrupted it, and the exception that ended it.
 
     The objects in the frames of a SystemExit are freed when this returns, before the `atexit` callbacks run.
     """
@@ -78,7 +80,9 @@ def _run_body(prepared: PreparedProgram) -> tuple[int, bool]:
     if prepared.code is not None:
         flush_quietly()  # [_PyRun_SimpleFile]; python does not do this for a module
     try:
-        return (0, False) if error is None else report(error)
+        if error is None or isinstance(error, SystemExit):
+            return (0, False, "") if error is None else (*report(error), "")
+        return (*report(error), type(error).__name__)
     finally:
         del error  # its frames refer to this one
 

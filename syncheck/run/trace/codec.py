@@ -237,7 +237,10 @@ def _lines(path: Path) -> Iterator[Any]:
     except EOFError as error:
         raise _CutOffError from error
     except (gzip.BadGzipFile, UnicodeDecodeError, json.JSONDecodeError, RecursionError, ValueError) as error:
-        raise _UnreadableError(f"{path}: this is not a syncheck trace, or it is damaged: {error}", HINT) from error
+        what = "not a trace file" if isinstance(error, gzip.BadGzipFile) else f"the trace is damaged: {error}"
+        raise _UnreadableError(f"{path}: {what}", HINT) from error
+    except FileNotFoundError as error:
+        raise _UnreadableError(f"no such file: {str(path)!r}", HINT) from error
     except OSError as error:
         raise _UnreadableError(f"{path}: cannot be read: {error.strerror or error}", HINT) from error
     except Exception as error:
@@ -260,9 +263,9 @@ def read_header(path: Path) -> dict[str, Any]:
     except _CutOffError as error:
         raise NothingRecordedError(f"{path}: the trace is cut off before its first line", HINT) from error
     if header is None:
-        raise NothingRecordedError(f"{path}: this is not a syncheck trace: it is empty", HINT)
+        raise NothingRecordedError(f"{path}: not a trace file: it is empty", HINT)
     if not isinstance(header, dict) or "syncheck-trace" not in header:
-        raise TraceError(f"{path}: this is not a syncheck trace", HINT)
+        raise TraceError(f"{path}: not a trace file", HINT)
     if header["syncheck-trace"] not in _READABLE:
         found = header["syncheck-trace"]
         by = header.get("version", "another version")

@@ -66,7 +66,7 @@ def test_a_window_is_a_slice_of_the_steps(window, expected):
 def test_a_window_that_never_began_is_reported():
     watched = Watched()
     assert steps_watched((100, 120), 3, watched) == []
-    assert watched.notes == [NO_STEPS, "only 3 of 100 steps ran"]
+    assert watched.notes == [NO_STEPS, "--steps begins with step 100, but only 3 steps ran"]
 
 
 def test_nothing_is_counted_after_the_run():
