@@ -174,7 +174,7 @@ def _item(value: ast.expr, line: int, column: int) -> str | None:
 
 
 def name_of_tensor(frame: FrameType | None, is_wanted: Callable[[Any], bool]) -> str:
-    """Return a name for a tensor in the innermost user frames: "x", "self.weight", "batch['image'][0]", "batch.image"."""
+    """Return a name for a tensor in the innermost user frames: "x", "self.weight", "batch['image'][0]"."""
     frames = list(islice(_user_frames(frame), 3))
     for values_of in (_variables, _attributes, _items_of_items):
         for user_frame in frames:

@@ -1,6 +1,7 @@
 """Certainty of findings: downgrade those that are only likely, and drop timing findings about irrelevant times."""
 
 import ast
+import re
 from collections.abc import Iterable, Iterator, Mapping, Set
 from dataclasses import replace
 from itertools import pairwise
@@ -25,6 +26,8 @@ _SENDING = frozenset("launch launching dispatch enqueue submit schedule scheduli
 _LOADING = frozenset("data dataset dataloader dataloading load loading loader fetch io".split())
 _TIMES = frozenset("time times timer timers meter meters sec secs seconds ms elapsed duration stats".split())
 """Words for times: `data_time`, for example, is the time of the data loader."""
+_HOST_TIME = re.compile(r"\b(cpu|host)[- ](side )?(time|latency|overhead)\b", re.IGNORECASE)
+"""Messages that say so in several words."""
 _INEXACT = frozenset("approx approximate approximately rough roughly estimate estimated".split())
 """Words in the names of times that are not meant to be exact."""
 
@@ -232,7 +235,7 @@ def _is_used(node: ast.AST, function: ast.AST, parents: dict[ast.AST, ast.AST], 
         node = parents.get(node, function)
     targets = node.targets if isinstance(node, ast.Assign) else []
     kept = [*targets, node.target] if isinstance(node, ast.AugAssign) else targets
-    if any(_is_host_time(ast.unparse(target)) for target in kept):
+    if any(is_host_time(ast.unparse(target)) for target in kept):
         return False
     names = [target.id for target in targets if isinstance(target, ast.Name)]
     if not names or len(names) < len(targets) or not depth:
@@ -257,14 +260,16 @@ def _excludes_gpu_work(node: ast.AST) -> bool:
     if isinstance(node, ast.BinOp) and isinstance(node.op, ast.Mod) and isinstance(node.left, ast.Constant):
         return bool(words_of(str(node.left.value)) & (_SENDING | _INEXACT))
     if isinstance(node, ast.BinOp):
-        return _is_of_long_run(node)
-    if isinstance(node, ast.Call):
-        return isinstance(node.func, ast.Attribute) and _is_host_time(ast.unparse(node.func.value))
-    if not isinstance(node, ast.JoinedStr):
-        return False
-    return any(
-        words_of(str(part.value)) & (_SENDING | _INEXACT) for part in node.values if isinstance(part, ast.Constant)
-    )
+        return _is_of_long_run(node) or (isinstance(node.right, ast.Name) and bool(words_of(node.right.id) & _SENDING))
+    if (
+        isinstance(node, ast.Call)
+        and isinstance(node.func, ast.Attribute)
+        and is_host_time(ast.unparse(node.func.value))
+    ):
+        return True
+    parts = node.values if isinstance(node, ast.JoinedStr) else node.args if isinstance(node, ast.Call) else []
+    texts = [str(part.value) for part in parts if isinstance(part, ast.Constant)]
+    return any(words_of(text) & (_SENDING | _INEXACT) or _HOST_TIME.search(text) for text in texts)
 
 
 def _is_of_long_run(node: ast.AST | None) -> bool:
@@ -273,7 +278,7 @@ def _is_of_long_run(node: ast.AST | None) -> bool:
     return isinstance(node, ast.BinOp) and isinstance(node.op, ast.Div | ast.FloorDiv) and divisor in _SECONDS
 
 
-def _is_host_time(name: str) -> bool:
+def is_host_time(name: str) -> bool:
     """Return whether the name of a time says that it excludes GPU work, or that it is not exact."""
     words = words_of(name)
     return bool(words & (_OF_THE_HOST | _INEXACT)) or bool(words & _LOADING and words & _TIMES)

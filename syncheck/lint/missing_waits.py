@@ -7,6 +7,7 @@ from syncheck.findings import Finding
 from syncheck.lint import (
     inline_streams,
     late_records,
+    late_synchronizations,
     one_sided,
     own_records,
     pending_writes,
@@ -37,7 +38,7 @@ def findings(
         found += unused_events.findings(functions, SourceSites(source))
     if pending_writes.can_matter(text):
         found += pending_writes.findings(functions, SourceSites(source), known)
-    for check in (queued_batches, late_records, own_records):
+    for check in (queued_batches, late_records, late_synchronizations, own_records):
         if check.can_matter(text):
             found += check.findings(tree, SourceSites(source), known)
     if side_streams.WORD in text:

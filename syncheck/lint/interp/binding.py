@@ -143,9 +143,15 @@ class Binding:
         elif isinstance(owner, Mapping) and (key := self._evaluator.picks.key(index, node.slice)) is not None:
             put(owner, key, value, self._evaluator.escape)
         else:
+            self._read_if_copied(value, node)
             self._evaluator.escape(value)
             if isinstance(owner, Sequence | Mapping):
                 forget_items(owner, self._evaluator.escape)
+
+    def _read_if_copied(self, value: Value, node: ast.Subscript) -> None:
+        """Let the host read a tensor in host memory that is bound to a slice: an array or a list copies the values."""
+        if isinstance(value, Tensor) and value.block.device is None and isinstance(node.slice, ast.Slice):
+            self._operators.read_by_host(value, node, "copy_")
 
     def _write_part(self, owner: Tensor, index: Value, value: Value, node: ast.AST) -> None:
         """Run `owner[index] = value`."""

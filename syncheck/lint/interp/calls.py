@@ -98,13 +98,14 @@ class Calls:
             return self._call_partial(function, call, scope)
         if isinstance(function, Symbol):
             return self._call_name(function.path, call, scope)
-        if isinstance(function, Tensor):  # something callable that was moved to a GPU: a layer
+        if isinstance(function, Tensor) or function is MOVED:  # something that was moved to a GPU: a layer
             return self._call_moved(call)
         by_kind = _BY_KIND.get(function.__class__)
         return self.call_unknown("", call) if by_kind is None else getattr(self, by_kind)(function, call)
 
     def _call_moved(self, call: Call) -> Value:
-        if (found := self.call_unknown("", call)) is DERIVED:
+        if (found := self.call_unknown("", call)) is DERIVED or MOVED in call.values():
+            self._machine.guess(call.node)
             self._machine.guesses[self._machine.site(call.node)] = True
         return found
 
@@ -329,7 +330,7 @@ class Calls:
     def _call_layer(self, layer: Module, call: Call) -> Value:
         inputs = tensors_in(Sequence(call.values()))
         if not inputs:
-            return self.call_unknown("", call)
+            return self._call_moved(call)
         weight = [layer.weight] if layer.weight is not None else []
         return self._evaluator.operators.run("aten::addmm", [*inputs, *weight], call)
 

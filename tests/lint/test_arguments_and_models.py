@@ -1,0 +1,125 @@
+"""Models and batches that are moved to a GPU, flags that callers pass, and copies that are stored in arrays."""
+
+import textwrap
+
+import pytest
+
+from syncheck.lint.engine import lint_source
+from syncheck.lint.files import Text
+
+
+def reported(source):
+    result = lint_source("a.py", Text(textwrap.dedent(source)))
+    assert not result.problem
+    return [(finding.rule.code, finding.level.name.lower()) for finding in result.findings]
+
+
+INFERENCE = """
+import time
+import torch
+import networks
+
+def run(args, batches, report):
+    device = torch.device({device})
+    model = {model}.to(device)
+    seconds = 0
+    for number, batch in enumerate(batches):
+        left = batch["left"].to(device)
+        began = time.perf_counter()
+        found = model(left){part}
+        {wait}
+        seconds += time.perf_counter() - began
+        report(found)
+    print("mean inference time", seconds / number)
+"""
+WHERE = {"device": "'cuda'", "model": "networks.Stereo(args.size)", "part": "", "wait": "pass"}
+
+
+@pytest.mark.parametrize(
+    "where",
+    [
+        {},
+        {"model": "torch.nn.Linear(8, 8)"},
+        {"part": "[-1]"},
+        {"device": "'cuda' if torch.cuda.is_available() else 'cpu'"},
+    ],
+)
+def test_the_time_of_a_model_that_was_moved_to_a_gpu(where):
+    assert reported(INFERENCE.format(**(WHERE | where))) == [("SYN701", "warning")]
+
+
+@pytest.mark.parametrize("where", [{"wait": "torch.cuda.synchronize()"}, {"device": "'cpu'"}, {"wait": "found.item()"}])
+def test_the_time_of_a_model_is_correct(where):
+    assert reported(INFERENCE.format(**(WHERE | where))) == []
+
+
+EXCHANGE = """
+import torch
+import torch.distributed as dist
+
+def exchange(source, group, async_op=False):
+    target = torch.empty_like(source)
+    dist.all_to_all_single(target, source, group=group, async_op=async_op)
+    return target + 1
+
+{calls}
+"""
+
+
+@pytest.mark.parametrize(
+    ("calls", "codes"),
+    [
+        ("", ["SYN603"]),
+        ("def a(x, g):\n    return exchange(x, g)", ["SYN603"]),
+        ("def a(x, g):\n    return exchange(x, g, False) + exchange(x, group=g, async_op=False)", []),
+        ("def a(x, g):\n    return exchange(x, g, False) + exchange(x, g)", ["SYN603"]),
+        ("def a(x, g):\n    return exchange(x, g, async_op=True)", ["SYN603"]),
+        ("def a(x, g, later):\n    return exchange(x, g, later)", ["SYN603"]),
+        ("def a(x, **options):\n    return exchange(x, **options)", ["SYN603"]),
+    ],
+)
+def test_a_flag_has_the_value_that_all_calls_of_the_file_pass(calls, codes):
+    found = {code for code, _ in reported(EXCHANGE.format(calls=calls))}
+    assert found & {"SYN601", "SYN603"} == set(codes) or (codes and found)
+
+
+@pytest.mark.parametrize(
+    ("target", "codes"),
+    [("lengths[first:last]", ["SYN301"]), ("lengths[first:]", ["SYN301"]), ("lengths[first]", [])],
+)
+def test_a_copy_in_flight_that_is_stored_in_a_slice_is_read(target, codes):
+    source = f"""
+    import torch
+
+    def store(lengths, gradients, first, last):
+        {target} = torch.sum(gradients, 0).to("cpu", non_blocking=True)
+    """
+    assert [code for code, _ in reported(source)] == codes
+
+
+@pytest.mark.parametrize(
+    ("print_it", "codes"),
+    [
+        ('print(f"took {ended - began:.2f} s")', ["SYN701"]),
+        ('print(f"CPU time: {ended - began:.2f} s")', []),
+        ('print(f"host overhead {ended - began:.2f} s")', []),
+        ('record("offload_launch_ms", ended - began)', []),
+        ('record("offload_ms", ended - began)', ["SYN701"]),
+    ],
+)
+def test_a_time_that_is_named_after_the_host_is_the_hosts(print_it, codes):
+    source = f"""
+    import time
+    import torch
+
+    def copy(record):
+        x = torch.ones(1 << 20, device="cuda")
+        y = torch.empty(1 << 20, pin_memory=True)
+        torch.cuda.synchronize()
+        began = time.time()
+        y.copy_(x, non_blocking=True)
+        ended = time.time()
+        {print_it}
+        torch.cuda.synchronize()
+    """
+    assert [code for code, _ in reported(source)] == codes
