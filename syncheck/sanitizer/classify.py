@@ -115,7 +115,7 @@ def _collective(context: RaceContext) -> PendingFinding | None:
         return None
     facts: dict[str, Text] = {"collective": (f"`{name}`",)}
     related: list[tuple[SiteId, Text]] = [(context.prior.site, ("started here",))]
-    advice: Text = (", while ", StreamRef(race.current.actor), " is current")
+    advice: Text = () if context.is_host else (", where ", StreamRef(race.current.actor), " is the current stream")
     operator, site = context.prior.operator, context.prior.site
     wait = insertion(context.current.site, wait_code(operator, site))
     fix = PendingFix((wait,), after=site, otherwise=wait_at_once(operator, site))
