@@ -1,5 +1,6 @@
 """Fixes as data: the change that a detector proposes, and its text and edits once names can be chosen."""
 
+import ast
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from typing import NamedTuple
@@ -76,6 +77,8 @@ def replacement(site: SiteId, old: str, *code: Part) -> PendingEdit:
     return PendingEdit(EditKind.REPLACE_CALL, site, code, old)
 
 
+_PUTS = frozenset({"put", "put_nowait", "set_result"})
+"""Methods that give another thread a value."""
 _OF_STATEMENTS = frozenset({EditKind.INSERT_BEFORE, EditKind.INSERT_AFTER})
 """Kinds of edits that add a statement."""
 EACH = "each"
@@ -192,6 +195,12 @@ def _applicable_choices(pending: PendingFix, spelling: Spelling) -> dict[tuple[E
     return {fix.edits: choice for fix, choice in worded if fix.applicability is not Applicability.EXAMPLE}
 
 
+def _puts(statement: ast.AST | None) -> bool:
+    """Return whether a statement gives another thread a value."""
+    calls = (node.func for node in ast.walk(statement) if isinstance(node, ast.Call)) if statement is not None else ()
+    return any(isinstance(function, ast.Attribute) and function.attr in _PUTS for function in calls)
+
+
 def _word(pending: PendingFix, spelling: Spelling, path: str) -> WordedFix:
     edits: list[Edit] = []
     sentences: list[str] = []
@@ -205,7 +214,8 @@ def _word(pending: PendingFix, spelling: Spelling, path: str) -> WordedFix:
         line = target.line
         spelled = spelling.spell(edit.code, line)
         missing |= {name: what for name, what in spelled.missing.items() if what}
-        is_after = pending.is_between_threads and edit.kind is EditKind.INSERT_AFTER
+        is_shared = pending.is_between_threads or _puts(line.statement)
+        is_after = is_shared and edit.kind is EditKind.INSERT_AFTER
         is_example |= is_after and spelling.is_for_one_thread(edit.code, line)
         is_example |= not (spelled.is_usable and target.is_usable)
         code = spelled.statement if edit.kind in _OF_STATEMENTS else spelled.code

@@ -85,3 +85,44 @@ def test_the_variable_of_a_loop_over_the_batch_is_recorded():
 @pytest.mark.parametrize("used", ["total += torch.add(*batch).sum()", "total += torch.stack(batch).sum()"])
 def test_a_batch_that_is_used_as_a_whole_is_not_changed(used):
     assert fixed(f"({X}, {Y})", used) == []
+
+
+LOADER = """
+import queue
+import threading
+import torch
+
+batches = queue.Queue(maxsize=2)
+
+def produce():
+    stream = torch.cuda.Stream()
+    with torch.cuda.stream(stream):
+        for i in range(5):
+            batch = torch.full((64, 8), float(i)).pin_memory()
+            {load}
+    batches.put(None)
+
+thread = threading.Thread(target=produce)
+thread.start()
+w = torch.ones(8, 8, device="cuda")
+total = 0.0
+while (batch := batches.get()) is not None:
+    total += (batch @ w).sum().item()
+thread.join()
+"""
+WAIT = "torch.cuda.default_stream().wait_stream(stream)"
+
+
+@pytest.mark.parametrize(
+    ("load", "added"),
+    [
+        ("batches.put(batch.to('cuda', non_blocking=True))", []),
+        ("x = batch.to('cuda', non_blocking=True)\n            batches.put(x)", [WAIT]),
+    ],
+)
+def test_no_wait_is_added_after_a_batch_was_given_to_another_thread(load, added):
+    source = LOADER.replace("{load}", load)
+    result = repair("train.py", source, unsafe=True, codes=CODES)
+    lines = result.source.splitlines()
+    assert [line.strip() for line in lines if line not in source.splitlines()] == added
+    assert not added or lines.index(f"            {WAIT}") < lines.index("            batches.put(x)")
