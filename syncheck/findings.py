@@ -311,6 +311,14 @@ def counted(number: int, noun: str) -> str:
     return f"{number:,} {noun}" + ("" if number == 1 else "s")
 
 
+def distinct(locations: Iterable[Location]) -> tuple[Location, ...]:
+    """Return locations without those that look the same: one call, reached through different callers."""
+    found: dict[tuple[Frame, str], Location] = {}
+    for location in locations:
+        found.setdefault((location.frame, location.message), location)
+    return tuple(found.values())
+
+
 def merge_equal(findings: Iterable[Finding]) -> tuple[Finding, ...]:
     """Merge findings with the same rule and locations, adding counts and listing ranks; sort by place and code."""
     merged: dict[tuple[object, ...], Finding] = {}

@@ -5,7 +5,7 @@ from collections.abc import Callable, Set
 from dataclasses import dataclass, field, replace
 from typing import TypeAlias
 
-from syncheck.findings import Applicability, Finding, Frame, merge_equal
+from syncheck.findings import Applicability, Finding, Frame, distinct, merge_equal
 from syncheck.hb.ids import NO_ALLOCATION, NO_VIEW, UNKNOWN_SITE, AllocationId, HostId, NamedKind, SiteId, ViewId
 from syncheck.rules.model import Rule, Severity
 from syncheck.sanitizer import fixes
@@ -191,7 +191,7 @@ class Collector:
         facts = {name: word(value) for name, value in pending.facts.items()}
         finding = Finding.of(pending.rule, location, **facts)
         where = "" if pending.thread is None else f", in {word((ThreadRef(pending.thread),))}"
-        related = tuple(
+        related = distinct(
             replace(sites.location(site), message=word(message)) for site, message in pending.related if site
         )
         advice, fix = pending.advice, None

@@ -1,6 +1,8 @@
 """Raw findings, one per cause, whose texts are built at the end."""
 
-from syncheck.findings import Frame
+from dataclasses import replace
+
+from syncheck.findings import Frame, Location, distinct
 from syncheck.hb.ids import NamedKind
 from syncheck.rules import missing_record_stream, redundant_wait, unordered_read, useless_record_stream
 from syncheck.rules.model import Severity
@@ -65,6 +67,13 @@ def test_related_places_of_repetitions_are_bounded():
     assert [site for site, _ in pending.related] == [1, 2, 3, 4, 5]
     pending.mention([(30, ("c",))])
     assert len(pending.related) == 5
+
+
+def test_one_call_reached_through_two_callers_is_shown_once():
+    frame = Frame("a.py", 3, 1, 3, 9)
+    first, other = (Location(frame, stack=(Frame("a.py", line),), message="written here") for line in (10, 20))
+    read = replace(first, message="read here")
+    assert distinct([first, read, other]) == (first, read)
 
 
 def test_findings_of_unselected_rules_are_omitted():
