@@ -390,13 +390,11 @@ class Session:
         if since is None:
             self.add_final(sites)
         busy = [stream for stream in self.collector.names.streams if stream in self._last_site]
-        devices = {self.collector.names.streams[stream].device for stream in busy}
+        used = sorted({self.collector.names.streams[stream].device for stream in busy})
         seconds = time.perf_counter() - self._started
         return Report(
             findings=self.collector.findings(sites, since),
             incomplete=(*self._incomplete, *self.collector.dropped_note),
             notes=tuple(self._notes),
-            summary=Summary(
-                self._backend, self.n_operators, len(busy), len(devices), seconds, used=tuple(map(str, sorted(devices)))
-            ),
+            summary=Summary(self._backend, self.n_operators, len(busy), len(used), seconds, used=tuple(map(str, used))),
         )

@@ -61,6 +61,29 @@ def clone_tensors(
     )
 
 
+def padded_size(plan: Plan, args: tuple[Any, ...]) -> int:
+    """Return the size of the largest output of a gather of tensors of different sizes; 0 for any other collective.
+
+    Source:
+        ProcessGroupNCCL.cpp, `allgather`: it broadcasts each rank's tensor if their sizes differ. gloo rejects that.
+    """
+    sizes = {output.numel() for outputs in args[0] for output in outputs} if plan.base == "allgather_" else set()
+    return max(sizes) if len(sizes) > 1 else 0
+
+
+def pad_tensors(
+    plan: Plan, args: tuple[Any, ...], kwargs: dict[str, Any], size: int
+) -> tuple[tuple[Any, ...], dict[str, Any]]:
+    """Return arguments in which all tensors are replaced by flat copies of a size."""
+
+    def padded(tensor: torch.Tensor) -> torch.Tensor:
+        larger = tensor.new_zeros(size)
+        larger[: tensor.numel()].copy_(tensor.reshape(-1))
+        return larger
+
+    return _replace_tensors(plan, args, kwargs, lambda _: True, padded)
+
+
 def averages_integers(plan: Plan, args: tuple[Any, ...], kwargs: dict[str, Any]) -> bool:
     """Return whether NCCL would average integers, rounding toward zero. gloo rejects that.
 
@@ -144,10 +167,10 @@ def returns_handle(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> 
 def copy_results(
     plan: Plan, args: tuple[Any, ...], kwargs: dict[str, Any], tensors: Sequence[tuple[torch.Tensor, Argument]]
 ) -> None:
-    """Copy the outputs of a collective from gloo's copies to the program's tensors."""
+    """Copy the outputs of a collective from gloo's copies, which may be padded, to the program's tensors."""
     for (output, operand), (tensor, _) in zip(tensors_of(plan, args, kwargs), tensors, strict=True):
         if operand.is_write:
-            tensor.copy_(output)
+            tensor.copy_(output if output.shape == tensor.shape else output[: tensor.numel()].view(tensor.shape))
 
 
 def group_name(args: tuple[Any, ...]) -> str:

@@ -40,6 +40,8 @@ from syncheck.sim.collective_arguments import (
     copy_results,
     gloo_arguments,
     group_name,
+    pad_tensors,
+    padded_size,
     returns_handle,
     work_in,
 )
@@ -140,8 +142,11 @@ class Distributed:
     ) -> tuple[Any, Any]:
         """Run a collective with gloo, and return its result and its handle."""
         dtype = torch.float64 if averages_integers(plan, args, kwargs) else None
-        uses_copies = dtype is not None or (has_handle and plan.base in WRITTEN_ON_WAIT)
+        size = padded_size(plan, args)
+        uses_copies = size > 0 or dtype is not None or (has_handle and plan.base in WRITTEN_ON_WAIT)
         given, given_by_name = clone_tensors(plan, args, kwargs, dtype=dtype) if uses_copies else (args, kwargs)
+        if size:
+            given, given_by_name = pad_tensors(plan, args, kwargs, size)
         for_gloo, named = gloo_arguments(plan, given, given_by_name, has_handle=has_handle)
         result = func(*self.groups.for_gpus(for_gloo), **named)
         work = work_in(result)

@@ -153,14 +153,14 @@ def problems(expected: markers.Expected, outcome: Outcome) -> list[str]:
         *_differences(expected.run - outcome.found, "is expected and was not found"),
         *_differences(outcome.found - expected.run, "was found and is not expected"),
         *(f"{where} is not expected" for where in outcome.elsewhere),
-        *(f"the check is incomplete: {reason}" for reason in outcome.report["incomplete"] if not _is_hang(reason)),
+        *(f"the check is incomplete: {reason}" for reason in outcome.report["incomplete"] if not _is_end(reason)),
         *_wrong_end(expected, outcome),
     ]
 
 
-def _is_hang(reason: str) -> bool:
-    """Return whether a reason only says that ranks waited for each other, or died as a result."""
-    return "the job hangs" in reason or "the record has no end" in reason
+def _is_end(reason: str) -> bool:
+    """Return whether a reason only says how a program ended: by an exception, or as ranks waited for each other."""
+    return any(words in reason for words in ("the program failed", "the job hangs", "the record has no end"))
 
 
 def _differences(findings: Counter[tuple[str, int]], what: str) -> list[str]:

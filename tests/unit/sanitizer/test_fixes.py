@@ -318,9 +318,18 @@ def test_another_thread_in_the_same_function_has_other_local_variables(names):
     assert worded(alone, names, text=text).fix.applicability is Applicability.SAFE
 
 
-def test_inserting_after_a_statement_that_hands_over_to_another_thread_is_an_example(names):
-    text = "import torch\nside = make()\nqueue.put(start())\n"
-    after = PendingFix((PendingEdit(EditKind.INSERT_AFTER, 3, ("wait()",)),), is_between_threads=True)
-    assert worded(after, names, text=text).fix.applicability is Applicability.EXAMPLE
-    alone = after._replace(is_between_threads=False)
-    assert worded(alone, names, text=text).fix.applicability is Applicability.SAFE
+@pytest.mark.parametrize(
+    ("call", "is_between_threads", "expected"),
+    [
+        ("use", False, Applicability.SAFE),
+        ("use", True, Applicability.EXAMPLE),
+        ("queue.put", False, Applicability.EXAMPLE),
+    ],
+)
+def test_inserting_after_a_statement_that_hands_over_to_another_thread_is_an_example(
+    names, call, is_between_threads, expected
+):
+    text = f"import torch\nside = make()\n{call}(start())\n"
+    edit = PendingEdit(EditKind.INSERT_AFTER, 3, ("wait()",))
+    found = worded(PendingFix((edit,), is_between_threads=is_between_threads), names, text=text)
+    assert found.fix.applicability is expected

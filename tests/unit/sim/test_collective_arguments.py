@@ -7,9 +7,19 @@ import torch
 import torch.distributed as dist
 
 from syncheck.instrument.collectives import plan_of
+from syncheck.instrument.plan import tensors_of
 from syncheck.instrument.torch_internals import storage_owners
 from syncheck.semantics.collectives import FLAT
-from syncheck.sim.collective_arguments import borrowed, gloo_arguments, group_name, returns_handle, work_in
+from syncheck.sim.collective_arguments import (
+    borrowed,
+    copy_results,
+    gloo_arguments,
+    group_name,
+    pad_tensors,
+    padded_size,
+    returns_handle,
+    work_in,
+)
 
 pytestmark = pytest.mark.skipif(not dist.is_available(), reason="this torch has no torch.distributed")
 if dist.is_available():
@@ -179,3 +189,22 @@ def test_a_handle_is_the_result_or_its_last_element():
     work = dist.Work()
     assert work_in(work.boxed()) is work
     assert work_in(([torch.zeros(1)], work.boxed())) is work
+
+
+def test_tensors_of_different_sizes_are_gathered_in_equal_ones(group):
+    plan = plan_of(torch.ops.c10d.allgather_.default)
+    outputs = [[torch.zeros(2), torch.zeros(3, 1)]]
+    args = (outputs, [torch.ones(2)], group)
+    assert padded_size(plan, args) == 3
+    given, named = pad_tensors(plan, args, {}, 3)
+    assert [tensor.tolist() for tensor in (*given[0][0], *given[1])] == [[0, 0, 0], [0, 0, 0], [1, 1, 0]]
+    given[0][0][0].copy_(torch.tensor([1.0, 2, 0]))
+    given[0][0][1].copy_(torch.tensor([3.0, 4, 5]))
+    copy_results(plan, given, named, tensors_of(plan, args, {}))
+    assert [tensor.tolist() for tensor in outputs[0]] == [[1, 2], [[3], [4], [5]]]
+
+
+def test_tensors_of_equal_sizes_are_gathered_as_they_are(group):
+    plan = plan_of(torch.ops.c10d.allgather_.default)
+    assert padded_size(plan, ([[torch.zeros(2), torch.zeros(2)]], [torch.ones(2)], group)) == 0
+    assert padded_size(plan_of(GATHER), (torch.zeros(4), torch.zeros(2), group)) == 0
