@@ -123,3 +123,19 @@ def test_a_time_that_is_named_after_the_host_is_the_hosts(print_it, codes):
         torch.cuda.synchronize()
     """
     assert [code for code, _ in reported(source)] == codes
+
+
+@pytest.mark.parametrize(("method", "codes"), [("generate", []), ("forward", ["SYN701"])])
+def test_a_language_model_that_generates_is_waited_for(method, codes):
+    source = f"""
+    import time
+    import transformers
+
+    def run(text):
+        ids = transformers.AutoTokenizer.from_pretrained("gpt2")(text).input_ids.cuda()
+        model = transformers.GPT2LMHeadModel.from_pretrained("gpt2").cuda()
+        began = time.time()
+        out = model.{method}(ids, max_length=200)
+        print("took", time.time() - began)
+    """
+    assert [code for code, _ in reported(source)] == codes

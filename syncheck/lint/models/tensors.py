@@ -143,6 +143,18 @@ def _record_stream(evaluator: Evaluator, owner: Tensor, call: Call) -> Value:
     return NONE
 
 
+def _generate(evaluator: Evaluator, owner: Tensor, call: Call) -> Value:
+    """Run a language model that was moved to a GPU: the host reads after each token whether it was the last.
+
+    Source:
+        transformers/generation/utils.py, `_has_unfinished_sequences`.
+    """
+    del owner
+    result = evaluator.call_unknown("generate", call)
+    evaluator.machine.read_unknown()
+    return result
+
+
 def _numpy(evaluator: Evaluator, owner: Tensor, call: Call) -> Value:
     if owner.block.device is not None:  # `force=True` copies to the host and waits; otherwise torch raises an error
         return evaluator.transfers.method(owner, "cpu", Call(call.node, [])) or UNKNOWN
@@ -232,6 +244,7 @@ def _graph_of(root: Tensor) -> list[Tensor]:
 
 _SPECIAL: dict[str, Callable[[Evaluator, Tensor, Call], Value]] = {
     "record_stream": _record_stream,
+    "generate": _generate,
     "numpy": _numpy,
     "untyped_storage": _untyped_storage,
     "resize_": _resize,
