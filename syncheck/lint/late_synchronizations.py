@@ -59,13 +59,13 @@ def _late_waits(steps: Sequence[ast.stmt], nodes: Sequence[ast.AST]) -> Iterator
         between = [
             node for node in nodes if start is not None and start.lineno < getattr(node, "lineno", 0) < step.lineno
         ]
-        if start is None or any(is_host_time(target) for target in names_of(step)) or not _works(between):
+        if start is None or any(is_host_time(target) for target in _names_of(step)) or not _works(between):
             continue
         if not _is_read_again(start, after, nodes):
             yield reading, after
 
 
-def names_of(step: ast.Assign) -> list[str]:
+def _names_of(step: ast.Assign) -> list[str]:
     """Return the variables that an assignment binds."""
     return [target.id for target in step.targets if isinstance(target, ast.Name)]
 
@@ -90,11 +90,11 @@ def _start_of(step: ast.Assign, reading: ast.Call, nodes: Sequence[ast.AST]) -> 
     """Return the assignment that began the interval which a reading ends: `start` of `clock() - start`."""
     used = set(names(step.value) - names(reading))
     if not used:  # `end = clock()`: the interval is computed later
-        ends = set(names_of(step))
+        ends = set(_names_of(step))
         later = [node for node in nodes if isinstance(node, ast.BinOp) and isinstance(node.op, ast.Sub)]
         used = {name for node in later if names(node.left) & ends for name in names(node.right)}
     starts = (node for node in nodes if isinstance(node, ast.Assign) and node.lineno < step.lineno)
-    found = [node for node in starts if _reading(node) is not None and set(names_of(node)) & used]
+    found = [node for node in starts if _reading(node) is not None and set(_names_of(node)) & used]
     return found[-1] if found else None
 
 
@@ -106,7 +106,7 @@ def _works(between: Sequence[ast.AST]) -> bool:
 
 def _is_read_again(start: ast.Assign, wait: ast.stmt, nodes: Sequence[ast.AST]) -> bool:
     """Return whether the same interval is measured again after the wait, so that both times are wanted."""
-    began = set(names_of(start))
+    began = set(_names_of(start))
     later = [node for node in nodes if getattr(node, "lineno", 0) > wait.lineno]
     readings = [node for node in later if isinstance(node, ast.Call) and last_name(node.func) in _CLOCKS]
     return bool(readings) and any(isinstance(node, ast.Name) and node.id in began for node in later)

@@ -144,9 +144,11 @@ class Distributed:
         dtype = torch.float64 if averages_integers(plan, args, kwargs) else None
         size = padded_size(plan, args)
         uses_copies = size > 0 or dtype is not None or (has_handle and plan.base in WRITTEN_ON_WAIT)
-        given, given_by_name = clone_tensors(plan, args, kwargs, dtype=dtype) if uses_copies else (args, kwargs)
+        given, given_by_name = args, kwargs
         if size:
             given, given_by_name = pad_tensors(plan, args, kwargs, size)
+        elif uses_copies:
+            given, given_by_name = clone_tensors(plan, args, kwargs, dtype=dtype)
         for_gloo, named = gloo_arguments(plan, given, given_by_name, has_handle=has_handle)
         result = func(*self.groups.for_gpus(for_gloo), **named)
         work = work_in(result)

@@ -97,6 +97,16 @@ def test_a_tensor_is_named_by_the_variable_of_the_running_line():
     assert of(other) == "other"
 
 
+def names_of_addresses(frame, addresses):
+    """Return the name of the tensor at each address; the caller holds the tensors only in its containers."""
+    return [
+        name_of_tensor(
+            frame, lambda value, wanted=wanted: isinstance(value, torch.Tensor) and value.data_ptr() == wanted
+        )
+        for wanted in addresses
+    ]
+
+
 def test_items_and_attributes_are_named():
     class Holder:
         def __init__(self):
@@ -108,14 +118,7 @@ def test_items_and_attributes_are_named():
     assert Holder().name_of_buffer() == "self.buffer"
     batch, items = {"image": torch.ones(1)}, [torch.ones(1)]
     addresses = batch["image"].data_ptr(), items[0].data_ptr()
-    frame = sys._getframe()
-    found = [
-        name_of_tensor(
-            frame, lambda value, wanted=wanted: isinstance(value, torch.Tensor) and value.data_ptr() == wanted
-        )
-        for wanted in addresses
-    ]
-    assert found == ["batch['image']", "items[0]"]
+    assert names_of_addresses(sys._getframe(), addresses) == ["batch['image']", "items[0]"]
 
 
 def test_a_tensor_held_by_an_object_is_named_by_attribute():
@@ -264,11 +267,4 @@ def test_items_of_containers_in_containers_are_named():
     batch = {"images": [torch.ones(1), torch.ones(2)]}
     holder = SimpleNamespace(batch={"masks": (torch.ones(3),)})
     wanted = [batch["images"][1].data_ptr(), holder.batch["masks"][0].data_ptr()]
-    frame = sys._getframe()
-    found = [
-        name_of_tensor(
-            frame, lambda value, address=address: isinstance(value, torch.Tensor) and value.data_ptr() == address
-        )
-        for address in wanted
-    ]
-    assert found == ["batch['images'][1]", "holder.batch['masks'][0]"]
+    assert names_of_addresses(sys._getframe(), wanted) == ["batch['images'][1]", "holder.batch['masks'][0]"]
