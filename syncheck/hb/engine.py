@@ -208,8 +208,12 @@ class Engine(Order):
         return Freed(useless, tuple(sorted(recorded.keys() - set(useless))))
 
     def holds_used_memory(self) -> bool:
-        """Return whether a stream other than its home stream may still be using some freed memory."""
-        return any(pool.pending for pool in list(self._pools.values()))  # copied: finalizers call this too
+        """Return whether freed memory may be in use when its home stream reuses it; finalizers may call this."""
+        return any(
+            not (covers(self._clocks[home], use.epoch) or self.host_covers(use.epoch))
+            for (home, _), pool in list(self._pools.items())
+            for use in pool.uses()
+        )
 
     def is_ordered_after_all(self, stream: StreamId, allocation: AllocationId) -> bool:
         """Return whether a stream's next op comes after every access to an allocation that the stream has used.

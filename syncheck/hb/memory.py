@@ -277,6 +277,10 @@ class Pool:
             known.append(freed)
         self.pending[key] = known
 
+    def uses(self) -> list[AccessRecord]:
+        """Return the pending uses, one for each cause."""
+        return [first.use for first, *_ in list(self.pending.values())]
+
     def take(self, n_bytes: int, clock: VectorClock) -> list[FreedAccess]:
         """Remove and return the uses that a new allocation of `n_bytes` may collide with."""
         overlapping: list[FreedAccess] = []

@@ -63,6 +63,10 @@ class Lifetimes:
         if reused:
             self.reused[allocation] = reused, site
 
+    def holds_used_memory(self) -> bool:
+        """See `Monitor`."""
+        return bool(self.reused or self.unnamed) or self._engine.holds_used_memory()
+
     def first_use(self, stream: StreamId, accesses: Accesses) -> None:
         """Report reused memory whose first use, just launched on a stream, is not ordered after its old uses."""
         for allocation, _, _ in accesses:

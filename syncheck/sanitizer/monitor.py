@@ -264,7 +264,10 @@ class Monitor(Protocol):
         ...
 
     def holds_used_memory(self) -> bool:
-        """Return whether there is freed memory that a stream other than its own may still be using."""
+        """Return whether uses of new memory may lead to a finding, or name the tensor of one.
+
+        They may if a stream other than its own may still be using some freed memory.
+        """
         ...
 
     def is_ordered_after_all(self, stream: StreamId, allocation: AllocationId) -> bool:

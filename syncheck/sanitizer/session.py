@@ -74,8 +74,7 @@ class Session:
         self._backend = backend
         self._engine = engine = Engine()
         self.release, self.acquire, self.acquire_all = engine.release, engine.acquire, engine.acquire_all
-        self.forget_sync = engine.forget_sync
-        self.complete_all, self.holds_used_memory = engine.complete_all, engine.holds_used_memory
+        self.forget_sync, self.complete_all = engine.forget_sync, engine.complete_all
         self._sync_history = SyncHistory(self._engine.host_follows)
         self._graphs = graphs.Graphs(self.collector)
         self.capturing, self.sync_in_capture = self._graphs.is_capturing, self._graphs.sync_in_capture
@@ -98,6 +97,7 @@ class Session:
         self._lives = lives = Lifetimes(self._engine, self.collector, self._graphs, self._labels, self._views)
         self._is_run = is_run
         self.allocate, self.free, self.record_stream = lives.allocate, lives.free, lives.record_stream
+        self.holds_used_memory = lives.holds_used_memory
         self._loops = CreatedInLoop(self.collector)
         self._advice = loops = advice.Advice(self._engine, self.collector, self._sync_history, is_run=is_run)
         self.stream_object, self.empty_cache = loops.stream_object, loops.cache_emptied

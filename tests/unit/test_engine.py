@@ -517,6 +517,20 @@ def test_freed_memory_in_use_on_another_stream_is_a_hazard_at_the_next_allocatio
     assert (freed.allocation_label, freed.use.label, freed.free_label) == (11, 12, 13)
 
 
+@pytest.mark.parametrize("wait", ["the host", "its home stream"])
+def test_freed_memory_is_held_until_its_uses_are_waited_for(wait):
+    engine, home, user = used_elsewhere()
+    assert not engine.holds_used_memory()
+    engine.free(Y, 13)
+    assert engine.holds_used_memory()
+    if wait == "the host":
+        engine.sync_stream(user)
+    else:
+        engine.record(EVENT, user)
+        engine.wait(EVENT, home)
+    assert not engine.holds_used_memory()
+
+
 def test_an_empty_allocation_gets_no_freed_memory():
     engine, home, user = used_elsewhere()
     engine.free(Y, 13)

@@ -39,6 +39,18 @@ def test_reuse_of_memory_in_use_is_reported_with_all_places(program):
     assert [location.frame.line for location in finding.related] == [10, 5, 12]
 
 
+def test_memory_in_use_is_held_until_its_new_owner_has_used_it(program):
+    x = used_on_side_stream(program)
+    assert not program.session.holds_used_memory()
+    program.session.free(x, 10)
+    assert program.session.holds_used_memory()
+    y = program.allocate(HOME, 12)
+    assert program.session.holds_used_memory()
+    program.session.sync_stream(SIDE, 13, explicit=True)
+    program.write(HOME, y, 14)
+    assert not program.session.holds_used_memory()
+
+
 def test_a_repeated_reuse_reports_the_next_tensor_for_naming_once(program):
     collector = program.session.collector
     collector.names.streams[SIDE] = StreamInfo(0, 1, 3)
