@@ -32,7 +32,7 @@ from syncheck.cuda.launches import Launches
 from syncheck.cuda.memory import Memory
 from syncheck.cuda.operators import Operators
 from syncheck.cuda.reporter import Reporter
-from syncheck.cuda.streams import Streams
+from syncheck.cuda.streams import NOT_SOLE, Streams
 from syncheck.cuda.thread_contexts import ThreadContexts
 from syncheck.filters import ignore_block
 from syncheck.hb.ids import EventId, SiteId, StreamId, WaitCall
@@ -311,9 +311,14 @@ class NativeRecorder:
                 self._adopt_all()
 
     def complete(self, stream: StreamId) -> None:
-        """Mark all recorded work as complete if the host has waited for the only stream."""
+        """Drop the recorded accesses that are complete, and can no longer race, after the host has waited for a stream.
+
+        Until then, an access to new memory may race with an earlier use of the same memory by another stream.
+        """
         if self._streams.sole_stream == stream:
             self._extension.complete()
+        elif self._streams.sole_stream == NOT_SOLE and not self._may_reuse():
+            self._extension.complete_stream(stream)
 
     def _may_reuse(self) -> bool:
         """Return whether new memory may be memory that another stream is still using."""

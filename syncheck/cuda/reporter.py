@@ -48,7 +48,7 @@ class Reporter:
         findings: collects new findings.
         on_checking: called when `is_checking` or `follows` has changed.
         before_flush: called before the monitor receives any call, so that frees come first.
-        before_wait: called with the stream that the host waited for in an operator, before the operator is reported.
+        before_wait: called with a stream that the host waits for, before the wait is reported.
         before_call: called with the monitor before an unbuffered call.
         on_findings: called after a call that produced findings, with the tensors that they may be about.
         name_new: names a new object after the variable that the program binds it to.

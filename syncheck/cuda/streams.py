@@ -69,7 +69,7 @@ class Streams:
     def _announce(self, device: int, handle: int, site: SiteId) -> StreamId:
         if len(self._known) > MAX_STREAMS:
             self._reporter.monitor.incomplete(TOO_MANY_STREAMS)
-            return StreamId(max(stream for stream, (where, _) in enumerate(self._known) if where == device))
+            return self.on_device(device)[-1]
         ident = StreamId(len(self._known))
         self._known.append((device, handle))
         if handle:
@@ -120,6 +120,10 @@ class Streams:
     def device_of(self, stream: StreamId) -> int:
         """Return a stream's device."""
         return self._known[stream][0]
+
+    def on_device(self, device: int) -> list[StreamId]:
+        """Return the streams of a device."""
+        return [StreamId(ident) for ident, (where, _) in enumerate(self._known) if where == device]
 
     def handle_of(self, stream: StreamId) -> int:
         """Return a stream's handle; 0 means a default stream."""

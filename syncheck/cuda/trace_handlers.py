@@ -5,7 +5,7 @@ Source:
     c10/cuda/CUDAFunctions.cpp. Inside a record or wait callback, the stream's device is the current device.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from types import FrameType
 from typing import Any
 
@@ -113,6 +113,7 @@ class TraceHandlers:
             "torch.cuda.synchronize()"
         ):
             return
+        self._before_wait(self._streams.on_device(device))
         self._host.verify_all_unmodified()
         with reporter.locked_monitor() as monitor:
             monitor.sync_device(device, reporter.site())
@@ -124,6 +125,7 @@ class TraceHandlers:
         stream = self._streams.of(devices.current_device(), stream_handle)
         if self._note(_caller(), Kind.SYNC_STREAM, NO_EVENT, stream):
             return
+        self._before_wait([stream])
         if reporter.monitor.capturing(stream) and self._report_forbidden("Stream.synchronize()"):
             return
         with reporter.locked_monitor() as monitor:
@@ -137,6 +139,12 @@ class TraceHandlers:
         if not self._note(_caller(), Kind.SYNC_EVENT, event, HOST):
             with reporter.locked_monitor() as monitor:
                 monitor.sync_event(event, reporter.site())
+
+    def _before_wait(self, streams: Iterable[StreamId]) -> None:
+        """Announce a wait of the host, before any recorded call is flushed to the monitor."""
+        for stream in streams:
+            for act in self._reporter.before_wait:
+                act(stream)
 
     def _report_forbidden(self, call: str) -> bool:
         """Report a call that CUDA rejects during a capture; return whether a capture is in progress."""

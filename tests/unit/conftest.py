@@ -54,6 +54,7 @@ def on_cpu(monkeypatch: pytest.MonkeyPatch) -> SimpleNamespace:
     monkeypatch.setattr(torch.Tensor, "get_device", lambda tensor: 0)
     current = SimpleNamespace(handle=0)
     monkeypatch.setattr(devices, "raw_stream", lambda device: current.handle)
+    monkeypatch.setattr(devices, "current_device", lambda: 0)
     monkeypatch.setattr(devices, "is_blocking", lambda handle: False)
     return current
 

@@ -785,26 +785,23 @@ bool take_inputs(
   return true;
 }
 
+// Return whether all input memory of an operator passes a test.
+template <typename Test>
+bool each_block(const Inputs& inputs, Test test) {
+  return std::all_of(inputs.begin(), inputs.end(), [&test](const Input& given) {
+    const Block* block = block_of(given.tensor);
+    return block == nullptr || test(*block);
+  });
+}
+
 // Return whether an operator's accesses to its input memory on `stream` cannot race.
 bool is_private(const Inputs& inputs, int64_t stream) {
-  for (const Input& given : inputs) {
-    Block* block = block_of(given.tensor);
-    if (block != nullptr && !is_private(*block, stream)) {
-      return false;
-    }
-  }
-  return true;
+  return each_block(inputs, [stream](const Block& block) { return is_private(block, stream); });
 }
 
 // Return whether a stream comes after all other uses of an operator's input memory.
 bool is_after_others(const Inputs& inputs, int64_t stream) {
-  for (const Input& given : inputs) {
-    Block* block = block_of(given.tensor);
-    if (block != nullptr && !is_after_others(*block, stream)) {
-      return false;
-    }
-  }
-  return true;
+  return each_block(inputs, [stream](const Block& block) { return is_after_others(block, stream); });
 }
 
 // Prepare all input memory of an operator; see `pass_on`.
@@ -1354,6 +1351,15 @@ void complete() {
   }
 }
 
+// Drop the recorded accesses of a stream that the host has waited for: they can no longer race.
+void complete_stream(int64_t stream) {
+  for (Item& item : state->items) {
+    if (item.stream == stream) {
+      item.count = 0;
+    }
+  }
+}
+
 // Drop the blocks whose last owner is gone.
 void purge() {
   for (auto it = state->blocks.begin(); it != state->blocks.end();) {
@@ -1564,6 +1570,7 @@ PYBIND11_MODULE(TORCH_EXTENSION_NAME, module) {
   module.def("own", &own);
   module.def("share", &share);
   module.def("complete", &complete);
+  module.def("complete_stream", &complete_stream);
   module.def("forget", &forget);
   module.def("stop", &stop);
   module.def("take_calls", &take_calls);

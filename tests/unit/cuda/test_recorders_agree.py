@@ -11,6 +11,7 @@ import pytest
 import torch
 
 from syncheck.cuda.memory import UNKNOWN_POOL
+from syncheck.cuda.trace_handlers import TraceHandlers
 from syncheck.hb.ids import WaitCall
 from tests.unit.conftest import watched_gpu
 
@@ -226,7 +227,7 @@ def test_a_change_in_an_earlier_check_does_not_affect_the_current_recorder(on_cp
 # -- random programs
 
 STREAMS = (0, 7, 8)
-N_PROGRAMS = 60 if "SYNCHECK_AGREE" in os.environ else 30
+N_PROGRAMS = int(os.environ.get("SYNCHECK_AGREE", "30"))
 
 
 STATEMENTS = """t[{a}].mul_(2)
@@ -238,6 +239,8 @@ t[{a}] = t[{b}] * 2 + 1
 t[{a}] = torch.cat([t[{a}][:4], t[{b}][4:]])
 w = torch.ones(8, requires_grad=True); (w * t[{a}]).sum().backward(); t[{b}] = w.grad; w = None
 torch.nonzero(t[{a}] == t[{a}])
+synchronize()
+synchronize({stream})
 look_at(t[{a}])
 record({event}, {stream})
 wait({event}, {stream})
@@ -260,7 +263,8 @@ def findings_of(text, current, extension, times=2):
     """Run a program several times, the first to create plans of its operators; return its findings."""
     with watched_gpu(current, extension=extension) as gpu:
         gpu.cuda.reporter.call_buffer.condenses = True
-        reporter, memory = gpu.cuda.reporter, gpu.cuda.memory
+        cuda, reporter, memory = gpu.cuda, gpu.cuda.reporter, gpu.cuda.memory
+        handlers = TraceHandlers(reporter, cuda.streams, cuda.events, cuda.host, cuda.pending_callbacks, cuda.captures)
         idents = {stream: gpu.cuda.streams.of(0, stream) for stream in STREAMS}
         events = [reporter.next_event() for _ in range(3)]
         for event in events:
@@ -282,8 +286,11 @@ def findings_of(text, current, extension, times=2):
         def record_stream(tensor, stream):
             call(gpu, "record_stream", *memory.access(tensor, is_write=False)[:2], idents[stream], reporter.site())
 
+        def synchronize(stream=None):
+            handlers._device_synchronized() if stream is None else handlers._stream_synchronized(stream)
+
         code = compile(text, "/random_program.py", "exec")
-        functions = {"on": on, "record": record, "wait": wait, "follow": follow, "record_stream": record_stream}
+        functions = {f.__name__: f for f in (on, record, wait, follow, record_stream, synchronize)}
         for _ in range(times):
             on(0)
             exec(code, {"torch": torch, "look_at": memory.allocation_of, **functions})
@@ -322,3 +329,33 @@ on(0); x.neg_()
     expected = findings_of(text, on_cpu, None, times=1)
     assert ("SYN201", 4) in expected[0]
     assert findings_of(text, on_cpu, recorder, times=1) == expected
+
+
+def test_use_of_memory_that_another_stream_may_be_using_is_found_if_the_host_waits_later(on_cpu, recorder):
+    text = """on(0); t = torch.full((8,), 1.0); torch.empty(8).neg_()
+look_at(t)
+follow(0, 7)
+on(7); u = t + 1
+on(0); t = None
+x = torch.empty(8)
+record(1, 0)
+x.neg_()
+synchronize(0)
+follow(7, 0)
+"""
+    expected = findings_of(text, on_cpu, None, times=1)
+    assert ("SYN201", 4) in expected[0]
+    assert findings_of(text, on_cpu, recorder, times=1) == expected
+
+
+def test_accesses_that_the_host_has_waited_for_are_not_passed_to_the_session(on_cpu, recorder):
+    with watched_gpu(on_cpu, extension=recorder) as gpu:
+        make_plans()
+        gpu.cuda.streams.of(0, 7)
+        call(gpu, "sync_device", 0, 0)
+        n_launches = len(gpu.monitor.launches())
+        kept = [torch.ones(4) for _ in range(3)]
+        for act in gpu.cuda.reporter.before_wait:
+            act(gpu.cuda.streams.of(0, 0))
+        assert ("aten::ones", [True]) not in gpu.monitor.launches()[n_launches:]
+        assert kept
