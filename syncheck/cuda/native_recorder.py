@@ -43,7 +43,7 @@ from syncheck.ranks import watchdog, writer
 
 
 class Kind(IntEnum):
-    """Condition under which the native recorder handles an operator; same as `Kind` in recorder.cpp."""
+    """Condition under which the native recorder handles an operator; same as `Kind` in state.h."""
 
     ORDINARY = 0
     ITEM = 1
