@@ -1,7 +1,8 @@
-"""Memory use of long jobs: programs that run for long under the simulator print their size as they go.
+"""Memory use of long jobs: programs that run for long under a check print their size as they go.
 
-Run it as `python bench/long_jobs.py [--scale 0.1]`. The programs run operators with changing shapes on two streams,
-operators at distinct call sites, and graphs that are captured and dropped. Sizes are in MiB, after each fifth.
+Run it as `python bench/long_jobs.py [--scale 0.1] [--backend cuda]`. The programs run operators with changing shapes on
+two streams, operators at distinct call sites, and graphs that are captured and dropped. Sizes are in MiB, after each
+fifth.
 """
 
 import argparse
@@ -49,27 +50,17 @@ for number in range({n}):
 PROGRAMS = {
     "operators of changing shapes": (SHAPES, 1_000_000),
     "distinct call sites": (SITES, 100_000),
-    "graphs captured and forgotten": (GRAPHS, 5_000),
+    "graphs captured and dropped": (GRAPHS, 5_000),
 }
 
 
-def sizes(program: str) -> list[int]:
-    """Return the sizes that a program prints under the simulator."""
+def sizes(program: str, backend: str) -> list[int]:
+    """Return the sizes that a program prints while it is checked."""
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "program.py"
         path.write_text(HEAD + program)
-        command = [
-            sys.executable,
-            "-m",
-            "syncheck",
-            "run",
-            "--isolated",
-            "--backend",
-            "sim",
-            "--exit-zero",
-            "-q",
-            str(path),
-        ]
+        options = ["--isolated", "--backend", backend, "--exit-zero", "-q"]
+        command = [sys.executable, "-m", "syncheck", "run", *options, str(path)]
         done = subprocess.run(command, capture_output=True, text=True, check=True, cwd=folder)
     return [int(word) for word in done.stdout.split() if word.isdecimal()][:5]
 
@@ -78,11 +69,12 @@ def main() -> None:
     """Print the table."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--scale", type=float, default=1.0, help="fraction of the iterations to run")
-    scale = parser.parse_args().scale
+    parser.add_argument("--backend", choices=("sim", "cuda"), default="sim")
+    chosen = parser.parse_args()
     print("| program | iterations | MiB after each fifth |\n| --- | --- | --- |")
     for name, (program, number) in PROGRAMS.items():
-        n = int(number * scale)
-        print(f"| {name} | {n:,} | {', '.join(map(str, sizes(program.format(n=n))))} |", flush=True)
+        n = int(number * chosen.scale)
+        print(f"| {name} | {n:,} | {', '.join(map(str, sizes(program.format(n=n), chosen.backend)))} |", flush=True)
 
 
 if __name__ == "__main__":
