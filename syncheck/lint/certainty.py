@@ -10,6 +10,7 @@ from syncheck.findings import Finding, Frame
 from syncheck.lint.interp.functions import own_nodes
 from syncheck.lint.interp.unknown import words_of
 from syncheck.lint.nodes import branches, function_around
+from syncheck.lint.remainders import Remainders
 from syncheck.rules.model import Severity
 
 _FOR_HOSTS_TIME = frozenset({"SYN701", "SYN402", "SYN502"})
@@ -31,6 +32,8 @@ _HOST_TIME = re.compile(r"\b(cpu|host)[- ](side )?(time|latency|overhead)\b", re
 _INEXACT = frozenset("approx approximate approximately rough roughly estimate estimated".split())
 """Words in the names of times that are not meant to be exact."""
 
+_NONE = Remainders()
+
 
 def adjusted(
     findings: Iterable[Finding],
@@ -39,6 +42,7 @@ def adjusted(
     tree: ast.Module,
     *,
     ends: Set[Frame] = frozenset(),
+    remainders: Remainders = _NONE,
     has_chosen: bool,
 ) -> Iterator[Finding]:
     """Yield the findings to report, each with its level and its assumptions.
@@ -49,9 +53,10 @@ def adjusted(
         copies: the locations of copies whose source is assumed to be on a GPU.
         tree: the file.
         ends: clock readings that miss little; see `RecentWork`.
+        remainders: the intervals that miss less than an iteration.
         has_chosen: whether conditions on the path are unknown.
     """
-    with_levels = _with_levels(list(findings), guesses, copies, tree, ends, has_chosen=has_chosen)
+    with_levels = _with_levels(list(findings), guesses, copies, tree, ends, remainders, has_chosen=has_chosen)
     for finding in with_levels:
         taken = (*finding.assumptions, *_assumptions(finding, guesses, copies, has_chosen=has_chosen))
         yield replace(finding, assumptions=taken)
@@ -77,6 +82,7 @@ def _with_levels(
     copies: Set[Frame],
     tree: ast.Module,
     ends: Set[Frame],
+    remainders: Remainders,
     *,
     has_chosen: bool,
 ) -> Iterator[Finding]:
@@ -97,6 +103,9 @@ def _with_levels(
             continue
         likely = [guesses[location.frame] for location in finding.related if location.frame in guesses]
         is_sure = not likely or finding.rule.code not in _FOR_HOSTS_TIME
+        if remainders.include(finding):
+            yield from remainders.reported(finding) if is_sure or all(likely) else ()
+            continue
         is_end = finding.location.frame in ends
         misses_little = finding.rule.code == "SYN701" and (
             is_end or _is_over_a_loop(finding, tree) or _continues_in_loop(finding.location.frame, tree)

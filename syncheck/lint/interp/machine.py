@@ -36,7 +36,6 @@ from syncheck.lint.interp.values import (
     Event,
     Graph,
     Life,
-    Part,
     Stream,
     Tensor,
 )
@@ -97,7 +96,7 @@ class Machine:
         self.thread = self._main_thread = ThreadState()
         self.current_node: ast.AST = ast.Pass(lineno=1, col_offset=0)
         self.streams: list[tuple[int, int]] = [(-1, 0)]  # id -> (device, handle)
-        self._parts = Parts(self.session)
+        self.view = Parts(self.session).view
         self._defaults = [self._add_stream(device, 0, UNKNOWN_SITE) for device in range(N_DEVICES)]
 
     # -- locations and ids
@@ -243,11 +242,13 @@ class Machine:
             self.assume_synchronized()
         elif not self._refused("Stream.synchronize()" if explicit else call, node):
             self.session.sync_stream(stream, self.site(node), explicit=explicit)
+            self.recent.loops.note_wait([stream])
 
     def sync_device(self, device: int, node: ast.AST) -> None:
         """Make the host wait for a device."""
         if not self._refused("torch.cuda.synchronize()", node):
             self.session.sync_device(device, self.site(node))
+            self.recent.loops.note_wait(StreamId(i) for i, (own, _) in enumerate(self.streams) if own == device)
 
     def _refused(self, call: str, node: ast.AST) -> bool:
         if not self.is_capturing():
@@ -313,10 +314,6 @@ class Machine:
         self._died(block.ident)
         block.ident = NO_ALLOCATION
         block.escaped = True
-
-    def view(self, part: Part, *, is_write: bool) -> ViewId:
-        """Return the view of a part of a tensor."""
-        return self._parts.view(part, is_write=is_write)
 
     def accesses(self, touched: Iterable[TensorAccess]) -> list[Access]:
         """Convert accesses to tensors to the session's accesses."""
@@ -387,6 +384,7 @@ class Machine:
                 self.assume_synchronized()
                 return
             self.session.sync_stream(stream, UNKNOWN_SITE, explicit=False)
+            self.recent.loops.note_wait([stream])
 
     def touch_host(
         self, operator: str, touched: Iterable[TensorAccess], node: ast.AST, *, escape: bool = False

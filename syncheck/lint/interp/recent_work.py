@@ -1,6 +1,7 @@
 """Work since a clock was first read. Incrementing a counter takes no time that a clock could miss."""
 
 from syncheck.hb.ids import NamedKind, SiteId, StreamId
+from syncheck.lint.interp.loop_waits import LoopWaits
 from syncheck.sanitizer.session import Session
 
 QUICK = frozenset({"aten::add_", "aten::sub_", "aten::fill_", "aten::zero_", "aten::arange"})
@@ -21,6 +22,7 @@ class RecentWork:
         is_of_unknown: whether a backward pass or an optimizer's step of unknown values has run, so that any unknown
             value may be a result of it.
         losses: the variables from which such backward passes started.
+        loops: what the iterations of loops wait for.
 
     Args:
         session: reports which streams have pending work.
@@ -30,6 +32,7 @@ class RecentWork:
         self.ends: set[SiteId] = set()
         self.is_of_unknown = False
         self.losses: set[str] = set()
+        self.loops = LoopWaits()
         self._session = session
         self._pending: dict[StreamId, list[tuple[str, bool]]] | None = None
         self._waited: set[StreamId] = set()  # since the last reading
@@ -43,10 +46,12 @@ class RecentWork:
         if self._is_end():
             self.ends.add(site)
         self._waited.clear()
+        self.loops.read_clock(site, filter(self._is_busy, self._n_noted))
 
     def note(self, stream: StreamId, operator: str, *, is_quick: bool) -> None:
         """Record a launch; `is_quick`: the operator takes a negligible time."""
         self._n_noted[stream] = self._n_noted.get(stream, 0) + 1
+        self.loops.note_launch(stream)
         if self._pending is None:
             return
         if not self._is_busy(stream):
