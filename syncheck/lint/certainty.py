@@ -29,6 +29,12 @@ _TIMES = frozenset("time times timer timers meter meters sec secs seconds ms ela
 """Words for times: `data_time`, for example, is the time of the data loader."""
 _HOST_TIME = re.compile(r"\b(cpu|host)[- ](side )?(time|latency|overhead)\b", re.IGNORECASE)
 """Messages that say so in several words."""
+_PREPARING = re.compile(
+    r"(?<![a-z])warm(ing)?[-_ ]?up(?![a-z])|(?<![a-z.])(compil(ing|ation)|compile (time|took))(?![a-z])", re.IGNORECASE
+)
+"""Names and messages of a time that is measured once, before the work that matters."""
+_PREPARED = re.compile(r"(?<![a-z])(after|post|without|excluding|done|complete)(?![a-z])", re.IGNORECASE)
+"""Messages and names of another time that mention it."""
 _INEXACT = frozenset("approx approximate approximately rough roughly estimate estimated".split())
 """Words in the names of times that are not meant to be exact."""
 
@@ -278,7 +284,9 @@ def _excludes_gpu_work(node: ast.AST) -> bool:
         return True
     parts = node.values if isinstance(node, ast.JoinedStr) else node.args if isinstance(node, ast.Call) else []
     texts = [str(part.value) for part in parts if isinstance(part, ast.Constant)]
-    return any(words_of(text) & (_SENDING | _INEXACT) or _HOST_TIME.search(text) for text in texts)
+    return any(
+        words_of(text) & (_SENDING | _INEXACT) or _HOST_TIME.search(text) or _is_preparation(text) for text in texts
+    )
 
 
 def _is_of_long_run(node: ast.AST | None) -> bool:
@@ -288,9 +296,15 @@ def _is_of_long_run(node: ast.AST | None) -> bool:
 
 
 def is_host_time(name: str) -> bool:
-    """Return whether the name of a time says that it excludes GPU work, or that it is not exact."""
+    """Return whether the name of a time says that it excludes GPU work, is not exact, or is that of a preparation."""
     words = words_of(name)
-    return bool(words & (_OF_THE_HOST | _INEXACT)) or bool(words & _LOADING and words & _TIMES)
+    is_exact = not words & (_OF_THE_HOST | _INEXACT) and not _is_preparation(name)
+    return not is_exact or bool(words & _LOADING and words & _TIMES)
+
+
+def _is_preparation(text: str) -> bool:
+    """Return whether a name or a message is that of a warm-up or a compilation."""
+    return _PREPARING.search(text) is not None and _PREPARED.search(text) is None
 
 
 def _name(call: ast.Call) -> str:
