@@ -15,10 +15,11 @@ from syncheck.lint.interp.contents import handles_in
 from syncheck.lint.interp.contexts import Contexts
 from syncheck.lint.interp.control_flow import BreakSignal, ContinueSignal, Jump, Raised, Returned, TooLongError
 from syncheck.lint.interp.decisions import Decisions, Flipped
+from syncheck.lint.interp.device_tests import on_gpu
 from syncheck.lint.interp.evaluator import Evaluator
 from syncheck.lint.interp.expressions import Expressions
 from syncheck.lint.interp.functions import defaults_of
-from syncheck.lint.interp.guards import by_default, is_over, on_gpu, reads_any, used_in, waits
+from syncheck.lint.interp.guards import by_default, is_over, reads_any, used_in, waits
 from syncheck.lint.interp.imported import FindFunction
 from syncheck.lint.interp.iteration import Iteration
 from syncheck.lint.interp.loop_waits import Loop
@@ -249,7 +250,7 @@ class Interpreter:
         taken, skipped = (node.body, node.orelse) if is_taken else (node.orelse, node.body)
         if known is None:
             self._skip_branch(skipped, scope, node)
-            self.machine.recent.loops.pass_by(skipped)
+            self.machine.recent.take(node.test, skipped, value=is_taken)
         steps = self.block(taken, scope) if taken else None
         return self.machine.recent.loops.conditionally(steps) if steps is not None and known is None else steps
 

@@ -65,6 +65,7 @@ class Machine:
         function: name of the running function, for locations.
         thread: state of the running thread: current device, streams and contexts.
         streams: device and handle of each stream, by its id.
+        computing: the streams that ran more than copies.
         imported: calls of functions of other files.
         loops: the loops being iterated.
         guesses: call sites of unknown code that may have left work running -> whether its name suggests so.
@@ -79,20 +80,16 @@ class Machine:
 
     def __init__(self, selected: frozenset[str], sites: SourceSites) -> None:
         self.findings, self.named = list[PendingFinding](), set[AllocationId]()
-        self.calls: list[tuple[ast.AST, str]] = []
-        self.imported, self.loops = ImportedCalls(), ActiveLoops()
+        self.calls, self.imported, self.loops = list[tuple[ast.AST, str]](), ImportedCalls(), ActiveLoops()
         note = weakly(self._note_finding)  # a reference cycle would keep both alive
         self.session = Session(lambda rule: rule.code in selected, "the source", note, is_run=False)
-        self.sites = sites
-        self.stream_names: dict[StreamId, str] = {}
+        self.stream_names, self.computing = dict[StreamId, str](), set[StreamId]()
         self.ordering_only = self.n_relevant = self._n_idents = 0
-        self.function = ""
+        self.sites, self.function = sites, ""
         self.unsure, self.assumed_copies, self.moves = set[SiteId](), set[SiteId](), set[SiteId]()
-        self._unknown_devices: set[str] = set()
-        self.guesses: dict[SiteId, bool] = {}
+        self.guesses, self._unknown_devices = dict[SiteId, bool](), set[str]()
         self.joins, self.recent = Joins(), RecentWork(self.session)
         self.self_waits = SelfWaits(self.session.collector)
-        self.computing: set[StreamId] = set()  # streams that ran more than copies
         self.thread = self._main_thread = ThreadState()
         self.current_node: ast.AST = ast.Pass(lineno=1, col_offset=0)
         self.streams: list[tuple[int, int]] = [(-1, 0)]  # id -> (device, handle)
@@ -265,6 +262,11 @@ class Machine:
             self.session.clock(reading.ident, site)
         self.recent.begin(site)
         return reading
+
+    def subtract_clock(self, later: ClockReading, earlier: ClockReading) -> None:
+        """Subtract one clock reading from another."""
+        if not self.ordering_only:
+            self.session.clock_difference(earlier.ident, later.ident)
 
     # -- objects
 

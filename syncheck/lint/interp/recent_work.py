@@ -1,6 +1,9 @@
 """Work since a clock was first read. Incrementing a counter takes no time that a clock could miss."""
 
+import ast
+
 from syncheck.hb.ids import NamedKind, SiteId, StreamId
+from syncheck.lint.interp.device_tests import on_gpu
 from syncheck.lint.interp.loop_waits import LoopWaits
 from syncheck.sanitizer.session import Session
 
@@ -81,6 +84,16 @@ class RecentWork:
         """Drop the latest operator: the host has waited for nearly all of it."""
         if self._pending and self._pending.get(stream):
             self._pending[stream].pop()
+
+    def take(self, test: ast.expr, skipped: list[ast.stmt], *, value: bool) -> None:
+        """Record that an undetermined condition is taken to have a value; `skipped`: the branch that does not run.
+
+        A path without a GPU misses no work.
+        """
+        self.loops.pass_by(skipped)
+        known = on_gpu(test, strictly=False)
+        if known is not None and known != value:
+            self.flush()
 
     def flush(self) -> None:
         """Drop all operators: the allocator returns memory to CUDA, which waits for the device.
