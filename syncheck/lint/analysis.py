@@ -51,6 +51,7 @@ from syncheck.lint.nodes import Method, branches, walk
 from syncheck.lint.prefilter import anchor_lines, clock_aliases, device_names, has_anchor, reads_clock
 from syncheck.lint.remainders import Remainders
 from syncheck.lint.source_file import SourceFile
+from syncheck.lint.uncalled_helpers import as_warnings
 from syncheck.lint.unreached import ways_to_unreached
 from syncheck.rules import (
     event_waits_for_itself,
@@ -158,7 +159,7 @@ class Analysis:
             if isinstance(statement, ast.ClassDef) and self._has_anchor_word(statement):
                 found += self._in_class(statement, found)
         found += self._without_paths(found)
-        found = list(merge_equal(merge_by_clock(found)))
+        found = list(as_warnings(merge_equal(merge_by_clock(found)), self._tree, self._source.text))
         if self._is_strict:
             found = list(merge_equal([*found, *strict.more(self._with_premises(), found)]))
         return tuple(replace(finding, count=1, source="lint") for finding in found)
