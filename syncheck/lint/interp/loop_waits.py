@@ -17,6 +17,7 @@ class Loop:
     Attributes:
         is_active: whether an iteration is running.
         n_before: number of loops that began before.
+        n_iterations: number of iterations that have begun.
 
     Args:
         n_before: see above.
@@ -25,7 +26,7 @@ class Loop:
 
     def __init__(self, n_before: int, n_conditions: int) -> None:
         self.n_before, self.is_active = n_before, False
-        self._n_conditions, self._n_iterations = n_conditions, 0
+        self._n_conditions, self.n_iterations = n_conditions, 0
         self._may_be_cut = False
         self._waited: set[StreamId] = set()  # in this iteration
         self._n_waits: Counter[StreamId] = Counter()
@@ -33,11 +34,11 @@ class Loop:
     @property
     def is_first(self) -> bool:
         """Whether the first iteration is running, so that it is unknown what the others do."""
-        return self.is_active and self._n_iterations == 1
+        return self.is_active and self.n_iterations == 1
 
     def begin_iteration(self) -> None:
         """Begin the next iteration."""
-        self._n_iterations += 1
+        self.n_iterations += 1
         self.is_active, self._may_be_cut = True, False
         self._waited.clear()
 
@@ -51,9 +52,13 @@ class Loop:
             self._waited.add(stream)
             self._n_waits[stream] += 1
 
+    def may_skip(self, n_conditions: int) -> bool:
+        """Return whether the running iteration is one of several that get here; `n_conditions`: see `wait`."""
+        return self.is_active and n_conditions > self._n_conditions
+
     def waits_for(self, stream: StreamId) -> bool:
         """Return whether each of several iterations waits for a stream. The current one may still do so."""
-        return self._n_iterations > 1 and self._n_waits[stream] >= self._n_iterations - self.is_active
+        return self.n_iterations > 1 and self._n_waits[stream] >= self.n_iterations - self.is_active
 
 
 class LoopWaits:
@@ -63,7 +68,7 @@ class LoopWaits:
         self._active: list[Loop] = []
         self._n_begun = self._n_conditions = 0
         self._around: dict[StreamId, tuple[Loop, ...]] = {}  # the loops around the latest launch
-        self._read: dict[SiteId, int] = {}  # clock reading -> number of loops begun before
+        self._read: dict[SiteId, tuple[int, dict[Loop, int]]] = {}  # see `read_clock`
         self._small: set[tuple[SiteId, SiteId]] = set()
         self._large: set[tuple[SiteId, SiteId]] = set()
 
@@ -119,16 +124,21 @@ class LoopWaits:
                 loop.wait(stream, self._n_conditions)
 
     def read_clock(self, site: SiteId, busy: Iterable[StreamId]) -> None:
-        """Record that a clock is read while some streams are busy."""
+        """Record that a clock is read while some streams are busy.
+
+        An interval may begin before a loop, or in an earlier iteration: `if step % 100 == 0: start = time.time()`.
+        """
         busy = list(busy)
-        for start, n_begun in self._read.items() if busy else ():
-            loops = [self._since(n_begun, stream) for stream in busy]
+        sparse = {loop: loop.n_iterations for loop in self._active if loop.may_skip(self._n_conditions)}
+        for start, (n_begun, before) in self._read.items() if busy else ():
+            more = {loop for loop in sparse.keys() & before.keys() if sparse[loop] > before[loop]}
+            loops = [self._since(n_begun, more, stream) for stream in busy]
             if all(any(loop.waits_for(stream) for loop in some) for stream, some in zip(busy, loops, strict=True)):
                 self._small.add((start, site))
             elif not all(any(loop.is_first for loop in some) for some in loops):
                 self._large.add((start, site))
-        self._read[site] = self._n_begun
+        self._read[site] = self._n_begun, sparse
 
-    def _since(self, n_begun: int, stream: StreamId) -> list[Loop]:
-        """Return the loops around the latest launch on a stream that began after some others."""
-        return [loop for loop in self._around.get(stream, ()) if loop.n_before >= n_begun]
+    def _since(self, n_begun: int, more: set[Loop], stream: StreamId) -> list[Loop]:
+        """Return the loops around the latest launch on a stream that began after some others, or are among `more`."""
+        return [loop for loop in self._around.get(stream, ()) if loop.n_before >= n_begun or loop in more]

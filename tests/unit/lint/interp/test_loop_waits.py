@@ -91,6 +91,23 @@ def test_an_interval_that_begins_in_the_loop_is_one_of_an_iteration():
     assert run([wait, launch, read], restarts=True) == set()
 
 
+@pytest.mark.parametrize(("begins_in", "expected"), [(0, {(START, END)}), (1, set())])
+def test_an_interval_of_several_iterations_may_begin_in_the_loop(begins_in, expected):
+    loops = LoopWaits()
+    loop = loops.begin()
+    for number in range(3):
+        with loops.iterating(loop):
+            if number == begins_in:
+                with loops.conditional():
+                    loops.read_clock(START, [])
+            wait(loops)
+            launch(loops)
+            if number == 1:
+                with loops.conditional():
+                    read(loops)
+    assert loops.remainders == expected
+
+
 def test_a_loop_under_a_condition_may_wait_unconditionally():
     loops = LoopWaits()
     loops.read_clock(START, [])
