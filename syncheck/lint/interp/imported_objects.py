@@ -11,6 +11,8 @@ from syncheck.source.expressions import last_name
 _MAX_CALLS = 3
 """Maximum length of a chain of methods that call one another."""
 _TIMERS = frozenset({"timer", "timers", "stopwatch"})
+_OF_STREAMS = frozenset({"wait_stream", "wait_event"})
+"""Waits of a stream, which do not block the host."""
 
 
 class ImportedObjects:
@@ -51,7 +53,8 @@ class ImportedObjects:
 
 
 def waits(kind: ast.ClassDef, name: str, depth: int = _MAX_CALLS) -> bool:
-    """Return whether a method of a class, or one that it calls, contains a wait, judging by the names of its calls."""
+    """Return whether a method of a class, or one that it calls, makes the host wait, judging by its calls' names."""
     method = methods_of(kind).get(name)
     calls = [node for node in walk(method) if isinstance(node, ast.Call)] if method is not None and depth else []
-    return any(may_wait(called_name(call)) or waits(kind, own_attribute(call.func), depth - 1) for call in calls)
+    names = {called_name(call) for call in calls} - _OF_STREAMS
+    return any(map(may_wait, names)) or any(waits(kind, own_attribute(call.func), depth - 1) for call in calls)

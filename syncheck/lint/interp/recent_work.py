@@ -101,6 +101,7 @@ class RecentWork:
         Source: c10/cuda/CUDACachingAllocator.cpp, `release_cached_blocks`, and `cudaFree` of the CUDA Runtime API.
         """
         if self._pending is not None:
+            self._waited |= {stream for stream, operators in self._pending.items() if operators}
             self._pending = {stream: [] for stream in self._pending}
 
     def is_next_to_nothing(self) -> bool:

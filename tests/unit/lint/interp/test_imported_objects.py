@@ -15,6 +15,7 @@ class Timer:
     def sync(self): torch.cuda.synchronize()
     def read(self): return self.total
     def loop(self): return self.loop()
+    def order(self): self.side.wait_stream(torch.cuda.current_stream())
     def a(self): self.b()
     def b(self): self.c()
     def c(self): self.d()
@@ -25,7 +26,8 @@ class Timer:
 @pytest.mark.parametrize(
     ("method", "expected"),
     [
-        ("sync", True), ("start", True), ("read", False), ("loop", False), ("missing", False), ("__init__", False),
+        ("sync", True), ("start", True), ("read", False), ("loop", False), ("order", False),
+        ("missing", False), ("__init__", False),
         ("b", True), ("a", False),  # too deep
     ],
 )  # fmt: skip
