@@ -24,7 +24,7 @@ _OF_THE_HOST = frozenset("cpu host launch dispatch enqueue submit issue compile"
 """Words in the names of times that measure the host's own work on purpose."""
 _SENDING = frozenset("launch launching dispatch enqueue submit schedule scheduling".split())
 """Words in messages that say the same."""
-_LOADING = frozenset("data dataset dataloader dataloading load loading loader fetch io".split())
+_LOADING = frozenset("data dataset dataloader dataloading load loading loader fetch io prepare prep".split())
 _TIMES = frozenset("time times timer timers meter meters sec secs seconds ms elapsed duration stats".split())
 """Words for times: `data_time`, for example, is the time of the data loader."""
 _HOST_TIME = re.compile(r"\b(cpu|host)[- ](side )?(time|latency|overhead)\b", re.IGNORECASE)
@@ -285,7 +285,11 @@ def _excludes_gpu_work(node: ast.AST) -> bool:
     parts = node.values if isinstance(node, ast.JoinedStr) else node.args if isinstance(node, ast.Call) else []
     texts = [str(part.value) for part in parts if isinstance(part, ast.Constant)]
     return any(
-        words_of(text) & (_SENDING | _INEXACT) or _HOST_TIME.search(text) or _is_preparation(text) for text in texts
+        words_of(text) & (_SENDING | _INEXACT)
+        or _HOST_TIME.search(text)
+        or _is_preparation(text)
+        or (text.isidentifier() and is_host_time(text))
+        for text in texts
     )
 
 

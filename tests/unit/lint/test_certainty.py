@@ -144,6 +144,8 @@ def is_measured(source):
         "log(f'torch.compile: {clock() - start}')",
         "log(f'compiled: {clock() - start}')",
         "precompiled_s = clock() - start\nprint(precompiled_s)",
+        "record('prepare_batch', clock() - start)",
+        "record('the data time', clock() - start)",
     ],
 )
 @pytest.mark.parametrize("is_function", [True, False])
@@ -181,6 +183,8 @@ def test_a_time_that_is_used_is_measured(use, is_function):
         "approx_seconds = total + (clock() - start)\nprint(approx_seconds)",
         "log(f'the schedule took {clock() - start} s')",
         "seconds = clock() - start\nlog(f'to launch: {seconds:.3f}')",
+        "record('prepare_batch_ms', clock() - start)",
+        "stats.add('data_time', clock() - start)",
         "warmup_s = clock() - start\nprint(warmup_s)",
         "self.warm_up_time = clock() - start",
         "print(f'Warm-up took {clock() - start} s')",
