@@ -282,7 +282,7 @@ class Analysis:
         ]
         guesses = {sites.location(site).frame: is_likely for site, is_likely in machine.guesses.items()}
         copies = {sites.location(site).frame for site in machine.assumed_copies}
-        ends = {sites.location(site).frame for site in machine.recent.ends}
+        ends = Remainders.of(machine.recent.ends, sites, are_reported=True)
         again = {(code, sites.location(site).frame) for code, site in self._again}
         moves = {sites.location(site).frame for site in machine.moves}
         found = list(with_passed_on(found, interpreter.calls.passed_functions.followed, moves, again))

@@ -47,7 +47,7 @@ def adjusted(
     copies: Set[Frame],
     tree: ast.Module,
     *,
-    ends: Set[Frame] = frozenset(),
+    ends: Remainders = _NONE,
     remainders: Remainders = _NONE,
     has_chosen: bool,
 ) -> Iterator[Finding]:
@@ -58,7 +58,7 @@ def adjusted(
         guesses: the locations where unknown code may have left work running -> whether its name suggests so.
         copies: the locations of copies whose source is assumed to be on a GPU.
         tree: the file.
-        ends: clock readings that miss little; see `RecentWork`.
+        ends: the intervals that miss one collective; see `RecentWork`.
         remainders: the intervals that miss less than an iteration.
         has_chosen: whether conditions on the path are unknown.
     """
@@ -87,7 +87,7 @@ def _with_levels(
     guesses: Mapping[Frame, bool],
     copies: Set[Frame],
     tree: ast.Module,
-    ends: Set[Frame],
+    ends: Remainders,
     remainders: Remainders,
     *,
     has_chosen: bool,
@@ -112,9 +112,8 @@ def _with_levels(
         if remainders.include(finding):
             yield from remainders.reported(finding) if is_sure or all(likely) else ()
             continue
-        is_end = finding.location.frame in ends
         misses_little = finding.rule.code == "SYN701" and (
-            is_end or _is_over_a_loop(finding, tree) or _continues_in_loop(finding.location.frame, tree)
+            ends.include(finding) or _is_over_a_loop(finding, tree) or _continues_in_loop(finding.location.frame, tree)
         )
         if is_sure and not misses_little:
             yield finding

@@ -1022,6 +1022,10 @@ def main(batches, total):
         ("kernel(x)\n    torch.cuda.synchronize()\n    dist.all_gather(parts, count)", "warning"),
         ("kernel(x)\n    n = x.sum().item()\n    some = [torch.zeros(1, device='cuda') for _ in range(2)]\n"
          "    dist.all_gather(some, count)", "warning"),
+        ("for part in parts:\n        x = x @ x\n        torch.cuda.empty_cache()\n        print(time.time() - start)\n"
+         "    dist.all_gather(parts, count)", "warning"),
+        ("y = x @ x\n    torch.cuda.synchronize()\n    start = time.time()\n    dist.all_gather(parts, count)",
+         "error"),
         ("dist.all_gather(parts, count)", "error"),
         ("n = x.sum().item()\n    dist.all_gather(parts, count)\n    dist.all_reduce(x)", "error"),
         ("n = x.sum().item()\n    y = x @ x", "error"),
