@@ -14,7 +14,14 @@ from syncheck.lint import classes, missing_waits, models, side_streams, strict
 from syncheck.lint.assumed_arguments import assumed_arguments, has_defaults, has_self_parameter, reuse_memory
 from syncheck.lint.callers import PassedOnTensor, call_twice, consume, may_need_wait, uses_kept_stream
 from syncheck.lint.certainty import adjusted, as_seen_in_source, is_cross_function_timing, merge_by_clock
-from syncheck.lint.classes import assigned_elsewhere, between_methods, lazily_created, order, with_passed_on
+from syncheck.lint.classes import (
+    assigned_elsewhere,
+    between_methods,
+    lazily_created,
+    order,
+    with_passed_on,
+    without_changes,
+)
 from syncheck.lint.helpers import asynchronous, calls_any, helpers_in, training, uses_helper
 from syncheck.lint.imports import Imports
 from syncheck.lint.interp import transfers
@@ -28,7 +35,6 @@ from syncheck.lint.interp.premises import Premise
 from syncheck.lint.interp.scope import LazyScope, Scope, definitions_in, flat
 from syncheck.lint.interp.sites import SourceSites
 from syncheck.lint.interp.values import (
-    UNKNOWN,
     Call,
     Class,
     Constant,
@@ -43,7 +49,9 @@ from syncheck.lint.interp.values import (
 from syncheck.lint.lifetimes import by_reference_count
 from syncheck.lint.nodes import Method, branches, walk
 from syncheck.lint.prefilter import anchor_lines, clock_aliases, device_names, has_anchor, reads_clock
+from syncheck.lint.remainders import Remainders
 from syncheck.lint.source_file import SourceFile
+from syncheck.lint.uncalled_helpers import as_warnings
 from syncheck.lint.unreached import ways_to_unreached
 from syncheck.rules import (
     event_waits_for_itself,
@@ -74,12 +82,10 @@ _ITERATING = frozenset({"__next__", "next"})
 _LOADING = _ITERATING | {"__iter__"}
 _CHANGED = frozenset({Event, Mapping, Sequence})
 """Kinds of values that other code may have modified."""
-_MAX_CALLS = 3
-_MAX_PATHS = 8
+_MAX_CALLS, _MAX_PATHS = 3, 8
 _MAX_DIRECTED = 4  # further paths, to what these have not reached
 _MAX_CLASS_PATHS = 3
 _STEPS = 4000
-
 
 Follow = Callable[[Interpreter], None]
 """Interprets a program."""
@@ -153,7 +159,7 @@ class Analysis:
             if isinstance(statement, ast.ClassDef) and self._has_anchor_word(statement):
                 found += self._in_class(statement, found)
         found += self._without_paths(found)
-        found = list(merge_equal(merge_by_clock(found)))
+        found = list(as_warnings(merge_equal(merge_by_clock(found)), self._tree, self._source.text))
         if self._is_strict:
             found = list(merge_equal([*found, *strict.more(self._with_premises(), found)]))
         return tuple(replace(finding, count=1, source="lint") for finding in found)
@@ -276,13 +282,15 @@ class Analysis:
         ]
         guesses = {sites.location(site).frame: is_likely for site, is_likely in machine.guesses.items()}
         copies = {sites.location(site).frame for site in machine.assumed_copies}
-        ends = {sites.location(site).frame for site in machine.recent.ends}
+        ends = Remainders.of(machine.recent.ends, sites, are_reported=True)
         again = {(code, sites.location(site).frame) for code, site in self._again}
         moves = {sites.location(site).frame for site in machine.moves}
         found = list(with_passed_on(found, interpreter.calls.passed_functions.followed, moves, again))
         has_chosen = interpreter.decisions.are_open
         interpreter.forget()
-        return list(adjusted(found, guesses, copies | moves, self._tree, ends=ends, has_chosen=has_chosen)), others
+        left = Remainders.of(machine.recent.loops.remainders, sites, are_reported=self._is_strict)
+        known = (guesses, copies | moves, self._tree)
+        return list(adjusted(found, *known, ends=ends, remainders=left, has_chosen=has_chosen)), others
 
     # -- entry points
 
@@ -297,7 +305,7 @@ class Analysis:
 
         def define(statement: ast.stmt, inside: Scope) -> None:
             interpreter.run([statement], inside)
-            inside.names |= {name: _forget(v) for name, v in inside.names.items() if v.__class__ in _CHANGED}
+            inside.names |= {name: without_changes(v) for name, v in inside.names.items() if v.__class__ in _CHANGED}
 
         scope = LazyScope(self._definitions.get, define)
         interpreter.modules.append(ref(scope))
@@ -380,21 +388,8 @@ class Analysis:
         if assigned is None:
             assigned = self._attributes[kind.node] = assigned_elsewhere(kind.node)
         for name, value in list(instance.attributes.items()):
-            instance.attributes[name] = _forget(value)
+            instance.attributes[name] = without_changes(value)
         for name, values in assigned.items():
             if not isinstance(instance.attributes.get(name), Stream):
                 instance.attributes[name] = lazily_created(interpreter, kind, values)
         return instance
-
-
-def _forget(value: Value) -> Value:
-    """Return a value after dropping what other code may have changed. Streams are kept."""
-    if isinstance(value, Event):
-        value.escaped = True
-    if isinstance(value, Sequence | Mapping):
-        items = list(value.items.values() if isinstance(value, Mapping) else value.items)
-        for item in items:
-            _forget(item)
-        value.is_open |= not items  # other code may have added some
-        return value if all(isinstance(item, Stream | Event) for item in items) else UNKNOWN
-    return value

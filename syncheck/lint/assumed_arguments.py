@@ -66,28 +66,34 @@ def _is_gpu(value: Value) -> bool:
 
 
 def _flags(tree: ast.Module, function: Function) -> dict[str, Value]:
-    """Return the flags of a function to which all its calls in the file give the same value: `async_op=False`."""
-    flags = {name for name, value in function.defaults.items() if isinstance(value, Constant) and value.value is False}
+    """Return the flags of a function that have the same value in all its calls in the file: `async_op=False`."""
+    defaults = {name: value.value for name, value in function.defaults.items() if isinstance(value, Constant)}
+    flags = {name: default for name, default in defaults.items() if isinstance(default, bool)}
     calls = _calls(tree).get(getattr(function.node, "name", ""), []) if flags else []
     arguments = function.node.args
     positions = [argument.arg for argument in (*arguments.posonlyargs, *arguments.args)]
     n_bound = int(has_self_parameter(function))
     found: dict[str, Value] = {}
-    for name in flags if calls else ():
+    for name, default in flags.items() if calls else ():
         index = positions.index(name) - n_bound if name in positions else None
-        values = {_given(call, name, index) for call in calls}
+        values = {_given(call, name, index, default) for call in calls}
         if len(values) == 1 and None not in values:
             found[name] = Constant(values.pop())
     return found
 
 
-def _given(call: ast.Call, name: str, index: int | None) -> bool | None:
-    """Return the flag that a call passes by name or at a position; None if it is unknown, or if it passes none."""
+def _given(call: ast.Call, name: str, index: int | None, default: bool) -> bool | None:  # noqa: FBT001
+    """Return the flag that a call passes by name or at a position; None if it is unknown.
+
+    A call of a private function may also pass none: others, which may pass it, do not call this function.
+    """
     if any(isinstance(argument, ast.Starred) for argument in call.args) or any(k.arg is None for k in call.keywords):
         return None
     given = next((keyword.value for keyword in call.keywords if keyword.arg == name), None)
     if given is None and index is not None and index < len(call.args):
         given = call.args[index]
+    if given is None:
+        return default if _name(call.func).startswith("_") else None
     return given.value if isinstance(given, ast.Constant) and isinstance(given.value, bool) else None
 
 

@@ -10,6 +10,7 @@ from syncheck.findings import Finding, Frame
 from syncheck.lint.interp.functions import own_nodes
 from syncheck.lint.interp.unknown import words_of
 from syncheck.lint.nodes import branches, function_around
+from syncheck.lint.remainders import Remainders
 from syncheck.rules.model import Severity
 
 _FOR_HOSTS_TIME = frozenset({"SYN701", "SYN402", "SYN502"})
@@ -23,13 +24,21 @@ _OF_THE_HOST = frozenset("cpu host launch dispatch enqueue submit issue compile"
 """Words in the names of times that measure the host's own work on purpose."""
 _SENDING = frozenset("launch launching dispatch enqueue submit schedule scheduling".split())
 """Words in messages that say the same."""
-_LOADING = frozenset("data dataset dataloader dataloading load loading loader fetch io".split())
+_LOADING = frozenset("data dataset dataloader dataloading load loading loader fetch io prepare prep".split())
 _TIMES = frozenset("time times timer timers meter meters sec secs seconds ms elapsed duration stats".split())
 """Words for times: `data_time`, for example, is the time of the data loader."""
 _HOST_TIME = re.compile(r"\b(cpu|host)[- ](side )?(time|latency|overhead)\b", re.IGNORECASE)
 """Messages that say so in several words."""
+_PREPARING = re.compile(
+    r"(?<![a-z])warm(ing)?[-_ ]?up(?![a-z])|(?<![a-z.])(compil(ing|ation)|compile (time|took))(?![a-z])", re.IGNORECASE
+)
+"""Names and messages of a time that is measured once, before the work that matters."""
+_PREPARED = re.compile(r"(?<![a-z])(after|post|without|excluding|done|complete)(?![a-z])", re.IGNORECASE)
+"""Messages and names of another time that mention it."""
 _INEXACT = frozenset("approx approximate approximately rough roughly estimate estimated".split())
 """Words in the names of times that are not meant to be exact."""
+
+_NONE = Remainders()
 
 
 def adjusted(
@@ -38,7 +47,8 @@ def adjusted(
     copies: Set[Frame],
     tree: ast.Module,
     *,
-    ends: Set[Frame] = frozenset(),
+    ends: Remainders = _NONE,
+    remainders: Remainders = _NONE,
     has_chosen: bool,
 ) -> Iterator[Finding]:
     """Yield the findings to report, each with its level and its assumptions.
@@ -48,10 +58,11 @@ def adjusted(
         guesses: the locations where unknown code may have left work running -> whether its name suggests so.
         copies: the locations of copies whose source is assumed to be on a GPU.
         tree: the file.
-        ends: clock readings that miss little; see `RecentWork`.
+        ends: the intervals that miss one collective; see `RecentWork`.
+        remainders: the intervals that miss less than an iteration.
         has_chosen: whether conditions on the path are unknown.
     """
-    with_levels = _with_levels(list(findings), guesses, copies, tree, ends, has_chosen=has_chosen)
+    with_levels = _with_levels(list(findings), guesses, copies, tree, ends, remainders, has_chosen=has_chosen)
     for finding in with_levels:
         taken = (*finding.assumptions, *_assumptions(finding, guesses, copies, has_chosen=has_chosen))
         yield replace(finding, assumptions=taken)
@@ -76,7 +87,8 @@ def _with_levels(
     guesses: Mapping[Frame, bool],
     copies: Set[Frame],
     tree: ast.Module,
-    ends: Set[Frame],
+    ends: Remainders,
+    remainders: Remainders,
     *,
     has_chosen: bool,
 ) -> Iterator[Finding]:
@@ -97,9 +109,11 @@ def _with_levels(
             continue
         likely = [guesses[location.frame] for location in finding.related if location.frame in guesses]
         is_sure = not likely or finding.rule.code not in _FOR_HOSTS_TIME
-        is_end = finding.location.frame in ends
+        if remainders.include(finding):
+            yield from remainders.reported(finding) if is_sure or all(likely) else ()
+            continue
         misses_little = finding.rule.code == "SYN701" and (
-            is_end or _is_over_a_loop(finding, tree) or _continues_in_loop(finding.location.frame, tree)
+            ends.include(finding) or _is_over_a_loop(finding, tree) or _continues_in_loop(finding.location.frame, tree)
         )
         if is_sure and not misses_little:
             yield finding
@@ -269,7 +283,13 @@ def _excludes_gpu_work(node: ast.AST) -> bool:
         return True
     parts = node.values if isinstance(node, ast.JoinedStr) else node.args if isinstance(node, ast.Call) else []
     texts = [str(part.value) for part in parts if isinstance(part, ast.Constant)]
-    return any(words_of(text) & (_SENDING | _INEXACT) or _HOST_TIME.search(text) for text in texts)
+    return any(
+        words_of(text) & (_SENDING | _INEXACT)
+        or _HOST_TIME.search(text)
+        or _is_preparation(text)
+        or (text.isidentifier() and is_host_time(text))
+        for text in texts
+    )
 
 
 def _is_of_long_run(node: ast.AST | None) -> bool:
@@ -279,9 +299,15 @@ def _is_of_long_run(node: ast.AST | None) -> bool:
 
 
 def is_host_time(name: str) -> bool:
-    """Return whether the name of a time says that it excludes GPU work, or that it is not exact."""
+    """Return whether the name of a time says that it excludes GPU work, is not exact, or is that of a preparation."""
     words = words_of(name)
-    return bool(words & (_OF_THE_HOST | _INEXACT)) or bool(words & _LOADING and words & _TIMES)
+    is_exact = not words & (_OF_THE_HOST | _INEXACT) and not _is_preparation(name)
+    return not is_exact or bool(words & _LOADING and words & _TIMES)
+
+
+def _is_preparation(text: str) -> bool:
+    """Return whether a name or a message is that of a warm-up or a compilation."""
+    return _PREPARING.search(text) is not None and _PREPARED.search(text) is None
 
 
 def _name(call: ast.Call) -> str:

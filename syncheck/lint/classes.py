@@ -12,7 +12,7 @@ from syncheck.findings import Finding, Frame
 from syncheck.lint.interp.interpreter import Interpreter
 from syncheck.lint.interp.machine import Machine
 from syncheck.lint.interp.unknown import words_of
-from syncheck.lint.interp.values import UNKNOWN, Class, Function, Value
+from syncheck.lint.interp.values import UNKNOWN, Class, Event, Function, Mapping, Sequence, Stream, Value
 from syncheck.lint.nodes import Method, own_attribute, statements, walk
 from syncheck.lint.prefilter import has_anchor
 from syncheck.rules.model import Severity
@@ -174,3 +174,16 @@ def lazily_created(interpreter: Interpreter, kind: Class, values: list[ast.expr 
     if made and all(isinstance(value, ast.Call) and ast.unparse(value.func).endswith(".Stream") for value in made):
         return interpreter.evaluate(made[0], kind.scope)
     return UNKNOWN
+
+
+def without_changes(value: Value) -> Value:
+    """Return a value after dropping what other code may have changed. Streams are kept."""
+    if isinstance(value, Event):
+        value.escaped = True
+    if isinstance(value, Sequence | Mapping):
+        items = list(value.items.values() if isinstance(value, Mapping) else value.items)
+        for item in items:
+            without_changes(item)
+        value.is_open |= not items  # other code may have added some
+        return value if all(isinstance(item, Stream | Event) for item in items) else UNKNOWN
+    return value

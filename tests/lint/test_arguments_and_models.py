@@ -84,6 +84,33 @@ def test_a_flag_has_the_value_that_all_calls_of_the_file_pass(calls, codes):
 
 
 @pytest.mark.parametrize(
+    ("parameter", "use", "calls", "codes"),
+    [
+        ("wait=True", "not wait", "_exchange(x)", []),
+        ("wait=True", "not wait", "_exchange(x, False)", ["SYN603"]),
+        ("wait=True", "not wait", "_exchange(x, wait=True)", []),
+        ("later=False", "later", "_exchange(x)", []),
+        ("later=False", "later", "_exchange(x) + _exchange(x, later=y)", ["SYN603"]),
+    ],
+)
+def test_a_flag_of_a_private_function_has_its_default_if_no_call_passes_it(parameter, use, calls, codes):
+    source = f"""
+import torch
+import torch.distributed as dist
+
+def _exchange(source, {parameter}):
+    target = torch.empty(4, device="cuda")
+    if {use}:
+        dist.all_to_all_single(target, source, async_op=True)
+    return target
+
+def run(x, y):
+    return {calls}
+"""
+    assert [code for code, _ in reported(source) if code == "SYN603"] == codes
+
+
+@pytest.mark.parametrize(
     ("target", "codes"),
     [("lengths[first:last]", ["SYN301"]), ("lengths[first:]", ["SYN301"]), ("lengths[first]", [])],
 )

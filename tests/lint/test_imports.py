@@ -57,6 +57,14 @@ HELPERS = """
             with torch.cuda.stream(self.stream):
                 x.add_(1)
     def side(): return Side()
+    class Timer:
+        def __init__(self): self.began = time.time()
+        def stop(self):
+            torch.cuda.synchronize()
+            return time.time() - self.began
+        def count(self): return 1
+    class Warm:
+        def __init__(self): torch.cuda.synchronize()
 """
 
 
@@ -112,6 +120,19 @@ def test_an_imported_function_that_reads_a_number_waits(codes):
     timed += "print(time.perf_counter() - begin)"
     assert len(codes(timed.format("pass"), "scale")) == 1
     assert codes(timed.format("as_number(y)"), "scale", "as_number") == []
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "n_found"),
+    [
+        ("timer = Timer()", "timer.stop()", 0), ("timer = Timer()", "timer.count()", 1), ("pass", "Warm()", 0),
+        ("pass", "Timer()", 1), ("import acme; timer = acme.Timer()", "timer.stop()", 0),
+        ("import acme; meter = acme.Meter()", "meter.stop()", 1),
+    ],
+)  # fmt: skip
+def test_a_method_or_a_constructor_of_another_file_may_wait(codes, before, after, n_found):
+    timed = f"{before}\nx = torch.zeros(4, device='cuda')\nbegin = time.perf_counter()\ny = scale(x)\n{after}\n"
+    assert len(codes(timed + "print(time.perf_counter() - begin)", "scale", "Timer", "Warm")) == n_found
 
 
 def test_a_returned_handle_can_be_waited_for(codes):

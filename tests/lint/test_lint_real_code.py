@@ -967,19 +967,44 @@ def pool():
 @pytest.mark.parametrize(
     ("step", "after", "expected"),
     [
-        ("total += x.sum().item()\n        x = x * 2\n        print(time.time() - start)", "", "warning"),
-        ("total += x.sum().item()\n        x = x * 2", "print(time.time() - start)", "warning"),
-        ("total += x.sum().item()", "x = x * 2\n    print(time.time() - start)", "error"),  # outside the loop
-        ("x = x * 2\n        print(time.time() - start)", "", "error"),
-        ("x = x * 2", "print(time.time() - start)", "error"),
+        ("total += x.sum().item()\n        x = x * 2\n        print(time.time() - start)", "", []),
+        ("total += x.sum().item()\n        x = x * 2", "print(time.time() - start)", []),
+        ("torch.cuda.synchronize()\n        x = x * 2", "print(time.time() - start)", []),
+        ("total += read(x)\n        x = x * 2", "print(time.time() - start)", []),
+        ("for row in range(3):\n            total += x.sum().item()\n        x = x * 2",
+         "print(time.time() - start)", []),
+        ("if batch:\n            total += x.sum().item()\n        x = x * 2",
+         "print(time.time() - start)", ["warning"]),
+        ("if batch:\n            continue\n        total += x.sum().item()\n        x = x * 2",
+         "print(time.time() - start)", ["warning"]),
+        ("total += x.sum().item()", "x = x * 2\n    print(time.time() - start)", ["error"]),  # outside the loop
+        ("x = x * 2\n        print(time.time() - start)", "", ["error"]),
+        ("x = x * 2", "print(time.time() - start)", ["error"]),
         ("start = time.time()\n        n = x.sum().item()\n        x = x * 2\n        print(time.time() - start)", "",
-         "error"),
+         ["error"]),
     ],
 )  # fmt: skip
-def test_a_clock_over_a_loop_that_waits_is_only_a_warning(step, after, expected):
+def test_a_clock_over_a_loop_whose_every_iteration_waits_is_not_reported(step, after, expected):
+    assert levels_over_loop(step, after) == expected
+
+
+def test_strictly_a_clock_over_a_loop_that_waits_is_a_warning_about_the_end_of_the_loop():
+    (finding,) = over_loop("total += x.sum().item()\n        x = x * 2", "print(time.time() - start)", is_strict=True)
+    assert finding.level.value == "warning"
+    assert finding.message.endswith("is still running, but only with what follows the last wait of the loop")
+
+
+def levels_over_loop(step, after):
+    return [str(finding.level) for finding in over_loop(step, after)]
+
+
+def over_loop(step, after, **options):
     source = f"""
 import time
 import torch
+
+def read(x):
+    return x.sum().item()
 
 def main(batches, total):
     x = torch.ones(4, device="cuda")
@@ -988,8 +1013,7 @@ def main(batches, total):
         {step}
     {after}
 """
-    result = lint_source("m.py", Text(source))
-    assert [(f.rule.code, str(f.level)) for f in result.findings] == [("SYN701", expected)]
+    return [f for f in lint_source("m.py", Text(source), **options).findings if f.rule.code == "SYN701"]
 
 
 @pytest.mark.parametrize(
@@ -998,6 +1022,10 @@ def main(batches, total):
         ("kernel(x)\n    torch.cuda.synchronize()\n    dist.all_gather(parts, count)", "warning"),
         ("kernel(x)\n    n = x.sum().item()\n    some = [torch.zeros(1, device='cuda') for _ in range(2)]\n"
          "    dist.all_gather(some, count)", "warning"),
+        ("for part in parts:\n        x = x @ x\n        torch.cuda.empty_cache()\n        print(time.time() - start)\n"
+         "    dist.all_gather(parts, count)", "warning"),
+        ("y = x @ x\n    torch.cuda.synchronize()\n    start = time.time()\n    dist.all_gather(parts, count)",
+         "error"),
         ("dist.all_gather(parts, count)", "error"),
         ("n = x.sum().item()\n    dist.all_gather(parts, count)\n    dist.all_reduce(x)", "error"),
         ("n = x.sum().item()\n    y = x @ x", "error"),

@@ -80,8 +80,7 @@ class Calls:
         self._evaluator = evaluator
         self._machine = evaluator.machine
         self.imported = ImportedFunctions(evaluator, find_imported)
-        self._depth = 0
-        self._running: list[ast.AST] = []
+        self._depth, self._running = 0, list[ast.AST]()
         self._generators: WeakSet[abc.Generator[Value, None, None]] = WeakSet()
         self.followed: set[ast.AST] = set()
         self.passed_functions = PassedFunctions(evaluator, self.followed)
@@ -154,6 +153,7 @@ class Calls:
         self.passed_functions.interpret(given)
         has_tensor = any(map(is_on_gpu, given))
         side_work.read_if_evaluated(self._machine, call)
+        self.imported.objects.call_method(call)
         if has_tensor and launches_kernel(call.node):
             side_work.use(self._machine, given, call.node)
             return UNKNOWN

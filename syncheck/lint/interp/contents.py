@@ -1,6 +1,7 @@
 """The contents of values, and simple properties of them."""
 
 from syncheck.lint.interp.values import (
+    Attribute,
     Constant,
     Event,
     Function,
@@ -31,21 +32,25 @@ def tensors_in(value: Value | None, depth: int = 3) -> list[Tensor]:
 
 
 def handles_in(value: Value | None, depth: int = 3) -> list[Work]:
-    """Return the collective handles in a value, including those in lists, dictionaries, objects and functions."""
+    """Return the collective handles in a value, including those in containers, objects, functions and methods."""
+    inside: list[Value] = []
     match value:
         case Work():
             return [value]
-        case Sequence(items=items) if depth:
-            return [work for item in items for work in handles_in(item, depth - 1)]
-        case Mapping(items=items) if depth:
-            return [work for item in items.values() for work in handles_in(item, depth - 1)]
-        case Instance(attributes=attributes) if depth:
-            return [work for item in attributes.values() for work in handles_in(item, depth - 1)]
-        case Function(scope=scope) if depth:
+        case Sequence(items=items):
+            inside = items
+        case Mapping(items=held):
+            inside = list(held.values())
+        case Attribute(owner=owner):
+            inside = [owner]
+        case Instance(attributes=attributes):
+            inside = list(attributes.values())
+        case Function(scope=scope):
             used = names(value.node)
-            return [work for name, item in scope.names.items() if name in used for work in handles_in(item, depth - 1)]
+            inside = [item for name, item in scope.names.items() if name in used]
         case _:
-            return []
+            pass
+    return [work for item in inside for work in handles_in(item, depth - 1)] if depth else []
 
 
 def keys_of(mapping: Mapping) -> list[Value]:

@@ -10,7 +10,6 @@ from syncheck.lint.interp.contents import handles_in, tensors_in
 from syncheck.lint.interp.evaluator import Evaluator
 from syncheck.lint.interp.functions import defaults_of
 from syncheck.lint.interp.guards import waits
-from syncheck.lint.interp.machine import Machine
 from syncheck.lint.interp.operators import is_list
 from syncheck.lint.interp.rows import BEGINNING
 from syncheck.lint.interp.scope import Scope
@@ -226,7 +225,8 @@ class Expressions:
 
     def _clock_arithmetic(self, kind: ast.operator, left: Value, right: Value) -> Value:
         if isinstance(left, ClockReading) and isinstance(right, ClockReading) and isinstance(kind, ast.Sub):
-            return difference(self._evaluator.machine, left, right)
+            self._evaluator.machine.subtract_clock(left, right)
+            return UNKNOWN
         if isinstance(kind, ast.Mult | ast.Div | ast.FloorDiv) and (
             isinstance(left, Constant) or isinstance(right, Constant)
         ):
@@ -289,12 +289,13 @@ class Expressions:
             is_sure &= known is not None
         if is_or and not is_sure and is_made(value):
             return UNKNOWN if self._evaluator.decide(node.values[0], by_default=False) else value
-        return value if is_sure else UNKNOWN
+        return value if is_sure or (isinstance(value, Constant) and value.value is is_or) else UNKNOWN
 
     def _of_IfExp(self, node: ast.IfExp, scope: Scope) -> Value:
         known = self._evaluator.condition(node.test, scope)
         if known is None:
             known = self._evaluator.decide(node.test, by_default=not creates_fallback(node))
+            self._evaluator.machine.recent.take(node.test, [], value=known)
         return self.evaluate(node.body if known else node.orelse, scope)
 
     # -- parts
@@ -377,16 +378,11 @@ class Expressions:
             return owner.grad or NONE
         if name == "device":
             return Device(owner.block.device, is_named=False)
+        if name == "is_cuda":
+            return Constant(owner.block.device is not None)
         if name in {"T", "mT", "H", "mH", "data", "real", "values", "indices"}:
             return self._operators.alias(owner, owner.part, is_strided=name in REORDERING)
         return Attribute(owner, name)
-
-
-def difference(machine: Machine, later: ClockReading, earlier: Value) -> Value:
-    """Subtract one clock reading from another."""
-    if isinstance(earlier, ClockReading) and not machine.ordering_only:
-        machine.session.clock_difference(earlier.ident, later.ident)
-    return UNKNOWN
 
 
 def _name_of_method(kind: type[ast.expr]) -> str:

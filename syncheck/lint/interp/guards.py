@@ -1,15 +1,12 @@
 """Guards: branches that leave the current path, such as `if tensor is None: return`. Most calls skip them."""
 
 import ast
-import re
 from collections.abc import Iterable
 
-from syncheck.lint.nodes import names, once, text, walk
+from syncheck.lint.nodes import names, once, walk
 
 _WARNING = frozenset({"warn", "warning", "warn_once", "warning_once"})
 _LEAVING = (ast.Return, ast.Raise, ast.Continue, ast.Break)
-_DEVICE = re.compile(r"(?:(?:self|cls|args|opts?|cfg|config|options|params)\.)*_?device(?:\.type)?")
-"""Names of the device that a program runs on. A tensor's device, or the target of a copy, has other names."""
 
 
 def leaves(body: list[ast.stmt]) -> bool:
@@ -26,24 +23,6 @@ def by_default(node: ast.If) -> bool:
     if not node.orelse and any(_warns(statement) for statement in node.body):
         return False
     return not leaves(node.body) or leaves(node.orelse)
-
-
-def on_gpu(test: ast.expr) -> bool | None:
-    """Return the result that a test for a CUDA device has on a GPU; None for any other condition."""
-    match test:
-        case ast.Compare(left=asked, ops=[ast.Eq() | ast.NotEq() as how], comparators=[ast.Constant(value="cuda")]):
-            return isinstance(how, ast.Eq) if _is_device(asked) else None
-        case ast.Compare(left=ast.Constant(value="cuda"), ops=[ast.In() | ast.NotIn() as how], comparators=[asked]):
-            return isinstance(how, ast.In) if _is_device(asked) else None
-        case _:
-            return None
-
-
-def _is_device(asked: ast.expr) -> bool:
-    """Return whether an expression is a device, judging by its name: `device.type`, `str(device)`."""
-    if isinstance(asked, ast.Call) and text(asked.func) == "str" and len(asked.args) == 1:
-        asked = asked.args[0]
-    return _DEVICE.fullmatch(text(asked)) is not None
 
 
 def _warns(statement: ast.stmt) -> bool:

@@ -11,6 +11,7 @@ from syncheck.lint.interp.control_flow import Raised, TooLongError
 from syncheck.lint.interp.evaluator import Evaluator
 from syncheck.lint.interp.functions import is_generator
 from syncheck.lint.interp.imported_calls import ImportedCall
+from syncheck.lint.interp.imported_objects import ImportedObjects
 from syncheck.lint.interp.scope import LazyScope, Scope
 from syncheck.lint.interp.unknown import is_on_gpu
 from syncheck.lint.interp.values import (
@@ -64,6 +65,9 @@ FindFunction = Callable[[str], tuple[Module, str] | None]
 class ImportedFunctions:
     """Interprets functions of other files.
 
+    Attributes:
+        objects: the objects of classes of other files.
+
     Args:
         evaluator: interprets the program.
         find: finds the functions.
@@ -72,6 +76,7 @@ class ImportedFunctions:
     def __init__(self, evaluator: Evaluator, find: FindFunction) -> None:
         self._evaluator = evaluator
         self._machine = evaluator.machine
+        self.objects = ImportedObjects(evaluator.machine)
         self._find = find
         self._scopes: dict[int, LazyScope] = {}  # id of a file's module -> its scope
         self._n_steps = _STEPS_OF_ALL
@@ -95,7 +100,10 @@ class ImportedFunctions:
         if found is None:
             return None
         module, name = found
-        if module.is_class(name) or isinstance(module.get(name), ast.ClassDef):
+        if module.is_class(name) and not _ORDERING.search(module.source(name)):
+            return None
+        if isinstance(kind := module.get(name), ast.ClassDef):
+            self.objects.create(kind, call)
             return None
         if not (any(map(is_on_gpu, call.values())) or _may_do_something(module.source(name))):
             return None

@@ -2,6 +2,7 @@
 
 import ast
 from collections.abc import Callable, Iterable, Iterator
+from contextlib import suppress
 from typing import Any, TypeAlias
 from weakref import ref
 
@@ -14,12 +15,14 @@ from syncheck.lint.interp.contents import handles_in
 from syncheck.lint.interp.contexts import Contexts
 from syncheck.lint.interp.control_flow import BreakSignal, ContinueSignal, Jump, Raised, Returned, TooLongError
 from syncheck.lint.interp.decisions import Decisions, Flipped
+from syncheck.lint.interp.device_tests import on_gpu
 from syncheck.lint.interp.evaluator import Evaluator
 from syncheck.lint.interp.expressions import Expressions
 from syncheck.lint.interp.functions import defaults_of
-from syncheck.lint.interp.guards import by_default, is_over, on_gpu, reads_any, used_in, waits
+from syncheck.lint.interp.guards import by_default, is_over, reads_any, used_in, waits
 from syncheck.lint.interp.imported import FindFunction
 from syncheck.lint.interp.iteration import Iteration
+from syncheck.lint.interp.loop_waits import Loop
 from syncheck.lint.interp.machine import Machine
 from syncheck.lint.interp.naming import name_findings
 from syncheck.lint.interp.operators import Operators
@@ -247,7 +250,9 @@ class Interpreter:
         taken, skipped = (node.body, node.orelse) if is_taken else (node.orelse, node.body)
         if known is None:
             self._skip_branch(skipped, scope, node)
-        return self.block(taken, scope) if taken else None
+            self.machine.recent.take(node.test, skipped, value=is_taken)
+        steps = self.block(taken, scope) if taken else None
+        return self.machine.recent.loops.conditionally(steps) if steps is not None and known is None else steps
 
     def _skip_branch(self, body: list[ast.stmt], scope: Scope, node: ast.If) -> None:
         """Take a skipped branch into account, which may have run on another path."""
@@ -281,9 +286,8 @@ class Interpreter:
         before = (dict(thread.streams), list(thread.contexts), thread.device)
         machine.ordering_only += 1
         try:
-            self.run(body, inside)
-        except Jump:
-            pass
+            with machine.recent.loops.conditional(), suppress(Jump):
+                self.run(body, inside)
         finally:
             machine.ordering_only -= 1
             thread.streams, thread.contexts, thread.device = before
@@ -313,15 +317,12 @@ class Interpreter:
         source = self.evaluate(node.iter, scope)
         is_known = isinstance(source, Sequence) and not source.is_open
         is_cut = not is_known and not isinstance(source, Generator | Mapping | Tensor)
+        loop = self.machine.recent.loops.begin()
         try:
             for item in self.iterations(source):
                 self.assign(node.target, item, scope)
                 del item
-                try:
-                    with self.machine.loops.iterating(node):
-                        yield from self.block(node.body, scope)
-                except ContinueSignal:
-                    continue
+                yield from self._iteration(node, loop, scope)
             if is_cut and self.collectives.have_started and waits(node.body):  # works of the previous iteration
                 self.assume_awaited(scope, list(scope.names))
             yield from self.block(node.orelse, scope)
@@ -329,7 +330,7 @@ class Interpreter:
             pass
 
     def _run_While(self, node: ast.While, scope: Scope) -> Iterator[Value]:
-        done = 0
+        done, loop = 0, self.machine.recent.loops.begin()
         known: bool | None = None
         try:
             while done < _MAX_KNOWN:
@@ -338,16 +339,17 @@ class Interpreter:
                 if known is False or (is_open and done >= MAX_ITERATIONS):
                     break
                 done += 1
-                try:
-                    with self.machine.loops.iterating(node):
-                        yield from self.block(node.body, scope)
-                except ContinueSignal:
-                    continue
+                yield from self._iteration(node, loop, scope)
             if known is not False:
                 self.machine.assume_synchronized()  # the reason why the loop ends is unknown
             yield from self.block(node.orelse, scope)
         except BreakSignal:
             pass
+
+    def _iteration(self, node: ast.For | ast.AsyncFor | ast.While, loop: Loop, scope: Scope) -> Iterator[Value]:
+        machine = self.machine
+        with suppress(ContinueSignal), machine.loops.iterating(node), machine.recent.loops.iterating(loop):
+            yield from self.block(node.body, scope)
 
     # -- contexts
 

@@ -36,7 +36,6 @@ from syncheck.lint.interp.values import (
     Event,
     Graph,
     Life,
-    Part,
     Stream,
     Tensor,
 )
@@ -66,6 +65,7 @@ class Machine:
         function: name of the running function, for locations.
         thread: state of the running thread: current device, streams and contexts.
         streams: device and handle of each stream, by its id.
+        computing: the streams that ran more than copies.
         imported: calls of functions of other files.
         loops: the loops being iterated.
         guesses: call sites of unknown code that may have left work running -> whether its name suggests so.
@@ -80,24 +80,20 @@ class Machine:
 
     def __init__(self, selected: frozenset[str], sites: SourceSites) -> None:
         self.findings, self.named = list[PendingFinding](), set[AllocationId]()
-        self.calls: list[tuple[ast.AST, str]] = []
-        self.imported, self.loops = ImportedCalls(), ActiveLoops()
+        self.calls, self.imported, self.loops = list[tuple[ast.AST, str]](), ImportedCalls(), ActiveLoops()
         note = weakly(self._note_finding)  # a reference cycle would keep both alive
         self.session = Session(lambda rule: rule.code in selected, "the source", note, is_run=False)
-        self.sites = sites
-        self.stream_names: dict[StreamId, str] = {}
+        self.stream_names, self.computing = dict[StreamId, str](), set[StreamId]()
         self.ordering_only = self.n_relevant = self._n_idents = 0
-        self.function = ""
+        self.sites, self.function = sites, ""
         self.unsure, self.assumed_copies, self.moves = set[SiteId](), set[SiteId](), set[SiteId]()
-        self._unknown_devices: set[str] = set()
-        self.guesses: dict[SiteId, bool] = {}
+        self.guesses, self._unknown_devices = dict[SiteId, bool](), set[str]()
         self.joins, self.recent = Joins(), RecentWork(self.session)
         self.self_waits = SelfWaits(self.session.collector)
-        self.computing: set[StreamId] = set()  # streams that ran more than copies
         self.thread = self._main_thread = ThreadState()
         self.current_node: ast.AST = ast.Pass(lineno=1, col_offset=0)
         self.streams: list[tuple[int, int]] = [(-1, 0)]  # id -> (device, handle)
-        self._parts = Parts(self.session)
+        self.view = Parts(self.session).view
         self._defaults = [self._add_stream(device, 0, UNKNOWN_SITE) for device in range(N_DEVICES)]
 
     # -- locations and ids
@@ -243,11 +239,13 @@ class Machine:
             self.assume_synchronized()
         elif not self._refused("Stream.synchronize()" if explicit else call, node):
             self.session.sync_stream(stream, self.site(node), explicit=explicit)
+            self.recent.loops.note_wait([stream])
 
     def sync_device(self, device: int, node: ast.AST) -> None:
         """Make the host wait for a device."""
         if not self._refused("torch.cuda.synchronize()", node):
             self.session.sync_device(device, self.site(node))
+            self.recent.loops.note_wait(StreamId(i) for i, (own, _) in enumerate(self.streams) if own == device)
 
     def _refused(self, call: str, node: ast.AST) -> bool:
         if not self.is_capturing():
@@ -264,6 +262,11 @@ class Machine:
             self.session.clock(reading.ident, site)
         self.recent.begin(site)
         return reading
+
+    def subtract_clock(self, later: ClockReading, earlier: ClockReading) -> None:
+        """Subtract one clock reading from another."""
+        if not self.ordering_only:
+            self.session.clock_difference(earlier.ident, later.ident)
 
     # -- objects
 
@@ -313,10 +316,6 @@ class Machine:
         self._died(block.ident)
         block.ident = NO_ALLOCATION
         block.escaped = True
-
-    def view(self, part: Part, *, is_write: bool) -> ViewId:
-        """Return the view of a part of a tensor."""
-        return self._parts.view(part, is_write=is_write)
 
     def accesses(self, touched: Iterable[TensorAccess]) -> list[Access]:
         """Convert accesses to tensors to the session's accesses."""
@@ -387,6 +386,7 @@ class Machine:
                 self.assume_synchronized()
                 return
             self.session.sync_stream(stream, UNKNOWN_SITE, explicit=False)
+            self.recent.loops.note_wait([stream])
 
     def touch_host(
         self, operator: str, touched: Iterable[TensorAccess], node: ast.AST, *, escape: bool = False

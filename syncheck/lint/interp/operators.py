@@ -44,6 +44,8 @@ _DEVICES = frozenset({"device", "dev", "_device", "gpu", "rank", "local_rank"})
 """Names of the devices that programs are given to run on."""
 _OTHER_BACKENDS = frozenset({"cpu", "host", "tpu", "xla", "mps"})
 """Words in the names of functions that run on something other than a GPU."""
+_ON_SEVERAL = "aten::_foreach_"
+"""Beginning of the names of operators whose tensors may be on several GPUs."""
 _OF_CONTAINERS = frozenset("append appendleft extend extendleft insert pop popleft popitem setdefault".split())
 """Methods that containers have and tensors do not, so that the object is not a tensor when they are called."""
 
@@ -175,6 +177,10 @@ class Operators:
         if not devices:
             self._machine.touch_host(operator, [*reads, *((t, True) for t in out)], call.node)
             return call.kwargs.get("out") or self._result(operator, inputs, None, call)
+        if len(set(devices)) > 1 and not operator.startswith(_ON_SEVERAL):
+            for tensor in (*inputs, *out):
+                tensor.block.escaped = True  # torch would raise an error, so some must be somewhere else
+            return call.kwargs.get("out") or UNKNOWN
         device = devices[0]
         stream = self._machine.current(device)
         if out:

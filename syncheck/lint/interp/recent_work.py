@@ -1,6 +1,10 @@
 """Work since a clock was first read. Incrementing a counter takes no time that a clock could miss."""
 
+import ast
+
 from syncheck.hb.ids import NamedKind, SiteId, StreamId
+from syncheck.lint.interp.device_tests import on_gpu
+from syncheck.lint.interp.loop_waits import LoopWaits
 from syncheck.sanitizer.session import Session
 
 QUICK = frozenset({"aten::add_", "aten::sub_", "aten::fill_", "aten::zero_", "aten::arange"})
@@ -16,44 +20,56 @@ class RecentWork:
     """The operators that may still be running on each stream.
 
     Attributes:
-        ends: clock readings that miss only one collective, which follows a wait for all earlier work. Most often, this
-            collective reduces a few statistics.
+        ends: the first and last readings of intervals that miss only one collective, which follows a wait for all
+            earlier work. Most often, this collective reduces a few statistics.
         is_of_unknown: whether a backward pass or an optimizer's step of unknown values has run, so that any unknown
             value may be a result of it.
         losses: the variables from which such backward passes started.
+        loops: what the iterations of loops wait for.
 
     Args:
         session: reports which streams have pending work.
     """
 
     def __init__(self, session: Session) -> None:
-        self.ends: set[SiteId] = set()
+        self.ends: set[tuple[SiteId, SiteId]] = set()
         self.is_of_unknown = False
         self.losses: set[str] = set()
+        self.loops = LoopWaits()
         self._session = session
         self._pending: dict[StreamId, list[tuple[str, bool]]] | None = None
-        self._waited: set[StreamId] = set()  # since the last reading
+        self._waited: dict[StreamId, int] = {}  # stream -> number of readings before its latest wait
+        self._readings: dict[SiteId, int] = {}  # clock reading -> number of readings so far
         self._n_noted: dict[StreamId, int] = {}
+        self._n_readings = 0
         self._n_timed: dict[StreamId, int] = {}
         self._at_events: dict[StreamId, int] = {}  # `_n_noted` at the latest record of a timing event
 
     def begin(self, site: SiteId) -> None:
         """Record that a clock is read, and track operators from now on."""
         self._pending = self._pending or {}
-        if self._is_end():
-            self.ends.add(site)
-        self._waited.clear()
+        for stream in list(self._pending):
+            self._note_wait(stream)
+        waited = self._waited_before_end()
+        self.ends |= {(start, site) for start, number in self._readings.items() if number <= waited}
+        self._n_readings += 1
+        self._readings[site] = self._n_readings
+        self.loops.read_clock(site, filter(self._is_busy, self._n_noted))
 
     def note(self, stream: StreamId, operator: str, *, is_quick: bool) -> None:
         """Record a launch; `is_quick`: the operator takes a negligible time."""
         self._n_noted[stream] = self._n_noted.get(stream, 0) + 1
+        self.loops.note_launch(stream)
         if self._pending is None:
             return
-        if not self._is_busy(stream):
-            if self._pending.get(stream):
-                self._waited.add(stream)
-            self._pending[stream] = []
+        self._note_wait(stream)
         self._pending.setdefault(stream, []).append((operator, is_quick))
+
+    def _note_wait(self, stream: StreamId) -> None:
+        """Drop the operators of a stream if the host has waited for them."""
+        if self._pending and self._pending.get(stream) and not self._is_busy(stream):
+            self._waited[stream] = self._n_readings
+            self._pending[stream] = []
 
     def note_timed(self, stream: StreamId) -> None:
         """Record assumed, unseen work between timing events. A clock that misses it misses nothing that is known."""
@@ -77,12 +93,23 @@ class RecentWork:
         if self._pending and self._pending.get(stream):
             self._pending[stream].pop()
 
+    def take(self, test: ast.expr, skipped: list[ast.stmt], *, value: bool) -> None:
+        """Record that an undetermined condition is taken to have a value; `skipped`: the branch that does not run.
+
+        A path without a GPU misses no work.
+        """
+        self.loops.pass_by(skipped)
+        known = on_gpu(test, strictly=False)
+        if known is not None and known != value:
+            self.flush()
+
     def flush(self) -> None:
         """Drop all operators: the allocator returns memory to CUDA, which waits for the device.
 
         Source: c10/cuda/CUDACachingAllocator.cpp, `release_cached_blocks`, and `cudaFree` of the CUDA Runtime API.
         """
         if self._pending is not None:
+            self._waited |= {stream: self._n_readings for stream, operators in self._pending.items() if operators}
             self._pending = {stream: [] for stream in self._pending}
 
     def is_next_to_nothing(self) -> bool:
@@ -91,11 +118,13 @@ class RecentWork:
         pending = [[op for op in ops if op[0] != _TIMED] for ops in busy]
         return bool(pending) and all(len(ops) <= _MAX_QUICK and all(quick for _, quick in ops) for ops in pending)
 
-    def _is_end(self) -> bool:
+    def _waited_before_end(self) -> int:
+        """Return the number of readings before the latest wait, if only one collective follows it; otherwise 0."""
         busy = {stream: ops for stream, ops in (self._pending or {}).items() if self._is_busy(stream)}
         left = [operator for ops in busy.values() for operator, is_quick in ops if not is_quick]
         work = [operator for operator in left if operator not in _FILLING]
-        return len(work) == 1 and work[0].startswith("c10d::") and busy.keys() <= self._waited
+        is_end = len(work) == 1 and work[0].startswith("c10d::")
+        return min((self._waited.get(stream, 0) for stream in busy), default=0) if is_end else 0
 
     def _is_busy(self, stream: StreamId) -> bool:
         return self._session.is_pending(NamedKind.STREAM, stream)

@@ -7,7 +7,6 @@ from syncheck.errors import ConfigError
 from syncheck.filters.ignore_block import ALLOWED_SYNCS
 from syncheck.lint.interp.contexts import restoring
 from syncheck.lint.interp.evaluator import Evaluator
-from syncheck.lint.interp.expressions import difference
 from syncheck.lint.interp.registry import models
 from syncheck.lint.interp.values import (
     NONE,
@@ -46,12 +45,12 @@ def _clock(evaluator: Evaluator, call: Call) -> Value:
 def _timeit(evaluator: Evaluator, call: Call) -> Value:
     machine = evaluator.machine
     is_asked = not (isinstance(machine.current_node, ast.Expr) and machine.current_node.value is call.node)
-    before = machine.read_clock(call.node) if is_asked else UNKNOWN
+    before = machine.read_clock(call.node) if is_asked else None
     if call.args and not isinstance(call.args[0], Constant):
         evaluator.call(call.args[0], Call(call.node, []))
-    if not is_asked:  # a warm-up run
-        return UNKNOWN
-    return difference(machine, machine.read_clock(call.node), before)
+    if before is not None:  # otherwise it is a warm-up run
+        machine.subtract_clock(machine.read_clock(call.node), before)
+    return UNKNOWN
 
 
 # -- functions that return functions

@@ -139,6 +139,13 @@ def is_measured(source):
         "batch_time.update(clock() - start)",
         "update(clock() - start)",
         "log(f'{name} of data took {clock() - start}')",
+        "after_warmup = clock() - start\nprint(after_warmup)",
+        "log(f'after the warm-up: {clock() - start}')",
+        "log(f'torch.compile: {clock() - start}')",
+        "log(f'compiled: {clock() - start}')",
+        "precompiled_s = clock() - start\nprint(precompiled_s)",
+        "record('prepare_batch', clock() - start)",
+        "record('the data time', clock() - start)",
     ],
 )
 @pytest.mark.parametrize("is_function", [True, False])
@@ -176,6 +183,13 @@ def test_a_time_that_is_used_is_measured(use, is_function):
         "approx_seconds = total + (clock() - start)\nprint(approx_seconds)",
         "log(f'the schedule took {clock() - start} s')",
         "seconds = clock() - start\nlog(f'to launch: {seconds:.3f}')",
+        "record('prepare_batch_ms', clock() - start)",
+        "stats.add('data_time', clock() - start)",
+        "warmup_s = clock() - start\nprint(warmup_s)",
+        "self.warm_up_time = clock() - start",
+        "print(f'Warm-up took {clock() - start} s')",
+        "seconds = clock() - start\nprint(f'compilation time: {seconds}')",
+        "print('Compile time (first call):', clock() - start)",
     ],
 )
 @pytest.mark.parametrize("is_function", [True, False])

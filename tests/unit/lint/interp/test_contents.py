@@ -6,7 +6,18 @@ import pytest
 
 from syncheck.lint.interp.contents import handles_in, is_key, tensors_in
 from syncheck.lint.interp.scope import Scope
-from syncheck.lint.interp.values import NONE, UNKNOWN, Block, Constant, Function, Mapping, Sequence, Tensor, Work
+from syncheck.lint.interp.values import (
+    NONE,
+    UNKNOWN,
+    Attribute,
+    Block,
+    Constant,
+    Function,
+    Mapping,
+    Sequence,
+    Tensor,
+    Work,
+)
 
 
 def tensor():
@@ -72,3 +83,8 @@ def test_constants_can_be_keys(value):
 @pytest.mark.parametrize("value", [slice(1), [1], {}, {1}, bytearray()])
 def test_unhashable_values_cannot_be_keys(value):
     assert not is_key(value)
+
+
+def test_a_method_of_a_handle_contains_it():
+    work = Work(None)
+    assert handles_in(function("lambda: wait()", wait=Attribute(work, "wait"))) == [work]

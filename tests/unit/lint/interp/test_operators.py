@@ -94,6 +94,22 @@ def test_a_tensor_on_another_device_is_not_modified_in_place():
     assert calls_of("h.add_(x)\nh.item()", X + H) == []
 
 
+OTHER = "o = torch.ones(4, device='cuda:1')\n"
+
+
+@pytest.mark.parametrize("operation", ["x + o", "torch.cat([x, o])", "torch.add(x, x, out=o)"])
+def test_tensors_of_several_gpus_cannot_be_combined(operation):
+    assert calls_of(operation, X + OTHER) == []
+
+
+def test_some_operators_work_on_lists_of_tensors_of_several_gpus():
+    program = follow(X + OTHER)
+    tensors = [program.scope.names[name] for name in "xo"]
+    before = len(program.calls)
+    program.interpreter.operators.run("aten::_foreach_norm", tensors, call())
+    assert len(program.calls) > before
+
+
 def test_leaves_are_propagated_with_gradients():
     program = follow(
         "w = torch.ones(4, device='cuda', requires_grad=True)\ny = (w * 2).sum()\nwith torch.no_grad():\n    z = w * 2"

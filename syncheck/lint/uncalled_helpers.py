@@ -1,0 +1,56 @@
+"""Private functions that nothing in their file mentions. Errors in them are warnings, since they may never run."""
+
+import ast
+import re
+from collections.abc import Iterable, Iterator
+from dataclasses import replace
+
+from syncheck.findings import Finding
+from syncheck.lint.nodes import walk
+from syncheck.rules.model import Severity
+
+
+def as_warnings(findings: Iterable[Finding], tree: ast.Module, source: str) -> Iterator[Finding]:
+    """Yield the findings of a file, with those in such functions as warnings.
+
+    Args:
+        findings: the findings.
+        tree: the file.
+        source: its text.
+    """
+    helpers: list[ast.stmt] | None = None
+    for finding in findings:
+        if finding.level is Severity.ERROR:
+            helpers = list(_helpers(tree, source)) if helpers is None else helpers
+            if any(_has_line(helper, finding.location.frame.line) for helper in helpers):
+                yield replace(finding, level=Severity.WARNING)
+                continue
+        yield finding
+
+
+def _helpers(tree: ast.Module, source: str) -> Iterator[ast.stmt]:
+    """Yield the private functions, methods and classes of a file that nothing in it mentions."""
+    inherited = {
+        id(member) for kind in walk(tree) if isinstance(kind, ast.ClassDef) and kind.bases for member in kind.body
+    }
+    for node in walk(tree):
+        if not isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef) or node.decorator_list:
+            continue
+        if _is_private(node.name) and id(node) not in inherited and not _is_mentioned(node, source):
+            yield node
+
+
+def _is_private(name: str) -> bool:
+    return name.startswith("_") and not name.endswith("__")
+
+
+def _is_mentioned(node: ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef, source: str) -> bool:
+    """Return whether a name occurs outside of its definition, if only in a comment or a string."""
+    lines = source.splitlines()
+    outside = [*lines[: node.lineno - 1], *lines[node.end_lineno :]]
+    word = re.compile(rf"\b{re.escape(node.name)}\b")
+    return any(word.search(line) for line in outside)
+
+
+def _has_line(node: ast.stmt, line: int) -> bool:
+    return node.lineno <= line <= (node.end_lineno or node.lineno)
