@@ -12,7 +12,7 @@ from syncheck.instrument.naming import bound_name, is_passed_on
 from syncheck.rules.model import Rule
 from syncheck.sanitizer.monitor import SourceLine
 from syncheck.source.frames import frame_at
-from syncheck.source.lines import PACKAGE, column_of, excerpt, is_user_file, position, shown_path, source_line
+from syncheck.source.lines import PACKAGE, column_of, excerpt, is_user_file, lines_of, position, shown_path, source_line
 from syncheck.source.scopes import scopes_of
 
 _MAX_FRAMES = 48
@@ -132,8 +132,14 @@ class SiteTable:
 
     def lines(self, n_known: int = 0) -> set[tuple[str, int]]:
         """Return (displayed path, line) of all call sites in user code so far, without the first `n_known`."""
-        found = {self.user_code(ident) for ident in tuple(self._stacks)[n_known:]}
-        return {(shown_path(code.co_filename), position(code, lasti)[0]) for code, lasti in found - {None}}  # type: ignore[misc]
+        found: dict[int, tuple[CodeType, set[int]]] = {}
+        for ident in tuple(self._stacks)[n_known:]:
+            if (place := self.user_code(ident)) is not None:
+                code, lasti = place
+                found.setdefault(id(code), (code, set()))[1].add(lasti)
+        return {
+            (shown_path(code.co_filename), line) for code, offsets in found.values() for line in lines_of(code, offsets)
+        }
 
     def _owner(self, code: CodeType) -> int:
         """Return the owner of a code object, and keep the object alive."""
