@@ -2,6 +2,7 @@
 
 import os
 import signal
+import socket
 import subprocess
 import sys
 import time
@@ -90,10 +91,35 @@ def test_a_signal_terminates_it(number):
 
 
 def test_its_signal_handlers_are_called():
-    process, _ = start("import signal; signal.signal(signal.SIGTERM, lambda *_: exit(7))\n" + READY)
+    # Python calls a handler between instructions: not before the end of a sleep that begins just after the signal.
+    sleeps = READY.replace("time.sleep(100)", "for _ in range(1000): time.sleep(0.1)")
+    process, _ = start("import signal; signal.signal(signal.SIGTERM, lambda *_: exit(7))\n" + sleeps)
     with process:
         process.terminate()
         assert process.wait(timeout=60) == 7
+
+
+def test_a_signal_during_the_request_is_forwarded(tmp_path):
+    address = str(tmp_path / "socket")
+    client = Path(warm.__file__).with_name("client.py")
+    more = {f"VARIABLE{number}": "x" * 100_000 for number in range(8)}  # more than a socket takes at once
+    with socket.socket(socket.AF_UNIX) as listener:
+        listener.bind(address)
+        listener.listen()
+        process = subprocess.Popen([sys.executable, "-IS", client, address], env=os.environ | more)
+        connection, _ = listener.accept()
+    with process, connection:
+        connection.settimeout(60)
+        head, descriptors, _, _ = socket.recv_fds(connection, 4, 253)
+        process.terminate()
+        left = int.from_bytes(head, "little")
+        while left and (part := connection.recv(left)):
+            left -= len(part)
+        assert connection.recv(1) == bytes([signal.SIGTERM])
+        connection.send((7).to_bytes(4, "little"))
+        assert process.wait(timeout=60) == 7
+    for descriptor in descriptors:
+        os.close(descriptor)
 
 
 def test_killing_it_kills_its_child_processes():

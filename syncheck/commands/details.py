@@ -1,5 +1,7 @@
-"""Output of `--verbose` for every run: the settings, the program, and timings."""
+"""What a run prints before its report: a line on a terminal, or with `--verbose` its settings, program and timings."""
 
+import os
+import sys
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
@@ -7,7 +9,8 @@ from syncheck.config.options import Options
 from syncheck.config.settings import sources
 from syncheck.filters.policy import is_distributed, rank
 from syncheck.findings import Report
-from syncheck.run.launcher import PreparedProgram
+from syncheck.ranks import rendezvous
+from syncheck.run.launcher import PreparedProgram, Program
 from syncheck.system.details import Details
 
 if TYPE_CHECKING:
@@ -25,6 +28,16 @@ def of_run(options: Options) -> Details:
         if options.baseline is not None:
             details.write_line(f"baseline: {options.baseline}")
     return details
+
+
+def announce(program: Program, options: Options) -> None:
+    """Print on a terminal that a program is checked, because the report comes only at its end.
+
+    `--verbose` names the program itself. Of several ranks, only the first or the process that starts them prints it.
+    """
+    is_repeated = options.verbose or rank() > 0 or rendezvous.PARTS in os.environ
+    if not options.quiet and not is_repeated and sys.stderr is not None and sys.stderr.isatty():
+        Details(is_wanted=True).write_line(f"checking {program.target}; the report follows at its end")
 
 
 def of_program(details: Details, prepared: PreparedProgram, at_end: AtEnd) -> AtEnd:

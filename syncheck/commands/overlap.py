@@ -6,7 +6,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from syncheck.commands.details import of_program, of_run
+from syncheck.commands.details import announce, of_program, of_run
 from syncheck.commands.timeline import draw, picture_of
 from syncheck.config.options import Options
 from syncheck.errors import BackendError
@@ -48,6 +48,7 @@ def run(program: launcher.Program, options: Options, show: Show) -> int:
     options = replace(options, times=True)
     details = of_run(options)
     prepared = launcher.load(program)
+    announce(program, options)
     seen: list[Report] = []
 
     def at_end(run: "Run", report: Report) -> Report:

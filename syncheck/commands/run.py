@@ -5,7 +5,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from syncheck.commands.details import of_program, of_run
+from syncheck.commands.details import announce, of_program, of_run
 from syncheck.commands.reruns import Reruns, check_schedule
 from syncheck.config.options import Options
 from syncheck.filters.policy import Policy, is_distributed
@@ -47,6 +47,7 @@ def run(
     options.check_budget()
     prepared = launcher.load(program)
     check_schedule(options.schedule, prepared)
+    announce(program, options)
     if options.nproc and rendezvous.PARTS not in os.environ:
         reruns = Reruns(prepared, options)
         return run_ranks(options, policy, lambda report: deliver(_proved(report, reruns)))

@@ -4,7 +4,6 @@
 """
 
 import io
-import linecache
 import re
 import tokenize
 from collections.abc import Mapping
@@ -13,6 +12,7 @@ from dataclasses import dataclass, field
 from syncheck.errors import ConfigError
 from syncheck.findings import Finding, Location
 from syncheck.rules import catalogue
+from syncheck.source.text import source_line, source_text
 
 _COMMENT = re.compile(
     r"#\s*syncheck:\s*(?P<kind>ignore(?:-file|-run|-lint)?)\b(?!-)\s*(?P<list>\[[^\]]*\]?)?", re.IGNORECASE
@@ -156,13 +156,13 @@ class Comments:
     def in_file(self, path: str) -> list[Suppression]:
         """Return the suppressions in a file."""
         if path not in self._files:
-            self._files[path] = read("".join(linecache.getlines(path)))
+            self._files[path] = read(source_text(path))
         return self._files[path]
 
     def _suppressions_for(self, location: Location) -> list[Suppression]:
         """Return the suppressions that may apply to a location: of its file, or of the source stored in a trace."""
         frame = location.frame
-        if linecache.getline(frame.path, frame.line).rstrip("\r\n") == frame.source:
+        if source_line(frame.path, frame.line) == frame.source:
             return self.in_file(frame.path)
         lines = dict(location.excerpt) | {frame.line: frame.source}
         return [comment for line, text in lines.items() for comment in _parsed(text, line)]

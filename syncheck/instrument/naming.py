@@ -2,7 +2,6 @@
 
 import ast
 import dis
-import linecache
 import re
 from collections.abc import Callable, Iterable, Iterator
 from functools import lru_cache
@@ -13,6 +12,7 @@ from typing import Any
 from syncheck.source.expressions import has_line, holds
 from syncheck.source.frames import locals_of
 from syncheck.source.lines import is_user_file, position
+from syncheck.source.text import source_line, source_text
 
 _MAX_ITEMS = 64
 _MANY = (ast.ListComp, ast.SetComp, ast.DictComp, ast.GeneratorExp, ast.Set)
@@ -96,7 +96,7 @@ def counted_name(name: str, iteration: int) -> str:
 def tree_of(filename: str) -> ast.Module | None:
     """Return the syntax tree of a file; None if it cannot be read."""
     try:
-        return ast.parse("".join(linecache.getlines(filename)))
+        return ast.parse(source_text(filename))
     except (SyntaxError, ValueError):
         return None
 
@@ -263,7 +263,7 @@ def _slot(value: Any, name: str) -> Any:
 
 def _best_name(names: list[str], frame: FrameType) -> str:
     """Return the name that the current line itself uses, else one that shows where the value is stored."""
-    line = linecache.getline(frame.f_code.co_filename, frame.f_lineno)
+    line = source_line(frame.f_code.co_filename, frame.f_lineno)
     names_on_line = set(re.findall(r"\w+", line))
     mentioned = [name for name in names if set(re.findall(r"[A-Za-z_]\w*", name)) <= names_on_line]
     return (mentioned or [name for name in names if "." in name or "[" in name] or names)[0]

@@ -1,6 +1,5 @@
 """Call sites: captured as code objects and instruction offsets, and converted to text only for a finding."""
 
-import linecache
 import os
 from itertools import count
 from types import CodeType, FrameType
@@ -12,15 +11,14 @@ from syncheck.instrument.naming import bound_name, is_passed_on
 from syncheck.rules.model import Rule
 from syncheck.sanitizer.monitor import SourceLine
 from syncheck.source.frames import frame_at
-from syncheck.source.lines import PACKAGE, column_of, excerpt, is_user_file, lines_of, position, shown_path, source_line
+from syncheck.source.lines import PACKAGE, column_of, excerpt, is_user_file, lines_of, position, shown_path
 from syncheck.source.scopes import scopes_of
+from syncheck.source.text import GENERATED, source_line, source_text
 
 _MAX_FRAMES = 48
 _MAX_SKIPPED = 16
 """The most innermost frames of syncheck with which a stack can still be looked up in one walk."""
 _MAX_WALKED = 2 * (_MAX_FRAMES + _MAX_SKIPPED)
-_GENERATED = "<string>"
-"""File name of code compiled from a string, such as with `exec`."""
 _LAUNCHER_FOLDER = os.path.join(PACKAGE, "run", "launcher")
 _PROGRAM, _SYNCHECK, _LAUNCHER = 1, 2, 3
 """Owners of code objects; 0 means unknown."""
@@ -211,7 +209,7 @@ class SiteTable:
 
     def _is_user(self, code: CodeType) -> bool:
         filename = code.co_filename
-        if filename == _GENERATED and code.co_qualname.startswith("__create_fn__"):
+        if filename == GENERATED and code.co_qualname.startswith("__create_fn__"):
             return False  # a generated method of a dataclass, which has no line (dataclasses.py)
         return is_user_file(filename) or (bool(self._roots) and os.path.realpath(filename).startswith(self._roots))
 
@@ -233,7 +231,7 @@ class SiteTable:
 def _source_line(code: CodeType, lasti: int) -> SourceLine:
     number, _, column, _ = position(code, lasti)
     text = source_line(code.co_filename, number)
-    scopes = scopes_of("".join(linecache.getlines(code.co_filename)))
+    scopes = scopes_of(source_text(code.co_filename))
     return SourceLine(shown_path(code.co_filename), number, column_of(text, column), code.co_qualname, scopes)
 
 

@@ -2,7 +2,6 @@
 
 import ast
 import builtins
-import linecache
 import math
 import sys
 import threading
@@ -20,6 +19,7 @@ from syncheck.source.frames import locals_of
 from syncheck.source.lines import position
 from syncheck.source.scopes import Scopes, scopes_of
 from syncheck.source.straight_line import NotStraightLineError, Position, between
+from syncheck.source.text import source_text
 
 _BUILTINS = {
     id(function)
@@ -120,7 +120,7 @@ class _File:
 
 @lru_cache(maxsize=64)
 def _file(filename: str) -> _File | None:
-    source = "".join(linecache.getlines(filename))
+    source = source_text(filename)
     scopes = scopes_of(source) if source else None
     return None if scopes is None else _File(ast.parse(source), scopes)
 

@@ -201,13 +201,13 @@ def decode(data: bytes, path: str) -> Text:
     """
     if path.endswith(".ipynb"):
         return _notebook(data)
+    if b"\0" in data:
+        raise SyntaxError("it contains a NUL byte")
     encoding = encoding_of(data)
     try:
         text = data.decode(encoding)
     except UnicodeDecodeError as error:
         raise SyntaxError(f"it is not {encoding}: {error.reason} at byte {error.start}") from None
-    if "\0" in text:
-        raise SyntaxError("it contains a NUL byte")
     return Text(io.IncrementalNewlineDecoder(None, translate=True).decode(text, final=True))
 
 

@@ -9,7 +9,8 @@ import re
 from pathlib import Path
 
 from syncheck.findings import Frame, Location
-from syncheck.source.lines import excerpt, is_user_file, shown_path, source_line
+from syncheck.source.lines import excerpt, is_user_file, shown_path
+from syncheck.source.text import source_line
 
 _FRAME = re.compile(r'  File "(?P<path>.+)", line (?P<line>\d+) in (?P<function>.+)')
 

@@ -1,6 +1,5 @@
 """Files and source positions: the owner of a file, and the position of an instruction in it."""
 
-import linecache
 import os
 import site
 import sysconfig
@@ -12,6 +11,7 @@ from types import CodeType, FrameType
 
 from syncheck.findings import Frame
 from syncheck.paths import display_path, name_of_file
+from syncheck.source.text import source_lines
 
 _CONTEXT_LINES = 2
 PACKAGE = str(Path(__file__).resolve().parents[1]) + os.sep
@@ -76,11 +76,6 @@ def _path_in_library(filename: str) -> str:
     return path[len(root) :].replace(os.sep, "/")
 
 
-def source_line(filename: str, line: int) -> str:
-    """Return a line of a file without its line ending; "" if it cannot be read."""
-    return linecache.getline(filename, line).rstrip("\r\n")
-
-
 def column_of(source: str, offset: int | None) -> int:
     """Convert a UTF-8 offset from 0 to a column in characters from 1; 0 if unknown."""
     if offset is None:
@@ -92,5 +87,5 @@ def excerpt(filename: str, frame: Frame) -> tuple[tuple[int, str], ...]:
     """Return the source lines around a frame's expression, with their numbers."""
     last = min(frame.end_line, frame.line + 4)
     numbers = range(max(1, frame.line - _CONTEXT_LINES), last + _CONTEXT_LINES + 1)
-    lines = [(number, linecache.getline(filename, number)) for number in numbers]
-    return tuple((number, text.rstrip("\r\n")) for number, text in lines if text)
+    lines = source_lines(filename)
+    return tuple((number, lines[number - 1].rstrip("\r\n")) for number in numbers if number <= len(lines))

@@ -3,7 +3,7 @@
 Python calls a handler between any two instructions of the main thread, and so inside our hooks, too. There, GPU calls
 of the handler would go unseen, and its exceptions would be lost in a callback or leave our state inconsistent. The
 program's handlers are therefore called through wrappers that defer them while a hook runs, until the program gets to
-its next line, calls a function, or a function returns to it. In addition, the signal is sent again periodically.
+its next instruction, calls a function, or a function returns to it. In addition, the signal is sent again periodically.
 
 Source:
     Python library reference, `signal`, section "Execution of Python signal handlers"; `sys.setprofile`, `sys.settrace`.
@@ -22,6 +22,7 @@ from functools import wraps
 from types import FrameType
 from typing import Any
 
+from syncheck.source.frames import frame_at
 from syncheck.system import processes
 
 Handler = Callable[[int, FrameType | None], Any]
@@ -98,15 +99,22 @@ class _Waiting:
         while outside is not None and is_in_hook(outside):
             outside = outside.f_back
         if outside is not None and sys.gettrace() is None:
-            outside.f_trace = self._go_on
+            frame_at(0).f_trace_opcodes = True  # in Python 3.12, this is what `settrace` looks at
             sys.settrace(self._leave)
+            outside.f_trace, outside.f_trace_opcodes = self._go_on, True  # in Python 3.13, without effect before that
 
     def _leave(self, _frame: FrameType, _event: str, _argument: Any) -> None:
         """Leave a called function untraced."""
 
     def _go_on(self, frame: FrameType, event: str, argument: Any) -> None:
-        """Call deferred handlers when a frame of the program reaches its next line or returns."""
-        frame.f_trace = None
+        """Call deferred handlers when a frame of the program reaches its next instruction or returns.
+
+        Not when it reaches a line: in Python 3.12 and 3.13, no `except` clause of the frame catches what is raised
+        there if a loop jumps back to the line.
+        """
+        if event == "line":
+            return
+        frame.f_trace, frame.f_trace_opcodes = None, False
         if sys.gettrace() == self._leave:
             sys.settrace(None)
         self._look(frame, event, argument)

@@ -102,6 +102,11 @@ def test_pasting_all_advice_leaves_a_clean_program(path: Path, simulator: Runner
     assert pastes.outcome.status == 0
 
 
+def test_advice_names_the_event_of_the_slot(simulator: Runner) -> None:
+    (finding,) = simulator.outcome(PROGRAMS / "slots.py").report["findings"]
+    assert "add `torch.cuda.current_stream().wait_event(copied[slot])` before line 25" in finding["help"]
+
+
 def test_advice_is_applied_to_the_program() -> None:
     advice = "add `side.wait_stream(main)` before line 2; or let `y`, or the host, wait for `x`"
     assert pasted("a\n  b\n", advice) == "a\n  side.wait_stream(main)\n  b\n"

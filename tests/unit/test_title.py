@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 
 from syncheck.run import title
+from tests import warm
 
 
 class Terminal(io.StringIO):
@@ -85,16 +86,15 @@ def test_a_terminal_without_term_shows_nothing(monkeypatch):
     assert not title.can_show(Terminal())
 
 
-def test_a_run_on_a_terminal_shows_its_progress(tmp_path):
+def run_on_a_terminal(folder, program, *options, **more):
+    """Run a program with standard error on a terminal; return its status, its output, and what the terminal got."""
     pty = pytest.importorskip("pty")
-    (tmp_path / "long.py").write_text(
-        "import time, torch\ntorch.ones(4, device='cuda') + 1\ntime.sleep(3.5)\nprint('done')\n"
-    )
+    (folder / "long.py").write_text(program)
     read_end, write_end = pty.openpty()
-    command = [sys.executable, "-m", "syncheck", "run", "--backend", "sim", "long.py"]
-    environment = os.environ | {"TERM": "xterm", "PYTHONPATH": str(Path(__file__).parents[2])}
+    command = [sys.executable, "-m", "syncheck", "run", "--backend", "sim", *options, "long.py"]
+    environment = os.environ | {"TERM": "xterm", "PYTHONPATH": str(Path(__file__).parents[2])} | more
     done = subprocess.run(
-        command, cwd=tmp_path, stdout=subprocess.PIPE, stderr=write_end, env=environment, check=False, text=True
+        command, cwd=folder, stdout=subprocess.PIPE, stderr=write_end, env=environment, check=False, text=True
     )
     os.close(write_end)
     written = b""
@@ -102,7 +102,41 @@ def test_a_run_on_a_terminal_shows_its_progress(tmp_path):
         while part := os.read(read_end, 4096):
             written += part
     os.close(read_end)
-    assert done.returncode == 0
-    assert done.stdout.startswith("done\n")
-    assert b"\x1b]2;syncheck: 2 operators in " in written
-    assert written.count(b"\x1b[23;2t") == written.count(b"\x1b[22;2t") == 1
+    return done.returncode, done.stdout, written.decode()
+
+
+def test_a_run_on_a_terminal_shows_its_progress(tmp_path):
+    program = "import time, torch\ntorch.ones(4, device='cuda') + 1\ntime.sleep(3.5)\nprint('done')\n"
+    status, output, written = run_on_a_terminal(tmp_path, program)
+    assert status == 0
+    assert output.startswith("done\n")
+    assert "\x1b]2;syncheck: 2 operators in " in written
+    assert written.count("\x1b[23;2t") == written.count("\x1b[22;2t") == 1
+
+
+ON_STDERR = "import sys, torch\ntorch.ones(4, device='cuda') + 1\nprint('by the program', file=sys.stderr)\n"
+
+
+def test_a_run_on_a_terminal_first_says_that_it_checks(tmp_path):
+    status, output, written = run_on_a_terminal(tmp_path, ON_STDERR)
+    said, by_program, *_ = written.splitlines()
+    assert status == 0
+    assert said == "syncheck: checking long.py; the report follows at its end"
+    assert by_program == "by the program"
+    assert output == ""
+
+
+@pytest.mark.parametrize(("options", "more"), [(["-q"], {}), (["-v"], {}), ([], {"RANK": "1", "WORLD_SIZE": "2"})])
+def test_the_line_is_left_out_where_it_would_repeat_or_disturb(tmp_path, options, more):
+    assert "checking long.py;" not in run_on_a_terminal(tmp_path, ON_STDERR, *options, **more)[2]
+
+
+def test_ranks_say_it_once(tmp_path):
+    written = run_on_a_terminal(tmp_path, ON_STDERR, "--nproc", "2")[2]
+    assert written.count("checking long.py;") == 1
+
+
+def test_nothing_is_added_where_standard_error_is_not_a_terminal(tmp_path):
+    (tmp_path / "short.py").write_text(ON_STDERR)
+    done = warm.run("syncheck", "run", "--backend", "sim", "short.py", folder=tmp_path)
+    assert done.stderr.startswith("by the program\n")

@@ -9,6 +9,7 @@ import _socket as socket
 import fcntl
 import marshal
 import os
+import select
 import sys
 
 _NO_HANDLER = {signal.SIGKILL, signal.SIGSTOP, signal.SIGCHLD}
@@ -16,23 +17,35 @@ _BY_PYTHON = {signal.SIGPIPE, signal.SIGXFSZ}  # an interpreter always ignores t
 
 
 def main() -> None:
-    """Request a process, forward signals to it, and exit the way it does."""
+    """Request a process, forward signals to it, and exit the way it does.
+
+    No Python code forwards the signals: it would not run if one arrived just before `recv` begins to wait.
+    """
+    signals = sorted(set(signal.valid_signals()) - _NO_HANDLER - _BY_PYTHON)
+    ignored = [number for number in signals if signal.getsignal(number) == signal.SIG_IGN]
+    forwarded = set(signals) - set(ignored)
+    mask = signal.pthread_sigmask(signal.SIG_BLOCK, forwarded)  # until they can be forwarded
     server = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
     descriptors = _inherited()
     server.connect(sys.argv[1])
-    signals = sorted(set(signal.valid_signals()) - _NO_HANDLER - _BY_PYTHON)
-    ignored = [number for number in signals if signal.getsignal(number) == signal.SIG_IGN]
     words = [os.fsencode(word) for word in sys.argv[2:]]
     request = marshal.dumps((words, dict(os.environb), os.getcwdb(), descriptors, ignored))
     rights = b"".join(number.to_bytes(4, sys.byteorder) for number in descriptors)
     server.sendmsg([len(request).to_bytes(4, "little")], [(socket.SOL_SOCKET, socket.SCM_RIGHTS, rights)])
     server.sendall(request)
-    for number in set(signals) - set(ignored):
-        signal.signal(number, lambda got, frame: server.send(bytes([got])))
-    answer = server.recv(4, socket.MSG_WAITALL)
+    os.set_blocking(server.fileno(), False)
+    signal.set_wakeup_fd(server.fileno())  # the interpreter writes the numbers of signals there
+    for number in forwarded:
+        signal.signal(number, lambda got, frame: None)
+    signal.pthread_sigmask(signal.SIG_SETMASK, mask)
+    ready = select.poll()
+    ready.register(server.fileno(), select.POLLIN)
+    ready.poll()
+    answer = server.recv(4)  # the server sends it in one piece
     if len(answer) < 4:
         os.write(2, b"the server of the tests' processes has exited\n")
         os._exit(70)
+    signal.set_wakeup_fd(-1)
     _end(int.from_bytes(answer, "little", signed=True))
 
 

@@ -3,6 +3,7 @@
 import atexit
 import fcntl
 import io
+import linecache
 import marshal
 import os
 import runpy
@@ -179,6 +180,9 @@ def _execute(words: list[str], main: ModuleType) -> None:
     if words[0] == "-c":
         sys.argv = ["-c", *words[2:]]
         code = compile(words[1], "<string>", "exec")
+        if sys.version_info >= (3, 13):  # for tracebacks; see pythonrun.c
+            registered = code if sys.version_info >= (3, 14) else "<string>"
+            linecache._register_code(registered, words[1], "<string>")  # type: ignore[attr-defined]
     else:
         sys.argv = words
         path = os.path.abspath(words[0])

@@ -18,6 +18,7 @@ LIBRARIES = """
 torch torch._dynamo torch.distributed.run torch.multiprocessing torch.utils.data multiprocessing.spawn
 libcst.codemod libcst.matchers libcst.metadata rich.console rich.progress rich.table typer.main typer.rich_utils pytest
 """.split()
+_BY_PYTHON = {signal.SIGPIPE, signal.SIGXFSZ}  # an interpreter always ignores them
 NOT_OURS = ("syncheck.pytest_plugin", "syncheck.notebook", "syncheck.fixtures")
 
 
@@ -158,6 +159,9 @@ def _kill(process: int) -> None:
 def main() -> None:
     """Run the server."""
     real, sys.executable = sys.executable, sys.argv[2]
+    for number in signal.valid_signals() - _BY_PYTHON:  # which the process that started this one ignores
+        if signal.getsignal(number) == signal.SIG_IGN:
+            signal.signal(number, signal.default_int_handler if number == signal.SIGINT else signal.SIG_DFL)
     listener = socket.socket(fileno=int(sys.argv[1]))
     sys.path[0] = str(Path(__file__).parents[2])
     from tests.warm.process import Template

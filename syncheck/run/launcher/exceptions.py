@@ -40,7 +40,10 @@ def report(error: BaseException) -> tuple[int, bool]:
     exit_of_hook = _call_excepthook(error)
     if exit_of_hook is not None:
         return _status_of(exit_of_hook), False
-    interrupted = type(error) is KeyboardInterrupt  # [run_eval_code_obj] not a subclass
+    if sys.version_info >= (3, 14):  # [_Py_HandleSystemExitAndKeyboardInterrupt]
+        interrupted = isinstance(error, KeyboardInterrupt)
+    else:  # [run_eval_code_obj] not a subclass
+        interrupted = type(error) is KeyboardInterrupt
     return (_INTERRUPTED if interrupted else 1), interrupted
 
 

@@ -19,6 +19,8 @@ from .state import in_main_thread
 _FLUSH_FAILED = 120  # [Py_RunMain]
 _EXECUTORS = {"concurrent.futures.thread": "_shutdown", "concurrent.futures.process": "_global_shutdown"}
 _threading: Any = threading
+_FLUSHING = "while flushing" if sys.version_info >= (3, 14) else "on flushing"
+"""How python names the occasion [flush_std_files]."""
 
 
 def finish() -> int | None:
@@ -60,7 +62,7 @@ def flush_quietly() -> None:
 
 def _flush_streams() -> bool:
     """Flush the standard streams, showing only a failure of stdout [flush_std_files]."""
-    flushed = _is_closed(sys.stdout) or attempt(sys.stdout.flush, sys.stdout, "on flushing sys.stdout")
+    flushed = _is_closed(sys.stdout) or attempt(sys.stdout.flush, sys.stdout, f"{_FLUSHING} sys.stdout")
     if not flushed:
         sys.stdout = _emptied(sys.stdout)
     if _is_closed(sys.stderr) or raised_by(sys.stderr.flush) is None:

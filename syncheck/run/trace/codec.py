@@ -18,7 +18,6 @@ A trace of real GPUs may contain the durations of operators (`timed`, `times`); 
 import gzip
 import inspect
 import json
-import linecache
 from collections.abc import Iterator
 from contextlib import contextmanager
 from enum import Enum, auto
@@ -34,6 +33,7 @@ from syncheck.rules.model import Rule
 from syncheck.sanitizer.monitor import Monitor, SourceLine
 from syncheck.sanitizer.session import Session
 from syncheck.source.scopes import scopes_of
+from syncheck.source.text import source_line, source_text
 
 FORMAT = 4
 _READABLE = (1, 2, 3, 4)
@@ -89,8 +89,8 @@ class StoredSites:
 
 
 def _line_of(frame: Frame) -> SourceLine:
-    is_same = linecache.getline(frame.path, frame.line).rstrip("\r\n") == frame.source != ""
-    scopes = scopes_of("".join(linecache.getlines(frame.path))) if is_same else None
+    is_same = source_line(frame.path, frame.line) == frame.source != ""
+    scopes = scopes_of(source_text(frame.path)) if is_same else None
     return SourceLine(frame.path, frame.line, frame.column, frame.function, scopes)
 
 

@@ -22,7 +22,9 @@ for x, y in loader:
     assert (moved.sum(1) == labels * 9 + 3).all()
 assert seen == list(range(8))
 
-loader = DataLoader(Squares(), batch_size=4, num_workers=2, pin_memory=True, persistent_workers=True)
+loader = DataLoader(
+    Squares(), batch_size=4, num_workers=2, pin_memory=True, persistent_workers=True, multiprocessing_context="fork"
+)
 for _ in range(2):
     total = torch.zeros((), device="cuda:2")
     for batch in loader:
@@ -31,5 +33,12 @@ for _ in range(2):
         total += x.sum()
     assert total.item() == 3 * sum(range(32))
 
-loader = DataLoader(Squares(), batch_size=4, num_workers=1, shuffle=True, generator=torch.Generator().manual_seed(0))
+loader = DataLoader(
+    Squares(),
+    batch_size=4,
+    num_workers=1,
+    shuffle=True,
+    generator=torch.Generator().manual_seed(0),
+    multiprocessing_context="fork",
+)
 assert sorted(int(i) for batch in loader for i in batch["y"].cuda()) == list(range(32))

@@ -79,6 +79,7 @@ def test_the_code_is_read_once_per_combination_of_argument_kinds(gpu, kernel, mo
 
 
 def test_nothing_is_hooked_without_triton(gpu, monkeypatch):
-    monkeypatch.setitem(sys.modules, "triton", None)
+    for name in ("triton", "triton.runtime", "triton.runtime.jit"):
+        monkeypatch.setitem(sys.modules, name, None)
     cuda = gpu.cuda
     Triton(cuda.reporter, cuda.streams, cuda.memory, cuda.launches, SimpleNamespace()).install()

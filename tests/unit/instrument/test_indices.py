@@ -36,6 +36,29 @@ def test_an_ambiguous_index_is_not_used():
     assert with_source_index("slots[1]", sys._getframe()) == "slots[1]"
 
 
+def test_an_item_that_is_not_selected_has_the_index_of_a_parallel_container():
+    frame = sys._getframe()
+    events, buffers, slot, turn = ["a", "b"], [[1], [2]], 1, 1
+    assert [buffers[slot], with_source_index("events[1]", frame)] == [[2], "events[slot]"]
+    assert [buffers[0], with_source_index("events[1]", frame)] == [[1], "events[1]"]
+    assert [buffers[slot], buffers[turn], with_source_index("events[1]", frame)] == [[2], [2], "events[1]"]
+    assert events
+
+
+def test_the_index_of_a_container_with_more_items_is_not_used():
+    frame = sys._getframe()
+    events, batches, number = ["a", "b"], [1, 2, 3], 1
+    assert [batches[number], with_source_index("events[1]", frame)] == [2, "events[1]"]
+    assert events
+
+
+def test_the_index_of_another_line_is_not_used_for_a_parallel_container():
+    events, buffers, slot = ["a", "b"], [[1], [2]], 1
+    assert buffers[slot] == [2]
+    assert with_source_index("events[1]", sys._getframe()) == "events[1]"
+    assert events
+
+
 def test_a_dict_key_is_an_index_too():
     ring, name = Ring([], 0), "left"
     ring.by_name[name] = 1

@@ -1,0 +1,28 @@
+"""Source text of the program's files."""
+
+import linecache
+
+GENERATED = "<string>"
+"""File name of code compiled from a string, such as with `exec`."""
+
+
+def source_lines(filename: str) -> list[str]:
+    """Return the lines of a file with their line endings; none if it cannot be read.
+
+    Code compiled from a string has no source. Python 3.13 would return that of `python -c` for any such code.
+
+    Source:
+        Lib/linecache.py of Python 3.13, `_register_code`; 3.14 registers code objects instead of names.
+    """
+    return [] if filename == GENERATED else linecache.getlines(filename)
+
+
+def source_line(filename: str, number: int) -> str:
+    """Return a line of a file, from 1, without its line ending; "" if there is none."""
+    lines = source_lines(filename)
+    return lines[number - 1].rstrip("\r\n") if 1 <= number <= len(lines) else ""
+
+
+def source_text(filename: str) -> str:
+    """Return the text of a file; "" if it cannot be read."""
+    return "".join(source_lines(filename))
