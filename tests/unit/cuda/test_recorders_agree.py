@@ -259,12 +259,22 @@ def random_program(rng):
     return "\n".join([*lines, "on(0); out = sum(x.sum() for x in t)"])
 
 
+def synchronizer(cuda):
+    """Return a function that waits for the stream with a handle, or for the device, as torch reports it."""
+    handlers = TraceHandlers(cuda.reporter, cuda.streams, cuda.events, cuda.host, cuda.pending_callbacks, cuda.captures)
+
+    def synchronize(stream=None):
+        handlers._device_synchronized() if stream is None else handlers._stream_synchronized(stream)
+
+    return synchronize
+
+
 def findings_of(text, current, extension, times=2):
     """Run a program several times, the first to create plans of its operators; return its findings."""
     with watched_gpu(current, extension=extension) as gpu:
         gpu.cuda.reporter.call_buffer.condenses = True
         cuda, reporter, memory = gpu.cuda, gpu.cuda.reporter, gpu.cuda.memory
-        handlers = TraceHandlers(reporter, cuda.streams, cuda.events, cuda.host, cuda.pending_callbacks, cuda.captures)
+        synchronize = synchronizer(cuda)
         idents = {stream: gpu.cuda.streams.of(0, stream) for stream in STREAMS}
         events = [reporter.next_event() for _ in range(3)]
         for event in events:
@@ -285,9 +295,6 @@ def findings_of(text, current, extension, times=2):
 
         def record_stream(tensor, stream):
             call(gpu, "record_stream", *memory.access(tensor, is_write=False)[:2], idents[stream], reporter.site())
-
-        def synchronize(stream=None):
-            handlers._device_synchronized() if stream is None else handlers._stream_synchronized(stream)
 
         code = compile(text, "/random_program.py", "exec")
         functions = {f.__name__: f for f in (on, record, wait, follow, record_stream, synchronize)}

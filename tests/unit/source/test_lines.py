@@ -11,7 +11,7 @@ def example(x):
         x + 1,
     ]
     return [
-        z
+        z + 1
         for z in y
     ]  # fmt: skip
 
