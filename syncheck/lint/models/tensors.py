@@ -14,6 +14,7 @@ from syncheck.lint.interp.values import (
     Attribute,
     Call,
     Constant,
+    Context,
     Event,
     Function,
     Partial,
@@ -104,6 +105,16 @@ def _without_grad(evaluator: Evaluator, call: Call) -> Value:
         operators.has_grad = has_grad
 
     return restoring(lambda: operators.has_grad, enter, restore)
+
+
+@models(
+    "torch.autocast", "torch.amp.autocast", "torch.cuda.amp.autocast", "torch.enable_grad", "torch.set_grad_enabled",
+    "torch.profiler.record_function", "torch.autograd.profiler.record_function",
+)  # fmt: skip
+def _changes_no_stream(evaluator: Evaluator, call: Call) -> Value:
+    """Return a context that makes no stream current, even if it gets a device, and waits for nothing."""
+    del evaluator, call
+    return Context(lambda: NONE, lambda: None, is_portable=True)
 
 
 # -- methods
