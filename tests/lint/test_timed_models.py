@@ -35,6 +35,35 @@ def timed(work, *, before="pass", after="pass"):
 
 
 @pytest.mark.parametrize(
+    "work",
+    [
+        "out = model(inputs)", "out = model(inputs[:, 1:])", "out = model(inputs['ids'])", "out = model(inputs.ids)",
+        "out = model(**inputs)", "out = model(inputs * 2)", "out = model(-inputs)", "out = model(inputs.unsqueeze(0))",
+        "loss = model(inputs) / 2; loss.backward()", "for row in inputs: out = model(row)",
+    ],
+)  # fmt: skip
+def test_a_model_on_a_gpu_computes_on_what_was_moved_there_and_on_its_parts(work):
+    assert timed(work)
+
+
+@pytest.mark.parametrize("work", ["out = model(prompt)", "rows = inputs.shape[0]", "size = load_model(inputs.shape)"])
+def test_a_call_that_gets_nothing_from_a_gpu_may_do_its_work_on_the_host(work):
+    assert not timed(work)
+
+
+@pytest.mark.parametrize(
+    "after",
+    [
+        "rows = out.tolist()", "loss = float(out)", "print(out)", "text = f'{out}'", "best = out if out > 0 else 0",
+        "while out.max() > 3: break", "loss = float(out[0])", "loss = float(out * 2)", "torch.cuda.synchronize()",
+    ],
+)  # fmt: skip
+def test_a_read_of_the_result_waits(after):
+    assert timed("out = model(inputs)")
+    assert not timed("out = model(inputs)", after=after)
+
+
+@pytest.mark.parametrize(
     "context",
     [
         "torch.autocast(device_type='cuda')", "torch.autocast('cuda', dtype=torch.float16)",

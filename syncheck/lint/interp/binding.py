@@ -10,9 +10,8 @@ from syncheck.lint.interp.naming import held
 from syncheck.lint.interp.operators import is_list
 from syncheck.lint.interp.picks import forget_items, put
 from syncheck.lint.interp.scope import Scope
-from syncheck.lint.interp.unknown import may_be_tensor
+from syncheck.lint.interp.unknown import derived
 from syncheck.lint.interp.values import (
-    DERIVED,
     UNKNOWN,
     Call,
     Constant,
@@ -93,7 +92,7 @@ class Binding:
             return list(value.items)
         if isinstance(value, Tensor):
             return [self._operators.alias(value, value.part) for _ in parts]
-        return [DERIVED if may_be_tensor(value) else UNKNOWN] * len(parts)
+        return [derived(value)] * len(parts)
 
     def _set_attribute(self, owner: Value, name: str, value: Value) -> None:
         """Bind an attribute."""

@@ -14,9 +14,8 @@ from syncheck.lint.interp.machine import Machine
 from syncheck.lint.interp.operators import is_list
 from syncheck.lint.interp.rows import BEGINNING
 from syncheck.lint.interp.scope import Scope
-from syncheck.lint.interp.unknown import may_be_tensor
+from syncheck.lint.interp.unknown import derived, is_moved, may_be_read
 from syncheck.lint.interp.values import (
-    DERIVED,
     NONE,
     UNKNOWN,
     Attribute,
@@ -86,7 +85,7 @@ class Expressions:
                 inner = self.evaluate(value.value, scope)
                 for tensor in tensors_in(inner):
                     self._operators.read_by_host(tensor, value.value, "format")
-                if may_be_tensor(inner) or (inner is UNKNOWN and self._evaluator.machine.recent.is_of_unknown):
+                if may_be_read(inner) or (inner is UNKNOWN and self._evaluator.machine.recent.is_of_unknown):
                     self._evaluator.machine.read_unknown()
                 is_known &= isinstance(inner, Constant)
                 parts.append(str(inner.value) if isinstance(inner, Constant) else "")
@@ -124,6 +123,7 @@ class Expressions:
                 is_complete &= not value.is_open
             else:
                 is_complete = False
+                kwargs |= {"**": value} if is_moved(value) else {}
         return self._evaluator.call(function, Call(node, args, kwargs, is_complete), scope)
 
     def _of_Await(self, node: ast.Await, scope: Scope) -> Value:
@@ -218,11 +218,11 @@ class Expressions:
             return self._clock_arithmetic(kind, left, right)
         if isinstance(left, Constant) and isinstance(right, Constant):
             return computed(kind, left.value, right.value)
-        if isinstance(kind, ast.Mult):
+        if isinstance(kind, ast.Mult) and (isinstance(left, Sequence) or isinstance(right, Sequence)):
             return repeated(left, right)
         if isinstance(kind, ast.Add) and isinstance(left, Sequence) and isinstance(right, Sequence):
             return Sequence([*left.items, *right.items], left.is_open or right.is_open)
-        return DERIVED if may_be_tensor(left) or may_be_tensor(right) else UNKNOWN
+        return derived(left, right)
 
     def _clock_arithmetic(self, kind: ast.operator, left: Value, right: Value) -> Value:
         if isinstance(left, ClockReading) and isinstance(right, ClockReading) and isinstance(kind, ast.Sub):
@@ -257,7 +257,7 @@ class Expressions:
             return self._operators.run(f"aten::{type(node.op).__name__.lower()}", [value], Call(node, []))
         if isinstance(value, Constant) and isinstance(node.op, ast.USub) and isinstance(value.value, int | float):
             return Constant(-value.value)
-        return DERIVED if may_be_tensor(value) else UNKNOWN
+        return derived(value)
 
     def _of_Compare(self, node: ast.Compare, scope: Scope) -> Value:
         values = [self.evaluate(part, scope) for part in (node.left, *node.comparators)]
@@ -273,8 +273,7 @@ class Expressions:
             return self._operators.run(f"aten::{kind.__name__.lower()}", inputs, Call(node, []))
         if isinstance(left, Constant) and isinstance(right, Constant):
             return compared(node.ops[0], left.value, right.value)
-        is_tensor = kind not in _OF_MEMBERSHIP and (may_be_tensor(left) or may_be_tensor(right))
-        return DERIVED if is_tensor else UNKNOWN
+        return UNKNOWN if kind in _OF_MEMBERSHIP else derived(left, right)
 
     def _of_BoolOp(self, node: ast.BoolOp, scope: Scope) -> Value:
         is_or = isinstance(node.op, ast.Or)
@@ -306,7 +305,7 @@ class Expressions:
         for bound, value in zip((node.lower, node.upper, node.step), parts, strict=True):
             if isinstance(value, Tensor):
                 self._operators.tested_by_host(value, bound or node)
-            elif may_be_tensor(value) or (value is UNKNOWN and has_element(bound)):
+            elif may_be_read(value) or (value is UNKNOWN and has_element(bound)):
                 self._evaluator.machine.read_unknown()
         return UNKNOWN if node.lower or node.step else Constant(BEGINNING)
 
@@ -327,7 +326,7 @@ class Expressions:
             return self._evaluator.picks.item(owner, index, getattr(node, "slice", None)) or UNKNOWN
         if isinstance(owner, Module):
             return owner
-        return DERIVED if may_be_tensor(owner) else UNKNOWN
+        return derived(owner)
 
     # -- attributes
 

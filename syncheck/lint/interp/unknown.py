@@ -8,6 +8,8 @@ from syncheck.lint import nodes
 from syncheck.lint.interp.contents import tensors_in
 from syncheck.lint.interp.values import (
     DERIVED,
+    MOVED,
+    UNKNOWN,
     Attribute,
     Function,
     Mapping,
@@ -117,6 +119,25 @@ def may_be_tensor(value: Value | None) -> bool:
     while isinstance(value, Attribute):
         value = value.owner
     return value is DERIVED
+
+
+def is_moved(value: Value | None) -> bool:
+    """Return whether a value was moved to a device that may be a GPU, or is part of something that was."""
+    while isinstance(value, Attribute):
+        value = value.owner
+    return value is MOVED
+
+
+def derived(*values: Value) -> Value:
+    """Return an unknown value that is computed from some values, or is a part of one."""
+    if any(map(may_be_tensor, values)):
+        return DERIVED
+    return MOVED if any(map(is_moved, values)) else UNKNOWN
+
+
+def may_be_read(value: Value) -> bool:
+    """Return whether the host may have to wait for a value in order to use it as a number or a text."""
+    return may_be_tensor(value) or value is MOVED
 
 
 def is_on_gpu(value: Value) -> bool:

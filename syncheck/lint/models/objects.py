@@ -4,9 +4,10 @@ import ast
 
 from syncheck.lint.interp.evaluator import Evaluator
 from syncheck.lint.interp.registry import models_methods
-from syncheck.lint.interp.unknown import called_name, may_be_tensor
+from syncheck.lint.interp.unknown import called_name, is_moved, may_be_tensor
 from syncheck.lint.interp.values import (
     DERIVED,
+    MOVED,
     UNKNOWN,
     Attribute,
     Call,
@@ -46,13 +47,21 @@ def _unknown(evaluator: Evaluator, owner: Value, name: str, call: Call) -> Value
         return evaluator.call_in_new_thread(first, Call(call.node, call.args[1:], call.kwargs))
     if not is_tensor:
         _train(evaluator, name, call)
-        return None
+        return _of_moved(evaluator, name, call) if is_moved(owner) else None
     if name in MEMBERS_WITHOUT_MEMORY:
         return UNKNOWN
     if name == "backward":
         evaluator.machine.guess(call.node)
     found = evaluator.call_unknown(name, call)
     return DERIVED if found is UNKNOWN else found
+
+
+def _of_moved(evaluator: Evaluator, name: str, call: Call) -> Value:
+    """Call a method of something that was moved to a device: what it returns is on that device, too."""
+    if name in MEMBERS_WITHOUT_MEMORY:
+        return UNKNOWN
+    found = evaluator.call_unknown(name, call)
+    return MOVED if found is UNKNOWN else found
 
 
 def _train(evaluator: Evaluator, name: str, call: Call) -> None:
