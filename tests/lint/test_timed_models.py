@@ -74,3 +74,49 @@ def test_a_read_of_the_result_waits(after):
 def test_contexts_that_get_a_device_make_no_stream_current(context):
     assert timed(f"with {context}: out = model(inputs)")
     assert timed("with ctx: out = model(inputs)", before=f"ctx = {context.rpartition('(), ')[2]}")
+
+
+GIVEN = """
+import time
+import torch
+
+def bench(model, batch, {device}, rounds):
+    use_gpu = torch.cuda.is_available()
+    {before}
+    start = time.perf_counter()
+    {work}
+    return time.perf_counter() - start
+"""
+
+
+@pytest.mark.parametrize(
+    ("device", "before", "work"),
+    [
+        ("device", "x = torch.randn(4, 4).to(device)", "y = model(x)"),
+        ("device", "x = batch.to(device, non_blocking=True)", "y = model(x)"),
+        ("index", "x = torch.randn(4, 4).cuda(index)", "y = model(x)"),
+        ("rank", "for key, value in batch.items(): batch[key] = value.to(rank)", "y = model(**batch)"),
+        ("device", "batch = {key: value.to(device) for key, value in batch.items()}", "y = model(**batch)"),
+        ("device", "batch = [value.to(device) for value in batch]", "y = model(batch)"),
+        ("device", "batch = (batch[0].to(device), batch[1])", "y = model(*batch)"),
+        ("device", "x = torch.randn(4, 4, device=device)", "y = x @ x"),
+        ("device", "x = torch.randn(4, 4, device=device)", "y = torch.einsum('ij,jk->ik', x, x)"),
+        ("device", "x = torch.randn(4, 4, device=device)", "y = torch.nn.functional.linear(x, x)"),
+    ],
+)
+def test_a_device_that_is_a_parameter_may_be_a_gpu(device, before, work):
+    assert found(GIVEN.format(device=device, before=before, work=work)) == [10]
+
+
+@pytest.mark.parametrize(
+    ("device", "before", "work"),
+    [
+        ("size", "x = torch.randn(4, 4).to(size)", "y = model(x)"),
+        ("device", "x = torch.randn(4, 4).to('cpu')", "y = model(x)"),
+        ("device", "x = torch.randn(4, 4, device=device)", "y = x + 1"),
+        ("device", "x = torch.randn(4, 4, device=device)", "y = x.reshape(2, 8)"),
+        ("device", "x = torch.randn(4, 4, device=device)", "y = torch.einsum('ij,jk->ik', x, x).cpu()"),
+    ],
+)
+def test_work_elsewhere_and_short_work_is_no_mistake(device, before, work):
+    assert found(GIVEN.format(device=device, before=before, work=work)) == []

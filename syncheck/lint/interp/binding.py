@@ -10,8 +10,9 @@ from syncheck.lint.interp.naming import held
 from syncheck.lint.interp.operators import is_list
 from syncheck.lint.interp.picks import forget_items, put
 from syncheck.lint.interp.scope import Scope
-from syncheck.lint.interp.unknown import derived
+from syncheck.lint.interp.unknown import derived, is_moved
 from syncheck.lint.interp.values import (
+    MOVED,
     UNKNOWN,
     Call,
     Constant,
@@ -116,6 +117,9 @@ class Binding:
     def _container(self, node: ast.expr, index: ast.expr, value: Value, scope: Scope) -> Value:
         """Return the container of an item. An unknown one becomes a dictionary if it gets a side stream's tensor."""
         owner = self._evaluator.evaluate(node, scope)
+        if owner is UNKNOWN and is_moved(value) and isinstance(node, ast.Name | ast.Attribute):
+            self.assign(node, MOVED, scope)
+            return MOVED
         if owner is not UNKNOWN or not isinstance(value, Tensor) or not isinstance(index, ast.Name | ast.Constant):
             return owner
         device, machine = value.block.device, self._machine

@@ -20,6 +20,7 @@ from syncheck.lint.interp.scope import Scope, super_of
 from syncheck.lint.interp.unknown import (
     called_name,
     computes,
+    gets_moved,
     is_moved,
     is_on_gpu,
     is_on_host,
@@ -107,9 +108,8 @@ class Calls:
     def _call_moved(self, call: Call) -> Value:
         found = self.call_unknown("", call)
         if found is DERIVED or any(map(is_moved, call.values())):
-            self._machine.guess(call.node)
-            self._machine.guesses[self._machine.site(call.node)] = True
-            return found if found is DERIVED else MOVED
+            made = side_work.compute(self._machine, call.node, is_long=True)
+            return found if found is DERIVED else made
         return found
 
     def _call_native(self, function: Native, call: Call) -> Value:
@@ -171,7 +171,7 @@ class Calls:
             if has_tensor or not name or may_wait(name) or takes_code(given, call.node):
                 can_wait = may_wait(name or called_name(call.node)) or takes_code(given, call.node)
                 self._evaluator.collectives.assume_synchronized(name, can_wait=can_wait)
-        if not (has_tensor or (MOVED in given and computes(call.node))):
+        if not (has_tensor or (computes(call.node) and gets_moved(given))):
             return UNKNOWN
         self._machine.guess(call.node)
         return DERIVED if has_tensor else MOVED

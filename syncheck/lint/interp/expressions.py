@@ -14,6 +14,7 @@ from syncheck.lint.interp.machine import Machine
 from syncheck.lint.interp.operators import is_list
 from syncheck.lint.interp.rows import BEGINNING
 from syncheck.lint.interp.scope import Scope
+from syncheck.lint.interp.side_work import combine
 from syncheck.lint.interp.unknown import derived, is_moved, may_be_read
 from syncheck.lint.interp.values import (
     NONE,
@@ -123,7 +124,8 @@ class Expressions:
                 is_complete &= not value.is_open
             else:
                 is_complete = False
-                kwargs |= {"**": value} if is_moved(value) else {}
+            if keyword.arg is None and is_moved(value):
+                kwargs["**"] = value
         return self._evaluator.call(function, Call(node, args, kwargs, is_complete), scope)
 
     def _of_Await(self, node: ast.Await, scope: Scope) -> Value:
@@ -222,14 +224,13 @@ class Expressions:
             return repeated(left, right)
         if isinstance(kind, ast.Add) and isinstance(left, Sequence) and isinstance(right, Sequence):
             return Sequence([*left.items, *right.items], left.is_open or right.is_open)
-        return derived(left, right)
+        return combine(self._evaluator.machine, kind, (left, right), node)
 
     def _clock_arithmetic(self, kind: ast.operator, left: Value, right: Value) -> Value:
         if isinstance(left, ClockReading) and isinstance(right, ClockReading) and isinstance(kind, ast.Sub):
             return difference(self._evaluator.machine, left, right)
-        if isinstance(kind, ast.Mult | ast.Div | ast.FloorDiv) and (
-            isinstance(left, Constant) or isinstance(right, Constant)
-        ):
+        has_factor = isinstance(left, Constant) or isinstance(right, Constant)
+        if has_factor and isinstance(kind, ast.Mult | ast.Div | ast.FloorDiv):
             return left if isinstance(left, ClockReading) else right  # another unit
         return UNKNOWN
 

@@ -5,7 +5,7 @@ import re
 from functools import lru_cache
 
 from syncheck.lint import nodes
-from syncheck.lint.interp.contents import tensors_in
+from syncheck.lint.interp.contents import held_by, tensors_in
 from syncheck.lint.interp.values import (
     DERIVED,
     MOVED,
@@ -121,11 +121,18 @@ def may_be_tensor(value: Value | None) -> bool:
     return value is DERIVED
 
 
-def is_moved(value: Value | None) -> bool:
-    """Return whether a value was moved to a device that may be a GPU, or is part of something that was."""
+def is_moved(value: Value | None, depth: int = 2) -> bool:
+    """Return whether a value was moved to a device that may be a GPU, is part of something that was, or contains it."""
     while isinstance(value, Attribute):
         value = value.owner
+    if depth and isinstance(value, Sequence | Mapping):
+        return any(is_moved(item, depth - 1) for item in held_by(value))
     return value is MOVED
+
+
+def gets_moved(given: list[Value]) -> bool:
+    """Return whether a function gets something that was moved to a device. An attribute of it may be a number."""
+    return any(is_moved(value) for value in given if not isinstance(value, Attribute))
 
 
 def derived(*values: Value) -> Value:

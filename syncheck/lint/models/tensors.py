@@ -8,6 +8,8 @@ from syncheck.lint.interp.contents import tensors_in
 from syncheck.lint.interp.contexts import restoring
 from syncheck.lint.interp.evaluator import Evaluator
 from syncheck.lint.interp.registry import models, models_below, models_methods
+from syncheck.lint.interp.side_work import compute
+from syncheck.lint.interp.unknown import computes, gets_moved
 from syncheck.lint.interp.values import (
     NONE,
     UNKNOWN,
@@ -36,6 +38,8 @@ _NOT_OPERATORS = frozenset(
 )
 _CLASSES = frozenset({"torch.cuda.Stream", "torch.cuda.Event", "torch.Stream", "torch.Event", "torch.Tensor"})
 """Classes whose methods may be called through the class."""
+_LONG = frozenset("bmm baddbmm addmm einsum linear matrix_power svd inverse cholesky eigh fft".split())
+"""Functions that take a time that matters to a clock. Others are recognized by their names."""
 _FUNCTIONS = re.compile(r"^torch\.(nn\.functional\.|fft\.|linalg\.|special\.|_foreach|_C\.|ops\.aten\.)?\w+$")
 
 # -- functions
@@ -56,9 +60,16 @@ def call_torch_function(evaluator: Evaluator, path: str, call: Call) -> Value | 
     if name in _NOT_OPERATORS or head.startswith(("torch.cuda", "torch.utils", "torch.backends")):
         return UNKNOWN if not any(isinstance(value, Stream | Event) for value in call.values()) else None
     inputs = tensors_in(Sequence(call.values()))
-    if not inputs or not _FUNCTIONS.match(path):
-        return None if inputs else UNKNOWN
-    return _call_operator(evaluator, path, name, inputs, call)
+    if not inputs:
+        return _without_tensors(evaluator, name, call)
+    return _call_operator(evaluator, path, name, inputs, call) if _FUNCTIONS.match(path) else None
+
+
+def _without_tensors(evaluator: Evaluator, name: str, call: Call) -> Value:
+    """Call a function of torch that gets no known tensor."""
+    if not gets_moved(call.values()):
+        return UNKNOWN
+    return compute(evaluator.machine, call.node, is_long=name in _LONG or computes(call.node))
 
 
 def _call_operator(evaluator: Evaluator, path: str, name: str, inputs: list[Tensor], call: Call) -> Value:
