@@ -120,3 +120,91 @@ def test_a_device_that_is_a_parameter_may_be_a_gpu(device, before, work):
 )
 def test_work_elsewhere_and_short_work_is_no_mistake(device, before, work):
     assert found(GIVEN.format(device=device, before=before, work=work)) == []
+
+
+TRAINED = """
+import time
+import torch
+from models import Net
+
+def train(batches, rate):
+    net = Net().cuda()
+    optimizer = torch.optim.Adam(net.parameters(), lr=rate)
+    for batch, target in batches:
+        start = time.perf_counter()
+        loss = net(batch.cuda(), target)
+        value = loss.item()
+        {backward}
+        norm = torch.nn.utils.clip_grad_norm_(net.parameters(), {limit})
+        {after}
+        {step}
+        seconds = time.perf_counter() - start
+        print(value, seconds)
+"""
+STEPS = {"backward": "loss.backward()", "limit": "1.0", "after": "pass", "step": "optimizer.step()"}
+
+
+@pytest.mark.parametrize(
+    ("given", "is_found"),
+    [
+        ({}, True), ({"backward": "pass"}, True), ({"step": "pass"}, True),
+        ({"step": "pass", "after": "print(float(norm))"}, False),
+        ({"step": "pass", "limit": "1.0, error_if_nonfinite=True"}, False),
+        ({"step": "optimizer.step(); torch.cuda.synchronize()"}, False),
+    ],
+)  # fmt: skip
+def test_an_optimizer_of_unknown_parameters_runs_on_the_gpu_and_clipping_gradients_waits_for_nothing(given, is_found):
+    assert bool(found(TRAINED.format(**STEPS | given))) is is_found
+
+
+LAYERS = """
+import time
+import torch
+
+def prepare(path):
+    net = torch.load(path).cuda()
+    start = time.perf_counter()
+    {work}
+    seconds = time.perf_counter() - start
+    print(seconds)
+"""
+
+
+@pytest.mark.parametrize(
+    "work",
+    [
+        "net.eval()", "names = [name for name, _ in net.named_parameters()]", "weights = net.state_dict()",
+        "net.zero_grad(set_to_none=True)", "optimizer = torch.optim.SGD(net.parameters(), lr=1.0)",
+    ],
+)  # fmt: skip
+def test_a_layer_can_be_inspected_without_work_on_the_gpu(work):
+    assert found(LAYERS.format(work=work)) == []
+    assert found(LAYERS.format(work=work.split(" = ")[-1] + "; y = net(torch.ones(4).cuda())")) == [9]
+
+
+KNOWN = """
+import time
+import torch
+
+class Net(torch.nn.Module):
+    def __init__(self):
+        self.weight = torch.nn.Parameter(torch.ones(4))
+
+    def forward(self, x):
+        return self.weight * x
+
+def train():
+    net = Net()
+    optimizer = torch.optim.SGD({parameters}, lr=1.0)
+    start = time.perf_counter()
+    optimizer.step()
+    print(time.perf_counter() - start, torch.cuda.is_available())
+"""
+
+
+@pytest.mark.parametrize(
+    ("parameters", "is_found"),
+    [("net.parameters()", False), ("others", True), ("[{'params': others}]", False), ("make().to('cuda')", True)],
+)
+def test_an_optimizer_of_known_parameters_does_what_they_need(parameters, is_found):
+    assert bool(found(KNOWN.format(parameters=parameters))) is is_found

@@ -11,6 +11,7 @@ from syncheck.lint.interp.registry import models, models_below, models_methods
 from syncheck.lint.interp.side_work import compute
 from syncheck.lint.interp.unknown import computes, gets_moved
 from syncheck.lint.interp.values import (
+    MOVED,
     NONE,
     UNKNOWN,
     Attribute,
@@ -38,6 +39,11 @@ _NOT_OPERATORS = frozenset(
 )
 _CLASSES = frozenset({"torch.cuda.Stream", "torch.cuda.Event", "torch.Stream", "torch.Event", "torch.Tensor"})
 """Classes whose methods may be called through the class."""
+_OF_LAYERS = frozenset(
+    """parameters named_parameters buffers named_buffers modules named_modules children named_children state_dict
+    load_state_dict zero_grad""".split()
+)
+"""Methods of a layer. What was moved to a GPU may be a layer, too."""
 _LONG = frozenset("bmm baddbmm addmm einsum linear matrix_power svd inverse cholesky eigh fft".split())
 """Functions that take a time that matters to a clock. Others are recognized by their names."""
 _FUNCTIONS = re.compile(r"^torch\.(nn\.functional\.|fft\.|linalg\.|special\.|_foreach|_C\.|ops\.aten\.)?\w+$")
@@ -177,6 +183,18 @@ def _generate(evaluator: Evaluator, owner: Tensor, call: Call) -> Value:
     return result
 
 
+def _of_layer(evaluator: Evaluator, owner: Tensor, call: Call) -> Value:
+    """Return what a layer contains, if the moved object is a layer. This runs nothing on a GPU."""
+    del evaluator, owner, call
+    return MOVED
+
+
+def _set_mode(evaluator: Evaluator, owner: Tensor, call: Call) -> Value:
+    """Set the mode of a layer."""
+    del evaluator, call
+    return owner
+
+
 def _numpy(evaluator: Evaluator, owner: Tensor, call: Call) -> Value:
     if owner.block.device is not None:  # `force=True` copies to the host and waits; otherwise torch raises an error
         return evaluator.transfers.method(owner, "cpu", Call(call.node, [])) or UNKNOWN
@@ -273,4 +291,6 @@ _SPECIAL: dict[str, Callable[[Evaluator, Tensor, Call], Value]] = {
     "backward": _backward,
     "register_hook": _register_hook,
     "register_post_accumulate_grad_hook": _register_post_accumulate_grad_hook,
+    **dict.fromkeys(("train", "eval"), _set_mode),
+    **dict.fromkeys(_OF_LAYERS, _of_layer),
 }
