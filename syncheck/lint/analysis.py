@@ -15,6 +15,7 @@ from syncheck.lint.assumed_arguments import assumed_arguments, has_defaults, has
 from syncheck.lint.callers import PassedOnTensor, call_twice, consume, may_need_wait, uses_kept_stream
 from syncheck.lint.certainty import adjusted, as_seen_in_source, is_cross_function_timing, merge_by_clock
 from syncheck.lint.classes import assigned_elsewhere, between_methods, lazily_created, order, with_passed_on
+from syncheck.lint.gpu_parameters import times_gpu_work
 from syncheck.lint.helpers import asynchronous, calls_any, helpers_in, training, uses_helper
 from syncheck.lint.imports import Imports
 from syncheck.lint.interp import transfers
@@ -42,7 +43,7 @@ from syncheck.lint.interp.values import (
 )
 from syncheck.lint.lifetimes import by_reference_count
 from syncheck.lint.nodes import Method, branches, walk
-from syncheck.lint.prefilter import anchor_lines, clock_aliases, device_names, has_anchor, reads_clock
+from syncheck.lint.prefilter import anchor_lines, clock_aliases, device_names, has_anchor
 from syncheck.lint.source_file import SourceFile
 from syncheck.lint.unreached import ways_to_unreached
 from syncheck.rules import (
@@ -141,14 +142,10 @@ class Analysis:
             was_followed = function in self._followed
             if (was_followed and not has_defaults(function)) or not self._can_matter(function):
                 continue
-            known = {(finding.rule, finding.location.frame.line) for finding in found}
+            known = {(finding.rule, finding.location.frame.line) for finding in found if was_followed}
             alone = self._paths(partial(self._run_function, function, kind), function)
             left_out = frozenset() if has_anchor(function) else _WITH_STREAMS_ONLY
-            found += [
-                f
-                for f in alone
-                if f.rule.code not in left_out and (not was_followed or (f.rule, f.location.frame.line) not in known)
-            ]
+            found += [f for f in alone if f.rule.code not in left_out and (f.rule, f.location.frame.line) not in known]
         for statement in flat(self._tree.body):
             if isinstance(statement, ast.ClassDef) and self._has_anchor_word(statement):
                 found += self._in_class(statement, found)
@@ -177,7 +174,7 @@ class Analysis:
             return True
         if self._has_anchor_word(function) and has_anchor(function, self._clocks, self._devices):
             return True
-        if self._training is not None and reads_clock(function, self._clocks) and calls_any(function, self._training):
+        if times_gpu_work(function, self._tree, self._source.text, self._clocks, self._training):
             return True
         return uses_helper(function, self._helpers) or calls_any(function, self._called)
 

@@ -208,3 +208,58 @@ def train():
 )
 def test_an_optimizer_of_known_parameters_does_what_they_need(parameters, is_found):
     assert bool(found(KNOWN.format(parameters=parameters))) is is_found
+
+
+GROUP = """
+import time
+import torch
+import torch.distributed as dist
+
+def exchange(tensor, group, rounds):
+    start = time.perf_counter()
+    for _ in range(rounds):
+        dist.all_reduce(tensor, group=group)
+    {after}
+    return (time.perf_counter() - start) / rounds
+
+def main():
+    dist.init_process_group("{backend}", rank=torch.cuda.current_device())
+"""
+MEASURED = """
+import time
+import torch
+
+def measure(model, x):
+    torch.cuda.reset_peak_memory_stats()
+    start = time.perf_counter()
+    y = model(x)
+    {after}
+    return time.perf_counter() - start, torch.cuda.max_memory_allocated()
+"""
+PASSED = """
+import time
+import torch
+
+def measure(model, x):
+    start = time.perf_counter()
+    y = model(x)
+    {after}
+    return time.perf_counter() - start
+
+def run(path):
+    net = torch.load(path).to("{device}")
+    print(measure(net, torch.randn(4, 4).to("{device}")))
+"""
+
+
+@pytest.mark.parametrize(("after", "is_found"), [("pass", True), ("torch.cuda.synchronize()", False)])
+def test_the_file_shows_that_work_of_unknown_arguments_runs_on_a_gpu(after, is_found):
+    assert bool(found(GROUP.format(after=after, backend="nccl"))) is is_found
+    assert bool(found(MEASURED.format(after=after))) is is_found
+    assert bool(found(PASSED.format(after=after, device="cuda"))) is is_found
+
+
+def test_the_file_may_show_that_it_runs_on_the_host():
+    assert found(GROUP.format(after="pass", backend="gloo")) == []
+    assert found(PASSED.format(after="pass", device="cpu")) == []
+    assert found(MEASURED.format(after="pass").replace("model(", "parse(")) == []
