@@ -15,7 +15,7 @@ from syncheck.lint.assumed_arguments import assumed_arguments, has_defaults, has
 from syncheck.lint.callers import PassedOnTensor, call_twice, consume, may_need_wait, uses_kept_stream
 from syncheck.lint.certainty import adjusted, as_seen_in_source, is_cross_function_timing, merge_by_clock
 from syncheck.lint.classes import assigned_elsewhere, between_methods, lazily_created, order, with_passed_on
-from syncheck.lint.gpu_parameters import times_gpu_work
+from syncheck.lint.gpu_parameters import may_time, times_gpu_work
 from syncheck.lint.helpers import asynchronous, calls_any, helpers_in, training, uses_helper
 from syncheck.lint.imports import Imports
 from syncheck.lint.interp import transfers
@@ -121,6 +121,7 @@ class Analysis:
         self._clocks, self._devices = clock_aliases(source.text), device_names(source.text)
         self._anchors, self._called = anchor_lines(source.text, self._clocks), asynchronous(self._tree, source.text)
         self._training = training(self._tree, source.text) if self._anchors else None
+        self._times = bool(self._anchors) and may_time(source.text, self._clocks)
         self._helpers = helpers_in(self._tree.body, self._has_anchor_word)
         self._attributes: dict[ast.ClassDef, dict[str, list[ast.expr | None]]] = {}
         self._followed: set[ast.AST] = set()
@@ -174,7 +175,7 @@ class Analysis:
             return True
         if self._has_anchor_word(function) and has_anchor(function, self._clocks, self._devices):
             return True
-        if times_gpu_work(function, self._tree, self._source.text, self._clocks, self._training):
+        if self._times and times_gpu_work(function, self._tree, self._source.text, self._clocks, self._training):
             return True
         return uses_helper(function, self._helpers) or calls_any(function, self._called)
 

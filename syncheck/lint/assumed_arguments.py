@@ -25,7 +25,9 @@ def assumed_arguments(machine: Machine, function: Function) -> dict[str, Value]:
     """
     made = {name: value for name, value in function.defaults.items() if _is_gpu(value)}
     made |= _flags(machine.sites.tree, function)
-    if reads_clock(function.node, frozenset()):
+    if machine.sites.mentions_cuda and reads_clock(
+        function.node, frozenset()
+    ):  # most functions read none, which this shows faster
         made |= dict.fromkeys(moved_parameters(function.node, machine.sites.tree, machine.sites.text), MOVED)
     strictly = strict.assumed_arguments(machine, function)
     if strictly:

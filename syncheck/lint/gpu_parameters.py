@@ -8,6 +8,7 @@ import ast
 import re
 from collections.abc import Iterator
 
+from syncheck.lint import deferred
 from syncheck.lint.file_calls import argument_of, calls_by_name
 from syncheck.lint.helpers import calls_any
 from syncheck.lint.interp.functions import own_nodes
@@ -18,12 +19,19 @@ from syncheck.semantics.collectives import FUNCTIONS
 
 _MEASURING = frozenset("max_memory_allocated reset_peak_memory_stats memory_allocated max_memory_reserved".split())
 """Functions of torch.cuda that are called where a GPU works."""
+_CLOCKS = frozenset("perf_counter perf_counter_ns monotonic monotonic_ns time time_ns default_timer".split())
+_CALLED = re.compile(r"(\w+)\(")
 _DEVICE = r"(?:['\"]cuda|(?:\w+\.)*_?(?:device|dev|gpu|local_rank)\b(?!\())"
 _MOVED = re.compile(rf"\.cuda\(|\.to\((?:device=)?{_DEVICE}|\bdevice={_DEVICE}")
 """Text of an expression whose value is on a device that may be a GPU."""
 _OF_THE_HOST = re.compile(r"\.cpu\(|\.numpy\(|\.item\(|\.tolist\(")
 
 _Function = ast.FunctionDef | ast.AsyncFunctionDef
+
+
+def may_time(source: str, clocks: frozenset[str]) -> bool:
+    """Return whether a file may measure the time of work on a GPU; `clocks`: see `prefilter.clock_aliases`."""
+    return "cuda" in source and any(f"{name}(" in source for name in _CLOCKS | clocks)
 
 
 def times_gpu_work(
@@ -42,11 +50,21 @@ def times_gpu_work(
         clocks: see `prefilter.clock_aliases`.
         training: see `helpers.training`.
     """
-    if "cuda" not in source or not reads_clock(function, clocks):
+    if not reads_clock(function, clocks):
         return False
-    if calls_any(function, training) or ("nccl" in source and words_in(function) & FUNCTIONS.keys()):
+    if calls_any(function, training):
         return True
-    return bool(moved_parameters(function, tree, source))
+    if not _measures_time(function, clocks):
+        return False
+    return bool(
+        ("nccl" in source and words_in(function) & FUNCTIONS.keys()) or moved_parameters(function, tree, source)
+    )
+
+
+def _measures_time(function: _Function, clocks: frozenset[str]) -> bool:
+    """Return whether a function may read a clock twice, judging by its text."""
+    written = deferred.text_of(function) or text(function)
+    return sum(name in _CLOCKS | clocks for name in _CALLED.findall(written)) > 1
 
 
 def moved_parameters(function: ast.AST, tree: ast.Module, source: str) -> frozenset[str]:
@@ -57,13 +75,13 @@ def moved_parameters(function: ast.AST, tree: ast.Module, source: str) -> frozen
         tree: the file.
         source: the text of the file.
     """
-    if not isinstance(function, _Function) or "cuda" not in source:
+    if not isinstance(function, _Function) or "cuda" not in source or not _measures_time(function, frozenset()):
         return frozenset()
     arguments = function.args
     positional = [argument.arg for argument in (*arguments.posonlyargs, *arguments.args)]
-    given = frozenset((*positional, *(argument.arg for argument in arguments.kwonlyargs)))
-    if words_in(function) & _MEASURING:
-        return given & _used_in_work(function)
+    given = _used_in_work(function) & {*positional, *(argument.arg for argument in arguments.kwonlyargs)}
+    if not given or words_in(function) & _MEASURING:
+        return given
     is_called = source.count(f"{function.name}(") > 1
     calls = calls_by_name(tree).get(function.name, []) if is_called else []
     first = int(positional[:1] == ["self"])

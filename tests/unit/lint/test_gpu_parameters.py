@@ -5,7 +5,7 @@ import textwrap
 
 import pytest
 
-from syncheck.lint.gpu_parameters import moved_parameters, times_gpu_work
+from syncheck.lint.gpu_parameters import may_time, moved_parameters, times_gpu_work
 
 TIMED = """
 def bench(model, x, n):
@@ -83,8 +83,20 @@ def test_who_measures_the_memory_of_a_gpu_computes_there():
 
 
 def test_a_method_has_bound_its_object():
-    source = "class A:\n    def bench(self, x): pass\n    def run(self): self.bench(torch.ones(4).cuda())\n"
+    body = "return model(x), time.time() - time.time()"
+    source = f"class A:\n    def bench(self, x): {body}\n    def run(self): self.bench(torch.ones(4).cuda())\n"
     assert moved_parameters(*parsed(source)) == {"x"}
+
+
+@pytest.mark.parametrize(
+    ("source", "may"),
+    [
+        ("cuda = time.time()", True), ("cuda = now()", True), ("npu = time.time()", False),
+        ("cuda = time.sleep(1)", False),
+    ],
+)  # fmt: skip
+def test_a_file_needs_a_clock_and_a_gpu(source, may):
+    assert may_time(source, frozenset({"now"})) is may
 
 
 @pytest.mark.parametrize(
