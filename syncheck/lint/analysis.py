@@ -22,6 +22,7 @@ from syncheck.lint.classes import (
     with_passed_on,
     without_changes,
 )
+from syncheck.lint.gpu_parameters import may_time, times_gpu_work
 from syncheck.lint.helpers import asynchronous, calls_any, helpers_in, training, uses_helper
 from syncheck.lint.imports import Imports
 from syncheck.lint.interp import transfers
@@ -48,7 +49,7 @@ from syncheck.lint.interp.values import (
 )
 from syncheck.lint.lifetimes import by_reference_count
 from syncheck.lint.nodes import Method, branches, walk
-from syncheck.lint.prefilter import anchor_lines, clock_aliases, device_names, has_anchor, reads_clock
+from syncheck.lint.prefilter import anchor_lines, clock_aliases, device_names, has_anchor
 from syncheck.lint.remainders import Remainders
 from syncheck.lint.source_file import SourceFile
 from syncheck.lint.uncalled_helpers import as_warnings
@@ -126,6 +127,7 @@ class Analysis:
         self._clocks, self._devices = clock_aliases(source.text), device_names(source.text)
         self._anchors, self._called = anchor_lines(source.text, self._clocks), asynchronous(self._tree, source.text)
         self._training = training(self._tree, source.text) if self._anchors else None
+        self._times = bool(self._anchors) and may_time(source.text, self._clocks)
         self._helpers = helpers_in(self._tree.body, self._has_anchor_word)
         self._attributes: dict[ast.ClassDef, dict[str, list[ast.expr | None]]] = {}
         self._followed: set[ast.AST] = set()
@@ -147,14 +149,10 @@ class Analysis:
             was_followed = function in self._followed
             if (was_followed and not has_defaults(function)) or not self._can_matter(function):
                 continue
-            known = {(finding.rule, finding.location.frame.line) for finding in found}
+            known = {(finding.rule, finding.location.frame.line) for finding in found if was_followed}
             alone = self._paths(partial(self._run_function, function, kind), function)
             left_out = frozenset() if has_anchor(function) else _WITH_STREAMS_ONLY
-            found += [
-                f
-                for f in alone
-                if f.rule.code not in left_out and (not was_followed or (f.rule, f.location.frame.line) not in known)
-            ]
+            found += [f for f in alone if f.rule.code not in left_out and (f.rule, f.location.frame.line) not in known]
         for statement in flat(self._tree.body):
             if isinstance(statement, ast.ClassDef) and self._has_anchor_word(statement):
                 found += self._in_class(statement, found)
@@ -183,7 +181,7 @@ class Analysis:
             return True
         if self._has_anchor_word(function) and has_anchor(function, self._clocks, self._devices):
             return True
-        if self._training is not None and reads_clock(function, self._clocks) and calls_any(function, self._training):
+        if self._times and times_gpu_work(function, self._tree, self._source.text, self._clocks, self._training):
             return True
         return uses_helper(function, self._helpers) or calls_any(function, self._called)
 

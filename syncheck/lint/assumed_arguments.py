@@ -3,12 +3,14 @@
 import ast
 
 from syncheck.lint import strict
+from syncheck.lint.file_calls import argument_of, calls_by_name, unpacks
+from syncheck.lint.gpu_parameters import moved_parameters
 from syncheck.lint.interp.functions import own_nodes
 from syncheck.lint.interp.machine import Machine
-from syncheck.lint.interp.values import Constant, Device, Function, Tensor, Value
+from syncheck.lint.interp.values import MOVED, Constant, Device, Function, Tensor, Value
 from syncheck.lint.nodes import once, walk
 from syncheck.lint.parameters import tensors_given
-from syncheck.lint.prefilter import STREAM_BLOCK, words_in
+from syncheck.lint.prefilter import STREAM_BLOCK, reads_clock, words_in
 
 _ASYNCHRONOUS = frozenset({"isend", "irecv", "batch_isend_irecv", "async_op"})
 
@@ -16,12 +18,14 @@ _ASYNCHRONOUS = frozenset({"isend", "irecv", "batch_isend_irecv", "async_op"})
 def assumed_arguments(machine: Machine, function: Function) -> dict[str, Value]:
     """Return the known arguments of a function, by parameter name.
 
-    A device argument has its default value, and a flag the value that all calls in the file give it. A tensor is
-    assumed to be on a GPU if the function uses streams or asynchronous collectives, which order nothing on the host.
-    The caller's work on it is complete.
+    A device argument has its default value, and a flag the value that all calls in the file give it. For a clock,
+    what all calls move to a GPU is there. A tensor is assumed to be on a GPU if the function uses streams or
+    asynchronous collectives, which order nothing on the host. The caller's work on it is complete.
     """
     made = {name: value for name, value in function.defaults.items() if _is_gpu(value)}
     made |= _flags(machine.sites.tree, function)
+    if machine.sites.mentions_cuda and reads_clock(function.node, frozenset()):  # fast, and most functions read none
+        made |= dict.fromkeys(moved_parameters(function.node, machine.sites.tree, machine.sites.text), MOVED)
     strictly = strict.assumed_arguments(machine, function)
     if strictly:
         return made | strictly
@@ -69,7 +73,7 @@ def _flags(tree: ast.Module, function: Function) -> dict[str, Value]:
     """Return the flags of a function that have the same value in all its calls in the file: `async_op=False`."""
     defaults = {name: value.value for name, value in function.defaults.items() if isinstance(value, Constant)}
     flags = {name: default for name, default in defaults.items() if isinstance(default, bool)}
-    calls = _calls(tree).get(getattr(function.node, "name", ""), []) if flags else []
+    calls = calls_by_name(tree).get(getattr(function.node, "name", ""), []) if flags else []
     arguments = function.node.args
     positions = [argument.arg for argument in (*arguments.posonlyargs, *arguments.args)]
     n_bound = int(has_self_parameter(function))
@@ -87,24 +91,10 @@ def _given(call: ast.Call, name: str, index: int | None, default: bool) -> bool 
 
     A call of a private function may also pass none: others, which may pass it, do not call this function.
     """
-    if any(isinstance(argument, ast.Starred) for argument in call.args) or any(k.arg is None for k in call.keywords):
-        return None
-    given = next((keyword.value for keyword in call.keywords if keyword.arg == name), None)
-    if given is None and index is not None and index < len(call.args):
-        given = call.args[index]
+    given = argument_of(call, name, index)
     if given is None:
-        return default if _name(call.func).startswith("_") else None
+        return default if _name(call.func).startswith("_") and not unpacks(call) else None
     return given.value if isinstance(given, ast.Constant) and isinstance(given.value, bool) else None
-
-
-@once
-def _calls(tree: ast.Module) -> dict[str, list[ast.Call]]:
-    """Return the calls in a file by the name of what they call."""
-    found: dict[str, list[ast.Call]] = {}
-    for node in walk(tree):
-        if isinstance(node, ast.Call):
-            found.setdefault(_name(node.func), []).append(node)
-    return found
 
 
 @once

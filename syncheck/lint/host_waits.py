@@ -36,6 +36,18 @@ def may_come_before(kind: ast.ClassDef, block: ast.With, stream: str) -> bool:
     return method is None or _Waits(kind, stream).are_before(method, block.lineno, _MAX_CALLS)
 
 
+def may_wait_around(kind: ast.ClassDef, block: ast.With, stream: str) -> bool:
+    """Return whether the host may wait for other streams in the method of a block, or in a method that calls it.
+
+    Args:
+        kind: the class.
+        block: the block.
+        stream: the attribute of `self` with the stream of the block.
+    """
+    method = method_around(kind, block)
+    return method is None or _Waits(kind, stream).are_before(method, kind.end_lineno or block.lineno, _MAX_CALLS)
+
+
 def waits_for_others(kind: ast.ClassDef, call: ast.Call, stream: str) -> bool:
     """Return whether a call in a class may make the host wait for other streams than one of `self`.
 

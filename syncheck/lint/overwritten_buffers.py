@@ -20,14 +20,15 @@ class Overwritten(NamedTuple):
 
     Attributes:
         name: the attribute of `self`.
-        write: the call that overwrites it, and `read`: an attribute in another method that reads it.
+        write: the call that overwrites it.
+        read: an attribute in another method that reads it, if any.
         method: the name of that method.
     """
 
     name: str
     write: ast.Call
-    read: ast.Attribute
-    method: str
+    read: ast.Attribute | None = None
+    method: str = ""
 
 
 def overwritten_buffer(kind: ast.ClassDef, block: ast.With, blocks: list[ast.With]) -> Overwritten | None:
@@ -38,7 +39,7 @@ def overwritten_buffer(kind: ast.ClassDef, block: ast.With, blocks: list[ast.Wit
         block: the block, on a stream that never waits for another one.
         blocks: all blocks on the same stream.
     """
-    rebound = _rebound(kind)
+    rebound = rebound_attributes(kind)
     written = {name: call for name, call in _written(block).items() if name not in rebound}
     inside = {node for other in blocks for node in walk(other)}
     for method in kind.body if written else ():
@@ -61,7 +62,7 @@ def _written(block: ast.With) -> dict[str, ast.Call]:
     return found
 
 
-def _rebound(kind: ast.ClassDef) -> set[str]:
+def rebound_attributes(kind: ast.ClassDef) -> set[str]:
     """Return the attributes that methods other than the constructor assign."""
     return {
         node.attr

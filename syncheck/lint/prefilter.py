@@ -35,6 +35,8 @@ _WORD = re.compile(r"\w+")
 _GPU = re.compile(r"cuda|accelerator|(?<![a-z])(?:xpu|npu|hpu|musa|gpu)", re.IGNORECASE)
 _TO_HOST = re.compile(r"""\.cpu\(|\.to\(\s*(?:device *= *)?['"]cpu""")
 _DEVICE_NAME = re.compile(r"""^(\w+) *=[^\n]*['"]cuda\b""", re.MULTILINE)
+_GIVEN = frozenset({"device", "dev", "gpu", "rank", "local_rank"})
+"""Names of the devices that functions are given to run on."""
 _CLOCKS_IMPORTED = sorted(_CLOCK_ANCHORS - {"timeit", "Thread"})
 _CLOCK_ALIAS = re.compile(rf"import(?:[^\n]*,)? *(?:{'|'.join(_CLOCKS_IMPORTED)}) as (\w+)")
 
@@ -84,7 +86,7 @@ def device_names(source: str) -> frozenset[str]:
     if "cuda" not in source:
         return frozenset()
     is_named = "'cuda" in source or '"cuda' in source
-    return frozenset((*(_DEVICE_NAME.findall(source) if is_named else ()), "device"))
+    return frozenset((*(_DEVICE_NAME.findall(source) if is_named else ()), *_GIVEN))
 
 
 def anchor_lines(source: str, aliases: Iterable[str] = ()) -> list[int]:

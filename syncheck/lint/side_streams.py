@@ -14,8 +14,9 @@ from syncheck.lint.interp.unknown import may_wait
 from syncheck.lint.locations import lines_of
 from syncheck.lint.missing_forks import COPIES, KNOWN_BASES, created_in, missing_fork
 from syncheck.lint.nodes import STREAM_CONTEXTS, children, methods_of, statements, text, walk
-from syncheck.lint.overwritten_buffers import overwritten_buffer
+from syncheck.lint.overwritten_buffers import Overwritten, overwritten_buffer
 from syncheck.lint.returned_results import returned_result
+from syncheck.lint.reused_buffers import reused_buffer
 from syncheck.lint.yielded_copies import yielded_copy
 from syncheck.rules import missing_record_stream, unordered_first_use, unordered_side_stream, unordered_write
 from syncheck.rules.model import Family, Severity
@@ -135,8 +136,10 @@ def _used_too_long(
         location = sites.location(sites.id_of(block.items[-1].context_expr, function))
         found = Finding.of(missing_record_stream.RULE, location, verb="reading", **reused)
         yield replace(found, help=_RECORD.format(stream=f"self.{name}"), level=Severity.WARNING)
-    elif use.is_awaited and not may_host_wait:
-        yield from _overwritten(kind, block, name, use, function, sites)
+    elif use.is_awaited:
+        buffer = None if may_host_wait else overwritten_buffer(kind, block, [other for other, _ in use.blocks])
+        if buffer := buffer or reused_buffer(kind, block, name):
+            yield _overwritten(buffer, f"self.{name}", function, sites)
 
 
 def _flaw(kind: ast.ClassDef, block: ast.With, name: str, use: _Use, *, may_host_wait: bool) -> _Flaw | None:
@@ -167,17 +170,13 @@ def _reused(kind: ast.ClassDef, block: ast.With, name: str, use: _Use) -> dict[s
     return {}
 
 
-def _overwritten(
-    kind: ast.ClassDef, block: ast.With, name: str, use: _Use, function: str, sites: SourceSites
-) -> Iterator[Finding]:
-    """Yield the buffer that a block overwrites while another method's stream may still read it."""
-    found = overwritten_buffer(kind, block, [other for other, _ in use.blocks])
-    if found is not None:
-        stream = f"self.{name}"
-        flaw = f"stream `{stream}` never waits for the streams that read `self.{found.name}`, which it overwrites here"
-        finding = Finding.of(unordered_side_stream.RULE, sites.location(sites.id_of(found.write, function)), flaw=flaw)
-        read = replace(sites.location(sites.id_of(found.read, found.method)), message="another stream reads it here")
-        yield replace(finding, related=(read,), help=_FORK.format(stream=stream))
+def _overwritten(found: Overwritten, stream: str, function: str, sites: SourceSites) -> Finding:
+    """Return a finding about a buffer that a block on a stream overwrites while another stream may still read it."""
+    flaw = f"stream `{stream}` never waits for the streams that read `self.{found.name}`, which it overwrites here"
+    finding = Finding.of(unordered_side_stream.RULE, sites.location(sites.id_of(found.write, function)), flaw=flaw)
+    places = () if found.read is None else (sites.location(sites.id_of(found.read, found.method)),)
+    related = tuple(replace(place, message="another stream reads it here") for place in places)
+    return replace(finding, related=related, help=_FORK.format(stream=stream))
 
 
 def _overwritten_at_once(found: FreshMemory, stream: str, function: str, sites: SourceSites) -> Finding:

@@ -67,3 +67,33 @@ def test_a_stream_provided_by_the_caller_is_not_reported():
     source = CLASS.format(base="", fork="pass", work=LOAD, join="pass")
     assert not found(source.replace("torch.cuda.Stream()", "get_stream()"))
     assert not found(source.replace("        self.pairs = []", "        self.stream = self.stream or other"))
+
+
+EXPERTS = """
+import torch
+
+class Experts:
+    def __init__(self, hosts, n):
+        self.stream = torch.cuda.Stream()
+        self.hosts, self.slots, self.done = hosts, {}, torch.cuda.Event()
+        self.buffer = torch.zeros(n, 1024, device="cuda")
+        torch.cuda.synchronize()
+
+    def fetch(self, layer, expert, old):
+        FORK
+        with torch.cuda.stream(self.stream):
+            self.swap(layer, expert, old)
+            self.done.record()
+        torch.cuda.current_stream().wait_event(self.done)
+
+    def swap(self, layer, expert, old):
+        slot = self.slots.pop(old)
+        self.buffer[slot].copy_(self.hosts[layer][expert], non_blocking=True)
+        self.slots[expert] = slot
+"""
+
+
+def test_a_slot_of_a_buffer_may_be_in_use_when_the_stream_fills_it_again():
+    assert found(EXPERTS.replace("FORK", "pass")) == [("SYN105", "warning", 20)]
+    assert found(EXPERTS.replace("FORK", FORK)) == []
+    assert found(EXPERTS.replace("FORK", "torch.cuda.synchronize()")) == []

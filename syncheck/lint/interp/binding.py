@@ -10,9 +10,9 @@ from syncheck.lint.interp.naming import held
 from syncheck.lint.interp.operators import is_list
 from syncheck.lint.interp.picks import forget_items, put
 from syncheck.lint.interp.scope import Scope
-from syncheck.lint.interp.unknown import may_be_tensor
+from syncheck.lint.interp.unknown import derived, is_moved
 from syncheck.lint.interp.values import (
-    DERIVED,
+    MOVED,
     UNKNOWN,
     Call,
     Constant,
@@ -93,7 +93,7 @@ class Binding:
             return list(value.items)
         if isinstance(value, Tensor):
             return [self._operators.alias(value, value.part) for _ in parts]
-        return [DERIVED if may_be_tensor(value) else UNKNOWN] * len(parts)
+        return [derived(value)] * len(parts)
 
     def _set_attribute(self, owner: Value, name: str, value: Value) -> None:
         """Bind an attribute."""
@@ -117,6 +117,9 @@ class Binding:
     def _container(self, node: ast.expr, index: ast.expr, value: Value, scope: Scope) -> Value:
         """Return the container of an item. An unknown one becomes a dictionary if it gets a side stream's tensor."""
         owner = self._evaluator.evaluate(node, scope)
+        if owner is UNKNOWN and is_moved(value) and isinstance(node, ast.Name | ast.Attribute):
+            self.assign(node, MOVED, scope)
+            return MOVED
         if owner is not UNKNOWN or not isinstance(value, Tensor) or not isinstance(index, ast.Name | ast.Constant):
             return owner
         device, machine = value.block.device, self._machine

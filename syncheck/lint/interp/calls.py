@@ -16,10 +16,12 @@ from syncheck.lint.interp.functions import bind, is_generator
 from syncheck.lint.interp.imported import FindFunction, ImportedFunctions
 from syncheck.lint.interp.passed_functions import PassedFunctions
 from syncheck.lint.interp.premises import Premise, description_of
-from syncheck.lint.interp.scope import Scope
+from syncheck.lint.interp.scope import Scope, super_of
 from syncheck.lint.interp.unknown import (
     called_name,
     computes,
+    gets_moved,
+    is_moved,
     is_on_gpu,
     is_on_host,
     launches_kernel,
@@ -103,9 +105,10 @@ class Calls:
         return self.call_unknown("", call) if by_kind is None else getattr(self, by_kind)(function, call)
 
     def _call_moved(self, call: Call) -> Value:
-        if (found := self.call_unknown("", call)) is DERIVED or MOVED in call.values():
-            self._machine.guess(call.node)
-            self._machine.guesses[self._machine.site(call.node)] = True
+        found = self.call_unknown("", call)
+        if found is DERIVED or any(map(is_moved, call.values())):
+            made = side_work.compute(self._machine, call.node, is_long=True)
+            return found if found is DERIVED else made
         return found
 
     def _call_native(self, function: Native, call: Call) -> Value:
@@ -121,7 +124,7 @@ class Calls:
 
     def _call_name(self, path: str, call: Call, scope: Scope | None) -> Value:
         if path == "builtins.super" and scope is not None:
-            return _super(scope)
+            return super_of(scope)
         found = self._call_known(path, call)
         return self.call_unknown(path, call) if found is None else found
 
@@ -168,9 +171,10 @@ class Calls:
             if has_tensor or not name or may_wait(name) or takes_code(given, call.node):
                 can_wait = may_wait(name or called_name(call.node)) or takes_code(given, call.node)
                 self._evaluator.collectives.assume_synchronized(name, can_wait=can_wait)
-        if has_tensor or (MOVED in given and computes(call.node)):
-            self._machine.guess(call.node)
-        return DERIVED if has_tensor else UNKNOWN
+        if not (has_tensor or (computes(call.node) and gets_moved(given))):
+            return UNKNOWN
+        self._machine.guess(call.node)
+        return DERIVED if has_tensor else MOVED
 
     def _only_uses(self, name: str, given: list[Value], node: ast.AST) -> bool:
         """Return whether unknown code is assumed to use its arguments immediately and to wait for nothing."""
@@ -206,10 +210,8 @@ class Calls:
                     self.escape(item, depth - 1)
 
     def _escape_tensor(self, tensor: Tensor) -> None:
-        may_wait_for_it = (
-            tensor.block.ident in self._evaluator.transfers.on_unknown_stream
-        )  # its caller knows the stream
-        if tensor.array is not None and not may_wait_for_it:
+        unknown = self._evaluator.transfers.on_unknown_stream  # code that knows the stream may wait for it
+        if tensor.array is not None and tensor.block.ident not in unknown:
             self._machine.touch_host("Tensor.numpy()", [(tensor, False)], tensor.array, escape=True)
         tensor.block.escaped = True
 
@@ -226,12 +228,13 @@ class Calls:
     def call_function(self, function: Function, call: Call) -> Value:
         """See `Evaluator`. A call that is nested too deeply is treated as unknown code."""
         node = function.node
+        name = getattr(node, "name", "")
         if function.scope.module.is_imported and self._machine.imported.running is None:
             found = self.imported.call_function(function, call)
-            return self.call_unknown(getattr(node, "name", ""), call) if found is None else found
+            return self.call_unknown(name, call) if found is None else found
         self.followed.add(node)
         if self._depth >= _DEEPEST or self._running.count(node) > 1:
-            return self.call_unknown(getattr(node, "name", ""), call)
+            return self.call_unknown(name, call)
         scope = Scope(function.scope)
         scope.names = bind(function, call)
         self._evaluator.enter(scope.names)
@@ -391,10 +394,3 @@ _BY_KIND: dict[type[Value], str] = {
     Instance: "_call_instance",
 }
 """Kind of value -> name of the method that calls it."""
-
-
-def _super(scope: Scope) -> Value:
-    """Return the result of `super()`: the same instance, with its first base as the class."""
-    instance = next((value for value in scope.names.values() if isinstance(value, Instance)), None)
-    bases = [base for base in instance.kind.bases if isinstance(base, Class)] if instance is not None else []
-    return Instance(bases[0], instance.attributes) if bases and instance is not None else UNKNOWN

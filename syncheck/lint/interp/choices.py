@@ -2,7 +2,7 @@
 
 import ast
 
-from syncheck.lint.interp.unknown import called_name, may_be_tensor
+from syncheck.lint.interp.unknown import called_name, is_moved, may_be_tensor
 from syncheck.lint.interp.values import UNKNOWN, Attribute, Instance, Stream, Value
 from syncheck.lint.nodes import walk
 from syncheck.semantics.python_api import MEMBERS_WITHOUT_MEMORY
@@ -35,5 +35,5 @@ def attribute_of_unknown(owner: Value, name: str) -> Value:
     """Return an attribute of an unknown value."""
     if type(owner) is Value and name.startswith("__"):
         return UNKNOWN
-    is_about_tensor = name in MEMBERS_WITHOUT_MEMORY and may_be_tensor(owner)
+    is_about_tensor = name in MEMBERS_WITHOUT_MEMORY and (may_be_tensor(owner) or is_moved(owner))
     return Attribute(UNKNOWN if is_about_tensor else owner, name)

@@ -77,6 +77,8 @@ class Collectives:
                 machine.session.sync_stream(own, machine.site(call.node), explicit=False)
         else:
             machine.launch(stream, collective.operator, used, call.node)
+            if not used:  # the tensors may be on a GPU
+                machine.guesses[machine.site(call.node)] = True
         return UNKNOWN
 
     def _start(self, collective: Collective, used: list[TensorAccess], call: Call) -> Work:

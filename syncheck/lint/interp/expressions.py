@@ -13,9 +13,9 @@ from syncheck.lint.interp.guards import waits
 from syncheck.lint.interp.operators import is_list
 from syncheck.lint.interp.rows import BEGINNING
 from syncheck.lint.interp.scope import Scope
-from syncheck.lint.interp.unknown import may_be_tensor
+from syncheck.lint.interp.side_work import combine
+from syncheck.lint.interp.unknown import derived, is_moved, may_be_read
 from syncheck.lint.interp.values import (
-    DERIVED,
     NONE,
     UNKNOWN,
     Attribute,
@@ -85,7 +85,7 @@ class Expressions:
                 inner = self.evaluate(value.value, scope)
                 for tensor in tensors_in(inner):
                     self._operators.read_by_host(tensor, value.value, "format")
-                if may_be_tensor(inner) or (inner is UNKNOWN and self._evaluator.machine.recent.is_of_unknown):
+                if may_be_read(inner) or (inner is UNKNOWN and self._evaluator.machine.recent.is_of_unknown):
                     self._evaluator.machine.read_unknown()
                 is_known &= isinstance(inner, Constant)
                 parts.append(str(inner.value) if isinstance(inner, Constant) else "")
@@ -123,6 +123,8 @@ class Expressions:
                 is_complete &= not value.is_open
             else:
                 is_complete = False
+            if keyword.arg is None and is_moved(value):
+                kwargs["**"] = value
         return self._evaluator.call(function, Call(node, args, kwargs, is_complete), scope)
 
     def _of_Await(self, node: ast.Await, scope: Scope) -> Value:
@@ -217,19 +219,18 @@ class Expressions:
             return self._clock_arithmetic(kind, left, right)
         if isinstance(left, Constant) and isinstance(right, Constant):
             return computed(kind, left.value, right.value)
-        if isinstance(kind, ast.Mult):
+        if isinstance(kind, ast.Mult) and (isinstance(left, Sequence) or isinstance(right, Sequence)):
             return repeated(left, right)
         if isinstance(kind, ast.Add) and isinstance(left, Sequence) and isinstance(right, Sequence):
             return Sequence([*left.items, *right.items], left.is_open or right.is_open)
-        return DERIVED if may_be_tensor(left) or may_be_tensor(right) else UNKNOWN
+        return combine(self._evaluator.machine, kind, (left, right), node)
 
     def _clock_arithmetic(self, kind: ast.operator, left: Value, right: Value) -> Value:
         if isinstance(left, ClockReading) and isinstance(right, ClockReading) and isinstance(kind, ast.Sub):
             self._evaluator.machine.subtract_clock(left, right)
             return UNKNOWN
-        if isinstance(kind, ast.Mult | ast.Div | ast.FloorDiv) and (
-            isinstance(left, Constant) or isinstance(right, Constant)
-        ):
+        has_factor = isinstance(left, Constant) or isinstance(right, Constant)
+        if has_factor and isinstance(kind, ast.Mult | ast.Div | ast.FloorDiv):
             return left if isinstance(left, ClockReading) else right  # another unit
         return UNKNOWN
 
@@ -257,7 +258,7 @@ class Expressions:
             return self._operators.run(f"aten::{type(node.op).__name__.lower()}", [value], Call(node, []))
         if isinstance(value, Constant) and isinstance(node.op, ast.USub) and isinstance(value.value, int | float):
             return Constant(-value.value)
-        return DERIVED if may_be_tensor(value) else UNKNOWN
+        return derived(value)
 
     def _of_Compare(self, node: ast.Compare, scope: Scope) -> Value:
         values = [self.evaluate(part, scope) for part in (node.left, *node.comparators)]
@@ -273,8 +274,7 @@ class Expressions:
             return self._operators.run(f"aten::{kind.__name__.lower()}", inputs, Call(node, []))
         if isinstance(left, Constant) and isinstance(right, Constant):
             return compared(node.ops[0], left.value, right.value)
-        is_tensor = kind not in _OF_MEMBERSHIP and (may_be_tensor(left) or may_be_tensor(right))
-        return DERIVED if is_tensor else UNKNOWN
+        return UNKNOWN if kind in _OF_MEMBERSHIP else derived(left, right)
 
     def _of_BoolOp(self, node: ast.BoolOp, scope: Scope) -> Value:
         is_or = isinstance(node.op, ast.Or)
@@ -307,7 +307,7 @@ class Expressions:
         for bound, value in zip((node.lower, node.upper, node.step), parts, strict=True):
             if isinstance(value, Tensor):
                 self._operators.tested_by_host(value, bound or node)
-            elif may_be_tensor(value) or (value is UNKNOWN and has_element(bound)):
+            elif may_be_read(value) or (value is UNKNOWN and has_element(bound)):
                 self._evaluator.machine.read_unknown()
         return UNKNOWN if node.lower or node.step else Constant(BEGINNING)
 
@@ -328,7 +328,7 @@ class Expressions:
             return self._evaluator.picks.item(owner, index, getattr(node, "slice", None)) or UNKNOWN
         if isinstance(owner, Module):
             return owner
-        return DERIVED if may_be_tensor(owner) else UNKNOWN
+        return derived(owner)
 
     # -- attributes
 

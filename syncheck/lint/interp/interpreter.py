@@ -31,9 +31,8 @@ from syncheck.lint.interp.picks import Picks
 from syncheck.lint.interp.premises import Premise, true, untrue
 from syncheck.lint.interp.scope import Scope, full_name
 from syncheck.lint.interp.transfers import Transfers
-from syncheck.lint.interp.unknown import may_order
+from syncheck.lint.interp.unknown import may_be_read, may_order
 from syncheck.lint.interp.values import (
-    DERIVED,
     NONE,
     UNKNOWN,
     Call,
@@ -388,7 +387,7 @@ class Interpreter:
             if value.event is not None:
                 value.event.escaped = True
             self.machine.assume_synchronized()
-        elif value is DERIVED:
+        elif may_be_read(value):
             self.machine.read_unknown()
 
 

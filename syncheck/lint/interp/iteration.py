@@ -7,10 +7,8 @@ from syncheck.lint.interp.arithmetic import MAX_ITERATIONS
 from syncheck.lint.interp.contents import keys_of
 from syncheck.lint.interp.control_flow import Raised
 from syncheck.lint.interp.evaluator import Evaluator
-from syncheck.lint.interp.unknown import may_be_tensor
+from syncheck.lint.interp.unknown import derived
 from syncheck.lint.interp.values import (
-    DERIVED,
-    UNKNOWN,
     Call,
     Constant,
     Function,
@@ -92,7 +90,7 @@ class Iteration:
             return
         while not is_known and done < MAX_ITERATIONS:
             done += 1
-            yield DERIVED if may_be_tensor(source) else UNKNOWN
+            yield derived(source)
 
     def listed(self, value: Value) -> Sequence:
         """See `Evaluator`."""

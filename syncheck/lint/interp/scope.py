@@ -3,7 +3,7 @@
 import ast
 from collections.abc import Callable, Iterator
 
-from syncheck.lint.interp.values import UNKNOWN, Value
+from syncheck.lint.interp.values import UNKNOWN, Class, Instance, Value
 from syncheck.lint.nodes import walk
 
 
@@ -144,3 +144,10 @@ def _bound_by(statement: ast.stmt) -> list[str]:
             return [name]
         case _:
             return []
+
+
+def super_of(scope: Scope) -> Value:
+    """Return the result of `super()` in a method: the same instance, with its first base as the class."""
+    instance = next((value for value in scope.names.values() if isinstance(value, Instance)), None)
+    bases = [base for base in instance.kind.bases if isinstance(base, Class)] if instance is not None else []
+    return Instance(bases[0], instance.attributes) if bases and instance is not None else UNKNOWN

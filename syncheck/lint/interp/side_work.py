@@ -4,8 +4,8 @@ import ast
 
 from syncheck.lint.interp.contents import tensors_in
 from syncheck.lint.interp.machine import Machine
-from syncheck.lint.interp.unknown import called_name, may_evaluate
-from syncheck.lint.interp.values import UNKNOWN_STREAM, Call, Sequence, Tensor, Value
+from syncheck.lint.interp.unknown import called_name, derived, may_evaluate
+from syncheck.lint.interp.values import MOVED, UNKNOWN_STREAM, Call, Sequence, Tensor, Value
 
 
 def is_on_side_stream(machine: Machine) -> bool:
@@ -34,6 +34,20 @@ def use(machine: Machine, given: list[Value], node: ast.AST) -> list[Tensor]:
         used = [(tensor, False) for tensor in tensors if tensor.block.device == device]
         machine.launch(machine.current(device or 0), "unknown code", used, node)
     return tensors
+
+
+def compute(machine: Machine, node: ast.AST, *, is_long: bool) -> Value:
+    """Compute on something that was moved to a device; `is_long`: a clock that misses this is wrong."""
+    if is_long:
+        machine.guess(node)
+        machine.guesses[machine.site(node)] = True
+    return MOVED
+
+
+def combine(machine: Machine, kind: ast.operator, values: tuple[Value, Value], node: ast.AST) -> Value:
+    """Return the result of an operator on unknown values. Of these operators, only matrix products take long."""
+    found = derived(*values)
+    return compute(machine, node, is_long=isinstance(kind, ast.MatMult)) if found is MOVED else found
 
 
 def read_if_evaluated(machine: Machine, call: Call) -> None:

@@ -64,7 +64,7 @@ class Transfers:
         if isinstance(target, Value) and non_blocking and tensor.block.device is None and tensor.block.is_pinned:
             target = self._machine.thread.device  # such a copy goes to a GPU
         if isinstance(target, Value):
-            return self._unknown_target(tensor, call)
+            return self._unknown_target(tensor, call, name)
         if target == tensor.block.device and not call.flag("copy"):
             return self._operators.run("aten::_to_copy", [tensor], call) if self._casts(name, call) else tensor
         return self._new_copy(tensor, target, call, non_blocking=non_blocking)
@@ -96,12 +96,17 @@ class Transfers:
     def _casts(self, name: str, call: Call) -> bool:
         return name == "to" and (len(call.args) > 1 or "dtype" in call.kwargs)
 
-    def _unknown_target(self, tensor: Tensor, call: Call) -> Value:
+    def _unknown_target(self, tensor: Tensor, call: Call, name: str) -> Value:
         """Return the result of a copy to an unknown target: a cast on the same device, or an unknown value."""
         values = call.values()
         if values and all(_is_type(value) for value in values):
             return self._operators.run("aten::_to_copy", [tensor], call)
-        return UNKNOWN
+        return self._elsewhere(UNKNOWN, name, call)
+
+    def _elsewhere(self, target: DeviceIndex, name: str, call: Call) -> Value:
+        """Return something that was moved to a device that is unknown, or that is not the current one."""
+        may_be_gpu = name == "cuda" or self._operators.may_be_gpu(_first(call.node))
+        return MOVED if may_be_gpu and isinstance(target, Value) else UNKNOWN
 
     def move(self, call: Call, name: str, *, is_tensor: bool) -> Value | None:
         """Move an unknown value to a device; return None if the call does not show that it moves anything.
@@ -127,7 +132,7 @@ class Transfers:
         if isinstance(target, Value) and name == "to" and is_on_side_stream(machine):
             target = machine.thread.device
         if isinstance(target, Value) or target != machine.thread.device:
-            return UNKNOWN  # if it comes from a GPU, the source's stream copies, not the target's
+            return self._elsewhere(target, name, call)  # from a GPU, the source's stream copies, not the target's
         made = Tensor(machine.allocate(target, call.node), stream=machine.current(target))
         machine.launch(made.stream, "aten::_to_copy", [(made, True)], call.node)
         if not non_blocking:

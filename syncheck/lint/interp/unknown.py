@@ -5,9 +5,11 @@ import re
 from functools import lru_cache
 
 from syncheck.lint import nodes
-from syncheck.lint.interp.contents import tensors_in
+from syncheck.lint.interp.contents import held_by, tensors_in
 from syncheck.lint.interp.values import (
     DERIVED,
+    MOVED,
+    UNKNOWN,
     Attribute,
     Function,
     Mapping,
@@ -117,6 +119,32 @@ def may_be_tensor(value: Value | None) -> bool:
     while isinstance(value, Attribute):
         value = value.owner
     return value is DERIVED
+
+
+def is_moved(value: Value | None, depth: int = 2) -> bool:
+    """Return whether a value was moved to a device that may be a GPU, is part of something that was, or contains it."""
+    while isinstance(value, Attribute):
+        value = value.owner
+    if depth and isinstance(value, Sequence | Mapping):
+        return any(is_moved(item, depth - 1) for item in held_by(value))
+    return value is MOVED
+
+
+def gets_moved(given: list[Value]) -> bool:
+    """Return whether a function gets something that was moved to a device. An attribute of it may be a number."""
+    return any(is_moved(value) for value in given if not isinstance(value, Attribute))
+
+
+def derived(*values: Value) -> Value:
+    """Return an unknown value that is computed from some values, or is a part of one."""
+    if any(map(may_be_tensor, values)):
+        return DERIVED
+    return MOVED if any(map(is_moved, values)) else UNKNOWN
+
+
+def may_be_read(value: Value) -> bool:
+    """Return whether the host may have to wait for a value in order to use it as a number or a text."""
+    return may_be_tensor(value) or value is MOVED
 
 
 def is_on_gpu(value: Value) -> bool:

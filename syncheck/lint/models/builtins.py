@@ -10,7 +10,7 @@ from syncheck.lint.interp.contents import tensors_in
 from syncheck.lint.interp.control_flow import Raised
 from syncheck.lint.interp.evaluator import Evaluator
 from syncheck.lint.interp.registry import models
-from syncheck.lint.interp.unknown import may_be_tensor
+from syncheck.lint.interp.unknown import may_be_read
 from syncheck.lint.interp.values import (
     NONE,
     UNKNOWN,
@@ -38,7 +38,7 @@ def _host_reads(evaluator: Evaluator, call: Call) -> Value:
         for tensor in tensors_in(value):
             evaluator.operators.read_by_host(tensor, call.node)
     may_be_result = evaluator.machine.recent.is_of_unknown and UNKNOWN in call.values()
-    if may_be_result or any(may_be_tensor(value) for value in call.values()):
+    if may_be_result or any(map(may_be_read, call.values())):
         evaluator.machine.read_unknown()
     return UNKNOWN
 

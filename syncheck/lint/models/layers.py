@@ -1,9 +1,13 @@
 """Layers, parameters and optimizers of torch."""
 
+import ast
+
 from syncheck.lint.interp.contents import tensors_in
 from syncheck.lint.interp.evaluator import Evaluator
 from syncheck.lint.interp.registry import models, models_in, models_methods
+from syncheck.lint.interp.unknown import called_name, gets_moved
 from syncheck.lint.interp.values import (
+    DERIVED,
     NONE,
     UNKNOWN,
     Call,
@@ -17,6 +21,8 @@ from syncheck.lint.interp.values import (
     truth,
 )
 from syncheck.lint.models.tensors import call_torch_function
+from syncheck.lint.nodes import names
+from syncheck.lint.prefilter import uses_gpu
 
 _MOVING = frozenset({"to", "cuda", "cpu"})
 _KEEPING = frozenset("eval train half bfloat16 float requires_grad_ double share_memory".split())
@@ -37,6 +43,17 @@ def _layer(evaluator: Evaluator, path: str, call: Call) -> Value | None:
     return UNKNOWN
 
 
+@models("torch.nn.utils.clip_grad_norm_", "torch.nn.utils.clip_grad_value_", "torch.nn.utils.clip_grad_norm")
+def _clip(evaluator: Evaluator, call: Call) -> Value:
+    """Scale gradients. The host does not wait; the norm is on the device of the gradients.
+
+    Source: torch/nn/utils/clip_grad.py; `error_if_nonfinite` is false by default.
+    """
+    if call.flag("error_if_nonfinite") is not False:
+        evaluator.machine.read_unknown()
+    return DERIVED
+
+
 @models("torch.nn.Parameter")
 def _parameter(evaluator: Evaluator, call: Call) -> Value:
     del evaluator
@@ -49,7 +66,11 @@ def _parameter(evaluator: Evaluator, call: Call) -> Value:
 @models_in("torch.optim")
 def _new_optimizer(evaluator: Evaluator, path: str, call: Call) -> Value | None:
     del path
-    return Optimizer(tensors_in(evaluator.listed(call.args[0]))) if call.args else None
+    if not call.args:
+        return None
+    given = evaluator.listed(call.args[0])
+    known = tensors_in(given)
+    return UNKNOWN if not known and (given.is_open or gets_moved(given.items)) else Optimizer(known)
 
 
 @models_methods(Module)
@@ -80,6 +101,20 @@ def _optimizer_methods(evaluator: Evaluator, owner: Optimizer, name: str, call: 
                 touched = [(parameter.grad, False), (parameter, True)]
                 machine.launch(machine.current(device), "aten::_foreach_add_", touched, call.node)
     return UNKNOWN
+
+
+def train_unknown(evaluator: Evaluator, name: str, call: Call) -> None:
+    """Leave work running if a call is a backward pass or the step of an optimizer, in a file that uses GPUs."""
+    machine, node = evaluator.machine, call.node
+    is_step = name == "step" and called_name(node) == name
+    if not (name == "backward" or is_step) or not isinstance(node, ast.Call) or not uses_gpu(machine.sites.text):
+        return
+    machine.guess(node)
+    machine.recent.is_of_unknown = True
+    if not is_step and isinstance(node.func, ast.Attribute):
+        given = node.args or [node.func.value]
+        machine.recent.losses.update(*(names(value) for value in given))
+        machine.recent.losses.discard("self")
 
 
 def call_module_method(evaluator: Evaluator, owner: Instance, name: str, call: Call) -> Value | None:

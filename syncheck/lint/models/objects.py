@@ -1,12 +1,11 @@
 """Methods of the program's objects that their classes do not define, and of values without a model of their own."""
 
-import ast
-
 from syncheck.lint.interp.evaluator import Evaluator
 from syncheck.lint.interp.registry import models_methods
-from syncheck.lint.interp.unknown import called_name, may_be_tensor
+from syncheck.lint.interp.unknown import is_moved, may_be_tensor
 from syncheck.lint.interp.values import (
     DERIVED,
+    MOVED,
     UNKNOWN,
     Attribute,
     Call,
@@ -23,9 +22,7 @@ from syncheck.lint.interp.values import (
     Value,
 )
 from syncheck.lint.models.hooks import call_hook
-from syncheck.lint.models.layers import call_module_method
-from syncheck.lint.nodes import names
-from syncheck.lint.prefilter import uses_gpu
+from syncheck.lint.models.layers import call_module_method, train_unknown
 from syncheck.semantics.python_api import MEMBERS_WITHOUT_MEMORY, NEW, RETURNING_VALUES
 
 
@@ -45,8 +42,8 @@ def _unknown(evaluator: Evaluator, owner: Value, name: str, call: Call) -> Value
     if isinstance(first, Symbol) and first.path == "torch.save":
         return evaluator.call_in_new_thread(first, Call(call.node, call.args[1:], call.kwargs))
     if not is_tensor:
-        _train(evaluator, name, call)
-        return None
+        train_unknown(evaluator, name, call)
+        return _of_moved(evaluator, name, call) if is_moved(owner) else None
     if name in MEMBERS_WITHOUT_MEMORY:
         return UNKNOWN
     if name == "backward":
@@ -55,18 +52,12 @@ def _unknown(evaluator: Evaluator, owner: Value, name: str, call: Call) -> Value
     return DERIVED if found is UNKNOWN else found
 
 
-def _train(evaluator: Evaluator, name: str, call: Call) -> None:
-    """Leave work running if a call is a backward pass or the step of an optimizer, in a file that uses GPUs."""
-    machine, node = evaluator.machine, call.node
-    is_step = name == "step" and called_name(node) == name
-    if not (name == "backward" or is_step) or not isinstance(node, ast.Call) or not uses_gpu(machine.sites.text):
-        return
-    machine.guess(node)
-    machine.recent.is_of_unknown = True
-    if not is_step and isinstance(node.func, ast.Attribute):
-        given = node.args or [node.func.value]
-        machine.recent.losses.update(*(names(value) for value in given))
-        machine.recent.losses.discard("self")
+def _of_moved(evaluator: Evaluator, name: str, call: Call) -> Value:
+    """Call a method of something that was moved to a device: what it returns is on that device, too."""
+    if name in MEMBERS_WITHOUT_MEMORY:
+        return UNKNOWN
+    found = evaluator.call_unknown(name, call)
+    return MOVED if found is UNKNOWN else found
 
 
 @models_methods(Attribute)

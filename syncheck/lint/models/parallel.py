@@ -14,9 +14,8 @@ from functools import cache, partial
 
 from syncheck.lint.interp.evaluator import Evaluator
 from syncheck.lint.interp.registry import models
-from syncheck.lint.interp.unknown import may_be_tensor
+from syncheck.lint.interp.unknown import derived
 from syncheck.lint.interp.values import (
-    DERIVED,
     UNKNOWN,
     Call,
     Constant,
@@ -42,7 +41,7 @@ def _of_each(evaluator: Evaluator, run: Helper, given: Value, call: Call) -> Val
         case Mapping(items=known, is_open=is_open):
             return Mapping({key: _of_each(evaluator, run, item, call) for key, item in known.items()}, is_open)
         case _:
-            return DERIVED if may_be_tensor(given) else UNKNOWN
+            return derived(given)
 
 
 def _made(operator: str) -> Helper:

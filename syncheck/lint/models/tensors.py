@@ -8,12 +8,16 @@ from syncheck.lint.interp.contents import tensors_in
 from syncheck.lint.interp.contexts import restoring
 from syncheck.lint.interp.evaluator import Evaluator
 from syncheck.lint.interp.registry import models, models_below, models_methods
+from syncheck.lint.interp.side_work import compute
+from syncheck.lint.interp.unknown import computes, gets_moved
 from syncheck.lint.interp.values import (
+    MOVED,
     NONE,
     UNKNOWN,
     Attribute,
     Call,
     Constant,
+    Context,
     Event,
     Function,
     Partial,
@@ -35,6 +39,13 @@ _NOT_OPERATORS = frozenset(
 )
 _CLASSES = frozenset({"torch.cuda.Stream", "torch.cuda.Event", "torch.Stream", "torch.Event", "torch.Tensor"})
 """Classes whose methods may be called through the class."""
+_OF_LAYERS = frozenset(
+    """parameters named_parameters buffers named_buffers modules named_modules children named_children state_dict
+    load_state_dict zero_grad""".split()
+)
+"""Methods of a layer. What was moved to a GPU may be a layer, too."""
+_LONG = frozenset("bmm baddbmm addmm einsum linear matrix_power svd inverse cholesky eigh fft".split())
+"""Functions that take a time that matters to a clock. Others are recognized by their names."""
 _FUNCTIONS = re.compile(r"^torch\.(nn\.functional\.|fft\.|linalg\.|special\.|_foreach|_C\.|ops\.aten\.)?\w+$")
 
 # -- functions
@@ -55,9 +66,16 @@ def call_torch_function(evaluator: Evaluator, path: str, call: Call) -> Value | 
     if name in _NOT_OPERATORS or head.startswith(("torch.cuda", "torch.utils", "torch.backends")):
         return UNKNOWN if not any(isinstance(value, Stream | Event) for value in call.values()) else None
     inputs = tensors_in(Sequence(call.values()))
-    if not inputs or not _FUNCTIONS.match(path):
-        return None if inputs else UNKNOWN
-    return _call_operator(evaluator, path, name, inputs, call)
+    if not inputs:
+        return _without_tensors(evaluator, name, call)
+    return _call_operator(evaluator, path, name, inputs, call) if _FUNCTIONS.match(path) else None
+
+
+def _without_tensors(evaluator: Evaluator, name: str, call: Call) -> Value:
+    """Call a function of torch that gets no known tensor."""
+    if not gets_moved(call.values()):
+        return UNKNOWN
+    return compute(evaluator.machine, call.node, is_long=name in _LONG or computes(call.node))
 
 
 def _call_operator(evaluator: Evaluator, path: str, name: str, inputs: list[Tensor], call: Call) -> Value:
@@ -104,6 +122,16 @@ def _without_grad(evaluator: Evaluator, call: Call) -> Value:
         operators.has_grad = has_grad
 
     return restoring(lambda: operators.has_grad, enter, restore)
+
+
+@models(
+    "torch.autocast", "torch.amp.autocast", "torch.cuda.amp.autocast", "torch.enable_grad", "torch.set_grad_enabled",
+    "torch.profiler.record_function", "torch.autograd.profiler.record_function",
+)  # fmt: skip
+def _changes_no_stream(evaluator: Evaluator, call: Call) -> Value:
+    """Return a context that makes no stream current, even if it gets a device, and waits for nothing."""
+    del evaluator, call
+    return Context(lambda: NONE, lambda: None, is_portable=True)
 
 
 # -- methods
@@ -153,6 +181,18 @@ def _generate(evaluator: Evaluator, owner: Tensor, call: Call) -> Value:
     result = evaluator.call_unknown("generate", call)
     evaluator.machine.read_unknown()
     return result
+
+
+def _of_layer(evaluator: Evaluator, owner: Tensor, call: Call) -> Value:
+    """Return what a layer contains, if the moved object is a layer. This runs nothing on a GPU."""
+    del evaluator, owner, call
+    return MOVED
+
+
+def _set_mode(evaluator: Evaluator, owner: Tensor, call: Call) -> Value:
+    """Set the mode of a layer."""
+    del evaluator, call
+    return owner
 
 
 def _numpy(evaluator: Evaluator, owner: Tensor, call: Call) -> Value:
@@ -251,4 +291,6 @@ _SPECIAL: dict[str, Callable[[Evaluator, Tensor, Call], Value]] = {
     "backward": _backward,
     "register_hook": _register_hook,
     "register_post_accumulate_grad_hook": _register_post_accumulate_grad_hook,
+    **dict.fromkeys(("train", "eval"), _set_mode),
+    **dict.fromkeys(_OF_LAYERS, _of_layer),
 }

@@ -2,8 +2,8 @@
 
 import ast
 
-from syncheck.lint.interp.scope import LazyScope, Scope, definitions_in, flat
-from syncheck.lint.interp.values import UNKNOWN, Constant
+from syncheck.lint.interp.scope import LazyScope, Scope, definitions_in, flat, super_of
+from syncheck.lint.interp.values import UNKNOWN, Class, Constant, Instance
 
 
 def nested():
@@ -103,3 +103,15 @@ def test_branches_of_a_module_are_flattened():
     assert [ast.unparse(statement).partition("\n")[0] for statement in flat(tree.body)] == [
         "b", "d", "e", "for f in g:",
     ]  # fmt: skip
+
+
+def test_the_base_of_a_method_is_the_same_object_with_its_first_base_as_the_class():
+    _, _, method = nested()
+    assert super_of(method) is UNKNOWN
+    node = ast.parse("class A: pass").body[0]
+    base = Class(node, Scope(), [])
+    instance = Instance(Class(node, Scope(), [Constant(1), base]))
+    method.set("self", instance)
+    found = super_of(method)
+    assert found.kind is base
+    assert found.attributes is instance.attributes

@@ -1,0 +1,31 @@
+"""Calls in a file, and the arguments that they pass."""
+
+import ast
+
+from syncheck.lint.nodes import once, walk
+from syncheck.source.expressions import last_name
+
+
+@once
+def calls_by_name(tree: ast.Module) -> dict[str, list[ast.Call]]:
+    """Return the calls in a file by the last name of what they call."""
+    found: dict[str, list[ast.Call]] = {}
+    for node in walk(tree):
+        if isinstance(node, ast.Call):
+            found.setdefault(last_name(node.func), []).append(node)
+    return found
+
+
+def unpacks(call: ast.Call) -> bool:
+    """Return whether a call passes items of a container, as in `f(*args)` or `f(**kwargs)`."""
+    return any(isinstance(argument, ast.Starred) for argument in call.args) or any(k.arg is None for k in call.keywords)
+
+
+def argument_of(call: ast.Call, name: str, index: int | None) -> ast.expr | None:
+    """Return the argument that a call passes by name or at an index; None if it is unknown, or if it passes none."""
+    if unpacks(call):
+        return None
+    given = next((keyword.value for keyword in call.keywords if keyword.arg == name), None)
+    if given is None and index is not None and 0 <= index < len(call.args):
+        given = call.args[index]
+    return given

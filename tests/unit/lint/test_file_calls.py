@@ -1,0 +1,30 @@
+"""Calls in a file, and their arguments."""
+
+import ast
+
+import pytest
+
+from syncheck.lint.file_calls import argument_of, calls_by_name
+
+
+def test_calls_are_found_by_the_last_name_of_what_they_call():
+    calls = calls_by_name(ast.parse("f(1)\nclass A:\n    def g(self):\n        self.f(2)\n        (lambda: 0)()"))
+    assert [ast.unparse(call) for call in calls["f"]] == ["f(1)", "self.f(2)"]
+
+
+@pytest.mark.parametrize(
+    ("call", "argument"),
+    [
+        ("f(1, 2)", "2"), ("f(1, x=3)", "3"), ("f(1)", None), ("f(*a)", None), ("f(1, 2, **a)", None),
+        ("f(1, y=3)", None),
+    ],
+)  # fmt: skip
+def test_an_argument_is_passed_by_name_or_position(call, argument):
+    found = argument_of(ast.parse(call, mode="eval").body, "x", 1)
+    assert (None if found is None else ast.unparse(found)) == argument
+
+
+def test_an_index_may_be_unknown():
+    call = ast.parse("f(1, 2)", mode="eval").body
+    assert argument_of(call, "x", None) is None
+    assert argument_of(call, "x", -1) is None

@@ -1,0 +1,113 @@
+"""Functions that time work on a GPU which they are given."""
+
+import ast
+import textwrap
+
+import pytest
+
+from syncheck.lint.gpu_parameters import may_time, moved_parameters, times_gpu_work
+
+TIMED = """
+def bench(model, x, n):
+    start = time.perf_counter()
+    {work}
+    return time.perf_counter() - start
+"""
+CALLED = (
+    TIMED.format(work="y = model(x)")
+    + """
+def main(device, args):
+    net = Net()
+    {net}
+    data = {data}
+    {call}
+
+using = torch.cuda.is_available()
+"""
+)
+PARTS = {"net": "net.cuda()", "data": "torch.ones(4).to(device)", "call": "bench(net, data, 10)"}
+
+
+def parsed(source):
+    source = textwrap.dedent(source)
+    tree = ast.parse(source)
+    function = next(node for node in ast.walk(tree) if getattr(node, "name", "") == "bench")
+    return function, tree, source
+
+
+def moved(**given):
+    return set(moved_parameters(*parsed(CALLED.format(**PARTS | given))))
+
+
+def test_all_calls_show_what_is_on_a_gpu():
+    assert moved() == {"model", "x"}
+
+
+@pytest.mark.parametrize(
+    "given",
+    [
+        {"net": "net = net.to('cuda')"}, {"net": "net = net.to(device=args.device)"}, {"net": "net.to(self.device)"},
+        {"call": "bench(Net().cuda(), torch.ones(4, device=device), 1)"}, {"call": "bench(x=data, model=net, n=2)"},
+        {"call": "bench(net, data, 1); bench(net, data, n=2)"},
+    ],
+)  # fmt: skip
+def test_something_is_moved_in_many_ways(given):
+    assert moved(**given) == {"model", "x"}
+
+
+@pytest.mark.parametrize(
+    "given",
+    [
+        {"data": "torch.ones(4)"}, {"data": "torch.ones(4).to(torch.half)"}, {"data": "torch.ones(4).to(device).cpu()"},
+        {"call": "bench(net, torch.ones(4), 1)"}, {"call": "bench(net, data, 1); bench(net, other, 1)"},
+        {"call": "bench(net, n=1)"}, {"data": "torch.ones(4).to(device())"},
+    ],
+)  # fmt: skip
+def test_one_argument_may_be_on_the_host(given):
+    assert moved(**given) == {"model"}
+
+
+@pytest.mark.parametrize("call", ["pass", "bench(*args)", "bench(**args)"])
+def test_without_calls_the_parameters_are_unknown(call):
+    assert moved(call=call) == set()
+
+
+def test_a_file_that_never_mentions_cuda_uses_no_gpu():
+    assert moved_parameters(*parsed(CALLED.format(**PARTS).replace("cuda", "cpu"))) == frozenset()
+
+
+def test_who_measures_the_memory_of_a_gpu_computes_there():
+    work = "y = model(x, mask=n); z = other(y); torch.cuda.max_memory_allocated()"
+    assert moved_parameters(*parsed(TIMED.format(work=work))) == {"model", "x", "n"}
+    assert moved_parameters(*parsed(TIMED.format(work="y = run(x); torch.cuda.max_memory_allocated()"))) == frozenset()
+
+
+def test_a_method_has_bound_its_object():
+    body = "return model(x), time.time() - time.time()"
+    source = f"class A:\n    def bench(self, x): {body}\n    def run(self): self.bench(torch.ones(4).cuda())\n"
+    assert moved_parameters(*parsed(source)) == {"x"}
+
+
+@pytest.mark.parametrize(
+    ("source", "may"),
+    [
+        ("cuda = time.time()", True), ("cuda = now()", True), ("npu = time.time()", False),
+        ("cuda = time.sleep(1)", False),
+    ],
+)  # fmt: skip
+def test_a_file_needs_a_clock_and_a_gpu(source, may):
+    assert may_time(source, frozenset({"now"})) is may
+
+
+@pytest.mark.parametrize(
+    ("source", "is_timed"),
+    [
+        (CALLED.format(**PARTS), True), (CALLED.format(**PARTS | {"call": "pass"}), False),
+        (CALLED.format(**PARTS).replace("time.perf_counter", "now"), False),
+        (TIMED.format(work="dist.all_reduce(x)") + "backend, cuda = 'nccl', True", True),
+        (TIMED.format(work="dist.all_reduce(x)") + "backend, cuda = 'gloo', False", False),
+        (TIMED.format(work="dist.get_rank()") + "backend, cuda = 'nccl', True", False),
+    ],
+)  # fmt: skip
+def test_a_clock_around_work_on_a_gpu_is_found(source, is_timed):
+    assert times_gpu_work(*parsed(source), frozenset(), None) is is_timed
