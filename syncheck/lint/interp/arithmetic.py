@@ -46,6 +46,31 @@ def constant(node: ast.Constant) -> Constant:
     return Constant(node.value)
 
 
+_OPERATORS: dict[type[ast.AST], str] = {
+    ast.MatMult: "mm",
+    ast.Mult: "mul",
+    ast.FloorDiv: "floor_divide",
+    ast.Mod: "remainder",
+    ast.BitAnd: "bitwise_and",
+    ast.BitOr: "bitwise_or",
+    ast.BitXor: "bitwise_xor",
+    ast.LShift: "bitwise_left_shift",
+    ast.RShift: "bitwise_right_shift",
+    ast.Invert: "bitwise_not",
+    ast.USub: "neg",
+    ast.UAdd: "positive",
+    ast.NotEq: "ne",
+    ast.LtE: "le",
+    ast.GtE: "ge",
+}
+"""Operators of tensors whose names in torch are not those of Python's syntax."""
+
+
+def operator_name(kind: ast.AST) -> str:
+    """Return torch's name of an operator: "mul" for `x * y`."""
+    return _OPERATORS.get(type(kind), type(kind).__name__.lower())
+
+
 def computed(kind: ast.operator, left: Any, right: Any) -> Value:
     """Return the result of a binary operator on two constants."""
     compute = _BINARY.get(type(kind))

@@ -4,7 +4,7 @@ import ast
 from collections.abc import Callable, Iterator
 from typing import Any
 
-from syncheck.lint.interp.arithmetic import compared, computed, constant, is_same, repeated, subscript
+from syncheck.lint.interp.arithmetic import compared, computed, constant, is_same, operator_name, repeated, subscript
 from syncheck.lint.interp.choices import attribute_of_unknown, creates_fallback, has_element, is_made
 from syncheck.lint.interp.contents import handles_in, tensors_in
 from syncheck.lint.interp.evaluator import Evaluator
@@ -210,11 +210,7 @@ class Expressions:
         """Return the result of a binary operator."""
         inputs = [value for value in (left, right) if isinstance(value, Tensor)]
         if inputs:
-            return self._operators.run(
-                "aten::mm" if isinstance(kind, ast.MatMult) else f"aten::{type(kind).__name__.lower()}",
-                inputs,
-                Call(node, []),
-            )
+            return self._operators.run(f"aten::{operator_name(kind)}", inputs, Call(node, []))
         if isinstance(left, ClockReading) or isinstance(right, ClockReading):
             return self._clock_arithmetic(kind, left, right)
         if isinstance(left, Constant) and isinstance(right, Constant):
@@ -237,7 +233,7 @@ class Expressions:
     def augmented(self, node: ast.AugAssign, before: Value, after: Value) -> Value:
         """Return the result of an augmented assignment."""
         if isinstance(before, Tensor):
-            name = f"{type(node.op).__name__.lower()}_"
+            name = f"{operator_name(node.op)}_"
             call = Call(node, [after])
             return self._operators.in_place(name, before, tensors_in(after), call)
         if isinstance(before, Sequence) and isinstance(node.op, ast.Add):
@@ -255,7 +251,7 @@ class Expressions:
             known = truth(value)
             return UNKNOWN if known is None else Constant(not known)
         if isinstance(value, Tensor):
-            return self._operators.run(f"aten::{type(node.op).__name__.lower()}", [value], Call(node, []))
+            return self._operators.run(f"aten::{operator_name(node.op)}", [value], Call(node, []))
         if isinstance(value, Constant) and isinstance(node.op, ast.USub) and isinstance(value.value, int | float):
             return Constant(-value.value)
         return derived(value)
@@ -271,7 +267,7 @@ class Expressions:
             return UNKNOWN if known is None else Constant(known == (kind is ast.Is))
         inputs = [value for value in values if isinstance(value, Tensor)]
         if inputs and kind not in _OF_MEMBERSHIP:
-            return self._operators.run(f"aten::{kind.__name__.lower()}", inputs, Call(node, []))
+            return self._operators.run(f"aten::{operator_name(node.ops[0])}", inputs, Call(node, []))
         if isinstance(left, Constant) and isinstance(right, Constant):
             return compared(node.ops[0], left.value, right.value)
         return UNKNOWN if kind in _OF_MEMBERSHIP else derived(left, right)

@@ -4,7 +4,7 @@ import ast
 
 import pytest
 
-from syncheck.lint.interp.arithmetic import compared, computed, is_same, repeated, subscript
+from syncheck.lint.interp.arithmetic import compared, computed, is_same, operator_name, repeated, subscript
 from syncheck.lint.interp.values import NONE, UNKNOWN, Attribute, Constant, Sequence, Stream, Symbol
 
 
@@ -82,3 +82,11 @@ def test_the_end_of_an_open_list_is_unknown():
     assert subscript(owner, -1) is UNKNOWN
     assert subscript(owner, 1).value == 1
     assert subscript(owner, slice(None)).is_open
+
+
+@pytest.mark.parametrize("text", "+ - * / // % ** @ & | ^ << >> == != < <= > >= -x +x ~x".split())
+def test_operators_have_the_names_of_torch(text):
+    torch = pytest.importorskip("torch")
+    node = ast.parse(text if text.endswith("x") else f"x {text} x", mode="eval").body
+    kind = node.ops[0] if isinstance(node, ast.Compare) else node.op
+    assert hasattr(torch.ops.aten, operator_name(kind))
