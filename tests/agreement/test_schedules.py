@@ -6,6 +6,7 @@ the engine's verdict, the reference and the simulator's queues all agree. `make 
 
 import os
 
+import pytest
 from hypothesis import given, settings
 
 from syncheck.hb.clock import HOST, TICK
@@ -39,6 +40,7 @@ def runs(ops):
         yield from every_choice(lambda policy: Run(ops, policy), MAX_CHOICES)
 
 
+@pytest.mark.slow
 @settings(max_examples=N_PROGRAMS)
 @given(program=programs())
 def test_race_free_programs_have_one_result_and_races_have_two_orders(program):

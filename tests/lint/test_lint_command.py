@@ -255,7 +255,7 @@ def test_a_file_that_need_not_be_parsed_is_not_called_checked(folder):
         BAD.replace("\n", "\r\n").encode(),
         BAD.replace("    ", "\t").encode(),
         b"# coding: latin-1\n# \xe9\n" + BAD.encode(),
-        (BAD + "x = 1\n" * 100_000).encode(),
+        pytest.param((BAD + "x = 1\n" * 100_000).encode(), marks=pytest.mark.slow),
     ],
     ids=["byte-order mark", "CRLF", "tabs", "latin-1", "100,000 lines"],
 )

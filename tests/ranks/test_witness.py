@@ -113,8 +113,12 @@ def run(run_in_folder, tmp_path):
             "[50, 50, 50, ...]",
             marks=pytest.mark.slow,
         ),
-        (SENT, "in rank 0, what train.py:11 reads", "[1, 1, 1, ...]", "[50, 50, 50, ...]"),
-        (RECEIVED, "in rank 1, what train.py:14 reads", "[1, 1, 1, ...]", "[2, 2, 2, ...]"),
+        pytest.param(
+            SENT, "in rank 0, what train.py:11 reads", "[1, 1, 1, ...]", "[50, 50, 50, ...]", marks=pytest.mark.slow
+        ),
+        pytest.param(
+            RECEIVED, "in rank 1, what train.py:14 reads", "[1, 1, 1, ...]", "[2, 2, 2, ...]", marks=pytest.mark.slow
+        ),
         pytest.param(
             SCATTERED, "in rank 0, what train.py:15 reads", "[3, 3, 3, ...]", "[1, 1, 1, ...]", marks=pytest.mark.slow
         ),

@@ -324,6 +324,7 @@ def outcome(on_cpu, monkeypatch, engine_thread, extension, seed):
         return sorted((code, re.sub("`tensor.*?`", "x", message)) for code, message in made.findings())
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("start", range(0, N_PROGRAMS, 20))
 def test_both_recorders_find_the_same_in_random_programs(on_cpu, monkeypatch, engine_thread, recorder, start):
     for seed in range(start, start + 20):

@@ -308,6 +308,7 @@ def findings_of(text, current, extension, times=2):
         }, report.incomplete
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("first", range(0, N_PROGRAMS, 10))
 def test_random_programs_have_the_same_findings_with_either_recorder(first, on_cpu, recorder):
     n_findings = 0
