@@ -33,6 +33,7 @@ def problem(program: p.Program) -> str:
         return str(error) or "assertion failed"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("part", PARTS)
 def test_verdict_reference_and_schedules_agree(part):
     for seed in range(part, N_PROGRAMS, N_PARTS):

@@ -39,7 +39,7 @@ def result(entry, sample, device):
     return [tensor.detach().resolve_conj().cpu() for tensor in found]
 
 
-@pytest.mark.parametrize("context", [nullcontext, torch.inference_mode])
+@pytest.mark.parametrize("context", [nullcontext, pytest.param(torch.inference_mode, marks=pytest.mark.slow)])
 def test_operators_give_the_same_results_on_simulated_gpus(context, gpu, operator_table):
     changed, n_compared = set(), 0
     for entry, sample in comparable_samples(operator_table, "cpu", 2):
