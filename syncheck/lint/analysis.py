@@ -83,7 +83,8 @@ _ITERATING = frozenset({"__next__", "next"})
 _LOADING = _ITERATING | {"__iter__"}
 _CHANGED = frozenset({Event, Mapping, Sequence})
 """Kinds of values that other code may have modified."""
-_MAX_CALLS, _MAX_PATHS = 3, 8
+_MAX_CALLS = 3
+_MAX_PATHS = 8
 _MAX_DIRECTED = 4  # further paths, to what these have not reached
 _MAX_CLASS_PATHS = 3
 _STEPS = 4000
@@ -280,7 +281,7 @@ class Analysis:
         ]
         guesses = {sites.location(site).frame: is_likely for site, is_likely in machine.guesses.items()}
         copies = {sites.location(site).frame for site in machine.assumed_copies}
-        ends = Remainders.of(machine.recent.ends, sites, are_reported=True)
+        ends = Remainders.of(machine.recent.ends, sites)
         again = {(code, sites.location(site).frame) for code, site in self._again}
         moves = {sites.location(site).frame for site in machine.moves}
         found = list(with_passed_on(found, interpreter.calls.passed_functions.followed, moves, again))

@@ -77,23 +77,21 @@ def _flags(tree: ast.Module, function: Function) -> dict[str, Value]:
     arguments = function.node.args
     positions = [argument.arg for argument in (*arguments.posonlyargs, *arguments.args)]
     n_bound = int(has_self_parameter(function))
+    is_private = getattr(function.node, "name", "").startswith("_")  # so others, which may pass it, do not call it
     found: dict[str, Value] = {}
     for name, default in flags.items() if calls else ():
         index = positions.index(name) - n_bound if name in positions else None
-        values = {_given(call, name, index, default) for call in calls}
+        values = {_given(call, name, index, default=default if is_private else None) for call in calls}
         if len(values) == 1 and None not in values:
             found[name] = Constant(values.pop())
     return found
 
 
-def _given(call: ast.Call, name: str, index: int | None, default: bool) -> bool | None:  # noqa: FBT001
-    """Return the flag that a call passes by name or at a position; None if it is unknown.
-
-    A call of a private function may also pass none: others, which may pass it, do not call this function.
-    """
+def _given(call: ast.Call, name: str, index: int | None, *, default: bool | None) -> bool | None:
+    """Return the flag that a call passes by name or at a position, or its default; None if it is unknown."""
     given = argument_of(call, name, index)
     if given is None:
-        return default if _name(call.func).startswith("_") and not unpacks(call) else None
+        return None if unpacks(call) else default
     return given.value if isinstance(given, ast.Constant) and isinstance(given.value, bool) else None
 
 

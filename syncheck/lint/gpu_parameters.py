@@ -14,12 +14,11 @@ from syncheck.lint.helpers import calls_any
 from syncheck.lint.interp.functions import own_nodes
 from syncheck.lint.interp.unknown import computes
 from syncheck.lint.nodes import bound_names, function_around, once, text
-from syncheck.lint.prefilter import reads_clock, words_in
+from syncheck.lint.prefilter import CLOCKS, reads_clock, words_in
 from syncheck.semantics.collectives import FUNCTIONS
 
 _MEASURING = frozenset("max_memory_allocated reset_peak_memory_stats memory_allocated max_memory_reserved".split())
 """Functions of torch.cuda that are called where a GPU works."""
-_CLOCKS = frozenset("perf_counter perf_counter_ns monotonic monotonic_ns time time_ns default_timer".split())
 _CALLED = re.compile(r"(\w+)\(")
 _DEVICE = r"(?:['\"]cuda|(?:\w+\.)*_?(?:device|dev|gpu|local_rank)\b(?!\())"
 _MOVED = re.compile(rf"\.cuda\(|\.to\((?:device=)?{_DEVICE}|\bdevice={_DEVICE}")
@@ -31,7 +30,7 @@ _Function = ast.FunctionDef | ast.AsyncFunctionDef
 
 def may_time(source: str, clocks: frozenset[str]) -> bool:
     """Return whether a file may measure the time of work on a GPU; `clocks`: see `prefilter.clock_aliases`."""
-    return "cuda" in source and any(f"{name}(" in source for name in _CLOCKS | clocks)
+    return "cuda" in source and any(f"{name}(" in source for name in CLOCKS | clocks)
 
 
 def times_gpu_work(
@@ -64,7 +63,7 @@ def times_gpu_work(
 def _measures_time(function: _Function, clocks: frozenset[str]) -> bool:
     """Return whether a function may read a clock twice, judging by its text."""
     written = deferred.text_of(function) or text(function)
-    return sum(name in _CLOCKS | clocks for name in _CALLED.findall(written)) > 1
+    return sum(name in CLOCKS | clocks for name in _CALLED.findall(written)) > 1
 
 
 def moved_parameters(function: ast.AST, tree: ast.Module, source: str) -> frozenset[str]:

@@ -32,8 +32,7 @@ def may_come_before(kind: ast.ClassDef, block: ast.With, stream: str) -> bool:
         block: the block.
         stream: the attribute of `self` with the stream of the block.
     """
-    method = method_around(kind, block)
-    return method is None or _Waits(kind, stream).are_before(method, block.lineno, _MAX_CALLS)
+    return _may_wait(kind, block, stream, block.lineno)
 
 
 def may_wait_around(kind: ast.ClassDef, block: ast.With, stream: str) -> bool:
@@ -44,8 +43,13 @@ def may_wait_around(kind: ast.ClassDef, block: ast.With, stream: str) -> bool:
         block: the block.
         stream: the attribute of `self` with the stream of the block.
     """
+    return _may_wait(kind, block, stream, kind.end_lineno or block.lineno)
+
+
+def _may_wait(kind: ast.ClassDef, block: ast.With, stream: str, line: int) -> bool:
+    """Return whether the host may wait in the method of a block before a line, or in its callers before it."""
     method = method_around(kind, block)
-    return method is None or _Waits(kind, stream).are_before(method, kind.end_lineno or block.lineno, _MAX_CALLS)
+    return method is None or _Waits(kind, stream).are_before(method, line, _MAX_CALLS)
 
 
 def waits_for_others(kind: ast.ClassDef, call: ast.Call, stream: str) -> bool:

@@ -11,11 +11,11 @@ from syncheck.lint.certainty import is_host_time
 from syncheck.lint.interp.functions import own_nodes
 from syncheck.lint.interp.sites import SourceSites
 from syncheck.lint.nodes import names, walk
+from syncheck.lint.prefilter import CLOCKS
 from syncheck.rules import unsynchronized_timing
 from syncheck.rules.model import Severity
 from syncheck.source.expressions import bodies, last_name
 
-_CLOCKS = frozenset("perf_counter perf_counter_ns monotonic monotonic_ns time time_ns default_timer".split())
 _WAITING = re.compile(r"synchronize|wait|barrier|^(item|tolist|cpu|numpy|join|result|sleep)$")
 _SYNCHRONIZES = re.compile(r"\.synchronize\(")
 _DEVICES = frozenset("cuda xpu npu hpu musa accelerator device_util device_utils".split())
@@ -24,7 +24,7 @@ _HELP = "move the call of `synchronize` in line {late} before line {line}"
 
 def can_matter(source: str) -> bool:
     """Return whether this check may apply to a file."""
-    return _SYNCHRONIZES.search(source) is not None and any(clock in source for clock in _CLOCKS)
+    return _SYNCHRONIZES.search(source) is not None and any(clock in source for clock in CLOCKS)
 
 
 def findings(tree: ast.Module, sites: SourceSites, known: Sequence[Finding]) -> Iterator[Finding]:
@@ -75,7 +75,7 @@ def _reading(step: ast.stmt) -> ast.Call | None:
     if not isinstance(step, ast.Assign):
         return None
     calls = (node for node in ast.walk(step.value) if isinstance(node, ast.Call))
-    return next((call for call in calls if last_name(call.func) in _CLOCKS and not call.args), None)
+    return next((call for call in calls if last_name(call.func) in CLOCKS and not call.args), None)
 
 
 def _waits_for_gpu(step: ast.stmt) -> bool:
@@ -108,5 +108,5 @@ def _is_read_again(start: ast.Assign, wait: ast.stmt, nodes: Sequence[ast.AST]) 
     """Return whether the same interval is measured again after the wait, so that both times are wanted."""
     began = set(_names_of(start))
     later = [node for node in nodes if getattr(node, "lineno", 0) > wait.lineno]
-    readings = [node for node in later if isinstance(node, ast.Call) and last_name(node.func) in _CLOCKS]
+    readings = [node for node in later if isinstance(node, ast.Call) and last_name(node.func) in CLOCKS]
     return bool(readings) and any(isinstance(node, ast.Name) and node.id in began for node in later)

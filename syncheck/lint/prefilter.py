@@ -25,9 +25,9 @@ _ANCHORS = frozenset(
     """Stream ExternalStream Event CUDAGraph wait_stream wait_event record_stream record_event non_blocking async_op
     elapsed_time isend irecv batch_isend_irecv set_stream make_graphed_callables""".split()
 )
-_CLOCK_ANCHORS = frozenset(
-    "perf_counter perf_counter_ns monotonic monotonic_ns time time_ns default_timer timeit Thread".split()
-)
+CLOCKS = frozenset("perf_counter perf_counter_ns monotonic monotonic_ns time time_ns default_timer".split())
+"""Functions of the standard library that read a host clock."""
+_CLOCK_ANCHORS = CLOCKS | {"timeit", "Thread"}
 _DEVICE_ANCHORS = frozenset("cuda xpu npu hpu musa accelerator get_accelerator synchronize".split())
 STREAM_BLOCK = "a stream block"
 _of_libraries: set[str] = set()
@@ -37,7 +37,7 @@ _TO_HOST = re.compile(r"""\.cpu\(|\.to\(\s*(?:device *= *)?['"]cpu""")
 _DEVICE_NAME = re.compile(r"""^(\w+) *=[^\n]*['"]cuda\b""", re.MULTILINE)
 _GIVEN = frozenset({"device", "dev", "gpu", "rank", "local_rank"})
 """Names of the devices that functions are given to run on."""
-_CLOCKS_IMPORTED = sorted(_CLOCK_ANCHORS - {"timeit", "Thread"})
+_CLOCKS_IMPORTED = sorted(CLOCKS)
 _CLOCK_ALIAS = re.compile(rf"import(?:[^\n]*,)? *(?:{'|'.join(_CLOCKS_IMPORTED)}) as (\w+)")
 
 

@@ -25,7 +25,9 @@ class Remainders:
     are_reported: bool = False
 
     @classmethod
-    def of(cls, intervals: Iterable[tuple[SiteId, SiteId]], sites: SourceSites, *, are_reported: bool) -> "Remainders":
+    def of(
+        cls, intervals: Iterable[tuple[SiteId, SiteId]], sites: SourceSites, *, are_reported: bool = False
+    ) -> "Remainders":
         """Return the intervals between readings at some call sites."""
         frames = frozenset((sites.location(first).frame, sites.location(last).frame) for first, last in intervals)
         return cls(frames, are_reported)

@@ -28,24 +28,6 @@ _COMPARE: dict[type[ast.cmpop], Callable[[Any, Any], Any]] = {
     ast.In: lambda left, right: left in right,
     ast.NotIn: lambda left, right: left not in right,
 }
-_MAX_ITEMS = 64
-MAX_ITERATIONS = 3
-"""Number of interpreted iterations of a loop. Errors between iterations show in the second one; with double buffering,
-in the third."""
-
-
-class Growing(int):
-    """A number that grows, beyond the interpreted iterations, in a loop whose end is unknown."""
-
-    __slots__ = ()
-
-
-@once
-def constant(node: ast.Constant) -> Constant:
-    """Return the value of a literal."""
-    return Constant(node.value)
-
-
 _OPERATORS: dict[type[ast.AST], str] = {
     ast.MatMult: "mm",
     ast.Mult: "mul",
@@ -64,6 +46,22 @@ _OPERATORS: dict[type[ast.AST], str] = {
     ast.GtE: "ge",
 }
 """Operators of tensors whose names in torch are not those of Python's syntax."""
+_MAX_ITEMS = 64
+MAX_ITERATIONS = 3
+"""Number of interpreted iterations of a loop. Errors between iterations show in the second one; with double buffering,
+in the third."""
+
+
+class Growing(int):
+    """A number that grows, beyond the interpreted iterations, in a loop whose end is unknown."""
+
+    __slots__ = ()
+
+
+@once
+def constant(node: ast.Constant) -> Constant:
+    """Return the value of a literal."""
+    return Constant(node.value)
 
 
 def operator_name(kind: ast.AST) -> str:

@@ -82,7 +82,8 @@ class Calls:
         self._evaluator = evaluator
         self._machine = evaluator.machine
         self.imported = ImportedFunctions(evaluator, find_imported)
-        self._depth, self._running = 0, list[ast.AST]()
+        self._depth = 0
+        self._running: list[ast.AST] = []
         self._generators: WeakSet[abc.Generator[Value, None, None]] = WeakSet()
         self.followed: set[ast.AST] = set()
         self.passed_functions = PassedFunctions(evaluator, self.followed)

@@ -37,10 +37,8 @@ def handles_in(value: Value | None, depth: int = 3) -> list[Work]:
     match value:
         case Work():
             return [value]
-        case Sequence(items=items):
-            inside = items
-        case Mapping(items=held):
-            inside = list(held.values())
+        case Sequence() | Mapping():
+            inside = held_by(value)
         case Attribute(owner=owner):
             inside = [owner]
         case Instance(attributes=attributes):
