@@ -10,8 +10,8 @@ from typing import Any
 import torch
 
 from syncheck.instrument.naming import attributes_of, name_in_frame, tree_of
-from syncheck.source.expressions import has_line, parsed
 from syncheck.source.frames import locals_of
+from syncheck.source.indices import with_own_index
 
 _COMPARED = frozenset({torch.device, torch.dtype})
 """Types of keys that can be compared without running code of the program."""
@@ -63,40 +63,15 @@ def _item_with(key: Any, held: Any) -> list[Any]:
 
 
 def with_source_index(name: str, frame: FrameType) -> str:
-    """Replace the constant index at the end of a name by the expression that the function uses for the same item.
-
-    Args:
-        name: a name such as "self.slots[1]"; a name without a constant index is returned unchanged.
-        frame: the running function.
-
-    Returns:
-        A name such as "self.slots[turn % 2]"; the name itself if the function has no other index for it, or several. If
-        it selects no item of that container, the running line's index for a container with as many items.
-    """
-    picked = parsed(name)
-    if not isinstance(picked, ast.Subscript) or not isinstance(picked.slice, ast.Constant):
-        return name
-    base, item = ast.unparse(picked.value), picked.slice.value
+    """Replace the constant index at the end of a name, as `with_own_index` does, in a running function."""
     variables = locals_of(frame)
-    indices = {
-        ast.unparse(node.slice)
-        for node in _subscripts_of(frame.f_code)
-        if ast.unparse(node.value) == base and _value(node.slice, variables) == item
-    }
-    indices = indices or _parallel_indices(picked, item, frame, variables)
-    indices.discard(repr(item))
-    return f"{base}[{indices.pop()}]" if len(indices) == 1 else name
-
-
-def _parallel_indices(picked: ast.Subscript, item: object, frame: FrameType, variables: Mapping[str, Any]) -> set[str]:
-    """Return the indices for the same item of other containers with as many items on the running line.
-
-    Such containers have one item for each slot: `copied[slot]` is the event of `buffers[slot]`.
-    """
-    here = [node for node in _subscripts_of(frame.f_code) if has_line(node, frame.f_lineno)]
-    n_items = _length(_of(picked.value, variables, frame.f_globals))
-    others = [node for node in here if n_items and _length(_of(node.value, variables, frame.f_globals)) == n_items]
-    return {ast.unparse(node.slice) for node in others if _value(node.slice, variables) == item}
+    return with_own_index(
+        name,
+        _subscripts_of(frame.f_code),
+        frame.f_lineno,
+        lambda node: _value(node.slice, variables),
+        lambda base: _length(_of(base, variables, frame.f_globals)),
+    )
 
 
 def _length(value: Any) -> int:

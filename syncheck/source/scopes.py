@@ -81,6 +81,12 @@ class Scopes:
         """Return the innermost statement that contains a line; None for a line between statements."""
         return self._find(line)[0]
 
+    def subscripts_around(self, line: int) -> list[ast.Subscript]:
+        """Return the subscript expressions of a line's own function, or of the module outside of functions."""
+        scope = self._find(line)[1]
+        found = (node for node in ast.walk(scope.node) if isinstance(node, ast.Subscript))
+        return [node for node in found if self._find(node.lineno)[1] is scope]
+
     def is_in_loop(self, line: int) -> bool:
         """Return whether a line is inside a loop of its own function."""
         return bool(self._find(line)[2])

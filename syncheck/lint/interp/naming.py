@@ -7,12 +7,25 @@ from functools import partial
 
 from syncheck.findings import EditKind
 from syncheck.hb.ids import NamedKind
+from syncheck.lint.interp.arithmetic import computed
 from syncheck.lint.interp.machine import Machine
 from syncheck.lint.interp.scope import Scope
-from syncheck.lint.interp.values import Event, Instance, Key, Mapping, Sequence, Stream, Tensor, Value
+from syncheck.lint.interp.values import (
+    UNKNOWN,
+    Constant,
+    Event,
+    Instance,
+    Key,
+    Mapping,
+    Sequence,
+    Stream,
+    Tensor,
+    Value,
+)
 from syncheck.sanitizer.collector import PendingFinding
 from syncheck.sanitizer.messages import EventCode, Part, StreamCode, TensorCode
 from syncheck.sanitizer.monitor import SourceLine
+from syncheck.source.indices import with_own_index
 
 
 def name_findings(machine: Machine, findings: list[PendingFinding], scope: Scope, statement: ast.stmt) -> None:
@@ -37,6 +50,7 @@ def name_findings(machine: Machine, findings: list[PendingFinding], scope: Scope
             wanted = _wanted(part)
             name = _name_of(scope, text, wanted[2]) if wanted is not None else ""
             if wanted is not None and name:
+                name = _with_own_index(name, scope, line)
                 machine.session.name_at(wanted[0], wanted[1], name, line.path, line.number)
 
 
@@ -107,6 +121,49 @@ def _name_of(scope: Scope, text: str, is_wanted: Callable[[Value], bool]) -> str
     display_name = [name for name in found if set(re.findall(r"[A-Za-z_]\w*", name)) <= words]
     plain = [name for name in found if "[" not in name]
     return (display_name or plain or found or [""])[0]
+
+
+def _with_own_index(name: str, scope: Scope, line: SourceLine) -> str:
+    """Replace the constant index of an item, which is often that of one iteration only; see `with_own_index`."""
+    if line.scopes is None or not name.endswith("]"):
+        return name
+    subscripts = line.scopes.subscripts_around(line.number)
+    return with_own_index(name, subscripts, line.number, partial(_index, scope), partial(_n_items, scope))
+
+
+def _index(scope: Scope, node: ast.Subscript) -> object:
+    """Return the index that a subscript expression selects: the position of an unknown one; None if unknown."""
+    index = _value(scope, node.slice)
+    if isinstance(index, Constant):
+        return index.value
+    container = _value(scope, node.value)
+    picked = [key.text for key in container.picked] if isinstance(container, Sequence) else []
+    text = ast.unparse(node.slice)
+    return picked.index(text) if text in picked else None
+
+
+def _n_items(scope: Scope, base: ast.expr) -> int:
+    container = _value(scope, base)
+    return len(container.items) if isinstance(container, Sequence | Mapping) and not container.is_open else 0
+
+
+def _value(scope: Scope, node: ast.expr) -> Value:
+    """Return the value of an expression without effects; UNKNOWN for any other."""
+    match node:
+        case ast.Constant(value=value):
+            return Constant(value)
+        case ast.Name(id=name):
+            return scope.find(name) or UNKNOWN
+        case ast.Attribute(value=owner, attr=name):
+            holder = _value(scope, owner)
+            return holder.attributes.get(name, UNKNOWN) if isinstance(holder, Instance) else UNKNOWN
+        case ast.BinOp(left=left, op=kind, right=right):
+            one, two = _value(scope, left), _value(scope, right)
+            if isinstance(one, Constant) and isinstance(two, Constant):
+                return computed(kind, one.value, two.value)
+            return UNKNOWN
+        case _:
+            return UNKNOWN
 
 
 def held(name: str, value: Value) -> Iterator[tuple[str, Value]]:

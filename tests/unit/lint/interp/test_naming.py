@@ -41,3 +41,30 @@ def test_a_stream_is_named_at_the_line_where_a_fix_needs_it():
     (finding,) = program.machine.session.report(program.sites).findings
     assert finding.fix.edits[0].code == "torch.cuda.current_stream().wait_stream(waited)"
     assert finding.fix.edits[0].line == 5
+
+
+def advised(source):
+    """Return the code of the fix of a program's only finding."""
+    program = follow(source)
+    (finding,) = program.machine.session.report(program.sites).findings
+    return finding.fix.edits[0].code
+
+
+RING = """
+copy = torch.cuda.Stream()
+buffers = [torch.zeros(8, device="cuda") for _ in range(2)]
+copied = [torch.cuda.Event() for _ in range(2)]
+copy.wait_stream(torch.cuda.current_stream())
+def fill(number):
+    with torch.cuda.stream(copy):
+        buffers[number % 2].mul_(2)
+        copied[number % 2].record()
+fill(0)
+fill(1)
+"""
+
+
+@pytest.mark.parametrize("index", ["slot", "number % 2", "(slot + 2) % 2"])
+def test_an_event_is_named_by_the_index_of_its_slot(index):
+    source = f"for number in range(2):\n    slot = number % 2\n    buffers[{index}] + 1"
+    assert advised(RING + source) == f"torch.cuda.current_stream().wait_event(copied[{index}])"
