@@ -3,13 +3,14 @@
 Forked ones see virtual GPUs unless their parent had used one. So do spawned ones.
 """
 
+import warnings
 from functools import cache
 
 import torch
 
 from syncheck.instrument.children import install_children
 from syncheck.instrument.patching import Patches
-from syncheck.instrument.torch_internals import current_dispatch_modes, has_kernel, pop_dispatch_mode
+from syncheck.instrument.torch_internals import current_dispatch_modes, pop_dispatch_mode
 from syncheck.sim.device_kind import simulated
 from syncheck.sim.mode import SimulatorMode
 from syncheck.sim.runtime import Runtime
@@ -52,11 +53,11 @@ def _release_child() -> None:
 
 
 def _reject_factories(runtime: Runtime) -> None:
-    """Make factory functions raise CUDA's error if torch has no kernels for GPUs, which do it themselves."""
+    """Make factory functions raise CUDA's error, as the kernels of a CUDA build of torch do where there is a GPU."""
     key = simulated().name.upper()
-    if any(has_kernel(factory, key) for factory in _FACTORIES):
-        return
     library = torch.library.Library("aten", "IMPL", key)  # type: ignore[no-untyped-call]  # torch leaves it untyped
-    for factory in _FACTORIES:
-        library.impl(factory, lambda *_, **__: runtime.check_process())  # type: ignore[no-untyped-call]
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # torch warns about the kernels that are replaced
+        for factory in _FACTORIES:
+            library.impl(factory, lambda *_, **__: runtime.check_process())  # type: ignore[no-untyped-call]
     _libraries.append(library)
