@@ -227,14 +227,15 @@ class Simulator:
         patches.everywhere({original: run})
         variable: Any = torch.autograd.Variable
         patches.set(variable, "_execution_engine", Engine(variable._execution_engine, backward))  # no public name
-        apply = torch.autograd.Function.apply.__func__  # type: ignore[attr-defined]  # a class method
+        function = torch.autograd.Function
+        apply: Any = vars(function)["apply"]  # a class method, written in C++ since torch 2.14
 
         def applied(cls: Any, *args: Any, **kwargs: Any) -> Any:
-            result = apply(cls, *args, **kwargs)
+            result = apply.__get__(None, cls)(*args, **kwargs)
             backward.note_function(result, device)
             return result
 
-        patches.set(torch.autograd.Function, "apply", classmethod(wraps(apply)(applied)))
+        patches.set(function, "apply", classmethod(wraps(function.apply)(applied)))
 
     def _first_thread_starts(self) -> None:
         memory = self.runtime.memory

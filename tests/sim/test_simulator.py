@@ -265,6 +265,8 @@ _ARGUMENTS = {
     "caching_allocator_alloc": (1,),
     "check_error": (0,),
     "CudaError": (0,),
+    "export_dot": ("graph.dot",),
+    "export_graph_data": ("graph.pickle",),
 }
 # Tested by other programs or unit tests: cuda_graphs.py, pools_profiler_compile.py, random_numbers.py.
 _ELSEWHERE = {
