@@ -10,6 +10,7 @@ from typing import Any
 import torch
 
 from syncheck.instrument.naming import attributes_of, name_in_frame, tree_of
+from syncheck.source.expressions import subscripts_of
 from syncheck.source.frames import locals_of
 from syncheck.source.indices import with_own_index
 
@@ -89,7 +90,7 @@ def _subscripts_of(code: CodeType) -> list[ast.Subscript]:
 @lru_cache(maxsize=16)
 def _all_subscripts(tree: ast.Module) -> tuple[ast.Subscript, ...]:
     """Return the subscript expressions of a file. Finding them takes milliseconds, too long for each name."""
-    return tuple(node for node in ast.walk(tree) if isinstance(node, ast.Subscript))
+    return tuple(subscripts_of(tree))
 
 
 def _value(index: ast.expr, variables: Mapping[str, Any]) -> int | str | None:

@@ -37,9 +37,13 @@ def has_index(expression: str) -> bool:
 
 
 def subscripts_in(expression: str) -> list[ast.Subscript]:
-    """Return the subscripts in an expression."""
-    tree = parsed(expression)
-    return [] if tree is None else [node for node in ast.walk(tree) if isinstance(node, ast.Subscript)]
+    """Return the subscripts in the text of an expression."""
+    return subscripts_of(parsed(expression))
+
+
+def subscripts_of(node: ast.AST | None) -> list[ast.Subscript]:
+    """Return the subscripts in a file, a statement or an expression."""
+    return [] if node is None else [part for part in ast.walk(node) if isinstance(part, ast.Subscript)]
 
 
 def calls_in(node: ast.AST | None) -> list[ast.Call]:

@@ -23,6 +23,7 @@ from syncheck.source.expressions import (
     normalized,
     parsed,
     subscripts_in,
+    subscripts_of,
     variable_of_with,
 )
 from syncheck.source.none_values import NoneValues
@@ -84,8 +85,8 @@ class Scopes:
     def subscripts_around(self, line: int) -> list[ast.Subscript]:
         """Return the subscript expressions of a line's own function, or of the module outside of functions."""
         scope = self._find(line)[1]
-        found = (node for node in ast.walk(scope.node) if isinstance(node, ast.Subscript))
-        return [node for node in found if self._find(node.lineno)[1] is scope]
+        own = (statement for statement, around, _ in self._statements if around is scope)
+        return [node for one in own for node in _expressions_of(one) if isinstance(node, ast.Subscript)]
 
     def is_in_loop(self, line: int) -> bool:
         """Return whether a line is inside a loop of its own function."""
@@ -213,16 +214,14 @@ class Scopes:
     @cached_property
     def _constant_subscripts(self) -> list[ast.Subscript]:
         """All subscripts of the file with a constant index or key."""
-        nodes = [node for node in ast.walk(self._tree) if isinstance(node, ast.Subscript)]
-        return [node for node in nodes if isinstance(node.slice, ast.Constant)]
+        return [node for node in subscripts_of(self._tree) if isinstance(node.slice, ast.Constant)]
 
     @cached_property
     def _shrinking_containers(self) -> frozenset[str]:
         """The names of containers from which the file removes items."""
         calls = [call.func for call in calls_in(self._tree)]
         shrunk = [call.value for call in calls if isinstance(call, ast.Attribute) and call.attr in _REMOVING]
-        items = [node for node in ast.walk(self._tree) if isinstance(node, ast.Subscript)]
-        shrunk += [item.value for item in items if isinstance(item.ctx, ast.Del)]
+        shrunk += [item.value for item in subscripts_of(self._tree) if isinstance(item.ctx, ast.Del)]
         return frozenset(map(last_name, shrunk)) - {""}
 
     @cached_property
@@ -237,7 +236,7 @@ class Scopes:
 
     def _indexes_only_by_constants(self, expression: str, around: ast.AST) -> bool:
         """Return whether a loop or function uses an expression's items, indexing their containers only by constants."""
-        subscripts = [node for node in ast.walk(around) if isinstance(node, ast.Subscript)]
+        subscripts = subscripts_of(around)
         for item in subscripts_in(expression):
             same_container = [node for node in subscripts if ast.unparse(node.value) == ast.unparse(item.value)]
             if not all(isinstance(node.slice, ast.Constant) for node in same_container):
@@ -276,13 +275,7 @@ class Scopes:
         return any(isinstance(function, ast.Attribute) and function.attr in _FETCHING for function in calls)
 
     def _expressions(self, line: int) -> Iterator[ast.expr]:
-        statement = self._find(line)[0]
-        waiting: list[ast.AST] = [] if statement is None else [statement]
-        while waiting:
-            node = waiting.pop()
-            if isinstance(node, ast.expr):
-                yield node
-            waiting += [child for child in ast.iter_child_nodes(node) if not isinstance(child, ast.stmt)]
+        return _expressions_of(self._find(line)[0])
 
     def is_visible(self, expression: str, line: int) -> bool:
         """Return whether every name in an expression is bound at the start of a line's statement."""
@@ -390,6 +383,16 @@ def scopes_of(source: str) -> Scopes | None:
         return Scopes(ast.parse(source), source)
     except (SyntaxError, ValueError, RecursionError, MemoryError):
         return None
+
+
+def _expressions_of(statement: ast.stmt | None) -> Iterator[ast.expr]:
+    """Yield the expressions in a statement, except those in the statements inside it."""
+    waiting: list[ast.AST] = [] if statement is None else [statement]
+    while waiting:
+        node = waiting.pop()
+        if isinstance(node, ast.expr):
+            yield node
+        waiting += [child for child in ast.iter_child_nodes(node) if not isinstance(child, ast.stmt)]
 
 
 def _targets(loop: ast.For | ast.AsyncFor) -> frozenset[str]:

@@ -132,14 +132,9 @@ def _with_own_index(name: str, scope: Scope, line: SourceLine) -> str:
 
 
 def _index(scope: Scope, node: ast.Subscript) -> object:
-    """Return the index that a subscript expression selects: the position of an unknown one; None if unknown."""
+    """Return the index or key that a subscript expression selects; None if unknown."""
     index = _value(scope, node.slice)
-    if isinstance(index, Constant):
-        return index.value
-    container = _value(scope, node.value)
-    picked = [key.text for key in container.picked] if isinstance(container, Sequence) else []
-    text = ast.unparse(node.slice)
-    return picked.index(text) if text in picked else None
+    return index.value if isinstance(index, Constant) else None
 
 
 def _n_items(scope: Scope, base: ast.expr) -> int:

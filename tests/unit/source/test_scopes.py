@@ -243,3 +243,22 @@ def test_attributes_of_a_thread_local_are_different_ones_in_another_function():
     assert scopes.has_same_meaning("state.s", 3, 4)
     assert not scopes.has_same_meaning("state.s", 3, 6)
     assert scopes.has_same_meaning("state", 3, 6)
+
+
+NESTED = """
+a[0]
+def f(x=a[1]):
+    for i in a[2]:
+        if a[3]:
+            a[4] = [a[5] for _ in a]
+    def g():
+        return a[6]
+a[7]
+"""
+
+
+@pytest.mark.parametrize(("text", "numbers"), [("a[0]", [0, 1, 7]), ("a[4]", [2, 3, 4, 5]), ("a[6]", [6])])
+def test_the_subscripts_of_a_function_exclude_those_of_other_scopes(text, numbers):
+    line = next(number for number, source in enumerate(NESTED.splitlines(), 1) if text in source)
+    subscripts = scopes_of(NESTED).subscripts_around(line)
+    assert sorted(node.slice.value for node in subscripts) == numbers
