@@ -1,6 +1,6 @@
 """Checks of events: ineffective waits, lost records, elapsed time."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from syncheck.findings import EditKind, Frame
 from syncheck.hb.clock import ACTOR_MASK, HOST, TICK, VectorClock, covers
@@ -50,13 +50,20 @@ class Record:
 
 @dataclass(slots=True)
 class EventState:
-    """State of an event object; `is_returned`: `record_event()` created it and recorded it immediately."""
+    """State of an event object.
+
+    Attributes:
+        is_returned: `record_event()` created it and recorded it immediately.
+        early: the calls that waited for it before its first record, if it is one of a ring: its call site had created
+            another event after it.
+    """
 
     site: SiteId
     timing: bool
     external: bool = False
     last: Record | None = None
     is_returned: bool = False
+    early: list[SiteId] = field(default_factory=list)
 
 
 class Events:
@@ -67,6 +74,7 @@ class Events:
         self._sync_history = sync_history
         self._collector = collector
         self._states: dict[EventId, EventState] = {}
+        self._newest: dict[SiteId, EventId] = {}  # call site -> the last event that it created
         self.begin()
 
     def begin(self) -> None:
@@ -81,6 +89,7 @@ class Events:
         """Note that an event object was created."""
         self._collector.names.known_at[NamedKind.EVENT, event] = site
         self._states[event] = EventState(site, timing, external)
+        self._newest[site] = event
 
     def is_external(self, event: EventId) -> bool:
         """Return whether a capture includes the records of an event, and the waits for it, in the graph.
@@ -100,6 +109,8 @@ class Events:
         """Take a snapshot; an earlier unused one is lost."""
         state = self._states[event]
         last = state.last
+        if last is None:
+            self._effective_sites.update(state.early)
         self._engine.record(event, stream)
         snapshot = self._engine.snapshot(event)
         assert snapshot is not None  # it was just recorded
@@ -228,7 +239,8 @@ class Events:
 
     def _report_unrecorded(self, event: EventId, site: SiteId, waiter: Text) -> None:
         # In a loop over a ring of events, the waits of the first iterations correctly do nothing. Therefore only calls
-        # that are never effective, from any caller, are reported. Real mistakes there show up as races.
+        # that are never effective, from any caller, are reported, and none if it is followed by the first record of an
+        # event of a ring, which may not have been used twice yet. Real mistakes there show up as races.
         advice: Text = ("call `", EventCode(event), ".record()` after the work to wait for, and before {line}")
         pending = PendingFinding(
             wait_before_record.RULE,
@@ -239,6 +251,9 @@ class Events:
             exempt=self._effective_sites,
         )
         self._unrecorded[site] = self._collector.add(pending)
+        state = self._states[event]
+        if event != self._newest[state.site]:
+            state.early.append(site)
 
     def fix_unrecorded(self, site: SiteId, record: PendingFix) -> None:
         """Set the fix of an ineffective wait, after a race has shown which work it is for: record its event there."""

@@ -88,6 +88,32 @@ def test_a_call_that_is_effective_for_one_caller_is_not_reported_for_others(watc
     assert not watched.events.is_reported_as_unrecorded(31)
 
 
+@pytest.mark.parametrize("wait", ["wait", "sync"])
+def test_the_first_use_of_an_event_of_a_ring_has_nothing_to_wait_for(watched, wait):
+    for event in (11, 12):
+        watched.events.add(event, 110)
+    watched.wait(11, 3) if wait == "wait" else watched.events.sync(11, 30)
+    watched.record(11, 2)
+    assert watched.found() == []
+    assert not watched.events.is_reported_as_unrecorded(30)
+
+
+def test_an_event_of_a_ring_that_is_never_recorded_is_reported(watched):
+    for event in (11, 12):
+        watched.events.add(event, 110)
+    watched.wait(11, 3)
+    watched.record(12, 2)
+    assert watched.found() == [("SYN401", 30)]
+
+
+def test_a_new_event_in_each_iteration_is_not_a_ring(watched):
+    for event in (11, 12):
+        watched.events.add(event, 110)
+        watched.wait(event, 3)
+        watched.record(event, 2)
+    assert watched.found() == [("SYN401", 30)]
+
+
 def test_a_host_wait_before_the_record_does_nothing(watched):
     watched.events.sync(7, 30)
     assert watched.found() == [("SYN401", 30)]
