@@ -70,24 +70,28 @@ def _is_gpu(value: Value) -> bool:
 
 
 def _flags(tree: ast.Module, function: Function) -> dict[str, Value]:
-    """Return the flags of a function that have the same value in all its calls in the file: `async_op=False`."""
+    """Return the flags of a private function that have the same value in all its calls in the file: `async_op=False`.
+
+    Other files may call a public function with another value.
+    """
+    if not getattr(function.node, "name", "").startswith("_"):
+        return {}
     defaults = {name: value.value for name, value in function.defaults.items() if isinstance(value, Constant)}
     flags = {name: default for name, default in defaults.items() if isinstance(default, bool)}
     calls = calls_by_name(tree).get(getattr(function.node, "name", ""), []) if flags else []
     arguments = function.node.args
     positions = [argument.arg for argument in (*arguments.posonlyargs, *arguments.args)]
     n_bound = int(has_self_parameter(function))
-    is_private = getattr(function.node, "name", "").startswith("_")  # so others, which may pass it, do not call it
     found: dict[str, Value] = {}
     for name, default in flags.items() if calls else ():
         index = positions.index(name) - n_bound if name in positions else None
-        values = {_given(call, name, index, default=default if is_private else None) for call in calls}
+        values = {_given(call, name, index, default=default) for call in calls}
         if len(values) == 1 and None not in values:
             found[name] = Constant(values.pop())
     return found
 
 
-def _given(call: ast.Call, name: str, index: int | None, *, default: bool | None) -> bool | None:
+def _given(call: ast.Call, name: str, index: int | None, *, default: bool) -> bool | None:
     """Return the flag that a call passes by name or at a position, or its default; None if it is unknown."""
     given = argument_of(call, name, index)
     if given is None:

@@ -57,7 +57,7 @@ EXCHANGE = """
 import torch
 import torch.distributed as dist
 
-def exchange(source, group, async_op=False):
+def {name}(source, group, async_op=False):
     target = torch.empty_like(source)
     dist.all_to_all_single(target, source, group=group, async_op=async_op)
     return target + 1
@@ -70,17 +70,21 @@ def exchange(source, group, async_op=False):
     ("calls", "codes"),
     [
         ("", ["SYN603"]),
-        ("def a(x, g):\n    return exchange(x, g)", ["SYN603"]),
-        ("def a(x, g):\n    return exchange(x, g, False) + exchange(x, group=g, async_op=False)", []),
-        ("def a(x, g):\n    return exchange(x, g, False) + exchange(x, g)", ["SYN603"]),
-        ("def a(x, g):\n    return exchange(x, g, async_op=True)", ["SYN603"]),
-        ("def a(x, g, later):\n    return exchange(x, g, later)", ["SYN603"]),
-        ("def a(x, **options):\n    return exchange(x, **options)", ["SYN603"]),
+        ("def a(x, g):\n    return _exchange(x, g)", []),
+        ("def a(x, g):\n    return _exchange(x, g, False) + _exchange(x, group=g, async_op=False)", []),
+        ("def a(x, g):\n    return _exchange(x, g, async_op=True)", ["SYN603"]),
+        ("def a(x, g, later):\n    return _exchange(x, g, later)", ["SYN603"]),
+        ("def a(x, **options):\n    return _exchange(x, **options)", ["SYN603"]),
     ],
 )
-def test_a_flag_has_the_value_that_all_calls_of_the_file_pass(calls, codes):
-    found = {code for code, _ in reported(EXCHANGE.format(calls=calls))}
+def test_a_flag_of_a_private_function_has_the_value_that_all_calls_pass(calls, codes):
+    found = {code for code, _ in reported(EXCHANGE.format(name="_exchange", calls=calls))}
     assert found & {"SYN601", "SYN603"} == set(codes) or (codes and found)
+
+
+@pytest.mark.parametrize("calls", ["", "def a(x, g):\n    return exchange(x, g, False)"])
+def test_other_files_may_pass_another_value_to_a_public_function(calls):
+    assert ("SYN601", "error") in reported(EXCHANGE.format(name="exchange", calls=calls))
 
 
 @pytest.mark.parametrize(
