@@ -278,6 +278,8 @@ class Expressions:
         is_sure = True
         for part in node.values:
             value = self.evaluate(part, scope)
+            if isinstance(value, Tensor) and part is not node.values[-1]:
+                self._operators.tested_by_host(value, part)
             self._evaluator.observe_truth_test(value)
             known = truth(value)
             if known is is_or:
