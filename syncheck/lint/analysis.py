@@ -303,7 +303,10 @@ class Analysis:
         """Return the names of the file as seen by a function that is interpreted on its own."""
 
         def define(statement: ast.stmt, inside: Scope) -> None:
+            machine = interpreter.machine
+            user = machine.current_node
             interpreter.run([statement], inside)
+            machine.current_node = user
             inside.names |= {name: without_changes(v) for name, v in inside.names.items() if v.__class__ in _CHANGED}
 
         scope = LazyScope(self._definitions.get, define)
@@ -314,6 +317,7 @@ class Analysis:
         self, function: ast.FunctionDef | ast.AsyncFunctionDef, kind: ast.ClassDef | None, interpreter: Interpreter
     ) -> None:
         scope = self._scope(interpreter)
+        interpreter.machine.current_node = function
         interpreter.calls.passed_functions.are_followed_at_end = True
         evaluated_defaults = partial(defaults_of, function, lambda node: interpreter.evaluate(node, scope))
         if kind is None:
@@ -350,6 +354,7 @@ class Analysis:
         machine, passed_on = interpreter.machine, PassedOnTensor()
         members = classes.after_constructor(machine, members)
         for step, member in members:
+            machine.current_node = step
             with contextlib.suppress(Raised):
                 args = passed_on.among(machine, known[step], step)
                 result = interpreter.call_function(member, Call(step, [instance], args, is_complete=False))

@@ -22,8 +22,10 @@ def consume(interpreter: Interpreter, result: Value, function: ast.AST) -> None:
     if not isinstance(result, Generator | Instance):
         _use(interpreter, result, function, name)
         return
+    step = result.kind.find("__next__") if isinstance(result, Instance) else None
     for item in interpreter.iterations(result):
-        _use(interpreter, item, interpreter.machine.current_node, name)
+        used_at = step.node if isinstance(step, Function) else interpreter.machine.current_node
+        _use(interpreter, item, used_at, name)
         del item
     for work in handles_in(result):
         interpreter.escape(work)

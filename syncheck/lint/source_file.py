@@ -29,7 +29,7 @@ _GIVEN_TO_CUDA = re.compile(
 _ASYNCHRONOUS = ("async_op", "irecv")
 _WRITTEN = re.compile(
     r"\b(irecv|all_reduce|broadcast|all_gather_into_tensor|reduce_scatter_tensor|all_to_all_single|reduce_scatter|recv"
-    r"|_all_gather_base|_reduce_scatter_base)\(\s*(?:(?:output_tensor|output|tensor)\s*=\s*)?([A-Za-z_]\w*)\s*(?=[,)])"
+    r"|_all_gather_base|_reduce_scatter_base)\(\s*(?:(?:output_tensor|output|tensor)\s*=\s*)?((?:self\.)?[A-Za-z_]\w*)\s*(?=[,)])"
 )
 """A collective and the variable that it writes."""
 _LONGEST_CALL = 400
@@ -130,7 +130,7 @@ class SourceFile:
 
     @cached_property
     def exchanged_names(self) -> frozenset[str]:
-        """The variables that asynchronous collectives of the file write; with NCCL they are on a GPU."""
+        """The variables and attributes (`self.flat`) that asynchronous collectives write; with NCCL they are on a GPU."""
         found = _WRITTEN.finditer(self.text) if any(word in self.text for word in _ASYNCHRONOUS) else ()
         return frozenset(match[2] for match in found if match[1] == "irecv" or "async_op" in self._rest_of(match.end()))
 

@@ -4,6 +4,7 @@ import ast
 from typing import Any
 
 from syncheck.hb.ids import NO_ALLOCATION
+from syncheck.lint import nodes
 from syncheck.lint.interp.contents import tensors_in
 from syncheck.lint.interp.machine import Machine, TensorAccess
 from syncheck.lint.interp.premises import Premise, description_of
@@ -311,10 +312,10 @@ class Operators:
 
 
 def _target_of(statement: ast.AST, value: ast.AST) -> str:
-    """Return the variable that a statement binds to a value; "" if it is another statement."""
+    """Return the variable or attribute that a statement binds to a value; "" if it is another statement."""
     match statement:
-        case ast.Assign(targets=[ast.Name(id=name)], value=bound) if bound is value:
-            return name
+        case ast.Assign(targets=[ast.Name() | ast.Attribute() as target], value=bound) if bound is value:
+            return nodes.text(target)
         case _:
             return ""
 
