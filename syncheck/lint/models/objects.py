@@ -6,6 +6,7 @@ from syncheck.lint.interp.unknown import is_moved, may_be_tensor
 from syncheck.lint.interp.values import (
     DERIVED,
     MOVED,
+    NONE,
     UNKNOWN,
     Attribute,
     Call,
@@ -34,6 +35,8 @@ def _unknown(evaluator: Evaluator, owner: Value, name: str, call: Call) -> Value
     moved = moved or (evaluator.operators.like(name, None, call) if name in NEW else None)
     if moved is not None:
         return moved
+    if name == "record_stream":  # orders nothing
+        return NONE
     if name in RETURNING_VALUES or name == "numpy":
         evaluator.machine.read_unknown()
         return UNKNOWN
