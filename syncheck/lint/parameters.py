@@ -43,6 +43,8 @@ def tensors_given(function: Function, *, has_device: bool = False) -> Iterator[a
     """
     arguments = function.args
     used = _used(function)
+    for name in _on_gpu(function):
+        used.get(name, set()).discard("device")
     for argument in (*arguments.posonlyargs, *arguments.args, *arguments.kwonlyargs):
         members = used.get(argument.arg, set())
         if members & (_MOVING - {"device"} if has_device else _MOVING) or words_of(argument.arg) & _OF_THE_HOST:
@@ -52,6 +54,18 @@ def tensors_given(function: Function, *, has_device: bool = False) -> Iterator[a
             not annotation and members & (_METHODS | {"dtype"} if has_device else _METHODS)
         ):
             yield argument
+
+
+def _on_gpu(function: Function) -> Iterator[str]:
+    """Yield the variables whose device a function passes to CUDA functions: `torch.cuda.current_stream(x.device)`."""
+    for call in own_nodes(function):
+        if isinstance(call, ast.Call) and ast.unparse(call.func).startswith("torch.cuda."):
+            for given in (*call.args, *(keyword.value for keyword in call.keywords)):
+                match given:
+                    case ast.Attribute(value=ast.Name(id=name), attr="device"):
+                        yield name
+                    case _:
+                        pass
 
 
 def _used(function: Function) -> dict[str, set[str]]:

@@ -120,12 +120,12 @@ def is_same(left: Value, right: Value) -> bool | None:
 
 
 def subscript(owner: Sequence, index: Any) -> Value:
-    """Return the item or the slice of a list that an index selects."""
+    """Return the item or the slice of a list that an index selects. A slice with an unknown bound may select any."""
     if isinstance(index, slice):
         try:
             return Sequence(owner.items[index], owner.is_open)
         except (TypeError, ValueError):
-            return UNKNOWN
+            return Sequence(list(owner.items), is_open=True)
     if not isinstance(index, int) or (owner.is_open and index < 0):
         return UNKNOWN
     return owner.items[index] if -len(owner.items) <= index < len(owner.items) else UNKNOWN

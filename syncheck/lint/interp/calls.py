@@ -15,7 +15,7 @@ from syncheck.lint.interp.evaluator import Evaluator
 from syncheck.lint.interp.functions import bind, is_generator
 from syncheck.lint.interp.imported import FindFunction, ImportedFunctions
 from syncheck.lint.interp.passed_functions import PassedFunctions
-from syncheck.lint.interp.premises import Premise, description_of
+from syncheck.lint.interp.premises import Premise
 from syncheck.lint.interp.scope import Scope, super_of
 from syncheck.lint.interp.unknown import (
     called_name,
@@ -162,7 +162,10 @@ class Calls:
             side_work.use(self._machine, given, call.node)
             return UNKNOWN
         self._evaluator.transfers.given.give(given, call.node)
-        if not ((has_tensor or not name) and self._only_uses(name, given, call.node)):
+        is_followed = (has_tensor or not name) and self._only_uses(name, given, call.node)
+        if is_followed and side_work.is_on_side_stream(self._machine):
+            return side_work.result(self._machine, call.node)
+        if not is_followed:
             is_kernel = computes(call.node) and not takes_flag(call.node)
             if has_tensor and is_kernel and not takes_code(given, call.node):
                 side_work.use(self._machine, given, call.node)
@@ -186,7 +189,7 @@ class Calls:
             return False
         if is_on_host(node) or makes_object(node) or takes_flag(node) or not all(map(is_plain, given)):
             return False
-        premises.assume_of_code(f"{description_of(node)} does not wait")
+        premises.assume_of_code(side_work.does_not_wait(node))
         premises.keep(side_work.use(machine, given, node))
         return True
 

@@ -4,6 +4,7 @@ import ast
 
 from syncheck.lint.interp.contents import tensors_in
 from syncheck.lint.interp.machine import Machine
+from syncheck.lint.interp.premises import description_of
 from syncheck.lint.interp.unknown import called_name, derived, may_evaluate
 from syncheck.lint.interp.values import MOVED, UNKNOWN_STREAM, Call, Sequence, Tensor, Value
 
@@ -34,6 +35,20 @@ def use(machine: Machine, given: list[Value], node: ast.AST) -> list[Tensor]:
         used = [(tensor, False) for tensor in tensors if tensor.block.device == device]
         machine.launch(machine.current(device or 0), "unknown code", used, node)
     return tensors
+
+
+def does_not_wait(node: ast.AST) -> str:
+    """Return, in words, that a call of unknown code does not wait."""
+    return f"{description_of(node)} does not wait"
+
+
+def result(machine: Machine, node: ast.AST) -> Tensor:
+    """Return the tensor that unknown code computes on a stream of the program's own, if it does not wait."""
+    device = machine.thread.device
+    made = Tensor(machine.allocate(device, node), stream=machine.current(device))
+    machine.sites.premises.assume_on_gpu(made, does_not_wait(node))
+    machine.launch(made.stream, "unknown code", [(made, True)], node)
+    return made
 
 
 def compute(machine: Machine, node: ast.AST, *, is_long: bool) -> Value:

@@ -74,7 +74,12 @@ def test_items_of_lists():
     assert [item.value for item in subscript(owner, slice(1, None)).items] == [1, 2]
     assert subscript(owner, 3) is UNKNOWN
     assert subscript(owner, "a") is UNKNOWN
-    assert subscript(owner, slice("a", None)) is UNKNOWN
+
+
+def test_a_slice_with_an_unknown_bound_may_select_any_item():
+    found = subscript(Sequence([Constant(0), Constant(1)]), slice("a", None))
+    assert isinstance(found, Sequence)
+    assert ([item.value for item in found.items], found.is_open) == ([0, 1], True)
 
 
 def test_the_end_of_an_open_list_is_unknown():
