@@ -3,8 +3,11 @@
 import ast
 from collections.abc import Callable, Iterator
 
-from syncheck.lint.interp.values import UNKNOWN, Class, Instance, Value
+from syncheck.lint.interp.values import UNKNOWN, Class, Instance, Symbol, Value
 from syncheck.lint.nodes import walk
+
+_MODELED_BASES = frozenset({"torch.autograd.graph.saved_tensors_hooks"})
+"""Classes of libraries whose constructors have a model."""
 
 
 class Scope:
@@ -147,7 +150,10 @@ def _bound_by(statement: ast.stmt) -> list[str]:
 
 
 def super_of(scope: Scope) -> Value:
-    """Return the result of `super()` in a method: the same instance, with its first base as the class."""
+    """Return the result of `super()` in a method: the same instance with its first base as the class, or a known base."""
     instance = next((value for value in scope.names.values() if isinstance(value, Instance)), None)
-    bases = [base for base in instance.kind.bases if isinstance(base, Class)] if instance is not None else []
-    return Instance(bases[0], instance.attributes) if bases and instance is not None else UNKNOWN
+    if instance is None:
+        return UNKNOWN
+    bases = [base for base in instance.kind.bases if isinstance(base, Class)]
+    known = [base for base in instance.kind.bases if isinstance(base, Symbol) and base.path in _MODELED_BASES]
+    return Instance(bases[0], instance.attributes) if bases else known[0] if known else UNKNOWN

@@ -1,11 +1,16 @@
 """Hooks on unknown modules and parameters: autograd calls them with tensors that it has just computed."""
 
+import ast
 from collections.abc import Callable
 
+from syncheck.hb.ids import NamedKind
+from syncheck.lint.interp import side_work
 from syncheck.lint.interp.evaluator import Evaluator
 from syncheck.lint.interp.machine import Machine
-from syncheck.lint.interp.values import UNKNOWN, Call, Function, Partial, Sequence, Tensor, Value
+from syncheck.lint.interp.registry import models
+from syncheck.lint.interp.values import NONE, UNKNOWN, Call, Context, Function, Partial, Sequence, Tensor, Value
 
+_SAVED = "torch.autograd.graph.saved_tensors_hooks"
 Arguments = Callable[[Tensor], list[Value]]
 _ARGUMENTS: dict[str, Arguments] = {
     "register_hook": lambda tensor: [tensor],
@@ -26,16 +31,40 @@ def call_hook(evaluator: Evaluator, name: str, call: Call) -> None:
     hook = call.get("hook", 0)
     if not isinstance(hook, Function | Partial):
         return
-    tensor = _computed(machine, call)
+    tensor = _computed(machine, call.node)
     if name == "register_post_accumulate_grad_hook":
-        tensor.grad = _computed(machine, call)
+        tensor.grad = _computed(machine, call.node)
     evaluator.call(hook, Call(call.node, arguments(tensor)))
     machine.assume_synchronized()
 
 
-def _computed(machine: Machine, call: Call) -> Tensor:
+@models(_SAVED, f"{_SAVED}.__init__")
+def _saved_tensors_hooks(evaluator: Evaluator, call: Call) -> Value:
+    """Save one tensor, free it, and use what replaces it. Work that the hooks leave running counts as complete."""
+    machine, pack, unpack = evaluator.machine, call.get("pack_hook", 0), call.get("unpack_hook", 1)
+    if isinstance(pack, Function | Partial) and machine.stream_names and not machine.ordering_only:
+        saved = _computed(machine, call.node)
+        machine.session.name(NamedKind.ALLOCATION, saved.block.ident, _parameter_of(pack))
+        packed = evaluator.call(pack, Call(call.node, [saved]))
+        del saved
+        _computed(machine, call.node)  # may get the memory of the first
+        if isinstance(unpack, Function | Partial):
+            restored = evaluator.call(unpack, Call(call.node, [packed]))
+            side_work.use(machine, [restored], call.node)
+        machine.assume_synchronized()
+    return Context(lambda: NONE, lambda: None, is_portable=True)
+
+
+def _parameter_of(hook: Function | Partial) -> str:
+    """Return the name of the parameter that gets the tensor; "" if it is unknown."""
+    function = hook.function if isinstance(hook, Partial) else hook
+    parameters = function.node.args.args if isinstance(function, Function) else []
+    return parameters[-1].arg if parameters else ""
+
+
+def _computed(machine: Machine, node: ast.AST) -> Tensor:
     """Return a tensor that the current stream is still computing."""
     stream = machine.current(machine.thread.device)
-    tensor = Tensor(machine.allocate(machine.thread.device, call.node), stream=stream)
-    machine.launch(stream, "autograd", [(tensor, True)], call.node)
+    tensor = Tensor(machine.allocate(machine.thread.device, node), stream=stream)
+    machine.launch(stream, "autograd", [(tensor, True)], node)
     return tensor
