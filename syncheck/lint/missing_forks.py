@@ -121,11 +121,16 @@ def _fetches(kind: ast.ClassDef, block: ast.With, blocks: list[ast.With]) -> boo
 
 
 def _pending_source(node: ast.AST) -> ast.expr | None:
-    """Return `x` of `x.cpu()`, and the gradient of `y.copy_(x.grad)`; None for any other node."""
+    """Return `x` of `x.cpu()`, `x.grad` of `y.copy_(x.grad)`, and `x.data` of `y.copy_(x.data)`; otherwise None.
+
+    A blocking copy from `x.data` is a cast on the same GPU.
+    """
     match node:
         case ast.Call(func=ast.Attribute(value=ast.Name() as source, attr="cpu"), args=[]):
             return source
         case ast.Call(func=ast.Attribute(attr="copy_"), args=[ast.Attribute(attr="grad") as source, *_]):
+            return source
+        case ast.Call(func=ast.Attribute(attr="copy_"), args=[ast.Attribute(attr="data") as source], keywords=[]):
             return source
         case _:
             return None

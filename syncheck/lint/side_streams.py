@@ -282,6 +282,12 @@ def _values_of(node: ast.expr) -> list[ast.expr]:
             return [element]
         case ast.List(elts=elements) | ast.Tuple(elts=elements) if elements:
             return elements
+        case ast.BoolOp(op=ast.Or(), values=[ast.Name(), made]):  # `stream or torch.cuda.Stream()`
+            return [made]
+        case ast.IfExp(test=ast.Compare(left=ast.Name(id=name)), body=body, orelse=orelse) if name in map(
+            text, (body, orelse)
+        ):
+            return [orelse if text(body) == name else body]
         case (
             ast.IfExp(body=body, orelse=ast.Constant(value=None))
             | ast.IfExp(body=ast.Constant(value=None), orelse=body)
