@@ -3,6 +3,7 @@
 import ast
 
 from syncheck.hb.ids import NO_VIEW, AllocationId, SiteId, StreamId
+from syncheck.lint import nodes
 from syncheck.lint.interp.contents import tensors_in
 from syncheck.lint.interp.given_copies import GivenCopies
 from syncheck.lint.interp.machine import Machine
@@ -99,7 +100,7 @@ class Transfers:
     def _unknown_target(self, tensor: Tensor, call: Call, name: str) -> Value:
         """Return the result of a copy to an unknown target: a cast on the same device, or an unknown value."""
         values = call.values()
-        if values and all(_is_type(value) for value in values):
+        if (values and all(_is_type(value) for value in values)) or _names_type(call.node):
             return self._operators.run("aten::_to_copy", [tensor], call)
         return self._elsewhere(UNKNOWN, name, call)
 
@@ -324,6 +325,13 @@ def _first(node: ast.AST) -> ast.expr | None:
 def _end(tensor: Tensor) -> CopyEnd:
     device = tensor.block.device
     return CopyEnd(HOST_DEVICE if device is None else device, tensor.block.is_pinned, tensor.is_strided)
+
+
+def _names_type(node: ast.AST) -> bool:
+    """Return whether the first argument of a call is a data type, judging by its words: `x.to(DTYPES[name])`."""
+    first = _first(node)
+    words = "" if first is None else nodes.text(first).lower()
+    return "dtype" in words and "device" not in words
 
 
 def _is_type(value: Value) -> bool:
