@@ -22,6 +22,7 @@ from syncheck.lint.interp.unknown import (
     computes,
     gets_moved,
     is_moved,
+    is_network,
     is_on_gpu,
     is_on_host,
     launches_kernel,
@@ -172,8 +173,8 @@ class Calls:
             for value in given:
                 if value.__class__ not in _HOLDING_NOTHING:
                     self.escape(value)
-            if has_tensor or not name or may_wait(name) or takes_code(given, call.node):
-                can_wait = may_wait(name or called_name(call.node)) or takes_code(given, call.node)
+            can_wait = may_wait(name or called_name(call.node)) or takes_code(given, call.node)
+            if can_wait or ((has_tensor or not name) and not is_network(call.node)):
                 self._evaluator.collectives.assume_synchronized(name, can_wait=can_wait)
         if not (has_tensor or (computes(call.node) and gets_moved(given))):
             return UNKNOWN

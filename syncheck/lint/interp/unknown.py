@@ -30,6 +30,7 @@ _COMPUTING = frozenset(
     """model net network module layer encoder decoder backbone criterion forward backward fwd bwd kernel attention attn
     matmul gemm mm conv unet vae transformer discriminator loss""".split()
 )
+_NETWORKS = frozenset("model net network module layer encoder decoder backbone unet vae".split())
 _KERNELS = frozenset({"kernel", "kernels", "triton"})
 """Words in the names of functions that Triton compiles."""
 _FUNCTIONS = frozenset("f fn func function op step".split())
@@ -182,6 +183,11 @@ def computes(node: ast.AST) -> bool:
     """Return whether the called function computes, judging by its name only."""
     name = called_name(node)
     return name in _FUNCTIONS or bool(words_of(name) & _COMPUTING)
+
+
+def is_network(node: ast.AST) -> bool:
+    """Return whether the called object is a neural network, judging by its name: its forward pass rarely waits."""
+    return bool(words_of(called_name(node)) & _NETWORKS)
 
 
 def is_on_host(node: ast.AST) -> bool:

@@ -7,6 +7,7 @@ import pytest
 from syncheck.lint.interp.unknown import (
     called_name,
     computes,
+    is_network,
     is_on_host,
     makes_object,
     may_be_tensor,
@@ -118,3 +119,11 @@ def test_statements_may_order_according_to_their_names(body, expected):
 )
 def test_functions_may_evaluate_according_to_their_names(name, expected):
     assert may_evaluate(name) is expected
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [("self.model(x)", True), ("teacher_net(x)", True), ("layers[0](x)", False), ("pool(x)", False), ("f(model)", False)],
+)
+def test_a_name_may_be_that_of_a_network(text, expected):
+    assert is_network(call(text)) is expected
