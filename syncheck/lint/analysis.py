@@ -352,7 +352,7 @@ class Analysis:
         members = [(step, member) for step, member in found if isinstance(member, Function)]
         known = {step: assumed_arguments(interpreter.machine, member) for step, member in members}
         machine, passed_on = interpreter.machine, PassedOnTensor()
-        members = classes.after_constructor(machine, members)
+        members = classes.after_constructor(machine, members) + members * classes.further_rounds(instance)
         for step, member in members:
             machine.current_node = step
             with contextlib.suppress(Raised):

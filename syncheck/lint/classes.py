@@ -12,7 +12,7 @@ from syncheck.findings import Finding, Frame
 from syncheck.lint.interp.interpreter import Interpreter
 from syncheck.lint.interp.machine import Machine
 from syncheck.lint.interp.unknown import words_of
-from syncheck.lint.interp.values import UNKNOWN, Class, Event, Function, Mapping, Sequence, Stream, Value
+from syncheck.lint.interp.values import UNKNOWN, Class, Event, Function, Instance, Mapping, Sequence, Stream, Value
 from syncheck.lint.nodes import Method, own_attribute, statements, walk
 from syncheck.lint.prefilter import has_anchor
 from syncheck.rules.model import Severity
@@ -21,7 +21,7 @@ _CALLED_BY_PYTHON = frozenset({"__call__", "__iter__", "__next__", "__enter__", 
 _AT_THE_END = frozenset("close shutdown destroy reset clear stop cleanup flush finish finalize".split())
 _WAITING = frozenset({"wait", "wait_stream", "wait_event", "synchronize"})
 _WORKING = frozenset({"non_blocking", "copy_", "async_op"})
-_BETWEEN_METHODS = frozenset({"SYN101", "SYN102", "SYN103", "SYN104", "SYN201", "SYN301", "SYN302", "SYN601", "SYN602"})
+_BETWEEN_METHODS = frozenset("SYN101 SYN102 SYN103 SYN104 SYN201 SYN301 SYN302 SYN402 SYN601 SYN602".split())
 """Rules about what one part of a program leaves behind for another part."""
 _IN_CLASSES = _BETWEEN_METHODS | {"SYN501"}
 """Rules whose findings may also rest on what the constructor created, which is unknown if a method is run alone."""
@@ -89,6 +89,18 @@ def after_constructor(machine: Machine, members: list[tuple[Method, Function]]) 
         return [*(member for member in members if _only_waits(member[0])), *members]
     machine.assume_synchronized()
     return members
+
+
+def further_rounds(instance: Instance) -> int:
+    """Return how often to call each method again twice, so that a ring of buffers is used more than once."""
+    held = instance.attributes.values()
+    rings = (len(value.items) for value in held if isinstance(value, Sequence) and _may_be_ring(value))
+    return 1 if max(rings, default=0) > 1 else 0
+
+
+def _may_be_ring(items: Sequence) -> bool:
+    """Return whether a list holds objects of the program."""
+    return all(isinstance(item, Instance) for item in items.items)
 
 
 def _is_read_of_constructor(finding: Finding) -> bool:
