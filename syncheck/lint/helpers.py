@@ -44,6 +44,8 @@ def _helpers(body: list[ast.stmt], matters: Callable[[ast.stmt], bool]) -> Itera
 def asynchronous(module: ast.Module, text: str) -> re.Pattern[str] | None:
     """Return a pattern for calls of the module's code that may leave work running; None if there is no such code.
 
+    Methods of an object that the constructor of another class makes (`self.staging = Staging(device)`) count, too.
+
     Args:
         module: the file.
         text: its source.
@@ -55,7 +57,11 @@ def asynchronous(module: ast.Module, text: str) -> re.Pattern[str] | None:
         if (isinstance(statement, ast.ClassDef) and _has_line(statement, kept))
         or (isinstance(statement, _Function) and _has_line(statement, left))
     ]
-    return re.compile(rf"\b(?:{'|'.join(names)})\(") if names else None
+    if not names:
+        return None
+    made = rf"\b(?:{'|'.join(names)})\("
+    owned = set(re.findall(rf"\bself\.(\w+)(?:\s*:[^=\n]+)?\s*=[^=\n]*{made}", text))
+    return re.compile(rf"{made}|\bself\.(?:{'|'.join(sorted(owned))})\.\w+\(" if owned else made)
 
 
 def training(module: ast.Module, text: str) -> re.Pattern[str] | None:
