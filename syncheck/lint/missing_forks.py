@@ -43,8 +43,10 @@ _PARAMETERS = frozenset({"data", "grad"})
 """Members of a parameter of a model, which an optimizer computes on the current stream."""
 
 
-def missing_fork(kind: ast.ClassDef, block: ast.With, stream: str, blocks: list[ast.With]) -> str:
-    """Return a message about the wait that a block lacks at its start; "" if it lacks none, or that is unknown.
+def missing_fork(
+    kind: ast.ClassDef, block: ast.With, stream: str, blocks: list[ast.With]
+) -> tuple[str, ast.AST] | None:
+    """Return a message about the wait that a block lacks at its start, and the work that needs it; None if unknown.
 
     Args:
         kind: the class.
@@ -54,13 +56,14 @@ def missing_fork(kind: ast.ClassDef, block: ast.With, stream: str, blocks: list[
     """
     method = method_around(kind, block)
     if method is None or may_come_before(kind, block, stream) or _is_called_inside(method, blocks):
-        return ""
+        return None
     made = {name for other in blocks for name in created_in(other)}
-    if _sends_from_outside(block, made):
-        return SENDS
-    if _fetches(kind, block, blocks):
-        return COPIES
-    return USES if _uses_layer(kind, method, block, made) or _Inputs(kind, method, block, blocks).are_used() else ""
+    if sent := _sent_from_outside(block, made):
+        return SENDS, sent
+    if copy := _fetch(kind, block, blocks):
+        return COPIES, copy
+    used = _used_layer(kind, method, block, made) or _Inputs(kind, method, block, blocks).first_use()
+    return (USES, used) if used else None
 
 
 def created_in(block: ast.With) -> set[str]:
@@ -78,11 +81,11 @@ def _is_called_inside(method: Method, blocks: list[ast.With]) -> bool:
 # -- collectives, copies and layers
 
 
-def _sends_from_outside(block: ast.With, made: set[str]) -> bool:
-    """Return whether a block starts a collective on variables, none of which was created on its stream."""
+def _sent_from_outside(block: ast.With, made: set[str]) -> ast.AST | None:
+    """Return a collective that a block starts on variables, none of which was created on its stream."""
     calls = [node for node in block_nodes(block) if isinstance(node, ast.Call)]
-    given = [_variables(call.args) for call in calls if _is_collective(ast.unparse(call.func))]
-    return any(names and not names & made for names in given)
+    given = ((call, _variables(call.args)) for call in calls if _is_collective(ast.unparse(call.func)))
+    return next((call for call, names in given if names and not names & made), None)
 
 
 def _is_collective(called: str) -> bool:
@@ -97,8 +100,8 @@ def _is_collective(called: str) -> bool:
     )
 
 
-def _fetches(kind: ast.ClassDef, block: ast.With, blocks: list[ast.With]) -> bool:
-    """Return whether a block copies to the host, or from a gradient, what nothing else on its stream mentions."""
+def _fetch(kind: ast.ClassDef, block: ast.With, blocks: list[ast.With]) -> ast.AST | None:
+    """Return a copy to the host, or from a parameter, of something that nothing else on the block's stream mentions."""
     hosts = _host_devices(kind)
     nodes = [node for other in blocks for node in block_nodes(other)]
     for node in block_nodes(block):
@@ -116,8 +119,8 @@ def _fetches(kind: ast.ClassDef, block: ast.With, blocks: list[ast.With]) -> boo
         owned = {own_attribute(part) for part in walk(source)} - {""}
         variables = names(source) - {"self"}
         if (variables or owned) and not variables & bound and not owned & mentioned:
-            return True
-    return False
+            return node
+    return None
 
 
 def _pending_source(node: ast.AST) -> ast.expr | None:
@@ -147,11 +150,11 @@ def _host_devices(kind: ast.ClassDef) -> set[str]:
     }
 
 
-def _uses_layer(kind: ast.ClassDef, method: Method, block: ast.With, made: set[str]) -> bool:
-    """Return whether the `forward` of a layer calls a layer in a block on variables not created on its stream."""
+def _used_layer(kind: ast.ClassDef, method: Method, block: ast.With, made: set[str]) -> ast.AST | None:
+    """Return the call of a layer in a block of a layer's `forward`, on variables not created on its stream."""
     bases = {ast.unparse(base) for base in kind.bases}
     if method.name != "forward" or not bases & _LAYERS or not bases <= KNOWN_BASES:
-        return False
+        return None
     own = methods_of(kind)
     nodes = block_nodes(block)
     assigned = [node for node in nodes if isinstance(node, ast.Assign)]
@@ -164,8 +167,8 @@ def _uses_layer(kind: ast.ClassDef, method: Method, block: ast.With, made: set[s
         layer, given = own_attribute(called), _variables(call.args)
         is_layer = (layer and layer not in own) or (isinstance(called, ast.Name) and called.id in local)
         if is_layer and given and not given & made:
-            return True
-    return False
+            return call
+    return None
 
 
 def _variables(given: list[ast.expr]) -> set[str]:
@@ -198,9 +201,9 @@ class _Inputs:
         self._given = self._with_views(given if is_alone or is_layer else set())
         self._left = _left_behind(kind, method)
 
-    def are_used(self) -> bool:
-        """Return whether an operator in the block reads one of them."""
-        return any(self._is_read(node) for node in block_nodes(self._block))
+    def first_use(self) -> ast.AST | None:
+        """Return an operator in the block that reads one of them."""
+        return next(filter(self._is_read, block_nodes(self._block)), None)
 
     def _is_read(self, node: ast.AST) -> bool:
         match node:

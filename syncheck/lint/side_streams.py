@@ -11,9 +11,10 @@ from syncheck.lint.host_copies import host_copy_source
 from syncheck.lint.interp.functions import block_nodes, own_nodes
 from syncheck.lint.interp.sites import SourceSites
 from syncheck.lint.interp.unknown import may_wait
+from syncheck.lint.kept_streams import streams_kept_by
 from syncheck.lint.locations import lines_of
 from syncheck.lint.missing_forks import COPIES, KNOWN_BASES, created_in, missing_fork
-from syncheck.lint.nodes import STREAM_CONTEXTS, children, methods_of, statements, text, walk
+from syncheck.lint.nodes import STREAM_CONTEXTS, children, methods_of, text, walk
 from syncheck.lint.overwritten_buffers import Overwritten, overwritten_buffer
 from syncheck.lint.returned_results import returned_result
 from syncheck.lint.reused_buffers import reused_buffer
@@ -31,6 +32,7 @@ _HOST_WAITS = frozenset({"item", "cpu", "tolist"})
 _HOST_READS = _HOST_WAITS | {"numpy", "float", "int", "bool", "query"}
 _MOVES = frozenset({"to", "cuda", "copy_"})
 _REUSES = "{stream} never waits for the streams that use its copies, and reuses their memory"
+_NEEDS_IT = "this needs the wait"
 _KEPT = "a copy is kept here until a method drops it"
 _RECORD = (
     "call `x.record_stream(torch.cuda.current_stream())` for each tensor before it leaves the object, or let "
@@ -49,12 +51,12 @@ class _Flaw:
 
     Attributes:
         message, advice: what is missing, and what to do about it, both with a placeholder for the stream.
-        kept: where the block keeps a copy whose memory it reuses; None if the wait is for something else.
+        related: a place in the block that needs the wait, with a text about it.
     """
 
     message: str
     advice: str = _FORK
-    kept: ast.Assign | None = None
+    related: tuple[ast.AST, str] | None = None
 
 
 @dataclass(slots=True)
@@ -87,7 +89,7 @@ def findings(
         sites: the call sites of the file.
         known: the findings on paths through the file. A race at the same location is more specific.
     """
-    owners = [(kind, streams) for kind in classes if (streams := _streams_of(kind))]
+    owners = [(kind, streams) for kind in classes if (streams := streams_kept_by(kind))]
     if not owners:
         return
     lines = lines_of(known, {Family.RACE, Family.LIFETIME})
@@ -145,7 +147,8 @@ def _used_too_long(
 def _flaw(kind: ast.ClassDef, block: ast.With, name: str, use: _Use, *, may_host_wait: bool) -> _Flaw | None:
     """Return the wait that a block lacks; None if it lacks none, or that is unknown."""
     if not use.waits and (fork := missing_fork(kind, block, name, [other for other, _ in use.blocks])):
-        return _Flaw(fork)
+        message, work = fork
+        return _Flaw(message, related=(work, _NEEDS_IT))
     return None if may_host_wait else _missing_join(kind, block, use)
 
 
@@ -153,9 +156,11 @@ def _unordered(flaw: _Flaw, block: ast.With, stream: str, function: str, sites: 
     """Return a finding about a wait that a block on a stream lacks."""
     location = sites.location(sites.id_of(block.items[-1].context_expr, function))
     finding = Finding.of(unordered_side_stream.RULE, location, flaw=flaw.message.format(stream=f"stream `{stream}`"))
-    kept = () if flaw.kept is None else (sites.location(sites.id_of(flaw.kept, function)),)
-    related = tuple(replace(place, message=_KEPT) for place in kept)
-    return replace(finding, help=flaw.advice.format(stream=stream), related=related)
+    finding = replace(finding, help=flaw.advice.format(stream=stream))
+    if flaw.related is None:
+        return finding
+    node, about = flaw.related
+    return replace(finding, related=(replace(sites.location(sites.id_of(node, function)), message=about),))
 
 
 def _reused(kind: ast.ClassDef, block: ast.With, name: str, use: _Use) -> dict[str, str]:
@@ -207,7 +212,7 @@ def _missing_join(kind: ast.ClassDef, block: ast.With, use: _Use) -> _Flaw | Non
     if _copies_from_outside(block):
         return _Flaw(COPIES)
     kept = None if use.is_recorded else evicted_copy(kind, block)
-    return None if kept is None else _Flaw(_REUSES, kept=kept)
+    return None if kept is None else _Flaw(_REUSES, related=(kept, _KEPT))
 
 
 def _may_be_awaited(kind: ast.ClassDef, block: ast.With) -> bool:
@@ -256,50 +261,6 @@ def _is_unreported(block: ast.With, kind: ast.ClassDef, lines: set[int]) -> bool
     return kind.lineno <= block.lineno <= (kind.end_lineno or last) and not any(
         block.lineno <= line <= last for line in lines
     )
-
-
-def _streams_of(kind: ast.ClassDef) -> set[str]:
-    """Return the attributes to which a class assigns new streams and nothing else."""
-    made: set[str] = set()
-    other: set[str] = set()
-    for node in statements(kind):
-        if not isinstance(node, ast.Assign | ast.AnnAssign) or node.value is None:
-            continue
-        is_stream = all(map(_is_made, _values_of(node.value)))
-        is_none = isinstance(node.value, ast.Constant) and node.value.value is None
-        for target in node.targets if isinstance(node, ast.Assign) else [node.target]:
-            if isinstance(target, ast.Attribute) and not is_none:
-                (made if is_stream else other).add(target.attr)
-    return made - other
-
-
-def _values_of(node: ast.expr) -> list[ast.expr]:
-    """Return the elements of a container display or comprehension, or else the expression itself."""
-    match node:
-        case ast.ListComp(elt=element):
-            return [element]
-        case ast.DictComp(value=element):
-            return [element]
-        case ast.List(elts=elements) | ast.Tuple(elts=elements) if elements:
-            return elements
-        case ast.BoolOp(op=ast.Or(), values=[ast.Name(), made]):  # `stream or torch.cuda.Stream()`
-            return [made]
-        case ast.IfExp(test=ast.Compare(left=ast.Name(id=name)), body=body, orelse=orelse) if name in map(
-            text, (body, orelse)
-        ):
-            return [orelse if text(body) == name else body]
-        case (
-            ast.IfExp(body=body, orelse=ast.Constant(value=None))
-            | ast.IfExp(body=ast.Constant(value=None), orelse=body)
-        ):
-            return [body]
-        case _:
-            return [node]
-
-
-def _is_made(node: ast.expr) -> bool:
-    """Return whether an expression creates a stream."""
-    return isinstance(node, ast.Call) and ast.unparse(node.func).rpartition(".")[2] == "Stream"
 
 
 def _use_of(name: str, attributes: list[ast.Attribute], parents: dict[ast.AST, ast.AST]) -> _Use:

@@ -130,7 +130,7 @@ class SourceFile:
 
     @cached_property
     def exchanged_names(self) -> frozenset[str]:
-        """The variables and attributes (`self.flat`) that asynchronous collectives write; with NCCL they are on a GPU."""
+        """The variables and attributes that asynchronous collectives write; with NCCL they are on a GPU."""
         found = _WRITTEN.finditer(self.text) if any(word in self.text for word in _ASYNCHRONOUS) else ()
         return frozenset(match[2] for match in found if match[1] == "irecv" or "async_op" in self._rest_of(match.end()))
 

@@ -7,7 +7,7 @@ from weakref import WeakSet
 
 from syncheck.lint import nodes
 from syncheck.lint.interp import registry, side_work
-from syncheck.lint.interp.contents import handles_in, held_by, is_plain, tensors_in
+from syncheck.lint.interp.contents import handles_in, held_by, tensors_in
 from syncheck.lint.interp.control_flow import Returned
 from syncheck.lint.interp.dataclass_fields import is_dataclass, set_fields
 from syncheck.lint.interp.decorators import changes_nothing, is_property
@@ -15,7 +15,6 @@ from syncheck.lint.interp.evaluator import Evaluator
 from syncheck.lint.interp.functions import bind, is_generator
 from syncheck.lint.interp.imported import FindFunction, ImportedFunctions
 from syncheck.lint.interp.passed_functions import PassedFunctions
-from syncheck.lint.interp.premises import Premise
 from syncheck.lint.interp.scope import Scope, super_of
 from syncheck.lint.interp.unknown import (
     called_name,
@@ -24,9 +23,7 @@ from syncheck.lint.interp.unknown import (
     is_moved,
     is_network,
     is_on_gpu,
-    is_on_host,
     launches_kernel,
-    makes_object,
     may_wait,
     says_moved,
     takes_code,
@@ -163,36 +160,27 @@ class Calls:
             side_work.use(self._machine, given, call.node)
             return UNKNOWN
         self._evaluator.transfers.given.give(given, call.node)
-        is_followed = (has_tensor or not name) and self._only_uses(name, given, call.node)
-        if is_followed and side_work.is_on_side_stream(self._machine):
-            return side_work.result(self._machine, call.node)
-        if not is_followed:
-            is_kernel = computes(call.node) and not takes_flag(call.node)
-            if has_tensor and is_kernel and not takes_code(given, call.node):
-                side_work.use(self._machine, given, call.node)
-            for value in given:
-                if value.__class__ not in _HOLDING_NOTHING:
-                    self.escape(value)
-            can_wait = may_wait(name or called_name(call.node)) or takes_code(given, call.node)
-            if can_wait or ((has_tensor or not name) and not is_network(call.node)):
-                self._evaluator.collectives.assume_synchronized(name, can_wait=can_wait)
+        if (has_tensor or not name) and side_work.is_only_used(self._machine, name, given, call.node):
+            if side_work.is_on_side_stream(self._machine):
+                return side_work.result(self._machine, call.node)
+        else:
+            self._let_wait(name, given, call.node, has_tensor=has_tensor)
         if not (has_tensor or (computes(call.node) and gets_moved(given))):
             return UNKNOWN
         self._machine.guess(call.node)
         return DERIVED if has_tensor else MOVED
 
-    def _only_uses(self, name: str, given: list[Value], node: ast.AST) -> bool:
-        """Return whether unknown code is assumed to use its arguments immediately and to wait for nothing."""
-        machine = self._machine
-        premises = machine.sites.premises
-        is_assumed = premises.has(Premise.CODE) or side_work.is_given_work_of_others(machine, given)
-        if not is_assumed or may_wait(name or called_name(node)) or takes_code(given, node):
-            return False
-        if is_on_host(node) or makes_object(node) or takes_flag(node) or not all(map(is_plain, given)):
-            return False
-        premises.assume_of_code(side_work.does_not_wait(node))
-        premises.keep(side_work.use(machine, given, node))
-        return True
+    def _let_wait(self, name: str, given: list[Value], node: ast.AST, *, has_tensor: bool) -> None:
+        """Let unknown code use and keep its arguments. It may wait for all work, unless it is a network."""
+        runs_code = takes_code(given, node)
+        if has_tensor and computes(node) and not takes_flag(node) and not runs_code:
+            side_work.use(self._machine, given, node)
+        for value in given:
+            if value.__class__ not in _HOLDING_NOTHING:
+                self.escape(value)
+        can_wait = runs_code or may_wait(name or called_name(node))
+        if can_wait or ((has_tensor or not name) and not is_network(node)):
+            self._evaluator.collectives.assume_synchronized(name, can_wait=can_wait)
 
     def escape(self, value: Value, depth: int = 4) -> None:
         """See `Evaluator`."""

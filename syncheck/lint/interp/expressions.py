@@ -322,8 +322,6 @@ class Expressions:
             return self._operators.item(owner, index)
         if isinstance(owner, Sequence) and isinstance(index, Constant):
             return subscript(owner, index.value)
-        if isinstance(owner, Sequence) and isinstance(getattr(node, "slice", None), ast.Slice):
-            return Sequence(list(owner.items), is_open=True)
         if isinstance(owner, Mapping | Sequence):
             return self._evaluator.picks.item(owner, index, getattr(node, "slice", None)) or UNKNOWN
         if isinstance(owner, Module):

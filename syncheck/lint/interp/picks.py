@@ -36,7 +36,9 @@ class Picks:
         return known_key(owner, value, self.key(value, node))
 
     def item(self, owner: Mapping | Sequence, value: Value, node: ast.expr | None) -> Value | None:
-        """Return the item under a key; None if it is unknown which item that is."""
+        """Return the item under a key; None if it is unknown which item that is. An unknown slice may be any items."""
+        if isinstance(owner, Sequence) and isinstance(node, ast.Slice):
+            return Sequence(list(owner.items), is_open=True)
         key = self.key(value, node)
         if isinstance(owner, Mapping):
             place = known_key(owner, value, key)

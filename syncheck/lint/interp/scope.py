@@ -150,7 +150,7 @@ def _bound_by(statement: ast.stmt) -> list[str]:
 
 
 def super_of(scope: Scope) -> Value:
-    """Return the result of `super()` in a method: the same instance with its first base as the class, or a known base."""
+    """Return the result of `super()` in a method: the same instance with a base as its class, or a library's class."""
     instance = next((value for value in scope.names.values() if isinstance(value, Instance)), None)
     if instance is None:
         return UNKNOWN

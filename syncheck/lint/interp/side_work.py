@@ -2,10 +2,19 @@
 
 import ast
 
-from syncheck.lint.interp.contents import tensors_in
+from syncheck.lint.interp.contents import is_plain, tensors_in
 from syncheck.lint.interp.machine import Machine
-from syncheck.lint.interp.premises import description_of
-from syncheck.lint.interp.unknown import called_name, derived, may_evaluate
+from syncheck.lint.interp.premises import Premise, description_of
+from syncheck.lint.interp.unknown import (
+    called_name,
+    derived,
+    is_on_host,
+    makes_object,
+    may_evaluate,
+    may_wait,
+    takes_code,
+    takes_flag,
+)
 from syncheck.lint.interp.values import MOVED, UNKNOWN_STREAM, Call, Sequence, Tensor, Value
 
 
@@ -26,6 +35,19 @@ def is_given_work_of_others(machine: Machine, given: list[Value]) -> bool:
     stream = machine.current(device)
     tensors = [tensor for tensor in tensors_in(Sequence(given)) if tensor.block.device == device]
     return any(tensor.stream not in {stream, UNKNOWN_STREAM} and not tensor.block.escaped for tensor in tensors)
+
+
+def is_only_used(machine: Machine, name: str, given: list[Value], node: ast.AST) -> bool:
+    """Let unknown code use its arguments at once; return whether it is assumed to do so, and to wait for nothing."""
+    premises = machine.sites.premises
+    is_assumed = premises.has(Premise.CODE) or is_given_work_of_others(machine, given)
+    if not is_assumed or may_wait(name or called_name(node)) or takes_code(given, node):
+        return False
+    if is_on_host(node) or makes_object(node) or takes_flag(node) or not all(map(is_plain, given)):
+        return False
+    premises.assume_of_code(does_not_wait(node))
+    premises.keep(use(machine, given, node))
+    return True
 
 
 def use(machine: Machine, given: list[Value], node: ast.AST) -> list[Tensor]:

@@ -33,10 +33,8 @@ def _unknown(evaluator: Evaluator, owner: Value, name: str, call: Call) -> Value
     is_tensor = may_be_tensor(owner)
     moved = evaluator.transfers.move(call, name, is_tensor=is_tensor) or evaluator.transfers.upload(call, name)
     moved = moved or (evaluator.operators.like(name, None, call) if name in NEW else None)
-    if moved is not None:
-        return moved
-    if name == "record_stream":  # orders nothing
-        return NONE
+    if moved is not None or name == "record_stream":  # which orders nothing
+        return moved or NONE
     if name in RETURNING_VALUES or name == "numpy":
         evaluator.machine.read_unknown()
         return UNKNOWN

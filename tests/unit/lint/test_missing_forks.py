@@ -28,11 +28,15 @@ class A({base}):
 """
 
 
+def message_of(found):
+    return "" if found is None else found[0]
+
+
 def flaw(work, given="self, x", base="object", name="run", other="pass"):
     source = textwrap.dedent(CLASS).format(work=work, given=given, base=base, name=name, other=other)
     kind = ast.parse(source.replace("~", "\n        ")).body[0]
     blocks = [node for node in walk(kind) if isinstance(node, ast.With)]
-    return missing_fork(kind, blocks[0], "s", blocks)
+    return message_of(missing_fork(kind, blocks[0], "s", blocks))
 
 
 @pytest.mark.parametrize(
@@ -91,7 +95,7 @@ def test_views_of_a_parameter_count():
     source = source.replace("        with", "        flat = x.view(-1)\n        part = flat[2:]\n        with", 1)
     kind = ast.parse(source).body[0]
     block = next(node for node in walk(kind) if isinstance(node, ast.With))
-    assert missing_fork(kind, block, "s", [block]) == USES
+    assert message_of(missing_fork(kind, block, "s", [block])) == USES
     kind = ast.parse(source.replace("part = flat", "part = load(flat)")).body[0]
     block = next(node for node in walk(kind) if isinstance(node, ast.With))
     assert not missing_fork(kind, block, "s", [block])
@@ -132,6 +136,8 @@ def test_a_collective_sends_what_its_caller_has_computed():
         ("x = work()~    y = x.to('cpu', non_blocking=True)", ""),
         ("y = x.cpu()", COPIES),
         ("y.copy_(x.grad)", COPIES),
+        ("y.copy_(x.data)", COPIES),
+        ("y.copy_(x.data, non_blocking=True)", ""),
         ("y.copy_(x)", ""),
         ("x = work()~    y = x.cpu()", ""),
         ("self.out.copy_(x)~    self.pinned.copy_(self.out, non_blocking=True)", ""),
@@ -157,3 +163,10 @@ def test_a_method_that_runs_inside_a_block_on_its_stream_is_unknown():
 def test_variables_bound_to_calls_are_created_in_a_block():
     block = ast.parse("with s:\n    a = f()\n    b = c\n    d, e = f()\n").body[0]
     assert created_in(block) == {"a"}
+
+
+def test_the_work_that_needs_the_wait_is_named():
+    kind = ast.parse(CLASS.format(base="object", name="run", given="self, x", work="y = x.cpu()", other="pass")).body[0]
+    blocks = [node for node in walk(kind) if isinstance(node, ast.With)]
+    _, work = missing_fork(kind, blocks[0], "s", blocks)
+    assert ast.unparse(work) == "x.cpu()"

@@ -45,7 +45,14 @@ def test_views_and_aliases_launch_nothing(expression):
 
 @pytest.mark.parametrize(
     ("expression", "waits"),
-    [("not x", True), ("f'{x}'", True), ("x and 1", True), ("1 and x", False), ("1 if x else 2", True), ("x is None", False)],
+    [
+        ("not x", True),
+        ("f'{x}'", True),
+        ("x and 1", True),
+        ("1 and x", False),
+        ("1 if x else 2", True),
+        ("x is None", False),
+    ],
 )
 def test_the_host_reads_a_tensor_used_as_a_condition_or_printed(expression, waits):
     assert ("sync cuda:0" in calls_of(expression, X)) is waits

@@ -123,7 +123,13 @@ def test_functions_may_evaluate_according_to_their_names(name, expected):
 
 @pytest.mark.parametrize(
     ("text", "expected"),
-    [("self.model(x)", True), ("teacher_net(x)", True), ("layers[0](x)", False), ("pool(x)", False), ("f(model)", False)],
+    [
+        ("self.model(x)", True),
+        ("teacher_net(x)", True),
+        ("layers[0](x)", False),
+        ("pool(x)", False),
+        ("f(model)", False),
+    ],
 )
 def test_a_name_may_be_that_of_a_network(text, expected):
     assert is_network(call(text)) is expected
