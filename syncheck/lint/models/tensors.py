@@ -9,7 +9,7 @@ from syncheck.lint.interp.contexts import restoring
 from syncheck.lint.interp.evaluator import Evaluator
 from syncheck.lint.interp.registry import models, models_below, models_methods
 from syncheck.lint.interp.side_work import compute
-from syncheck.lint.interp.unknown import computes, gets_moved
+from syncheck.lint.interp.unknown import computes, gets_moved, may_wait
 from syncheck.lint.interp.values import (
     MOVED,
     NONE,
@@ -47,6 +47,8 @@ _OF_LAYERS = frozenset(
 _LONG = frozenset("bmm baddbmm addmm einsum linear matrix_power svd inverse cholesky eigh fft".split())
 """Functions that take a time that matters to a clock. Others are recognized by their names."""
 _FUNCTIONS = re.compile(r"^torch\.(nn\.functional\.|fft\.|linalg\.|special\.|_foreach|_C\.|ops\.aten\.)?\w+$")
+_CUSTOM = re.compile(r"^torch\.ops\.(?!\w*c10d)\w+\.\w+(?:\.default)?$")
+"""Operators of libraries: they run on the current stream. Those of torch.distributed run on another one."""
 
 # -- functions
 
@@ -68,7 +70,8 @@ def call_torch_function(evaluator: Evaluator, path: str, call: Call) -> Value | 
     inputs = tensors_in(Sequence(call.values()))
     if not inputs:
         return _without_tensors(evaluator, name, call)
-    return _call_operator(evaluator, path, name, inputs, call) if _FUNCTIONS.match(path) else None
+    is_operator = _FUNCTIONS.match(path) or (_CUSTOM.match(path) and not may_wait(path))
+    return _call_operator(evaluator, path, name, inputs, call) if is_operator else None
 
 
 def _without_tensors(evaluator: Evaluator, name: str, call: Call) -> Value:
