@@ -130,8 +130,8 @@ struct PairHash {
 };
 
 struct SiteHash {
-  size_t operator()(const std::pair<const void*, int>& site) const {
-    return std::hash<const void*>()(site.first) * 31 + static_cast<size_t>(site.second);
+  size_t operator()(const std::pair<const void*, const void*>& site) const {
+    return std::hash<const void*>()(site.first) * 31 + std::hash<const void*>()(site.second);
   }
 };
 
@@ -172,7 +172,7 @@ struct State {
   std::unordered_set<int64_t> collective_streams;  // streams on which Python has reported a collective
   syncheck::Clocks clocks;
   ska::flat_hash_map<const void*, bool> codes;  // whether a code object is user code; Python keeps it alive
-  ska::flat_hash_map<std::pair<const void*, int>, int64_t, SiteHash> sites;
+  ska::flat_hash_map<std::pair<const void*, const void*>, int64_t, SiteHash> sites;  // by code and instruction
   std::vector<Item> items;
   std::vector<Access> accesses;
   std::vector<int64_t> freed;  // freed blocks that were first seen here; not part of the log

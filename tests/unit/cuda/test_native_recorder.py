@@ -3,6 +3,7 @@
 CPU tensors stand in for tensors of `cuda:0`, as in the tests of the mode.
 """
 
+import functools
 import threading
 import weakref
 from types import SimpleNamespace
@@ -64,6 +65,26 @@ def lists():
     joined = torch.cat(many)
     first, second = joined.split([30, 36])
     return many, torch.stack([first[:8], second[:8]])
+
+
+@sample
+def frames_between_the_program_and_an_operator():
+    def numbers():
+        for number in range(3):
+            yield torch.ones(4) * number
+
+    class Doubled:
+        def __add__(self, other):
+            return other * 2
+
+    kept = list(numbers())
+    kept += sorted(numbers(), key=lambda each: each.neg().dim())  # C code calls the function
+    kept += list(map(torch.neg, kept))
+    kept.append(functools.reduce(torch.add, kept[:3]))
+    kept.append(Doubled() + kept[0])
+    exec("kept.append(torch.ones(2) + 1)")
+    kept.append(nn.Sequential(nn.Sequential(nn.ReLU(), nn.Sequential(nn.ReLU())))(torch.ones(3)))
+    return kept
 
 
 @sample
