@@ -261,7 +261,10 @@ void take_calls(bool is_condensed, const py::object& deque) {
       continue;
     }
     if (item->kind != ItemKind::LAUNCH) {
-      close();
+      // New memory has no earlier use that matters, so launches without accesses may come before its allocation.
+      if (item->kind != ItemKind::ALLOCATION || !is_condensed) {
+        close();
+      }
       calls.push_back(call_of(*item));
       continue;
     }
