@@ -352,8 +352,8 @@ class Analysis:
         members = [(step, member) for step, member in found if isinstance(member, Function)]
         known = {step: assumed_arguments(interpreter.machine, member) for step, member in members}
         machine, passed_on = interpreter.machine, PassedOnTensor()
-        members = classes.after_constructor(machine, members) + members * classes.further_rounds(instance)
-        for step, member in members:
+        further = members if classes.has_ring(instance) else []  # which a single round would use only once
+        for step, member in [*classes.after_constructor(machine, members), *further]:
             machine.current_node = step
             with contextlib.suppress(Raised):
                 args = passed_on.among(machine, known[step], step)

@@ -91,16 +91,10 @@ def after_constructor(machine: Machine, members: list[tuple[Method, Function]]) 
     return members
 
 
-def further_rounds(instance: Instance) -> int:
-    """Return how often to call each method again twice, so that a ring of buffers is used more than once."""
-    held = instance.attributes.values()
-    rings = (len(value.items) for value in held if isinstance(value, Sequence) and _may_be_ring(value))
-    return 1 if max(rings, default=0) > 1 else 0
-
-
-def _may_be_ring(items: Sequence) -> bool:
-    """Return whether a list holds objects of the program."""
-    return all(isinstance(item, Instance) for item in items.items)
+def has_ring(instance: Instance) -> bool:
+    """Return whether an object holds a list of several objects of the program, such as the slots of a ring."""
+    lists = (value.items for value in instance.attributes.values() if isinstance(value, Sequence))
+    return any(len(items) > 1 and all(isinstance(item, Instance) for item in items) for items in lists)
 
 
 def _is_read_of_constructor(finding: Finding) -> bool:

@@ -1,6 +1,5 @@
 """Hooks on unknown modules and parameters: autograd calls them with tensors that it has just computed."""
 
-import ast
 from collections.abc import Callable
 
 from syncheck.hb.ids import NamedKind
@@ -31,9 +30,9 @@ def call_hook(evaluator: Evaluator, name: str, call: Call) -> None:
     hook = call.get("hook", 0)
     if not isinstance(hook, Function | Partial):
         return
-    tensor = _computed(machine, call.node)
+    tensor = _computed(machine, call)
     if name == "register_post_accumulate_grad_hook":
-        tensor.grad = _computed(machine, call.node)
+        tensor.grad = _computed(machine, call)
     evaluator.call(hook, Call(call.node, arguments(tensor)))
     machine.assume_synchronized()
 
@@ -43,11 +42,11 @@ def _saved_tensors_hooks(evaluator: Evaluator, call: Call) -> Value:
     """Save one tensor, free it, and use what replaces it. Work that the hooks leave running counts as complete."""
     machine, pack, unpack = evaluator.machine, call.get("pack_hook", 0), call.get("unpack_hook", 1)
     if isinstance(pack, Function | Partial) and machine.stream_names and not machine.ordering_only:
-        saved = _computed(machine, call.node)
+        saved = _computed(machine, call)
         machine.session.name(NamedKind.ALLOCATION, saved.block.ident, _parameter_of(pack))
         packed = evaluator.call(pack, Call(call.node, [saved]))
         del saved
-        _computed(machine, call.node)  # may get the memory of the first
+        _computed(machine, call)  # may get the memory of the first
         if isinstance(unpack, Function | Partial):
             restored = evaluator.call(unpack, Call(call.node, [packed]))
             side_work.use(machine, [restored], call.node)
@@ -62,9 +61,9 @@ def _parameter_of(hook: Function | Partial) -> str:
     return parameters[-1].arg if parameters else ""
 
 
-def _computed(machine: Machine, node: ast.AST) -> Tensor:
+def _computed(machine: Machine, call: Call) -> Tensor:
     """Return a tensor that the current stream is still computing."""
     stream = machine.current(machine.thread.device)
-    tensor = Tensor(machine.allocate(machine.thread.device, node), stream=stream)
-    machine.launch(stream, "autograd", [(tensor, True)], node)
+    tensor = Tensor(machine.allocate(machine.thread.device, call.node), stream=stream)
+    machine.launch(stream, "autograd", [(tensor, True)], call.node)
     return tensor
