@@ -44,7 +44,7 @@ def _helpers(body: list[ast.stmt], matters: Callable[[ast.stmt], bool]) -> Itera
 def asynchronous(module: ast.Module, text: str) -> re.Pattern[str] | None:
     """Return a pattern for calls of the module's code that may leave work running; None if there is no such code.
 
-    Methods of an object that the constructor of another class makes (`self.staging = Staging(device)`) count, too.
+    Methods of an object that another class makes and keeps (`self.staging = Staging(device)`) count, too.
 
     Args:
         module: the file.

@@ -3,6 +3,7 @@
 import ast
 
 from syncheck.lint.nodes import statements, text
+from syncheck.source.expressions import last_name
 
 
 def streams_kept_by(kind: ast.ClassDef) -> set[str]:
@@ -12,7 +13,7 @@ def streams_kept_by(kind: ast.ClassDef) -> set[str]:
     for node in statements(kind):
         if not isinstance(node, ast.Assign | ast.AnnAssign) or node.value is None:
             continue
-        is_stream = all(map(_is_made, _values_of(node.value)))
+        is_stream = all(map(makes_stream, _values_of(node.value)))
         is_none = isinstance(node.value, ast.Constant) and node.value.value is None
         for target in node.targets if isinstance(node, ast.Assign) else [node.target]:
             if isinstance(target, ast.Attribute) and not is_none:
@@ -42,6 +43,6 @@ def _values_of(node: ast.expr) -> list[ast.expr]:
             return [node]
 
 
-def _is_made(node: ast.expr) -> bool:
+def makes_stream(node: ast.expr | None) -> bool:
     """Return whether an expression creates a stream."""
-    return isinstance(node, ast.Call) and ast.unparse(node.func).rpartition(".")[2] == "Stream"
+    return isinstance(node, ast.Call) and last_name(node.func) == "Stream"

@@ -15,6 +15,7 @@ from syncheck.lint.host_copies import host_copy_source
 from syncheck.lint.interp.functions import own_nodes
 from syncheck.lint.interp.sites import SourceSites
 from syncheck.lint.interp.unknown import makes_object, may_wait
+from syncheck.lint.kept_streams import makes_stream
 from syncheck.lint.locations import lines_of
 from syncheck.lint.nodes import STREAM_CONTEXTS, children, entered_stream, names, text, walk
 from syncheck.lint.prefilter import STREAM_BLOCK, words_in
@@ -212,11 +213,7 @@ class _FunctionChecker:
 
     def _is_made_here(self, stream: str) -> bool:
         values = self._bound.get(stream, [])
-        return (
-            bool(values)
-            and stream not in self._shared
-            and all(isinstance(value, ast.Call) and last_name(value.func) == "Stream" for value in values)
-        )
+        return bool(values) and stream not in self._shared and all(map(makes_stream, values))
 
     def _is_kept(self, stream: str) -> bool:
         """Return whether a stream belongs to an object, and no function in the file makes it wait for others."""

@@ -7,7 +7,7 @@ from typing import TypeAlias
 
 from syncheck.lint.interp.functions import own_nodes
 from syncheck.lint.interp.unknown import words_of
-from syncheck.lint.nodes import bound_names
+from syncheck.lint.nodes import bound_names, text
 from syncheck.semantics.collectives import FUNCTIONS
 from syncheck.semantics.python_api import FACTORIES
 
@@ -43,7 +43,7 @@ def tensors_given(function: Function, *, has_device: bool = False) -> Iterator[a
     """
     arguments = function.args
     used = _used(function)
-    for name in _on_gpu(function):
+    for name in _on_gpu(function) if any("device" in members for members in used.values()) else ():
         used.get(name, set()).discard("device")
     for argument in (*arguments.posonlyargs, *arguments.args, *arguments.kwonlyargs):
         members = used.get(argument.arg, set())
@@ -59,7 +59,7 @@ def tensors_given(function: Function, *, has_device: bool = False) -> Iterator[a
 def _on_gpu(function: Function) -> Iterator[str]:
     """Yield the variables whose device a function passes to CUDA functions: `torch.cuda.current_stream(x.device)`."""
     for call in own_nodes(function):
-        if isinstance(call, ast.Call) and ast.unparse(call.func).startswith("torch.cuda."):
+        if isinstance(call, ast.Call) and text(call.func).startswith("torch.cuda."):
             for given in (*call.args, *(keyword.value for keyword in call.keywords)):
                 match given:
                     case ast.Attribute(value=ast.Name(id=name), attr="device"):

@@ -4,7 +4,7 @@ import ast
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 
-from syncheck.findings import Finding
+from syncheck.findings import Finding, Location
 from syncheck.lint.evictions import evicted_copy
 from syncheck.lint.fresh_memory import FreshMemory, fresh_memory
 from syncheck.lint.host_copies import host_copy_source
@@ -156,11 +156,13 @@ def _unordered(flaw: _Flaw, block: ast.With, stream: str, function: str, sites: 
     """Return a finding about a wait that a block on a stream lacks."""
     location = sites.location(sites.id_of(block.items[-1].context_expr, function))
     finding = Finding.of(unordered_side_stream.RULE, location, flaw=flaw.message.format(stream=f"stream `{stream}`"))
-    finding = replace(finding, help=flaw.advice.format(stream=stream))
-    if flaw.related is None:
-        return finding
-    node, about = flaw.related
-    return replace(finding, related=(replace(sites.location(sites.id_of(node, function)), message=about),))
+    related = () if flaw.related is None else (_related(*flaw.related, function, sites),)
+    return replace(finding, help=flaw.advice.format(stream=stream), related=related)
+
+
+def _related(node: ast.AST, message: str, function: str, sites: SourceSites) -> Location:
+    """Return the location of a node, with a text about it."""
+    return replace(sites.location(sites.id_of(node, function)), message=message)
 
 
 def _reused(kind: ast.ClassDef, block: ast.With, name: str, use: _Use) -> dict[str, str]:
@@ -179,8 +181,8 @@ def _overwritten(found: Overwritten, stream: str, function: str, sites: SourceSi
     """Return a finding about a buffer that a block on a stream overwrites while another stream may still read it."""
     flaw = f"stream `{stream}` never waits for the streams that read `self.{found.name}`, which it overwrites here"
     finding = Finding.of(unordered_side_stream.RULE, sites.location(sites.id_of(found.write, function)), flaw=flaw)
-    places = () if found.read is None else (sites.location(sites.id_of(found.read, found.method)),)
-    related = tuple(replace(place, message="another stream reads it here") for place in places)
+    read = found.read
+    related = () if read is None else (_related(read, "another stream reads it here", found.method, sites),)
     return replace(finding, related=related, help=_FORK.format(stream=stream))
 
 
@@ -194,7 +196,7 @@ def _overwritten_at_once(found: FreshMemory, stream: str, function: str, sites: 
     else:
         facts = {"tensor": tensor, "stream": writer, "allocator": "the callers' stream"}
         finding = Finding.of(unordered_first_use.RULE, where, **facts)
-    made = replace(sites.location(sites.id_of(found.allocation, function)), message="allocated here")
+    made = _related(found.allocation, "allocated here", function, sites)
     return replace(finding, related=(made,), help=_FORK.format(stream=stream), level=Severity.WARNING)
 
 

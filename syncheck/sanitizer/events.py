@@ -1,6 +1,6 @@
 """Checks of events: ineffective waits, lost records, elapsed time."""
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 from syncheck.findings import EditKind, Frame
 from syncheck.hb.clock import ACTOR_MASK, HOST, TICK, VectorClock, covers
@@ -63,7 +63,7 @@ class EventState:
     external: bool = False
     last: Record | None = None
     is_returned: bool = False
-    early: list[SiteId] = field(default_factory=list)
+    early: tuple[SiteId, ...] = ()
 
 
 class Events:
@@ -253,7 +253,7 @@ class Events:
         self._unrecorded[site] = self._collector.add(pending)
         state = self._states[event]
         if event != self._newest[state.site]:
-            state.early.append(site)
+            state.early += (site,)
 
     def fix_unrecorded(self, site: SiteId, record: PendingFix) -> None:
         """Set the fix of an ineffective wait, after a race has shown which work it is for: record its event there."""

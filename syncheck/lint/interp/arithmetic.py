@@ -5,6 +5,7 @@ import operator
 from collections.abc import Callable
 from typing import Any
 
+from syncheck.lint.interp.contents import any_items
 from syncheck.lint.interp.values import UNKNOWN, Attribute, Constant, Sequence, Symbol, Value
 from syncheck.lint.nodes import once
 
@@ -120,12 +121,12 @@ def is_same(left: Value, right: Value) -> bool | None:
 
 
 def subscript(owner: Sequence, index: Any) -> Value:
-    """Return the item or the slice of a list that an index selects. A slice with an unknown bound may select any."""
+    """Return the item or the slice of a list that an index selects."""
     if isinstance(index, slice):
         try:
             return Sequence(owner.items[index], owner.is_open)
         except (TypeError, ValueError):
-            return Sequence(list(owner.items), is_open=True)
+            return any_items(owner)
     if not isinstance(index, int) or (owner.is_open and index < 0):
         return UNKNOWN
     return owner.items[index] if -len(owner.items) <= index < len(owner.items) else UNKNOWN

@@ -21,6 +21,11 @@ from syncheck.lint.nodes import names
 _CONTAINERS = (Sequence, Mapping)
 
 
+def any_items(owner: Sequence) -> Sequence:
+    """Return a slice of a list with an unknown bound, which may select any of its items."""
+    return Sequence(list(owner.items), is_open=True)
+
+
 def tensors_in(value: Value | None, depth: int = 3) -> list[Tensor]:
     """Return the tensors in a value, including those in lists and dictionaries."""
     if isinstance(value, Tensor):

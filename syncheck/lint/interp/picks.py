@@ -4,7 +4,7 @@ import ast
 from collections.abc import Callable
 
 from syncheck.lint import nodes
-from syncheck.lint.interp.contents import is_key
+from syncheck.lint.interp.contents import any_items, is_key
 from syncheck.lint.interp.decisions import Decisions, words_of_source
 from syncheck.lint.interp.values import UNKNOWN, Constant, Event, Key, Mapping, Sequence, Stream, Tensor, Value
 
@@ -38,7 +38,7 @@ class Picks:
     def item(self, owner: Mapping | Sequence, value: Value, node: ast.expr | None) -> Value | None:
         """Return the item under a key; None if it is unknown which item that is. An unknown slice may be any items."""
         if isinstance(owner, Sequence) and isinstance(node, ast.Slice):
-            return Sequence(list(owner.items), is_open=True)
+            return any_items(owner)
         key = self.key(value, node)
         if isinstance(owner, Mapping):
             place = known_key(owner, value, key)
