@@ -2,6 +2,7 @@
 
 import ast
 import contextlib
+import re
 from bisect import bisect_left
 from collections.abc import Callable, Iterator
 from dataclasses import replace
@@ -12,18 +13,18 @@ from syncheck.findings import Finding, merge_equal
 from syncheck.hb.ids import SiteId
 from syncheck.lint import classes, missing_waits, models, side_streams, strict
 from syncheck.lint.assumed_arguments import assumed_arguments, has_defaults, has_self_parameter, reuse_memory
+from syncheck.lint.assumed_objects import AssumedObjects
+from syncheck.lint.asynchronous_code import AsynchronousCode
 from syncheck.lint.callers import PassedOnTensor, call_twice, consume, may_need_wait, uses_kept_stream
 from syncheck.lint.certainty import adjusted, as_seen_in_source, is_cross_function_timing, merge_by_clock
 from syncheck.lint.classes import (
-    assigned_elsewhere,
     between_methods,
-    lazily_created,
     order,
     with_passed_on,
     without_changes,
 )
 from syncheck.lint.gpu_parameters import may_time, times_gpu_work
-from syncheck.lint.helpers import asynchronous, calls_any, helpers_in, training, uses_helper
+from syncheck.lint.helpers import helpers_in, training, uses_helper
 from syncheck.lint.imports import Imports
 from syncheck.lint.interp import transfers
 from syncheck.lint.interp.control_flow import Jump, Raised, TooLongError
@@ -41,10 +42,8 @@ from syncheck.lint.interp.values import (
     Constant,
     Event,
     Function,
-    Instance,
     Mapping,
     Sequence,
-    Stream,
     Value,
 )
 from syncheck.lint.lifetimes import by_reference_count
@@ -83,6 +82,8 @@ _ITERATING = frozenset({"__next__", "next"})
 _LOADING = _ITERATING | {"__iter__"}
 _CHANGED = frozenset({Event, Mapping, Sequence})
 """Kinds of values that other code may have modified."""
+_BLOCKING = re.compile(r"""environ\[["']CUDA_LAUNCH_BLOCKING["']\]\s*=\s*["']1""")
+"""Code that makes each launch wait for its kernel. Source: CUDA C++ Programming Guide, "Environment Variables"."""
 _MAX_CALLS = 3
 _MAX_PATHS = 8
 _MAX_DIRECTED = 4  # further paths, to what these have not reached
@@ -126,11 +127,12 @@ class Analysis:
         self.asked = self._imports.asked
         self._definitions = definitions_in(self._tree.body)
         self._clocks, self._devices = clock_aliases(source.text), device_names(source.text)
-        self._anchors, self._called = anchor_lines(source.text, self._clocks), asynchronous(self._tree, source.text)
+        self._anchors = anchor_lines(source.text, self._clocks)
+        self._asynchronous = AsynchronousCode(self._tree, source.text, self._imports)
         self._training = training(self._tree, source.text) if self._anchors else None
         self._times = bool(self._anchors) and may_time(source.text, self._clocks)
         self._helpers = helpers_in(self._tree.body, self._has_anchor_word)
-        self._attributes: dict[ast.ClassDef, dict[str, list[ast.expr | None]]] = {}
+        self._objects = AssumedObjects()
         self._followed: set[ast.AST] = set()
         self._again: set[tuple[str, SiteId]] = set()
         self._used_by_script: set[ast.AST] = set()
@@ -147,17 +149,23 @@ class Analysis:
         found: list[Finding] = self._paths(self._run_script) if self._is_script() else []
         self._used_by_script = set(self._followed)
         for function, kind in self._functions():
-            was_followed = function in self._followed
-            if (was_followed and not has_defaults(function)) or not self._can_matter(function):
+            was_followed, is_linked = function in self._followed, not self._can_matter(function)
+            if (was_followed and not has_defaults(function)) or (
+                is_linked and not self._asynchronous.is_linked_to(function)
+            ):
                 continue
             known = {(finding.rule, finding.location.frame.line) for finding in found if was_followed}
-            alone = self._paths(partial(self._run_function, function, kind), function)
+            alone = self._paths(partial(self._run_function, function, kind), function, are_few=is_linked)
             left_out = frozenset() if has_anchor(function) else _WITH_STREAMS_ONLY
             found += [f for f in alone if f.rule.code not in left_out and (f.rule, f.location.frame.line) not in known]
         for statement in flat(self._tree.body):
-            if isinstance(statement, ast.ClassDef) and self._has_anchor_word(statement):
+            if isinstance(statement, ast.ClassDef) and (
+                self._has_anchor_word(statement) or self._asynchronous.are_linked(statement)
+            ):
                 found += self._in_class(statement, found)
         found += self._without_paths(found)
+        if _BLOCKING.search(self._source.text):
+            found = [finding for finding in found if finding.rule.code != "SYN701"]
         found = list(as_warnings(merge_equal(merge_by_clock(found)), self._tree, self._source.text))
         if self._is_strict:
             found = list(merge_equal([*found, *strict.more(self._with_premises(), found)]))
@@ -184,15 +192,17 @@ class Analysis:
             return True
         if self._times and times_gpu_work(function, self._tree, self._source.text, self._clocks, self._training):
             return True
-        return uses_helper(function, self._helpers) or calls_any(function, self._called)
+        return uses_helper(function, self._helpers) or self._asynchronous.is_used_by(function)
 
     def _in_class(self, kind: ast.ClassDef, known: list[Finding]) -> list[Finding]:
         """Return the findings about conflicts between the methods of a class."""
-        steps = order(kind)
+        are_linked = self._asynchronous.are_linked(kind)
+        steps = order(kind, is_asynchronous=are_linked)
         if not steps or self._used_by_script & {step for step in kind.body if isinstance(step, Method)}:
             return []  # the file itself shows the order in which they are called
         findings, others = self._follow(partial(self._run_class, kind, steps), frozenset(), always=True)
-        for flipped in others[: _MAX_CLASS_PATHS - 1] if len(set(steps)) > 1 else ():
+        is_own = not are_linked or self._has_anchor_word(kind)
+        for flipped in others[: _MAX_CLASS_PATHS - 1] if is_own and len(set(steps)) > 1 else ():
             findings += self._follow(partial(self._run_class, kind, steps), flipped)[0]
         return list(between_methods(findings, known))
 
@@ -232,15 +242,18 @@ class Analysis:
                     if isinstance(member, ast.FunctionDef | ast.AsyncFunctionDef):
                         yield member, statement
 
-    def _paths(self, follow: Follow, function: ast.AST | None = None) -> list[Finding]:
-        """Interpret a program, or one function, on several paths through its undetermined conditions."""
+    def _paths(self, follow: Follow, function: ast.AST | None = None, *, are_few: bool = False) -> list[Finding]:
+        """Interpret a program, or one function, on several paths through its undetermined conditions.
+
+        `are_few`: on two paths only, because what it does is in another file, whose conditions open no paths.
+        """
         self._reached.clear()
         found, others = self._follow(follow, frozenset())
-        for flipped in others[: _MAX_PATHS - 1]:
+        for flipped in others[: 1 if are_few else _MAX_PATHS - 1]:
             found += self._follow(follow, flipped)[0]
         if function is None:
             return found
-        for flipped in ways_to_unreached(function, self._reached)[:_MAX_DIRECTED]:
+        for flipped in [] if are_few else ways_to_unreached(function, self._reached)[:_MAX_DIRECTED]:
             found += self._follow(follow, flipped)[0]
         return [finding for finding in found if finding.rule.code not in _IN_SCRIPTS_ONLY]
 
@@ -333,7 +346,7 @@ class Analysis:
         member = made.members.get(function.name)
         if not isinstance(member, Function):  # replaced by an unknown decorator
             member = Function(function, made.scope, evaluated_defaults())
-        args: list[Value] = [self._instance(interpreter, made, function)] if has_self_parameter(member) else []
+        args: list[Value] = [self._objects.used(interpreter, made, function)] if has_self_parameter(member) else []
         interpreter.decisions.begin()
         self._call(interpreter, member, args)
         interpreter.assume_awaited(scope, list(scope.names))
@@ -342,15 +355,12 @@ class Analysis:
         made = self._scope(interpreter).find(kind.name)
         if not isinstance(made, Class):
             return
-        instance = Instance(made)
         begin = made.find("__init__")
-        if isinstance(begin, Function):
-            with contextlib.suppress(Raised):
-                interpreter.call_function(begin, Call(begin.node, [instance], {}, is_complete=False))
+        instance = self._objects.new(interpreter, made, begin.node if isinstance(begin, Function) else kind)
         interpreter.decisions.begin()
         found = ((step, made.members.get(step.name)) for step in steps)
         members = [(step, member) for step, member in found if isinstance(member, Function)]
-        known = {step: assumed_arguments(interpreter.machine, member) for step, member in members}
+        known = {step: self._known_arguments(interpreter, member) for step, member in members}
         machine, passed_on = interpreter.machine, PassedOnTensor()
         further = members if classes.has_ring(instance) else []  # which a single round would use only once
         for step, member in [*classes.after_constructor(machine, members), *further]:
@@ -362,9 +372,12 @@ class Analysis:
                 consume(interpreter, result, step)
                 del result, args
 
+    def _known_arguments(self, interpreter: Interpreter, function: Function) -> dict[str, Value]:
+        return assumed_arguments(interpreter.machine, function) | self._objects.given(interpreter, function)
+
     def _call(self, interpreter: Interpreter, function: Function, args: list[Value]) -> None:
         interpreter.machine.assume_synchronized()
-        known, is_for_caller = assumed_arguments(interpreter.machine, function), False
+        known, is_for_caller = self._known_arguments(interpreter, function), False
         for _ in range(_MAX_CALLS if getattr(function.node, "name", "") in _ITERATING else 1):
             result = interpreter.call_function(function, Call(function.node, list(args), known, is_complete=False))
             consume(interpreter, result, function.node)
@@ -376,24 +389,3 @@ class Analysis:
             reuse_memory(interpreter.machine, function.node)
         for value in args:
             interpreter.escape(value)
-
-    def _instance(
-        self, interpreter: Interpreter, kind: Class, method: ast.FunctionDef | ast.AsyncFunctionDef
-    ) -> Instance:
-        """Return an instance whose methods may already have been called, in any order."""
-        instance = Instance(kind)
-        begin = kind.find("__init__")
-        if isinstance(begin, Function):
-            if begin.node is method:
-                return instance
-            with contextlib.suppress(Raised):
-                interpreter.call_function(begin, Call(begin.node, [instance], {}, is_complete=False))
-        assigned = self._attributes.get(kind.node)
-        if assigned is None:
-            assigned = self._attributes[kind.node] = assigned_elsewhere(kind.node)
-        for name, value in list(instance.attributes.items()):
-            instance.attributes[name] = without_changes(value)
-        for name, values in assigned.items():
-            if not isinstance(instance.attributes.get(name), Stream):
-                instance.attributes[name] = lazily_created(interpreter, kind, values)
-        return instance

@@ -28,11 +28,16 @@ _IN_CLASSES = _BETWEEN_METHODS | {"SYN501"}
 _MAX_METHODS = 24
 
 
-def order(kind: ast.ClassDef) -> list[Method]:
-    """Return the methods of a class in the order to interpret them; empty if none leaves anything behind."""
+def order(kind: ast.ClassDef, *, is_asynchronous: bool = False) -> list[Method]:
+    """Return the methods of a class in the order to interpret them; empty if none leaves anything behind.
+
+    Args:
+        kind: the class.
+        is_asynchronous: whether code of another file that a method uses may leave work running.
+    """
     methods = [node for node in kind.body if isinstance(node, Method)]
     public = [method for method in methods if _is_public(method)]
-    if not public or len(public) > _MAX_METHODS or not any(has_anchor(method) for method in methods):
+    if not public or len(public) > _MAX_METHODS or not (is_asynchronous or any(map(has_anchor, methods))):
         return []
     once_only = _called_in_constructor(methods, {method.name for method in public})
     public = [method for method in public if method.name not in once_only]

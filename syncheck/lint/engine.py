@@ -17,6 +17,7 @@ from syncheck.findings import Finding, Report, Summary, finding_key, merge_equal
 from syncheck.lint import files, locations, rule_registry
 from syncheck.lint.cache import Cache, digest_of
 from syncheck.lint.extensions import Extensions
+from syncheck.lint.imports import Imports
 from syncheck.lint.lifetimes import Collector
 from syncheck.lint.prefilter import can_matter, mentions_torch
 from syncheck.lint.result import Result
@@ -122,10 +123,13 @@ def all_rules() -> tuple[Rule, ...]:
 
 def lint_data(path: str, data: bytes, *, is_strict: bool = False) -> Result:
     """Lint one file's content; see `lint_source`."""
-    is_relevant = _is_relevant(path, data)
+    is_relevant, asked = _is_relevant(path, data), {}
+    if not is_relevant and path.endswith(".py") and mentions_torch(data):
+        imports = Imports(path)
+        is_relevant, asked = imports.import_work(data.decode("utf-8", "replace")), imports.asked
     # A damaged notebook may lack the words that make it relevant.
     if not is_relevant and not (path.endswith(".ipynb") and mentions_torch(data)):
-        return NOTHING_TO_CHECK
+        return Result(is_checked=False, asked=asked)
     try:
         text = files.decode(data, path)
         return lint_source(path, text, is_strict=is_strict) if is_relevant else NOTHING_TO_CHECK

@@ -9,8 +9,8 @@ import re
 from collections.abc import Iterator
 
 from syncheck.lint import deferred
+from syncheck.lint.asynchronous_code import calls_any
 from syncheck.lint.file_calls import argument_of, calls_by_name
-from syncheck.lint.helpers import calls_any
 from syncheck.lint.interp.functions import own_nodes
 from syncheck.lint.interp.unknown import computes
 from syncheck.lint.nodes import bound_names, function_around, once, text

@@ -2,22 +2,17 @@
 
 import ast
 import re
-from bisect import bisect_left
 from collections.abc import Callable, Iterator
 
 from syncheck.lint import deferred
+from syncheck.lint.asynchronous_code import has_line
 from syncheck.lint.nodes import once, walk
-from syncheck.lint.nodes import text as source_of
 from syncheck.lint.prefilter import lines_with
 
 _Function = ast.FunctionDef | ast.AsyncFunctionDef
 _USED = re.compile(r"^[^\S\n]*(?:async\s+)?with\b(.*)$", re.MULTILINE)
 _NAME = re.compile(r"([A-Za-z_]\w*)\s*\(")
-_KEEPING = ("Stream(", "pin_memory")
-"""Words of classes whose instances may leave work running."""
 _TRAINING = (".backward(", "optimizer.step(", "scaler.step(")
-_LEAVING = ("isend(", "irecv(", "async_op=True")
-"""Words of functions that may leave work running."""
 
 
 def helpers_in(body: list[ast.stmt], matters: Callable[[ast.stmt], bool]) -> frozenset[str]:
@@ -41,29 +36,6 @@ def _helpers(body: list[ast.stmt], matters: Callable[[ast.stmt], bool]) -> Itera
             yield statement.name
 
 
-def asynchronous(module: ast.Module, text: str) -> re.Pattern[str] | None:
-    """Return a pattern for calls of the module's code that may leave work running; None if there is no such code.
-
-    Methods of an object that another class makes and keeps (`self.staging = Staging(device)`) count, too.
-
-    Args:
-        module: the file.
-        text: its source.
-    """
-    kept, left = lines_with(text, _KEEPING), lines_with(text, _LEAVING)
-    names = [
-        statement.name
-        for statement in module.body
-        if (isinstance(statement, ast.ClassDef) and _has_line(statement, kept))
-        or (isinstance(statement, _Function) and _has_line(statement, left))
-    ]
-    if not names:
-        return None
-    made = rf"\b(?:{'|'.join(names)})\("
-    owned = set(re.findall(rf"\bself\.(\w+)(?:\s*:[^=\n]+)?\s*=[^=\n]*{made}", text))
-    return re.compile(rf"{made}|\bself\.(?:{'|'.join(sorted(owned))})\.\w+\(" if owned else made)
-
-
 def training(module: ast.Module, text: str) -> re.Pattern[str] | None:
     """Return a pattern for calls of functions and methods that train on a GPU; None if there are none.
 
@@ -75,26 +47,8 @@ def training(module: ast.Module, text: str) -> re.Pattern[str] | None:
         return None
     lines = lines_with(text, _TRAINING)
     functions = deferred.functions(module.body) if lines else ()
-    names = {function.name for function in functions if _has_line(function, lines)}
+    names = {function.name for function in functions if has_line(function, lines)}
     return re.compile(rf"\b(?:{'|'.join(sorted(names))})\(") if names else None
-
-
-def _has_line(node: ast.stmt, lines: list[int]) -> bool:
-    first = bisect_left(lines, node.lineno)
-    return first < len(lines) and lines[first] <= (node.end_lineno or node.lineno)
-
-
-def calls_any(function: _Function, called: re.Pattern[str] | None) -> bool:
-    """Return whether a function calls one of some functions or classes; a constructor alone only prepares.
-
-    Args:
-        function: the function.
-        called: see `asynchronous` and `training`.
-    """
-    if called is None or function.name == "__init__":
-        return False
-    text = deferred.text_of(function)
-    return called.search(source_of(function) if text is None else text) is not None
 
 
 def _is_context(function: _Function) -> bool:

@@ -5,14 +5,15 @@ unknown if its statement cannot be parsed, or if two files could be meant.
 """
 
 import ast
+import contextlib
 import os
 import re
 from collections.abc import Iterator
-from functools import lru_cache
+from functools import cached_property, lru_cache
 from itertools import pairwise
 
 from syncheck.lint import files
-from syncheck.lint.interp.scope import definitions_in, full_name
+from syncheck.lint.interp.scope import definitions_in, flat, full_name
 from syncheck.system import files as disk
 
 _MARKERS = (".git", "pyproject.toml", "setup.py", "setup.cfg")
@@ -24,11 +25,26 @@ _LARGEST = 1_000_000
 """Maximum size in bytes of a file to read."""
 _MAX_HOPS = 3
 """Maximum number of files that re-export a name."""
+_MAX_USES = 1
+"""Maximum number of definitions between an imported name and the code that it uses."""
 _STATEMENT = re.compile(r"^(?=[^\s#)\]}])", re.MULTILINE)
 """The beginning of a top-level statement, or of a further branch of one."""
 _NAME = re.compile(r"^(?:(?:async\s+)?def|class)\s+(\w+)|^(\w+)\s*(?::[^=\n]+)?=(?!=)", re.MULTILINE)
 _CONTINUED = re.compile(r"(elif|else|except|finally)\b")
 _IMPORTING = ("import ", "from ", "if ", "try:", "with ")
+_ASYNCHRONOUS = re.compile(
+    r"Stream\(|\.stream\(|(?:non_blocking|async_op) *= *(?!False|non_blocking|async_op)|isend\(|irecv\("
+    r"|cuda\.Event\(|record_event\("
+)
+"""Code that may leave work running."""
+_CLOCK = re.compile(r"perf_counter|monotonic|default_timer|time\.time\(")
+_WRAPPER = re.compile(r"__enter__|contextmanager|wraps\(")
+_LONGEST = 12_000
+"""Maximum length in characters of a definition that is followed from other files."""
+_NETWORK = re.compile(r"class\s+\w+\([^)]*Module\b")
+_FROM = re.compile(r"^from\s+(\.*[\w.]*)\s+import\s+(\([^)]*\)|[^\n]*)", re.MULTILINE)
+_IMPORTED_NAME = re.compile(r"(?:^|[,(])\s*(\w+)")
+_WORD = re.compile(r"[A-Za-z_]\w*")
 
 
 class Module:
@@ -77,6 +93,24 @@ class Module:
         """Return the source of the statement that binds a name; "" if it is in a branch."""
         return self._parts.get(name, "")
 
+    def used_by(self, name: str) -> Iterator[str]:
+        """Yield the names of this file that the statement that binds a name uses."""
+        for word in set(_WORD.findall(self.source(name))) - {name}:
+            if word in self._parts or word in self.imported:
+                yield word
+
+    @cached_property
+    def imported(self) -> dict[str, str]:
+        """Name that the file imports from another module -> its full name."""
+        found: dict[str, str] = {}
+        for part in self._others:
+            if "from " in part:
+                with contextlib.suppress(SyntaxError, ValueError, RecursionError, MemoryError):
+                    for statement in flat(ast.parse(part).body):
+                        if isinstance(statement, ast.ImportFrom):
+                            found |= {a.asname or a.name: full_name(statement, a.name) for a in statement.names}
+        return found
+
 
 def _top_level(text: str) -> Iterator[str]:
     """Yield the source of each top-level statement of a file, with its branches and decorators."""
@@ -113,17 +147,55 @@ class Imports:
     def __init__(self, path: str) -> None:
         self.asked: dict[str, disk.Stamp] = {}
         self._path = os.path.abspath(path)
-        self._found: dict[str, tuple[Module, str] | None] = {}
+        self._found: dict[tuple[str, str], tuple[Module, str] | None] = {}
+        self._leaving: dict[tuple[str, str], bool] = {}
 
-    def function(self, name: str) -> tuple[Module, str] | None:
+    def function(self, name: str, importer: str = "") -> tuple[Module, str] | None:
         """Return the file that defines a function or a class, and its name in that file; None if unknown.
 
         Args:
-            name: the full name according to the file's imports: "package.module.function", "..module.function".
+            name: the full name according to the imports: "package.module.function", "..module.function".
+            importer: the path of the file that imports it, if it is another file.
         """
-        if name not in self._found:
-            self._found[name] = self._find(self._path, name, _MAX_HOPS)
-        return self._found[name]
+        key = name, importer
+        if key not in self._found:
+            self._found[key] = self._find(importer or self._path, name, _MAX_HOPS)
+        return self._found[key]
+
+    def is_asynchronous(self, name: str) -> bool:
+        """Return whether a function or a class of another file may leave work running, by its full name."""
+        found = self.function(name)
+        return found is not None and self._leaves_work(*found, _MAX_USES)
+
+    def import_work(self, text: str) -> bool:
+        """Return whether a file imports code of other files that may leave work running; `text`: its source."""
+        for folder, names in _FROM.findall(text):
+            found = [path for base in _bases(self._path, folder) if (path := self._file(base, folder.lstrip(".")))]
+            if found and any(_mentions_work(path, self._stamp(path)) for path in found):
+                joint = "" if folder.endswith(".") else "."
+                if any(self.is_asynchronous(f"{folder}{joint}{name}") for name in _IMPORTED_NAME.findall(names)):
+                    return True
+        return False
+
+    def _leaves_work(self, module: Module, name: str, hops: int) -> bool:
+        key = module.path, name
+        known = self._leaving.get(key)
+        if known is None:
+            self._leaving[key] = False  # for definitions that use one another
+            source = module.source(name)
+            known = self._leaving[key] = _has_work(source) or (
+                hops > 0
+                and not _NETWORK.match(source)
+                and any(self._uses_work(module, used, hops - 1) for used in module.used_by(name))
+            )
+        return known
+
+    def _uses_work(self, module: Module, name: str, hops: int) -> bool:
+        imported = module.imported.get(name)
+        if imported is None:
+            return self._leaves_work(module, name, hops)
+        found = self.function(imported, module.path)
+        return found is not None and self._leaves_work(*found, hops)
 
     def _find(self, importer: str, name: str, hops: int) -> tuple[Module, str] | None:
         folder, _, own = name.rpartition(".")
@@ -159,7 +231,7 @@ class Imports:
         return _read(path, stamp) if stamp is not None and stamp[1] <= _LARGEST else None
 
 
-@lru_cache(maxsize=256)
+@lru_cache(maxsize=96)
 def _read(path: str, stamp: disk.Stamp) -> Module | None:
     """Return a file as of a given stamp."""
     del stamp  # part of the cache key
@@ -167,6 +239,27 @@ def _read(path: str, stamp: disk.Stamp) -> Module | None:
         return Module(path, files.decode(disk.read(path), path).source)
     except (OSError, SyntaxError):
         return None
+
+
+def _has_work(source: str) -> bool:
+    """Return whether some code may leave work running, or is a timer."""
+    if _NETWORK.match(source) or len(source) > _LONGEST:
+        return False  # its objects are not followed
+    return _ASYNCHRONOUS.search(source) is not None or (
+        _CLOCK.search(source) is not None and _WRAPPER.search(source) is not None
+    )
+
+
+@lru_cache(maxsize=16384)
+def _mentions_work(path: str, stamp: disk.Stamp) -> bool:
+    """Return whether a file contains code that may leave work running, or a timer, as of a given stamp."""
+    if stamp is None or stamp[1] > _LARGEST:
+        return False
+    try:
+        text = disk.read(path).decode("utf-8", "replace")
+    except OSError:
+        return False
+    return _ASYNCHRONOUS.search(text) is not None or _CLOCK.search(text) is not None
 
 
 def _bases(importer: str, name: str) -> tuple[str, ...]:

@@ -147,7 +147,11 @@ def test_a_returned_object_keeps_its_stream(codes):
     assert codes(body.format("torch.cuda.current_stream().wait_stream(s.stream)\n"), "side", "fence") == []
 
 
-@pytest.mark.parametrize("name", ["two_deep", "fails", "endless", "long"])
+def test_a_function_of_a_third_file_is_followed(codes):
+    assert codes(MADE + "y = two_deep(x)", "two_deep") == ["SYN101: y = two_deep(x)"]
+
+
+@pytest.mark.parametrize("name", ["fails", "endless", "long"])
 def test_a_function_that_cannot_be_followed_is_assumed_to_wait(codes, name):
     assert codes(MADE + f"y = {name}(x)\nz = x + 1", name) == []
 

@@ -579,3 +579,18 @@ def test_a_pinned_copy_is_still_in_flight_after_it_is_pinned_again():
         print(y.sum().item())
     """
     assert found(program) == [("SYN301", 5)]
+
+
+@pytest.mark.parametrize(("value", "expected"), [("1", []), ("0", ["SYN701"])])
+def test_a_clock_is_right_if_every_launch_waits(value, expected):
+    source = f"""
+        import os
+        import time
+        import torch
+        os.environ["CUDA_LAUNCH_BLOCKING"] = "{value}"
+        x = torch.ones(4, device="cuda")
+        begin = time.perf_counter()
+        y = x @ x
+        print(time.perf_counter() - begin)
+    """
+    assert [finding.rule.code for finding in lint_source("m.py", Text(textwrap.dedent(source))).findings] == expected

@@ -6,6 +6,8 @@ from itertools import islice
 from syncheck.hb.ids import NamedKind
 from syncheck.lint.interp.contents import handles_in, is_key, tensors_in
 from syncheck.lint.interp.evaluator import Evaluator
+from syncheck.lint.interp.identities import is_unknown, named
+from syncheck.lint.interp.named_tuples import items_of_tuple
 from syncheck.lint.interp.naming import held
 from syncheck.lint.interp.operators import is_list
 from syncheck.lint.interp.picks import forget_items, put
@@ -16,6 +18,7 @@ from syncheck.lint.interp.values import (
     UNKNOWN,
     Call,
     Constant,
+    Function,
     Generator,
     Instance,
     Mapping,
@@ -41,7 +44,7 @@ class Binding:
         match target:
             case ast.Name(id=name):
                 self._name_contents(target, scope.names.get(name))
-                scope.set(name, value)
+                scope.set(name, named(value))
                 self._evaluator.forget_decisions(name)
             case ast.Tuple(elts=parts) | ast.List(elts=parts):
                 self._assign_parts(parts, self._unpack(value, parts), scope)
@@ -87,6 +90,7 @@ class Binding:
         """Return one value for each target of a tuple assignment."""
         if any(isinstance(part, ast.Starred) for part in parts):
             return [UNKNOWN] * len(parts)
+        value = items_of_tuple(value)
         if isinstance(value, Generator):
             value = Sequence([item for item, _ in zip(value.values, parts, strict=False)])
         if isinstance(value, Sequence) and len(value.items) == len(parts):
@@ -101,7 +105,7 @@ class Binding:
             return
         self._store(value)
         if isinstance(owner, Instance):
-            owner.attributes[name] = value
+            owner.attributes[name] = named(value)
         elif isinstance(owner, Tensor) and name == "grad":
             owner.grad = value if isinstance(value, Tensor) else None
         elif isinstance(owner, Tensor) and name == "data" and isinstance(value, Tensor):
@@ -117,10 +121,10 @@ class Binding:
     def _container(self, node: ast.expr, index: ast.expr, value: Value, scope: Scope) -> Value:
         """Return the container of an item. An unknown one becomes a dictionary if it gets a side stream's tensor."""
         owner = self._evaluator.evaluate(node, scope)
-        if owner is UNKNOWN and is_moved(value) and isinstance(node, ast.Name | ast.Attribute):
+        if is_unknown(owner) and is_moved(value) and isinstance(node, ast.Name | ast.Attribute):
             self.assign(node, MOVED, scope)
             return MOVED
-        if owner is not UNKNOWN or not isinstance(value, Tensor) or not isinstance(index, ast.Name | ast.Constant):
+        if not is_unknown(owner) or not isinstance(value, Tensor) or not isinstance(index, ast.Name | ast.Constant):
             return owner
         device, machine = value.block.device, self._machine
         if device is None or value.stream == machine.default_stream(device) or machine.ordering_only:
@@ -134,11 +138,17 @@ class Binding:
         """Bind an item of a container, or write a part of a tensor."""
         index = self._evaluator.evaluate(node.slice, scope)
         self._store(value)
+        setter = owner.kind.find("__setitem__") if isinstance(owner, Instance) else None
         if isinstance(owner, Tensor):
             self._write_part(owner, index, value, node)
-        elif self._machine.ordering_only:
-            return
-        elif isinstance(owner, Mapping) and isinstance(index, Constant) and is_key(index.value):
+        elif isinstance(setter, Function):
+            self._evaluator.call_function(setter, Call(node, [owner, index, value]))
+        elif not self._machine.ordering_only:
+            self._put(owner, index, value, node)
+
+    def _put(self, owner: Value, index: Value, value: Value, node: ast.Subscript) -> None:
+        """Bind an item of a list or a dictionary."""
+        if isinstance(owner, Mapping) and isinstance(index, Constant) and is_key(index.value):
             owner.items[index.value] = value
         elif isinstance(owner, Sequence) and isinstance(index, Constant) and isinstance(index.value, int):
             if -len(owner.items) <= index.value < len(owner.items):

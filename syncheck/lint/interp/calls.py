@@ -13,6 +13,7 @@ from syncheck.lint.interp.dataclass_fields import is_dataclass, set_fields
 from syncheck.lint.interp.decorators import changes_nothing, is_property
 from syncheck.lint.interp.evaluator import Evaluator
 from syncheck.lint.interp.functions import bind, is_generator
+from syncheck.lint.interp.identities import is_unknown
 from syncheck.lint.interp.imported import FindFunction, ImportedFunctions
 from syncheck.lint.interp.passed_functions import PassedFunctions
 from syncheck.lint.interp.scope import Scope, super_of
@@ -151,7 +152,7 @@ class Calls:
 
         If it gets a tensor, it may also leave work running and return another tensor.
         """
-        given = [value for value in call.values() if value is not UNKNOWN]
+        given = [value for value in call.values() if not is_unknown(value)]
         self.passed_functions.interpret(given)
         has_tensor = any(map(is_on_gpu, given))
         side_work.read_if_evaluated(self._machine, call)

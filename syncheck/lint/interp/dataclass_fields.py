@@ -1,17 +1,18 @@
-"""Instances of dataclasses and the fields that their classes declare."""
+"""Instances of dataclasses and named tuples, and the fields that their classes declare."""
 
 import ast
 from collections.abc import Iterator
 
 from syncheck.lint import nodes
 from syncheck.lint.interp.evaluator import Evaluator
+from syncheck.lint.interp.named_tuples import is_tuple
 from syncheck.lint.interp.unknown import called_name
 from syncheck.lint.interp.values import UNKNOWN, Call, Class, Function, Instance, Value
 
 
 def is_dataclass(kind: Class) -> bool:
-    """Return whether a class is a dataclass."""
-    return any("dataclass" in nodes.text(decorator) for decorator in kind.node.decorator_list)
+    """Return whether a class is a dataclass or a named tuple."""
+    return is_tuple(kind) or any("dataclass" in nodes.text(decorator) for decorator in kind.node.decorator_list)
 
 
 def set_fields(evaluator: Evaluator, instance: Instance, call: Call) -> None:

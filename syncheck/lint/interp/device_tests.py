@@ -35,7 +35,7 @@ def on_gpu(test: ast.expr, *, strictly: bool = True) -> bool | None:
         case ast.Name(id=name) | ast.Attribute(attr=name):
             return _is_flag_set(name, strictly=strictly)
         case _:
-            return None
+            return True if text(test) == "torch.cuda.is_available()" else None
 
 
 def _combined(parts: list[bool | None], *, is_or: bool) -> bool | None:

@@ -10,6 +10,8 @@ from syncheck.lint.interp.contents import handles_in, tensors_in
 from syncheck.lint.interp.evaluator import Evaluator
 from syncheck.lint.interp.functions import defaults_of
 from syncheck.lint.interp.guards import waits
+from syncheck.lint.interp.identities import is_unknown
+from syncheck.lint.interp.named_tuples import items_of_tuple
 from syncheck.lint.interp.operators import is_list
 from syncheck.lint.interp.rows import BEGINNING
 from syncheck.lint.interp.scope import Scope
@@ -85,7 +87,7 @@ class Expressions:
                 inner = self.evaluate(value.value, scope)
                 for tensor in tensors_in(inner):
                     self._operators.read_by_host(tensor, value.value, "format")
-                if may_be_read(inner) or (inner is UNKNOWN and self._evaluator.machine.recent.is_of_unknown):
+                if may_be_read(inner) or (is_unknown(inner) and self._evaluator.machine.recent.is_of_unknown):
                     self._evaluator.machine.read_unknown()
                 is_known &= isinstance(inner, Constant)
                 parts.append(str(inner.value) if isinstance(inner, Constant) else "")
@@ -305,13 +307,16 @@ class Expressions:
         for bound, value in zip((node.lower, node.upper, node.step), parts, strict=True):
             if isinstance(value, Tensor):
                 self._operators.tested_by_host(value, bound or node)
-            elif may_be_read(value) or (value is UNKNOWN and has_element(bound)):
+            elif may_be_read(value) or (is_unknown(value) and has_element(bound)):
                 self._evaluator.machine.read_unknown()
         return UNKNOWN if node.lower or node.step else Constant(BEGINNING)
 
     def _of_Subscript(self, node: ast.Subscript, scope: Scope) -> Value:
         owner, index = self.evaluate(node.value, scope), self.evaluate(node.slice, scope)
-        return self.item(owner, index, node)
+        getter = owner.kind.find("__getitem__") if isinstance(owner, Instance) else None
+        if isinstance(getter, Function):
+            return self._evaluator.call_function(getter, Call(node, [owner, index]))
+        return self.item(items_of_tuple(owner), index, node)
 
     def item(self, owner: Value, index: Value, node: ast.AST) -> Value:
         """Return an item of a container, or a part of a tensor."""

@@ -4,7 +4,8 @@ import ast
 from collections.abc import Callable, Iterator
 
 from syncheck.lint import deferred
-from syncheck.lint.interp.values import UNKNOWN, Call, Function, Mapping, Sequence, Value
+from syncheck.lint.interp.identities import named
+from syncheck.lint.interp.values import Call, Function, Mapping, Sequence, Value
 from syncheck.lint.nodes import children, once
 
 _YIELDING = frozenset({ast.Yield, ast.YieldFrom})
@@ -31,14 +32,15 @@ def defaults_of(
 
 
 def bind(function: Function, call: Call) -> dict[str, Value]:
-    """Return the values that a call binds to a function's parameters; UNKNOWN for unknown ones."""
+    """Return the values that a call binds to a function's parameters."""
     arguments = function.node.args
     positional, names = _parameters(function.node)
-    bound: dict[str, Value] = dict(zip(positional, call.args, strict=False))
-    bound |= {name: value for name, value in call.kwargs.items() if name in names}
+    bound: dict[str, Value] = dict(zip(positional, map(named, call.args), strict=False))
+    bound |= {name: named(value) for name, value in call.kwargs.items() if name in names}
     for name in names:
         if name not in bound:
-            bound[name] = function.defaults.get(name, UNKNOWN) if call.is_complete else UNKNOWN
+            known = function.defaults.get(name) if call.is_complete else None
+            bound[name] = Value() if known is None else known
     if arguments.vararg is not None:
         bound[arguments.vararg.arg] = Sequence(list(call.args[len(positional) :]), is_open=not call.is_complete)
     if arguments.kwarg is not None:

@@ -3,6 +3,7 @@
 import ast
 from collections.abc import Iterable
 
+from syncheck.lint.interp.device_tests import on_gpu
 from syncheck.lint.nodes import names, once, walk
 
 _WARNING = frozenset({"warn", "warning", "warn_once", "warning_once"})
@@ -18,8 +19,11 @@ def leaves(body: list[ast.stmt]) -> bool:
 def by_default(node: ast.If) -> bool:
     """Return the default decision at an undetermined condition: skip a guard, and take any other branch.
 
-    Most calls also skip a branch that warns.
+    Most calls also skip a branch that warns. A test for a GPU succeeds.
     """
+    is_on_gpu = on_gpu(node.test)
+    if is_on_gpu is not None:
+        return is_on_gpu
     if not node.orelse and any(_warns(statement) for statement in node.body):
         return False
     return not leaves(node.body) or leaves(node.orelse)

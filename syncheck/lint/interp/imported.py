@@ -1,18 +1,16 @@
-"""Functions of other files of the repository, interpreted where this file calls them, one file deep."""
+"""Functions and classes of other files of the repository, interpreted where this file uses them."""
 
 import ast
 import re
 from collections.abc import Callable, Iterator
-from functools import lru_cache
+from functools import lru_cache, partial
 from typing import Protocol
 
-from syncheck.lint import nodes
 from syncheck.lint.interp.control_flow import Raised, TooLongError
 from syncheck.lint.interp.evaluator import Evaluator
-from syncheck.lint.interp.functions import is_generator
 from syncheck.lint.interp.imported_calls import ImportedCall
 from syncheck.lint.interp.imported_objects import ImportedObjects
-from syncheck.lint.interp.scope import LazyScope, Scope
+from syncheck.lint.interp.scope import LazyScope, Scope, full_name
 from syncheck.lint.interp.unknown import is_on_gpu
 from syncheck.lint.interp.values import (
     UNKNOWN,
@@ -43,7 +41,13 @@ _STEPS_OF_ALL = 3000
 
 
 class Module(Protocol):
-    """Another file."""
+    """Another file.
+
+    Attributes:
+        path: the path of the file.
+    """
+
+    path: str
 
     def get(self, name: str) -> ast.stmt | None:
         """Return the statement that binds a name."""
@@ -58,8 +62,11 @@ class Module(Protocol):
         ...
 
 
-FindFunction = Callable[[str], tuple[Module, str] | None]
-"""Returns the file that defines a function, and the function's name in that file, given its full name."""
+FindFunction = Callable[[str, str], tuple[Module, str] | None]
+"""Returns the file that defines a function or class, and its name in that file.
+
+The arguments are its full name, and the path of the file that imports it; "" for the file that is interpreted.
+"""
 
 
 class ImportedFunctions:
@@ -93,28 +100,31 @@ class ImportedFunctions:
         return list(self._scopes.values())
 
     def call(self, path: str, call: Call) -> Value | None:
-        """Call a function by its full name; return None if it cannot be interpreted."""
-        if self._machine.imported.running is not None:
-            return None
-        found = self._find(path)
+        """Call a function or a class by its full name; return None if it cannot be interpreted."""
+        found = self._find(path, "")
         if found is None:
             return None
         module, name = found
-        if module.is_class(name) and not _ORDERING.search(module.source(name)):
-            return None
-        if isinstance(kind := module.get(name), ast.ClassDef):
-            self.objects.create(kind, call)
-            return None
+        if module.is_class(name):
+            return self._create(module, name, call)
         if not (any(map(is_on_gpu, call.values())) or _may_do_something(module.source(name))):
             return None
-        return self._within(call, lambda: self._function(module, name))
+        return self._within(call, lambda: self._defined(module, name))
+
+    def _create(self, module: Module, name: str, call: Call) -> Value | None:
+        """Create an object of a class of another file. A network is unknown code."""
+        made = self._within(call, lambda: _unless_net(self._defined(module, name)))
+        kind = module.get(name)
+        if made is None and isinstance(kind, ast.ClassDef) and _ORDERING.search(module.source(name)):
+            self.objects.create(kind, call)
+        return made
 
     def orders(self, path: str, call: Call) -> bool:
         """Return whether a function orders its work or calls `record_stream`, judging by its source.
 
         A `record_stream` for a stream parameter that the call omits does not count.
         """
-        found = self._find(path)
+        found = self._find(path, "")
         source = found[0].source(found[1]) if found is not None else ""
         recorded = set(_RECORDED.findall(source))
         left_out = set(_LEFT_OUT.findall(source)) - call.kwargs.keys()
@@ -125,70 +135,91 @@ class ImportedFunctions:
         return self._within(call, lambda: function)
 
     def _within(self, call: Call, function_of: Callable[[], Value | None]) -> Value | None:
-        """Call a function, which may have to be defined first, as part of a call in this file."""
+        """Call a function or a class, which may have to be defined first, as part of a call in this file."""
+        if self._machine.imported.running is not None:
+            return self._called(function_of(), call)
         machine, evaluator = self._machine, self._evaluator
         here = ImportedCall(call.node, machine.function, len(machine.calls))
-        own = Call(call.node, list(call.args), dict(call.kwargs), call.is_complete)
         before, most = evaluator.steps_left, min(_STEPS, self._n_steps)
         evaluator.steps_left = most
         try:
             with machine.imported.run(here), evaluator.decide_by_default():
-                function = function_of()
-                if not isinstance(function, Function) or (is_generator(function.node) and not _is_context(function)):
-                    return None
-                found = evaluator.call_function(function, own)
-                return Generator(self._steps(found, here)) if isinstance(found, Generator) else _portable(found)
+                found = self._called(function_of(), call)
+                return (
+                    Generator(self._steps(found, here)) if isinstance(found, Generator) else found and _portable(found)
+                )
         except (TooLongError, Raised):
             return None
         finally:
             self._n_steps -= most - max(evaluator.steps_left, 0)
             evaluator.steps_left = before
 
-    def _steps(self, context: Generator, here: ImportedCall) -> Iterator[Value]:
-        """Yield the value of a context's generator. Its code up to `yield` and after it runs as part of a call here."""
+    def _called(self, function: Value | None, call: Call) -> Value | None:
+        own = Call(call.node, list(call.args), dict(call.kwargs), call.is_complete)
+        if isinstance(function, Function):
+            return self._evaluator.call_function(function, own)
+        return self._evaluator.call(function, own) if isinstance(function, Class) else None
+
+    def _steps(self, generator: Generator, here: ImportedCall) -> Iterator[Value]:
+        """Yield the values of a generator, whose code runs as part of a call here."""
         while True:
             with self._machine.imported.run(here), self._evaluator.decide_by_default():
-                value = next(context.values, None)
+                value = next(generator.values, None)
             if value is None:
                 return
             yield _portable(value)
 
-    def kind(self, path: str, node: ast.ClassDef) -> Class | None:
-        """Return a class of another file that a class in this file derives from, by its full name; None if unknown.
+    def kind(self, path: str, node: ast.AST) -> Class | None:
+        """Return a class of another file by its full name; None if unknown.
 
         Args:
             path: the full name.
-            node: the class in this file.
+            node: what uses it in this file: the class that derives from it, or an annotation.
         """
-        if self._machine.imported.running is not None or path.rpartition(".")[2] in _ROOTS:
+        if path.rpartition(".")[2] in _ROOTS:
             return None
-        found = self._find(path)
+        found = self._find(path, "")
         if found is None or not isinstance(found[0].get(found[1]), ast.ClassDef):
             return None
         machine = self._machine
         with machine.imported.run(ImportedCall(node, machine.function, len(machine.calls))):
-            made = self._function(*found)
+            made = self._defined(*found)
         return made if isinstance(made, Class) else None
 
-    def _function(self, module: Module, name: str) -> Value | None:
+    def _defined(self, module: Module, name: str) -> Value | None:
         scope = self._scopes.get(id(module))
         if scope is None:
-            scope = self._scopes[id(module)] = LazyScope(module.get, self._define, is_imported=True)
+            find, define = partial(_definition, module), partial(self._define, module)
+            scope = self._scopes[id(module)] = LazyScope(find, define, is_imported=True)
         return scope.find(name)
 
-    def _define(self, statement: ast.stmt, scope: Scope) -> None:
+    def _define(self, module: Module, statement: ast.stmt, scope: Scope) -> None:
         self._evaluator.run([statement], scope)
+        if isinstance(statement, ast.ImportFrom):
+            alias = statement.names[0]
+            found = self._find(full_name(statement, alias.name), module.path)
+            value = _unless_net(self._defined(*found)) if found is not None else None
+            if value is not None:
+                scope.set(alias.asname or alias.name, value)
+
+
+def _definition(module: Module, name: str) -> ast.stmt | None:
+    """Return the statement that binds a name in another file, without the other names that an import binds."""
+    statement = module.get(name)
+    if not isinstance(statement, ast.ImportFrom):
+        return statement
+    alias = next(alias for alias in statement.names if name == (alias.asname or alias.name))
+    return ast.copy_location(ast.ImportFrom(statement.module, [alias], statement.level), statement)
+
+
+def _unless_net(value: Value | None) -> Value | None:
+    return None if isinstance(value, Class) and value.is_net else value
 
 
 @lru_cache(maxsize=4096)
 def _may_do_something(source: str) -> bool:
     """Return whether a function may do something here although it is given no tensor on a GPU."""
     return _WORDS.search(source) is not None
-
-
-def _is_context(function: Function) -> bool:
-    decorators = [] if isinstance(function.node, ast.Lambda) else function.node.decorator_list
-    return any(nodes.text(decorator).endswith("contextmanager") for decorator in decorators)
 
 
 def _portable(value: Value, depth: int = 4) -> Value:

@@ -42,11 +42,12 @@ class ImportedCalls:
     @contextmanager
     def run(self, call: ImportedCall) -> Iterator[None]:
         """Mark a call as running in a block."""
-        self.running = call
+        before = self.running
+        self.running = before or call
         try:
             yield
         finally:
-            self.running = None
+            self.running = before
 
     def seen_from(self, node: ast.AST, function: str) -> tuple[ast.AST, str]:
         """Return a node and its function as seen from this file: while other files run, those of the call."""

@@ -81,7 +81,7 @@ class Interpreter:
         machine: Machine,
         flipped: Flipped,
         steps: int,
-        find_imported: FindFunction = lambda _: None,
+        find_imported: FindFunction = lambda *_: None,
         expressions_of: Callable[[Evaluator], Expressions] = Expressions,
     ) -> None:
         self.machine = machine
@@ -308,7 +308,8 @@ class Interpreter:
             for handler in node.handlers:
                 self.run_for_ordering(handler.body, scope)
         finally:
-            self.run(node.finalbody, scope)
+            if self.steps_left > 0:
+                self.run(node.finalbody, scope)
 
     # -- loops
 

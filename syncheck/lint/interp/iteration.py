@@ -5,8 +5,9 @@ from collections.abc import Iterator
 
 from syncheck.lint.interp.arithmetic import MAX_ITERATIONS
 from syncheck.lint.interp.contents import keys_of
-from syncheck.lint.interp.control_flow import Raised
+from syncheck.lint.interp.control_flow import Raised, TooLongError
 from syncheck.lint.interp.evaluator import Evaluator
+from syncheck.lint.interp.named_tuples import items_of_tuple
 from syncheck.lint.interp.unknown import derived
 from syncheck.lint.interp.values import (
     Call,
@@ -32,6 +33,7 @@ class Iteration:
 
     def items(self, source: Value) -> Iterator[Value]:
         """See `Evaluator`."""
+        source = items_of_tuple(source)
         match source:
             case Generator(values=values):
                 yield from values
@@ -85,12 +87,21 @@ class Iteration:
                 yield next(items)
             except (StopIteration, Raised):
                 break
+            self._count()
             done += 1
         if done >= most:
             return
         while not is_known and done < MAX_ITERATIONS:
             done += 1
             yield derived(source)
+
+    def _count(self) -> None:
+        """Count an iteration in another file, whose constants may be long lists, as a step."""
+        evaluator = self._evaluator
+        if evaluator.machine.imported.running is not None:
+            evaluator.steps_left -= 1
+            if evaluator.steps_left < 0:
+                raise TooLongError
 
     def listed(self, value: Value) -> Sequence:
         """See `Evaluator`."""

@@ -87,13 +87,13 @@ class Machine:
         self.ordering_only = self.n_relevant = self._n_idents = 0
         self.sites, self.function = sites, ""
         self.unsure, self.assumed_copies, self.moves = set[SiteId](), set[SiteId](), set[SiteId]()
-        self.guesses, self._unknown_devices = dict[SiteId, bool](), set[str]()
+        self.guesses, self._unknown_devices, self.parts = dict[SiteId, bool](), set[str](), Parts(self.session)
         self.joins, self.recent = Joins(), RecentWork(self.session)
         self.self_waits = SelfWaits(self.session.collector)
         self.thread = self._main_thread = ThreadState()
         self.current_node: ast.AST = ast.Pass(lineno=1, col_offset=0)
         self.streams: list[tuple[int, int]] = [(-1, 0)]  # id -> (device, handle)
-        self.view = Parts(self.session).view
+        self.view = self.parts.view
         self._defaults = [self._add_stream(device, 0, UNKNOWN_SITE) for device in range(N_DEVICES)]
 
     # -- locations and ids

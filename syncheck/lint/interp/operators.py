@@ -308,7 +308,9 @@ class Operators:
 
     def part_of(self, tensor: Tensor, index: Value) -> Part:
         """Return the rows that an index selects; None for an unknown part."""
-        return selected(index) if tensor.part == WHOLE else None
+        if tensor.part != WHOLE:
+            return None
+        return self._machine.parts.at(index) or selected(index)
 
 
 def _target_of(statement: ast.AST, value: ast.AST) -> str:

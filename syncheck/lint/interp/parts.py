@@ -1,7 +1,11 @@
-"""The parts of tensors as byte ranges: known rows, and unknown parts."""
+"""The parts of tensors as byte ranges: known rows, and unknown parts.
+
+An unknown part that an index selects is a range of negative numbers: the same index selects the same part.
+"""
 
 from syncheck.hb.ids import ViewId
-from syncheck.lint.interp.values import WHOLE, Part
+from syncheck.lint.interp.identities import has_identity
+from syncheck.lint.interp.values import WHOLE, Part, Value
 from syncheck.sanitizer.session import Session
 
 _ROW = 1 << 16
@@ -23,11 +27,14 @@ class Parts:
         self._session = session
         self._views: dict[tuple[int, int], ViewId] = {}
         self._n_unknown = 0
+        self._at: dict[Value, Part] = {}
 
     def view(self, part: Part, *, is_write: bool) -> ViewId:
         """Return the view of a part of a tensor."""
         if part is None:
             start, stop = self._unknown_part() if is_write else (_READ_PART, _WRITTEN_PARTS)
+        elif part[0] < 0:
+            start, stop = _WRITTEN_PARTS - part[1], _WRITTEN_PARTS - part[0]
         elif part == WHOLE:
             start, stop = 0, N_BYTES
         else:
@@ -39,5 +46,18 @@ class Parts:
 
     def _unknown_part(self) -> tuple[int, int]:
         """Return bytes that no other access writes, because two unknown parts need not overlap."""
+        number = self._next()
+        return _WRITTEN_PARTS + number, _WRITTEN_PARTS + number + 1
+
+    def _next(self) -> int:
         self._n_unknown = (self._n_unknown + 1) % _MAX_PARTS
-        return _WRITTEN_PARTS + self._n_unknown, _WRITTEN_PARTS + self._n_unknown + 1
+        return self._n_unknown
+
+    def at(self, index: Value) -> Part:
+        """Return the part that an index selects whose value is unknown but may be used again; None for any other."""
+        if not has_identity(index):
+            return None
+        if index not in self._at:
+            number = self._next()
+            self._at[index] = (-number - 1, -number)
+        return self._at[index]

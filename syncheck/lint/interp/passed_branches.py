@@ -3,6 +3,7 @@
 import ast
 
 from syncheck.lint.interp.guards import used_in
+from syncheck.lint.interp.identities import is_unknown
 from syncheck.lint.interp.machine import Machine
 from syncheck.lint.interp.scope import Scope
 from syncheck.lint.interp.values import Attribute, Constant, Mapping, Sequence, Symbol, Value
@@ -52,4 +53,4 @@ def _identity(value: Value | None, depth: int = _DEEPEST) -> object:
         case Mapping(items=items) if depth:
             return {key: _identity(item, depth - 1) for key, item in items.items()}
         case _:
-            return id(value)
+            return () if is_unknown(value) else id(value)

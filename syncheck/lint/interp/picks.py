@@ -6,6 +6,7 @@ from collections.abc import Callable
 from syncheck.lint import nodes
 from syncheck.lint.interp.contents import any_items, is_key
 from syncheck.lint.interp.decisions import Decisions, words_of_source
+from syncheck.lint.interp.identities import has_identity
 from syncheck.lint.interp.values import UNKNOWN, Constant, Event, Key, Mapping, Sequence, Stream, Tensor, Value
 
 _UNIQUE = (Event, Stream)
@@ -29,7 +30,8 @@ class Picks:
         if isinstance(value, Constant) or node is None:
             return None
         text = nodes.text(node)
-        return Key(text, tuple(self._n_bound.get(word, 0) for word in words_of_source(text)))
+        own = value if has_identity(value) else UNKNOWN
+        return Key(text, tuple(self._n_bound.get(word, 0) for word in words_of_source(text)), own)
 
     def existing_key(self, owner: Mapping, value: Value, node: ast.expr | None) -> object:
         """Return the key of an existing item of a dictionary; None if unknown."""

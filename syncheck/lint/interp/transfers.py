@@ -6,6 +6,7 @@ from syncheck.hb.ids import NO_VIEW, AllocationId, SiteId, StreamId
 from syncheck.lint import nodes
 from syncheck.lint.interp.contents import tensors_in
 from syncheck.lint.interp.given_copies import GivenCopies
+from syncheck.lint.interp.identities import is_unknown
 from syncheck.lint.interp.machine import Machine
 from syncheck.lint.interp.operators import Operators, device_of
 from syncheck.lint.interp.side_work import is_on_side_stream
@@ -217,11 +218,11 @@ class Transfers:
             machine, device = self._machine, target.block.device
             if device is None and target.block.is_pinned and call.flag("non_blocking", 1):
                 device = machine.thread.device  # a non-blocking copy to pinned memory comes from a GPU
-            if device is None and target.block.is_pinned and source is UNKNOWN and not call.args[1:]:
+            if device is None and target.block.is_pinned and is_unknown(source) and not call.args[1:]:
                 self._fill_from_host(target, call)
             if device is not None:
                 machine.launch(machine.current(device), "aten::copy_", [(target, True)], call.node)
-                if source is UNKNOWN and call.flag("non_blocking", 1) is False:  # from the host, which then waits
+                if is_unknown(source) and call.flag("non_blocking", 1) is False:  # from the host, which then waits
                     machine.recent.drop(machine.current(device))
             return target
         if source.block.device == target.block.device:

@@ -9,7 +9,7 @@ from syncheck.hb.ids import AllocationId, EventId, GraphId, ReadingId, SiteId, S
 
 
 class Value:
-    """Any value. A direct instance of this class is an unknown value."""
+    """Any value. A direct instance of this class is an unknown value; see `identities`."""
 
     __slots__ = ()
 
@@ -32,14 +32,16 @@ class Constant(Value):
 
 @dataclass(eq=False, slots=True)
 class Key(Value):
-    """An unknown key or index: its source text, and how often each name in it had been bound."""
+    """An unknown key or index: its source text, how often each name in it had been bound, and its value."""
 
     text: str
     bindings: tuple[int, ...]
+    value: Value = UNKNOWN
 
     def is_like(self, other: "Key") -> bool:
         """Return whether both keys are certainly the same."""
-        return bool(self.text) and (self.text, self.bindings) == (other.text, other.bindings)
+        is_alike = bool(self.text) and (self.text, self.bindings) == (other.text, other.bindings)
+        return is_alike or (self.value is other.value is not UNKNOWN)
 
 
 @dataclass(eq=False, slots=True)
@@ -298,11 +300,8 @@ class Class(Value):
     @property
     def is_net(self) -> bool:
         """Whether it is a subclass of torch.nn.Module."""
-        return any(
-            (isinstance(base, Symbol) and base.path in {"torch.nn.Module", "torch.nn.Sequential"})
-            or (isinstance(base, Class) and base.is_net)
-            for base in self.bases
-        )
+        known = {"torch.nn.Module", "torch.nn.Sequential"}
+        return any(b.path in known if isinstance(b, Symbol) else isinstance(b, Class) and b.is_net for b in self.bases)
 
 
 @dataclass(eq=False, slots=True)

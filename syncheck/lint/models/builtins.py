@@ -9,6 +9,7 @@ from syncheck.lint.interp.arithmetic import MAX_ITERATIONS, Growing
 from syncheck.lint.interp.contents import tensors_in
 from syncheck.lint.interp.control_flow import Raised
 from syncheck.lint.interp.evaluator import Evaluator
+from syncheck.lint.interp.identities import is_unknown
 from syncheck.lint.interp.registry import models
 from syncheck.lint.interp.unknown import may_be_read
 from syncheck.lint.interp.values import (
@@ -37,7 +38,7 @@ def _host_reads(evaluator: Evaluator, call: Call) -> Value:
     for value in call.values():
         for tensor in tensors_in(value):
             evaluator.operators.read_by_host(tensor, call.node)
-    may_be_result = evaluator.machine.recent.is_of_unknown and UNKNOWN in call.values()
+    may_be_result = evaluator.machine.recent.is_of_unknown and any(map(is_unknown, call.values()))
     if may_be_result or any(map(may_be_read, call.values())):
         evaluator.machine.read_unknown()
     return UNKNOWN
@@ -53,6 +54,11 @@ def _int(evaluator: Evaluator, call: Call) -> Value:
 @models("builtins.list", "builtins.tuple", "builtins.set", "collections.deque")
 def _list(evaluator: Evaluator, call: Call) -> Value:
     return evaluator.listed(call.args[0]) if call.args else Sequence([])
+
+
+@models("builtins.memoryview")
+def _memoryview(_evaluator: Evaluator, call: Call) -> Value:
+    return _first(call) or UNKNOWN
 
 
 @models("builtins.iter")

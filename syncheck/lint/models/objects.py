@@ -1,6 +1,8 @@
 """Methods of the program's objects that their classes do not define, and of values without a model of their own."""
 
+from syncheck.lint.interp.contents import tensors_in
 from syncheck.lint.interp.evaluator import Evaluator
+from syncheck.lint.interp.identities import is_unknown
 from syncheck.lint.interp.registry import models_methods
 from syncheck.lint.interp.unknown import is_moved, may_be_tensor
 from syncheck.lint.interp.values import (
@@ -17,6 +19,7 @@ from syncheck.lint.interp.values import (
     Instance,
     NativeObject,
     Partial,
+    Sequence,
     Stream,
     Symbol,
     Tensor,
@@ -25,6 +28,9 @@ from syncheck.lint.interp.values import (
 from syncheck.lint.models.hooks import call_hook
 from syncheck.lint.models.layers import call_module_method, train_unknown
 from syncheck.semantics.python_api import MEMBERS_WITHOUT_MEMORY, NEW, RETURNING_VALUES
+
+_FILLING = frozenset({"readinto", "readinto1", "recv_into"})
+"""Methods of files and sockets that write to a given buffer."""
 
 
 @models_methods(Value)
@@ -38,6 +44,19 @@ def _unknown(evaluator: Evaluator, owner: Value, name: str, call: Call) -> Value
     if name in RETURNING_VALUES or name == "numpy":
         evaluator.machine.read_unknown()
         return UNKNOWN
+    if name in _FILLING:
+        return _fill(evaluator, name, call)
+    return _call_unknown(evaluator, owner, name, call)
+
+
+def _fill(evaluator: Evaluator, name: str, call: Call) -> Value:
+    for array in tensors_in(Sequence(call.values())):
+        evaluator.machine.touch_host(name, [(array, True)], call.node)
+    return UNKNOWN
+
+
+def _call_unknown(evaluator: Evaluator, owner: Value, name: str, call: Call) -> Value | None:
+    is_tensor = may_be_tensor(owner)
     call_hook(evaluator, name, call)
     first = call.get("fn", 0) if name == "submit" else None
     if isinstance(first, Symbol) and first.path == "torch.save":
@@ -50,7 +69,7 @@ def _unknown(evaluator: Evaluator, owner: Value, name: str, call: Call) -> Value
     if name == "backward":
         evaluator.machine.guess(call.node)
     found = evaluator.call_unknown(name, call)
-    return DERIVED if found is UNKNOWN else found
+    return DERIVED if is_unknown(found) else found
 
 
 def _of_moved(evaluator: Evaluator, name: str, call: Call) -> Value:
@@ -58,7 +77,7 @@ def _of_moved(evaluator: Evaluator, name: str, call: Call) -> Value:
     if name in MEMBERS_WITHOUT_MEMORY:
         return UNKNOWN
     found = evaluator.call_unknown(name, call)
-    return MOVED if found is UNKNOWN else found
+    return MOVED if is_unknown(found) else found
 
 
 @models_methods(Attribute)

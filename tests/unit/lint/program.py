@@ -29,7 +29,7 @@ def new_program(source="", flipped=frozenset(), steps=4000, others=""):
     machine.assume_synchronized = lambda: recording.calls.append("all complete")
     module = Module("others.py", "import torch\n" + textwrap.dedent(others))
 
-    def find(path):
+    def find(path, _importer):
         name = path.removeprefix("others.")
         return (module, name) if module.get(name) is not None else None
 

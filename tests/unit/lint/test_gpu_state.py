@@ -76,7 +76,7 @@ def recorded(source):
     found = {}
     lines = text.splitlines()
     interpreter = Interpreter(
-        program.machine, frozenset(), 4000, lambda _: None, lambda e: RecordingExpressions(e, found, lines)
+        program.machine, frozenset(), 4000, lambda *_: None, lambda e: RecordingExpressions(e, found, lines)
     )
     with by_reference_count():
         interpreter.run(program.tree.body, program.scope)

@@ -131,3 +131,45 @@ def test_looked_up_files_are_recorded_with_their_state(repository):
     imports = Imports(str(root / "main.py"))
     imports.function("a.f")
     assert {os.path.basename(path): stamp is None for path, stamp in imports.asked.items()} == {"a.py": False}
+
+
+# -- code that may leave work running
+
+WORK = "def side(x):\n    with torch.cuda.stream(s):\n        return x + 1\n"
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        (WORK + "f = 1\n", False),
+        ("def f(x): return x.to('cuda', non_blocking=True)\n", True),
+        ("def f(x, non_blocking=False): return x.to('cuda', non_blocking=non_blocking)\n", False),
+        (WORK + "def f(x): return side(x)\n", True),
+        (WORK + "def g(x): return side(x)\ndef f(x): return g(x)\n", False),
+        ("class f(torch.nn.Module):\n    def __init__(self): self.s = torch.cuda.Stream()\n", False),
+        ("def f(): return time.perf_counter()\n", False),
+        ("@contextmanager\ndef f():\n    yield time.perf_counter()\n", True),
+        ("def f(x): return f(x)\n", False),
+        ("def f(x):\n    s = torch.cuda.Stream()\n" + "    x = x + 1\n" * 2000, False),
+    ],
+)
+def test_a_definition_may_leave_work_running(repository, text, expected):
+    root = repository(other=text)
+    importer = "import torch\nfrom other import (f,\n    g)\n"
+    assert Imports(str(root / "m.py")).import_work(importer) is expected
+    assert Imports(str(root / "m.py")).is_asynchronous("other.f") is expected
+
+
+@pytest.mark.parametrize(
+    "importer", ["import other", "from torch import nn", "from missing import f", "from . import f"]
+)
+def test_imports_without_such_a_definition(repository, importer):
+    root = repository(other=WORK)
+    assert not Imports(str(root / "m.py")).import_work(importer)
+
+
+def test_a_definition_that_is_used_from_a_third_file_counts(repository):
+    root = repository(other=WORK, between="from other import side\ndef f(x): return side(x)\n")
+    assert Imports(str(root / "m.py")).is_asynchronous("between.f")
+    imports = Imports(str(root / "pkg" / "m.py"))
+    assert imports.function("other.side", str(root / "between.py")) is not None

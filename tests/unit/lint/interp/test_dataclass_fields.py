@@ -18,7 +18,7 @@ def test_the_decorator_makes_a_dataclass(decorator, expected):
     (node,) = ast.parse(f"{decorator}\nclass Slot:\n    size: int = 1\n").body
     assert isinstance(node, ast.ClassDef)
     kind = Class.__new__(Class)
-    kind.node = node
+    kind.node, kind.bases = node, []
     assert dataclass_fields.is_dataclass(kind) is expected
 
 

@@ -17,7 +17,7 @@ def value(source, others, **kwargs):
 def test_a_missing_or_irrelevant_function_is_left_to_the_caller():
     module = Module("others.py", "def log(text): print(text)\ndef made(): return 3\n")
     functions = ImportedFunctions(
-        new_program().interpreter, lambda path: (module, path) if module.get(path) is not None else None
+        new_program().interpreter, lambda path, _: (module, path) if module.get(path) is not None else None
     )
     assert functions.call("nowhere", call()) is None
     assert functions.call("log", call()) is None
@@ -35,15 +35,40 @@ def test_return_values_are_passed_back():
     assert value("import others\nr = others.f(2)", "def f(n, m=3): return [n, m, MORE]\nMORE = 'c'") == [2, 3, "c"]
 
 
-@pytest.mark.parametrize("body", ["yield 1", "raise ValueError", "return g(others.f)"])
+@pytest.mark.parametrize("body", ["raise ValueError", "return g(others.f)"])
 def test_results_of_calls_that_cannot_be_followed_are_unknown(body):
     assert value("import others\nr = others.f()", f"def f():\n    {body}\n") == "unknown"
 
 
-def test_imports_of_imported_files_are_not_followed():
-    assert "launch cuda:0 sin_ w1" not in calls_of(
-        "others.f(x)", X, others="import others\ndef f(t): others.g(t)\ndef g(t): t.sin_()"
+def test_imports_of_imported_files_are_followed():
+    assert "launch cuda:0 sin_ w1" in calls_of(
+        "others.f(x)", X, others="from others import g\ndef f(t): g(t)\ndef g(t): t.sin_()"
     )
+
+
+def test_an_imported_class_creates_objects_whose_methods_are_followed():
+    others = "class A:\n    def __init__(self, t): self.t = t\n    def f(self): self.t.sin_()"
+    program = follow(X + "a = others.A(x)\na.f()", others=others)
+    assert program.calls[-1] == "launch cuda:0 sin_ w1"
+    assert program.sites.location(len(program.sites.nodes)).frame.line == 4
+
+
+def test_the_items_of_an_imported_generator_are_computed_when_they_are_used():
+    others = "def f(t):\n    yield t.sin_()\n    yield 3"
+    program = follow(X + "g = others.f(x)\nn = 1\nr = [i for i in g]", others=others)
+    assert program.calls[-1] == "launch cuda:0 sin_ w1"
+    assert plain(program.scope.names["r"])[1:] == [3]
+
+
+def test_networks_of_other_files_are_unknown_code():
+    others = "class Net(torch.nn.Module):\n    def __init__(self): self.n = 3"
+    assert value("import others\nr = others.Net()", others) == "unknown"
+
+
+def test_a_long_comprehension_of_another_file_is_not_followed_to_the_end():
+    rows = "ROWS = [n for n in range(12)]\n"
+    others = rows + "def f(n): return [[[n for r in ROWS] for r in ROWS] for r in ROWS], 2"
+    assert value("import others\nr = others.f(1)[1]", others) == "unknown"
 
 
 def test_returned_functions_run_in_their_caller():

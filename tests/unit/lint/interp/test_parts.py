@@ -5,7 +5,7 @@ import pytest
 from syncheck.hb.footprint import strided
 from syncheck.lint.interp import parts
 from syncheck.lint.interp.parts import N_BYTES, Parts
-from syncheck.lint.interp.values import WHOLE
+from syncheck.lint.interp.values import DERIVED, MOVED, UNKNOWN, WHOLE, Constant, Value
 
 
 class Session:
@@ -89,3 +89,17 @@ def test_a_view_is_accepted_by_a_session():
             return super().view(start, shape, strides, item, dtype)
 
     assert span(Parts(Exact()), (1, 3)) == (1 << 16, 3 << 16)
+
+
+def test_the_same_unknown_index_selects_the_same_part(made):
+    first, other = Value(), Value()
+    assert made.at(first) == made.at(first) != made.at(other)
+    assert span(made, made.at(first)) == span(made, made.at(first), is_write=False)
+    assert not overlap(span(made, made.at(first)), span(made, made.at(other)))
+    assert not overlap(span(made, made.at(first)), span(made, None))
+    assert overlap(span(made, made.at(first)), span(made, WHOLE))
+
+
+@pytest.mark.parametrize("index", [UNKNOWN, DERIVED, MOVED, Constant(3)])
+def test_an_index_without_identity_selects_no_part_of_its_own(made, index):
+    assert made.at(index) is None

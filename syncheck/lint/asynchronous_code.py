@@ -1,0 +1,116 @@
+"""Code that may leave work running when it returns, and the functions of a file that use it.
+
+The code may be in another file of the repository. Functions that do not use any need not be interpreted, unless a word
+in them matters to a rule.
+"""
+
+import ast
+import re
+from bisect import bisect_left
+from collections.abc import Iterable, Iterator
+
+from syncheck.lint import deferred
+from syncheck.lint.imports import Imports
+from syncheck.lint.interp.scope import flat, full_name
+from syncheck.lint.nodes import text as source_of
+from syncheck.lint.prefilter import lines_with
+
+_KEEPING = ("Stream(", "pin_memory")
+"""Words of classes whose instances may leave work running."""
+_LEAVING = ("isend(", "irecv(", "async_op=True")
+"""Words of functions that may leave work running."""
+
+Function = ast.FunctionDef | ast.AsyncFunctionDef
+
+
+class AsynchronousCode:
+    """The functions and classes that may leave work running, as one file names them.
+
+    Args:
+        module: the file.
+        text: its source.
+        imports: finds what it imports from other files of the repository.
+    """
+
+    def __init__(self, module: ast.Module, text: str, imports: Imports) -> None:
+        own = list(_own_names(module, text))
+        self._linked = frozenset(_imported_names(module, imports))
+        self._pattern = _calls_of(own, text) if own else None
+        self._linked_pattern = _calls_of(self._linked, text, _given(self._linked, text)) if self._linked else None
+
+    def is_used_by(self, function: Function) -> bool:
+        """Return whether a function uses such code of its file. A constructor alone only prepares."""
+        return calls_any(function, self._pattern)
+
+    def is_linked_to(self, function: Function) -> bool:
+        """Return whether a function uses such code of another file. A constructor alone only prepares."""
+        if self._linked_pattern is None or function.name == "__init__":
+            return False
+        return calls_any(function, self._linked_pattern) or not self._linked.isdisjoint(_annotations(function))
+
+    def are_linked(self, kind: ast.ClassDef) -> bool:
+        """Return whether methods of a class use such code of another file."""
+        return any(isinstance(member, Function) and self.is_linked_to(member) for member in kind.body)
+
+
+def _own_names(module: ast.Module, text: str) -> Iterator[str]:
+    kept, left = lines_with(text, _KEEPING), lines_with(text, _LEAVING)
+    for statement in module.body:
+        words = kept if isinstance(statement, ast.ClassDef) else left if isinstance(statement, Function) else []
+        if has_line(statement, words):
+            yield statement.name  # type: ignore[attr-defined]  # a function or a class
+
+
+def _imported_names(module: ast.Module, imports: Imports) -> Iterator[str]:
+    for statement in flat(module.body):
+        if isinstance(statement, ast.ImportFrom):
+            for alias in statement.names:
+                if imports.is_asynchronous(full_name(statement, alias.name)):
+                    yield alias.asname or alias.name
+
+
+def _given(linked: Iterable[str], text: str) -> set[str]:
+    """Return the variables that are annotated with the names of some classes."""
+    return set(re.findall(rf"\b(\w+)\s*:\s*['\"]?(?:Optional\[)?['\"]?(?:{_any(linked)})\b", text))
+
+
+def _calls_of(names: Iterable[str], text: str, given: Iterable[str] = ()) -> re.Pattern[str]:
+    """Return a pattern for calls of some names, and of methods of the objects that a class makes of them or is given.
+
+    Args:
+        names: functions and classes.
+        text: the source of the file.
+        given: variables that are objects of such classes.
+    """
+    made = rf"\b(?:{_any(names)})\("
+    kept = rf"(?:{made}|\b(?:{_any(given)})\b)" if given else made
+    owned = set(re.findall(rf"\bself\.(\w+)(?:\s*:[^=\n]+)?\s*=[^=\n]*{kept}", text))
+    return re.compile(rf"{made}|\bself\.(?:{_any(owned)})\.\w+\b" if owned else made)
+
+
+def _any(names: Iterable[str]) -> str:
+    return "|".join(sorted(names))
+
+
+def has_line(node: ast.stmt, lines: list[int]) -> bool:
+    """Return whether a statement spans any of some lines, which are in order."""
+    first = bisect_left(lines, node.lineno)
+    return first < len(lines) and lines[first] <= (node.end_lineno or node.lineno)
+
+
+def calls_any(function: Function, called: re.Pattern[str] | None) -> bool:
+    """Return whether a function calls one of some functions or classes; a constructor alone only prepares."""
+    if called is None or function.name == "__init__":
+        return False
+    text = deferred.text_of(function)
+    return called.search(source_of(function) if text is None else text) is not None
+
+
+def _annotations(function: Function) -> set[str]:
+    """Return the words in the annotations of a function's parameters."""
+    arguments = function.args
+    found: set[str] = set()
+    for argument in (*arguments.posonlyargs, *arguments.args, *arguments.kwonlyargs):
+        if argument.annotation is not None:
+            found.update(re.findall(r"\w+", ast.unparse(argument.annotation)))
+    return found

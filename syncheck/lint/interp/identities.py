@@ -1,0 +1,18 @@
+"""The identity of unknown values: two uses of a variable are two uses of one value, whatever it is."""
+
+from syncheck.lint.interp.values import DERIVED, MOVED, UNKNOWN, Value
+
+
+def is_unknown(value: Value | None) -> bool:
+    """Return whether nothing is known about a value."""
+    return value.__class__ is Value and value is not DERIVED and value is not MOVED
+
+
+def has_identity(value: Value) -> bool:
+    """Return whether a value is unknown, but the same at each of its uses."""
+    return is_unknown(value) and value is not UNKNOWN
+
+
+def named(value: Value) -> Value:
+    """Return a value that is bound to a name: an unknown one gets an identity."""
+    return Value() if value is UNKNOWN else value

@@ -1,0 +1,34 @@
+"""The identity of unknown values."""
+
+from syncheck.lint.interp.identities import has_identity, is_unknown, named
+from syncheck.lint.interp.values import DERIVED, MOVED, UNKNOWN, Constant, Value
+from tests.unit.lint.program import follow
+
+
+def test_only_values_about_which_nothing_is_known_are_unknown():
+    assert all(map(is_unknown, (UNKNOWN, Value())))
+    assert not any(map(is_unknown, (DERIVED, MOVED, Constant(1), None)))
+
+
+def test_a_name_gives_an_unknown_value_an_identity():
+    first, second = named(UNKNOWN), named(UNKNOWN)
+    assert first is not second
+    assert has_identity(first)
+    assert not has_identity(UNKNOWN)
+    assert named(first) is first
+    assert named(DERIVED) is DERIVED
+
+
+def test_variables_parameters_and_attributes_keep_the_identity():
+    source = """
+        class A:
+            def __init__(self, v): self.v = v
+        def same(v): return v
+        a = f()
+        b = same(a)
+        c = A(b).v
+        d = f()
+    """
+    names = follow(source).scope.names
+    assert names["a"] is names["b"] is names["c"]
+    assert names["d"] is not names["a"]

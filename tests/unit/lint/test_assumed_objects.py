@@ -1,0 +1,64 @@
+"""Objects that a function is assumed to get."""
+
+import pytest
+
+from syncheck.lint.assumed_objects import AssumedObjects
+from syncheck.lint.interp.values import Constant, Instance, Sequence
+from tests.unit.lint.program import follow
+
+CLASSES = """
+from typing import Optional
+class Ring:
+    def __init__(self, size: int = 2):
+        self.slots, self.free, self.side = [1, 2], [], torch.cuda.Stream()
+class Pool:
+    def __init__(self, ring: Ring, owner: "Pool"):
+        self.ring, self.owner, self.count = ring, owner, 3
+    def grow(self):
+        self.count = other()
+class Net(torch.nn.Module):
+    def __init__(self): self.n = 1
+"""
+
+
+def given(signature):
+    program = follow(CLASSES + f"def f({signature}): pass\n")
+    return AssumedObjects().given(program.interpreter, program.scope.find("f"))
+
+
+@pytest.mark.parametrize("annotation", ["Ring", "'Ring'", "Ring | None", "Optional[Ring]", "'Optional[Ring]'"])
+def test_an_annotation_names_the_class(annotation):
+    found = given(f"ring: {annotation}")
+    assert found["ring"].kind.node.name == "Ring"
+
+
+@pytest.mark.parametrize("annotation", ["int", "Missing", "list[Ring]", "'not an expression'", "Net", "Ring | int"])
+def test_other_annotations_name_no_object(annotation):
+    assert given(f"ring: {annotation}") == {}
+
+
+def test_parameters_without_annotations_get_no_object():
+    assert set(given("a, b: Ring, *, c: Ring")) == {"b", "c"}
+
+
+def test_objects_hold_objects_up_to_a_depth():
+    pool = given("pool: Pool")["pool"]
+    assert pool.attributes["ring"].kind.node.name == "Ring"
+    assert isinstance(pool.attributes["owner"].attributes["owner"], Instance)
+    assert not isinstance(pool.attributes["owner"].attributes["owner"].attributes["owner"], Instance)
+
+
+def test_other_code_may_have_added_items_to_an_empty_list():
+    ring = given("ring: Ring")["ring"]
+    assert isinstance(ring.attributes["free"], Sequence)
+    assert ring.attributes["free"].is_open
+    assert not ring.attributes["slots"].is_open
+
+
+def test_other_methods_may_have_changed_a_used_object():
+    program = follow(CLASSES)
+    kind = program.scope.find("Pool")
+    pool = AssumedObjects().used(program.interpreter, kind, kind.members["grow"].node)
+    assert not isinstance(pool.attributes["count"], Constant)
+    begin = kind.members["__init__"].node
+    assert AssumedObjects().used(program.interpreter, kind, begin).attributes == {}
