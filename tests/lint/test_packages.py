@@ -218,3 +218,36 @@ UPLOAD = """
 @pytest.mark.parametrize(("done", "expected"), [("", ["SYN302"]), (", self.side.record_event()", [])])
 def test_a_file_is_read_into_a_buffer_that_is_still_being_copied(codes, done, expected):
     assert codes("upload", buffers=BUFFERS, upload=UPLOAD.format(done=done)) == expected
+
+
+def named_in(tmp_path, name, **files):
+    """Return the message and the advice of the only finding in one file of a package."""
+    (tmp_path / "pyproject.toml").touch()
+    for stem, text in files.items():
+        (tmp_path / f"{stem}.py").write_text(textwrap.dedent(text))
+    (finding,) = lint_data(str(tmp_path / f"{name}.py"), (tmp_path / f"{name}.py").read_bytes()).findings
+    return finding.message, str(finding.fix)
+
+
+def test_a_stream_of_an_object_is_named_as_its_attribute(tmp_path):
+    reader = READER.format(imported=MAKING, wait="pass")
+    message, advice = named_in(tmp_path, "reader", copier=COPIER, reader=reader)
+    assert "`self.copier.side`" in message
+    assert "wait_stream(self.copier.side)" in advice
+
+
+def test_a_stream_that_a_function_returns_is_named_as_its_variable(tmp_path):
+    user = """
+        import torch
+        from streams import new_stream
+        def f(x):
+            side = new_stream()
+            with torch.cuda.stream(side):
+                y = torch.zeros(3, device="cuda")
+            torch.cuda.current_stream().wait_stream(torch.cuda.default_stream())
+            y.record_stream(torch.cuda.current_stream())
+            return y + 1
+    """
+    streams = "import torch\ndef new_stream(): return torch.cuda.Stream()\n"
+    message, _ = named_in(tmp_path, "user", streams=streams, user=user)
+    assert "stream `side`" in message

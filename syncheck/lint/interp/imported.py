@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterator
 from functools import lru_cache, partial
 from typing import Protocol
 
+from syncheck.hb.ids import NamedKind
 from syncheck.lint.interp.control_flow import Raised, TooLongError
 from syncheck.lint.interp.evaluator import Evaluator
 from syncheck.lint.interp.imported_calls import ImportedCall
@@ -17,11 +18,14 @@ from syncheck.lint.interp.values import (
     Call,
     Class,
     Context,
+    Event,
     Function,
     Generator,
+    Instance,
     Mapping,
     Native,
     Sequence,
+    Stream,
     Value,
 )
 
@@ -145,14 +149,25 @@ class ImportedFunctions:
         try:
             with machine.imported.run(here), evaluator.decide_by_default():
                 found = self._called(function_of(), call)
-                return (
-                    Generator(self._steps(found, here)) if isinstance(found, Generator) else found and _portable(found)
-                )
+                if isinstance(found, Generator):
+                    return Generator(self._steps(found, here))
+                found = found and _portable(found)
         except (TooLongError, Raised):
             return None
         finally:
             self._n_steps -= most - max(evaluator.steps_left, 0)
             evaluator.steps_left = before
+        self._name(found, call.node)
+        return found
+
+    def _name(self, made: Value | None, node: ast.AST) -> None:
+        """Give the stream or event that a call returns the name that it is bound to. Parts of an object get none."""
+        if isinstance(made, Stream) and not made.origin:
+            self._machine.name_new(NamedKind.STREAM, made.ident, node)
+        elif isinstance(made, Event):
+            self._machine.name_new(NamedKind.EVENT, made.ident, node)
+        elif isinstance(made, Instance):
+            self._machine.sites.note_object(node)
 
     def _called(self, function: Value | None, call: Call) -> Value | None:
         own = Call(call.node, list(call.args), dict(call.kwargs), call.is_complete)

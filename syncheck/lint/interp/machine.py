@@ -284,8 +284,8 @@ class Machine:
         return Graph(GraphId(self.next_ident()))
 
     def name_new(self, kind: NamedKind, ident: int, node: ast.AST) -> None:
-        """Give a new object the name of the variable that it is bound to."""
-        name = self.sites.bound_directly(self.site(node))
+        """Give a new object the name of the variable that it is bound to; none while code of another file runs."""
+        name = self.sites.bound_directly(self.site(node)) if self.imported.running is None else ""
         if name and "[...]" not in name:
             self.session.name(kind, ident, name)
             if kind is NamedKind.STREAM:

@@ -172,6 +172,8 @@ def held(name: str, value: Value) -> Iterator[tuple[str, Value]]:
     elif isinstance(value, Instance):
         for key, item in value.attributes.items():
             yield f"{name}.{key}", item
+            if name == "self" and isinstance(item, Instance):
+                yield from ((f"{name}.{key}.{inner}", part) for inner, part in item.attributes.items())
             if name == "self" and isinstance(item, Sequence):
                 yield from ((f"{name}.{key}[{index}]", inner) for index, inner in enumerate(item.items))
 

@@ -49,6 +49,7 @@ class SourceSites:
         self.n_asked = 0
         self._functions: list[str] = []
         self._ignored: list[frozenset[str]] = []
+        self._objects: set[int] = set()
 
     def is_exchanged(self, name: str) -> bool:
         """Return whether an asynchronous collective of the file writes a variable of some name."""
@@ -107,10 +108,14 @@ class SourceSites:
 
     def bound(self, site: SiteId) -> str:
         """See `Sites`."""
-        if not site:
+        if not site or id(self.nodes[site - 1]) in self._objects:
             return ""
         line, column, _, _ = span(self.nodes[site - 1])
         return self._bindings.target(line, column)
+
+    def note_object(self, node: ast.AST) -> None:
+        """Record that a call returns an object of another file: what it created has other names than the object."""
+        self._objects.add(id(node))
 
     def bound_directly(self, site: SiteId) -> str:
         """Return the name bound to the value created at a call site itself, not to something derived from it."""
