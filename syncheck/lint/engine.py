@@ -151,7 +151,8 @@ def _lint_file(task: Task) -> Done:
     except OSError as error:
         return path, "", Result(problem=error.strerror or str(error))
     result = lint_data(path, data, is_strict=is_strict)
-    _collector.file_ended(len(data) if result.is_checked else 0)
+    imported = sum(stamp[1] for stamp in result.asked.values() if stamp is not None)  # parts of these are parsed, too
+    _collector.file_ended(len(data) + imported if result.is_checked else 0)
     return path, digest_of(data), result
 
 
