@@ -3,7 +3,6 @@
 import ast
 import contextlib
 import re
-from bisect import bisect_left
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from functools import partial
@@ -48,7 +47,7 @@ from syncheck.lint.interp.values import (
 )
 from syncheck.lint.lifetimes import by_reference_count
 from syncheck.lint.nodes import Method, branches, walk
-from syncheck.lint.prefilter import anchor_lines, clock_aliases, device_names, has_anchor
+from syncheck.lint.prefilter import anchor_lines, clock_aliases, device_names, has_anchor, spans_any
 from syncheck.lint.remainders import Remainders
 from syncheck.lint.source_file import SourceFile
 from syncheck.lint.uncalled_helpers import as_warnings
@@ -226,8 +225,7 @@ class Analysis:
 
     def _has_anchor_word(self, node: ast.stmt) -> bool:
         """Return whether a statement contains an anchor, a word without which no semantic rule reports anything."""
-        first = bisect_left(self._anchors, node.lineno)
-        return first < len(self._anchors) and self._anchors[first] <= (node.end_lineno or node.lineno)
+        return spans_any(node, self._anchors)
 
     def _is_loader(self, function: ast.FunctionDef | ast.AsyncFunctionDef) -> bool:
         """Return whether a method hands out batches that may have been loaded on a stream of this file."""
@@ -355,8 +353,7 @@ class Analysis:
         made = self._scope(interpreter).find(kind.name)
         if not isinstance(made, Class):
             return
-        begin = made.find("__init__")
-        instance = self._objects.new(interpreter, made, begin.node if isinstance(begin, Function) else kind)
+        instance = self._objects.new(interpreter, made)
         interpreter.decisions.begin()
         found = ((step, made.members.get(step.name)) for step in steps)
         members = [(step, member) for step, member in found if isinstance(member, Function)]

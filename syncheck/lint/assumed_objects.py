@@ -2,20 +2,18 @@
 
 import ast
 import contextlib
-from collections.abc import Iterator
 
 from syncheck.lint.classes import assigned_elsewhere, lazily_created, without_changes
 from syncheck.lint.interp.control_flow import Raised
 from syncheck.lint.interp.interpreter import Interpreter
 from syncheck.lint.interp.scope import Scope
 from syncheck.lint.interp.values import Call, Class, Function, Instance, Mapping, Sequence, Stream, Symbol, Value
-from syncheck.lint.nodes import Method
+from syncheck.lint.nodes import Method, parameters
 
 _DEEPEST = 3
 """Maximum number of objects that hold one another: a reader with a pool with a ring."""
 _MOST_LINES = 250
 """Maximum length of a class. A longer one does more than hold buffers and streams."""
-_OPTIONAL = frozenset({"Optional"})
 
 
 class AssumedObjects:
@@ -27,20 +25,22 @@ class AssumedObjects:
     def given(self, interpreter: Interpreter, function: Function, depth: int = _DEEPEST) -> dict[str, Value]:
         """Return the objects that a function gets, by parameter name."""
         found: dict[str, Value] = {}
-        for argument in _annotated(function.node) if depth else ():
+        for argument in parameters(function.node) if depth else ():
             kind = _class_of(interpreter, argument.annotation, function.scope)
             if kind is not None and not kind.is_net and _n_lines(kind.node) <= _MOST_LINES:
                 found[argument.arg] = made = self.new(interpreter, kind, argument, depth - 1)
                 _open(made)
         return found
 
-    def new(self, interpreter: Interpreter, kind: Class, node: ast.AST, depth: int = _DEEPEST) -> Instance:
+    def new(
+        self, interpreter: Interpreter, kind: Class, node: ast.AST | None = None, depth: int = _DEEPEST
+    ) -> Instance:
         """Return a new object.
 
         Args:
             interpreter: runs the constructor.
             kind: the class.
-            node: the place that the constructor is called from.
+            node: the place that the constructor is called from; None for the constructor itself.
             depth: maximum number of objects that hold one another.
         """
         instance = Instance(kind)
@@ -48,7 +48,7 @@ class AssumedObjects:
         if isinstance(begin, Function):
             known = self.given(interpreter, begin, depth)
             with contextlib.suppress(Raised):
-                interpreter.call_function(begin, Call(node, [instance], known, is_complete=False))
+                interpreter.call_function(begin, Call(node or begin.node, [instance], known, is_complete=False))
         return instance
 
     def used(self, interpreter: Interpreter, kind: Class, method: Method) -> Instance:
@@ -56,7 +56,7 @@ class AssumedObjects:
         begin = kind.find("__init__")
         if isinstance(begin, Function) and begin.node is method:
             return Instance(kind)
-        instance = self.new(interpreter, kind, begin.node if isinstance(begin, Function) else method)
+        instance = self.new(interpreter, kind)
         assigned = self._attributes.get(kind.node)
         if assigned is None:
             assigned = self._attributes[kind.node] = assigned_elsewhere(kind.node)
@@ -79,20 +79,13 @@ def _open(instance: Instance) -> None:
             value.is_open |= not value.items
 
 
-def _annotated(node: ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda) -> Iterator[ast.arg]:
-    arguments = node.args
-    for argument in (*arguments.posonlyargs, *arguments.args, *arguments.kwonlyargs):
-        if argument.annotation is not None:
-            yield argument
-
-
 def _class_of(interpreter: Interpreter, annotation: ast.expr | None, scope: Scope) -> Class | None:
     """Return the class of the program that an annotation names, optional or not; None for any other."""
     match annotation:
         case ast.Constant(value=str(text)):
             with contextlib.suppress(SyntaxError):
                 return _class_of(interpreter, ast.parse(text, mode="eval").body, scope)
-        case ast.Subscript(value=ast.Name(id=name) | ast.Attribute(attr=name), slice=inner) if name in _OPTIONAL:
+        case ast.Subscript(value=ast.Name(id="Optional") | ast.Attribute(attr="Optional"), slice=inner):
             return _class_of(interpreter, inner, scope)
         case ast.BinOp(left=left, op=ast.BitOr(), right=ast.Constant(value=None)):
             return _class_of(interpreter, left, scope)

@@ -6,14 +6,14 @@ in them matters to a rule.
 
 import ast
 import re
-from bisect import bisect_left
 from collections.abc import Iterable, Iterator
 
 from syncheck.lint import deferred
 from syncheck.lint.imports import Imports
 from syncheck.lint.interp.scope import flat, full_name
+from syncheck.lint.nodes import parameters
 from syncheck.lint.nodes import text as source_of
-from syncheck.lint.prefilter import lines_with
+from syncheck.lint.prefilter import lines_with, spans_any
 
 _KEEPING = ("Stream(", "pin_memory")
 """Words of classes whose instances may leave work running."""
@@ -57,7 +57,7 @@ def _own_names(module: ast.Module, text: str) -> Iterator[str]:
     kept, left = lines_with(text, _KEEPING), lines_with(text, _LEAVING)
     for statement in module.body:
         words = kept if isinstance(statement, ast.ClassDef) else left if isinstance(statement, Function) else []
-        if has_line(statement, words):
+        if spans_any(statement, words):
             yield statement.name  # type: ignore[attr-defined]  # a function or a class
 
 
@@ -92,12 +92,6 @@ def _any(names: Iterable[str]) -> str:
     return "|".join(sorted(names))
 
 
-def has_line(node: ast.stmt, lines: list[int]) -> bool:
-    """Return whether a statement spans any of some lines, which are in order."""
-    first = bisect_left(lines, node.lineno)
-    return first < len(lines) and lines[first] <= (node.end_lineno or node.lineno)
-
-
 def calls_any(function: Function, called: re.Pattern[str] | None) -> bool:
     """Return whether a function calls one of some functions or classes; a constructor alone only prepares."""
     if called is None or function.name == "__init__":
@@ -108,9 +102,8 @@ def calls_any(function: Function, called: re.Pattern[str] | None) -> bool:
 
 def _annotations(function: Function) -> set[str]:
     """Return the words in the annotations of a function's parameters."""
-    arguments = function.args
     found: set[str] = set()
-    for argument in (*arguments.posonlyargs, *arguments.args, *arguments.kwonlyargs):
+    for argument in parameters(function):
         if argument.annotation is not None:
             found.update(re.findall(r"\w+", ast.unparse(argument.annotation)))
     return found

@@ -12,6 +12,7 @@ from syncheck.lint.interp.unknown import words_of
 from syncheck.lint.nodes import branches, function_around
 from syncheck.lint.remainders import Remainders
 from syncheck.rules.model import Severity
+from syncheck.source.expressions import has_line
 
 _FOR_HOSTS_TIME = frozenset({"SYN701", "SYN402", "SYN502"})
 """Rules about work that is still running when the host continues."""
@@ -180,13 +181,13 @@ def _is_over_a_loop(finding: Finding, tree: ast.Module) -> bool:
         return True
     loops = [node for node in own_nodes(function) if isinstance(node, ast.For | ast.While)]
     between = [loop for loop in loops if start.line < loop.lineno < read.line and _waits_for_device(loop)]
-    return any(_has_line(loop, running.line) or running.function != read.function for loop in between)
+    return any(has_line(loop, running.line) or running.function != read.function for loop in between)
 
 
 def _is_in_loop_that_waits(line: int, tree: ast.Module) -> bool:
     """Return whether a line is in a loop, in its own function, whose iterations wait for the device."""
     loops = (node for node in own_nodes(function_around(tree, line)) if isinstance(node, ast.For | ast.While))
-    return any(_has_line(loop, line) and _waits_for_device(loop, reads=True) for loop in loops)
+    return any(has_line(loop, line) and _waits_for_device(loop, reads=True) for loop in loops)
 
 
 def _continues_in_loop(frame: Frame, tree: ast.Module, *, waits: bool = False) -> bool:
@@ -205,7 +206,7 @@ def _continues_in_loop(frame: Frame, tree: ast.Module, *, waits: bool = False) -
             continue
         for block in (node for node in (loop, *own_nodes(loop)) if isinstance(getattr(node, "body", None), list)):
             steps = branches(block)
-            if any(_has_line(step, frame.line) and _restarts(step, after) for step, after in pairwise(steps)):
+            if any(has_line(step, frame.line) and _restarts(step, after) for step, after in pairwise(steps)):
                 return True
     return False
 
@@ -225,10 +226,6 @@ def _waits_for_device(loop: ast.For | ast.While, *, reads: bool = False) -> bool
     return any(isinstance(function, ast.Attribute) and function.attr in _HOST_WAITS for function in calls) or (
         reads and any(isinstance(function, ast.Name) and function.id == "float" for function in calls)
     )
-
-
-def _has_line(node: ast.stmt, line: int) -> bool:
-    return node.lineno <= line <= (node.end_lineno or node.lineno)
 
 
 def _is_call_at(node: ast.AST, frame: Frame) -> bool:

@@ -5,9 +5,8 @@ import re
 from collections.abc import Callable, Iterator
 
 from syncheck.lint import deferred
-from syncheck.lint.asynchronous_code import has_line
 from syncheck.lint.nodes import once, walk
-from syncheck.lint.prefilter import lines_with
+from syncheck.lint.prefilter import lines_with, spans_any
 
 _Function = ast.FunctionDef | ast.AsyncFunctionDef
 _USED = re.compile(r"^[^\S\n]*(?:async\s+)?with\b(.*)$", re.MULTILINE)
@@ -47,7 +46,7 @@ def training(module: ast.Module, text: str) -> re.Pattern[str] | None:
         return None
     lines = lines_with(text, _TRAINING)
     functions = deferred.functions(module.body) if lines else ()
-    names = {function.name for function in functions if has_line(function, lines)}
+    names = {function.name for function in functions if spans_any(function, lines)}
     return re.compile(rf"\b(?:{'|'.join(sorted(names))})\(") if names else None
 
 

@@ -9,7 +9,7 @@ from syncheck.findings import Finding
 from syncheck.lint.interp.functions import own_nodes
 from syncheck.lint.interp.sites import SourceSites
 from syncheck.lint.locations import lines_of
-from syncheck.lint.nodes import names, text, walk
+from syncheck.lint.nodes import names, parameters, text, walk
 from syncheck.rules import unordered_side_stream
 
 WORDS = re.compile(r"stream\(\s*(?:\w+\.)*Stream\(")
@@ -56,10 +56,9 @@ def _check(block: ast.With, function: ast.FunctionDef | ast.AsyncFunctionDef, si
 
 def _bound_outside(block: ast.With, function: ast.FunctionDef | ast.AsyncFunctionDef) -> set[str]:
     """Return the parameters of a function, and the variables that it binds before a block."""
-    arguments = function.args
-    given = (*arguments.posonlyargs, *arguments.args, *arguments.kwonlyargs)
+    given = {argument.arg for argument in parameters(function)}
     bound = (node for node in own_nodes(function) if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store))
-    return {argument.arg for argument in given} | {node.id for node in bound if node.lineno < block.lineno}
+    return given | {node.id for node in bound if node.lineno < block.lineno}
 
 
 def _makes_stream(context: ast.expr) -> bool:

@@ -151,6 +151,12 @@ def is_on_stream(block: ast.With) -> bool:
     )
 
 
+def parameters(function: Method | ast.Lambda) -> list[ast.arg]:
+    """Return the parameters of a function, except for `*args` and `**kwargs`."""
+    arguments = function.args
+    return [*arguments.posonlyargs, *arguments.args, *arguments.kwonlyargs]
+
+
 @once
 def text(node: ast.AST) -> str:
     """Return the source of a node, as written by `ast.unparse`."""

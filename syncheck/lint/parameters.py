@@ -7,7 +7,7 @@ from typing import TypeAlias
 
 from syncheck.lint.interp.functions import own_nodes
 from syncheck.lint.interp.unknown import words_of
-from syncheck.lint.nodes import bound_names, text
+from syncheck.lint.nodes import bound_names, parameters, text
 from syncheck.semantics.collectives import FUNCTIONS
 from syncheck.semantics.python_api import FACTORIES
 
@@ -41,11 +41,10 @@ def tensors_given(function: Function, *, has_device: bool = False) -> Iterator[a
         function: the function.
         has_device: whether a function that reads the device of a tensor may count, too.
     """
-    arguments = function.args
     used = _used(function)
     for name in _on_gpu(function) if any("device" in members for members in used.values()) else ():
         used.get(name, set()).discard("device")
-    for argument in (*arguments.posonlyargs, *arguments.args, *arguments.kwonlyargs):
+    for argument in parameters(function):
         members = used.get(argument.arg, set())
         if members & (_MOVING - {"device"} if has_device else _MOVING) or words_of(argument.arg) & _OF_THE_HOST:
             continue

@@ -6,6 +6,7 @@ involves a word that appears in the file, its anchor.
 
 import ast
 import re
+from bisect import bisect_left
 from collections.abc import Iterable
 from functools import lru_cache
 
@@ -114,6 +115,12 @@ def lines_with(source: str, words: Iterable[str]) -> list[int]:
         begin = offset
         found.append(line)
     return found
+
+
+def spans_any(node: ast.stmt, lines: list[int]) -> bool:
+    """Return whether a statement spans any of some lines, which are in order."""
+    first = bisect_left(lines, node.lineno)
+    return first < len(lines) and lines[first] <= (node.end_lineno or node.lineno)
 
 
 def has_anchor(node: ast.AST, aliases: frozenset[str] = frozenset(), devices: frozenset[str] = frozenset()) -> bool:

@@ -8,6 +8,7 @@ from dataclasses import replace
 from syncheck.findings import Finding
 from syncheck.lint.nodes import walk
 from syncheck.rules.model import Severity
+from syncheck.source.expressions import has_line
 
 
 def as_warnings(findings: Iterable[Finding], tree: ast.Module, source: str) -> Iterator[Finding]:
@@ -22,7 +23,7 @@ def as_warnings(findings: Iterable[Finding], tree: ast.Module, source: str) -> I
     for finding in findings:
         if finding.level is Severity.ERROR:
             helpers = list(_helpers(tree, source)) if helpers is None else helpers
-            if any(_has_line(helper, finding.location.frame.line) for helper in helpers):
+            if any(has_line(helper, finding.location.frame.line) for helper in helpers):
                 yield replace(finding, level=Severity.WARNING)
                 continue
         yield finding
@@ -50,7 +51,3 @@ def _is_mentioned(node: ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef, s
     outside = [*lines[: node.lineno - 1], *lines[node.end_lineno :]]
     word = re.compile(rf"\b{re.escape(node.name)}\b")
     return any(word.search(line) for line in outside)
-
-
-def _has_line(node: ast.stmt, line: int) -> bool:
-    return node.lineno <= line <= (node.end_lineno or node.lineno)

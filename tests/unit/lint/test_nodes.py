@@ -10,6 +10,7 @@ from syncheck.lint.nodes import (
     methods_of,
     names,
     once,
+    parameters,
     statements,
     text,
     viewed,
@@ -127,3 +128,8 @@ def test_the_text_of_a_node_does_not_depend_on_spacing():
 def test_branches_are_the_statements_directly_inside_one(source, kinds):
     (statement,) = ast.parse(source).body
     assert [type(inner).__name__ for inner in branches(statement)] == kinds
+
+
+def test_parameters_are_those_that_a_call_can_bind_by_position_or_name():
+    function = ast.parse("def f(a, /, b, *rest, c, **others): pass").body[0]
+    assert [argument.arg for argument in parameters(function)] == ["a", "b", "c"]

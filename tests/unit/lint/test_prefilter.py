@@ -13,6 +13,7 @@ from syncheck.lint.prefilter import (
     has_anchor,
     lines_with,
     reads_clock,
+    spans_any,
     uses_gpu,
 )
 
@@ -128,3 +129,11 @@ def test_functions_that_read_a_clock(body, expected):
 )  # fmt: skip
 def test_files_that_use_gpus(source, expected):
     assert uses_gpu(source) is expected
+
+
+@pytest.mark.parametrize(
+    ("lines", "expected"), [([], False), ([1], False), ([1, 3], True), ([2], True), ([4, 9], False)]
+)
+def test_a_statement_spans_its_first_to_its_last_line(lines, expected):
+    statement = ast.parse("a = 1\nb = (\n    2)\nc = 3").body[1]
+    assert spans_any(statement, lines) is expected
