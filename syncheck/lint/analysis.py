@@ -148,19 +148,18 @@ class Analysis:
         found: list[Finding] = self._paths(self._run_script) if self._is_script() else []
         self._used_by_script = set(self._followed)
         for function, kind in self._functions():
-            was_followed, is_linked = function in self._followed, not self._can_matter(function)
-            if (was_followed and not has_defaults(function)) or (
-                is_linked and not self._asynchronous.is_linked_to(function)
-            ):
+            was_followed = function in self._followed
+            if was_followed and not has_defaults(function):
+                continue
+            can_matter = self._can_matter(function)
+            if not can_matter and not self._asynchronous.is_linked_to(function):
                 continue
             known = {(finding.rule, finding.location.frame.line) for finding in found if was_followed}
-            alone = self._paths(partial(self._run_function, function, kind), function, are_few=is_linked)
+            alone = self._paths(partial(self._run_function, function, kind), function, are_few=not can_matter)
             left_out = frozenset() if has_anchor(function) else _WITH_STREAMS_ONLY
             found += [f for f in alone if f.rule.code not in left_out and (f.rule, f.location.frame.line) not in known]
         for statement in flat(self._tree.body):
-            if isinstance(statement, ast.ClassDef) and (
-                self._has_anchor_word(statement) or self._asynchronous.are_linked(statement)
-            ):
+            if isinstance(statement, ast.ClassDef):
                 found += self._in_class(statement, found)
         found += self._without_paths(found)
         if _BLOCKING.search(self._source.text):
@@ -195,13 +194,12 @@ class Analysis:
 
     def _in_class(self, kind: ast.ClassDef, known: list[Finding]) -> list[Finding]:
         """Return the findings about conflicts between the methods of a class."""
-        are_linked = self._asynchronous.are_linked(kind)
-        steps = order(kind, is_asynchronous=are_linked)
+        has_word, are_linked = self._has_anchor_word(kind), self._asynchronous.are_linked(kind)
+        steps = order(kind, is_asynchronous=are_linked) if has_word or are_linked else []
         if not steps or self._used_by_script & {step for step in kind.body if isinstance(step, Method)}:
             return []  # the file itself shows the order in which they are called
         findings, others = self._follow(partial(self._run_class, kind, steps), frozenset(), always=True)
-        is_own = not are_linked or self._has_anchor_word(kind)
-        for flipped in others[: _MAX_CLASS_PATHS - 1] if is_own and len(set(steps)) > 1 else ():
+        for flipped in others[: _MAX_CLASS_PATHS - 1] if has_word and len(set(steps)) > 1 else ():
             findings += self._follow(partial(self._run_class, kind, steps), flipped)[0]
         return list(between_methods(findings, known))
 
