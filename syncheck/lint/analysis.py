@@ -131,6 +131,7 @@ class Analysis:
         self._training = training(self._tree, source.text) if self._anchors else None
         self._times = bool(self._anchors) and may_time(source.text, self._clocks)
         self._helpers = helpers_in(self._tree.body, self._has_anchor_word)
+        self._codes = _CODES - {"SYN701"} if _BLOCKING.search(source.text) else _CODES
         self._objects = AssumedObjects()
         self._followed: set[ast.AST] = set()
         self._again: set[tuple[str, SiteId]] = set()
@@ -162,8 +163,6 @@ class Analysis:
             if isinstance(statement, ast.ClassDef):
                 found += self._in_class(statement, found)
         found += self._without_paths(found)
-        if _BLOCKING.search(self._source.text):
-            found = [finding for finding in found if finding.rule.code != "SYN701"]
         found = list(as_warnings(merge_equal(merge_by_clock(found)), self._tree, self._source.text))
         if self._is_strict:
             found = list(merge_equal([*found, *strict.more(self._with_premises(), found)]))
@@ -262,7 +261,7 @@ class Analysis:
             always: return other paths even if this one has no operation that could lead to a finding.
         """
         sites = SourceSites(self._source, self._premises)
-        machine = Machine(_CODES, sites)
+        machine = Machine(self._codes, sites)
         self._again.clear()
         machine.session.device_type(self._source.device_type)
         interpreter = self._interpreter_of(machine, flipped, _STEPS, self._imports.function)

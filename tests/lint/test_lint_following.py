@@ -594,3 +594,19 @@ def test_a_clock_is_right_if_every_launch_waits(value, expected):
         print(time.perf_counter() - begin)
     """
     assert [finding.rule.code for finding in lint_source("m.py", Text(textwrap.dedent(source))).findings] == expected
+
+
+def test_strictness_does_not_make_a_right_clock_wrong():
+    source = textwrap.dedent("""
+        import os
+        import time
+        import torch
+        os.environ["CUDA_LAUNCH_BLOCKING"] = "{}"
+        def f(x: torch.Tensor):
+            begin = time.perf_counter()
+            y = x @ x
+            print(time.perf_counter() - begin, torch.cuda.device_count())
+    """)
+    for value, expected in (("0", ["SYN701"]), ("1", [])):
+        result = lint_source("m.py", Text(source.format(value)), is_strict=True)
+        assert [finding.rule.code for finding in result.findings] == expected
