@@ -11,6 +11,7 @@ from syncheck.rules.model import Rule, Severity
 from syncheck.sanitizer import fixes
 from syncheck.sanitizer.device_names import for_device_type
 from syncheck.sanitizer.fixes import PendingFix
+from syncheck.sanitizer.merging import MAX_RELATED, merge_by_fix
 from syncheck.sanitizer.messages import Names, Text, ThreadRef
 from syncheck.sanitizer.monitor import Sites, SourceLine
 from syncheck.source.expressions import object_of_call
@@ -72,13 +73,12 @@ class PendingFinding:
     def mention(self, related: list[tuple[SiteId, Text]]) -> None:
         """Add the call sites of a repetition, up to a readable number."""
         known = {site for site, _ in self.related}
-        room = max(0, _MAX_RELATED - len(self.related))
+        room = max(0, MAX_RELATED - len(self.related))
         self.related += [entry for entry in related if entry[0] not in known][:room]
 
 
 _STREAMS = frozenset({"torch/cuda/streams.py", "torch/xpu/streams.py"})
 """Torch's files whose stream and event methods are implemented by calling others."""
-_MAX_RELATED = 5
 MAX_FINDINGS = 5000
 """Number of results of a run that GitHub shows: "SARIF results exceed one or more limits", GitHub documentation."""
 
@@ -183,7 +183,7 @@ class Collector:
         for pending, _ in selected:
             self._name(pending, sites)
         causes = _merge_by_location(_merge_by_cause(selected, sites, self.names), sites, self.names)
-        return _merge_by_fix(merge_equal(self._word(pending, sites).counted(count) for pending, count in causes))
+        return merge_by_fix(merge_equal(self._word(pending, sites).counted(count) for pending, count in causes))
 
     def _word(self, pending: PendingFinding, sites: Sites) -> Finding:
         word = self.names.format
@@ -347,25 +347,6 @@ def _with_combined_fix(
     repairs = [pending.fix for pending, _ in group if pending.fix is not None]
     of_all = fixes.for_all(repairs, names, sites) if 1 < len(repairs) == len(group) else None
     return replace(first, fix=of_all or first.fix), sum(count for _, count in group)
-
-
-def _merge_by_fix(findings: tuple[Finding, ...]) -> tuple[Finding, ...]:
-    """Merge findings with the same fix, such as those of a hook that races with the work of each layer."""
-    merged: dict[object, Finding] = {}
-    for finding in findings:
-        frame, fix = finding.location.frame, finding.fix
-        is_sure = fix is not None and fix.applicability is not Applicability.EXAMPLE
-        key = (finding.rule.code, finding.level, frame.path, frame.line, frame.column, fix) if is_sure else id(finding)
-        known = merged.get(key)
-        merged[key] = finding if known is None else _with_locations_of(known, finding)
-    return tuple(merged.values())
-
-
-def _with_locations_of(one: Finding, other: Finding) -> Finding:
-    known = {(location.frame, location.message) for location in one.related}
-    room = max(0, _MAX_RELATED - len(one.related))
-    more = [location for location in other.related if (location.frame, location.message) not in known][:room]
-    return replace(one, count=one.count + other.count, related=(*one.related, *more))
 
 
 def _is_call(frame: Frame) -> bool:
