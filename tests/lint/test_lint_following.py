@@ -610,3 +610,21 @@ def test_strictness_does_not_make_a_right_clock_wrong():
     for value, expected in (("0", ["SYN701"]), ("1", [])):
         result = lint_source("m.py", Text(source.format(value)), is_strict=True)
         assert [finding.rule.code for finding in result.findings] == expected
+
+
+def test_a_batch_from_a_generator_is_freed_where_the_loop_takes_the_next():
+    source = textwrap.dedent("""
+        import torch
+        side = torch.cuda.Stream()
+        def batches():
+            for i in range(4):
+                with torch.cuda.stream(side):
+                    x = torch.ones(4, device="cuda")
+                torch.cuda.current_stream().wait_stream(side)
+                yield x
+        for batch in batches():
+            result = batch * 2
+    """)
+    (finding,) = lint_source("m.py", Text(source)).findings
+    freed = next(location.frame for location in finding.related if location.message == "freed here")
+    assert freed.source[freed.column - 1 : freed.end_column - 1] == "batch"

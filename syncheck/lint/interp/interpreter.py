@@ -315,11 +315,11 @@ class Interpreter:
 
     def _run_For(self, node: ast.For | ast.AsyncFor, scope: Scope) -> Iterator[Value]:
         source = self.evaluate(node.iter, scope)
-        is_known = isinstance(source, Sequence) and not source.is_open
-        is_cut = not is_known and not isinstance(source, Generator | Mapping | Tensor)
+        is_cut = getattr(source, "is_open", True) and not isinstance(source, Generator | Mapping | Tensor)
         loop = self.machine.recent.loops.begin()
         try:
             for item in self.iterations(source):
+                self.machine.current_node = node.target  # not the last statement of the iteration before
                 self.assign(node.target, item, scope)
                 del item
                 yield from self._iteration(node, loop, scope)
