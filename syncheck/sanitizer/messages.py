@@ -38,6 +38,16 @@ class TensorCode(NamedTuple):
     allocation: AllocationId
 
 
+class ResultCode(NamedTuple):
+    """The variable that holds the result of a call after the statement of that call: `y` for `y = copy(x)`.
+
+    Attributes:
+        site: the call.
+    """
+
+    site: SiteId
+
+
 class GroupCode(NamedTuple):
     """A collection that contains a stream or a tensor, as an expression: `streams`, `batch.values()`.
 
@@ -97,6 +107,7 @@ Reference: TypeAlias = (
     | StreamCode
     | TensorRef
     | TensorCode
+    | ResultCode
     | GroupCode
     | EventRef
     | EventCode
@@ -211,7 +222,7 @@ class Names:
                 return self._code(part)
 
     def _code(
-        self, part: StreamCode | TensorCode | GroupCode | EventCode | DeviceSyncCode | TorchCode | WaitCode
+        self, part: StreamCode | TensorCode | ResultCode | GroupCode | EventCode | DeviceSyncCode | TorchCode | WaitCode
     ) -> str:
         """Return the given name of an object, regardless of where it is valid, or a call."""
         match part:
@@ -226,14 +237,19 @@ class Names:
             case _:
                 return self._call_code(part)
 
-    def _call_code(self, part: DeviceSyncCode | TorchCode | WaitCode) -> str:
+    def _call_code(self, part: ResultCode | DeviceSyncCode | TorchCode | WaitCode) -> str:
         match part:
             case DeviceSyncCode(stream):
                 return f"torch.cuda.synchronize({self.device_argument(stream)})"
             case TorchCode(name):
                 return f"torch.{name}"
+            case ResultCode(site):
+                return self._bound(site)
             case WaitCode(site):
-                return f"{self.sites.bound(site) if self.sites is not None else ''}.wait()"
+                return f"{self._bound(site)}.wait()"
+
+    def _bound(self, site: SiteId) -> str:
+        return self.sites.bound(site) if self.sites is not None else ""
 
     def device(self, number: int) -> str:
         """Return torch's name for a GPU."""

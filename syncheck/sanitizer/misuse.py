@@ -1,5 +1,6 @@
 """Findings other than races: memory freed too early, work on the wrong device, objects created in loops."""
 
+from syncheck.findings import EditKind
 from syncheck.hb.ids import AllocationId, NamedKind, ObjectKind, SiteId, StreamId, ViewId
 from syncheck.hb.memory import FreedAccess
 from syncheck.rules import (
@@ -12,9 +13,18 @@ from syncheck.rules import (
 )
 from syncheck.sanitizer.classify import is_on_current_stream
 from syncheck.sanitizer.collector import PendingFinding
-from syncheck.sanitizer.fixes import EACH, PendingFix, for_each, insertion
+from syncheck.sanitizer.fixes import EACH, PendingEdit, PendingFix, first_of, for_each, insertion
 from syncheck.sanitizer.labels import Label
-from syncheck.sanitizer.messages import StreamCode, StreamInfo, StreamRef, TensorCode, TensorRef, Text, TorchCode
+from syncheck.sanitizer.messages import (
+    ResultCode,
+    StreamCode,
+    StreamInfo,
+    StreamRef,
+    TensorCode,
+    TensorRef,
+    Text,
+    TorchCode,
+)
 
 
 def reuse(
@@ -42,9 +52,13 @@ def reuse(
     ]
     code = StreamCode(freed.use.actor, is_current=user.handle == 0 or is_on_current_stream(used_by))
     of_group = for_each(NamedKind.ALLOCATION_GROUP, freed.allocation, EACH, ".record_stream(", code, ")")
-    fix = PendingFix(
-        (insertion(used_by.site, TensorCode(freed.allocation), ".record_stream(", code, ")"),),
-        otherwise=PendingFix((insertion(used_by.site, *of_group),), after=allocated),
+    at_once = (ResultCode(allocated), ".record_stream(", StreamCode(freed.use.actor), ")")
+    fix = first_of(
+        [
+            PendingFix((insertion(used_by.site, TensorCode(freed.allocation), ".record_stream(", code, ")"),)),
+            PendingFix((insertion(used_by.site, *of_group),), after=allocated),
+            PendingFix((PendingEdit(EditKind.INSERT_AFTER, allocated, at_once),), is_unsafe=True),
+        ]
     )
     home, actor = StreamRef(freed.home), StreamRef(freed.use.actor)
     advice: Text = ("let ", home, ", or the host, wait for ", actor, " before the tensor is freed")

@@ -1,6 +1,5 @@
 """Choice of expressions for streams, events and tensors that are valid on a line of the program."""
 
-import ast
 from dataclasses import dataclass, field
 
 from syncheck.findings import EditKind, Frame
@@ -13,6 +12,7 @@ from syncheck.sanitizer.messages import (
     GroupCode,
     Names,
     Part,
+    ResultCode,
     StreamCode,
     TensorCode,
     Text,
@@ -20,7 +20,7 @@ from syncheck.sanitizer.messages import (
     WaitCode,
 )
 from syncheck.sanitizer.monitor import Sites, SourceLine
-from syncheck.source.expressions import calls_in, is_at
+from syncheck.sanitizer.results import is_new_tensor, may_return_none
 from syncheck.source.handles import container_in, returns_several, wait_for, wait_for_all
 
 
@@ -118,7 +118,7 @@ class Spelling:
         if scopes is None:
             return Target(line, is_usable=False)
         if kind is EditKind.APPEND_CALL:
-            may_be_none = _may_return_none(line)
+            may_be_none = may_return_none(line)
             is_list = returns_several(line.statement, line.number, line.column)
             is_usable = scopes.is_call_statement(line.number, line.column) and not may_be_none and not is_list
             return Target(line, is_usable, may_be_none=may_be_none)
@@ -208,12 +208,23 @@ class Spelling:
                 self._spell_call("synchronize", stream, line, spelled)
             case TorchCode(name):
                 spelled.code += f"{_torch(line, spelled)}.{name}"
+            case ResultCode(site):
+                self._spell_result(site, line, spelled)
             case WaitCode(site, is_functional=True):
                 self._spell_wait_for_tensor(site, line, spelled)
             case WaitCode(site):
                 self._spell_wait(site, line, spelled)
             case _:
                 raise TypeError(f"{part!r} is a phrase, not code")
+
+    def _spell_result(self, site: SiteId, line: SourceLine, spelled: Spelled) -> None:
+        """Spell the tensor that a call returns, behind the statement that assigns it."""
+        name, frame = self._sites.bound(site), self._sites.location(site).frame
+        is_here = self._sites.lines_of(site)[0] == line
+        if name and is_here and "[" not in name and is_new_tensor(line, frame):
+            spelled.code += name
+        else:
+            self._add_missing("tensor", "", spelled)
 
     def _spell_wait_for_tensor(self, site: SiteId, line: SourceLine, spelled: Spelled) -> None:
         """Spell the wait for a functional collective, which returns a tensor instead of a handle."""
@@ -288,7 +299,7 @@ class Spelling:
             return
         statement = origin.statement
         wait = wait_for(name, statement, origin.number, origin.column)
-        may_be_none = _may_return_none(origin)
+        may_be_none = may_return_none(origin)
         is_one_of_many = name.endswith("[...]")
         is_there = origin == line or _is_same(name.removesuffix("[...]"), origin, line)
         is_asked = line.scopes is not None and "[" not in name and line.scopes.may_be_none(name, line.number)
@@ -360,16 +371,3 @@ def _may_be_unbound(name: str, origin: SourceLine, line: SourceLine) -> bool:
         and (line.path, line.function) == (origin.path, origin.function)
         and line.number < origin.number
     )
-
-
-def _may_return_none(line: SourceLine) -> bool:
-    """Return whether the call on a line may return None instead of a handle: `dist.all_reduce(x, async_op=flag)`.
-
-    Source: torch/distributed/distributed_c10d.py: synchronous calls return None.
-    """
-    calls = calls_in(line.statement)
-    exact = [call for call in calls if is_at(call, line.number, line.column)]
-    async_arguments = [
-        keyword.value for call in exact or calls for keyword in call.keywords if keyword.arg == "async_op"
-    ]
-    return any(not isinstance(value, ast.Constant) for value in async_arguments)

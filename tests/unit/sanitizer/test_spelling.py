@@ -10,6 +10,7 @@ from syncheck.sanitizer.messages import (
     DeviceSyncCode,
     EventCode,
     Names,
+    ResultCode,
     StreamCode,
     StreamInfo,
     StreamRef,
@@ -119,6 +120,16 @@ def test_a_tensor_is_named_only_where_the_statement_mentions_it(spelling, names)
     names.seen_at[NamedKind.ALLOCATION, 9] = {("program.py", 9): "x"}
     assert spelled(spelling, 9, TensorCode(9)) == ("x", True)
     assert spelled(spelling, 10, TensorCode(9)) == ("<tensor>", False)
+
+
+def test_a_result_has_the_variable_of_its_own_statement(spelling, sites):
+    sites.names[7], sites.spans[7] = "x", (5, 16)
+    assert spelled(spelling, 7, ResultCode(7), ".sum()") == ("x.sum()", True)
+    assert spelled(spelling, 9, ResultCode(7)) == ("<tensor>", False)
+    sites.spans[7] = (5, 9)  # a part of the assigned value
+    assert spelled(spelling, 7, ResultCode(7)) == ("<tensor>", False)
+    sites.names[7], sites.spans[7] = "", (5, 16)
+    assert spelled(spelling, 7, ResultCode(7)) == ("<tensor>", False)
 
 
 def test_a_tensor_observed_in_a_variable_at_the_line_has_that_name(spelling, names):
