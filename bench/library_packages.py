@@ -2,8 +2,8 @@
 
 Run it as `python bench/library_packages.py`. `library_packages.jsonl` has one package per line: `package`, what is
 wrong (`file`, `line`, `pattern`, `why`), how much of the program shows it (`reach`: `function`, `class_or_file`,
-`cross_file`), the `half` that it belongs to, and the sources of the `bug` and of its correct twin, `ok`. Improvements
-were made for half A only.
+`cross_file`), the `half` that it belongs to, and the sources of the `bug` and of its correct twin, `ok`. Some have a
+`program` that uses them, for `library_runs.py`. `is_correct` marks a "bug" that turned out to be correct.
 """
 
 import json
@@ -30,17 +30,20 @@ def is_reported(sources: dict[str, str]) -> bool:
 
 def main() -> None:
     """Print how many packages were reported, by half and reach."""
-    n, bugs, twins = Counter[tuple[str, str]](), Counter[tuple[str, str]](), Counter[tuple[str, str]]()
+    n, bugs, n_correct, twins = (Counter[tuple[str, str]]() for _ in range(4))
     for line in PACKAGES.read_text(encoding="utf-8").splitlines():
         package = json.loads(line)
         kind = package["half"], package["reach"]
-        n[kind] += 1
-        bugs[kind] += is_reported(package["bug"])
-        twins[kind] += is_reported(package["ok"])
-    print("| half | reach | bugs reported | correct twins reported |\n| --- | --- | --- | --- |")
+        is_bug = not package.get("is_correct", False)
+        correct = [package["ok"], *([] if is_bug else [package["bug"]])]
+        n[kind] += is_bug
+        bugs[kind] += is_bug and is_reported(package["bug"])
+        n_correct[kind] += len(correct)
+        twins[kind] += sum(map(is_reported, correct))
+    print("| half | reach | bugs reported | correct programs reported |\n| --- | --- | --- | --- |")
     for half, reach in sorted(n):
         kind = half, reach
-        print(f"| {half} | {reach} | {bugs[kind]} of {n[kind]} | {twins[kind]} of {n[kind]} |")
+        print(f"| {half} | {reach} | {bugs[kind]} of {n[kind]} | {twins[kind]} of {n_correct[kind]} |")
 
 
 if __name__ == "__main__":

@@ -30,6 +30,7 @@ from syncheck.sanitizer.fixes import (
     for_each,
     host_wait,
     insertion,
+    wait_after_copy,
     wait_at_once,
     wait_code,
 )
@@ -276,7 +277,8 @@ def _plain_host(context: RaceContext) -> PendingFinding:
     advice: Text = ()
     fix: PendingFix | None = None
     if context.current.operator == UNSEEN_WRITE:
-        advice = ("it was changed between that copy and {line}: let the host wait for the copy before it writes",)
+        fix = wait_after_copy(race.prior.actor, context.prior.site)
+        advice = (", or let the host wait just before it changes the memory, between that copy and {line}",)
     else:
         fix = host_wait(context.current.site, context.events, race.prior.actor, context.prior.site)
         if not context.events:

@@ -104,6 +104,13 @@ def host_wait(site: SiteId, events: Iterable[EventId], stream: StreamId, after: 
     return first_of([PendingFix((insertion(site, *wait),), is_unsafe=True, after=after) for wait in waits])
 
 
+def wait_after_copy(stream: StreamId, site: SiteId) -> PendingFix:
+    """Return the fix that makes the host wait directly after a copy, because it is unknown where its memory changes."""
+    waits: list[Text] = [(StreamCode(stream), ".synchronize()"), (DeviceSyncCode(stream),)]
+    edits = [PendingEdit(EditKind.INSERT_AFTER, site, wait) for wait in waits]
+    return first_of([PendingFix((edit,), is_unsafe=True) for edit in edits])
+
+
 def first_of(choices: Sequence[PendingFix]) -> PendingFix:
     """Chain fixes so that the first applicable one is used."""
     *better, last = choices

@@ -15,7 +15,6 @@ IN_PROSE = frozenset(
 )
 """Rules whose advice is not a line of code."""
 WITHOUT_A_LINE = {
-    "bugs/4_03_input_buffer_refilled_bad.py",  # the line where the host wrote is unknown
     "bugs/5_15_embedding_batch_reused_bad.py",  # the program has no object for the group's stream
     "host-read-in-flight/bad_reused_by_thread.py",  # threads must wait for each other
     "unordered-read/bad_recorded_after_put.py",  # a line has to be moved

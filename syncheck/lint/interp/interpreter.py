@@ -42,7 +42,6 @@ from syncheck.lint.interp.values import (
     Generator,
     Mapping,
     Query,
-    Sequence,
     Symbol,
     Tensor,
     Value,

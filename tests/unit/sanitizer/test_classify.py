@@ -2,7 +2,7 @@
 
 import pytest
 
-from syncheck.findings import EditKind, Severity
+from syncheck.findings import Applicability, EditKind, Severity
 from syncheck.hb.clock import HOST
 from syncheck.hb.footprint import dense
 from syncheck.hb.ids import NamedKind, StreamOrigin
@@ -145,10 +145,12 @@ def test_memory_that_escapes_to_the_host_is_a_warning():
     assert raced.finding().level is Severity.WARNING
 
 
-def test_a_write_detected_afterwards_has_no_line_to_fix():
+def test_a_write_detected_afterwards_is_fixed_by_waiting_after_the_copy():
     raced = Raced(late=HOST, writes=(False, True), operators=("aten::copy_", UNSEEN_WRITE))
     finding = raced.finding()
-    assert finding.fix is None
+    (edit,) = finding.fix.edits
+    assert (edit.kind, edit.line) == (EditKind.INSERT_AFTER, EARLY)
+    assert finding.fix.applicability is not Applicability.SAFE
     assert "between that copy and line 20" in finding.help
 
 
