@@ -2,7 +2,8 @@
 
 Run it as `python bench/library_runs.py`. It runs the packages of `library_packages.jsonl` that have a `program` that
 uses them, and their correct twins, on simulated GPUs. Each suggested line is inserted where the report says,
-as a reader would, and the program is run again.
+as a reader would, and the program is run again. Then `syncheck lint --fix`, with `--unsafe-fixes`, repairs the package
+as it was, and the program is run again.
 """
 
 import json
@@ -67,6 +68,14 @@ def packages() -> Iterator[dict[str, Any]]:
     yield from (package for package in map(json.loads, lines) if "program" in package)
 
 
+def fix(folder: Path) -> bool:
+    """Let the linter fix a package; return whether it changed anything."""
+    before = [path.read_bytes() for path in sorted(folder.rglob("*.py"))]
+    command = [sys.executable, "-m", "syncheck", "lint", "--no-cache", "--fix", "--unsafe-fixes", "."]
+    subprocess.run(command, cwd=folder, capture_output=True, check=False)
+    return before != [path.read_bytes() for path in sorted(folder.rglob("*.py"))]
+
+
 @dataclass
 class Score:
     """The numbers printed at the end."""
@@ -74,6 +83,8 @@ class Score:
     n_bugs: int = 0
     found: int = 0
     clean: int = 0
+    fixed: int = 0
+    clean_after_fix: int = 0
     n_correct: int = 0
     false: int = 0
 
@@ -94,6 +105,9 @@ def judge(package: dict[str, Any], score: Score) -> None:
         return
     score.n_bugs, score.found = score.n_bugs + 1, score.found + bool(findings)
     score.clean += bool(findings) and all(pasted_all) and not after
+    with TemporaryDirectory() as folder:
+        if fix(unpack(package["bug"], package["program"], Path(folder))):
+            score.fixed, score.clean_after_fix = score.fixed + 1, score.clean_after_fix + (not run(Path(folder)))
 
 
 def main() -> None:
@@ -102,6 +116,7 @@ def main() -> None:
     for package in packages():
         judge(package, score)
     print(f"{score.found} of {score.n_bugs} bugs reported, {score.clean} of them clean after pasting")
+    print(f"{score.fixed} changed by `lint --fix --unsafe-fixes`, {score.clean_after_fix} of them clean in a run")
     print(f"{score.false} false alarms on {score.n_correct} correct programs")
 
 
