@@ -277,7 +277,7 @@ class Cuda:
         if torch.distributed.is_available():
             Handles(reporter).install(patches)
         Triton(reporter, streams, self.memory, self.launches, patches).install()
-        Clocks(lambda: reporter.monitor, patches, reporter.next_reading, reporter.sites.here).install()
+        Clocks(reporter.notify, patches, reporter.next_reading, reporter.sites.here).install()
         TraceHandlers(reporter, streams, self.events, self.host, self.pending_callbacks, captures).install(patches)
         self.gpu_trace.install(patches)
         if self.delays is not None:

@@ -24,6 +24,7 @@ from syncheck.cuda.callback_order import Callback
 from syncheck.cuda.callback_order import Kind as CallbackKind
 from syncheck.cuda.collectives import Collectives
 from syncheck.cuda.copies import Copies
+from syncheck.cuda.deferral import Deferral
 from syncheck.cuda.dispatch_plan import DispatchPlan
 from syncheck.cuda.events import Events
 from syncheck.cuda.gpu_trace import GpuTrace
@@ -208,6 +209,8 @@ class NativeRecorder:
         self._memory = memory
         self._launches = launches
         self._is_simple = True  # no tensor with several parts has been seen
+        self._is_on_several = False  # the extension records operators on several streams
+        self._deferral = Deferral()
         self._calls = reporter.call_buffer.calls
 
     def attach(
@@ -244,6 +247,7 @@ class NativeRecorder:
         self._memory.count_by(self._extension.next_allocation)
         gpu_trace.set_muted = self._extension.mute_trace
         reporter.call_buffer.add = self._add
+        reporter.defer = self._defer
         reporter.before_flush.insert(0, self._before_flush)
         reporter.before_wait.append(self.complete)
         reporter.on_checking.append(self.update)
@@ -284,6 +288,7 @@ class NativeRecorder:
     def update(self) -> None:
         """Start or stop recording, depending on the state of the program."""
         reporter, threads, sole = self._reporter, self._threads, self._streams.sole_stream
+        self._is_on_several = False
         is_permanent = not (self._is_simple and reporter.is_checking and (sole >= 0 or not reporter.follows))
         is_captured = self._memory.shares_all
         if is_permanent or sole == 0 or threads.n_checked_contexts or threads.pools_in_use or is_captured:
@@ -294,6 +299,7 @@ class NativeRecorder:
         else:
             reporter.call_buffer.condenses = False  # the extension condenses its own calls
             self._extension.start_multiple()
+            self._is_on_several = True
         if is_permanent and reporter.is_checking:
             self._adopt_all()
 
@@ -301,6 +307,14 @@ class NativeRecorder:
         if self._extension.has_calls():
             self.take_calls()
         self._calls.append(call)
+
+    def _defer(self, call: tuple[Any, ...]) -> bool:
+        """Add a call that returns nothing to the extension's log, if its findings may be known later."""
+        is_possible = self._is_on_several and not self._may_reuse()
+        if not is_possible or not self._deferral.may_wait(self._reporter.findings.n_added):
+            return False
+        self._extension.add_call(call)
+        return True
 
     def take_calls(self) -> None:
         """Move the recorded calls into the call buffer."""

@@ -8,7 +8,7 @@ from itertools import count
 from types import FrameType
 from typing import Any
 
-from syncheck.cuda.call_buffer import CallBuffer
+from syncheck.cuda.call_buffer import Call, CallBuffer
 from syncheck.hb.ids import EventId, GraphId, NamedKind, ReadingId, SiteId, StreamId
 from syncheck.instrument.failures import stopped_by
 from syncheck.instrument.findings import NewFindings
@@ -50,6 +50,7 @@ class Reporter:
         before_flush: called before the monitor receives any call, so that frees come first.
         before_wait: called with a stream that the host waits for, before the wait is reported.
         before_call: called with the monitor before an unbuffered call.
+        defer: adds a call to the log if it may be made later; returns whether it did.
         on_findings: called after a call that produced findings, with the tensors that they may be about.
         name_new: names a new object after the variable that the program binds it to.
         next_event: returns a new event id, from 1; other short-lived objects use these ids, too.
@@ -77,6 +78,7 @@ class Reporter:
         self.before_flush: list[Callable[[], None]] = []
         self.before_wait: list[Callable[[StreamId], None]] = []
         self.before_call: list[Callable[[Monitor], None]] = []
+        self.defer: Callable[[Call], bool] = lambda _: False
         self.on_findings: Callable[[Sequence[Any]], None] = lambda _: None
         self.name_new: Callable[[NamedKind, int, SiteId], None] = lambda *_: None
         self._local = _Local()
@@ -98,6 +100,11 @@ class Reporter:
         """The monitor, after all buffered calls have been flushed to it."""
         self.flush_calls()
         return self.call_buffer.monitor
+
+    def notify(self, name: str, *arguments: Any) -> None:
+        """Call a method of the monitor that returns nothing, now or later."""
+        if not self.defer((name, *arguments)):
+            getattr(self.monitor, name)(*arguments)
 
     def flush_calls(self) -> None:
         """Make the buffered calls."""

@@ -115,8 +115,10 @@ class TraceHandlers:
             return
         self._before_wait(self._streams.on_device(device))
         self._host.verify_all_unmodified()
-        with reporter.locked_monitor() as monitor:
-            monitor.sync_device(device, reporter.site())
+        site = reporter.site()
+        if not reporter.defer(("sync_device", device, site)):
+            with reporter.locked_monitor() as monitor:
+                monitor.sync_device(device, site)
 
     def _stream_synchronized(self, stream_handle: int) -> None:
         reporter = self._reporter
@@ -126,7 +128,7 @@ class TraceHandlers:
         if self._note(_caller(), Kind.SYNC_STREAM, NO_EVENT, stream):
             return
         self._before_wait([stream])
-        if reporter.monitor.capturing(stream) and self._report_forbidden("Stream.synchronize()"):
+        if reporter.call_buffer.monitor.capturing(stream) and self._report_forbidden("Stream.synchronize()"):
             return
         with reporter.locked_monitor() as monitor:
             monitor.sync_stream(stream, reporter.site(), explicit=True)

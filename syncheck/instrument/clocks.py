@@ -8,7 +8,6 @@ from typing import Any
 
 from syncheck.hb.ids import ReadingId, SiteId
 from syncheck.instrument.patching import Patches
-from syncheck.sanitizer.monitor import Monitor
 from syncheck.source.frames import frame_at
 from syncheck.source.lines import is_user_file
 
@@ -87,12 +86,12 @@ class Clocks:
 
     def __init__(
         self,
-        monitor: Callable[[], Monitor],
+        notify: Callable[..., None],
         patches: Patches,
         next_reading: Callable[[], ReadingId],
         site: Callable[[], SiteId],
     ) -> None:
-        self._monitor = monitor
+        self._notify = notify
         self._patches = patches
         self._next = next_reading
         self._site = site
@@ -109,17 +108,17 @@ class Clocks:
 
     def difference(self, earlier: ReadingId, later: ReadingId) -> None:
         """Report that the program subtracted two readings."""
-        self._monitor().clock_difference(earlier, later)
+        self._notify("clock_difference", earlier, later)
 
     def _watched(self, measure: Callable[..., float]) -> Callable[..., float]:
         """Take a reading before and after `Timer.timeit`, which bound its own clock before ours was installed."""
 
         def timed(timer: timeit.Timer, number: int = timeit.default_number) -> float:  # type: ignore[attr-defined]
             began, ended = self._next(), self._next()
-            self._monitor().clock(began, self._site())
+            self._notify("clock", began, self._site())
             spent = measure(timer, number)
-            self._monitor().clock(ended, self._site())
-            self._monitor().clock_difference(began, ended)
+            self._notify("clock", ended, self._site())
+            self._notify("clock_difference", began, ended)
             return spent
 
         timed.__name__, timed.__doc__ = measure.__name__, measure.__doc__
@@ -133,7 +132,7 @@ class Clocks:
             reading = kind(value)
             reading.ident = self._next()
             reading.clocks = self._reference
-            self._monitor().clock(reading.ident, self._site())
+            self._notify("clock", reading.ident, self._site())
             return reading
 
         read.__name__ = clock.__name__

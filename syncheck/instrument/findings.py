@@ -11,14 +11,17 @@ class NewFindings:
 
     Attributes:
         new: the findings, in order.
+        n_added: how many the session has reported so far, with repetitions.
     """
 
     def __init__(self) -> None:
         self.new: deque[PendingFinding] = deque()
+        self.n_added = 0
 
     def add(self, finding: PendingFinding) -> None:
         """Add a finding; called by the session."""
         self.new.append(finding)
+        self.n_added += 1
 
     def take(self) -> list[PendingFinding]:
         """Remove and return the new findings."""

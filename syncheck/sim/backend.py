@@ -207,7 +207,7 @@ class Simulator:
         self.library.install(patches)
         install_distributed(self.distributed, patches)
         gpus = runtime.gpus
-        Clocks(lambda: gpus.monitor, patches, gpus.next_reading, gpus.site).install()
+        Clocks(gpus.notify, patches, gpus.next_reading, gpus.site).install()
 
     def _install_autograd(self, patches: Patches) -> None:
         backward, distributed = self.backward, self.distributed

@@ -7,6 +7,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from itertools import count
 from types import FrameType
+from typing import Any
 
 from syncheck.hb.clock import MAX_STREAMS
 from syncheck.hb.ids import UNKNOWN_SITE, AllocationId, Context, EventId, GraphId, ReadingId, SiteId, StreamId
@@ -103,6 +104,10 @@ class VirtualGpus:
         self.blocking: set[StreamId] = set()
         self.devices = [VirtualDevice(index, self._add_stream(index, 0, UNKNOWN_SITE)) for index in range(n_devices)]
         self.on_change: Callable[[], None] = lambda: None  # called when this thread's current streams have changed
+
+    def notify(self, name: str, *arguments: Any) -> None:
+        """Call a method of the monitor that returns nothing."""
+        getattr(self.monitor, name)(*arguments)
 
     def become_child(self, monitor: GuardedMonitor) -> None:
         """Send calls to another monitor, and reset the lock, which a thread that no longer exists may have held."""

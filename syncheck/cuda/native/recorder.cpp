@@ -197,6 +197,11 @@ void complete_stream(int64_t stream) {
   }
 }
 
+// Add a monitor call to the log, after all that has been recorded.
+void add_call(py::tuple call) {
+  state->items.push_back({ItemKind::CALL, call.release().ptr(), 0, 0, 0, 0, 0, 0});
+}
+
 // Drop the blocks whose last owner is gone.
 void purge() {
   for (auto it = state->blocks.begin(); it != state->blocks.end();) {
@@ -208,7 +213,7 @@ void purge() {
   }
 }
 
-// Return the monitor call that represents an item other than a launch.
+// Return the monitor call that represents an item other than a launch; it is taken out of the item.
 py::tuple call_of(const Item& item) {
   switch (item.kind) {
     case ItemKind::ALLOCATION:
@@ -217,6 +222,8 @@ py::tuple call_of(const Item& item) {
       return py::make_tuple("event", item.ident, item.site);
     case ItemKind::RECORD:
       return py::make_tuple("record", item.ident, item.stream, item.site);
+    case ItemKind::CALL:
+      return py::reinterpret_steal<py::tuple>(item.name);
     default:
       return py::make_tuple("wait", item.ident, item.stream, item.site, state->callbacks.attr("by_torch"));
   }
@@ -411,6 +418,7 @@ PYBIND11_MODULE(TORCH_EXTENSION_NAME, module) {
   module.def("share", &share);
   module.def("complete", &complete);
   module.def("complete_stream", &complete_stream);
+  module.def("add_call", &add_call);
   module.def("forget", &forget);
   module.def("stop", &stop);
   module.def("take_calls", &take_calls);

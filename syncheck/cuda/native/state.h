@@ -95,11 +95,11 @@ struct Block {
   bool is_passed_on = false;  // several streams have used it; Python does not know its home
 };
 
-enum class ItemKind { ALLOCATION, LAUNCH, EVENT, RECORD, WAIT };
+enum class ItemKind { ALLOCATION, LAUNCH, EVENT, RECORD, WAIT, CALL };
 
 struct Item {
   ItemKind kind;
-  PyObject* name;  // the operator's name, if the item is a launch
+  PyObject* name;  // the operator's name, if the item is a launch; an owned tuple, if it is any other monitor call
   int64_t ident;   // an allocation or event
   int64_t n_bytes;
   int64_t stream;

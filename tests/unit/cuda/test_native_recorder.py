@@ -14,6 +14,7 @@ from torch import nn
 from torch.autograd import forward_ad
 
 import syncheck
+from syncheck.cuda.deferral import Deferral
 from syncheck.cuda.dispatch_plan import DispatchPlan
 from syncheck.cuda.mode import WatchMode
 from syncheck.cuda.native_recorder import description
@@ -23,6 +24,8 @@ from syncheck.instrument.torch_internals import storage_key
 from tests.unit.conftest import watched_gpu
 
 SAMPLES = {}
+INQUIRIES = {"view", "holds_used_memory"}
+"""Calls that change nothing."""
 
 
 class Holder(torch.Tensor):
@@ -300,6 +303,37 @@ def test_a_race_with_a_second_stream_is_found_in_natively_recorded_memory(native
     assert isinstance(finding.location.frame, Frame)
     assert finding.location.frame.source.strip() == "total = a.sum()"
     assert finding.related[0].frame.source.strip() == "a = torch.zeros(4, 4)"
+
+
+def test_calls_that_wait_keep_their_place_among_the_operators(native, monkeypatch):
+    monkeypatch.setattr(Deferral, "may_wait", lambda self, n_findings: True)
+    reporter = native.cuda.reporter
+    a = torch.ones(4).neg_().relu_()  # the first call of an operator goes to the mode
+    native.cuda.streams.of(0, 7)
+    native.cuda.flush_calls()
+    n_before = len(native.monitor.calls)
+    a.neg_()
+    reporter.notify("clock", 1, 0)
+    for _ in range(3):
+        torch.ones(4)  # allocated and freed between the calls, so nothing else need know of it
+    assert reporter.defer(("sync_device", 0, 0))
+    a.relu_()
+    assert [call[0] for call in native.monitor.calls[n_before:] if call[0] not in INQUIRIES] == []
+    native.cuda.flush_calls()
+    names = [call[0] for call in native.monitor.calls[n_before:]]
+    assert [name.replace("launches_elided", "launch") for name in names if name not in INQUIRIES] == [
+        "launch", "clock", "launch", "sync_device", "launch",
+    ]  # fmt: skip
+
+
+def test_calls_are_made_at_once_where_memory_may_be_reused_too_early(native, monkeypatch):
+    monkeypatch.setattr(Deferral, "may_wait", lambda self, n_findings: True)
+    reporter = native.cuda.reporter
+    assert not reporter.defer(("clock", 1, 0))  # a single stream
+    native.cuda.streams.of(0, 7)
+    assert reporter.defer(("clock", 1, 0))
+    native.cuda.memory.freed_shared = True
+    assert not reporter.defer(("clock", 2, 0))
 
 
 def test_memory_used_by_one_stream_stays_on_the_native_path_despite_other_streams(native, monkeypatch):

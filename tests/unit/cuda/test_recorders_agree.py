@@ -10,6 +10,7 @@ import random
 import pytest
 import torch
 
+from syncheck.cuda.deferral import Deferral
 from syncheck.cuda.memory import UNKNOWN_POOL
 from syncheck.cuda.trace_handlers import TraceHandlers
 from syncheck.hb.ids import WaitCall
@@ -308,9 +309,26 @@ def findings_of(text, current, extension, times=2):
         }, report.incomplete
 
 
+@pytest.fixture
+def waiting_calls(monkeypatch):
+    """Let every call wait that may ever wait."""
+    monkeypatch.setattr(Deferral, "may_wait", lambda self, n_findings: True)
+
+
+@pytest.mark.slow
+@pytest.mark.usefixtures("waiting_calls")
+@pytest.mark.parametrize("first", range(0, N_PROGRAMS, 10))
+def test_random_programs_have_the_same_findings_if_calls_wait(first, on_cpu, recorder):
+    assert_agreement(first, on_cpu, recorder)
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("first", range(0, N_PROGRAMS, 10))
 def test_random_programs_have_the_same_findings_with_either_recorder(first, on_cpu, recorder):
+    assert_agreement(first, on_cpu, recorder)
+
+
+def assert_agreement(first, on_cpu, recorder):
     n_findings = 0
     for seed in range(first, first + 10):
         text = random_program(random.Random(seed))
