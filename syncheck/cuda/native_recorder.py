@@ -24,7 +24,6 @@ from syncheck.cuda.callback_order import Callback
 from syncheck.cuda.callback_order import Kind as CallbackKind
 from syncheck.cuda.collectives import Collectives
 from syncheck.cuda.copies import Copies
-from syncheck.cuda.deferral import Deferral
 from syncheck.cuda.dispatch_plan import DispatchPlan
 from syncheck.cuda.events import Events
 from syncheck.cuda.gpu_trace import GpuTrace
@@ -35,6 +34,7 @@ from syncheck.cuda.operators import Operators
 from syncheck.cuda.reporter import Reporter
 from syncheck.cuda.streams import NOT_SOLE, Streams
 from syncheck.cuda.thread_contexts import ThreadContexts
+from syncheck.cuda.waiting_calls import WaitingCalls
 from syncheck.filters import ignore_block
 from syncheck.hb.ids import EventId, SiteId, StreamId, WaitCall
 from syncheck.instrument.gradients import Gradients
@@ -210,7 +210,7 @@ class NativeRecorder:
         self._launches = launches
         self._is_simple = True  # no tensor with several parts has been seen
         self._is_on_several = False  # the extension records operators on several streams
-        self._deferral = Deferral()
+        self._waiting = WaitingCalls()
         self._calls = reporter.call_buffer.calls
 
     def attach(
@@ -311,7 +311,7 @@ class NativeRecorder:
     def _defer(self, call: tuple[Any, ...]) -> bool:
         """Add a call that returns nothing to the extension's log, if its findings may be known later."""
         is_possible = self._is_on_several and not self._may_reuse()
-        if not is_possible or not self._deferral.may_wait(self._reporter.findings.n_added):
+        if not is_possible or not self._waiting.may_wait(self._reporter.findings.n_added):
             return False
         self._extension.add_call(call)
         return True

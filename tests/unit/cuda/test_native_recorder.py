@@ -14,10 +14,10 @@ from torch import nn
 from torch.autograd import forward_ad
 
 import syncheck
-from syncheck.cuda.deferral import Deferral
 from syncheck.cuda.dispatch_plan import DispatchPlan
 from syncheck.cuda.mode import WatchMode
 from syncheck.cuda.native_recorder import description
+from syncheck.cuda.waiting_calls import WaitingCalls
 from syncheck.findings import Frame
 from syncheck.instrument.plan import plan_of
 from syncheck.instrument.torch_internals import storage_key
@@ -306,7 +306,7 @@ def test_a_race_with_a_second_stream_is_found_in_natively_recorded_memory(native
 
 
 def test_calls_that_wait_keep_their_place_among_the_operators(native, monkeypatch):
-    monkeypatch.setattr(Deferral, "may_wait", lambda self, n_findings: True)
+    monkeypatch.setattr(WaitingCalls, "may_wait", lambda self, n_findings: True)
     reporter = native.cuda.reporter
     a = torch.ones(4).neg_().relu_()  # the first call of an operator goes to the mode
     native.cuda.streams.of(0, 7)
@@ -327,7 +327,7 @@ def test_calls_that_wait_keep_their_place_among_the_operators(native, monkeypatc
 
 
 def test_calls_are_made_at_once_where_memory_may_be_reused_too_early(native, monkeypatch):
-    monkeypatch.setattr(Deferral, "may_wait", lambda self, n_findings: True)
+    monkeypatch.setattr(WaitingCalls, "may_wait", lambda self, n_findings: True)
     reporter = native.cuda.reporter
     assert not reporter.defer(("clock", 1, 0))  # a single stream
     native.cuda.streams.of(0, 7)

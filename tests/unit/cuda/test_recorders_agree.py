@@ -10,9 +10,9 @@ import random
 import pytest
 import torch
 
-from syncheck.cuda.deferral import Deferral
 from syncheck.cuda.memory import UNKNOWN_POOL
 from syncheck.cuda.trace_handlers import TraceHandlers
+from syncheck.cuda.waiting_calls import WaitingCalls
 from syncheck.hb.ids import WaitCall
 from tests.unit.conftest import watched_gpu
 
@@ -312,7 +312,7 @@ def findings_of(text, current, extension, times=2):
 @pytest.fixture
 def waiting_calls(monkeypatch):
     """Let every call wait that may ever wait."""
-    monkeypatch.setattr(Deferral, "may_wait", lambda self, n_findings: True)
+    monkeypatch.setattr(WaitingCalls, "may_wait", lambda self, n_findings: True)
 
 
 @pytest.mark.slow

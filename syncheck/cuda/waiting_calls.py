@@ -4,7 +4,7 @@ _MOST_WAITING = 32
 """Number of calls in a row that may wait, after the same number that did not."""
 
 
-class Deferral:
+class WaitingCalls:
     """Decides which calls may wait, so that several steps of a program are examined at once.
 
     Memory that was allocated and freed meanwhile need not be examined at all. Findings name the objects of the frames
