@@ -237,7 +237,7 @@ class Engine(Order):
 
     def home_of(self, allocation: AllocationId) -> StreamId:
         """Return the stream that a live allocation was made on."""
-        return self._blocks[allocation].home
+        return self._block(allocation).home
 
     def is_live(self, allocation: AllocationId) -> bool:
         """Return whether the allocation exists and has not been freed."""

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
-from typing import NamedTuple, TypeAlias
+from typing import NamedTuple
 
 from syncheck.hb.clock import ACTOR_MASK, HOST, Epoch, VectorClock, actor_of, covers
 from syncheck.hb.footprint import Footprint, contains, overlap
@@ -85,9 +85,21 @@ _NO_CELLS: dict[int, Cell] = {}
 """Shared by all private blocks; never modified."""
 
 
-Note: TypeAlias = tuple[SiteId, ViewId]
-"""Data stored for a caller of `record_stream`: the call site, and the view passed to it."""
-NO_NOTE: Note = (SiteId(0), ViewId(0))
+class Note(NamedTuple):
+    """Data stored for a caller of `record_stream`.
+
+    Attributes:
+        site: the call site.
+        view: the view passed to it.
+        epoch: the time of the allocation's own stream at the call.
+    """
+
+    site: SiteId = SiteId(0)
+    view: ViewId = ViewId(0)
+    epoch: int = 0
+
+
+NO_NOTE = Note()
 
 
 class Block:

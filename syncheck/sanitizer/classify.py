@@ -300,6 +300,11 @@ def stream_wait(context: RaceContext) -> PendingFix:
     at_once = (StreamCode(reader), ".wait_stream(", StreamCode(writer, is_on_current_stream(context.prior)), ")")
     after_work = PendingEdit(EditKind.INSERT_AFTER, early, at_once)  # overlaps less
     last = PendingFix((after_work,), is_unsafe=True, before=late, is_between_threads=context.is_between_threads)
+    if handed_over := context.handed_over_at:
+        waits: list[Text] = [(".wait_event(", EventCode(event), ")") for event in context.events]
+        for wait in ((".wait_stream(", StreamCode(writer), ")"), *reversed(waits)):
+            at_hand_over = insertion(handed_over, StreamCode(reader), *wait)
+            last = PendingFix((at_hand_over,), is_unsafe=True, after=early, otherwise=last)
     of_group = for_each(NamedKind.STREAM_GROUP, writer, waiter, ".wait_stream(", EACH, ")")
     otherwise = PendingFix((insertion(late, *of_group),), after=early, otherwise=last)
     if default := context.default_stream_behind:

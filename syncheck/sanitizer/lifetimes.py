@@ -5,7 +5,7 @@ from collections import Counter
 from syncheck.hb.clock import HOST, TICK
 from syncheck.hb.engine import HOST_POOL, Engine
 from syncheck.hb.ids import UNKNOWN_SITE, Accesses, AllocationId, SiteId, StreamId, ViewId
-from syncheck.hb.memory import FreedAccess
+from syncheck.hb.memory import FreedAccess, Note
 from syncheck.sanitizer import misuse
 from syncheck.sanitizer.collector import Collector, PendingFinding
 from syncheck.sanitizer.graphs import GRAPH_POOLS, Graphs
@@ -136,13 +136,13 @@ class Lifetimes:
         freed = self._engine.free(allocation, self._labels.number(site, "free"))
         if len(self._self_recorded) > _KEPT_RECORDS:
             del self._self_recorded[next(iter(self._self_recorded))]
-        self._needed.update(recorded[stream][0] for stream in freed.useful_records)
+        self._needed.update(recorded[stream].site for stream in freed.useful_records)
         for stream in freed.useless_records:
-            record_site, view = recorded[stream]
-            if not record_site:
+            note = recorded[stream]
+            if not note.site:
                 continue  # torch itself calls it, for a communication
             reason: Text = (StreamRef(stream), " is waited for before the free, so the call only delays the reuse")
-            pending = misuse.useless_record(allocation, view, record_site, reason, (site, allocated))
+            pending = misuse.useless_record(allocation, note.view, note.site, reason, (site, allocated))
             pending.exempt = self._needed
             self._collector.add(pending)
 
@@ -150,7 +150,9 @@ class Lifetimes:
         """See `Monitor`."""
         if self._graphs.is_capturing(stream):
             return
-        if self._engine.record_stream(allocation, stream, (site, view)) and site:  # otherwise torch itself calls it
+        home = self._engine.home_of(allocation)
+        note = Note(site, view, self._engine.now(home) if home != HOST else 0)
+        if self._engine.record_stream(allocation, stream, note) and site:  # otherwise torch itself calls it
             self._self_recorded[allocation] = site
             reason: Text = ("it names the stream that the tensor was allocated on",)
             allocated = self._labels[self._engine.allocation_label(allocation)].site

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from syncheck.hb.clock import HOST
 from syncheck.hb.engine import Engine, Race
 from syncheck.hb.footprint import certainly_overlap
-from syncheck.hb.ids import EVERY_THREAD, EventId, StreamId
+from syncheck.hb.ids import EVERY_THREAD, NO_ALLOCATION, UNKNOWN_SITE, EventId, SiteId, StreamId
 from syncheck.sanitizer.labels import Label
 from syncheck.sanitizer.messages import Names, StreamRef, TensorRef, Text, ThreadRef
 from syncheck.sanitizer.sync_history import SyncHistory
@@ -42,6 +42,18 @@ class RaceContext:
     def is_between_threads(self) -> bool:
         """Return whether different threads of the program made or submitted the two accesses."""
         return self.prior.host != self.current.host and EVERY_THREAD not in {self.prior.host, self.current.host}
+
+    @property
+    def handed_over_at(self) -> SiteId:
+        """The call of `record_stream` that passed the tensor on to the current access's stream; 0 if there is none.
+
+        It comes after the prior access, which was made on the tensor's own stream.
+        """
+        race = self.race
+        if race.allocation == NO_ALLOCATION or self.engine.home_of(race.allocation) != race.prior.actor:
+            return UNKNOWN_SITE
+        note = self.engine.records(race.allocation).get(race.current.actor)
+        return note.site if note is not None and note.epoch >= race.prior.epoch else UNKNOWN_SITE
 
     @property
     def default_stream_behind(self) -> StreamId:

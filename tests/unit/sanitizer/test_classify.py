@@ -3,9 +3,10 @@
 import pytest
 
 from syncheck.findings import Applicability, EditKind, Severity
-from syncheck.hb.clock import HOST
+from syncheck.hb.clock import HOST, TICK
 from syncheck.hb.footprint import dense
 from syncheck.hb.ids import NamedKind, StreamOrigin
+from syncheck.hb.memory import Note
 from syncheck.sanitizer import classify
 from syncheck.sanitizer.classify import explain
 from syncheck.sanitizer.labels import Label
@@ -152,6 +153,28 @@ def test_a_write_detected_afterwards_is_fixed_by_waiting_after_the_copy():
     assert (edit.kind, edit.line) == (EditKind.INSERT_AFTER, EARLY)
     assert finding.fix.applicability is not Applicability.SAFE
     assert "between that copy and line 20" in finding.help
+
+
+def places_of(raced):
+    """Return the lines next to which a wait may be inserted, best first."""
+    (race,) = raced.engine.launch(raced.late, [(9, raced.view, False)], 2)
+    parts = (raced.engine, raced.history, raced.collector.names, raced.events)
+    fix = classify.stream_wait(RaceContext(race, *raced.labels, TensorRef(9, 0), *parts))
+    return [choice.edits[0].site for choice in fix.choices()]
+
+
+def test_a_wait_may_stand_where_the_tensor_was_handed_over():
+    raced = Raced()
+    raced.engine.record_stream(9, raced.late, Note(15, 0, raced.engine.now(raced.early)))
+    assert places_of(raced) == [LATE, LATE, 15, EARLY]
+
+
+@pytest.mark.parametrize("stream", [2, 3])
+def test_a_tensor_recorded_earlier_or_for_another_stream_was_not_handed_over(stream):
+    raced = Raced()
+    epoch = raced.engine.now(raced.early)
+    raced.engine.record_stream(9, stream, Note(15, 0, epoch - TICK if stream == raced.late else epoch))
+    assert 15 not in places_of(raced)
 
 
 # -- the special rows

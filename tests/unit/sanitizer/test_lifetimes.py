@@ -2,6 +2,7 @@
 
 import pytest
 
+from syncheck.errors import TraceError
 from syncheck.hb.clock import HOST
 from syncheck.sanitizer import lifetimes
 from syncheck.sanitizer.messages import StreamInfo
@@ -155,6 +156,11 @@ def test_record_stream_before_a_wait_only_delays_the_free(program):
     program.session.wait_stream(HOME, SIDE, 10)
     program.session.free(x, 11)
     assert codes(program) == [("SYN202", 9)]
+
+
+def test_record_stream_of_unknown_memory_is_an_error_of_the_trace(program):
+    with pytest.raises(TraceError, match="4321"):
+        program.session.record_stream(4321, program.view, SIDE, 9)
 
 
 def test_a_record_stream_that_protects_once_is_not_useless(program):
