@@ -35,7 +35,7 @@ from syncheck.sanitizer.fixes import (
     wait_code,
 )
 from syncheck.sanitizer.labels import Label
-from syncheck.sanitizer.messages import EventCode, EventRef, Part, StreamCode, StreamRef, Text
+from syncheck.sanitizer.messages import EventCode, EventRef, Part, RecordedStreamCode, StreamCode, StreamRef, Text
 from syncheck.sanitizer.mistaken_sync import mistaken_wait, wait_instead_of_sync, wrong_device
 from syncheck.sanitizer.race_context import UNSEEN_WRITE, RaceContext
 from syncheck.sanitizer.sync_history import Wait
@@ -300,17 +300,16 @@ def stream_wait(context: RaceContext) -> PendingFix:
     at_once = (StreamCode(reader), ".wait_stream(", StreamCode(writer, is_on_current_stream(context.prior)), ")")
     after_work = PendingEdit(EditKind.INSERT_AFTER, early, at_once)  # overlaps less
     last = PendingFix((after_work,), is_unsafe=True, before=late, is_between_threads=context.is_between_threads)
-    if handed_over := context.handed_over_at:
-        waits: list[Text] = [(".wait_event(", EventCode(event), ")") for event in context.events]
-        for wait in ((".wait_stream(", StreamCode(writer), ")"), *reversed(waits)):
-            at_hand_over = insertion(handed_over, StreamCode(reader), *wait)
-            last = PendingFix((at_hand_over,), is_unsafe=True, after=early, otherwise=last)
     of_group = for_each(NamedKind.STREAM_GROUP, writer, waiter, ".wait_stream(", EACH, ")")
     otherwise = PendingFix((insertion(late, *of_group),), after=early, otherwise=last)
     if default := context.default_stream_behind:
         after_default = insertion(late, waiter, ".wait_stream(", StreamCode(default), ")")
         otherwise = PendingFix((after_default,), after=early, otherwise=otherwise)
     fix = PendingFix((before_use,), after=early, otherwise=otherwise)
+    if handed_over := context.handed_over_at:
+        for code in (StreamCode(reader), RecordedStreamCode(handed_over)):  # the last one is the best
+            at_hand_over = insertion(handed_over, code, ".wait_stream(", StreamCode(writer), ")")
+            fix = PendingFix((at_hand_over,), after=early, otherwise=fix)
     if not context.events:
         return fix
     for_event = insertion(late, waiter, ".wait_event(", EventCode(context.events[0]), ")")

@@ -48,6 +48,16 @@ class ResultCode(NamedTuple):
     site: SiteId
 
 
+class RecordedStreamCode(NamedTuple):
+    """The stream passed to `record_stream`, as the line of that call spells it: `torch.cuda.current_stream()`.
+
+    Attributes:
+        site: the call.
+    """
+
+    site: SiteId
+
+
 class GroupCode(NamedTuple):
     """A collection that contains a stream or a tensor, as an expression: `streams`, `batch.values()`.
 
@@ -102,20 +112,18 @@ class ThreadRef(NamedTuple):
     host: HostId
 
 
-Reference: TypeAlias = (
-    StreamRef
-    | StreamCode
-    | TensorRef
+Code: TypeAlias = (
+    StreamCode
     | TensorCode
     | ResultCode
+    | RecordedStreamCode
     | GroupCode
-    | EventRef
     | EventCode
     | DeviceSyncCode
     | TorchCode
     | WaitCode
-    | ThreadRef
 )
+Reference: TypeAlias = StreamRef | TensorRef | EventRef | ThreadRef | Code
 Part: TypeAlias = str | Reference
 Text: TypeAlias = tuple[Part, ...]
 
@@ -221,9 +229,7 @@ class Names:
             case _:
                 return self._code(part)
 
-    def _code(
-        self, part: StreamCode | TensorCode | ResultCode | GroupCode | EventCode | DeviceSyncCode | TorchCode | WaitCode
-    ) -> str:
+    def _code(self, part: Code) -> str:
         """Return the given name of an object, regardless of where it is valid, or a call."""
         match part:
             case StreamCode(stream):
@@ -237,7 +243,7 @@ class Names:
             case _:
                 return self._call_code(part)
 
-    def _call_code(self, part: ResultCode | DeviceSyncCode | TorchCode | WaitCode) -> str:
+    def _call_code(self, part: ResultCode | RecordedStreamCode | DeviceSyncCode | TorchCode | WaitCode) -> str:
         match part:
             case DeviceSyncCode(stream):
                 return f"torch.cuda.synchronize({self.device_argument(stream)})"
@@ -245,6 +251,8 @@ class Names:
                 return f"torch.{name}"
             case ResultCode(site):
                 return self._bound(site)
+            case RecordedStreamCode():
+                return "stream"
             case WaitCode(site):
                 return f"{self._bound(site)}.wait()"
 

@@ -12,6 +12,7 @@ from syncheck.sanitizer.messages import (
     GroupCode,
     Names,
     Part,
+    RecordedStreamCode,
     ResultCode,
     StreamCode,
     TensorCode,
@@ -21,6 +22,7 @@ from syncheck.sanitizer.messages import (
 )
 from syncheck.sanitizer.monitor import Sites, SourceLine
 from syncheck.sanitizer.results import is_new_tensor, may_return_none
+from syncheck.source.expressions import argument_of_call
 from syncheck.source.handles import container_in, returns_several, wait_for, wait_for_all
 
 
@@ -210,12 +212,23 @@ class Spelling:
                 spelled.code += f"{_torch(line, spelled)}.{name}"
             case ResultCode(site):
                 self._spell_result(site, line, spelled)
+            case RecordedStreamCode(site):
+                self._spell_recorded_stream(site, line, spelled)
             case WaitCode(site, is_functional=True):
                 self._spell_wait_for_tensor(site, line, spelled)
             case WaitCode(site):
                 self._spell_wait(site, line, spelled)
             case _:
                 raise TypeError(f"{part!r} is a phrase, not code")
+
+    def _spell_recorded_stream(self, site: SiteId, line: SourceLine, spelled: Spelled) -> None:
+        """Spell the stream that a line passes to `record_stream`."""
+        here = self._sites.lines_of(site)[0]
+        name = argument_of_call(line.statement, "record_stream", line.number, line.column) if here == line else ""
+        if name:
+            spelled.code += name
+        else:
+            self._add_missing("stream", "", spelled)
 
     def _spell_result(self, site: SiteId, line: SourceLine, spelled: Spelled) -> None:
         """Spell the tensor that a call returns, behind the statement that assigns it."""

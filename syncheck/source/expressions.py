@@ -64,6 +64,16 @@ def object_of_call(node: ast.AST | None, method: str, line: int, column: int) ->
     return ""
 
 
+def argument_of_call(node: ast.AST | None, method: str, line: int, column: int) -> str:
+    """Return the only argument of a call of a method at a position in a statement; "" if there is no such call."""
+    for call in calls_in(node):
+        called = call.func
+        if is_at(call, line, column) and isinstance(called, ast.Attribute) and called.attr == method:
+            given = [*call.args, *(keyword.value for keyword in call.keywords)]
+            return ast.unparse(given[0]) if len(given) == 1 and not isinstance(given[0], ast.Starred) else ""
+    return ""
+
+
 def is_at(node: ast.stmt | ast.expr, line: int, column: int) -> bool:
     """Return whether a node begins at a position, with columns from 1, and thus is the call there."""
     return (node.lineno, node.col_offset + 1) == (line, column)

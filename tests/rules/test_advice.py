@@ -106,6 +106,11 @@ def test_advice_names_the_event_of_the_slot(simulator: Runner) -> None:
     assert "add `torch.cuda.current_stream().wait_event(copied[slot])` before line 25" in finding["help"]
 
 
+def test_a_prefetcher_waits_where_it_hands_the_batch_over(simulator: Runner) -> None:
+    (finding,) = simulator.outcome(PROGRAMS / "prefetcher_class.py").report["findings"]
+    assert "add `torch.cuda.current_stream().wait_stream(self.stream)` before line 20" in finding["help"]
+
+
 def test_advice_is_applied_to_the_program() -> None:
     advice = "add `side.wait_stream(main)` before line 2; or let `y`, or the host, wait for `x`"
     assert pasted("a\n  b\n", advice) == "a\n  side.wait_stream(main)\n  b\n"

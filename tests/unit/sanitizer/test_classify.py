@@ -163,10 +163,10 @@ def places_of(raced):
     return [choice.edits[0].site for choice in fix.choices()]
 
 
-def test_a_wait_may_stand_where_the_tensor_was_handed_over():
+def test_a_wait_stands_where_the_tensor_was_handed_over():
     raced = Raced()
     raced.engine.record_stream(9, raced.late, Note(15, 0, raced.engine.now(raced.early)))
-    assert places_of(raced) == [LATE, LATE, 15, EARLY]
+    assert places_of(raced) == [15, 15, LATE, LATE, EARLY]
 
 
 @pytest.mark.parametrize("stream", [2, 3])

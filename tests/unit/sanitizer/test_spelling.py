@@ -10,6 +10,7 @@ from syncheck.sanitizer.messages import (
     DeviceSyncCode,
     EventCode,
     Names,
+    RecordedStreamCode,
     ResultCode,
     StreamCode,
     StreamInfo,
@@ -130,6 +131,22 @@ def test_a_result_has_the_variable_of_its_own_statement(spelling, sites):
     assert spelled(spelling, 7, ResultCode(7)) == ("<tensor>", False)
     sites.names[7], sites.spans[7] = "", (5, 16)
     assert spelled(spelling, 7, ResultCode(7)) == ("<tensor>", False)
+
+
+@pytest.mark.parametrize(
+    ("statement", "name"),
+    [
+        ("x.record_stream(th.cuda.current_stream())", "th.cuda.current_stream()"),
+        ("x.record_stream(stream=user)", "user"),
+        ("x.record_stream(*given)", "<stream>"),
+        ("record(x, user)", "<stream>"),
+    ],
+)
+def test_a_recorded_stream_is_spelled_as_in_its_call(names, statement, name):
+    text = Text(statement)
+    text.columns[1] = 1
+    spelling = Spelling(names, text)
+    assert spelled(spelling, 1, RecordedStreamCode(1)) == (name, name != "<stream>")
 
 
 def test_a_tensor_observed_in_a_variable_at_the_line_has_that_name(spelling, names):

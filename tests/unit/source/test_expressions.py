@@ -4,7 +4,15 @@ import ast
 
 import pytest
 
-from syncheck.source.expressions import container_kind, has_index, names_in, normalized, object_of_call, subscripts_in
+from syncheck.source.expressions import (
+    argument_of_call,
+    container_kind,
+    has_index,
+    names_in,
+    normalized,
+    object_of_call,
+    subscripts_in,
+)
 
 
 @pytest.mark.parametrize(("text", "names"), [("a.b[c]", {"a", "c"}), ("f(x)", {"f", "x"}), ("a b", {""})])
@@ -48,3 +56,19 @@ def test_the_object_of_a_method_call(text, name):
     assert object_of_call(ast.parse(text).body[0], "record_stream", 1, 1) == name
     assert object_of_call(ast.parse(text).body[0], "record_stream", 1, 2) == ""
     assert object_of_call(None, "record_stream", 1, 1) == ""
+
+
+@pytest.mark.parametrize(
+    ("text", "argument"),
+    [
+        ("x.record_stream(torch.cuda.current_stream())", "torch.cuda.current_stream()"),
+        ("x.record_stream(stream=self.main)", "self.main"),
+        ("x.record_stream(*streams)", ""),
+        ("x.record_stream(a, b)", ""),
+        ("x.other(a)", ""),
+        ("record_stream(a)", ""),
+    ],
+)
+def test_the_argument_of_a_method_call(text, argument):
+    assert argument_of_call(ast.parse(text).body[0], "record_stream", 1, 1) == argument
+    assert argument_of_call(ast.parse(text).body[0], "record_stream", 1, 2) == ""
