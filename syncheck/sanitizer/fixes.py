@@ -100,14 +100,18 @@ def host_wait(site: SiteId, events: Iterable[EventId], stream: StreamId, after: 
         after: the call that submitted the work.
     """
     waits: list[Text] = [(EventCode(event), ".synchronize()") for event in events]
-    waits += [(StreamCode(stream), ".synchronize()"), (DeviceSyncCode(stream),)]
+    waits += _waits_for(stream)
     return first_of([PendingFix((insertion(site, *wait),), is_unsafe=True, after=after) for wait in waits])
+
+
+def _waits_for(stream: StreamId) -> list[Text]:
+    """Return the statements that make the host wait for a stream, best first."""
+    return [(StreamCode(stream), ".synchronize()"), (DeviceSyncCode(stream),)]
 
 
 def wait_after_copy(stream: StreamId, site: SiteId) -> PendingFix:
     """Return the fix that makes the host wait directly after a copy, because it is unknown where its memory changes."""
-    waits: list[Text] = [(StreamCode(stream), ".synchronize()"), (DeviceSyncCode(stream),)]
-    edits = [PendingEdit(EditKind.INSERT_AFTER, site, wait) for wait in waits]
+    edits = [PendingEdit(EditKind.INSERT_AFTER, site, wait) for wait in _waits_for(stream)]
     return first_of([PendingFix((edit,), is_unsafe=True) for edit in edits])
 
 

@@ -56,22 +56,24 @@ def object_of_call(node: ast.AST | None, method: str, line: int, column: int) ->
 
     Return "" if there is no call of that method, or if the object is not a variable, an attribute or an item.
     """
-    for call in calls_in(node):
-        called = call.func
-        if is_at(call, line, column) and isinstance(called, ast.Attribute) and called.attr == method:
-            is_simple = isinstance(called.value, ast.Name | ast.Attribute | ast.Subscript)
-            return ast.unparse(called.value) if is_simple else ""
-    return ""
+    call = _call_of(node, method, line, column)
+    owner = getattr(call.func, "value", None) if call is not None else None
+    return ast.unparse(owner) if isinstance(owner, ast.Name | ast.Attribute | ast.Subscript) else ""
 
 
 def argument_of_call(node: ast.AST | None, method: str, line: int, column: int) -> str:
     """Return the only argument of a call of a method at a position in a statement; "" if there is no such call."""
+    call = _call_of(node, method, line, column)
+    given = [*call.args, *(keyword.value for keyword in call.keywords)] if call is not None else []
+    return ast.unparse(given[0]) if len(given) == 1 and not isinstance(given[0], ast.Starred) else ""
+
+
+def _call_of(node: ast.AST | None, method: str, line: int, column: int) -> ast.Call | None:
+    """Return the call of a method at a position in a statement; None if there is none."""
     for call in calls_in(node):
-        called = call.func
-        if is_at(call, line, column) and isinstance(called, ast.Attribute) and called.attr == method:
-            given = [*call.args, *(keyword.value for keyword in call.keywords)]
-            return ast.unparse(given[0]) if len(given) == 1 and not isinstance(given[0], ast.Starred) else ""
-    return ""
+        if is_at(call, line, column) and isinstance(call.func, ast.Attribute) and call.func.attr == method:
+            return call
+    return None
 
 
 def is_at(node: ast.stmt | ast.expr, line: int, column: int) -> bool:
