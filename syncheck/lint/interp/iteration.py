@@ -76,8 +76,8 @@ class Iteration:
         most = most or (
             MAX_ITERATIONS if isinstance(source, Sequence) and len(source.items) > _FULL_LENGTH else _FULL_LENGTH
         )
-        is_known = isinstance(source, Generator | Mapping | Tensor) or (
-            isinstance(source, Sequence) and not source.is_open
+        is_known = isinstance(source, Generator | Tensor) or (
+            isinstance(source, Sequence | Mapping) and not source.is_open
         )
         is_known |= isinstance(source, Instance) and isinstance(source.kind.find("__iter__"), Function)
         done = 0

@@ -2,9 +2,9 @@
 
 import ast
 
-from syncheck.lint.interp.contents import handles_in, keys_of
+from syncheck.lint.interp.contents import handles_in, is_key, keys_of
 from syncheck.lint.interp.evaluator import Evaluator
-from syncheck.lint.interp.picks import forget_items
+from syncheck.lint.interp.picks import forget_items, put
 from syncheck.lint.interp.registry import models_methods
 from syncheck.lint.interp.values import NONE, UNKNOWN, Call, Constant, Generator, Mapping, Sequence, Value
 
@@ -43,7 +43,9 @@ def _sequence(evaluator: Evaluator, owner: Sequence, name: str, call: Call) -> V
 def _mapping(evaluator: Evaluator, owner: Mapping, name: str, call: Call) -> Value | None:
     """Call a method of a dictionary."""
     key = call.get("", 0)
-    if name in {"get", "pop", "setdefault"} and isinstance(key, Constant):
+    if name == "setdefault" and key is not None:
+        return _with_default(evaluator, owner, key, call)
+    if name in {"get", "pop"} and isinstance(key, Constant):
         return _entry(evaluator, owner, name, key, call)
     if name in {"get", "pop"} and key is not None:
         return _unknown_entry(evaluator, owner, name, key, call)
@@ -63,6 +65,27 @@ def _listed(owner: Mapping, name: str) -> Value | None:
         pairs = zip(keys_of(owner), owner.items.values(), strict=True)
         return Sequence([Sequence([key, value]) for key, value in pairs], owner.is_open)
     return None
+
+
+def _with_default(evaluator: Evaluator, owner: Mapping, key: Value, call: Call) -> Value:
+    """Return the item under a key, which is added if it is missing."""
+    node = call.node.args[0] if isinstance(call.node, ast.Call) and call.node.args else None
+    place = evaluator.picks.existing_key(owner, key, node)
+    if place is not None:
+        return owner.items.get(place, UNKNOWN)
+    if owner.is_open and isinstance(key, Constant):
+        return UNKNOWN
+    made = call.get("default", 1) or NONE
+    if evaluator.machine.ordering_only:
+        return made
+    unknown = evaluator.picks.key(key, node)
+    if isinstance(key, Constant) and is_key(key.value):
+        owner.items[key.value] = made
+    elif unknown is not None:
+        put(owner, unknown, made, evaluator.escape)
+    else:
+        forget_items(owner, evaluator.escape)
+    return made
 
 
 def _entry(evaluator: Evaluator, owner: Mapping, name: str, key: Constant, call: Call) -> Value:

@@ -27,11 +27,30 @@ def test_lists_and_queues_are_modified(call, items):
         ("{'a': 1}.get('a')", 1), ("{'a': 1}.get('b')", None), ("{'a': 1}.get('b', 5)", 5), ("{'a': 1}.pop('a')", 1),
         ("{**unknown}.get('a')", "unknown"), ("{'a': 1}.setdefault('a', 2)", 1), ("{'a': 1}.values()", [1]),
         ("{'a': 1}.keys()", ["a"]), ("{'a': 1}.items()", [["a", 1]]), ("{'a': 1}.clear()", None),
-        ("{'a': 1}.get(unknown)", "unknown"),
+        ("{'a': 1}.get(unknown)", "unknown"), ("{**unknown}.setdefault('a', 2)", "unknown"),
     ],
 )  # fmt: skip
 def test_items_are_retrieved(call, value):
     assert constant(call) == value
+
+
+@pytest.mark.parametrize(
+    ("before", "call", "value", "after"),
+    [
+        ("{}", "d.setdefault('a', 2)", 2, {"a": 2}), ("{}", "d.setdefault('a')", None, {"a": None}),
+        ("{'a': 1}", "d.setdefault('a', 2)", 1, {"a": 1}),
+    ],
+)  # fmt: skip
+def test_setdefault_adds_what_is_missing(before, call, value, after):
+    assert constant("result", f"d = {before}\nresult = {call}") == value
+    assert constant("d", f"d = {before}\nresult = {call}") == after
+
+
+def test_setdefault_with_an_unknown_key_leaves_the_dictionary_open():
+    followed = follow("d = {}\nfirst = d.setdefault(key, [])\nsecond = d.setdefault(key, [])")
+    names = followed.scope.names
+    assert names["d"].is_open
+    assert names["first"] is names["second"]
 
 
 def test_a_popped_entry_is_removed():
