@@ -356,8 +356,7 @@ class Analysis:
         members = [(step, member) for step, member in found if isinstance(member, Function)]
         known = {step: self._known_arguments(interpreter, member) for step, member in members}
         machine, passed_on = interpreter.machine, PassedOnTensor()
-        further = members if classes.has_ring(instance) else []  # which a single round would use only once
-        for step, member in [*classes.after_constructor(machine, members), *further]:
+        for step, member in classes.after_constructor(machine, members, instance):
             machine.current_node = step
             with contextlib.suppress(Raised):
                 args = passed_on.among(machine, known[step], step)

@@ -18,7 +18,9 @@ from syncheck.lint.prefilter import has_anchor
 from syncheck.rules.model import Severity
 
 _CALLED_BY_PYTHON = frozenset({"__call__", "__iter__", "__next__", "__enter__", "__exit__"})
-_AT_THE_END = frozenset("close shutdown destroy reset clear stop cleanup flush finish finalize".split())
+_AT_THE_END = frozenset("reset clear stop flush finish".split())
+_FINAL = frozenset("close shutdown destroy cleanup finalize".split())
+"""Words in the names of methods after which an object is not used any more."""
 _WAITING = frozenset({"wait", "wait_stream", "wait_event", "synchronize"})
 _WORKING = frozenset({"non_blocking", "copy_", "async_op"})
 _BETWEEN_METHODS = frozenset("SYN101 SYN102 SYN103 SYN104 SYN201 SYN301 SYN302 SYN402 SYN601 SYN602".split())
@@ -41,12 +43,13 @@ def order(kind: ast.ClassDef, *, is_asynchronous: bool = False) -> list[Method]:
         return []
     once_only = _called_in_constructor(methods, {method.name for method in public})
     public = [method for method in public if method.name not in once_only]
-    last = [method for method in public if words_of(method.name) & _AT_THE_END]
-    first = [method for method in public if method not in last]
-    waiting = [method for method in public if _only_waits(method)]
+    final = [method for method in public if _is_final(method)]
+    last = [method for method in public if words_of(method.name) & _AT_THE_END and method not in final]
+    first = [method for method in public if method not in last and method not in final]
+    waiting = [method for method in (*first, *last) if _only_waits(method)]
     working = [method for method in (*first, *last) if method not in waiting]
     once = [step for method in working for step in (method, *waiting)]
-    return [*once, *once]
+    return [*once, *once, *final]
 
 
 def _called_in_constructor(methods: list[Method], wanted: set[str]) -> set[str]:
@@ -84,19 +87,29 @@ def _calls_own_method(node: ast.AST) -> bool:
     return isinstance(node, ast.Call) and own_attribute(node.func) != ""
 
 
-def after_constructor(machine: Machine, members: list[tuple[Method, Function]]) -> list[tuple[Method, Function]]:
+def _is_final(method: Method) -> bool:
+    """Return whether an object is not used any more after a method, judging by its name."""
+    return bool(words_of(method.name) & _FINAL)
+
+
+def after_constructor(
+    machine: Machine, members: list[tuple[Method, Function]], instance: Instance
+) -> list[tuple[Method, Function]]:
     """Return the methods to call on a new object, in order.
 
     All work of the constructor is assumed to be complete, unless it copies something to the host. Then the methods that
-    only wait come first, because any other method may read the copy.
+    only wait come first, because any other method may read the copy. An object with a ring is used for twice as long,
+    because two rounds would use each of its slots only once.
     """
+    used = [member for member in members if not _is_final(member[0])]
+    rounds = [*used, *(used if _has_ring(instance) else []), *(member for member in members if _is_final(member[0]))]
     if machine.self_waits.fetching:
-        return [*(member for member in members if _only_waits(member[0])), *members]
+        return [*(member for member in members if _only_waits(member[0])), *rounds]
     machine.assume_synchronized()
-    return members
+    return rounds
 
 
-def has_ring(instance: Instance) -> bool:
+def _has_ring(instance: Instance) -> bool:
     """Return whether an object holds a list of several objects of the program, such as the slots of a ring."""
     lists = (value.items for value in instance.attributes.values() if isinstance(value, Sequence))
     return any(len(items) > 1 and all(isinstance(item, Instance) for item in items) for items in lists)
@@ -116,7 +129,7 @@ def between_methods(findings: Iterable[Finding], known: Iterable[Finding]) -> It
         is_new = (finding.rule, finding.location.frame.line) not in said
         if "__init__" in functions and not _is_read_of_constructor(finding):
             continue  # the caller may synchronize before it calls a method
-        if finding.rule.code == "SYN201" and any(words_of(name) & _AT_THE_END for name in functions):
+        if finding.rule.code == "SYN201" and any(words_of(name) & (_AT_THE_END | _FINAL) for name in functions):
             continue  # it is unknown when that method is called, and the memory may have been used before
         is_between = len(functions) > 1 or finding.location.frame.line not in lines
         if finding.rule.code in _IN_CLASSES and is_between and is_new:

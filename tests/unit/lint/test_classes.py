@@ -28,12 +28,16 @@ def test_methods_run_in_source_order_and_twice():
     assert steps(b=WORK, a="pass") == ["b", "a", "b", "a"]
 
 
-def test_closing_methods_come_last():
-    assert steps(close="pass", put=WORK, flush="pass", get="pass") == 2 * ["put", "get", "close", "flush"]
+def test_methods_that_clear_come_last_in_each_round():
+    assert steps(reset="pass", put=WORK, flush="pass", get="pass") == 2 * ["put", "get", "reset", "flush"]
 
 
 def test_waiting_methods_come_after_each_other_method():
-    assert steps(wait=WAIT, put=WORK, close="pass") == 2 * ["put", "wait", "close", "wait"]
+    assert steps(wait=WAIT, put=WORK, reset="pass") == 2 * ["put", "wait", "reset", "wait"]
+
+
+def test_a_closing_method_is_called_once_at_the_end_even_if_it_waits():
+    assert steps(close=WAIT, put=WORK) == ["put", "put", "close"]
 
 
 @pytest.mark.parametrize(
