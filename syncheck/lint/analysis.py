@@ -11,7 +11,7 @@ from weakref import ref
 from syncheck.findings import Finding, merge_equal
 from syncheck.hb.ids import SiteId
 from syncheck.lint import classes, missing_waits, models, side_streams, strict
-from syncheck.lint.assumed_arguments import assumed_arguments, has_defaults, has_self_parameter, reuse_memory
+from syncheck.lint.assumed_arguments import has_defaults, has_self_parameter, reuse_memory
 from syncheck.lint.assumed_objects import AssumedObjects
 from syncheck.lint.asynchronous_code import AsynchronousCode
 from syncheck.lint.callers import PassedOnTensor, call_twice, consume, may_need_wait, uses_kept_stream
@@ -22,6 +22,7 @@ from syncheck.lint.classes import (
     with_passed_on,
     without_changes,
 )
+from syncheck.lint.given_streams import may_be_given_streams
 from syncheck.lint.gpu_parameters import may_time, times_gpu_work
 from syncheck.lint.helpers import helpers_in, training, uses_helper
 from syncheck.lint.imports import Imports
@@ -133,6 +134,7 @@ class Analysis:
         self._helpers = helpers_in(self._tree.body, self._has_anchor_word)
         self._codes = _CODES - {"SYN701"} if _BLOCKING.search(source.text) else _CODES
         self._objects = AssumedObjects()
+        self._with_streams = AssumedObjects(has_streams=True)
         self._followed: set[ast.AST] = set()
         self._again: set[tuple[str, SiteId]] = set()
         self._used_by_script: set[ast.AST] = set()
@@ -156,7 +158,10 @@ class Analysis:
             if not can_matter and not self._asynchronous.is_linked_to(function):
                 continue
             known = {(finding.rule, finding.location.frame.line) for finding in found if was_followed}
-            alone = self._paths(partial(self._run_function, function, kind), function, are_few=not can_matter)
+            alone: list[Finding] = []
+            for objects in self._ways(function, kind):
+                run = partial(self._run_function, function, kind, objects)
+                alone += [f for f in self._paths(run, function, are_few=not can_matter) if objects.decide(f.rule)]
             left_out = frozenset() if has_anchor(function) else _WITH_STREAMS_ONLY
             found += [f for f in alone if f.rule.code not in left_out and (f.rule, f.location.frame.line) not in known]
         for statement in flat(self._tree.body):
@@ -179,7 +184,7 @@ class Analysis:
             found = self._paths(self._run_script) if self._is_script() else []
             for function, kind in self._functions():
                 if function not in self._used_by_script and self._can_matter(function):
-                    found += self._paths(partial(self._run_function, function, kind), function)
+                    found += self._paths(partial(self._run_function, function, kind, self._objects), function)
             yield from (finding for finding in found if strict.is_likely(finding, self._premises))
 
     def _can_matter(self, function: ast.FunctionDef | ast.AsyncFunctionDef) -> bool:
@@ -197,10 +202,18 @@ class Analysis:
         steps = order(kind, is_asynchronous=are_linked) if has_word or are_linked else []
         if not steps or self._used_by_script & {step for step in kind.body if isinstance(step, Method)}:
             return []  # the file itself shows the order in which they are called
-        findings, others = self._follow(partial(self._run_class, kind, steps), frozenset(), always=True)
-        for flipped in others[: _MAX_CLASS_PATHS - 1] if has_word and len(set(steps)) > 1 else ():
-            findings += self._follow(partial(self._run_class, kind, steps), flipped)[0]
+        findings: list[Finding] = []
+        for objects in self._ways(None, kind):
+            run = partial(self._run_class, kind, steps, objects)
+            of_first, others = self._follow(run, frozenset(), always=True)
+            findings += [f for f in of_first if objects.decide(f.rule)]
+            for flipped in others[: _MAX_CLASS_PATHS - 1] if has_word and len(set(steps)) > 1 else ():
+                findings += [f for f in self._follow(run, flipped)[0] if objects.decide(f.rule)]
         return list(between_methods(findings, known))
+
+    def _ways(self, function: Method | None, kind: ast.ClassDef | None) -> list[AssumedObjects]:
+        """Return the ways to choose the arguments of a function and a constructor: without streams, and with them."""
+        return [self._objects, self._with_streams] if may_be_given_streams(function, kind) else [self._objects]
 
     def _is_script(self) -> bool:
         """Return whether the file does more than define names."""
@@ -322,7 +335,7 @@ class Analysis:
         return scope
 
     def _run_function(
-        self, function: ast.FunctionDef | ast.AsyncFunctionDef, kind: ast.ClassDef | None, interpreter: Interpreter
+        self, function: Method, kind: ast.ClassDef | None, objects: AssumedObjects, interpreter: Interpreter
     ) -> None:
         scope = self._scope(interpreter)
         interpreter.machine.current_node = function
@@ -332,7 +345,7 @@ class Analysis:
             found = scope.find(function.name)
             if not isinstance(found, Function):  # replaced by an unknown decorator
                 found = Function(function, scope, evaluated_defaults())
-            self._call(interpreter, found, [])
+            self._call(interpreter, found, [], objects)
             interpreter.assume_awaited(scope, list(scope.names))  # other functions see the file's names
             return
         made = scope.find(kind.name)
@@ -341,20 +354,22 @@ class Analysis:
         member = made.members.get(function.name)
         if not isinstance(member, Function):  # replaced by an unknown decorator
             member = Function(function, made.scope, evaluated_defaults())
-        args: list[Value] = [self._objects.used(interpreter, made, function)] if has_self_parameter(member) else []
+        args: list[Value] = [objects.used(interpreter, made, function)] if has_self_parameter(member) else []
         interpreter.decisions.begin()
-        self._call(interpreter, member, args)
+        self._call(interpreter, member, args, objects)
         interpreter.assume_awaited(scope, list(scope.names))
 
-    def _run_class(self, kind: ast.ClassDef, steps: list[Method], interpreter: Interpreter) -> None:
+    def _run_class(
+        self, kind: ast.ClassDef, steps: list[Method], objects: AssumedObjects, interpreter: Interpreter
+    ) -> None:
         made = self._scope(interpreter).find(kind.name)
         if not isinstance(made, Class):
             return
-        instance = self._objects.new(interpreter, made)
+        instance = objects.new(interpreter, made)
         interpreter.decisions.begin()
         found = ((step, made.members.get(step.name)) for step in steps)
         members = [(step, member) for step, member in found if isinstance(member, Function)]
-        known = {step: self._known_arguments(interpreter, member) for step, member in members}
+        known = {step: objects.arguments(interpreter, member) for step, member in members}
         machine, passed_on = interpreter.machine, PassedOnTensor()
         for step, member in classes.after_constructor(machine, members, instance):
             machine.current_node = step
@@ -365,12 +380,9 @@ class Analysis:
                 consume(interpreter, result, step)
                 del result, args
 
-    def _known_arguments(self, interpreter: Interpreter, function: Function) -> dict[str, Value]:
-        return assumed_arguments(interpreter.machine, function) | self._objects.given(interpreter, function)
-
-    def _call(self, interpreter: Interpreter, function: Function, args: list[Value]) -> None:
+    def _call(self, interpreter: Interpreter, function: Function, args: list[Value], objects: AssumedObjects) -> None:
         interpreter.machine.assume_synchronized()
-        known, is_for_caller = self._known_arguments(interpreter, function), False
+        known, is_for_caller = objects.arguments(interpreter, function), False
         for _ in range(_MAX_CALLS if getattr(function.node, "name", "") in _ITERATING else 1):
             result = interpreter.call_function(function, Call(function.node, list(args), known, is_complete=False))
             consume(interpreter, result, function.node)

@@ -3,33 +3,62 @@
 import ast
 import contextlib
 
+from syncheck.hb.ids import NamedKind
+from syncheck.lint.assumed_arguments import assumed_arguments
 from syncheck.lint.classes import assigned_elsewhere, lazily_created, without_changes
+from syncheck.lint.given_streams import streams_given
 from syncheck.lint.interp.control_flow import Raised
 from syncheck.lint.interp.interpreter import Interpreter
 from syncheck.lint.interp.scope import Scope
 from syncheck.lint.interp.values import Call, Class, Function, Instance, Mapping, Sequence, Stream, Symbol, Value
 from syncheck.lint.nodes import Method, parameters
+from syncheck.rules.model import Rule
 
 _DEEPEST = 3
 """Maximum number of objects that hold one another: a reader with a pool with a ring."""
+_ABOUT_STREAMS = ("SYN1", "SYN2", "SYN3")
+"""Prefixes of the rules that depend on which streams a function gets."""
 _MOST_LINES = 250
 """Maximum length of a class. A longer one does more than hold buffers and streams."""
 
 
 class AssumedObjects:
-    """Creates such objects. The annotations of parameters show their classes."""
+    """Creates such objects. The annotations of parameters show their classes.
 
-    def __init__(self) -> None:
+    Args:
+        has_streams: whether functions and constructors also get streams; see `streams_given`.
+    """
+
+    def __init__(self, *, has_streams: bool = False) -> None:
+        self._has_streams = has_streams
         self._attributes: dict[ast.ClassDef, dict[str, list[ast.expr | None]]] = {}
+
+    def decide(self, rule: Rule) -> bool:
+        """Return whether a finding of a rule can depend on these arguments. Without streams, any can."""
+        return not self._has_streams or rule.code.startswith(_ABOUT_STREAMS)
+
+    def arguments(self, interpreter: Interpreter, function: Function) -> dict[str, Value]:
+        """Return the known arguments of a function that is interpreted on its own, by parameter name."""
+        return assumed_arguments(interpreter.machine, function) | self.given(interpreter, function)
 
     def given(self, interpreter: Interpreter, function: Function, depth: int = _DEEPEST) -> dict[str, Value]:
         """Return the objects that a function gets, by parameter name."""
-        found: dict[str, Value] = {}
+        found = self._streams(interpreter, function)
         for argument in parameters(function.node) if depth else ():
             kind = _class_of(interpreter, argument.annotation, function.scope)
             if kind is not None and not kind.is_net and _n_lines(kind.node) <= _MOST_LINES:
                 found[argument.arg] = made = self.new(interpreter, kind, argument, depth - 1)
                 _open(made)
+        return found
+
+    def _streams(
+        self, interpreter: Interpreter, function: Function, owner: ast.ClassDef | None = None
+    ) -> dict[str, Value]:
+        machine = interpreter.machine
+        found: dict[str, Value] = {}
+        for argument, name in streams_given(function.node, owner) if self._has_streams else ():
+            found[argument.arg] = stream = machine.new_stream(machine.device, argument, is_made=False)
+            machine.session.name(NamedKind.STREAM, stream.ident, name)
         return found
 
     def new(
@@ -46,7 +75,7 @@ class AssumedObjects:
         instance = Instance(kind)
         begin = kind.find("__init__")
         if isinstance(begin, Function):
-            known = self.given(interpreter, begin, depth)
+            known = self.given(interpreter, begin, depth) | self._streams(interpreter, begin, kind.node)
             with contextlib.suppress(Raised):
                 interpreter.call_function(begin, Call(node or begin.node, [instance], known, is_complete=False))
         return instance

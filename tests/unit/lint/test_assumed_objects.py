@@ -3,7 +3,8 @@
 import pytest
 
 from syncheck.lint.assumed_objects import AssumedObjects
-from syncheck.lint.interp.values import Constant, Instance, Sequence
+from syncheck.lint.interp.values import Constant, Instance, Sequence, Stream
+from syncheck.rules.catalogue import find
 from tests.unit.lint.program import follow
 
 CLASSES = """
@@ -62,3 +63,28 @@ def test_other_methods_may_have_changed_a_used_object():
     assert not isinstance(pool.attributes["count"], Constant)
     begin = kind.members["__init__"].node
     assert AssumedObjects().used(program.interpreter, kind, begin).attributes == {}
+
+
+STREAMS = """
+class Owner:
+    def __init__(self, size, side: Optional[torch.cuda.Stream] = None):
+        self.side = side
+    def work(self, x):
+        self.side.wait_stream(torch.cuda.current_stream())
+        with torch.cuda.stream(self.side):
+            return x * 2
+"""
+
+
+@pytest.mark.parametrize("has_streams", [True, False])
+def test_a_constructor_gets_a_stream_if_streams_are_assumed(has_streams):
+    program = follow(STREAMS)
+    objects = AssumedObjects(has_streams=has_streams)
+    made = objects.new(program.interpreter, program.scope.find("Owner"))
+    assert isinstance(made.attributes["side"], Stream) == has_streams
+
+
+@pytest.mark.parametrize(("code", "can_depend"), [("SYN101", True), ("SYN302", True), ("SYN603", False)])
+def test_only_rules_about_streams_depend_on_the_streams_that_a_function_gets(code, can_depend):
+    assert AssumedObjects(has_streams=True).decide(find(code)) == can_depend
+    assert AssumedObjects().decide(find(code))
