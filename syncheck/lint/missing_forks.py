@@ -3,9 +3,9 @@
 import ast
 import re
 
-from syncheck.lint.host_copies import host_copy_source
 from syncheck.lint.host_waits import may_come_before, method_around
 from syncheck.lint.interp.functions import block_nodes, own_nodes
+from syncheck.lint.interp.host_copies import host_copy_source
 from syncheck.lint.nodes import (
     Method,
     bound_names,

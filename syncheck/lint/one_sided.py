@@ -11,8 +11,8 @@ from dataclasses import dataclass, replace
 
 from syncheck.findings import Finding
 from syncheck.lint import deferred, dropped_inputs, recorded_streams
-from syncheck.lint.host_copies import host_copy_source
 from syncheck.lint.interp.functions import own_nodes
+from syncheck.lint.interp.host_copies import host_copy_source
 from syncheck.lint.interp.sites import SourceSites
 from syncheck.lint.interp.unknown import makes_object, may_wait
 from syncheck.lint.kept_streams import makes_stream

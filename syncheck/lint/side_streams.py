@@ -7,8 +7,8 @@ from dataclasses import dataclass, field, replace
 from syncheck.findings import Finding, Location
 from syncheck.lint.evictions import evicted_copy
 from syncheck.lint.fresh_memory import FreshMemory, fresh_memory
-from syncheck.lint.host_copies import host_copy_source
 from syncheck.lint.interp.functions import block_nodes, own_nodes
+from syncheck.lint.interp.host_copies import host_copy_source
 from syncheck.lint.interp.sites import SourceSites
 from syncheck.lint.interp.unknown import may_wait
 from syncheck.lint.kept_streams import streams_kept_by

@@ -26,13 +26,6 @@ _GIVEN_TO_CUDA = re.compile(
     r"torch\.cuda\.(?:Stream|current_stream|default_stream|set_device|synchronize|device|current_blas_handle|mem_get_info)"
     r"\(\s*(?:device=)?((?:\w+\.)*[A-Za-z_]\w*)\s*\)"
 )
-_ASYNCHRONOUS = ("async_op", "irecv")
-_WRITTEN = re.compile(
-    r"\b(irecv|all_reduce|broadcast|all_gather_into_tensor|reduce_scatter_tensor|all_to_all_single|reduce_scatter|recv"
-    r"|_all_gather_base|_reduce_scatter_base)\(\s*(?:(?:output_tensor|output|tensor)\s*=\s*)?((?:self\.)?[A-Za-z_]\w*)\s*(?=[,)])"
-)
-"""A collective and the variable that it writes."""
-_LONGEST_CALL = 400
 
 
 class Bindings:
@@ -127,21 +120,6 @@ class SourceFile:
     def gpu_names(self) -> frozenset[str]:
         """The last names of the devices passed to CUDA functions in this file: `self.device` gives "device"."""
         return frozenset(name.rpartition(".")[2] for name in _GIVEN_TO_CUDA.findall(self.text))
-
-    @cached_property
-    def exchanged_names(self) -> frozenset[str]:
-        """The variables and attributes that asynchronous collectives write; with NCCL they are on a GPU."""
-        found = _WRITTEN.finditer(self.text) if any(word in self.text for word in _ASYNCHRONOUS) else ()
-        return frozenset(match[2] for match in found if match[1] == "irecv" or "async_op" in self._rest_of(match.end()))
-
-    def _rest_of(self, start: int) -> str:
-        """Return the rest of a call after its first argument, truncated to _LONGEST_CALL characters."""
-        depth = 1
-        for offset, letter in enumerate(self.text[start : start + _LONGEST_CALL], start):
-            depth += (letter == "(") - (letter == ")")
-            if not depth:
-                return self.text[start:offset]
-        return self.text[start : start + _LONGEST_CALL]
 
     @cached_property
     def definitions(self) -> "Definitions":

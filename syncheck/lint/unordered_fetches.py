@@ -3,7 +3,7 @@
 import ast
 from collections.abc import Sequence
 
-from syncheck.lint.host_copies import host_copy_source
+from syncheck.lint.interp.host_copies import host_copy_source
 from syncheck.lint.interp.unknown import words_of
 from syncheck.lint.nodes import bound_names, children, own_attribute, text, viewed, walk
 from syncheck.source.expressions import last_name

@@ -66,8 +66,8 @@ def test_an_unknown_device_is_assumed_to_be_a_gpu():
     def f(device):
         side = torch.cuda.Stream()
         x = torch.ones(4, device=device)
-        with torch.cuda.stream(side):
-            y = x * 2
+        torch.cuda.set_stream(side)
+        y = x * 2
         torch.cuda.current_stream().wait_stream(side)
     """
     assert ("SYN101", 7, "`device` is a GPU") in only_strict(source)

@@ -5,7 +5,9 @@ from typing import Any
 
 from syncheck.hb.ids import NO_ALLOCATION
 from syncheck.lint import nodes
+from syncheck.lint.interp.block_inputs import block_inputs
 from syncheck.lint.interp.contents import tensors_in
+from syncheck.lint.interp.exchanged import exchanged_variables
 from syncheck.lint.interp.machine import Machine, TensorAccess
 from syncheck.lint.interp.premises import Premise, description_of
 from syncheck.lint.interp.rows import is_strided, of_method, selected
@@ -105,16 +107,17 @@ class Operators:
         """Return whether a device has a name that is common for GPUs, in a file that mentions CUDA."""
         return last_name(node) in _DEVICES and self._machine.sites.mentions_cuda
 
+    def input_of_block(self, node: ast.AST) -> str:
+        """Return the variable through which a stream block computes with an operator's result; "" if none does."""
+        return block_inputs(self._machine.sites.tree).get(node, "")
+
     def make(self, operator: str, call: Call, device: DeviceIndex, *, is_pinned: bool = False) -> Value:
         """Run an operator that creates a tensor from scratch."""
         machine, text = self._machine, ""
         if isinstance(device, Value) and self.is_gpu(device_of(call.node)):
             device = machine.device
         if isinstance(device, Value):
-            text = _premise_on_device(call.node) if machine.sites.premises.has(Premise.DEVICE) else ""
-            target = _target_of(machine.current_node, call.node)
-            if target and machine.sites.is_exchanged(target):
-                text = f"`{target}` is on a GPU"
+            text = self._premise(call.node)
             if not text:
                 is_elsewhere = words_of(machine.function) & _OTHER_BACKENDS
                 return MOVED if self.may_be_gpu(device_of(call.node)) and not is_elsewhere else UNKNOWN
@@ -129,6 +132,15 @@ class Operators:
             made.is_leaf = True
             made.leaves = (made,)
         return made
+
+    def _premise(self, node: ast.AST) -> str:
+        """Return, in words, that a new tensor is on a GPU, if its uses show it or that is assumed; otherwise ""."""
+        machine = self._machine
+        target = _target_of(machine.current_node, node)
+        name = target if target in exchanged_variables(machine.sites.tree) else self.input_of_block(node)
+        if name:
+            return f"`{name}` is on a GPU"
+        return _premise_on_device(node) if machine.sites.premises.has(Premise.DEVICE) else ""
 
     def factory(self, name: str, call: Call) -> Value:
         """Run torch.zeros and similar functions."""

@@ -51,10 +51,6 @@ class SourceSites:
         self._ignored: list[frozenset[str]] = []
         self._objects: set[int] = set()
 
-    def is_exchanged(self, name: str) -> bool:
-        """Return whether an asynchronous collective of the file writes a variable of some name."""
-        return name in self._source.exchanged_names
-
     def id_of(self, node: ast.AST, function: str = "") -> SiteId:
         """Return the call site of a node. Numbers start at 1."""
         self.n_asked += 1

@@ -4,7 +4,7 @@ import ast
 
 import pytest
 
-from syncheck.lint.host_copies import host_copy_source
+from syncheck.lint.interp.host_copies import host_copy_source
 
 
 @pytest.mark.parametrize(

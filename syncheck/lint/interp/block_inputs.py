@@ -1,0 +1,85 @@
+"""Tensors on unknown devices that a stream block of the same function computes with, so that they are on a GPU."""
+
+import ast
+import re
+from collections.abc import Iterator
+
+from syncheck.lint.interp.exchanged import VIEWS
+from syncheck.lint.interp.functions import block_nodes, own_nodes
+from syncheck.lint.interp.host_copies import host_copy_source
+from syncheck.lint.nodes import Method, bound_names, is_on_stream, once, text, viewed, walk
+
+_OPERATORS = re.compile(r"^(?:torch|F|torch\.nn\.functional)\.(?!as_|from_|is_|load|save|tensor$)[a-z_]\w*$")
+_FOREACH = re.compile(r"^torch\._foreach_\w+$")
+_COLLECTIVES = re.compile(r"^(?:dist|torch\.distributed)\.\w+$")
+_COMPUTING = frozenset("add add_ mul mul_ div div_ sub sub_ matmul exp sum mean norm clone record_stream zero_".split())
+"""Methods of a tensor that run on its device, or that only tensors on a GPU need."""
+_MOVING = frozenset({"to", "cuda", "pin_memory", "cpu", "numpy", "item", "tolist", "is_cuda", "device"})
+"""Members whose use shows that the device of a tensor is not fixed."""
+
+
+@once
+def block_inputs(tree: ast.Module) -> dict[ast.AST, str]:
+    """Return call of an operator outside stream blocks -> the variable through which a later block uses its result."""
+    return dict(pair for node in walk(tree) if isinstance(node, Method) for pair in _inputs_of(node))
+
+
+def _inputs_of(function: Method) -> Iterator[tuple[ast.AST, str]]:
+    nodes = list(own_nodes(function))
+    blocks = [node for node in nodes if isinstance(node, ast.With) and is_on_stream(node)]
+    if not blocks:
+        return
+    hosts = {
+        name for node in nodes if isinstance(node, ast.Assign) and _is_pinned(node.value) for name in bound_names(node)
+    }
+    used = {name for block in blocks for node in block_nodes(block) for name in _used_on_gpu(node, hosts)}
+    used -= {name for node in nodes for name in _moved(node)}
+    inside = {node for block in blocks for node in walk(block)}
+    for node in nodes:
+        if isinstance(node, ast.Assign) and node not in inside and _is_operator(node.value):
+            for name in sorted(bound_names(node) & used):
+                yield node.value, name
+
+
+def _used_on_gpu(node: ast.AST, hosts: set[str]) -> Iterator[str]:
+    """Yield the variables that a node in a stream block uses on a GPU; `hosts`: the variables in pinned memory."""
+    copied = host_copy_source(node, hosts)
+    operands: list[ast.expr] = [copied] if copied is not None else []
+    match node:
+        case ast.Call(func=func, args=args) if _is_operator(node) or _COLLECTIVES.match(text(func)):
+            operands += args
+        case ast.Call(func=ast.Attribute(value=owner, attr=name)) if name in _COMPUTING:
+            operands.append(owner)
+        case ast.BinOp(left=left, right=right):
+            operands += [left, right]
+        case _:
+            pass
+    sources = (viewed(operand, VIEWS) for operand in operands)
+    yield from (source.id for source in sources if isinstance(source, ast.Name))
+
+
+def _is_operator(node: ast.AST) -> bool:
+    return isinstance(node, ast.Call) and any(form.match(text(node.func)) for form in (_OPERATORS, _FOREACH))
+
+
+def _is_pinned(node: ast.AST) -> bool:
+    """Return whether an expression creates a tensor in pinned memory."""
+    match node:
+        case ast.Call(func=ast.Attribute(attr="pin_memory")):
+            return True
+        case ast.Call(keywords=keywords):
+            return any(keyword.arg == "pin_memory" and not _is_off(keyword.value) for keyword in keywords)
+        case _:
+            return False
+
+
+def _is_off(node: ast.expr) -> bool:
+    return isinstance(node, ast.Constant) and not node.value
+
+
+def _moved(node: ast.AST) -> Iterator[str]:
+    match node:
+        case ast.Attribute(value=ast.Name(id=name), attr=member) if member in _MOVING:
+            yield name
+        case _:
+            pass

@@ -1,0 +1,29 @@
+"""Variables that asynchronous collectives use."""
+
+import ast
+
+import pytest
+
+from syncheck.lint.interp.exchanged import exchanged_variables
+
+
+def found(source):
+    return sorted(exchanged_variables(ast.parse(source)))
+
+
+@pytest.mark.parametrize(
+    ("call", "names"),
+    [
+        ("dist.all_reduce(x, async_op=True)", ["x"]), ("dist.irecv(x, 0)", ["x"]), ("dist.isend(tensor=x)", ["x"]),
+        ("dist.all_gather_into_tensor(out, x, async_op=flag)", ["out", "x"]),
+        ("dist.all_reduce(self.x[:4].view(-1), async_op=True)", ["self.x"]), ("dist.all_reduce(x)", []),
+        ("dist.all_reduce(f(), async_op=True)", []), ("dist.all_reduce(*x, async_op=True)", []),
+        ("dist.broadcast_object_list(x)", []), ("other(x, async_op=True)", []),
+    ],
+)  # fmt: skip
+def test_tensors_of_calls_that_return_before_the_collective_ends(call, names):
+    assert found(call) == names
+
+
+def test_what_they_are_views_of_counts_too():
+    assert found("send = self.buffer[:n]\nother = self.y\ndist.isend(send, 1)") == ["self.buffer", "send"]
