@@ -6,6 +6,7 @@ import re
 from syncheck.lint.host_waits import may_come_before, method_around
 from syncheck.lint.interp.functions import block_nodes, own_nodes
 from syncheck.lint.interp.host_copies import host_copy_source
+from syncheck.lint.model_parameters import kept_parameters, parameters_in
 from syncheck.lint.nodes import (
     Method,
     bound_names,
@@ -39,6 +40,8 @@ _VIEWS = frozenset("view reshape flatten detach squeeze unsqueeze transpose perm
 _OPERATORS = re.compile(r"^(?:torch|F|torch\.nn\.functional)\.(?!tensor|empty|zeros|ones|full|from_|as_|is_)[a-z_]\w*$")
 _COMPUTING = frozenset("clone float half bfloat16 double contiguous add mul sub div exp sum mean matmul".split())
 """Methods of a tensor that compute a new one."""
+_UPDATING = frozenset("add_ sub_ mul_ div_ lerp_ addcmul_ addcdiv_".split())
+"""Methods that change a tensor by what they read."""
 _PARAMETERS = frozenset({"data", "grad"})
 """Members of a parameter of a model, which an optimizer computes on the current stream."""
 
@@ -199,6 +202,7 @@ class _Inputs:
         is_layer = method.name == "forward"
         given = {argument.arg for argument in tensors_given(method, has_device=True)}
         self._given = self._with_views(given if is_alone or is_layer else set())
+        self._given |= parameters_in(method, kept_parameters(kind))
         self._left = _left_behind(kind, method)
 
     def first_use(self) -> ast.AST | None:
@@ -209,7 +213,7 @@ class _Inputs:
         match node:
             case ast.Call(func=ast.Attribute(value=owner, attr=name)) if name in _COMPUTING and self._is_input(owner):
                 return True
-            case ast.Call(func=func, args=args) if _OPERATORS.match(text(func)):
+            case ast.Call(func=func, args=args) if _OPERATORS.match(text(func)) or last_name(func) in _UPDATING:
                 return any(map(self._is_input, args))
             case ast.Assign(targets=[ast.Subscript()], value=ast.Subscript() | ast.Name() as value):
                 return self._is_input(value)
