@@ -160,6 +160,8 @@ class Calls:
         if has_tensor and launches_kernel(call.node):
             side_work.use(self._machine, given, call.node)
             return UNKNOWN
+        if has_tensor and self._machine.is_capturing():
+            return side_work.capture(self._machine, given, call.node)
         self._evaluator.transfers.given.give(given, call.node)
         if (has_tensor or not name) and side_work.is_only_used(self._machine, name, given, call.node):
             if side_work.is_on_side_stream(self._machine):

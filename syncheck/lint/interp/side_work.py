@@ -59,6 +59,12 @@ def use(machine: Machine, given: list[Value], node: ast.AST) -> list[Tensor]:
     return tensors
 
 
+def capture(machine: Machine, given: list[Value], node: ast.AST) -> Tensor:
+    """Let a graph capture unknown code, which cannot wait then, and return the tensor that it computes."""
+    use(machine, given, node)
+    return _new_tensor(machine, node)
+
+
 def does_not_wait(node: ast.AST) -> str:
     """Return, in words, that a call of unknown code does not wait."""
     return f"{description_of(node)} does not wait"
@@ -66,9 +72,14 @@ def does_not_wait(node: ast.AST) -> str:
 
 def result(machine: Machine, node: ast.AST) -> Tensor:
     """Return the tensor that unknown code computes on a stream of the program's own, if it does not wait."""
+    made = _new_tensor(machine, node)
+    machine.sites.premises.assume_on_gpu(made, does_not_wait(node))
+    return made
+
+
+def _new_tensor(machine: Machine, node: ast.AST) -> Tensor:
     device = machine.thread.device
     made = Tensor(machine.allocate(device, node), stream=machine.current(device))
-    machine.sites.premises.assume_on_gpu(made, does_not_wait(node))
     machine.launch(made.stream, "unknown code", [(made, True)], node)
     return made
 

@@ -208,6 +208,12 @@ def _numpy(evaluator: Evaluator, owner: Tensor, call: Call) -> Value:
     return array
 
 
+def _entries(evaluator: Evaluator, owner: Tensor, call: Call) -> Value:
+    """Return the entries of what unknown code returned, which is a dictionary of tensors then."""
+    del evaluator, call
+    return Sequence([Sequence([UNKNOWN, owner])])
+
+
 def _untyped_storage(evaluator: Evaluator, owner: Tensor, call: Call) -> Value:
     del evaluator, call
     return Attribute(owner, "data")
@@ -291,6 +297,7 @@ _SPECIAL: dict[str, Callable[[Evaluator, Tensor, Call], Value]] = {
     "record_stream": _record_stream,
     "generate": _generate,
     "numpy": _numpy,
+    "items": _entries,
     "untyped_storage": _untyped_storage,
     "resize_": _resize,
     "backward": _backward,
