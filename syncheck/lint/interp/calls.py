@@ -168,6 +168,8 @@ class Calls:
                 return side_work.result(self._machine, call.node)
         else:
             self._let_wait(name, given, call.node, has_tensor=has_tensor)
+        if not has_tensor and side_work.calls_parameter(self._machine, call.node):
+            return side_work.compute(self._machine, call.node, is_long=True)
         if not (has_tensor or (computes(call.node) and gets_moved(given))):
             return UNKNOWN
         self._machine.guess(call.node)

@@ -16,12 +16,21 @@ from syncheck.lint.interp.unknown import (
     takes_flag,
 )
 from syncheck.lint.interp.values import MOVED, UNKNOWN_STREAM, Call, Sequence, Tensor, Value
+from syncheck.lint.nodes import Method, function_around, parameters
 
 
 def is_on_side_stream(machine: Machine) -> bool:
     """Return whether the current stream is one that the program has created."""
     stream = machine.current(machine.thread.device)
     return bool(stream) and machine.handle_of(stream) != 0
+
+
+def calls_parameter(machine: Machine, node: ast.AST) -> bool:
+    """Return whether a function calls one of its parameters on a stream of the program: only a GPU works there."""
+    if not isinstance(node, ast.Call) or not isinstance(node.func, ast.Name) or not is_on_side_stream(machine):
+        return False
+    function = function_around(machine.sites.tree, node.lineno)
+    return isinstance(function, Method) and node.func.id in {argument.arg for argument in parameters(function)}
 
 
 def is_given_work_of_others(machine: Machine, given: list[Value]) -> bool:

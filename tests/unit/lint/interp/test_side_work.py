@@ -4,8 +4,9 @@ import ast
 
 import pytest
 
-from syncheck.lint.interp.side_work import is_given_work_of_others, is_on_side_stream, use
+from syncheck.lint.interp.side_work import calls_parameter, is_given_work_of_others, is_on_side_stream, use
 from syncheck.lint.interp.values import UNKNOWN_STREAM, Constant, Sequence, Tensor
+from tests.unit.lint.program import new_program
 
 NODE = ast.parse("f()", mode="eval").body
 
@@ -34,6 +35,18 @@ def test_a_stream_that_the_program_created_is_a_side_stream(machine, side):
 def test_a_default_or_unknown_stream_is_not_a_side_stream(streams, machine):
     machine.thread.streams = streams
     assert not is_on_side_stream(machine)
+
+
+@pytest.mark.parametrize(
+    ("called", "is_side", "expected"),
+    [("fn()", True, True), ("fn()", False, False), ("print()", True, False), ("self.fn()", True, False)],
+)
+def test_a_parameter_that_is_called_on_a_side_stream(called, is_side, expected):
+    program = new_program(f"def f(self, fn):\n    {called}")
+    if is_side:
+        program.machine.thread.streams = {0: program.machine.new_stream(0, NODE).ident}
+    call = program.tree.body[0].body[0].value
+    assert calls_parameter(program.machine, call) == expected
 
 
 def test_a_tensor_of_another_stream_is_the_work_of_others(machine, side):
