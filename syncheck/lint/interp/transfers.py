@@ -220,7 +220,9 @@ class Transfers:
                 device = machine.thread.device  # a non-blocking copy to pinned memory comes from a GPU
             if device is None and target.block.is_pinned and is_unknown(source) and not call.args[1:]:
                 self._fill_from_host(target, call)
-            if device is not None:
+            if device is not None and device != machine.thread.device and is_on_side_stream(machine):
+                self._copy_from_other_gpu(target, machine.thread.device, device, call.node)
+            elif device is not None:
                 machine.launch(machine.current(device), "aten::copy_", [(target, True)], call.node)
                 if is_unknown(source) and call.flag("non_blocking", 1) is False:  # from the host, which then waits
                     machine.recent.drop(machine.current(device))
@@ -229,6 +231,14 @@ class Transfers:
             return self._operators.in_place("copy_", target, tensors_in(source), call)
         self._log(target, source, call.node, non_blocking=call.flag("non_blocking", 1))
         return target
+
+    def _copy_from_other_gpu(self, target: Tensor, source: int, device: int, node: ast.AST) -> None:
+        """Copy something unknown to a GPU while a stream of another GPU is current: it is assumed to come from there."""
+        machine = self._machine
+        sender, receiver = machine.current(source), machine.current(device)
+        machine.join(sender, receiver)
+        machine.launch(sender, "aten::copy_", [(target, True)], node, device)
+        machine.join(receiver, sender)
 
     def _fill_from_host(self, target: Tensor, call: Call) -> None:
         """Copy something unknown to pinned memory. A blocking copy is assumed to come from the host."""
