@@ -91,7 +91,8 @@ class Iteration:
             done += 1
         if done >= most:
             return
-        while not is_known and done < MAX_ITERATIONS:
+        machine = self._evaluator.machine
+        while not is_known and done < machine.sites.n_iterations(machine.function):
             done += 1
             yield derived(source)
 

@@ -109,7 +109,12 @@ class Operators:
 
     def input_of_block(self, node: ast.AST) -> str:
         """Return the variable through which a stream block computes with an operator's result; "" if none does."""
-        return block_inputs(self._machine.sites.tree).get(node, "")
+        sites = self._machine.sites
+        return block_inputs(sites.tree).get(node, "") if sites.enters_streams else ""
+
+    def _is_exchanged(self, name: str) -> bool:
+        sites = self._machine.sites
+        return sites.has_asynchronous_collectives and name in exchanged_variables(sites.tree)
 
     def make(self, operator: str, call: Call, device: DeviceIndex, *, is_pinned: bool = False) -> Value:
         """Run an operator that creates a tensor from scratch."""
@@ -137,7 +142,7 @@ class Operators:
         """Return, in words, that a new tensor is on a GPU, if its uses show it or that is assumed; otherwise ""."""
         machine = self._machine
         target = _target_of(machine.current_node, node)
-        name = target if target in exchanged_variables(machine.sites.tree) else self.input_of_block(node)
+        name = target if target and self._is_exchanged(target) else self.input_of_block(node)
         if name:
             return f"`{name}` is on a GPU"
         return _premise_on_device(node) if machine.sites.premises.has(Premise.DEVICE) else ""

@@ -1,10 +1,12 @@
 """Call sites for static analysis: nodes of the syntax tree."""
 
 import ast
+import re
 from collections.abc import Iterable
 
 from syncheck.findings import Frame, Location
 from syncheck.hb.ids import AllocationId, SiteId
+from syncheck.lint.interp.arithmetic import MAX_ITERATIONS
 from syncheck.lint.interp.premises import Premise, Premises
 from syncheck.lint.interp.values import Tensor
 from syncheck.lint.source_file import SourceFile
@@ -12,6 +14,9 @@ from syncheck.rules.model import Rule
 from syncheck.sanitizer.collector import PendingFinding
 from syncheck.sanitizer.monitor import SourceLine
 
+_RING = re.compile(r"[\w)\]]\s*%\s*(?:len\(|self\.)")
+"""The index of the next slot of a ring."""
+_ASYNCHRONOUS = ("async_op", "irecv", "isend")
 UNKNOWN_LOCATION = Location(Frame("<unknown>", 0))
 
 
@@ -24,6 +29,8 @@ class SourceSites:
 
     Attributes:
         premises: the assumptions, and the findings that rest on them.
+        enters_streams: whether the file makes streams current, judging by its text.
+        has_asynchronous_collectives: whether it starts collectives that it waits for later.
         is_gpu_name: returns whether a name stands for a GPU, judging by its other uses in the file.
         n_asked: how often a call site was requested. Every operation at a call site requests it.
         callers: call site of a finding -> the calls that led to it, innermost first, each with its function.
@@ -36,9 +43,12 @@ class SourceSites:
         self.path = source.path
         self.tree, self.text = source.tree, source.text
         self._source = source
+        self._has_ring = "%" in source.text and _RING.search(source.text) is not None
         self._lines = source.lines
         self.is_gpu_name = source.gpu_names.__contains__
         self.mentions_cuda = "cuda" in source.text
+        self.enters_streams = "stream(" in source.text or "StreamContext(" in source.text
+        self.has_asynchronous_collectives = any(word in source.text for word in _ASYNCHRONOUS)
         self._bindings = source.bindings
         self.callers: dict[SiteId, tuple[tuple[ast.AST, str], ...]] = {}
         self.mentions: dict[tuple[AllocationId, int], ast.expr] = {}
@@ -50,6 +60,14 @@ class SourceSites:
         self._functions: list[str] = []
         self._ignored: list[frozenset[str]] = []
         self._objects: set[int] = set()
+
+    def n_iterations(self, function: str) -> int:
+        """Return the number of interpreted iterations of a loop of unknown length in a function with some name.
+
+        If the file uses slots of a ring in turn, there is one more than the slots that a constructor creates in such a
+        loop, so that one of them is used again.
+        """
+        return MAX_ITERATIONS + (self._has_ring and function != "__init__")
 
     def id_of(self, node: ast.AST, function: str = "") -> SiteId:
         """Return the call site of a node. Numbers start at 1."""

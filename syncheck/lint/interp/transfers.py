@@ -233,7 +233,7 @@ class Transfers:
         return target
 
     def _copy_from_other_gpu(self, target: Tensor, source: int, device: int, node: ast.AST) -> None:
-        """Copy something unknown to a GPU while a stream of another GPU is current: it is assumed to come from there."""
+        """Copy something unknown to a GPU while a stream of another GPU is current: it is assumed to be there."""
         machine = self._machine
         sender, receiver = machine.current(source), machine.current(device)
         machine.join(sender, receiver)

@@ -5,7 +5,7 @@ import itertools
 from collections.abc import Iterator
 from typing import Any
 
-from syncheck.lint.interp.arithmetic import MAX_ITERATIONS, Growing
+from syncheck.lint.interp.arithmetic import Growing
 from syncheck.lint.interp.contents import tensors_in
 from syncheck.lint.interp.control_flow import Raised
 from syncheck.lint.interp.evaluator import Evaluator
@@ -185,11 +185,11 @@ def _len(evaluator: Evaluator, call: Call) -> Value:
 
 @models("builtins.range")
 def _range(evaluator: Evaluator, call: Call) -> Value:
-    del evaluator
     values = [value.value if isinstance(value, Constant) else None for value in call.args]
     if _is_open(values):
         start = values[0] if len(values) > 1 and isinstance(values[0], int) else 0
-        return Sequence([Constant(Growing(start + number)) for number in range(MAX_ITERATIONS)], is_open=True)
+        n_iterations = evaluator.machine.sites.n_iterations(evaluator.machine.function)
+        return Sequence([Constant(Growing(start + number)) for number in range(n_iterations)], is_open=True)
     if not values or any(not isinstance(value, int) for value in values):
         return Sequence([], is_open=True)
     try:

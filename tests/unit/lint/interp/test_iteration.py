@@ -77,3 +77,10 @@ for n in A():
 def test_a_tensor_of_an_iteration_dies_in_the_next_one():
     source = "for _ in range(2):\n    x = torch.empty(4, device='cuda')\n"
     assert calls_of(source) == ["allocate 1 on cuda:0", "allocate 2 on cuda:0", "free 1"]
+
+
+@pytest.mark.parametrize(
+    ("index", "expected"), [("n % 2", 3), ("n % len(slots)", 4), ("n % self.depth", 4), ("'%s' % self.n", 3)]
+)
+def test_a_loop_that_may_use_a_ring_comes_back_to_its_first_slot(index, expected):
+    assert constant("n", f"n = 0\nfor item in unknown:\n    n += 1\ndef f(self, slots): return {index}") == expected
