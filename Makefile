@@ -17,6 +17,8 @@ check: .venv/ready  ## format, lint, types, import contracts, tests, as in CI
 	$(BIN)/ruff format --check
 	$(BIN)/ruff check
 	$(BIN)/mypy
+	$(BIN)/mypy --platform win32 --cache-dir .mypy_cache/win32
+	$(BIN)/mypy --platform darwin --cache-dir .mypy_cache/darwin
 	$(BIN)/lint-imports
 	$(PYTEST) -m "not gpu"
 

@@ -5,6 +5,7 @@ import errno
 import os
 import secrets
 import stat
+import sys
 from pathlib import Path
 
 _O_NONBLOCK = getattr(os, "O_NONBLOCK", 0)  # opening a pipe would wait for a writer
@@ -91,8 +92,9 @@ def _replace(target: str, data: bytes, old: os.stat_result | None) -> None:
         with open(descriptor, "wb") as file:
             file.write(data)
         if old is not None:
-            with contextlib.suppress(OSError, AttributeError):  # permitted only for root, and missing on some systems
-                os.chown(temporary, old.st_uid, old.st_gid)
+            if sys.platform != "win32":
+                with contextlib.suppress(OSError):  # permitted only for root
+                    os.chown(temporary, old.st_uid, old.st_gid)
             os.chmod(temporary, stat.S_IMODE(old.st_mode))
         os.replace(temporary, target)
     except BaseException:

@@ -71,7 +71,7 @@ def _handlers() -> dict[signal.Signals, object]:
 
 def _timers() -> dict[int, tuple[float, float, float]]:
     """Return the timers that send signals: (time of the query, seconds left, interval)."""
-    if not in_main_thread() or not hasattr(signal, "getitimer"):
+    if sys.platform == "win32" or not in_main_thread():
         return {}
     kinds = (signal.ITIMER_REAL, signal.ITIMER_VIRTUAL, signal.ITIMER_PROF)
     return {kind: (time.monotonic(), *signal.getitimer(kind)) for kind in kinds}
@@ -79,6 +79,8 @@ def _timers() -> dict[int, tuple[float, float, float]]:
 
 def _restart(timers: dict[int, tuple[float, float, float]]) -> None:
     """Stop the timers that the program left behind, which would have ended with it; let earlier ones continue."""
+    if sys.platform == "win32":
+        return
     for kind, (queried_at, left, interval) in timers.items():
         rest = max(left - (time.monotonic() - queried_at), _SOON) if left else 0
         signal.setitimer(kind, rest, interval)
