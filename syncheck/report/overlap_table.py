@@ -67,7 +67,7 @@ def render(report: OverlapReport, *, color: bool, most: int = 20, width: int = W
     file = io.StringIO()
     console = Console(
         file=file, width=width, force_terminal=color, color_system="standard" if color else None, highlight=False,
-        legacy_windows=False, soft_wrap=False,
+        force_jupyter=False, legacy_windows=False, soft_wrap=False,
     )  # fmt: skip
     console.print(Text(_head(report)))
     console.print(Text(f"Times: {report.times}."))

@@ -267,3 +267,13 @@ def test_the_line_magic_only_shows_the_help(capsys):
     assert capsys.readouterr().out.count("Options:") == 2
     show("y = x * 2")
     assert "write %%syncheck" in capsys.readouterr().err
+
+
+def test_only_the_result_of_a_cell_shows_its_report(monkeypatch):
+    shown = []
+    monkeypatch.setattr("rich.console._is_jupyter", lambda: True)  # as in the kernel of a notebook
+    monkeypatch.setattr("rich.jupyter.display", lambda segments, text: shown.append(text))
+    _, check_cell = magic()
+    report = check_cell("--backend sim --devices 1", RACE)
+    assert "SYN101" in report._repr_html_()
+    assert shown == []
