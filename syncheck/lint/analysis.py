@@ -379,6 +379,8 @@ class Analysis:
                 passed_on.note(machine, result, step)
                 consume(interpreter, result, step)
                 del result, args
+        for value in (value for given in known.values() for value in given.values()):
+            interpreter.escape(value)
 
     def _call(self, interpreter: Interpreter, function: Function, args: list[Value], objects: AssumedObjects) -> None:
         interpreter.machine.assume_synchronized()
@@ -392,5 +394,5 @@ class Analysis:
             self._again |= call_twice(interpreter, function, known)
         if not args and not is_for_caller:
             reuse_memory(interpreter.machine, function.node)
-        for value in args:
+        for value in (*args, *known.values()):
             interpreter.escape(value)

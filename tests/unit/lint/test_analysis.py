@@ -243,3 +243,21 @@ def test_analyzed_objects_are_freed_without_the_garbage_collector():
     assert machines
     assert not left
     assert not errors
+
+
+def test_an_object_that_a_method_gets_may_be_kept_by_the_caller():
+    source = """
+    import torch
+    import torch.distributed as dist
+    class Bucket:
+        def __init__(self, device):
+            self.flat = torch.zeros(4, device=device)
+            self.work = None
+    class Reducer:
+        def __init__(self, group):
+            self.group = group
+        def _launch(self, bucket: Bucket):
+            bucket.work = dist.all_reduce(bucket.flat, group=self.group, async_op=True)
+    """
+    assert found(source) == []
+    assert found(source.replace("bucket.work =", "work =")) == [("SYN603", 11)]
