@@ -1,17 +1,25 @@
 """Model of a function's callers that are not in the file: how they use its results."""
 
 import ast
+import contextlib
 
 from syncheck.hb.ids import NamedKind, SiteId, StreamId
 from syncheck.lint.interp.contents import handles_in, tensors_in
+from syncheck.lint.interp.control_flow import Raised
 from syncheck.lint.interp.interpreter import Interpreter
 from syncheck.lint.interp.machine import Machine
 from syncheck.lint.interp.values import Call, Function, Generator, Instance, Mapping, Sequence, Stream, Tensor, Value
+from syncheck.lint.nodes import methods_of, parameters
+from syncheck.lint.prefilter import words_in
+
+_WAITING = frozenset({"synchronize", "wait"})
 
 
 def consume(interpreter: Interpreter, result: Value, function: ast.AST) -> None:
     """Use a function's result as a loop over batches does: on the current stream, and no longer than needed."""
     name = getattr(function, "name", "")
+    if isinstance(result, Instance) and not isinstance(result.kind.find("__iter__"), Function):
+        _call_waiting_methods(interpreter, result, function)
     if (
         not isinstance(result, Generator | Instance)
         and name not in {"__next__", "next"}
@@ -29,6 +37,16 @@ def consume(interpreter: Interpreter, result: Value, function: ast.AST) -> None:
         del item
     for work in handles_in(result):
         interpreter.escape(work)
+
+
+def _call_waiting_methods(interpreter: Interpreter, made: Instance, node: ast.AST) -> None:
+    """Call the methods of a returned object that wait for something: those with which the caller gets the results."""
+    for method in methods_of(made.kind.node).values():
+        member = made.kind.find(method.name)
+        is_public = not method.name.startswith("_") and not method.decorator_list and len(parameters(method)) == 1
+        if is_public and isinstance(member, Function) and not _WAITING.isdisjoint(words_in(method)):
+            with contextlib.suppress(Raised):
+                interpreter.escape(interpreter.call_function(member, Call(node, [made])))
 
 
 def _returns_awaited_tensors(machine: Machine, result: Value) -> bool:

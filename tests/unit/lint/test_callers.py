@@ -129,3 +129,32 @@ def test_findings_of_a_second_call_on_shared_memory_are_left_to_the_callers():
     )
     result = lint_source("m.py", Text(source.format(stream="KEPT", wait="BOTH.cos_(); torch.cuda.synchronize()")))
     assert {finding.rule.code for finding in result.findings} <= {"SYN201"}
+
+
+HANDLE = """
+class Handle:
+    def __init__(self, copy, event):
+        self.copy, self.event = copy, event
+    def result(self):
+        self.event.synchronize()
+        return self.copy.tolist()
+    def later(self, n):
+        self.event.synchronize()
+    def _own(self):
+        self.event.synchronize()
+    def size(self):
+        return len(self.copy)
+def f():
+    event = torch.cuda.Event()
+    event.record()
+    return Handle(h, event)
+"""
+
+
+def test_the_methods_with_which_a_caller_waits_are_called():
+    program = follow(HEAD + HANDLE)
+    function = program.scope.names["f"]
+    result = program.interpreter.call_function(function, Call(function.node, [], {}))
+    start = len(program.calls)
+    consume(program.interpreter, result, function.node)
+    assert program.calls[start:] == ["sync e1"]
