@@ -30,7 +30,11 @@ _COMPUTING = frozenset(
     """model net network module layer encoder decoder backbone criterion forward backward fwd bwd kernel attention attn
     matmul gemm mm conv unet vae transformer discriminator loss""".split()
 )
-_NETWORKS = frozenset("model net network module layer encoder decoder backbone unet vae".split())
+_NETWORKS = frozenset(
+    """model net network module layer encoder decoder backbone unet vae mlp ffn expert experts norm proj
+    projection embedding transform transforms augment augmentation normalize normalizer""".split()
+)
+"""Words in the names of networks, their layers, and transforms of images."""
 _KERNELS = frozenset({"kernel", "kernels", "triton"})
 """Words in the names of functions that Triton compiles."""
 _FUNCTIONS = frozenset("f fn func function op step".split())
@@ -186,7 +190,7 @@ def computes(node: ast.AST) -> bool:
 
 
 def is_network(node: ast.AST) -> bool:
-    """Return whether the called object is a neural network, judging by its name: its forward pass rarely waits."""
+    """Return whether the called object is a network, a layer or a transform, judging by its name: these rarely wait."""
     return bool(words_of(called_name(node)) & _NETWORKS)
 
 
