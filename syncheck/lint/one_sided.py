@@ -18,6 +18,7 @@ from syncheck.lint.interp.unknown import makes_object, may_wait
 from syncheck.lint.kept_streams import makes_stream
 from syncheck.lint.locations import lines_of
 from syncheck.lint.nodes import STREAM_CONTEXTS, children, entered_stream, names, text, walk
+from syncheck.lint.parameters import tensors_given
 from syncheck.lint.prefilter import STREAM_BLOCK, words_in
 from syncheck.lint.unordered_fetches import fetches_computed, made_by
 from syncheck.rules import unordered_side_stream
@@ -46,6 +47,7 @@ _NO_FORK = "stream `{stream}` never waits for the stream that computes what it u
 _FORK = "call `{stream}.wait_stream(torch.cuda.current_stream())` before this work"
 _JOIN = "call `torch.cuda.current_stream().wait_stream({stream})` before the results are used"
 
+_LAYERS = frozenset({"nn.Module", "torch.nn.Module", "Module"})
 _MAX_NAMES = 4
 """Maximum length of a chain of names for the same stream."""
 
@@ -281,6 +283,11 @@ class _FunctionChecker:
 
     # -- contents of blocks
 
+    def _is_of_layer(self) -> bool:
+        """Return whether the function is a method of a layer."""
+        kinds = (node for node in self._sites.tree.body if isinstance(node, ast.ClassDef))
+        return any(self._function in kind.body and _LAYERS & {text(base) for base in kind.bases} for kind in kinds)
+
     def _works(self, block: ast.With) -> bool:
         """Return whether a block calls something that may run work on a GPU, and transfers nothing."""
         calls = [node for statement in block.body for node in walk(statement) if isinstance(node, ast.Call)]
@@ -348,7 +355,8 @@ class _FunctionChecker:
     def _reads_made_before(self, block: ast.With, stream: str, blocks: list[ast.With]) -> bool:
         """Return whether a block reads what the current stream may still be computing.
 
-        For a stream of an object, only values computed in this function count.
+        For a stream of an object, only values computed in this function count, and what a layer of a network gets from
+        the layer before it.
         """
         if self._is_made_here(stream):
             return bool(_given_to_calls(block) & self._bound_outside(block))
@@ -357,6 +365,8 @@ class _FunctionChecker:
         inside = {node for each in blocks for node in walk(each)}
         before = (node for node in self._nodes if isinstance(node, ast.Assign) and node not in inside)
         made = {name for node in before if node.lineno < block.lineno for name in made_by(node)}
+        if self._is_kept(stream) and self._is_of_layer():
+            made |= {argument.arg for argument in tensors_given(self._function)} & _given_to_calls(block)
         return any(made & names(statement) for statement in block.body)
 
 
