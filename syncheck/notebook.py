@@ -8,6 +8,7 @@ import shlex
 import sys
 import textwrap
 from collections.abc import Iterator
+from contextlib import contextmanager
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -69,7 +70,7 @@ class _Cells:
             values = _values(words)
             if self._simulated is not None:
                 values.setdefault("devices", self._simulated.n_devices)
-            with checking(block_options(**values), self._make_run) as report:
+            with checking(block_options(**values), self._make_run) as report, _numbered(self._shell):
                 self._explain(self._shell.run_cell(cell))
         except SyncheckError as error:
             _show_error(error)
@@ -107,6 +108,24 @@ class _Cells:
             )
         self._simulated.begin(options, policy)
         return self._simulated
+
+
+@contextmanager
+def _numbered(shell: Any) -> Iterator[None]:
+    """Let IPython name the code in a block after the cell that runs: since version 9 it would use the next number.
+
+    Source:
+        IPython/core/interactiveshell.py, `run_cell_async`; IPython/core/history.py, `store_inputs`.
+    """
+    history = getattr(shell, "history_manager", None)
+    next_number = getattr(shell, "execution_count", None)
+    if history is not None:
+        shell.execution_count = len(history.input_hist_parsed) - 1
+    try:
+        yield
+    finally:
+        if history is not None:
+            shell.execution_count = next_number
 
 
 def _show_help(line: str) -> None:

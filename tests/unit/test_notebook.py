@@ -277,3 +277,21 @@ def test_only_the_result_of_a_cell_shows_its_report(monkeypatch):
     report = check_cell("--backend sim --devices 1", RACE)
     assert "SYN101" in report._repr_html_()
     assert shown == []
+
+
+@pytest.mark.parametrize("number_while_running", [3, 4])  # before and since IPython 9
+def test_a_cell_has_its_own_number(number_while_running):
+    shell, check_cell = magic()
+    shell.execution_count = number_while_running
+    shell.history_manager = SimpleNamespace(input_hist_parsed=["", "%load_ext syncheck", "import torch", "%%syncheck"])
+    numbers = []
+    run_cell = shell.run_cell
+
+    def run_and_note(cell):
+        numbers.append(shell.execution_count)
+        return run_cell(cell)
+
+    shell.run_cell = run_and_note
+    check_cell("--backend sim --devices 1", RACE)
+    assert numbers == [3]
+    assert shell.execution_count == number_while_running
