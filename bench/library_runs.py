@@ -1,9 +1,9 @@
 """How many of the planted bugs in small packages a run reports, and whether the suggested lines can be pasted.
 
-Run it as `python bench/library_runs.py`. It runs the packages of `library_packages.jsonl` that have a `program` that
-uses them, and their correct twins, on simulated GPUs. Each suggested line is inserted where the report says,
-as a reader would, and the program is run again. Then `syncheck lint --fix`, with `--unsafe-fixes`, repairs the package
-as it was, and the program is run again.
+Run it as `python bench/library_runs.py [HALVES...]`, for example with `C D`. It runs the packages of
+`library_packages.jsonl` that have a `program` that uses them, and their correct twins, on simulated GPUs. Each
+suggested line is inserted where the report says, as a reader would, and the program is run again. Then `syncheck lint
+--fix`, with `--unsafe-fixes`, repairs the package as it was, and the program is run again.
 """
 
 import json
@@ -62,10 +62,21 @@ def paste(folder: Path, finding: dict[str, Any]) -> bool:
     return changed is not None
 
 
-def packages() -> Iterator[dict[str, Any]]:
-    """Yield the packages that have a program."""
+def is_clean(folder: Path) -> bool:
+    """Return whether a package runs to its end without a finding."""
+    try:
+        return not run(folder)
+    except RuntimeError as error:
+        print(f"  {error}")
+        return False
+
+
+def packages(halves: list[str]) -> Iterator[dict[str, Any]]:
+    """Yield the packages that have a program, or those of some halves."""
     lines = (HERE / "library_packages.jsonl").read_text(encoding="utf-8").splitlines()
-    yield from (package for package in map(json.loads, lines) if "program" in package)
+    for package in map(json.loads, lines):
+        if "program" in package and (not halves or package["half"] in halves):
+            yield package
 
 
 def fix(folder: Path) -> bool:
@@ -97,23 +108,24 @@ def judge(package: dict[str, Any], score: Score) -> None:
     with TemporaryDirectory() as folder:
         findings = run(unpack(package["bug"], package["program"], Path(folder)))
         pasted_all = [paste(Path(folder), finding) for finding in findings]
-        after = run(Path(folder)) if findings else []
+        is_repaired = bool(findings) and all(pasted_all) and is_clean(Path(folder))
     shown = [f"{finding['rule']} {finding['path']}:{finding['line']}" for finding in findings]
-    print(f"{package['package']}: {', '.join(shown) or 'no finding'}; {len(after)} after pasting", flush=True)
+    state = "clean" if is_repaired else "not clean"
+    print(f"{package['package']}: {', '.join(shown) or 'no finding'}; {state} after pasting", flush=True)
     if package.get("is_correct", False):
         score.n_correct, score.false = score.n_correct + 1, score.false + bool(findings)
         return
     score.n_bugs, score.found = score.n_bugs + 1, score.found + bool(findings)
-    score.clean += bool(findings) and all(pasted_all) and not after
+    score.clean += is_repaired
     with TemporaryDirectory() as folder:
         if fix(unpack(package["bug"], package["program"], Path(folder))):
-            score.fixed, score.clean_after_fix = score.fixed + 1, score.clean_after_fix + (not run(Path(folder)))
+            score.fixed, score.clean_after_fix = score.fixed + 1, score.clean_after_fix + is_clean(Path(folder))
 
 
 def main() -> None:
     """Print the findings of each package, and the sums."""
     score = Score()
-    for package in packages():
+    for package in packages(sys.argv[1:]):
         judge(package, score)
     print(f"{score.found} of {score.n_bugs} bugs reported, {score.clean} of them clean after pasting")
     print(f"{score.fixed} changed by `lint --fix --unsafe-fixes`, {score.clean_after_fix} of them clean in a run")

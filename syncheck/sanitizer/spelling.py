@@ -377,10 +377,9 @@ def _is_same(expression: str, known_at: SourceLine, line: SourceLine) -> bool:
 
 
 def _may_be_unbound(name: str, origin: SourceLine, line: SourceLine) -> bool:
-    """Return whether an item may still be unbound when a line runs for the first time."""
-    return (
-        "[" in name
-        and not name.endswith("[...]")
-        and (line.path, line.function) == (origin.path, origin.function)
-        and line.number < origin.number
-    )
+    """Return whether a variable or an item may still be unbound when a line runs for the first time, as in a loop."""
+    if name.endswith("[...]") or (line.path, line.function) != (origin.path, origin.function):
+        return False
+    if line.number >= origin.number:
+        return False
+    return "[" in name or (line.scopes is not None and not line.scopes.is_bound_above(name, line.number))

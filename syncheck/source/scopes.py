@@ -239,9 +239,8 @@ class Scopes:
         subscripts = subscripts_of(around)
         for item in subscripts_in(expression):
             same_container = [node for node in subscripts if ast.unparse(node.value) == ast.unparse(item.value)]
-            if not all(isinstance(node.slice, ast.Constant) for node in same_container):
-                return False
-            if ast.unparse(item) not in map(ast.unparse, same_container):
+            are_constant = all(isinstance(node.slice, ast.Constant) for node in same_container)
+            if not are_constant or ast.unparse(item) not in map(ast.unparse, same_container):
                 return False
         return True
 
@@ -255,6 +254,10 @@ class Scopes:
         """Return whether a variable visible on a line is bound exactly once."""
         return (owner := binding_scope(name, self._find(line)[1])) is not None and len(owner.bindings[name]) == 1
 
+    def is_bound_above(self, name: str, line: int) -> bool:
+        """Return whether the function around a line binds a name above it, or not at all."""
+        return any(number < line for number in self._find(line)[1].bindings.get(name, (0,)))
+
     def is_rebound(self, expression: str, line: int) -> bool:
         """Return whether a loop around a line rebinds a name in an expression, which changes its meaning."""
         _, scope, loops = self._find(line)
@@ -264,9 +267,7 @@ class Scopes:
     def uses_local_variable(self, expression: str, line: int) -> bool:
         """Return whether an expression uses a local variable of a line's function, which differs between calls."""
         scope = self._find(line)[1]
-        if not isinstance(scope.node, Function):
-            return False
-        names = names_in(expression) - {scope.first_parameter}
+        names = names_in(expression) - {scope.first_parameter} if isinstance(scope.node, Function) else ()
         return any(binding_scope(name, scope) is scope for name in names)
 
     def waits_for_thread(self, line: int) -> bool:

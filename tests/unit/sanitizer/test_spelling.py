@@ -162,6 +162,14 @@ def test_a_name_observed_at_the_line_takes_precedence_over_the_given_name(spelli
     assert spelled(spelling, 10, StreamCode(2)) == ("side", True)
 
 
+def test_a_handle_of_an_earlier_iteration_is_missing_in_the_first_one(names):
+    text = "def f(chunks):\n{}    for chunk in chunks:\n        pack(chunk)\n        work = send(chunk)\n"
+    unbound = Spelling(names, Text(text.format(""), bound={4: "work"}))
+    assert spelled(unbound, 3, WaitCode(4)) == ("<handle>.wait()", False)
+    bound = Spelling(names, Text(text.format("    work = send(chunks[0])\n"), bound={5: "work"}))
+    assert spelled(bound, 4, WaitCode(5)) == ("work.wait()", True)
+
+
 def test_a_handle_is_named_by_its_assignment_target(spelling):
     assert spelled(spelling, 12, WaitCode(11)) == ("work.wait()", True)
     assert spelled(spelling, 9, WaitCode(11)) == ("<handle>.wait()", False)

@@ -173,6 +173,14 @@ def test_a_loop_rebinds_its_variable_on_each_iteration():
     assert not scopes.is_rebound("index", 7)
 
 
+def test_a_variable_is_bound_above_the_lines_below_its_first_binding():
+    scopes = scopes_in("top = 1\ndef f(x):\n    for y in x:\n        g(z, top)\n        z = y\n    h(z)\n")
+    assert not scopes.is_bound_above("z", 4)
+    assert scopes.is_bound_above("z", 6)
+    assert scopes.is_bound_above("x", 4)
+    assert scopes.is_bound_above("top", 4)
+
+
 def test_local_variables_belong_to_one_call():
     scopes = scopes_in(LOOPS)
     assert scopes.uses_local_variable("streams[index]", 8)
