@@ -16,6 +16,7 @@
 //
 // Source: aten/src/ATen/core/PythonFallbackKernel.cpp; c10/core/impl/TorchDispatchModeTLS.h.
 
+#include "detach.h"
 #include "kernel.h"
 
 namespace {
@@ -88,6 +89,7 @@ void attach(
     py::type mode,
     const std::string& kind) {
   install();
+  syncheck::take_detach();
   is_active = false;
   auto* before = state;
   state = new State;
@@ -402,6 +404,11 @@ bool take_callback(CallbackKind kind, uintptr_t handle, uintptr_t stream_handle)
 
 bool is_in_collective() {
   return in_collective != nullptr;
+}
+
+bool may_detach(const c10::TensorImpl* tensor) {
+  return is_active.load(std::memory_order_relaxed) && is_simple() && is_only_mode() && is_plain(tensor) &&
+      !torch::jit::tracer::isTracing();
 }
 
 }  // namespace syncheck

@@ -12,6 +12,7 @@ import pytest
 import torch
 from torch import nn
 from torch.autograd import forward_ad
+from torch.utils._python_dispatch import TorchDispatchMode
 
 import syncheck
 from syncheck.cuda.dispatch_plan import DispatchPlan
@@ -705,3 +706,35 @@ def test_a_convolution_can_be_traced(native):
     traced = torch.jit.trace(network, x)
     assert [node.kind() for node in traced.inlined_graph.nodes()].count("aten::_convolution") == 1
     assert torch.equal(traced(x + 1), network(x + 1))
+
+
+def test_a_backward_pass_detaches_what_it_unpacks_without_the_mode(on_cpu, recorder, monkeypatch):
+    model = nn.Sequential(nn.Linear(4, 4), nn.ReLU(), nn.Linear(4, 4), nn.ReLU(), nn.Linear(4, 2))
+    x = torch.randn(3, 4)
+    model(x).sum().backward()
+    expected = [parameter.grad.clone() for parameter in model.parameters()]
+    with watched_gpu(on_cpu, extension=recorder):
+        for _ in range(2):  # the first run creates plans
+            model.zero_grad()
+            model(x).sum().backward()
+        by_mode = operators_run_by_mode(monkeypatch)
+        model.zero_grad()
+        model(x).sum().backward()
+        assert by_mode == []
+    for parameter, gradient in zip(model.parameters(), expected, strict=True):
+        assert torch.equal(parameter.grad, gradient)
+
+
+def test_other_modes_and_subclasses_still_see_tensors_being_detached(recorder):
+    class Noting(TorchDispatchMode):
+        def __torch_dispatch__(self, func, types, args=(), kwargs=None):
+            seen.append(str(func))
+            return func(*args, **(kwargs or {}))
+
+    seen = []
+    model = nn.Sequential(nn.Linear(4, 4), nn.ReLU(), nn.Linear(4, 2))
+    with Noting():
+        model(torch.randn(3, 4)).sum().backward()
+    assert "aten.detach.default" in seen
+    holder = Holder(torch.randn(2))
+    assert isinstance(holder.detach(), Holder)
