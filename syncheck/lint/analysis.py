@@ -161,7 +161,7 @@ class Analysis:
             alone: list[Finding] = []
             for objects in self._ways(function, kind):
                 run = partial(self._run_function, function, kind, objects)
-                alone += [f for f in self._paths(run, function, are_few=not can_matter) if objects.decide(f.rule)]
+                alone += [f for f in self._paths(run, function, are_few=not can_matter) if objects.may_affect(f.rule)]
             left_out = frozenset() if has_anchor(function) else _WITH_STREAMS_ONLY
             found += [f for f in alone if f.rule.code not in left_out and (f.rule, f.location.frame.line) not in known]
         for statement in flat(self._tree.body):
@@ -206,14 +206,15 @@ class Analysis:
         for objects in self._ways(None, kind):
             run = partial(self._run_class, kind, steps, objects)
             of_first, others = self._follow(run, frozenset(), always=True)
-            findings += [f for f in of_first if objects.decide(f.rule)]
+            findings += [f for f in of_first if objects.may_affect(f.rule)]
             for flipped in others[: _MAX_CLASS_PATHS - 1] if has_word and len(set(steps)) > 1 else ():
-                findings += [f for f in self._follow(run, flipped)[0] if objects.decide(f.rule)]
+                findings += [f for f in self._follow(run, flipped)[0] if objects.may_affect(f.rule)]
         return list(between_methods(findings, known))
 
     def _ways(self, function: Method | None, kind: ast.ClassDef | None) -> list[AssumedObjects]:
         """Return the ways to choose the arguments of a function and a constructor: without streams, and with them."""
-        return [self._objects, self._with_streams] if may_be_given_streams(function, kind) else [self._objects]
+        has_both = self._source.enters_streams and may_be_given_streams(function, kind)
+        return [self._objects, self._with_streams] if has_both else [self._objects]
 
     def _is_script(self) -> bool:
         """Return whether the file does more than define names."""

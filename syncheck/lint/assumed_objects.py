@@ -11,7 +11,7 @@ from syncheck.lint.interp.control_flow import Raised
 from syncheck.lint.interp.interpreter import Interpreter
 from syncheck.lint.interp.scope import Scope
 from syncheck.lint.interp.values import Call, Class, Function, Instance, Mapping, Sequence, Stream, Symbol, Value
-from syncheck.lint.nodes import Method, parameters
+from syncheck.lint.nodes import Method, parameters, without_none
 from syncheck.rules.model import Rule
 
 _DEEPEST = 3
@@ -33,7 +33,7 @@ class AssumedObjects:
         self._has_streams = has_streams
         self._attributes: dict[ast.ClassDef, dict[str, list[ast.expr | None]]] = {}
 
-    def decide(self, rule: Rule) -> bool:
+    def may_affect(self, rule: Rule) -> bool:
         """Return whether a finding of a rule can depend on these arguments. Without streams, any can."""
         return not self._has_streams or rule.code.startswith(_ABOUT_STREAMS)
 
@@ -110,19 +110,11 @@ def _open(instance: Instance) -> None:
 
 def _class_of(interpreter: Interpreter, annotation: ast.expr | None, scope: Scope) -> Class | None:
     """Return the class of the program that an annotation names, optional or not; None for any other."""
-    match annotation:
-        case ast.Constant(value=str(text)):
-            with contextlib.suppress(SyntaxError):
-                return _class_of(interpreter, ast.parse(text, mode="eval").body, scope)
-        case ast.Subscript(value=ast.Name(id="Optional") | ast.Attribute(attr="Optional"), slice=inner):
-            return _class_of(interpreter, inner, scope)
-        case ast.BinOp(left=left, op=ast.BitOr(), right=ast.Constant(value=None)):
-            return _class_of(interpreter, left, scope)
-        case ast.Name(id=name):
+    match without_none(annotation):
+        case ast.Name(id=name) as named:
             found = scope.find(name)
             if isinstance(found, Symbol):
-                found = interpreter.calls.imported.kind(found.path, annotation)
+                found = interpreter.calls.imported.kind(found.path, named)
             return found if isinstance(found, Class) else None
         case _:
-            pass
-    return None
+            return None

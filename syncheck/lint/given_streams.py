@@ -4,7 +4,18 @@ import ast
 from collections.abc import Iterator
 from typing import NamedTuple
 
-from syncheck.lint.nodes import Method, methods_of, names, own_attribute, parameters, text, walk
+from syncheck.lint.nodes import (
+    Method,
+    entered_stream,
+    methods_of,
+    names,
+    once,
+    own_attribute,
+    parameters,
+    text,
+    walk,
+    without_none,
+)
 from syncheck.lint.parameters import Function
 from syncheck.lint.prefilter import STREAM_BLOCK, words_in
 from syncheck.source.expressions import last_name
@@ -35,16 +46,11 @@ def streams_given(function: Function, owner: ast.ClassDef | None = None) -> Iter
         function: the function.
         owner: its class, if it is a constructor.
     """
-    user = owner or function
-    words = words_in(user)
-    if STREAM_BLOCK not in words or words.isdisjoint(_ORDERING):
-        return
-    entered = {text(call.args[0]) for call in _stream_blocks(user)}
-    if not entered:
-        return
-    for argument in parameters(function):
+    entered = _entered_by(owner or function)
+    for argument in parameters(function) if entered else ():
         name = _name(function, argument.arg)
-        if _is_stream(argument.annotation) or (argument.annotation is None and name in entered):
+        is_stream = last_name(without_none(argument.annotation)) == "Stream"
+        if is_stream or (argument.annotation is None and name in entered):
             yield GivenStream(argument, name)
 
 
@@ -55,13 +61,15 @@ def may_be_given_streams(function: Method | None, owner: ast.ClassDef | None) ->
     return bool(given)
 
 
-def _stream_blocks(user: ast.AST) -> Iterator[ast.Call]:
-    """Yield the calls that enter a stream: `torch.cuda.stream(side)`."""
-    for node in walk(user):
-        for item in node.items if isinstance(node, ast.With) else ():
-            call = item.context_expr
-            if isinstance(call, ast.Call) and last_name(call.func) == "stream" and len(call.args) == 1:
-                yield call
+@once
+def _entered_by(user: ast.AST) -> frozenset[str]:
+    """Return the streams that code enters, as they are written; none if it does not order streams."""
+    words = words_in(user)
+    if STREAM_BLOCK not in words or words.isdisjoint(_ORDERING):
+        return frozenset()
+    items = (item for node in walk(user) if isinstance(node, ast.With) for item in node.items)
+    entered = (entered_stream(item.context_expr) for item in items)
+    return frozenset(text(stream) for stream in entered if stream is not None)
 
 
 def _name(function: Function, parameter: str) -> str:
@@ -69,17 +77,3 @@ def _name(function: Function, parameter: str) -> str:
     assigned = (node for node in walk(function) if isinstance(node, ast.Assign) and parameter in names(node.value))
     kept = (text(target) for node in assigned for target in node.targets if own_attribute(target))
     return next(kept, parameter)
-
-
-def _is_stream(annotation: ast.expr | None) -> bool:
-    match annotation:
-        case ast.Constant(value=str(quoted)):
-            return quoted.removesuffix(" | None").rpartition(".")[2].rstrip("]") == "Stream"
-        case ast.Subscript(value=ast.Name(id="Optional") | ast.Attribute(attr="Optional"), slice=inner):
-            return _is_stream(inner)
-        case ast.BinOp(left=left, op=ast.BitOr(), right=ast.Constant(value=None)):
-            return _is_stream(left)
-        case ast.Name(id="Stream") | ast.Attribute(attr="Stream"):
-            return True
-        case _:
-            return False

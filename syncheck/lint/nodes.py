@@ -136,6 +136,22 @@ def viewed(value: ast.expr, views: Collection[str]) -> ast.expr:
             return value
 
 
+def without_none(annotation: ast.expr | None) -> ast.expr | None:
+    """Return the type that an annotation allows besides None: `X` of "X", `X | None` and `Optional[X]`."""
+    match annotation:
+        case ast.Constant(value=str(quoted)):
+            try:
+                return without_none(ast.parse(quoted, mode="eval").body)
+            except SyntaxError:
+                return None
+        case ast.Subscript(value=ast.Name(id="Optional") | ast.Attribute(attr="Optional"), slice=inner):
+            return without_none(inner)
+        case ast.BinOp(left=left, op=ast.BitOr(), right=ast.Constant(value=None)):
+            return without_none(left)
+        case _:
+            return annotation
+
+
 def entered_stream(context: ast.expr | None) -> ast.expr | None:
     """Return the stream that `with torch.cuda.stream(...)` or `StreamContext` makes current; None for others."""
     if not isinstance(context, ast.Call) or last_name(context.func) not in STREAM_CONTEXTS or not context.args:

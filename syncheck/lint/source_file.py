@@ -19,6 +19,9 @@ if TYPE_CHECKING:
 _CONTEXT_LINES = 2
 _ANY_DEVICE = "accelerator"
 _OTHERS = ("xpu", "npu", "hpu", "musa", "mtia", "accelerator")
+_ASYNCHRONOUS = ("async_op", "irecv", "isend")
+_RING = re.compile(r"[\w)\]]\s*%\s*(?:len\(|self\.)")
+"""The index of the next slot of a ring."""
 _OTHER_DEVICES = re.compile(rf"""(?:\btorch(?:\.| import )|['"])({"|".join(_OTHERS)})\b""")
 
 
@@ -120,6 +123,21 @@ class SourceFile:
     def gpu_names(self) -> frozenset[str]:
         """The last names of the devices passed to CUDA functions in this file: `self.device` gives "device"."""
         return frozenset(name.rpartition(".")[2] for name in _GIVEN_TO_CUDA.findall(self.text))
+
+    @cached_property
+    def enters_streams(self) -> bool:
+        """Whether the file makes streams current, judging by its text."""
+        return "stream(" in self.text or "StreamContext(" in self.text
+
+    @cached_property
+    def has_asynchronous_collectives(self) -> bool:
+        """Whether the file starts collectives that it waits for later, judging by its text."""
+        return any(word in self.text for word in _ASYNCHRONOUS)
+
+    @cached_property
+    def has_ring(self) -> bool:
+        """Whether the file uses the slots of a ring in turn, judging by its text."""
+        return "%" in self.text and _RING.search(self.text) is not None
 
     @cached_property
     def definitions(self) -> "Definitions":

@@ -1,7 +1,6 @@
 """Call sites for static analysis: nodes of the syntax tree."""
 
 import ast
-import re
 from collections.abc import Iterable
 
 from syncheck.findings import Frame, Location
@@ -14,9 +13,6 @@ from syncheck.rules.model import Rule
 from syncheck.sanitizer.collector import PendingFinding
 from syncheck.sanitizer.monitor import SourceLine
 
-_RING = re.compile(r"[\w)\]]\s*%\s*(?:len\(|self\.)")
-"""The index of the next slot of a ring."""
-_ASYNCHRONOUS = ("async_op", "irecv", "isend")
 UNKNOWN_LOCATION = Location(Frame("<unknown>", 0))
 
 
@@ -43,12 +39,11 @@ class SourceSites:
         self.path = source.path
         self.tree, self.text = source.tree, source.text
         self._source = source
-        self._has_ring = "%" in source.text and _RING.search(source.text) is not None
         self._lines = source.lines
         self.is_gpu_name = source.gpu_names.__contains__
         self.mentions_cuda = "cuda" in source.text
-        self.enters_streams = "stream(" in source.text or "StreamContext(" in source.text
-        self.has_asynchronous_collectives = any(word in source.text for word in _ASYNCHRONOUS)
+        self.enters_streams = source.enters_streams
+        self.has_asynchronous_collectives = source.has_asynchronous_collectives
         self._bindings = source.bindings
         self.callers: dict[SiteId, tuple[tuple[ast.AST, str], ...]] = {}
         self.mentions: dict[tuple[AllocationId, int], ast.expr] = {}
@@ -67,7 +62,7 @@ class SourceSites:
         If the file uses slots of a ring in turn, there is one more than the slots that a constructor creates in such a
         loop, so that one of them is used again.
         """
-        return MAX_ITERATIONS + (self._has_ring and function != "__init__")
+        return MAX_ITERATIONS + (self._source.has_ring and function != "__init__")
 
     def id_of(self, node: ast.AST, function: str = "") -> SiteId:
         """Return the call site of a node. Numbers start at 1."""

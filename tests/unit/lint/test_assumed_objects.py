@@ -86,5 +86,5 @@ def test_a_constructor_gets_a_stream_if_streams_are_assumed(has_streams):
 
 @pytest.mark.parametrize(("code", "can_depend"), [("SYN101", True), ("SYN302", True), ("SYN603", False)])
 def test_only_rules_about_streams_depend_on_the_streams_that_a_function_gets(code, can_depend):
-    assert AssumedObjects(has_streams=True).decide(find(code)) == can_depend
-    assert AssumedObjects().decide(find(code))
+    assert AssumedObjects(has_streams=True).may_affect(find(code)) == can_depend
+    assert AssumedObjects().may_affect(find(code))

@@ -46,7 +46,9 @@ def test_a_parameter_is_a_stream_by_its_annotation_or_because_it_is_entered(para
     assert given(parameter) == [("side", "side")]
 
 
-@pytest.mark.parametrize("parameter", ["side: int", "side: 'Tensor'", "side: Stream | int", "*side"])
+@pytest.mark.parametrize(
+    "parameter", ["side: int", "side: 'Tensor'", "side: Stream | int", "side: 'list[torch.cuda.Stream]'", "*side"]
+)
 def test_other_parameters_are_no_streams(parameter):
     assert given(parameter) == []
 

@@ -15,6 +15,7 @@ from syncheck.lint.nodes import (
     text,
     viewed,
     walk,
+    without_none,
 )
 
 SOURCE = """
@@ -133,3 +134,20 @@ def test_branches_are_the_statements_directly_inside_one(source, kinds):
 def test_parameters_are_those_that_a_call_can_bind_by_position_or_name():
     function = ast.parse("def f(a, /, b, *rest, c, **others): pass").body[0]
     assert [argument.arg for argument in parameters(function)] == ["a", "b", "c"]
+
+
+@pytest.mark.parametrize(
+    ("annotation", "expected"),
+    [
+        ("a.X", "a.X"), ("'a.X'", "a.X"), ("Optional[X]", "X"), ("typing.Optional['X']", "X"), ("X | None", "X"),
+        ("'X | None'", "X"), ("'Optional[a.X]'", "a.X"), ("X | Y", "X | Y"), ("'list[X]'", "list[X]"),
+        ("'not a type'", None),
+    ],
+)  # fmt: skip
+def test_the_type_that_an_annotation_allows_besides_none(annotation, expected):
+    found = without_none(ast.parse(annotation, mode="eval").body)
+    assert (None if found is None else ast.unparse(found)) == expected
+
+
+def test_no_annotation_allows_no_type():
+    assert without_none(None) is None

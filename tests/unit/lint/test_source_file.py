@@ -46,3 +46,18 @@ def test_the_excerpt_is_limited_at_the_edges_of_a_file():
     assert [n for n, _ in file.location(1, 1, 1, 2, "f").excerpt] == [1, 2, 3]
     assert [n for n, _ in file.location(10, 1, 10, 2, "f").excerpt] == [8, 9, 10]
     assert [n for n, _ in file.location(2, 1, 10, 2, "f").excerpt] == list(range(1, 9))
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("with torch.cuda.stream(s): pass", (True, False, False)),
+        ("torch.cuda.StreamContext(s)", (True, False, False)),
+        ("dist.all_reduce(x, async_op=True)", (False, True, False)), ("dist.isend(x, 1)", (False, True, False)),
+        ("i = (i + 1) % len(slots)", (False, False, True)), ("self.i % self.depth", (False, False, True)),
+        ("print('%s' % self.name)", (False, False, False)), ("x = 1", (False, False, False)),
+    ],
+)  # fmt: skip
+def test_the_text_of_a_file_shows_what_it_may_contain(text, expected):
+    file = SourceFile("program.py", text)
+    assert (file.enters_streams, file.has_asynchronous_collectives, file.has_ring) == expected
