@@ -30,7 +30,8 @@ KNOWN_BASES = frozenset(
     {"object", "nn.Module", "torch.nn.Module", "Module", "ABC", "abc.ABC", "torch.autograd.Function"}
 )
 """Base classes that do not order streams."""
-_LAYERS = frozenset({"nn.Module", "torch.nn.Module", "Module"})
+LAYERS = frozenset({"nn.Module", "torch.nn.Module", "Module"})
+"""Base classes of the layers of networks."""
 _COLLECTIVES = FUNCTIONS.keys() - {"barrier"}
 _SPOKEN = frozenset("all_reduce allreduce all_gather allgather reduce_scatter all_to_all alltoall".split())
 """Names of collectives that are rarely used for anything else."""
@@ -156,7 +157,7 @@ def _host_devices(kind: ast.ClassDef) -> set[str]:
 def _used_layer(kind: ast.ClassDef, method: Method, block: ast.With, made: set[str]) -> ast.AST | None:
     """Return the call of a layer in a block of a layer's `forward`, on variables not created on its stream."""
     bases = {ast.unparse(base) for base in kind.bases}
-    if method.name != "forward" or not bases & _LAYERS or not bases <= KNOWN_BASES:
+    if method.name != "forward" or not bases & LAYERS or not bases <= KNOWN_BASES:
         return None
     own = methods_of(kind)
     nodes = block_nodes(block)

@@ -17,6 +17,7 @@ from syncheck.lint.interp.sites import SourceSites
 from syncheck.lint.interp.unknown import makes_object, may_wait
 from syncheck.lint.kept_streams import makes_stream
 from syncheck.lint.locations import lines_of
+from syncheck.lint.missing_forks import LAYERS
 from syncheck.lint.nodes import STREAM_CONTEXTS, children, entered_stream, names, text, walk
 from syncheck.lint.parameters import tensors_given
 from syncheck.lint.prefilter import STREAM_BLOCK, words_in
@@ -47,7 +48,6 @@ _NO_FORK = "stream `{stream}` never waits for the stream that computes what it u
 _FORK = "call `{stream}.wait_stream(torch.cuda.current_stream())` before this work"
 _JOIN = "call `torch.cuda.current_stream().wait_stream({stream})` before the results are used"
 
-_LAYERS = frozenset({"nn.Module", "torch.nn.Module", "Module"})
 _MAX_NAMES = 4
 """Maximum length of a chain of names for the same stream."""
 
@@ -286,7 +286,7 @@ class _FunctionChecker:
     def _is_of_layer(self) -> bool:
         """Return whether the function is a method of a layer."""
         kinds = (node for node in self._sites.tree.body if isinstance(node, ast.ClassDef))
-        return any(self._function in kind.body and _LAYERS & {text(base) for base in kind.bases} for kind in kinds)
+        return any(self._function in kind.body and LAYERS & {text(base) for base in kind.bases} for kind in kinds)
 
     def _works(self, block: ast.With) -> bool:
         """Return whether a block calls something that may run work on a GPU, and transfers nothing."""

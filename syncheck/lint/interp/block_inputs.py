@@ -10,7 +10,6 @@ from syncheck.lint.interp.host_copies import host_copy_source
 from syncheck.lint.nodes import Method, bound_names, is_on_stream, once, text, viewed, walk
 
 _OPERATORS = re.compile(r"^(?:torch|F|torch\.nn\.functional)\.(?!as_|from_|is_|load|save|tensor$)[a-z_]\w*$")
-_FOREACH = re.compile(r"^torch\._foreach_\w+$")
 _COLLECTIVES = re.compile(r"^(?:dist|torch\.distributed)\.\w+$")
 _COMPUTING = frozenset("add add_ mul mul_ div div_ sub sub_ matmul exp sum mean norm clone record_stream zero_".split())
 """Methods of a tensor that run on its device, or that only tensors on a GPU need."""
@@ -59,7 +58,7 @@ def _used_on_gpu(node: ast.AST, hosts: set[str]) -> Iterator[str]:
 
 
 def _is_operator(node: ast.AST) -> bool:
-    return isinstance(node, ast.Call) and any(form.match(text(node.func)) for form in (_OPERATORS, _FOREACH))
+    return isinstance(node, ast.Call) and _OPERATORS.match(text(node.func)) is not None
 
 
 def _is_pinned(node: ast.AST) -> bool:

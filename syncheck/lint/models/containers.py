@@ -69,7 +69,7 @@ def _listed(owner: Mapping, name: str) -> Value | None:
 
 def _with_default(evaluator: Evaluator, owner: Mapping, key: Value, call: Call) -> Value:
     """Return the item under a key, which is added if it is missing."""
-    node = call.node.args[0] if isinstance(call.node, ast.Call) and call.node.args else None
+    node = _key_of(call)
     place = evaluator.picks.existing_key(owner, key, node)
     if place is not None:
         return owner.items.get(place, UNKNOWN)
@@ -98,9 +98,7 @@ def _entry(evaluator: Evaluator, owner: Mapping, name: str, key: Constant, call:
 
 def _unknown_entry(evaluator: Evaluator, owner: Mapping, name: str, key: Value, call: Call) -> Value:
     """Return the item under an unknown key. If an unknown item is removed, any item may be gone."""
-    place = evaluator.picks.existing_key(
-        owner, key, call.node.args[0] if isinstance(call.node, ast.Call) and call.node.args else None
-    )
+    place = evaluator.picks.existing_key(owner, key, _key_of(call))
     if place is not None:
         found = owner.items.get(place, UNKNOWN)
         if name == "pop" and not evaluator.machine.ordering_only:
@@ -109,6 +107,11 @@ def _unknown_entry(evaluator: Evaluator, owner: Mapping, name: str, key: Value, 
     if name == "pop" and not evaluator.machine.ordering_only:
         forget_items(owner, evaluator.escape)
     return UNKNOWN
+
+
+def _key_of(call: Call) -> ast.expr | None:
+    """Return the expression of the key that a method gets."""
+    return call.node.args[0] if isinstance(call.node, ast.Call) and call.node.args else None
 
 
 @models_methods(Generator)
