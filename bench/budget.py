@@ -1,6 +1,6 @@
 """Cost and benefit of a budget: alternates bare, checked and budgeted steps in one process and prints JSON.
 
-Run it as `python bench/budget.py` on a GPU; it takes about 75 seconds. `--backend sim --small --seconds 1` tests it
+Run it as `python bench/budget.py` on a GPU; it takes about five minutes. `--backend sim --small --seconds 1` tests it
 without a GPU. Its ratios are then meaningless because simulated GPUs are compared with the CPU.
 """
 
@@ -10,6 +10,7 @@ import sys
 import time
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext
+from statistics import median
 
 import torch
 from overhead import Block, mlp, transformer
@@ -42,6 +43,8 @@ def training(name: str, device: str, *, is_small: bool) -> Step:
     return transformer(64, 2, 16, 2, device) if is_small else transformer(768, 8, 512, 12, device)
 
 
+GROUP = 5
+"""Number of steps between two synchronizations."""
 WORKLOADS = ("mlp", "transformer", "inference")
 
 
@@ -56,6 +59,7 @@ class Bench:
     def __init__(self, name: str, options: argparse.Namespace) -> None:
         self.name = name
         self.options = options
+        self.steps: dict[str, Step] = {}  # by device: all blocks use one model
 
     def make(self, device: str) -> Step:
         """Return a step of the workload."""
@@ -76,23 +80,30 @@ class Bench:
             yield "cuda" if backend == "cuda" else "cpu", nullcontext, None
 
     def measure(self, name: str, seconds: float) -> dict[str, float]:
-        """Return the milliseconds per step of a variant, and the watch's own statistics."""
+        """Return the milliseconds per step of a variant, those of steps outside windows, and the watch's statistics."""
         torch.manual_seed(0)
         with self.variant(name) as (device, request, watch):
-            step = self.make(device)
-            for _ in range(5):
+            step = self.steps.get(device) or self.steps.setdefault(device, self.make(device))
+            for _ in range(GROUP):
                 with request():
                     step()
             synchronize(device)
-            began, steps = time.perf_counter(), 0
-            while time.perf_counter() - began < seconds:
-                for _ in range(5):
+            groups: list[float] = []
+            outside: list[float] = []
+            while sum(groups) < seconds:
+                began, before = time.perf_counter(), watch.share if watch else None
+                for _ in range(GROUP):
                     with request():
                         step()
-                steps += 5
                 synchronize(device)  # drain the GPU, equally often in each variant
-            spent = time.perf_counter() - began
-            found = {"ms": spent / steps * 1000, "steps": steps}
+                groups.append(time.perf_counter() - began)
+                if watch is None or (watch.share.checked, watch.share.windows) == (before.checked, before.windows):
+                    outside.append(groups[-1])
+            found = {
+                "ms": sum(groups) / len(groups) / GROUP * 1000,
+                "outside ms": median(outside) / GROUP * 1000,
+                "steps": len(groups) * GROUP,
+            }
             if watch is not None:
                 share = watch.share
                 found |= {
@@ -119,19 +130,29 @@ class Bench:
         return None
 
     def run(self) -> dict[str, object]:
-        """Return the measurements. The bare steps run before and after the others, because GPU clocks drift."""
+        """Return the measurements. Bare steps run before and after those within the budget in each turn."""
         seconds = self.options.seconds
-        before = self.measure("bare", seconds / 4)
-        checked = self.measure("checked", seconds / 8)
-        budget = self.measure("budget", seconds / 2)
-        after = self.measure("bare", seconds / 8)
-        bare = (before["ms"] + after["ms"]) / 2
+        for name in ("budget", "bare"):  # compile the native recorder, and create the models
+            self.measure(name, seconds / 8)
+        bare, budgets, ratios, outside = [], [], [], []
+        for _ in range(self.options.turns):
+            before, budget, after = (
+                self.measure(*block) for block in (("bare", seconds / 2), ("budget", seconds), ("bare", seconds / 2))
+            )
+            budgets.append(budget)
+            bare += [before["ms"], after["ms"]]
+            ratios.append(budget["ms"] * 2 / (before["ms"] + after["ms"]))
+            outside.append(budget["outside ms"] * 2 / (before["outside ms"] + after["outside ms"]))
+        checked = self.measure("checked", seconds / 4)["ms"]
         return {
             "workload": self.name,
-            "bare ms": [round(before["ms"], 4), round(after["ms"], 4)],
-            "checked ratio": round(checked["ms"] / bare, 3),
-            "budget ratio": round(budget["ms"] / bare, 4),
-            "budget": {key: round(value, 5) for key, value in budget.items()},
+            "bare ms": [round(ms, 4) for ms in bare],
+            "checked ratio": round(checked / median(bare), 3),
+            "budget ratio": round(median(ratios), 4),
+            "budget ratios": [round(ratio, 4) for ratio in ratios],
+            "outside windows": round(median(outside), 4),
+            "outside windows, each": [round(ratio, 4) for ratio in outside],
+            "budget": {key: round(median(each[key] for each in budgets), 5) for key in budgets[0]},
             "steps until found": self.steps_until_found(500),
         }
 
@@ -145,7 +166,8 @@ def main() -> None:
     parser = argparse.ArgumentParser()
     parser.add_argument("--backend", choices=("cuda", "sim"), default="cuda")
     parser.add_argument("--budget", type=float, default=0.05)
-    parser.add_argument("--seconds", type=float, default=20.0, help="seconds per workload")
+    parser.add_argument("--seconds", type=float, default=4.0, help="seconds within the budget per turn")
+    parser.add_argument("--turns", type=int, default=10)
     parser.add_argument("--small", action="store_true", help="use small models, to test without a GPU")
     parser.add_argument("workloads", nargs="*", default=WORKLOADS)
     options = parser.parse_args()

@@ -11,6 +11,7 @@ import subprocess
 import sys
 import tempfile
 import time
+from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
 from statistics import mean, median
@@ -26,9 +27,8 @@ from syncheck.api import checking
 from syncheck.config.options import Options
 
 BARE = "bare"
-STEPS = {BARE: 500, "python recorder": 100, "native recorder": 100, "budget 5%": 500, "budget 0.02%": 500}
-"""Variants with their steps per block. The last budget pays for the first window only."""
-TURNS = 4
+STEPS = {BARE: 500, "python recorder": 100, "native recorder": 100, "budget 5%": 1000}
+"""Variants with their steps per block."""
 WARM_UP = 20
 
 
@@ -40,7 +40,7 @@ def variant(name: str) -> AbstractContextManager[Any]:
     return nullcontext() if name == BARE else checking(Options(backend="cuda", recorder=kind))
 
 
-def worker(output: Path, names: list[str]) -> None:
+def worker(output: Path, names: list[str], turns: int) -> None:
     """Train in blocks, one of each variant in each turn, and write the seconds of their steps after each turn."""
     has_gpu = torch.cuda.is_available()
     dist.init_process_group("nccl" if has_gpu else "gloo")
@@ -48,34 +48,44 @@ def worker(output: Path, names: list[str]) -> None:
     device = torch.device("cuda", rank % torch.cuda.device_count()) if has_gpu else torch.device("cpu")
     if has_gpu:
         torch.cuda.set_device(device)
+    step = training(device)
     for name in names:  # compile the native recorder and load libraries
         with variant(name):
-            block(device, WARM_UP)
+            block(step, WARM_UP)
     found: dict[str, list[list[float]]] = {name: [] for name in names}
-    for _ in range(TURNS):
-        for name in names:
+    for turn in range(turns):
+        for name in names if turn % 2 else names[::-1]:  # so that a drift of the machine cancels out
             with variant(name):
-                found[name].append(block(device, STEPS[name]))
+                found[name].append(block(step, STEPS[name]))
         if rank == 0:
             output.write_text(json.dumps(found))
     dist.destroy_process_group()
 
 
-def block(device: torch.device, steps: int) -> list[float]:
-    """Train a new model, and return the seconds of each step."""
+def training(device: torch.device) -> Callable[[], None]:
+    """Return a training step that ends with a synchronization."""
     width, layers, batch = 256, 8, 64
     modules = [layer for _ in range(layers) for layer in (nn.Linear(width, width), nn.ReLU())]
     model = DistributedDataParallel(nn.Sequential(*modules).to(device))
     optimizer = torch.optim.AdamW(model.parameters())
     x = torch.randn(batch, width, device=device)
-    seconds = []
-    for _ in range(steps):
-        began = time.perf_counter()
+
+    def step() -> None:
         optimizer.zero_grad()
         model(x).square().mean().backward()
         optimizer.step()
         if device.type == "cuda":
             torch.cuda.synchronize()
+
+    return step
+
+
+def block(step: Callable[[], None], steps: int) -> list[float]:
+    """Return the seconds of each of some steps."""
+    seconds = []
+    for _ in range(steps):
+        began = time.perf_counter()
+        step()
         seconds.append(time.perf_counter() - began)
     return seconds
 
@@ -111,15 +121,17 @@ def print_ratios(title: str, found: dict[str, list[list[float]]], typical: Any) 
     times = {name: [typical(steps) for steps in blocks] for name, blocks in found.items()}
     for name, each in times.items():
         values = ", ".join(f"{one * 1000:.2f}" for one in each)
-        print(f"  {name}: {median(each) * 1000:.2f} ms ({values}), {median(each) / median(times[BARE]):.3f}")
+        ratios = [one / bare for one, bare in zip(each, times[BARE], strict=True)]
+        print(f"  {name}: {median(each) * 1000:.2f} ms ({values}), {median(ratios):.3f} times bare of the same turn")
 
 
 if __name__ == "__main__":
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--output", type=Path)
+    parser.add_argument("--turns", type=int, default=4)
     parser.add_argument("names", nargs="*", metavar="variant")
     chosen = parser.parse_args()
     if chosen.output:
-        worker(chosen.output, chosen.names)
+        worker(chosen.output, chosen.names, chosen.turns)
     else:
         main()

@@ -99,6 +99,25 @@ def inference(width: int = 768) -> Callable[[], None]:
     return request
 
 
+def graph(width: int = 768) -> Callable[[], None]:
+    """Return the same request, replayed as a CUDA graph on an input that is copied to the GPU."""
+    model = nn.Sequential(*[Block(width, width // 64) for _ in range(12)]).cuda().eval()
+    host = torch.randn(1, 128, width)
+    x = host.cuda()
+    with torch.inference_mode():
+        model(x)
+        captured = torch.cuda.CUDAGraph()
+        with torch.cuda.graph(captured):
+            y = model(x).mean()
+
+    def request():
+        x.copy_(host)
+        captured.replay()
+        y.item()
+
+    return request
+
+
 def _step(model: nn.Module, loss: Callable[[], torch.Tensor]) -> Callable[[], None]:
     optimizer = torch.optim.AdamW(model.parameters())
 
@@ -115,6 +134,7 @@ WORKLOADS: dict[str, tuple[Callable[[], Callable[[], None]], int]] = {
     "12-layer transformer 768, bf16, 8x512, AdamW": (lambda: transformer(768, 8, 512), 10),
     "the same, batches from pinned memory on a second stream": (prefetching, 10),
     "inference, 12-layer transformer 768, 1x128": (inference, 40),
+    "the same as a CUDA graph": (graph, 40),
     "12-layer transformer 2048, bf16, 16x1024, AdamW (GPU-bound)": (lambda: transformer(2048, 16, 1024), 3),
 }
 
