@@ -9,15 +9,21 @@ from syncheck.lint.interp.control_flow import Raised
 from syncheck.lint.interp.interpreter import Interpreter
 from syncheck.lint.interp.machine import Machine
 from syncheck.lint.interp.values import Call, Function, Generator, Instance, Mapping, Sequence, Stream, Tensor, Value
-from syncheck.lint.nodes import methods_of, parameters
+from syncheck.lint.nodes import Method, methods_of, names, parameters, walk
 from syncheck.lint.prefilter import words_in
+from syncheck.source.expressions import last_name
 
 _WAITING = frozenset({"synchronize", "wait"})
+_LISTING = frozenset("iter zip tuple list vars getattr fields astuple asdict values items keys".split())
+"""Functions and methods that list what an object has."""
 
 
 def consume(interpreter: Interpreter, result: Value, function: ast.AST) -> None:
     """Use a function's result as a loop over batches does: on the current stream, and no longer than needed."""
     name = getattr(function, "name", "")
+    if isinstance(result, Instance) and _is_record(result):
+        interpreter.escape(result)
+        return
     if isinstance(result, Instance) and not isinstance(result.kind.find("__iter__"), Function):
         _call_waiting_methods(interpreter, result, function)
     if (
@@ -37,6 +43,19 @@ def consume(interpreter: Interpreter, result: Value, function: ast.AST) -> None:
         del item
     for work in handles_in(result):
         interpreter.escape(work)
+
+
+def _is_record(made: Instance) -> bool:
+    """Return whether an object is iterated over for its attributes rather than for batches that it loads."""
+    begin = made.kind.find("__iter__")
+    if not isinstance(begin, Function) or made.kind.find("__next__") is not None:
+        return False
+    nodes = walk(begin.node)
+    bound = {node.id for node in nodes if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store)}
+    calls = (node for node in nodes if isinstance(node, ast.Call))
+    body = begin.node.body if isinstance(begin.node, Method) else []
+    used = {name for step in body for name in names(step)}
+    return used <= {"self", *bound, *_LISTING} and all(last_name(call.func) in _LISTING for call in calls)
 
 
 def _call_waiting_methods(interpreter: Interpreter, made: Instance, node: ast.AST) -> None:

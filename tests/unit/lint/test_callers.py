@@ -58,6 +58,25 @@ def test_an_iterable_object_is_looped_over():
     assert program.calls[start:] == [f"{USE} r1"]
 
 
+@pytest.mark.parametrize(
+    ("body", "is_used"),
+    [
+        ("yield self.a", False),
+        ("yield from vars(self).values()", False),
+        ("return iter((self.a, self.a))", False),
+        ("yield load(self.a)", True),
+        ("yield self.a\n    def __next__(self): return self.a", True),
+    ],
+)
+def test_an_object_that_lists_its_attributes_is_data(body, is_used):
+    text = f"class Packet:\n    def __init__(self): self.a = x\n    def __iter__(self):\n        {body}\n"
+    program = follow(HEAD + f"def load(a): return a\n{text}packet = Packet()\n")
+    packet = program.scope.names["packet"]
+    start = len(program.calls)
+    consume(program.interpreter, packet, program.tree.body[-1])
+    assert any(call.startswith(USE) for call in program.calls[start:]) is is_used
+
+
 @pytest.mark.parametrize("name", ["__next__", "next"])
 def test_the_next_batch_is_used(name):
     calls, _ = calls_after("return x", name)
