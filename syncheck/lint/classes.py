@@ -28,6 +28,7 @@ _BETWEEN_METHODS = frozenset("SYN101 SYN102 SYN103 SYN104 SYN201 SYN301 SYN302 S
 _IN_CLASSES = _BETWEEN_METHODS | {"SYN501"}
 """Rules whose findings may also rest on what the constructor created, which is unknown if a method is run alone."""
 _MAX_METHODS = 24
+_N_IN_A_ROW = 3
 
 
 def order(kind: ast.ClassDef, *, is_asynchronous: bool = False) -> list[Method]:
@@ -98,11 +99,13 @@ def after_constructor(
     """Return the methods to call on a new object, in order.
 
     All work of the constructor is assumed to be complete, unless it copies something to the host. Then the methods that
-    only wait come first, because any other method may read the copy. An object with a ring is used for twice as long,
-    because two rounds would use each of its slots only once.
+    only wait come first, because any other method may read the copy. An object with a ring is used for longer, because
+    two rounds would use each of its slots only once: for two more rounds, and then each method several times in a row.
     """
     used = [member for member in members if not _is_final(member[0])]
-    rounds = [*used, *(used if _has_ring(instance) else []), *(member for member in members if _is_final(member[0]))]
+    in_a_row = [member for member in used[: len(used) // 2] for _ in range(_N_IN_A_ROW)]
+    more = [*used, *in_a_row] if _has_ring(instance) else []
+    rounds = [*used, *more, *(member for member in members if _is_final(member[0]))]
     if machine.self_waits.fetching:
         return [*(member for member in members if _only_waits(member[0])), *rounds]
     machine.assume_synchronized()
@@ -110,8 +113,9 @@ def after_constructor(
 
 
 def _has_ring(instance: Instance) -> bool:
-    """Return whether an object holds a list of several objects of the program, such as the slots of a ring."""
-    lists = (value.items for value in instance.attributes.values() if isinstance(value, Sequence))
+    """Return whether an object, or one that it has, holds a list of several objects, such as the slots of a ring."""
+    held = [value for value in instance.attributes.values() if isinstance(value, Instance)]
+    lists = [v.items for owner in (instance, *held) for v in owner.attributes.values() if isinstance(v, Sequence)]
     return any(len(items) > 1 and all(isinstance(item, Instance) for item in items) for items in lists)
 
 

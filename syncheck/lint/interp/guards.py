@@ -2,11 +2,13 @@
 
 import ast
 from collections.abc import Iterable
+from typing import TypeGuard
 
 from syncheck.lint.interp.device_tests import on_gpu
-from syncheck.lint.nodes import names, once, walk
+from syncheck.lint.nodes import names, once, text, walk
 
 _WARNING = frozenset({"warn", "warning", "warn_once", "warning_once"})
+_ORDERS = (ast.Lt, ast.LtE, ast.Gt, ast.GtE)
 _LEAVING = (ast.Return, ast.Raise, ast.Continue, ast.Break)
 
 
@@ -27,6 +29,18 @@ def by_default(node: ast.If) -> bool:
     if not node.orelse and any(_warns(statement) for statement in node.body):
         return False
     return not leaves(node.body) or leaves(node.orelse)
+
+
+@once
+def grown(node: ast.If) -> ast.expr | None:
+    """Return what a branch replaces because it is too small: `b` of `if b.numel() < n: b = torch.empty(n)`."""
+    tests = node.test.values if isinstance(node.test, ast.BoolOp) else [node.test]
+    sizes = [test for test in tests if isinstance(test, ast.Compare) and isinstance(test.ops[0], _ORDERS)]
+    if node.orelse or not sizes:
+        return None
+    asked = {text(inner) for test in sizes for inner in walk(test) if isinstance(inner, ast.Name | ast.Attribute)}
+    assigned = [target for step in node.body if isinstance(step, ast.Assign) for target in step.targets]
+    return next((target for target in assigned if text(target) in asked), None)
 
 
 def _warns(statement: ast.stmt) -> bool:
@@ -67,3 +81,39 @@ def waits(body: Iterable[ast.AST]) -> bool:
 @once
 def _waits(statement: ast.AST) -> bool:
     return any(isinstance(node, ast.Attribute) and node.attr == "wait" for node in walk(statement))
+
+
+@once
+def leaves_last(loop: ast.For | ast.AsyncFor) -> bool:
+    """Return whether each iteration waits only for what the one before it has started.
+
+    `if previous is not None: previous.wait()`. What the last iteration starts is still running after such a loop.
+    """
+    carried = {node.id for step in loop.body for node in walk(step) if _is_bound(node)} - names(loop.target)
+    return all(_waits_for(step, carried) for step in loop.body)
+
+
+def _waits_for(step: ast.AST, variables: set[str]) -> bool:
+    """Return whether the only waits in a statement are for some variables, under no condition but that one is set."""
+    if not _waits(step):
+        return True
+    match step:
+        case ast.If(test=test, body=body, orelse=[]) if _is_set(test):
+            return all(_waits_for(inner, variables) for inner in body)
+        case ast.Expr(value=ast.Call(func=ast.Attribute(value=ast.Name(id=name), attr="wait"))):
+            return name in variables
+        case _:
+            return False
+
+
+def _is_set(test: ast.expr) -> bool:
+    """Return whether a condition tests that a variable is set: `x is not None`, or just `x`."""
+    match test:
+        case ast.Compare(left=ast.Name(), ops=[ast.IsNot()], comparators=[ast.Constant(value=None)]) | ast.Name():
+            return True
+        case _:
+            return False
+
+
+def _is_bound(node: ast.AST) -> TypeGuard[ast.Name]:
+    return isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store)

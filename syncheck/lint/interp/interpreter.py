@@ -19,7 +19,7 @@ from syncheck.lint.interp.device_tests import on_gpu
 from syncheck.lint.interp.evaluator import Evaluator
 from syncheck.lint.interp.expressions import Expressions
 from syncheck.lint.interp.functions import defaults_of
-from syncheck.lint.interp.guards import by_default, is_over, reads_any, used_in, waits
+from syncheck.lint.interp.guards import by_default, grown, is_over, leaves_last, reads_any, used_in, waits
 from syncheck.lint.interp.imported import FindFunction
 from syncheck.lint.interp.iteration import Iteration
 from syncheck.lint.interp.loop_waits import Loop
@@ -28,7 +28,6 @@ from syncheck.lint.interp.naming import name_findings
 from syncheck.lint.interp.operators import Operators
 from syncheck.lint.interp.passed_branches import PassedBranches
 from syncheck.lint.interp.picks import Picks
-from syncheck.lint.interp.premises import Premise, true, untrue
 from syncheck.lint.interp.scope import Scope, full_name
 from syncheck.lint.interp.transfers import Transfers
 from syncheck.lint.interp.unknown import may_be_read, may_order
@@ -244,7 +243,7 @@ class Interpreter:
 
     def _run_If(self, node: ast.If, scope: Scope) -> _Steps:
         known = self.condition(node.test, scope)
-        is_taken = self.decide(node.test, by_default=by_default(node)) if known is None else known
+        is_taken = self._is_taken(node, scope) if known is None else known
         taken, skipped = (node.body, node.orelse) if is_taken else (node.orelse, node.body)
         if known is None:
             self._skip_branch(skipped, scope, node)
@@ -252,20 +251,22 @@ class Interpreter:
         steps = self.block(taken, scope) if taken else None
         return self.machine.recent.loops.conditionally(steps) if steps is not None and known is None else steps
 
+    def _is_taken(self, node: ast.If, scope: Scope) -> bool:
+        """Return whether an undetermined branch is taken. By default, buffers that exist are large enough."""
+        target = grown(node)
+        is_enough = target is not None and isinstance(self.evaluate(target, scope), Tensor)
+        return self.decide(node.test, by_default=by_default(node) and not is_enough)
+
     def _skip_branch(self, body: list[ast.stmt], scope: Scope, node: ast.If) -> None:
         """Take a skipped branch into account, which may have run on another path."""
-        if not is_over(body, in_callee=len(self.machine.calls) > 1) and not (body and self._has_not_run(body, node)):
+        premises = self.machine.sites.premises
+        if not is_over(body, in_callee=len(self.machine.calls) > 1) and not (
+            body and may_order(body) and premises.skip(node, value=body is node.orelse)
+        ):
             self.run_for_ordering(body, scope)
             return
         if self.collectives.have_started:
             self.assume_awaited(scope, used_in(body))
-
-    def _has_not_run(self, body: list[ast.stmt], node: ast.If) -> bool:
-        """Return whether a branch that waits is assumed not to have run."""
-        premises = self.machine.sites.premises
-        if not premises.has(Premise.BRANCH) or not may_order(body):
-            return False
-        return premises.make(Premise.BRANCH, untrue(node.test) if body is node.body else true(node.test))
 
     def assume_awaited(self, scope: Scope, names: Iterable[str]) -> None:
         """Assume that the collective handles bound to some names are waited for in code that is not interpreted."""
@@ -322,7 +323,7 @@ class Interpreter:
                 self.assign(node.target, item, scope)
                 del item
                 yield from self._iteration(node, loop, scope)
-            if is_cut and self.collectives.have_started and waits(node.body):  # works of the previous iteration
+            if is_cut and self.collectives.have_started and waits(node.body) and not leaves_last(node):
                 self.assume_awaited(scope, list(scope.names))
             yield from self.block(node.orelse, scope)
         except BreakSignal:

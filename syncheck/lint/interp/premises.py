@@ -55,6 +55,10 @@ class Premises:
         self._made.append(text)
         return True
 
+    def skip(self, node: ast.If, *, value: bool) -> bool:
+        """Assume, if that is enabled, that a condition has only ever had one value; return whether it is."""
+        return self.has(Premise.BRANCH) and self.make(Premise.BRANCH, true(node.test) if value else untrue(node.test))
+
     def assume_of_code(self, text: str) -> None:
         """Make an assumption about unknown code that holds from now on; `text`: the assumption in words."""
         self.about_code.add(text)

@@ -4,7 +4,7 @@ import ast
 
 import pytest
 
-from syncheck.lint.interp.guards import by_default, is_over, leaves, reads_any, used_in, waits
+from syncheck.lint.interp.guards import by_default, grown, is_over, leaves, leaves_last, reads_any, used_in, waits
 
 
 def body(text):
@@ -65,3 +65,38 @@ def test_a_loop_may_wait_through_a_method(source, expected):
 )  # fmt: skip
 def test_a_condition_may_read_a_variable(test, expected):
     assert reads_any(ast.parse(test, mode="eval").body, {"loss", "total"}) is expected
+
+
+@pytest.mark.parametrize(
+    ("source", "expected"),
+    [
+        ("if b.numel() < n: b = empty(n)", "b"),
+        ("if self.b is None or len(self.b) < n:\n    log()\n    self.b = empty(n)", "self.b"),
+        ("if b.numel() < n: c = empty(n)", None),
+        ("if b.numel() == n: b = empty(n)", None),
+        ("if b is None: b = empty(n)", None),
+        ("if b.numel() < n: b = empty(n)\nelse: f()", None),
+    ],
+)
+def test_a_branch_replaces_a_buffer_that_is_too_small(source, expected):
+    found = grown(body(source)[0])
+    assert (found and ast.unparse(found)) == expected
+
+
+@pytest.mark.parametrize(
+    ("steps", "expected"),
+    [
+        ("if last is not None:\n    last.wait()\nlast = start(x)", True),
+        ("if last: last.wait()\nlast = start(x)", True),
+        ("a, last = pending\nlast.wait()\npending = start(x)", True),
+        ("f(x)", True),
+        ("x.wait()", False),  # each of the works
+        ("if i > 0: last.wait()\nlast = start(x)", False),  # the last iteration may wait, too
+        ("if last is not None: last.wait()\nelse: f()\nlast = start(x)", False),
+        ("last.wait()", False),  # bound before the loop
+        ("last = start(x)\nwith block(): last.wait()", False),
+    ],
+)
+def test_a_loop_waits_only_for_what_the_iteration_before_has_started(steps, expected):
+    lines = "".join(f"    {line}\n" for line in steps.split("\n"))
+    assert leaves_last(body(f"for x in xs:\n{lines}")[0]) is expected

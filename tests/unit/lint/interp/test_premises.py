@@ -64,6 +64,15 @@ def test_the_first_finding_at_a_place_counts():
     assert rests_on(premises, 1) == ("one",)
 
 
+def test_a_branch_is_skipped_only_if_that_is_assumed():
+    (node,) = ast.parse("if x is None: wait()").body
+    assert not Premises().skip(node, value=False)
+    premises = Premises(ALL)
+    assert premises.skip(node, value=False)
+    assert premises.skip(node, value=True)
+    assert rests_on(premises, 1) == ("`x` is not None", "`x` is None")
+
+
 def test_kept_tensors_live_as_long_as_the_path():
     gone = []
     premises = Premises(ALL)
