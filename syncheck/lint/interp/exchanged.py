@@ -1,11 +1,12 @@
 """Variables that asynchronous collectives read or write."""
 
 import ast
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
 from syncheck.lint.file_calls import argument_of, calls_by_name
-from syncheck.lint.nodes import once, text, viewed, walk
+from syncheck.lint.nodes import Method, once, parameters, text, viewed, walk
 from syncheck.semantics.collectives import FUNCTIONS
+from syncheck.source.expressions import last_name
 
 VIEWS = frozenset("view reshape flatten narrow detach unsqueeze squeeze view_as".split())
 """Methods of a tensor whose result shares its memory."""
@@ -18,7 +19,9 @@ def exchanged_variables(tree: ast.Module) -> frozenset[str]:
     With NCCL these tensors are on a GPU. With other backends, too, they must not change while a collective runs.
     """
     calls = calls_by_name(tree)
-    used = {name for kind in FUNCTIONS for call in calls.get(kind, ()) for name in _tensors_of(kind, call)}
+    used = {name for kind in FUNCTIONS for call in calls.get(kind, ()) for name in _tensors_of(kind, call)} - {""}
+    if used:
+        used.update(*(_given(calls.get(node.name, ()), node, used) for node in walk(tree) if isinstance(node, Method)))
     assigned = [node for node in walk(tree) if isinstance(node, ast.Assign)] if used else []
     views = [node for node in assigned if isinstance(node.value, ast.Subscript | ast.Call)]
     used |= {_source(node.value) for node in views if any(text(target) in used for target in node.targets)}
@@ -27,12 +30,30 @@ def exchanged_variables(tree: ast.Module) -> frozenset[str]:
 
 def _tensors_of(kind: str, call: ast.Call) -> Iterator[str]:
     """Yield the tensors that a call passes to a collective, if it returns before the collective ends."""
-    collective = FUNCTIONS[kind]
-    if not (collective.always_asynchronous or any(keyword.arg == "async_op" for keyword in call.keywords)):
+    collective = FUNCTIONS.get(kind)
+    if collective is None or not (
+        collective.always_asynchronous or any(keyword.arg == "async_op" for keyword in call.keywords)
+    ):
         return
     for position, name in (*collective.writes, *collective.reads):
         given = argument_of(call, name, position)
         yield _source(given) if given is not None else ""
+
+
+def _given(calls: Iterable[ast.Call], function: Method, used: set[str]) -> set[str]:
+    """Return the variables that calls pass to a function for the parameters that it passes to such collectives."""
+    declared = [parameter.arg for parameter in parameters(function)]
+    first = declared[:1] == ["self"]
+    given = ((call, name, index - first) for index, name in enumerate(declared) if name in used for call in calls)
+    passed = (argument_of(call, name, index) for call, name, index in given if _starts(function))
+    return {_source(value) for value in passed if value is not None}
+
+
+@once
+def _starts(function: Method) -> bool:
+    """Return whether a function starts asynchronous collectives itself."""
+    calls = (node for node in walk(function) if isinstance(node, ast.Call))
+    return any(name for call in calls for name in _tensors_of(last_name(call.func), call))
 
 
 def _source(value: ast.expr) -> str:

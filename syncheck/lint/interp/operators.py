@@ -7,6 +7,7 @@ from syncheck.hb.ids import NO_ALLOCATION
 from syncheck.lint import nodes
 from syncheck.lint.interp.block_inputs import block_inputs
 from syncheck.lint.interp.contents import tensors_in
+from syncheck.lint.interp.device_tests import on_gpu
 from syncheck.lint.interp.exchanged import exchanged_variables
 from syncheck.lint.interp.machine import Machine, TensorAccess
 from syncheck.lint.interp.premises import Premise, description_of
@@ -45,6 +46,8 @@ from syncheck.source.expressions import last_name
 
 _DEVICES = frozenset({"device", "dev", "_device", "gpu", "rank", "local_rank"})
 """Names of the devices that programs are given to run on."""
+_PINNED = frozenset({"pin", "pinned", "cuda", "gpu"})
+"""Words of flags that pin memory."""
 _OTHER_BACKENDS = frozenset({"cpu", "host", "tpu", "xla", "mps"})
 """Words in the names of functions that run on something other than a GPU."""
 _ON_SEVERAL = "aten::_foreach_"
@@ -107,14 +110,16 @@ class Operators:
         """Return whether a device has a name that is common for GPUs, in a file that mentions CUDA."""
         return last_name(node) in _DEVICES and self._machine.sites.mentions_cuda
 
-    def input_of_block(self, node: ast.AST) -> str:
-        """Return the variable through which a stream block computes with an operator's result; "" if none does."""
-        sites = self._machine.sites
-        return block_inputs(sites.tree).get(node, "") if sites.enters_streams else ""
+    def used_as(self, node: ast.AST) -> str:
+        """Return the variable whose uses show that an operator's result is on a GPU; "" if none does.
 
-    def _is_exchanged(self, name: str) -> bool:
+        An asynchronous collective uses it, or a stream block computes with it.
+        """
         sites = self._machine.sites
-        return sites.has_asynchronous_collectives and name in exchanged_variables(sites.tree)
+        target = _target_of(self._machine.current_node, node) if sites.has_asynchronous_collectives else ""
+        if target and target in exchanged_variables(sites.tree):
+            return target
+        return block_inputs(sites.tree).get(node, "") if sites.enters_streams else ""
 
     def make(self, operator: str, call: Call, device: DeviceIndex, *, is_pinned: bool = False) -> Value:
         """Run an operator that creates a tensor from scratch."""
@@ -140,12 +145,9 @@ class Operators:
 
     def _premise(self, node: ast.AST) -> str:
         """Return, in words, that a new tensor is on a GPU, if its uses show it or that is assumed; otherwise ""."""
-        machine = self._machine
-        target = _target_of(machine.current_node, node)
-        name = target if target and self._is_exchanged(target) else self.input_of_block(node)
-        if name:
+        if name := self.used_as(node):
             return f"`{name}` is on a GPU"
-        return _premise_on_device(node) if machine.sites.premises.has(Premise.DEVICE) else ""
+        return _premise_on_device(node) if self._machine.sites.premises.has(Premise.DEVICE) else ""
 
     def factory(self, name: str, call: Call) -> Value:
         """Run torch.zeros and similar functions."""
@@ -160,7 +162,7 @@ class Operators:
             return UNKNOWN
         if device is None and wanted is None and name == "normal" and sources:
             device = sources[0].block.device
-        pinned = call.flag("pin_memory")
+        pinned = _is_pinned(call)
         made = self.make(f"aten::{name}", call, device, is_pinned=bool(pinned))
         if pinned is None and isinstance(made, Tensor):
             made.block.escaped = True
@@ -175,7 +177,7 @@ class Operators:
 
     def like(self, name: str, source: Tensor | None, call: Call) -> Value:
         """Run torch.zeros_like, Tensor.new_zeros and similar functions; `source` is None for an unknown tensor."""
-        wanted, is_pinned = call.get("device"), bool(call.flag("pin_memory"))
+        wanted, is_pinned = call.get("device"), bool(_is_pinned(call))
         if wanted is not None:
             device = self.device_in(wanted)
         elif source is not None:
@@ -325,9 +327,8 @@ class Operators:
 
     def part_of(self, tensor: Tensor, index: Value) -> Part:
         """Return the rows that an index selects; None for an unknown part."""
-        if tensor.part != WHOLE:
-            return None
-        return self._machine.parts.at(index) or selected(index)
+        known = self._machine.parts.at(index, tensor.part)
+        return known or (selected(index) if tensor.part == WHOLE else None)
 
 
 def _target_of(statement: ast.AST, value: ast.AST) -> str:
@@ -343,6 +344,19 @@ def device_of(node: ast.AST) -> ast.expr | None:
     """Return the device argument of a call."""
     keywords = node.keywords if isinstance(node, ast.Call) else []
     return next((keyword.value for keyword in keywords if keyword.arg == "device"), None)
+
+
+def _is_pinned(call: Call) -> bool | None:
+    """Return whether a new tensor is in pinned memory; None if unknown.
+
+    A flag that says by its name that there is a GPU, or that memory is pinned, is assumed to be set: if it is not, then
+    no copy of the tensor is asynchronous.
+    """
+    given, keywords = call.flag("pin_memory"), call.node.keywords if isinstance(call.node, ast.Call) else []
+    named = next((keyword.value for keyword in keywords if keyword.arg == "pin_memory"), None)
+    if given is not None or named is None:
+        return given
+    return True if words_of(last_name(named)) & _PINNED or on_gpu(named) else None
 
 
 def _premise_on_device(node: ast.AST) -> str:

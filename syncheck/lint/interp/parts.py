@@ -5,7 +5,7 @@ An unknown part that an index selects is a range of negative numbers: the same i
 
 from syncheck.hb.ids import ViewId
 from syncheck.lint.interp.identities import has_identity
-from syncheck.lint.interp.values import WHOLE, Part, Value
+from syncheck.lint.interp.values import WHOLE, Constant, Part, Value
 from syncheck.sanitizer.session import Session
 
 _ROW = 1 << 16
@@ -27,7 +27,7 @@ class Parts:
         self._session = session
         self._views: dict[tuple[int, int], ViewId] = {}
         self._n_unknown = 0
-        self._at: dict[Value, Part] = {}
+        self._at: dict[tuple[Part, Value | int], Part] = {}
 
     def view(self, part: Part, *, is_write: bool) -> ViewId:
         """Return the view of a part of a tensor."""
@@ -53,11 +53,19 @@ class Parts:
         self._n_unknown = (self._n_unknown + 1) % _MAX_PARTS
         return self._n_unknown
 
-    def at(self, index: Value) -> Part:
-        """Return the part that an index selects whose value is unknown but may be used again; None for any other."""
-        if not has_identity(index):
+    def at(self, index: Value, inside: Part = WHOLE) -> Part:
+        """Return the part that an index of unknown value selects, the same at each use; None for any other index.
+
+        Args:
+            index: the index.
+            inside: the part of the tensor that is indexed. Items of it at known indices are such parts, too.
+        """
+        key: Value | int = index
+        if isinstance(index, Constant) and inside not in {WHOLE, None} and index.value.__class__ is int:
+            key = index.value
+        elif not has_identity(index) or inside is None:
             return None
-        if index not in self._at:
+        if (inside, key) not in self._at:
             number = self._next()
-            self._at[index] = (-number - 1, -number)
-        return self._at[index]
+            self._at[inside, key] = (-number - 1, -number)
+        return self._at[inside, key]

@@ -76,7 +76,7 @@ def call_torch_function(evaluator: Evaluator, path: str, call: Call) -> Value | 
 
 def _without_tensors(evaluator: Evaluator, name: str, call: Call) -> Value:
     """Call a function of torch that gets no known tensor."""
-    if evaluator.operators.input_of_block(call.node):
+    if evaluator.operators.used_as(call.node):
         return evaluator.operators.make(f"aten::{name}", call, UNKNOWN)
     if not gets_moved(call.values()):
         return UNKNOWN

@@ -27,3 +27,17 @@ def test_tensors_of_calls_that_return_before_the_collective_ends(call, names):
 
 def test_what_they_are_views_of_counts_too():
     assert found("send = self.buffer[:n]\nother = self.y\ndist.isend(send, 1)") == ["self.buffer", "send"]
+
+
+@pytest.mark.parametrize(
+    ("function", "call", "names"),
+    [
+        ("def send(out, x): return dist.all_gather_into_tensor(out, x, async_op=True)", "send(a, b)", ["a", "b"]),
+        ("def send(self, x): return dist.all_reduce(x, async_op=True)", "self.send(a[0])", ["a"]),
+        ("def send(n, x): return dist.all_reduce(x, async_op=True)", "send(a, x=b)", ["b"]),
+        ("def send(x): return dist.all_reduce(x)", "send(a)", []),
+        ("def send(x): return dist.all_reduce(x, async_op=True)", "send(*a)", []),
+    ],
+)
+def test_arguments_of_a_function_that_starts_a_collective(function, call, names):
+    assert [name for name in found(f"{function}\n{call}") if name not in {"out", "x"}] == names

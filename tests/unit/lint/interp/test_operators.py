@@ -130,7 +130,16 @@ def test_rows_of_a_whole_tensor_are_known():
     program = follow(X)
     operators, tensor = program.interpreter.operators, program.scope.names["x"]
     assert operators.part_of(tensor, Constant(2)) == (2, 3)
-    assert operators.part_of(operators.alias(tensor, (0, 1)), Constant(0)) is None
+
+
+def test_known_items_of_a_part_are_parts_of_their_own():
+    program = follow(X)
+    operators, tensor = program.interpreter.operators, program.scope.names["x"]
+    part = operators.alias(tensor, (0, 1))
+    items = [operators.part_of(part, Constant(index)) for index in (0, 1, 0)]
+    assert items[0] == items[2] != items[1]
+    assert operators.part_of(part, Constant(slice(1, 2))) is None
+    assert operators.part_of(operators.alias(tensor, None), Constant(0)) is None
 
 
 @pytest.mark.parametrize(("call", "part"), [("narrow(0, 1, 2)", (1, 3)), ("select(1, 0)", (0, 1)), ("t()", WHOLE)])

@@ -103,3 +103,10 @@ def test_the_same_unknown_index_selects_the_same_part(made):
 @pytest.mark.parametrize("index", [UNKNOWN, DERIVED, MOVED, Constant(3)])
 def test_an_index_without_identity_selects_no_part_of_its_own(made, index):
     assert made.at(index) is None
+
+
+def test_items_of_a_part_are_distinct_and_the_same_at_each_use(made):
+    first, second = (made.at(Constant(index), (0, 1)) for index in (0, 1))
+    assert first == made.at(Constant(0), (0, 1)) != made.at(Constant(0), (1, 2))
+    assert not overlap(span(made, first), span(made, second))
+    assert made.at(Constant(0), None) is None
