@@ -5,6 +5,7 @@ from collections.abc import Iterable, Sequence
 
 from syncheck.findings import Finding
 from syncheck.lint import (
+    host_reads,
     inline_streams,
     late_records,
     late_synchronizations,
@@ -38,7 +39,7 @@ def findings(
         found += unused_events.findings(functions, SourceSites(source))
     if pending_writes.can_matter(text):
         found += pending_writes.findings(functions, SourceSites(source), known)
-    for check in (queued_batches, late_records, late_synchronizations, own_records):
+    for check in (queued_batches, late_records, late_synchronizations, own_records, host_reads):
         if check.can_matter(text):
             found += check.findings(tree, SourceSites(source), known)
     if side_streams.WORD in text:

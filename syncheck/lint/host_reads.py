@@ -1,0 +1,120 @@
+"""Copies that other code reads on the host after it has only made a stream wait for their event (SYN402).
+
+A copy, and the event after it, reach the reader together, as in the jobs of a thread that writes checkpoints:
+`job.copied.wait()`, then `torch.save(job.buffers, path)`.
+"""
+
+import ast
+import re
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+
+from syncheck.findings import Finding
+from syncheck.lint.interp.functions import own_nodes
+from syncheck.lint.interp.sites import SourceSites
+from syncheck.lint.nodes import Method, methods_of, own_attribute, text, walk
+from syncheck.rules import event_wait_is_not_host_sync as rule
+from syncheck.rules.model import Severity
+from syncheck.source.expressions import last_name
+
+_READING = frozenset({"numpy", "tolist", "tobytes", "save", "dump", "from_dlpack", "memoryview"})
+"""Functions and methods that read host memory."""
+_WAITING = frozenset({"synchronize", "query", "item", "cpu"})
+"""Calls for which the host may wait until the copy is complete."""
+_WORKING = frozenset({"stream", "StreamContext", "cuda", "to", "copy_", "record_stream"})
+"""Calls that use the copies on a GPU, for which making a stream wait is right."""
+_MAKES_EVENT = re.compile(r"cuda\.Event|record_event\(")
+_HELP = "call `{event}.synchronize()`"
+
+
+def can_matter(source: str) -> bool:
+    """Return whether this check may apply to a file."""
+    return "non_blocking" in source and "pin_memory" in source and _MAKES_EVENT.search(source) is not None
+
+
+def findings(tree: ast.Module, sites: SourceSites, known: Sequence[Finding]) -> Iterator[Finding]:
+    """Yield the waits of streams after which a function reads what it was given on the host.
+
+    Args:
+        tree: the file.
+        sites: the call sites of the file.
+        known: the findings on paths through the file. One in the same line is more specific.
+    """
+    lines = {finding.location.frame.line for finding in known}
+    events = _events(tree)
+    owners = {step: kind for kind in walk(tree) if isinstance(kind, ast.ClassDef) for step in methods_of(kind).values()}
+    for function in (node for node in walk(tree) if isinstance(node, Method)):
+        nodes = list(own_nodes(function))
+        for wait in (node for node in nodes if isinstance(node, ast.Call)):
+            event = _awaited(wait, events)
+            given = _variable(event) if event is not None else ""
+            if event is None or given in {"", "self"} or wait.lineno in lines:
+                continue
+            used = [*nodes, *_called_with(given, wait, nodes, owners.get(function))]
+            read = _read_after(wait, used, nodes)
+            if read is not None:
+                yield _finding(event, wait, read, function.name, sites)
+
+
+def _finding(event: ast.expr, wait: ast.Call, read: ast.Call, function: str, sites: SourceSites) -> Finding:
+    location = sites.location(sites.id_of(wait, function))
+    consequence = f"the host then reads what was copied, in line {read.lineno}"
+    found = Finding.of(rule.RULE, location, event=text(event), consequence=consequence)
+    return replace(found, level=Severity.WARNING, help=_HELP.format(event=text(event)))
+
+
+def _events(tree: ast.Module) -> set[str]:
+    """Return the names of the variables and attributes that are events of a GPU."""
+    found: set[str] = set()
+    for node in walk(tree):
+        match node:
+            case ast.AnnAssign(target=target, annotation=kind) if "cuda.Event" in ast.unparse(kind):
+                found.add(last_name(target))
+            case ast.arg(arg=name, annotation=ast.expr() as kind) if "cuda.Event" in ast.unparse(kind):
+                found.add(name)
+            case ast.Assign(targets=targets, value=ast.Call() as made) if _MAKES_EVENT.search(text(made)):
+                found |= {last_name(target) for target in targets}
+            case _:
+                pass
+    return found - {""}
+
+
+def _awaited(call: ast.Call, events: set[str]) -> ast.expr | None:
+    """Return the event for which a call makes a stream wait; None for any other call."""
+    match call:
+        case ast.Call(func=ast.Attribute(value=event, attr="wait")) if last_name(event) in events:
+            return event
+        case ast.Call(func=ast.Attribute(attr="wait_event"), args=[event]) if last_name(event) in events:
+            return event
+        case _:
+            return None
+
+
+def _variable(event: ast.expr) -> str:
+    """Return the variable whose attribute an event is; "" for any other event."""
+    while isinstance(event, ast.Attribute):
+        event = event.value
+        if isinstance(event, ast.Name):
+            return event.id
+    return ""
+
+
+def _called_with(given: str, wait: ast.Call, nodes: Sequence[ast.AST], owner: ast.ClassDef | None) -> Iterator[ast.AST]:
+    """Yield the nodes of the methods that a function passes a variable to after a wait."""
+    methods = methods_of(owner) if owner is not None else {}
+    calls = [node for node in nodes if isinstance(node, ast.Call) and node.lineno >= wait.lineno]
+    for call in calls:
+        called = methods.get(own_attribute(call.func))
+        if called is not None and any(isinstance(value, ast.Name) and value.id == given for value in call.args):
+            yield from own_nodes(called)
+
+
+def _read_after(wait: ast.Call, used: Sequence[ast.AST], own: Sequence[ast.AST]) -> ast.Call | None:
+    """Return the first read on the host after a wait; None if there is none, or if something else may order it."""
+    calls = [node for node in used if isinstance(node, ast.Call)]
+    called = {last_name(call.func) for call in calls}
+    if called & (_WAITING | _WORKING):
+        return None
+    inside = set(own)
+    after = (call for call in calls if call not in inside or call.lineno > wait.lineno)
+    return next((call for call in after if last_name(call.func) in _READING), None)

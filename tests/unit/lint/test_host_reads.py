@@ -1,0 +1,62 @@
+"""Copies that are read on the host after only a stream has waited for their event."""
+
+import ast
+
+import pytest
+
+from syncheck.lint import host_reads
+from syncheck.lint.interp.sites import SourceSites
+from syncheck.lint.source_file import SourceFile
+
+JOB = """
+import torch
+class Job:
+    host: torch.Tensor
+    copied: torch.cuda.Event
+def put(x, queue):
+    host = torch.empty(4, pin_memory=True)
+    host.copy_(x, non_blocking=True)
+    queue.put(Job(host, torch.cuda.current_stream().record_event()))
+class Writer:
+    def read(self, job):
+        return job.host.numpy()
+    def use(self, job):
+        return job.host.cuda()
+    def write(self, job, path):
+"""
+
+
+def found(body):
+    source = JOB + "".join(f"        {line}\n" for line in body.split("\n"))
+    assert host_reads.can_matter(source)
+    file = SourceFile("file.py", source)
+    return [(f.rule.code, f.message) for f in host_reads.findings(ast.parse(source), SourceSites(file), [])]
+
+
+@pytest.mark.parametrize(
+    ("body", "is_found"),
+    [
+        ("job.copied.wait()\ntorch.save(job.host, path)", True),
+        ("torch.cuda.current_stream().wait_event(job.copied)\njob.host.numpy().tofile(path)", True),
+        ("job.copied.wait()\nself.read(job)", True),
+        ("job.copied.synchronize()\ntorch.save(job.host, path)", False),
+        ("job.copied.wait()\njob.copied.synchronize()\ntorch.save(job.host, path)", False),
+        ("torch.save(job.host, path)\njob.copied.wait()", False),
+        ("job.copied.wait()\nself.use(job)\nself.read(job)", False),  # used on a GPU, too
+        ("job.copied.wait()\nself.read(path)", False),
+        ("job.started.wait()\ntorch.save(job.host, path)", False),  # may be an event of threading
+        ("job.copied.wait()\nlog(path)", False),
+    ],
+)
+def test_the_host_reads_what_only_a_stream_has_waited_for(body, is_found):
+    assert [code for code, _ in found(body)] == ["SYN402"] * is_found
+
+
+def test_the_message_says_where_the_host_reads():
+    ((_, message),) = found("job.copied.wait()\nlog(path)\ntorch.save(job.host, path)")
+    line = JOB.count("\n") + 3
+    assert message == f"job.copied.wait() does not block the host: the host then reads what was copied, in line {line}"
+
+
+def test_files_without_pinned_copies_are_skipped():
+    assert not host_reads.can_matter("x.to(device, non_blocking=True)\ne = torch.cuda.Event()")
