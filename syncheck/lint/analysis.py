@@ -14,7 +14,7 @@ from syncheck.lint import classes, missing_waits, models, side_streams, strict
 from syncheck.lint.assumed_arguments import has_defaults, has_self_parameter, reuse_memory
 from syncheck.lint.assumed_objects import AssumedObjects
 from syncheck.lint.asynchronous_code import AsynchronousCode
-from syncheck.lint.callers import PassedOnTensor, call_twice, consume, may_need_wait, uses_kept_stream
+from syncheck.lint.callers import PassedOnObjects, PassedOnTensor, call_twice, consume, may_need_wait, uses_kept_stream
 from syncheck.lint.certainty import adjusted, as_seen_in_source, is_cross_function_timing, merge_by_clock
 from syncheck.lint.classes import (
     between_methods,
@@ -371,14 +371,15 @@ class Analysis:
         found = ((step, made.members.get(step.name)) for step in steps)
         members = [(step, member) for step, member in found if isinstance(member, Function)]
         known = {step: objects.arguments(interpreter, member) for step, member in members}
-        machine, passed_on = interpreter.machine, PassedOnTensor()
+        machine, passed_on, objects_passed_on = interpreter.machine, PassedOnTensor(), PassedOnObjects(known.values())
         for step, member in classes.after_constructor(machine, members, instance):
             machine.current_node = step
             with contextlib.suppress(Raised):
-                args = passed_on.among(machine, known[step], step)
+                args = objects_passed_on.among(passed_on.among(machine, known[step], step))
                 result = interpreter.call_function(member, Call(step, [instance], args, is_complete=False))
                 passed_on.note(machine, result, step)
-                consume(interpreter, result, step)
+                if not objects_passed_on.take(result):
+                    consume(interpreter, result, step)
                 del result, args
         for value in (value for given in known.values() for value in given.values()):
             interpreter.escape(value)

@@ -7,10 +7,11 @@ from syncheck.hb.ids import NamedKind
 from syncheck.lint.assumed_arguments import assumed_arguments
 from syncheck.lint.classes import assigned_elsewhere, lazily_created, without_changes
 from syncheck.lint.given_streams import streams_given
+from syncheck.lint.interp.contents import open_containers
 from syncheck.lint.interp.control_flow import Raised
 from syncheck.lint.interp.interpreter import Interpreter
 from syncheck.lint.interp.scope import Scope
-from syncheck.lint.interp.values import Call, Class, Function, Instance, Mapping, Sequence, Stream, Symbol, Value
+from syncheck.lint.interp.values import Call, Class, Function, Instance, Stream, Symbol, Value
 from syncheck.lint.nodes import Method, parameters, without_none
 from syncheck.rules.model import Rule
 
@@ -48,7 +49,7 @@ class AssumedObjects:
             kind = _class_of(interpreter, argument.annotation, function.scope)
             if kind is not None and not kind.is_net and _n_lines(kind.node) <= _MOST_LINES:
                 found[argument.arg] = made = self.new(interpreter, kind, argument, depth - 1)
-                _open(made)
+                open_containers(made)
         return found
 
     def _streams(
@@ -99,13 +100,6 @@ class AssumedObjects:
 
 def _n_lines(node: ast.ClassDef) -> int:
     return (node.end_lineno or node.lineno) - node.lineno
-
-
-def _open(instance: Instance) -> None:
-    """Let the empty containers of an object have unknown contents, which other code may have added."""
-    for value in instance.attributes.values():
-        if isinstance(value, Sequence | Mapping):
-            value.is_open |= not value.items
 
 
 def _class_of(interpreter: Interpreter, annotation: ast.expr | None, scope: Scope) -> Class | None:

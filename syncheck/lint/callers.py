@@ -2,9 +2,10 @@
 
 import ast
 import contextlib
+from collections.abc import Iterable
 
 from syncheck.hb.ids import NamedKind, SiteId, StreamId
-from syncheck.lint.interp.contents import handles_in, tensors_in
+from syncheck.lint.interp.contents import handles_in, open_containers, tensors_in
 from syncheck.lint.interp.control_flow import Raised
 from syncheck.lint.interp.interpreter import Interpreter
 from syncheck.lint.interp.machine import Machine
@@ -108,6 +109,32 @@ class PassedOnTensor:
         machine.launch(stream, "another method", [(made, True)], self._maker)
         machine.function = before
         return known | {first: made}
+
+
+class PassedOnObjects:
+    """Objects that one method of a class returns and another one takes, such as the slots of a pool.
+
+    Args:
+        known: the arguments of each method.
+    """
+
+    def __init__(self, known: Iterable[dict[str, Value]]) -> None:
+        given = (value for arguments in known for value in arguments.values())
+        self._taken = {value.kind.node for value in given if isinstance(value, Instance)}
+        self._latest: dict[ast.ClassDef, Instance] = {}
+
+    def take(self, result: Value) -> bool:
+        """Keep the result of a method for the next method that takes such an object; return whether there is one."""
+        if not isinstance(result, Instance) or result.kind.node not in self._taken:
+            return False
+        open_containers(result)
+        self._latest[result.kind.node] = result
+        return True
+
+    def among(self, known: dict[str, Value]) -> dict[str, Value]:
+        """Return the arguments of a method, with such objects in place of those that are only assumed."""
+        kinds = {name: value.kind.node for name, value in known.items() if isinstance(value, Instance)}
+        return known | {name: self._latest.pop(kind) for name, kind in kinds.items() if kind in self._latest}
 
 
 def uses_kept_stream(interpreter: Interpreter) -> bool:

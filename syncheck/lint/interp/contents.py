@@ -84,3 +84,10 @@ def held_by(value: Value) -> list[Value]:
             return [*args, *kwargs.values()]
         case _:
             return []
+
+
+def open_containers(instance: Instance) -> None:
+    """Let the empty containers of an object have unknown contents, which other code may have added."""
+    for value in instance.attributes.values():
+        if isinstance(value, Sequence | Mapping):
+            value.is_open |= not value.items

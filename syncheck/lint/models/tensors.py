@@ -47,6 +47,8 @@ _OF_LAYERS = frozenset(
 _LONG = frozenset("bmm baddbmm addmm einsum linear matrix_power svd inverse cholesky eigh fft".split())
 """Functions that take a time that matters to a clock. Others are recognized by their names."""
 _FUNCTIONS = re.compile(r"^torch\.(nn\.functional\.|fft\.|linalg\.|special\.|_foreach|_C\.|ops\.aten\.)?\w+$")
+_CHANGING_ARRAYS = frozenset({"fill", "sort", "partition", "put", "itemset", "byteswap"})
+"""Methods of numpy's arrays that write to their memory. Source: numpy.ndarray."""
 _CUSTOM = re.compile(r"^torch\.ops\.(?!\w*c10d)\w+\.\w+(?:\.default)?$")
 """Operators of libraries: they run on the current stream. Those of torch.distributed run on another one."""
 
@@ -147,6 +149,9 @@ def _tensor(evaluator: Evaluator, owner: Tensor, name: str, call: Call) -> Value
     moved = evaluator.transfers.method(owner, name, call)
     if moved is not None:
         return moved
+    if owner.array is not None and name in _CHANGING_ARRAYS:
+        evaluator.machine.touch_host(f"ndarray.{name}()", [(owner, True)], call.node)
+        return NONE
     special = _SPECIAL.get(name)
     if special is not None:
         return special(evaluator, owner, call)

@@ -4,7 +4,7 @@ import textwrap
 
 import pytest
 
-from syncheck.lint.callers import PassedOnTensor, consume
+from syncheck.lint.callers import PassedOnObjects, PassedOnTensor, consume
 from syncheck.lint.engine import lint_source
 from syncheck.lint.files import Text
 from syncheck.lint.interp.values import UNKNOWN, Call, Instance
@@ -114,6 +114,22 @@ def test_a_result_still_being_computed_is_passed_to_another_method(after, is_han
     assert any("another method" in call for call in program.calls[start:]) == is_handed_on
     assert passed_on.among(machine, {"x": names["x"]}, METHODS[0]) == {"x": names["x"]}
     assert passed_on.among(machine, {"n": UNKNOWN}, METHODS[1]) == {"n": UNKNOWN}
+
+
+def test_an_object_that_a_method_returns_is_passed_to_the_next_one_that_takes_it():
+    names = follow(
+        "class Slot:\n    def __init__(self): self.times = []\nclass Other: pass\n"
+        "made, given, other = Slot(), Slot(), Other()\n"
+    ).scope.names
+    passed_on = PassedOnObjects([{"slot": names["given"]}, {}])
+    assert passed_on.among({"slot": names["given"]}) == {"slot": names["given"]}
+    assert passed_on.take(names["made"])
+    assert names["made"].attributes["times"].is_open  # other code may have changed it in between
+    assert not passed_on.take(names["other"])  # no method takes one
+    assert not passed_on.take(UNKNOWN)
+    arguments = {"slot": names["given"], "n": UNKNOWN}
+    assert passed_on.among(arguments) == {"slot": names["made"], "n": UNKNOWN}
+    assert passed_on.among(arguments) == arguments  # once
 
 
 KEPT = """

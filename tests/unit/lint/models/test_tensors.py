@@ -50,6 +50,12 @@ def test_values_are_transferred_to_the_host():
     assert constant("torch.from_numpy(a)") == "tensor"
 
 
+@pytest.mark.parametrize(("method", "how"), [("fill(0)", "w1"), ("sort()", "w1"), ("mean()", "r1")])
+def test_methods_of_arrays_read_or_write_the_memory_of_the_tensor(method, how):
+    (call,) = calls_of(f"a.{method}", "h = torch.ones(4, pin_memory=True)\na = h.numpy()\n")
+    assert call.endswith(how)
+
+
 def test_numpy_on_a_gpu_tensor_waits_for_the_copy():
     calls = calls_of("n = x.numpy(force=True)", "x = torch.ones(4, device='cuda')\n")
     assert calls == calls_of("n = x.cpu()", "x = torch.ones(4, device='cuda')\n")
