@@ -12,6 +12,7 @@ from syncheck.lint.interp.host_copies import host_copy_source
 from syncheck.lint.interp.sites import SourceSites
 from syncheck.lint.interp.unknown import may_wait
 from syncheck.lint.kept_streams import streams_kept_by
+from syncheck.lint.loaded_batches import loaded_batch
 from syncheck.lint.locations import lines_of
 from syncheck.lint.missing_forks import COPIES, KNOWN_BASES, created_in, missing_fork
 from syncheck.lint.nodes import STREAM_CONTEXTS, children, methods_of, text, walk
@@ -174,6 +175,8 @@ def _reused(kind: ast.ClassDef, block: ast.With, name: str, use: _Use) -> dict[s
     attribute, method = returned_result(kind, block, name)
     if attribute:
         return {"tensor": f"`self.{attribute}`", "user": f"the stream that uses what `{method}` returns"}
+    if method := loaded_batch(kind, block, name):
+        return {"tensor": f"memory of stream `self.{name}`", "user": f"the stream that uses what `{method}` returns"}
     return {}
 
 

@@ -99,6 +99,8 @@ class Calls:
             return self._call_partial(function, call, scope)
         if isinstance(function, Symbol):
             return self._call_name(function.path, call, scope)
+        if isinstance(function, Tensor) and called_name(call.node) == "values":  # of a dictionary, or a sparse tensor
+            return Sequence([function])
         if isinstance(function, Tensor) or function is MOVED:  # something that was moved to a GPU: a layer
             return self._call_moved(call)
         by_kind = _BY_KIND.get(function.__class__)

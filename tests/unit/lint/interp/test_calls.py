@@ -140,3 +140,8 @@ def test_a_thread_starts_with_default_streams_and_does_not_change_the_starters()
     assert calls_of(source, before) == [
         "lost s1 for cuda:0", "launch cuda:0 sin_ w1 in a context of s1", "launch s1 cos_ w1",
     ]  # fmt: skip
+
+
+@pytest.mark.parametrize("loop", ["for t in x.values()", "for k, t in x.items()"])
+def test_a_tensor_may_stand_for_a_dictionary_of_tensors(loop):
+    assert calls_of(f"{loop}: t.sin_()", X) == ["launch cuda:0 sin_ w1"]
