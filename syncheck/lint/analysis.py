@@ -16,12 +16,7 @@ from syncheck.lint.assumed_objects import AssumedObjects
 from syncheck.lint.asynchronous_code import AsynchronousCode
 from syncheck.lint.callers import PassedOnObjects, PassedOnTensor, call_twice, consume, may_need_wait, uses_kept_stream
 from syncheck.lint.certainty import adjusted, as_seen_in_source, is_cross_function_timing, merge_by_clock
-from syncheck.lint.classes import (
-    between_methods,
-    order,
-    with_passed_on,
-    without_changes,
-)
+from syncheck.lint.classes import between_methods, order, with_passed_on, without_changes
 from syncheck.lint.given_streams import may_be_given_streams
 from syncheck.lint.gpu_parameters import may_time, times_gpu_work
 from syncheck.lint.helpers import helpers_in, training, uses_helper
@@ -366,6 +361,7 @@ class Analysis:
         made = self._scope(interpreter).find(kind.name)
         if not isinstance(made, Class):
             return
+        interpreter.machine.called_later = frozenset(steps)
         instance = objects.new(interpreter, made)
         interpreter.decisions.begin()
         found = ((step, made.members.get(step.name)) for step in steps)

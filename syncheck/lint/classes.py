@@ -16,6 +16,7 @@ from syncheck.lint.interp.values import UNKNOWN, Class, Event, Function, Instanc
 from syncheck.lint.nodes import Method, own_attribute, statements, walk
 from syncheck.lint.prefilter import has_anchor
 from syncheck.rules.model import Severity
+from syncheck.source.expressions import last_name
 
 _CALLED_BY_PYTHON = frozenset({"__call__", "__iter__", "__next__", "__enter__", "__exit__"})
 _AT_THE_END = frozenset("reset clear stop flush finish".split())
@@ -39,10 +40,11 @@ def order(kind: ast.ClassDef, *, is_asynchronous: bool = False) -> list[Method]:
         is_asynchronous: whether code of another file that a method uses may leave work running.
     """
     methods = [node for node in kind.body if isinstance(node, Method)]
-    public = [method for method in methods if _is_public(method)]
+    hooks = _hooks(kind)
+    public = [method for method in methods if _is_public(method) or method.name in hooks]
     if not public or len(public) > _MAX_METHODS or not (is_asynchronous or any(map(has_anchor, methods))):
         return []
-    once_only = _called_in_constructor(methods, {method.name for method in public})
+    once_only = _called_in_constructor(methods, {method.name for method in public}) - hooks
     public = [method for method in public if method.name not in once_only]
     final = [method for method in public if _is_final(method)]
     last = [method for method in public if words_of(method.name) & _AT_THE_END and method not in final]
@@ -51,6 +53,12 @@ def order(kind: ast.ClassDef, *, is_asynchronous: bool = False) -> list[Method]:
     working = [method for method in (*first, *last) if method not in waiting]
     once = [step for method in working for step in (method, *waiting)]
     return [*once, *once, *final]
+
+
+def _hooks(kind: ast.ClassDef) -> set[str]:
+    """Return the methods that a class registers as hooks, which a model or autograd calls."""
+    calls = [node for node in walk(kind) if isinstance(node, ast.Call) and last_name(node.func).endswith("_hook")]
+    return {own_attribute(value) for call in calls for value in call.args} - {""}
 
 
 def _called_in_constructor(methods: list[Method], wanted: set[str]) -> set[str]:

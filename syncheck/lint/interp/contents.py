@@ -1,5 +1,7 @@
 """The contents of values, and simple properties of them."""
 
+import ast
+
 from syncheck.lint.interp.values import (
     Attribute,
     Constant,
@@ -91,3 +93,9 @@ def open_containers(instance: Instance) -> None:
     for value in instance.attributes.values():
         if isinstance(value, Sequence | Mapping):
             value.is_open |= not value.items
+
+
+def function_of(value: Value) -> ast.AST | None:
+    """Return the definition of a function of the program or of a bound method; None for any other value."""
+    found = value.function if isinstance(value, Partial) else value
+    return found.node if isinstance(found, Function) else None

@@ -62,7 +62,7 @@ class Machine:
         calls: the active calls of the program's functions, outermost first, each with the function that contains it.
         n_relevant: number of operations that could lead to a finding, also in branches run only for order.
         ordering_only: above 0 while a branch is run only for what it orders. Nothing accesses memory then.
-        function: name of the running function, for locations.
+        function, called_later: name of the running function; functions that are interpreted later in any case.
         thread: state of the running thread: current device, streams and contexts.
         streams: device and handle of each stream, by its id.
         computing: the streams that ran more than copies.
@@ -85,7 +85,7 @@ class Machine:
         self.session = Session(lambda rule: rule.code in selected, "the source", note, is_run=False)
         self.stream_names, self.computing = dict[StreamId, str](), set[StreamId]()
         self.ordering_only = self.n_relevant = self._n_idents = 0
-        self.sites, self.function = sites, ""
+        self.sites, self.function, self.called_later = sites, "", frozenset[ast.AST]()
         self.unsure, self.assumed_copies, self.moves = set[SiteId](), set[SiteId](), set[SiteId]()
         self.guesses, self._unknown_devices, self.parts = dict[SiteId, bool](), set[str](), Parts(self.session)
         self.joins, self.recent = Joins(), RecentWork(self.session)

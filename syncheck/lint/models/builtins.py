@@ -56,6 +56,12 @@ def _list(evaluator: Evaluator, call: Call) -> Value:
     return evaluator.listed(call.args[0]) if call.args else Sequence([])
 
 
+@models("builtins.sorted")
+def _sorted(evaluator: Evaluator, call: Call) -> Value:
+    """Return a list with the same items, in the same order: how they are sorted is unknown."""
+    return evaluator.listed(call.args[0]) if call.args else UNKNOWN
+
+
 @models("builtins.memoryview")
 def _memoryview(_evaluator: Evaluator, call: Call) -> Value:
     return _first(call) or UNKNOWN

@@ -4,6 +4,7 @@ from collections.abc import Callable
 
 from syncheck.hb.ids import NamedKind
 from syncheck.lint.interp import side_work
+from syncheck.lint.interp.contents import function_of
 from syncheck.lint.interp.evaluator import Evaluator
 from syncheck.lint.interp.machine import Machine
 from syncheck.lint.interp.registry import models
@@ -20,6 +21,11 @@ _ARGUMENTS: dict[str, Arguments] = {
     "register_full_backward_pre_hook": lambda tensor: [UNKNOWN, Sequence([tensor])],
 }
 """Registering method -> the arguments that its hook gets. Source: torch/_tensor.py, torch/nn/modules/module.py."""
+
+
+def is_called_later(machine: Machine, name: str, call: Call) -> bool:
+    """Return whether a call only registers a hook that is interpreted later in any case."""
+    return name in _ARGUMENTS and function_of(call.get("hook", 0) or UNKNOWN) in machine.called_later
 
 
 def call_hook(evaluator: Evaluator, name: str, call: Call) -> None:

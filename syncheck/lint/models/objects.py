@@ -25,7 +25,7 @@ from syncheck.lint.interp.values import (
     Tensor,
     Value,
 )
-from syncheck.lint.models.hooks import call_hook
+from syncheck.lint.models.hooks import call_hook, is_called_later
 from syncheck.lint.models.layers import call_module_method, train_unknown
 from syncheck.semantics.python_api import MEMBERS_WITHOUT_MEMORY, NEW, RETURNING_VALUES
 
@@ -57,6 +57,8 @@ def _fill(evaluator: Evaluator, name: str, call: Call) -> Value:
 
 def _call_unknown(evaluator: Evaluator, owner: Value, name: str, call: Call) -> Value | None:
     is_tensor = may_be_tensor(owner)
+    if is_called_later(evaluator.machine, name, call):
+        return UNKNOWN
     call_hook(evaluator, name, call)
     first = call.get("fn", 0) if name == "submit" else None
     if isinstance(first, Symbol) and first.path == "torch.save":

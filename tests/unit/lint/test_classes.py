@@ -76,6 +76,11 @@ def test_methods_called_only_by_the_constructor_are_not_called_again():
     )
 
 
+def test_methods_registered_as_hooks_are_called_too():
+    made = "self.a = [p.register_post_accumulate_grad_hook(self._send) for p in ps]; self.b = f(self._other)"
+    assert steps(__init__=made, _send=WORK, _other=WORK, run="pass") == ["_send", "run"] * 2
+
+
 def test_a_method_that_calls_another_does_more_than_wait():
     assert steps(__init__="pass", _load=WORK, get="self.side.synchronize()\n        self._load()") == ["get", "get"]
 

@@ -4,7 +4,7 @@ import ast
 
 import pytest
 
-from syncheck.lint.interp.contents import handles_in, is_key, tensors_in
+from syncheck.lint.interp.contents import function_of, handles_in, is_key, tensors_in
 from syncheck.lint.interp.scope import Scope
 from syncheck.lint.interp.values import (
     NONE,
@@ -18,6 +18,7 @@ from syncheck.lint.interp.values import (
     Tensor,
     Work,
 )
+from tests.unit.lint.program import follow
 
 
 def tensor():
@@ -88,3 +89,10 @@ def test_unhashable_values_cannot_be_keys(value):
 def test_a_method_of_a_handle_contains_it():
     work = Work(None)
     assert handles_in(function("lambda: wait()", wait=Attribute(work, "wait"))) == [work]
+
+
+def test_definitions_of_functions_and_bound_methods():
+    names = follow("def f(): pass\nclass A:\n    def g(self): pass\na = A()\nb = a.g").scope.names
+    assert function_of(names["f"]).name == "f"
+    assert function_of(names["b"]).name == "g"
+    assert function_of(names["a"]) is None

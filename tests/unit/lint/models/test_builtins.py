@@ -21,6 +21,7 @@ X = "x = torch.ones(4, device='cuda')\n"
         ("dict(a=1)", {"a": 1}), ("dict([(1, 2)])", {"...": "..."}), ("int(3)", 3), ("int('3')", "unknown"),
         ("tuple([1])", [1]), ("list()", []), ("getattr(a, 'b')", 7), ("getattr(a, name)", "unknown"),
         ("next(iter([1]))", 1), ("next(iter([]), 5)", 5), ("isinstance(a, A)", "unknown"), ("set([1, 2])", [1, 2]),
+        ("sorted([2, 1])", [2, 1]), ("sorted(n)", ["..."]), ("sorted()", "unknown"),
     ],
 )  # fmt: skip
 def test_known_results_are_computed(expression, value):

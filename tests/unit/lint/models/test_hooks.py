@@ -2,8 +2,10 @@
 
 import pytest
 
+from syncheck.lint.interp.values import Call
 from syncheck.lint.models import hooks
-from tests.unit.lint.program import calls_of
+from syncheck.lint.models.hooks import is_called_later
+from tests.unit.lint.program import calls_of, follow
 
 STREAM = "s = torch.cuda.Stream()\n"
 
@@ -42,3 +44,13 @@ def test_a_hook_is_not_called_without_side_streams():
 
 def test_other_methods_do_not_register_hooks():
     assert not any("sin_" in call for call in hooked("register_buffer", "grad", "grad.sin_()"))
+
+
+def test_a_hook_that_is_interpreted_later_is_only_registered():
+    program = follow("class A:\n    def hook(self, grad): pass\na = A()\nb = a.hook")
+    call = Call(program.tree, [program.scope.names["b"]])
+    machine = program.machine
+    assert not is_called_later(machine, "register_hook", call)
+    machine.called_later = frozenset({program.tree.body[0].body[0]})
+    assert is_called_later(machine, "register_hook", call)
+    assert not is_called_later(machine, "submit", call)
