@@ -10,6 +10,7 @@ from syncheck.lint import (
     late_records,
     late_synchronizations,
     one_sided,
+    outdated_events,
     own_records,
     pending_writes,
     queued_batches,
@@ -39,7 +40,7 @@ def findings(
         found += unused_events.findings(functions, SourceSites(source))
     if pending_writes.can_matter(text):
         found += pending_writes.findings(functions, SourceSites(source), known)
-    for check in (queued_batches, late_records, late_synchronizations, own_records, host_reads):
+    for check in (queued_batches, late_records, late_synchronizations, own_records, host_reads, outdated_events):
         if check.can_matter(text):
             found += check.findings(tree, SourceSites(source), known)
     if side_streams.WORD in text:
