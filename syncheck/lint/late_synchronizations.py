@@ -8,6 +8,7 @@ from itertools import pairwise
 
 from syncheck.findings import Finding
 from syncheck.lint.certainty import is_host_time
+from syncheck.lint.interp.device_tests import on_gpu
 from syncheck.lint.interp.functions import own_nodes
 from syncheck.lint.interp.sites import SourceSites
 from syncheck.lint.nodes import names, walk
@@ -79,7 +80,9 @@ def _reading(step: ast.stmt) -> ast.Call | None:
 
 
 def _waits_for_gpu(step: ast.stmt) -> bool:
-    """Return whether a statement waits for a whole device."""
+    """Return whether a statement waits for a whole device, at least on a machine with a GPU."""
+    if isinstance(step, ast.If) and on_gpu(step.test) and not step.orelse:
+        return _waits_for_gpu(step.body[0])
     call = step.value if isinstance(step, ast.Expr) else None
     if not isinstance(call, ast.Call) or not isinstance(call.func, ast.Attribute) or call.func.attr != "synchronize":
         return False
@@ -99,9 +102,10 @@ def _start_of(step: ast.Assign, reading: ast.Call, nodes: Sequence[ast.AST]) -> 
 
 
 def _works(between: Sequence[ast.AST]) -> bool:
-    """Return whether something is called in an interval, and nothing waits there."""
+    """Return whether something is called in an interval, also in the block of a context, and nothing waits there."""
     called = [last_name(node.func) for node in between if isinstance(node, ast.Call)]
-    return bool(called) and not any(_WAITING.search(name) for name in called)
+    is_context = any(isinstance(node, ast.Yield) for node in between)
+    return (bool(called) or is_context) and not any(_WAITING.search(name) for name in called)
 
 
 def _is_read_again(start: ast.Assign, wait: ast.stmt, nodes: Sequence[ast.AST]) -> bool:
