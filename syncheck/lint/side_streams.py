@@ -15,7 +15,7 @@ from syncheck.lint.kept_streams import streams_kept_by
 from syncheck.lint.loaded_batches import loaded_batch
 from syncheck.lint.locations import lines_of
 from syncheck.lint.missing_forks import COPIES, KNOWN_BASES, created_in, missing_fork
-from syncheck.lint.nodes import STREAM_CONTEXTS, children, methods_of, text, walk
+from syncheck.lint.nodes import STREAM_CONTEXTS, bound_names, children, methods_of, text, walk
 from syncheck.lint.overwritten_buffers import Overwritten, overwritten_buffer
 from syncheck.lint.returned_results import returned_result
 from syncheck.lint.reused_buffers import reused_buffer
@@ -278,9 +278,13 @@ def _use_of(name: str, attributes: list[ast.Attribute], parents: dict[ast.AST, a
     return use
 
 
-def _note(node: ast.Attribute, parents: dict[ast.AST, ast.AST], use: _Use) -> None:
-    """Record one use of a stream, or of one of several in a container."""
+def _note(node: ast.Attribute | ast.Name, parents: dict[ast.AST, ast.AST], use: _Use) -> None:
+    """Record one use of a stream, or of one of several in a container, also through a variable of a function."""
     parent = parents[node]
+    for name in (names := _names_for(node, parents)):
+        _note(name, parents, use)
+    if names:
+        return
     if isinstance(parent, ast.Subscript) and parent.value is node:
         parent = parents[parent]
     if isinstance(parent, ast.keyword):
@@ -296,6 +300,18 @@ def _note(node: ast.Attribute, parents: dict[ast.AST, ast.AST], use: _Use) -> No
     else:
         is_tested = isinstance(parent, ast.IfExp) and parent.test is node
         use.is_shared |= not is_tested and not isinstance(parent, ast.Compare | ast.BoolOp | ast.If | ast.UnaryOp)
+
+
+def _names_for(node: ast.Attribute | ast.Name, parents: dict[ast.AST, ast.AST]) -> list[ast.Name]:
+    """Return the uses of the variable that a function binds to an attribute, if it binds it once and uses it."""
+    parent = parents[node]
+    if not isinstance(node, ast.Attribute) or not isinstance(parent, ast.Assign) or parent.value is not node:
+        return []
+    bound = bound_names(parent)
+    found = [each for each in walk(_function_around(parent, parents)) if isinstance(each, ast.Name)]
+    uses = [each for each in found if each.id in bound and isinstance(each.ctx, ast.Load)]
+    is_bound_once = sum(each.id in bound and not isinstance(each.ctx, ast.Load) for each in found) == 1
+    return uses if is_bound_once and len(parent.targets) == len(bound) else []
 
 
 def _note_call(call: ast.Call, parents: dict[ast.AST, ast.AST], use: _Use) -> None:
