@@ -1,6 +1,6 @@
 """How many of the planted bugs in small packages in the style of libraries the linter reports.
 
-Run it as `python bench/library_packages.py`. `library_packages.jsonl` has one package per line: `package`, what is
+Run it as `python bench/library_packages.py`. Files of `library_packages` have one package per line: `package`, what is
 wrong (`file`, `line`, `pattern`, `why`), how much of the program shows it (`reach`: `function`, `class_or_file`,
 `cross_file`), the `half` that it belongs to, and the sources of the `bug` and of its correct twin, `ok`. Some have a
 `program` that uses them, for `library_runs.py`. `is_correct` marks a "bug" that turned out to be correct.
@@ -9,12 +9,21 @@ wrong (`file`, `line`, `pattern`, `why`), how much of the program shows it (`rea
 import json
 import tempfile
 from collections import Counter
+from collections.abc import Iterable, Iterator
 from pathlib import Path
+from typing import Any
 
 from syncheck.lint.engine import lint_data
 from syncheck.rules.model import Severity
 
-PACKAGES = Path(__file__).with_suffix(".jsonl")
+FOLDER = Path(__file__).with_suffix("")
+
+
+def packages(halves: Iterable[str] = ()) -> Iterator[dict[str, Any]]:
+    """Yield the packages of some halves, or of all of them."""
+    for path in sorted(FOLDER.glob("*.jsonl")):
+        if not halves or path.stem in halves:
+            yield from map(json.loads, path.read_text(encoding="utf-8").splitlines())
 
 
 def is_reported(sources: dict[str, str]) -> bool:
@@ -31,8 +40,7 @@ def is_reported(sources: dict[str, str]) -> bool:
 def main() -> None:
     """Print how many packages were reported, by half and reach."""
     n, bugs, n_correct, twins = (Counter[tuple[str, str]]() for _ in range(4))
-    for line in PACKAGES.read_text(encoding="utf-8").splitlines():
-        package = json.loads(line)
+    for package in packages():
         kind = package["half"], package["reach"]
         is_bug = not package.get("is_correct", False)
         correct = [package["ok"], *([] if is_bug else [package["bug"]])]

@@ -1,7 +1,7 @@
 """How many of the planted bugs in small packages a run reports, and whether the suggested lines can be pasted.
 
 Run it as `python bench/library_runs.py [HALVES...]`, for example with `C D`. It runs the packages of
-`library_packages.jsonl` that have a `program` that uses them, and their correct twins, on simulated GPUs. Each
+`library_packages` that have a `program` that uses them, and their correct twins, on simulated GPUs. Each
 suggested line is inserted where the report says, as a reader would, and the program is run again. Then `syncheck lint
 --fix`, with `--unsafe-fixes`, repairs the package as it was, and the program is run again.
 """
@@ -10,14 +10,14 @@ import json
 import re
 import subprocess
 import sys
-from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
 HERE = Path(__file__).parent
-sys.path[:0] = [str(HERE.parent / "tests" / "rules")]
+sys.path[:0] = [str(HERE.parent / "tests" / "rules"), str(HERE.parent)]
+from library_packages import packages  # noqa: E402
 from pasting import pasted  # noqa: E402
 
 _OTHER_FILE = re.compile(r"(before|after) ([\w/]+\.py):(\d+)")
@@ -71,14 +71,6 @@ def is_clean(folder: Path) -> bool:
         return False
 
 
-def packages(halves: list[str]) -> Iterator[dict[str, Any]]:
-    """Yield the packages that have a program, or those of some halves."""
-    lines = (HERE / "library_packages.jsonl").read_text(encoding="utf-8").splitlines()
-    for package in map(json.loads, lines):
-        if "program" in package and (not halves or package["half"] in halves):
-            yield package
-
-
 def fix(folder: Path) -> bool:
     """Let the linter fix a package; return whether it changed anything."""
     before = [path.read_bytes() for path in sorted(folder.rglob("*.py"))]
@@ -126,7 +118,8 @@ def main() -> None:
     """Print the findings of each package, and the sums."""
     score = Score()
     for package in packages(sys.argv[1:]):
-        judge(package, score)
+        if "program" in package:
+            judge(package, score)
     print(f"{score.found} of {score.n_bugs} bugs reported, {score.clean} of them clean after pasting")
     print(f"{score.fixed} changed by `lint --fix --unsafe-fixes`, {score.clean_after_fix} of them clean in a run")
     print(f"{score.false} false alarms on {score.n_correct} correct programs")
