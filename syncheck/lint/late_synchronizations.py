@@ -21,6 +21,7 @@ _WAITING = re.compile(r"synchronize|wait|barrier|^(item|tolist|cpu|numpy|join|re
 _SYNCHRONIZES = re.compile(r"\.synchronize\(")
 _DEVICES = frozenset("cuda xpu npu hpu musa accelerator device_util device_utils".split())
 _HELP = "move the call of `synchronize` in line {late} before line {line}"
+_HELP_AT_END = "call `torch.cuda.synchronize()` before line {line}, as before line {start}"
 
 
 def can_matter(source: str) -> bool:
@@ -39,13 +40,19 @@ def findings(tree: ast.Module, sites: SourceSites, known: Sequence[Finding]) -> 
     lines = {finding.location.frame.line for finding in known if finding.rule == unsynchronized_timing.RULE}
     for function in (node for node in walk(tree) if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)):
         nodes = list(own_nodes(function))
-        for steps in (steps for node in (function, *nodes) if isinstance(node, ast.stmt) for steps in bodies(node)):
-            for reading, wait in _late_waits(steps, nodes):
-                if reading.lineno not in lines:
-                    location = sites.location(sites.id_of(reading, function.name))
-                    found = Finding.of(unsynchronized_timing.RULE, location, stream="the GPU")
-                    advice = _HELP.format(late=wait.lineno, line=reading.lineno)
-                    yield replace(found, level=Severity.WARNING, help=advice)
+        blocks = [steps for node in (function, *nodes) if isinstance(node, ast.stmt) for steps in bodies(node)]
+        found = {
+            reading: _HELP.format(late=wait.lineno, line=reading.lineno)
+            for steps in blocks
+            for reading, wait in _late_waits(steps, nodes)
+        }
+        for reading, start in _unmatched(blocks, nodes) if any(isinstance(node, ast.Yield) for node in nodes) else ():
+            found.setdefault(reading, _HELP_AT_END.format(line=reading.lineno, start=start.lineno))
+        for reading, advice in found.items():
+            if reading.lineno not in lines:
+                location = sites.location(sites.id_of(reading, function.name))
+                finding: Finding = Finding.of(unsynchronized_timing.RULE, location, stream="the GPU")
+                yield replace(finding, level=Severity.WARNING, help=advice)
 
 
 def _late_waits(steps: Sequence[ast.stmt], nodes: Sequence[ast.AST]) -> Iterator[tuple[ast.Call, ast.stmt]]:
@@ -66,6 +73,23 @@ def _late_waits(steps: Sequence[ast.stmt], nodes: Sequence[ast.AST]) -> Iterator
             yield reading, after
 
 
+def _unmatched(blocks: Sequence[list[ast.stmt]], nodes: Sequence[ast.AST]) -> Iterator[tuple[ast.Call, ast.Assign]]:
+    """Yield each reading that ends an interval around a `yield` if only its start waits for the GPU, with the start."""
+    before = {step: earlier for steps in blocks for earlier, step in pairwise(steps)}
+    yielded = [node.lineno for node in nodes if isinstance(node, ast.Yield)]
+    for step in (step for steps in blocks for step in steps if isinstance(step, ast.Assign)):
+        reading = _reading(step)
+        start = _start_of(step, reading, nodes) if reading is not None else None
+        if reading is None or start is None or any(is_host_time(target) for target in _names_of(step)):
+            continue
+        first, last = before.get(start), before.get(step)
+        between = [node for node in nodes if start.lineno < getattr(node, "lineno", 0) < step.lineno]
+        is_around = any(start.lineno < line < step.lineno for line in yielded)
+        is_start_only = first is not None and _waits_for_gpu(first) and not (last is not None and _waits_for_gpu(last))
+        if is_around and is_start_only and _works(between) and not _is_read_again(start, step, nodes):
+            yield reading, start
+
+
 def _names_of(step: ast.Assign) -> list[str]:
     """Return the variables that an assignment binds."""
     return [target.id for target in step.targets if isinstance(target, ast.Name)]
@@ -81,7 +105,7 @@ def _reading(step: ast.stmt) -> ast.Call | None:
 
 def _waits_for_gpu(step: ast.stmt) -> bool:
     """Return whether a statement waits for a whole device, at least on a machine with a GPU."""
-    if isinstance(step, ast.If) and on_gpu(step.test) and not step.orelse:
+    if isinstance(step, ast.If) and on_gpu(step.test, strictly=False) and not step.orelse:
         return _waits_for_gpu(step.body[0])
     call = step.value if isinstance(step, ast.Expr) else None
     if not isinstance(call, ast.Call) or not isinstance(call.func, ast.Attribute) or call.func.attr != "synchronize":
@@ -98,7 +122,7 @@ def _start_of(step: ast.Assign, reading: ast.Call, nodes: Sequence[ast.AST]) -> 
         used = {name for node in later if names(node.left) & ends for name in names(node.right)}
     starts = (node for node in nodes if isinstance(node, ast.Assign) and node.lineno < step.lineno)
     found = [node for node in starts if _reading(node) is not None and set(_names_of(node)) & used]
-    return found[-1] if found else None
+    return max(found, key=lambda node: node.lineno, default=None)
 
 
 def _works(between: Sequence[ast.AST]) -> bool:

@@ -78,3 +78,48 @@ def test_a_reading_that_is_reported_already_is_not_reported_again():
     source = SourceFile("copies.py", text)
     (finding,) = findings(source.tree, SourceSites(source), [])
     assert list(findings(source.tree, SourceSites(source), [finding])) == []
+
+
+TIMER = """
+import time
+import torch
+from contextlib import contextmanager
+
+@contextmanager
+def region(self, log):
+    {before}
+    began = time.perf_counter()
+    try:
+        yield
+    finally:
+        {end}
+        log(seconds)
+"""
+
+
+def found_in_timer(before="torch.cuda.synchronize()", end="seconds = time.perf_counter() - began"):
+    source = SourceFile("timer.py", TIMER.format(before=before, end=end.replace("\n", "\n        ")))
+    return list(findings(source.tree, SourceSites(source), []))
+
+
+@pytest.mark.parametrize("before", ["torch.cuda.synchronize()", "if self.is_cuda: torch.cuda.synchronize()"])
+def test_an_interval_around_a_yield_waits_at_both_ends(before):
+    (finding,) = found_in_timer(before)
+    assert finding.rule.code == "SYN701"
+    assert finding.help == "call `torch.cuda.synchronize()` before line 13, as before line 9"
+    assert found_in_timer(before, "torch.cuda.synchronize()\nseconds = time.perf_counter() - began") == []
+    both = "launched = time.perf_counter() - began\ntorch.cuda.synchronize()\nseconds = time.perf_counter() - began"
+    assert found_in_timer(before, both) == []
+
+
+@pytest.mark.parametrize("before", ["pass", "if self.verbose: torch.cuda.synchronize()"])
+def test_an_interval_that_waits_at_no_end_measures_the_host(before):
+    assert found_in_timer(before) == []
+
+
+def test_an_interval_around_other_code_may_wait_inside():
+    source = TIMER.replace("yield", "self.generate()").format(
+        before="torch.cuda.synchronize()", end="seconds = time.perf_counter() - began"
+    )
+    file = SourceFile("timer.py", source)
+    assert list(findings(file.tree, SourceSites(file), [])) == []
