@@ -22,8 +22,9 @@ class NoneValues:
         """Return whether an expression may be None before a line.
 
         A variable may be None if the function that binds it sets it to None, or only has it as a parameter with that
-        default. Attributes and items are compared by name with all assignments in the file. What an earlier
-        statement of the same block has set to the result of a call is not None.
+        default. Attributes and items are compared by name with all assignments in the file. A private attribute of
+        another object, which no assignment in the file shows, may be None. What an earlier statement of the same block
+        has set to the result of a call is not None.
 
         Args:
             node: the expression.
@@ -34,8 +35,8 @@ class NoneValues:
         if self._is_just_set(ast.unparse(node), line):
             return False
         match node:
-            case ast.Attribute(attr=name):
-                return name in self._attributes
+            case ast.Attribute(value=owner, attr=name):
+                return name in self._attributes or (_is_private(owner, name) and name not in self._assigned_attributes)
             case ast.Subscript(value=container):
                 return last_name(container) in self._containers
             case ast.Name(id=name):
@@ -67,10 +68,20 @@ class NoneValues:
         return frozenset(target.attr for target in targets if isinstance(target, ast.Attribute))
 
     @cached_property
+    def _assigned_attributes(self) -> frozenset[str]:
+        """The names of all attributes that the file sets."""
+        return frozenset(target.attr for target, _ in self._assignments if isinstance(target, ast.Attribute))
+
+    @cached_property
     def _containers(self) -> frozenset[str]:
         """The names of containers that have an item that is None."""
         filled = (last_name(target) for target, value in self._assignments if _holds_none(value))
         return frozenset(filled) - {""}
+
+
+def _is_private(owner: ast.expr, name: str) -> bool:
+    """Return whether an attribute is private to an object that is not the one whose method uses it."""
+    return name.startswith("_") and not (isinstance(owner, ast.Name) and owner.id in {"self", "cls"})
 
 
 def _preceding(block: list[ast.stmt], line: int) -> list[ast.stmt]:

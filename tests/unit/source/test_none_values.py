@@ -26,6 +26,10 @@ def scopes_in(text: str) -> Scopes:
         ("events = None", "events[0]", False),
         ("events = [make(), make()]", "events[0]", False),
         ("done = None", "done.event()", False),
+        ("ticket = start()", "ticket._event", True),
+        ("ticket = start()", "ticket.event", False),
+        ("ticket = start()", "self._event", False),
+        ("self._event = record()", "ticket._event", False),
     ],
 )
 def test_assignments_in_a_file_decide(text, expression, may_be_none):
