@@ -7,7 +7,6 @@ from syncheck.hb.ids import NO_ALLOCATION
 from syncheck.lint import nodes
 from syncheck.lint.interp.block_inputs import block_inputs
 from syncheck.lint.interp.contents import tensors_in
-from syncheck.lint.interp.device_tests import on_gpu
 from syncheck.lint.interp.exchanged import exchanged_variables
 from syncheck.lint.interp.machine import Machine, TensorAccess
 from syncheck.lint.interp.premises import Premise, description_of
@@ -46,8 +45,6 @@ from syncheck.source.expressions import last_name
 
 _DEVICES = frozenset({"device", "dev", "_device", "gpu", "rank", "local_rank"})
 """Names of the devices that programs are given to run on."""
-_PINNED = frozenset({"pin", "pinned", "cuda", "gpu"})
-"""Words of flags that pin memory."""
 _OTHER_BACKENDS = frozenset({"cpu", "host", "tpu", "xla", "mps"})
 """Words in the names of functions that run on something other than a GPU."""
 _ON_SEVERAL = "aten::_foreach_"
@@ -162,7 +159,7 @@ class Operators:
             return UNKNOWN
         if device is None and wanted is None and name == "normal" and sources:
             device = sources[0].block.device
-        pinned = _is_pinned(call)
+        pinned = call.flag("pin_memory")
         made = self.make(f"aten::{name}", call, device, is_pinned=bool(pinned))
         if pinned is None and isinstance(made, Tensor):
             made.block.escaped = True
@@ -177,7 +174,7 @@ class Operators:
 
     def like(self, name: str, source: Tensor | None, call: Call) -> Value:
         """Run torch.zeros_like, Tensor.new_zeros and similar functions; `source` is None for an unknown tensor."""
-        wanted, is_pinned = call.get("device"), bool(_is_pinned(call))
+        wanted, is_pinned = call.get("device"), bool(call.flag("pin_memory"))
         if wanted is not None:
             device = self.device_in(wanted)
         elif source is not None:
@@ -344,19 +341,6 @@ def device_of(node: ast.AST) -> ast.expr | None:
     """Return the device argument of a call."""
     keywords = node.keywords if isinstance(node, ast.Call) else []
     return next((keyword.value for keyword in keywords if keyword.arg == "device"), None)
-
-
-def _is_pinned(call: Call) -> bool | None:
-    """Return whether a new tensor is in pinned memory; None if unknown.
-
-    A flag that says by its name that there is a GPU, or that memory is pinned, is assumed to be set: if it is not, then
-    no copy of the tensor is asynchronous.
-    """
-    given, keywords = call.flag("pin_memory"), call.node.keywords if isinstance(call.node, ast.Call) else []
-    named = next((keyword.value for keyword in keywords if keyword.arg == "pin_memory"), None)
-    if given is not None or named is None:
-        return given
-    return True if words_of(last_name(named)) & _PINNED or on_gpu(named) else None
 
 
 def _premise_on_device(node: ast.AST) -> str:

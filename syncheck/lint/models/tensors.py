@@ -1,15 +1,17 @@
 """Methods of tensors, and functions of torch that take tensors."""
 
+import ast
 import re
 from collections.abc import Callable
 
 from syncheck.hb.ids import NO_VIEW, StreamId
 from syncheck.lint.interp.contents import tensors_in
 from syncheck.lint.interp.contexts import restoring
+from syncheck.lint.interp.device_tests import on_gpu
 from syncheck.lint.interp.evaluator import Evaluator
 from syncheck.lint.interp.registry import models, models_below, models_methods
 from syncheck.lint.interp.side_work import compute
-from syncheck.lint.interp.unknown import computes, gets_moved, may_wait
+from syncheck.lint.interp.unknown import computes, gets_moved, may_wait, words_of
 from syncheck.lint.interp.values import (
     MOVED,
     NONE,
@@ -31,6 +33,7 @@ from syncheck.rules import record_stream_in_capture
 from syncheck.sanitizer.collector import PendingFinding
 from syncheck.sanitizer.messages import StreamRef, TensorRef, Text
 from syncheck.semantics.python_api import FACTORIES, LIKE
+from syncheck.source.expressions import last_name
 
 _NOT_OPERATORS = frozenset(
     """manual_seed seed initial_seed set_default_device set_default_dtype get_default_dtype is_tensor is_grad_enabled
@@ -47,6 +50,8 @@ _OF_LAYERS = frozenset(
 _LONG = frozenset("bmm baddbmm addmm einsum linear matrix_power svd inverse cholesky eigh fft".split())
 """Functions that take a time that matters to a clock. Others are recognized by their names."""
 _FUNCTIONS = re.compile(r"^torch\.(nn\.functional\.|fft\.|linalg\.|special\.|_foreach|_C\.|ops\.aten\.)?\w+$")
+_PINNED = frozenset({"pin", "pinned", "cuda", "gpu"})
+"""Words of flags that pin memory."""
 _CHANGING_ARRAYS = frozenset({"fill", "sort", "partition", "put", "itemset", "byteswap"})
 """Methods of numpy's arrays that write to their memory. Source: numpy.ndarray."""
 _CUSTOM = re.compile(r"^torch\.ops\.(?!\w*c10d)\w+\.\w+(?:\.default)?$")
@@ -63,10 +68,11 @@ def call_torch_function(evaluator: Evaluator, path: str, call: Call) -> Value | 
         rest = Call(call.node, call.args[1:], call.kwargs, call.is_complete)
         return evaluator.call_method(call.args[0], name, rest)
     if head == "torch" and name in FACTORIES:
-        return evaluator.operators.factory(name, call)
+        return evaluator.operators.factory(name, _with_pinned(evaluator, call))
     if head == "torch" and name in LIKE:
         source = call.args[0] if call.args else UNKNOWN
-        return evaluator.operators.like(name, source if isinstance(source, Tensor) else None, call)
+        known = source if isinstance(source, Tensor) else None
+        return evaluator.operators.like(name, known, _with_pinned(evaluator, call))
     if name in _NOT_OPERATORS or head.startswith(("torch.cuda", "torch.utils", "torch.backends")):
         return UNKNOWN if not any(isinstance(value, Stream | Event) for value in call.values()) else None
     inputs = tensors_in(Sequence(call.values()))
@@ -74,6 +80,21 @@ def call_torch_function(evaluator: Evaluator, path: str, call: Call) -> Value | 
         return _without_tensors(evaluator, name, call)
     is_operator = _FUNCTIONS.match(path) or (_CUSTOM.match(path) and not may_wait(path))
     return _call_operator(evaluator, path, name, inputs, call) if is_operator else None
+
+
+def _with_pinned(evaluator: Evaluator, call: Call) -> Call:
+    """Return a call after deciding whether it pins memory.
+
+    A flag that says by its name that there is a GPU, or that memory is pinned, is assumed to be set, by default.
+    """
+    keywords = call.node.keywords if isinstance(call.node, ast.Call) else []
+    named = next((keyword.value for keyword in keywords if keyword.arg == "pin_memory"), None)
+    if named is None or call.flag("pin_memory") is not None:
+        return call
+    if not words_of(last_name(named)) & _PINNED and not on_gpu(named):
+        return call
+    pinned = Constant(evaluator.decide(named))
+    return Call(call.node, call.args, call.kwargs | {"pin_memory": pinned}, call.is_complete)
 
 
 def _without_tensors(evaluator: Evaluator, name: str, call: Call) -> Value:

@@ -126,3 +126,21 @@ def test_a_function_passed_to_a_tensor_method_is_unknown_code():
 def test_a_gradient_stays_with_its_leaf():
     program = follow(W + "(w * 2).sum().backward()\n(w * 3).sum().backward()")
     assert program.scope.names["w"].grad is not None
+
+
+@pytest.mark.parametrize(
+    ("flag", "is_pinned"),
+    [("on_gpu", True), ("pin", True), ("self.use_cuda", True), ("verbose", False), ("False", False)],
+)
+def test_a_flag_may_say_that_memory_is_pinned(flag, is_pinned):
+    block = follow(f"h = torch.zeros(4, pin_memory={flag})").scope.names["h"].block
+    assert block.is_pinned is is_pinned
+
+
+@pytest.mark.parametrize("flipped", [frozenset(), frozenset({0})])
+def test_such_a_flag_has_one_value_on_a_path(flipped):
+    source = (
+        "h = torch.zeros(4, pin_memory=pinned)\nl = torch.zeros_like(h, pin_memory=pinned)\ne = 1 if pinned else None"
+    )
+    names = follow(source, flipped).scope.names
+    assert names["h"].block.is_pinned is names["l"].block.is_pinned is (names["e"].value == 1) is (not flipped)
