@@ -116,6 +116,7 @@ class SimulatedEvent(ProgramObject):
         runtime = self._runtime
         runtime.enter()
         runtime.reject_during_capture("Event.synchronize()")
+        runtime.verify_all_unmodified(is_last=False)
         runtime.gpus.monitor.sync_event(self._ident, runtime.gpus.site())
 
     def elapsed_time(self, end_event: "SimulatedEvent") -> float:

@@ -376,22 +376,23 @@ class Runtime:
 
     # -- pinned buffers whose address was exported
 
-    def verify_unmodified(self, tensor: torch.Tensor) -> None:
-        """Report a change to an exported pinned buffer made since an asynchronous copy from it was submitted."""
+    def verify_unmodified(self, tensor: torch.Tensor, *, is_last: bool = True) -> None:
+        """Report a change to an exported pinned buffer made since a copy from it was submitted that may be running."""
         tag = self.memory.of(tensor)
         if tag is None or tag.in_flight is None:
             return
         changed = self.memory.checksum(tensor.untyped_storage()) != tag.in_flight
-        tag.in_flight = None
+        if changed or is_last:
+            tag.in_flight = None
         if changed:
             access = [(tag.ident, self.memory.view(tensor), True)]
             self.gpus.monitor.host_access(UNSEEN_WRITE, access, self.gpus.site())
             self.name_findings()
 
-    def verify_all_unmodified(self) -> None:
-        """Check all exported pinned buffers with copies in flight before the host waits."""
+    def verify_all_unmodified(self, *, is_last: bool = True) -> None:
+        """Check all exported pinned buffers with copies in flight, before the host waits for all or some of them."""
         for tag, storage in self.memory.exported():
             if tag.device == HOST_DEVICE and tag.in_flight is not None:
                 with self.unmonitored():
                     whole = torch.empty(0, dtype=torch.uint8).set_(storage)
-                self.verify_unmodified(whole)
+                self.verify_unmodified(whole, is_last=is_last)

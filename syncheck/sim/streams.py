@@ -139,6 +139,7 @@ class SimulatedStream(ProgramObject):
         if gpus.monitor.capturing(self._ident):
             self._runtime.reject_in_capture("Stream.synchronize()")
         self._runtime.sync_debug.check()
+        self._runtime.verify_all_unmodified(is_last=False)
         gpus.monitor.sync_stream(self._ident, gpus.site(), explicit=True)
 
     def __enter__(self) -> "SimulatedStream":

@@ -449,3 +449,38 @@ print(y.sum().item())
 """)
     assert {finding["rule"] for finding in report["findings"]} == {"SYN201"}
     assert [finding["help"] for finding in report["findings"] if "each" in finding["help"]] == []
+
+
+@pytest.mark.parametrize("waits_before", [False, True])
+@pytest.mark.parametrize("waits_for_stream", [False, True])
+def test_arrays_are_compared_before_the_host_waits_for_an_event_or_a_stream(check, waits_before, waits_for_stream):
+    def program():
+        side = torch.cuda.Stream()
+        host = torch.zeros(8, pin_memory=True)
+        values = host.numpy()
+        with torch.cuda.stream(side):
+            host.to("cuda", non_blocking=True)
+            done = side.record_event()
+        if waits_before:
+            done.synchronize()
+        values.fill(1)
+        (side if waits_for_stream else done).synchronize()
+
+    assert check(program) == ([] if waits_before else ["SYN302"])
+
+
+def test_a_buffer_stays_compared_while_other_copies_complete(check):
+    def program():
+        side = torch.cuda.Stream()
+        first, second = (torch.zeros(8, pin_memory=True) for _ in range(2))
+        first.numpy()
+        values = second.numpy()
+        with torch.cuda.stream(side):
+            first.to("cuda", non_blocking=True)
+            done = side.record_event()
+            second.to("cuda", non_blocking=True)
+        done.synchronize()
+        values.fill(1)
+        torch.cuda.synchronize()
+
+    assert check(program) == ["SYN302"]
