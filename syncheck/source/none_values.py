@@ -22,9 +22,9 @@ class NoneValues:
         """Return whether an expression may be None before a line.
 
         A variable may be None if the function that binds it sets it to None, or only has it as a parameter with that
-        default. Attributes and items are compared by name with all assignments in the file. A private attribute of
-        another object, which no assignment in the file shows, may be None. What an earlier statement of the same block
-        has set to the result of a call is not None.
+        default. Attributes and items are compared by name with all assignments in the file. A private event of another
+        object, which no assignment in the file shows, may be None. What an earlier statement of the same block has set
+        to the result of a call is not None.
 
         Args:
             node: the expression.
@@ -36,7 +36,8 @@ class NoneValues:
             return False
         match node:
             case ast.Attribute(value=owner, attr=name):
-                return name in self._attributes or (_is_private(owner, name) and name not in self._assigned_attributes)
+                is_unknown = _is_private_event(owner, name) and name not in self._assigned_attributes
+                return name in self._attributes or is_unknown
             case ast.Subscript(value=container):
                 return last_name(container) in self._containers
             case ast.Name(id=name):
@@ -79,9 +80,10 @@ class NoneValues:
         return frozenset(filled) - {""}
 
 
-def _is_private(owner: ast.expr, name: str) -> bool:
-    """Return whether an attribute is private to an object that is not the one whose method uses it."""
-    return name.startswith("_") and not (isinstance(owner, ast.Name) and owner.id in {"self", "cls"})
+def _is_private_event(owner: ast.expr, name: str) -> bool:
+    """Return whether an attribute is private to another object, and no stream: objects keep their streams."""
+    is_own = isinstance(owner, ast.Name) and owner.id in {"self", "cls"}
+    return name.startswith("_") and "stream" not in name and not is_own
 
 
 def _preceding(block: list[ast.stmt], line: int) -> list[ast.stmt]:

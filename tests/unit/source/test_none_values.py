@@ -28,6 +28,7 @@ def scopes_in(text: str) -> Scopes:
         ("done = None", "done.event()", False),
         ("ticket = start()", "ticket._event", True),
         ("ticket = start()", "ticket.event", False),
+        ("model = start()", "model._copy_stream", False),
         ("ticket = start()", "self._event", False),
         ("self._event = record()", "ticket._event", False),
     ],
