@@ -1,8 +1,8 @@
 """Cost of checking a DistributedDataParallel training step, compared with the same step unchecked.
 
-Run it as `python bench/ddp.py`. It uses two ranks with NCCL on two GPUs, or one rank on one GPU, and compares unchecked
-steps, steps under each recorder, and steps within a budget, in blocks that take turns in the same processes. Without a
-GPU, it compares two ranks on simulated GPUs with two on the CPU with gloo.
+Run it as `python bench/ddp.py`. It uses two ranks with NCCL on two GPUs, or one rank on one GPU, and compares the
+variants of `overhead.py`, in blocks that take turns in the same processes, except for torch's sanitizer, which has its
+own. Without a GPU, it compares two ranks on simulated GPUs with two on the CPU with gloo.
 """
 
 import argparse
@@ -12,32 +12,19 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable
-from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
 from statistics import mean, median
 from typing import Any
 
 import torch
 import torch.distributed as dist
+from overhead import BARE, BUDGET, PEER, entered
 from torch import nn
 from torch.nn.parallel import DistributedDataParallel
 
-import syncheck
-from syncheck.api import checking
-from syncheck.config.options import Options
-
-BARE = "bare"
-STEPS = {BARE: 500, "python recorder": 100, "native recorder": 100, "budget 5%": 1000}
+BLOCKS = {BARE: 500, "empty mode": 100, "Python recorder": 100, "native recorder": 100, BUDGET: 1000, PEER: 60}
 """Variants with their steps per block."""
 WARM_UP = 20
-
-
-def variant(name: str) -> AbstractContextManager[Any]:
-    """Return the context of a variant."""
-    kind, _, value = name.partition(" ")
-    if kind == "budget":
-        return syncheck.watch(budget=value)
-    return nullcontext() if name == BARE else checking(Options(backend="cuda", recorder=kind))
 
 
 def worker(output: Path, names: list[str], turns: int) -> None:
@@ -50,13 +37,13 @@ def worker(output: Path, names: list[str], turns: int) -> None:
         torch.cuda.set_device(device)
     step = training(device)
     for name in names:  # compile the native recorder and load libraries
-        with variant(name):
-            block(step, WARM_UP)
+        with entered(name, step) as measured:
+            block(measured, WARM_UP)
     found: dict[str, list[list[float]]] = {name: [] for name in names}
     for turn in range(turns):
         for name in names if turn % 2 else names[::-1]:  # so that a drift of the machine cancels out
-            with variant(name):
-                found[name].append(block(step, STEPS[name]))
+            with entered(name, step) as measured:
+                found[name].append(block(measured, BLOCKS[name]))
         if rank == 0:
             output.write_text(json.dumps(found))
     dist.destroy_process_group()
@@ -90,15 +77,19 @@ def block(step: Callable[[], None], steps: int) -> list[float]:
     return seconds
 
 
-def run(command: list[str], names: list[str], folder: Path) -> dict[str, list[list[float]]]:
+def run(command: list[str], names: list[str], turns: int, folder: Path) -> dict[str, list[list[float]]]:
     """Run the worker under a command and return the seconds of the steps of each block."""
+    if not names:
+        return {}
     output = folder / "seconds.json"
-    subprocess.run([*command, __file__, "--output", str(output), *names], check=True, capture_output=True)
+    options = ["--output", str(output), "--turns", str(turns)]
+    subprocess.run([*command, __file__, *options, *names], check=True, capture_output=True)
     found: dict[str, list[list[float]]] = json.loads(output.read_text())
     return found
 
 
-def main() -> None:
+def main(names: list[str], turns: int) -> None:
+    """Print a table of some variants, which include the unchecked one."""
     ranks = str(min(2, torch.cuda.device_count()) or 2)
     torchrun = [sys.executable, "-m", "torch.distributed.run", "--nproc-per-node", ranks]
     checked = [sys.executable, "-m", "syncheck", "run", "--output", "/dev/null", "--nproc", ranks]
@@ -106,10 +97,12 @@ def main() -> None:
     print(f"a step of DDP (8 layers of 256, batch 64, AdamW), ranks: {ranks}, {where}:")
     with tempfile.TemporaryDirectory() as folder:
         if torch.cuda.is_available():
-            found = run(torchrun, list(STEPS), Path(folder))
+            together = [name for name in names if name != PEER]
+            found = run(torchrun, together, turns, Path(folder))
+            found |= run(torchrun, [name for name in names if name == PEER], turns, Path(folder))
         else:
             found = {
-                name: run(command, [BARE], Path(folder))[BARE]
+                name: run(command, [BARE], turns, Path(folder))[BARE]
                 for name, command in ((BARE, torchrun), ("simulated", checked))
             }
     print_ratios("median step of a block, without its first ones", found, lambda steps: median(steps[WARM_UP:]))
@@ -134,4 +127,4 @@ if __name__ == "__main__":
     if chosen.output:
         worker(chosen.output, chosen.names, chosen.turns)
     else:
-        main()
+        main(chosen.names or list(BLOCKS), chosen.turns)

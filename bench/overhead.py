@@ -1,5 +1,6 @@
-"""Cost of checking on a real GPU: compares bare training steps with steps under an empty dispatch mode, under syncheck
-with either recorder, and under torch's own sanitizer. Prints one table. All but the last take turns in one process.
+"""Cost of checking on a real GPU: compares bare steps with steps under an empty dispatch mode, under syncheck (with
+either recorder, and within a budget), and under torch's own sanitizer. Prints one table. All but the last take turns in
+one process.
 
 Run it as `python bench/overhead.py`. `--memory` runs 10,000 checked training steps and prints the process's peak size.
 """
@@ -10,15 +11,20 @@ import resource
 import subprocess
 import sys
 import time
-from collections.abc import Callable
-from contextlib import ExitStack
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from statistics import median
 
 import torch
 from torch import nn
 from torch.utils._python_dispatch import TorchDispatchMode
 
+Step = Callable[[], None]
 PEER = "torch's sanitizer"  # it cannot be disabled again
-VARIANTS = ("bare", "empty mode", "Python recorder", "native recorder", PEER)
+BARE, BUDGET = "bare", "budget 5%"
+VARIANTS = (BARE, "empty mode", "Python recorder", "native recorder", BUDGET, PEER)
+BUDGET_SECONDS, BUDGET_TURNS = 2.0, 7
+"""Minimum duration of a block within the budget, which must have several windows, and number of such blocks."""
 
 
 class EmptyMode(TorchDispatchMode):
@@ -47,7 +53,7 @@ class Block(nn.Module):
         return x + self.down(nn.functional.gelu(self.up(self.norm2(x))))
 
 
-def mlp(device: str = "cuda") -> Callable[[], None]:
+def mlp(device: str = "cuda") -> Step:
     """Return a training step of an 8-layer MLP of width 256 with batch 64."""
     layers = [layer for _ in range(8) for layer in (nn.Linear(256, 256), nn.ReLU())]
     model = nn.Sequential(*layers, nn.Linear(256, 10)).to(device)
@@ -55,14 +61,14 @@ def mlp(device: str = "cuda") -> Callable[[], None]:
     return _step(model, lambda: nn.functional.cross_entropy(model(x), y))
 
 
-def transformer(width: int, batch: int, length: int, layers: int = 12, device: str = "cuda") -> Callable[[], None]:
+def transformer(width: int, batch: int, length: int, layers: int = 12, device: str = "cuda") -> Step:
     """Return a training step of a transformer in bfloat16."""
     model = nn.Sequential(*[Block(width, width // 64) for _ in range(layers)]).to(device).bfloat16()
     x = torch.randn(batch, length, width, dtype=torch.bfloat16).to(device)
     return _step(model, lambda: model(x).float().pow(2).mean())
 
 
-def prefetching(width: int = 768, batch: int = 8, length: int = 512) -> Callable[[], None]:
+def prefetching(width: int = 768, batch: int = 8, length: int = 512) -> Step:
     """Return a training step of the transformer whose batches are copied from pinned memory on a side stream."""
     model = nn.Sequential(*[Block(width, width // 64) for _ in range(12)]).cuda().bfloat16()
     optimizer = torch.optim.AdamW(model.parameters())
@@ -87,7 +93,7 @@ def prefetching(width: int = 768, batch: int = 8, length: int = 512) -> Callable
     return step
 
 
-def inference(width: int = 768) -> Callable[[], None]:
+def inference(width: int = 768) -> Step:
     """Return a request of batch 1 and length 128 to a 12-layer transformer, whose result the host reads."""
     model = nn.Sequential(*[Block(width, width // 64) for _ in range(12)]).cuda().eval()
     x = torch.randn(1, 128, width, device="cuda")
@@ -99,7 +105,7 @@ def inference(width: int = 768) -> Callable[[], None]:
     return request
 
 
-def graph(width: int = 768) -> Callable[[], None]:
+def graph(width: int = 768) -> Step:
     """Return the same request, replayed as a CUDA graph on an input that is copied to the GPU."""
     model = nn.Sequential(*[Block(width, width // 64) for _ in range(12)]).cuda().eval()
     host = torch.randn(1, 128, width)
@@ -118,7 +124,7 @@ def graph(width: int = 768) -> Callable[[], None]:
     return request
 
 
-def _step(model: nn.Module, loss: Callable[[], torch.Tensor]) -> Callable[[], None]:
+def _step(model: nn.Module, loss: Callable[[], torch.Tensor]) -> Step:
     optimizer = torch.optim.AdamW(model.parameters())
 
     def step():
@@ -129,7 +135,7 @@ def _step(model: nn.Module, loss: Callable[[], torch.Tensor]) -> Callable[[], No
     return step
 
 
-WORKLOADS: dict[str, tuple[Callable[[], Callable[[], None]], int]] = {
+WORKLOADS: dict[str, tuple[Callable[[], Step], int]] = {
     "8-layer MLP 256, batch 64, AdamW": (mlp, 40),
     "12-layer transformer 768, bf16, 8x512, AdamW": (lambda: transformer(768, 8, 512), 10),
     "the same, batches from pinned memory on a second stream": (prefetching, 10),
@@ -139,45 +145,69 @@ WORKLOADS: dict[str, tuple[Callable[[], Callable[[], None]], int]] = {
 }
 
 
-def enter(variant: str, stack: ExitStack) -> None:
-    """Enter the mode that a variant measures."""
+@contextmanager
+def entered(variant: str, step: Step, *, is_request: bool = False) -> Iterator[Step]:
+    """Enter the mode that a variant measures. Yield the step to measure."""
     if variant == "empty mode":
-        stack.enter_context(EmptyMode())
+        with EmptyMode():
+            yield step
+    elif variant == BUDGET:
+        import syncheck
+
+        with syncheck.watch(budget=0.05) as watch:
+
+            def request() -> None:
+                with watch.request():
+                    step()
+
+            yield request if is_request else step
     elif variant.endswith("recorder"):
         from syncheck.api import checking
         from syncheck.config.options import Options
 
-        stack.enter_context(checking(Options(backend="cuda", recorder=variant.partition(" ")[0].lower())))
-    elif variant == PEER:
-        from torch.cuda import _sanitizer
+        with checking(Options(backend="cuda", recorder=variant.partition(" ")[0].lower())):
+            yield step
+    else:
+        if variant == PEER:
+            from torch.cuda import _sanitizer
 
-        _sanitizer.enable_cuda_sanitizer()
+            _sanitizer.enable_cuda_sanitizer()
+        yield step
 
 
-def measure(variants: list[str], workload: str, *, profile: bool) -> list[float]:
+def measure(variants: list[str], workload: str, *, profile: bool) -> dict[str, float]:
     """Return the milliseconds per step of each variant: medians of alternating blocks, 15 each (5 for one variant)."""
     make, steps = WORKLOADS[workload]
     torch.manual_seed(0)
     step = make()
     blocks: dict[str, list[float]] = {variant: [] for variant in variants}
-    for _ in range(15 if len(variants) > 1 else 5):
+    for turn in range(15 if len(variants) > 1 else 5):
         for variant in variants:
-            with ExitStack() as stack:
-                enter(variant, stack)
+            if variant == BUDGET and turn >= BUDGET_TURNS:
+                continue
+            with entered(variant, step, is_request=step.__name__ == "request") as measured:
                 for _ in range(4):
-                    step()
+                    measured()
                 torch.cuda.synchronize()
                 if profile:
-                    _profile(step, steps)
-                began = time.perf_counter()
-                for _ in range(steps):
-                    step()
-                torch.cuda.synchronize()
-                blocks[variant].append((time.perf_counter() - began) / steps * 1000)
-    return [sorted(times)[len(times) // 2] for times in blocks.values()]
+                    _profile(measured, steps)
+                least = BUDGET_SECONDS if variant == BUDGET else 0.0
+                blocks[variant].append(_milliseconds(measured, steps, least))
+    return {variant: median(times) for variant, times in blocks.items()}
 
 
-def _profile(step: Callable[[], None], steps: int) -> None:
+def _milliseconds(step: Step, steps: int, least: float) -> float:
+    """Return the mean duration of some steps, repeated until they have taken at least some seconds."""
+    began, n = time.perf_counter(), 0
+    while not n or time.perf_counter() - began < least:
+        for _ in range(steps):
+            step()
+        torch.cuda.synchronize()
+        n += steps
+    return (time.perf_counter() - began) / n * 1000
+
+
+def _profile(step: Step, steps: int) -> None:
     import cProfile
     import pstats
 
@@ -189,9 +219,7 @@ def _profile(step: Callable[[], None], steps: int) -> None:
 
 def memory() -> None:
     """Run 10,000 checked training steps and print the process's peak size along the way."""
-    with ExitStack() as stack:
-        enter("native recorder", stack)
-        step = mlp()
+    with entered("native recorder", mlp()) as step:
         for number in range(1, 10_001):
             step()
             if number % 1000 == 0:
@@ -226,10 +254,10 @@ def main() -> None:
             lines = done.stdout.strip().splitlines()
             if done.returncode:
                 print(done.stderr[-800:], file=sys.stderr)
-            measured = json.loads(lines[-1]) if lines and not done.returncode else [float("nan")] * len(variants)
-            times |= dict(zip(variants, measured, strict=True))
-        ratios = "  ".join(f"{variant} {times[variant] / times['bare']:.2f}x" for variant in times)
-        print(f"{workload}: bare {times['bare']:.2f} ms; {ratios}", flush=True)
+            failed = dict.fromkeys(variants, float("nan"))
+            times |= json.loads(lines[-1]) if lines and not done.returncode else failed
+        ratios = "  ".join(f"{variant} {times[variant] / times[BARE]:.2f}x" for variant in times)
+        print(f"{workload}: bare {times[BARE]:.2f} ms; {ratios}", flush=True)
 
 
 if __name__ == "__main__":
