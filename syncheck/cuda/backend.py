@@ -129,6 +129,7 @@ class Cuda:
         self.captures = captures = Captures(reporter)
         captures.on_change.append(self._captures_changed)
         self.events = Events(reporter, streams, pending_callbacks, captures)
+        self.events.on_wait = partial(host.verify_all_unmodified, is_last=False)
         identities = _Identities(streams, memory, self.events)
         namer = Namer(lambda: reporter.monitor, sites, identities, after_finding)
         reporter.name_new = namer.name_new

@@ -51,6 +51,7 @@ class Events:
     Attributes:
         by_handle: handle -> event, for the events that have been recorded.
         on_record: called with an event that was recorded by Python code, or according to a callback from torch.
+        on_wait: called before Python code makes the host wait for an event.
     """
 
     def __init__(self, reporter: Reporter, streams: Streams, pending: PendingCallbacks, captures: Captures) -> None:
@@ -60,6 +61,7 @@ class Events:
         self._captures = captures
         self.by_handle: dict[int, EventId] = {}
         self.on_record: Callable[[EventId], None] = lambda _: None
+        self.on_wait: Callable[[], None] = lambda: None
         self._handles: dict[EventId, int] = {}  # events of Python objects -> handle, once recorded
         self._destroyed: deque[tuple[EventId, bool]] = deque()  # destroyed events, and whether they have timing
         self._alive: set[EventId] = set()  # events of existing Python objects
@@ -240,6 +242,7 @@ class Events:
             began_here = self._captures.is_in_this_thread()
             if began_here:
                 self._captures.report_forbidden("Event.synchronize()")
+            self.on_wait()
             try:
                 with reporter.suppressed():
                     original(event)

@@ -118,8 +118,10 @@ class HostMemory:
             sent = extent(tensor)
             buffer.in_flight[sent] = _checksum(tensor.untyped_storage(), *sent)
 
-    def verify_unmodified(self, buffer: HostBuffer, within: tuple[int, int] | None = None) -> None:
-        """Report changes to an exported buffer, or to a part of it, since copies from it were submitted."""
+    def verify_unmodified(
+        self, buffer: HostBuffer, within: tuple[int, int] | None = None, *, is_last: bool = True
+    ) -> None:
+        """Report changes to an exported buffer, or to a part of it, since copies from it that may be running."""
         storage = buffer.storage() if buffer.in_flight else None
         if storage is None:
             return
@@ -127,18 +129,20 @@ class HostMemory:
         for (start, stop), before in list(buffer.in_flight.items()):
             if within is not None and not (start < within[1] and within[0] < stop):
                 continue
-            del buffer.in_flight[start, stop]
-            if _checksum(storage, start, stop) == before:
+            is_changed = _checksum(storage, start, stop) != before
+            if is_changed or is_last:
+                del buffer.in_flight[start, stop]
+            if not is_changed:
                 continue
             view = reporter.monitor.view(start, (stop - start,), (1,), 1, "")
             with reporter.locked_monitor() as monitor:
                 monitor.host_access(UNSEEN_WRITE, [(buffer.ident, view, True)], reporter.site())
 
-    def verify_all_unmodified(self) -> None:
-        """Verify all exported buffers with copies in flight, before the host waits."""
+    def verify_all_unmodified(self, *, is_last: bool = True) -> None:
+        """Verify all exported buffers with copies in flight, before the host waits for all or some of them."""
         if self._exported:
             for buffer in list(self.buffers.values()):
-                self.verify_unmodified(buffer)
+                self.verify_unmodified(buffer, is_last=is_last)
 
     # -- hooks
 

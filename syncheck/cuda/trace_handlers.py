@@ -130,6 +130,7 @@ class TraceHandlers:
         self._before_wait([stream])
         if reporter.call_buffer.monitor.capturing(stream) and self._report_forbidden("Stream.synchronize()"):
             return
+        self._host.verify_all_unmodified(is_last=False)
         with reporter.locked_monitor() as monitor:
             monitor.sync_stream(stream, reporter.site(), explicit=True)
 
@@ -138,9 +139,11 @@ class TraceHandlers:
         if reporter.callbacks_suppressed or not self._events.is_known(handle):
             return
         event = self._events.of_handle(handle)
-        if not self._note(_caller(), Kind.SYNC_EVENT, event, HOST):
-            with reporter.locked_monitor() as monitor:
-                monitor.sync_event(event, reporter.site())
+        if self._note(_caller(), Kind.SYNC_EVENT, event, HOST):
+            return
+        self._host.verify_all_unmodified(is_last=False)
+        with reporter.locked_monitor() as monitor:
+            monitor.sync_event(event, reporter.site())
 
     def _before_wait(self, streams: Iterable[StreamId]) -> None:
         """Announce a wait of the host, before any recorded call is flushed to the monitor."""

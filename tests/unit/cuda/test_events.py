@@ -4,6 +4,7 @@ import gc
 from types import SimpleNamespace
 
 import pytest
+import torch
 
 
 class Event:
@@ -70,6 +71,18 @@ def test_waits_and_synchronizations_are_reported(gpu, events):
     assert [call[0] for call in gpu.monitor.calls][-3:] == ["record", "wait", "sync_event"]
     assert str(gpu.monitor.named("wait")[0][4]) == "event"
     assert gpu.monitor.named("sync_event")[0][1] == ident
+
+
+def test_exported_buffers_are_verified_before_the_host_waits(gpu, events, monkeypatch):
+    monkeypatch.setattr(torch.Tensor, "is_pinned", lambda _: True)
+    done, buffer, host = Event(), torch.ones(8), gpu.cuda.host
+    events.announce(done, timing=False)
+    host.tag(buffer)
+    host.mark_exported(buffer)
+    host.note_async_copy(buffer)
+    buffer[0] = 5
+    events._synchronize(run())(done)
+    assert [call[0] for call in gpu.monitor.calls][-2:] == ["host_access", "sync_event"]
 
 
 @pytest.mark.parametrize("done", [True, False])

@@ -104,6 +104,19 @@ def test_an_untracked_write_to_an_exported_buffer_is_reported(host, reporter):
     assert buffer.in_flight == {}
 
 
+def test_a_buffer_stays_verified_while_its_copy_may_be_running(host, reporter):
+    h = torch.ones(8)
+    buffer = host.tag(h)
+    host.mark_exported(h)
+    host.note_async_copy(h)
+    host.verify_all_unmodified(is_last=False)
+    assert list(buffer.in_flight) == [extent(h)]
+    h[0] = 5
+    for _ in range(2):
+        host.verify_all_unmodified(is_last=False)
+    assert [call[0] for call in reporter.monitor.calls].count("host_access") == 1
+
+
 def test_only_exported_buffers_are_verified(host):
     h = torch.ones(8)
     buffer = host.tag(h)

@@ -54,6 +54,19 @@ def test_synchronizations_are_reported(gpu, handlers):
     assert [call[0] for call in gpu.monitor.calls][-3:] == ["sync_stream", "sync_event", "sync_device"]
 
 
+def test_exported_buffers_are_verified_before_the_host_waits(gpu, handlers, monkeypatch):
+    verified = []
+    monkeypatch.setattr(
+        gpu.cuda.host, "verify_all_unmodified", lambda *, is_last=True: verified.append((len(waits()), is_last))
+    )
+    waits = lambda: [call for call in gpu.monitor.calls if call[0].startswith("sync_")]  # noqa: E731
+    handlers._recorded(5, 0)
+    handlers._stream_synchronized(0)
+    handlers._event_synchronized(5)
+    handlers._device_synchronized()
+    assert verified == [(0, False), (1, False), (2, True)]
+
+
 def test_a_device_synchronization_during_capture_is_rejected(gpu, handlers):
     gpu.cuda.captures.begin()
     handlers._device_synchronized()
