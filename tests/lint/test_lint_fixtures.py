@@ -31,9 +31,16 @@ def test_the_linter_finds_what_the_markers_expect(path: Path) -> None:
 
 
 def test_the_linter_finds_nearly_everything_a_run_finds() -> None:
-    run = sum((markers.read(path).run for path in PATHS), Counter())
-    both = sum((markers.read(path).run & markers.read(path).lint for path in PATHS), Counter())
-    assert both.total() > 0.8 * run.total()
+    """The lines may differ: a write through numpy is only noticed at the next wait, and reported there."""
+    expected = [markers.read(path) for path in PATHS]
+    n_run = sum(each.run.total() for each in expected)
+    n_both = sum((_rules(each.run) & _rules(each.lint)).total() for each in expected)
+    assert n_both > 0.8 * n_run
+
+
+def _rules(findings: Counter[tuple[str, int]]) -> Counter[str]:
+    """Return how often each rule occurs, without the lines."""
+    return Counter(rule for rule, _ in findings.elements())
 
 
 @pytest.mark.parametrize("path", PATHS, ids=lambda path: path.relative_to(markers.ROOT).as_posix())
