@@ -113,11 +113,27 @@ def _call_operator(evaluator: Evaluator, path: str, name: str, inputs: list[Tens
         rest = Call(call.node, call.args[1:], call.kwargs, call.is_complete)
         is_method = path == f"torch.{name}"
         return evaluator.call_method(first, name if is_method else path.removeprefix("torch."), rest)
-    if name.startswith("_foreach") and name.endswith("_"):
-        for target in tensors_in(first):
-            operators.in_place("fill_", target, [], call)
-        return UNKNOWN
+    if name.startswith("_foreach_") and name.endswith("_"):
+        return _on_each(evaluator, name.removeprefix("_foreach_"), call)
     return operators.run(f"aten::{name}", inputs, call)
+
+
+def _on_each(evaluator: Evaluator, name: str, call: Call) -> Value:
+    """Call a method on each tensor of a list, with the tensors at its place in the other lists.
+
+    Lists of different lengths have unknown items: each tensor may then meet each of the others.
+    """
+    lists = [tensors_in(value) for value in call.args]
+    targets, others = lists[0], lists[1:]
+    for place, target in enumerate(targets):
+        aligned = [[held[place]] if len(held) == len(targets) else held for held in others]
+        given = [tensor for held in aligned for tensor in held]
+        if name == "copy_" and given:
+            for source in given:
+                evaluator.transfers.method(target, name, Call(call.node, [source, *call.args[2:]], call.kwargs))
+        else:
+            evaluator.operators.in_place(name, target, given, call)
+    return UNKNOWN
 
 
 @models("torch.from_numpy", "torch.frombuffer")

@@ -25,8 +25,23 @@ def test_torch_functions_run_operators(call, launched):
     assert [made for made in calls_of(call, X) if made.startswith("launch")] == [f"launch cuda:0 {launched}"]
 
 
-def test_foreach_functions_modify_their_lists_in_place():
-    assert calls_of("torch._foreach_mul_([x, y], 2)", X) == ["launch cuda:0 fill_ w1", "launch cuda:0 fill_ w2"]
+@pytest.mark.parametrize(
+    ("call", "launched"),
+    [
+        ("_foreach_mul_([x, y], 2)", ["mul_ w1", "mul_ w2"]),
+        ("_foreach_add_([x], [y])", ["add_ r2 w1"]),
+        ("_foreach_lerp_([x, y], [y, x], 0.5)", ["lerp_ r2 w1", "lerp_ r1 w2"]),
+        ("_foreach_addcmul_([x], [y], [y])", ["addcmul_ r2 w1"]),
+        ("_foreach_add_([x], [x, y])", ["add_ w1 r2"]),  # the lengths are unknown: each with each
+        ("_foreach_zero_([])", []),
+    ],
+)
+def test_foreach_functions_modify_their_lists_in_place(call, launched):
+    assert calls_of(f"torch.{call}", X) == [f"launch cuda:0 {each}" for each in launched]
+
+
+def test_foreach_copies_copy():
+    assert calls_of("torch._foreach_copy_([x], [y])", X) == calls_of("x.copy_(y)", X)
 
 
 @pytest.mark.parametrize(
