@@ -186,7 +186,8 @@ class Calls:
             if value.__class__ not in _HOLDING_NOTHING:
                 self.escape(value)
         can_wait = runs_code or may_wait(name or called_name(node))
-        if can_wait or ((has_tensor or not name) and not is_network(node)):
+        is_unknown_code = not name and (given or not side_work.calls_parameter(self._machine, node))
+        if can_wait or ((has_tensor or is_unknown_code) and not is_network(node)):
             self._evaluator.collectives.assume_synchronized(name, can_wait=can_wait)
 
     def escape(self, value: Value, depth: int = 4) -> None:
@@ -233,7 +234,9 @@ class Calls:
             found = self.imported.call_function(function, call)
             return self.call_unknown(name, call) if found is None else found
         self.followed.add(node)
-        if self._depth >= _DEEPEST or self._running.count(node) > 1:
+        if self._running.count(node) > 1:
+            return self._repeat(call)
+        if self._depth >= _DEEPEST:
             return self.call_unknown(name, call)
         scope = Scope(function.scope)
         scope.names = bind(function, call)
@@ -247,6 +250,11 @@ class Calls:
             return Generator(generator)
         return self._follow(node, scope)
 
+    def _repeat(self, call: Call) -> Value:
+        """Return the result of a recursive call, which does to its arguments what the running calls do to theirs."""
+        self.escape(Sequence(call.values()))
+        return DERIVED if any(map(is_on_gpu, call.values())) else UNKNOWN
+
     def _follow(self, node: ast.FunctionDef | ast.AsyncFunctionDef, scope: Scope) -> Value:
         machine = self._machine
         caller, function = machine.current_node, machine.function
@@ -255,10 +263,13 @@ class Calls:
         machine.calls.append((caller, function))
         machine.function = node.name
         try:
-            self._run(node, scope)
+            self._evaluator.run(node.body, scope)
+            self.passed_functions.interpret_remaining(scope, self._depth)
         except Returned as returned:
+            self.passed_functions.interpret_remaining(scope, self._depth)
             if isinstance(returned.value, Function):
                 return self._closed(returned.value, scope)
+            scope.is_kept = scope.is_kept or isinstance(returned.value, Generator)  # it may use the variables later
             return returned.value
         finally:
             if not scope.is_kept:
@@ -268,14 +279,6 @@ class Calls:
             machine.calls.pop()
             machine.current_node, machine.function = caller, function
         return NONE
-
-    def _run(self, node: ast.FunctionDef | ast.AsyncFunctionDef, scope: Scope) -> None:
-        try:
-            self._evaluator.run(node.body, scope)
-        except Returned:
-            self.passed_functions.interpret_remaining(scope, self._depth)
-            raise
-        self.passed_functions.interpret_remaining(scope, self._depth)
 
     def _closed(self, function: Function, scope: Scope) -> Function:
         """Keep the variables of the enclosing function that a returned function uses."""

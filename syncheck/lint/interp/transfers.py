@@ -218,6 +218,7 @@ class Transfers:
             machine, device = self._machine, target.block.device
             if device is None and target.block.is_pinned and call.flag("non_blocking", 1):
                 device = machine.thread.device  # a non-blocking copy to pinned memory comes from a GPU
+                machine.n_relevant += 1
             if device is None and target.block.is_pinned and is_unknown(source) and not call.args[1:]:
                 self._fill_from_host(target, call)
             if device is not None and device != machine.thread.device and is_on_side_stream(machine):

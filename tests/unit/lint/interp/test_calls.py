@@ -28,6 +28,16 @@ def test_recursion_and_call_depth_are_bounded():
     assert "launch cuda:0 sin_ w1" not in calls_of(deep, X)
 
 
+@pytest.mark.parametrize("call", ["f(n)", "f(x)"])
+def test_a_recursive_call_that_is_not_followed_waits_for_nothing(call):
+    assert "all complete" not in calls_of(f"def f(n):\n    x.sin_()\n    {call}\nf(1)", X)
+
+
+def test_a_returned_generator_keeps_the_variables_of_its_function():
+    source = "def f(t):\n    def g():\n        t.sin_()\n        yield\n    return g()\nfor _ in f(x): pass"
+    assert calls_of(source, X) == ["launch cuda:0 sin_ w1"]
+
+
 def test_places_record_the_running_function():
     program = follow("def outer():\n    inner()\ndef inner():\n    x = torch.ones(4, device='cuda')\nouter()")
     assert program.machine.function == ""
