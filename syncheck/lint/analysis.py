@@ -377,6 +377,7 @@ class Analysis:
                 if not objects_passed_on.take(result):
                     consume(interpreter, result, step)
                 del result, args
+            reuse_memory(machine, step)
         for value in (value for given in known.values() for value in given.values()):
             interpreter.escape(value)
 
@@ -390,7 +391,7 @@ class Analysis:
             del result
         if not args and not is_for_caller and uses_kept_stream(interpreter):
             self._again |= call_twice(interpreter, function, known)
-        if not args and not is_for_caller:
+        if not is_for_caller:
             reuse_memory(interpreter.machine, function.node)
         for value in (*args, *known.values()):
             interpreter.escape(value)

@@ -5,6 +5,7 @@ import contextlib
 
 from syncheck.hb.ids import NamedKind
 from syncheck.lint.assumed_arguments import assumed_arguments
+from syncheck.lint.assumed_models import assumed_models
 from syncheck.lint.classes import assigned_elsewhere, lazily_created, without_changes
 from syncheck.lint.given_streams import streams_given
 from syncheck.lint.interp.contents import open_containers
@@ -77,6 +78,7 @@ class AssumedObjects:
         begin = kind.find("__init__")
         if isinstance(begin, Function):
             known = self.given(interpreter, begin, depth) | self._streams(interpreter, begin, kind.node)
+            known |= assumed_models(interpreter.machine, begin)
             with contextlib.suppress(Raised):
                 interpreter.call_function(begin, Call(node or begin.node, [instance], known, is_complete=False))
         return instance

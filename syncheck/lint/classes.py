@@ -32,6 +32,10 @@ _MAX_METHODS = 24
 _N_IN_A_ROW = 3
 
 
+_REPEATED = frozenset({"step", "forward", "__call__"})
+"""Methods that programs call in loops, with nothing in between that orders their work."""
+
+
 def order(kind: ast.ClassDef, *, is_asynchronous: bool = False) -> list[Method]:
     """Return the methods of a class in the order to interpret them; empty if none leaves anything behind.
 
@@ -52,7 +56,10 @@ def order(kind: ast.ClassDef, *, is_asynchronous: bool = False) -> list[Method]:
     waiting = [method for method in (*first, *last) if _only_waits(method)]
     working = [method for method in (*first, *last) if method not in waiting]
     once = [step for method in working for step in (method, *waiting)]
-    return [*once, *once, *final]
+    own_calls = {own_attribute(node.func) for node in walk(kind) if isinstance(node, ast.Call)}
+    is_ordered_by_class = all(method.name in own_calls for method in waiting)
+    repeated = [method for method in working if method.name in _REPEATED] if is_ordered_by_class else []
+    return [*once, *once, *(step for method in repeated for step in (method, method)), *final]
 
 
 def _hooks(kind: ast.ClassDef) -> set[str]:

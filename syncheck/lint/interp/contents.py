@@ -3,6 +3,7 @@
 import ast
 
 from syncheck.lint.interp.values import (
+    UNKNOWN,
     Attribute,
     Constant,
     Event,
@@ -10,7 +11,9 @@ from syncheck.lint.interp.values import (
     Instance,
     Key,
     Mapping,
+    Module,
     Native,
+    Optimizer,
     Partial,
     Sequence,
     Stream,
@@ -36,6 +39,13 @@ def tensors_in(value: Value | None, depth: int = 3) -> list[Tensor]:
         return []
     inside = value.items.values() if isinstance(value, Mapping) else value.items
     return [tensor for item in inside for tensor in tensors_in(item, depth - 1)]
+
+
+def parameters_of(owner: Module | Optimizer, name: str) -> Value | None:
+    """Return an attribute of a layer or an optimizer with its parameters, or None for any other attribute."""
+    if isinstance(owner, Optimizer):
+        return Sequence([Mapping({"params": Sequence(list(owner.parameters))})]) if name == "param_groups" else None
+    return owner.weight or UNKNOWN if name in {"weight", "bias"} else None
 
 
 def handles_in(value: Value | None, depth: int = 3) -> list[Work]:

@@ -6,7 +6,7 @@ from typing import Any
 
 from syncheck.lint.interp.arithmetic import compared, computed, constant, is_same, operator_name, repeated, subscript
 from syncheck.lint.interp.choices import attribute_of_unknown, creates_fallback, has_element, is_made
-from syncheck.lint.interp.contents import handles_in, tensors_in
+from syncheck.lint.interp.contents import handles_in, parameters_of, tensors_in
 from syncheck.lint.interp.evaluator import Evaluator
 from syncheck.lint.interp.functions import defaults_of
 from syncheck.lint.interp.guards import waits
@@ -33,6 +33,7 @@ from syncheck.lint.interp.values import (
     Mapping,
     Module,
     Native,
+    Optimizer,
     Partial,
     Sequence,
     Stream,
@@ -348,8 +349,8 @@ class Expressions:
                 found = owner.find(name) or UNKNOWN
             case Tensor():
                 found = self._attribute_of_tensor(owner, name)
-            case Module() if name in {"weight", "bias"}:
-                found = owner.weight or UNKNOWN
+            case Module() | Optimizer() if (held := parameters_of(owner, name)) is not None:
+                found = held
             case Stream() if name == "device":
                 found = Device(owner.device)
             case _:

@@ -81,6 +81,8 @@ def _layer_methods(evaluator: Evaluator, owner: Module, name: str, call: Call) -
         return owner
     if name in {"parameters", "buffers"}:
         return Sequence([owner.weight] if owner.weight is not None else [])
+    if name in {"named_parameters", "named_buffers"}:
+        return Sequence([Sequence([UNKNOWN, owner.weight])] if owner.weight is not None else [])
     if name == "zero_grad":
         if owner.weight is not None and not evaluator.machine.ordering_only:
             owner.weight.grad = None
@@ -93,7 +95,8 @@ def _optimizer_methods(evaluator: Evaluator, owner: Optimizer, name: str, call: 
     machine = evaluator.machine
     if name == "zero_grad":
         for parameter in owner.parameters if not machine.ordering_only else ():
-            parameter.grad = None
+            if not parameter.is_argument:  # the backward pass of other code makes another gradient
+                parameter.grad = None
     elif name == "step":
         for parameter in owner.parameters:
             device = parameter.block.device

@@ -36,6 +36,18 @@ def test_waiting_methods_come_after_each_other_method():
     assert steps(wait=WAIT, put=WORK, reset="pass") == 2 * ["put", "wait", "reset", "wait"]
 
 
+@pytest.mark.parametrize("name", ["step", "forward", "__call__"])
+def test_a_method_that_programs_call_in_loops_runs_twice_in_a_row(name):
+    work = f"self.wait(); {WORK}"
+    called = steps(**{name: work, "wait": WAIT})
+    assert [each for each in called if each != "wait"] == 4 * [name]
+    assert called[-2:] == [name, name]
+
+
+def test_such_a_method_is_not_repeated_if_the_caller_may_wait_in_between():
+    assert steps(step=WORK, wait=WAIT) == 2 * ["step", "wait"]
+
+
 def test_a_closing_method_is_called_once_at_the_end_even_if_it_waits():
     assert steps(close=WAIT, put=WORK) == ["put", "put", "close"]
 

@@ -4,7 +4,7 @@ import ast
 
 import pytest
 
-from syncheck.lint.interp.contents import function_of, handles_in, is_key, tensors_in
+from syncheck.lint.interp.contents import function_of, handles_in, is_key, parameters_of, tensors_in
 from syncheck.lint.interp.scope import Scope
 from syncheck.lint.interp.values import (
     NONE,
@@ -14,6 +14,8 @@ from syncheck.lint.interp.values import (
     Constant,
     Function,
     Mapping,
+    Module,
+    Optimizer,
     Sequence,
     Tensor,
     Work,
@@ -96,3 +98,12 @@ def test_definitions_of_functions_and_bound_methods():
     assert function_of(names["f"]).name == "f"
     assert function_of(names["b"]).name == "g"
     assert function_of(names["a"]) is None
+
+
+def test_a_layer_and_an_optimizer_have_their_parameters_as_attributes():
+    weight = tensor()
+    assert parameters_of(Module(weight), "weight") is weight
+    assert parameters_of(Module(None), "bias") is UNKNOWN
+    assert parameters_of(Module(weight), "training") is None
+    assert tensors_in(parameters_of(Optimizer([weight]), "param_groups")) == [weight]
+    assert parameters_of(Optimizer([weight]), "defaults") is None

@@ -18,6 +18,11 @@ def test_functions_in_torch_nn_are_operators():
     assert calls_of("y = torch.nn.functional.relu(x)", L)[-1] == "launch cuda:0 relu r2 w3"
 
 
+def test_named_parameters_are_pairs():
+    before = L + "for name, p in l.named_parameters(): p.sin_()"
+    assert calls_of(before, L) == calls_of(L + "for p in l.parameters(): p.sin_()", L)
+
+
 @pytest.mark.parametrize("method", ["eval()", "train(False)", "half()", "requires_grad_(False)", "to('cuda')"])
 def test_chaining_methods_return_the_layer(method):
     program = follow(L + f"m = l.{method}")

@@ -1,0 +1,71 @@
+"""Models and optimizers that a class with streams of its own gets, and of which it uses only the parameters.
+
+Such a class averages, copies or reduces parameters. They are assumed to be on a GPU, like the streams.
+"""
+
+import ast
+import re
+
+from syncheck.lint.interp.functions import own_nodes
+from syncheck.lint.interp.machine import Machine
+from syncheck.lint.interp.values import Function, Module, Optimizer, Tensor, Value
+from syncheck.lint.nodes import Method, once, own_attribute, parameters, walk
+from syncheck.lint.prefilter import words_in
+
+_MODEL, _OPTIMIZER = re.compile(r"\bModule\b"), re.compile(r"\bOptimizer\b")
+"""Annotations of models and optimizers."""
+_OF_MODELS = frozenset("parameters named_parameters buffers named_buffers training eval train".split())
+_OF_OPTIMIZERS = frozenset("param_groups step zero_grad state_dict load_state_dict defaults".split())
+"""What a class may use of them."""
+
+
+def assumed_models(machine: Machine, function: Function) -> dict[str, Value]:
+    """Return a model or an optimizer for each argument of a constructor of which only the parameters are used."""
+    node = function.node
+    kind = _class_of(machine.sites.tree).get(node)
+    if kind is None or getattr(node, "name", "") != "__init__" or "Stream" not in words_in(kind):
+        return {}
+    made: dict[str, Value] = {}
+    for argument in parameters(node):
+        annotation = ast.unparse(argument.annotation) if argument.annotation is not None else ""
+        if _MODEL.search(annotation) and _is_limited(kind, node, argument.arg, _OF_MODELS):
+            made[argument.arg] = Module(_parameter(machine, argument))
+        elif _OPTIMIZER.search(annotation) and _is_limited(kind, node, argument.arg, _OF_OPTIMIZERS):
+            weight = _parameter(machine, argument)
+            weight.grad = _parameter(machine, argument)
+            made[argument.arg] = Optimizer([weight])
+    return made
+
+
+def _parameter(machine: Machine, argument: ast.arg) -> Tensor:
+    tensor = Tensor(machine.allocate(machine.device, argument), stream=machine.current(machine.device))
+    tensor.is_argument = True
+    machine.sites.premises.assume_on_gpu(tensor, f"`{argument.arg}` is on a GPU")
+    machine.sites.premises.keep([tensor])
+    return tensor
+
+
+@once
+def _class_of(tree: ast.Module) -> dict[ast.AST, ast.ClassDef]:
+    """Return the class of each method."""
+    kinds = (node for node in walk(tree) if isinstance(node, ast.ClassDef))
+    return {member: kind for kind in kinds for member in kind.body if isinstance(member, Method)}
+
+
+def _is_limited(kind: ast.ClassDef, constructor: ast.AST, name: str, members: frozenset[str]) -> bool:
+    """Return whether a class uses only some members of an argument of its constructor, and passes it on to nothing."""
+    nodes = list(own_nodes(constructor))
+    kept = {
+        own_attribute(node.targets[0])
+        for node in nodes
+        if isinstance(node, ast.Assign) and isinstance(node.value, ast.Name) and node.value.id == name
+    }
+    allowed = {node.value for node in nodes if isinstance(node, ast.Assign) and own_attribute(node.targets[0])}
+    for node in walk(kind):
+        if isinstance(node, ast.Attribute) and node.attr in members:
+            allowed.add(node.value)
+        elif isinstance(node, ast.Assign):
+            allowed.update(node.targets)
+    uses: list[ast.AST] = [node for node in nodes if isinstance(node, ast.Name) and node.id == name]
+    uses += [node for node in walk(kind) if own_attribute(node) and own_attribute(node) in kept]
+    return all(node in allowed for node in uses)

@@ -1,0 +1,67 @@
+"""Models and optimizers that a constructor is assumed to get."""
+
+import pytest
+
+from syncheck.lint.assumed_models import assumed_models
+from syncheck.lint.interp.values import Module, Optimizer
+from tests.unit.lint.program import follow
+
+
+def made(parameter, use="self.given = given", method="pass", stream="torch.cuda.Stream()"):
+    """Return what the constructor of a class is assumed to get."""
+    program = follow(
+        f"class A:\n    def __init__(self, {parameter}):\n        {use}\n        self.side = {stream}\n"
+        f"    def update(self):\n        {method}\n"
+    )
+    begin = program.scope.find("A").find("__init__")
+    return assumed_models(program.machine, begin)
+
+
+@pytest.mark.parametrize("annotation", ["torch.nn.Module", "nn.Module", "Module", "'nn.Module'", "nn.Module | None"])
+def test_a_model_whose_parameters_are_used_has_a_parameter_on_the_gpu(annotation):
+    model = made(f"given: {annotation}", method="list(self.given.parameters())")["given"]
+    assert isinstance(model, Module)
+    assert model.weight.block.device == 0
+    assert model.weight.is_argument
+
+
+def test_a_parameter_of_an_optimizer_has_a_gradient():
+    optimizer = made("given: torch.optim.Optimizer", method="self.given.step()")["given"]
+    assert isinstance(optimizer, Optimizer)
+    (weight,) = optimizer.parameters
+    assert weight.grad.block.device == 0
+
+
+@pytest.mark.parametrize(
+    "method",
+    [
+        "self.given(x)",  # may wait for a stream
+        "self.given.layers[0]",
+        "f(self.given)",
+        "self.given.forward(x)",
+        "return self.given",
+    ],
+)
+def test_a_model_used_otherwise_is_unknown(method):
+    assert made("given: torch.nn.Module", method=method) == {}
+
+
+@pytest.mark.parametrize("use", ["f(given)", "self.given = f(given)", "self.all = [given]"])
+def test_a_model_passed_on_by_the_constructor_is_unknown(use):
+    assert made("given: torch.nn.Module", use) == {}
+
+
+@pytest.mark.parametrize("parameter", ["given", "given: torch.Tensor", "given: dict"])
+def test_other_arguments_are_unknown(parameter):
+    assert made(parameter) == {}
+
+
+def test_a_class_without_streams_gets_nothing():
+    assert made("given: torch.nn.Module", stream="None") == {}
+
+
+def test_only_constructors_get_models():
+    program = follow("class A:\n    side = torch.cuda.Stream()\n    def f(self, given: torch.nn.Module): pass\n")
+    assert assumed_models(program.machine, program.scope.find("A").find("f")) == {}
+    program = follow("def __init__(given: torch.nn.Module): torch.cuda.Stream()\n")
+    assert assumed_models(program.machine, program.scope.find("__init__")) == {}
