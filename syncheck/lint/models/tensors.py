@@ -123,14 +123,16 @@ def _on_each(evaluator: Evaluator, name: str, call: Call) -> Value:
 
     Lists of different lengths have unknown items: each tensor may then meet each of the others.
     """
-    lists = [tensors_in(value) for value in call.args]
-    targets, others = lists[0], lists[1:]
+    modified = call.get("self", 0)
+    targets = tensors_in(modified)
+    others = [tensors_in(value) for value in call.values() if value is not modified]
+    flags = {name: value for name, value in call.kwargs.items() if not tensors_in(value)}
     for place, target in enumerate(targets):
         aligned = [[held[place]] if len(held) == len(targets) else held for held in others]
         given = [tensor for held in aligned for tensor in held]
         if name == "copy_" and given:
             for source in given:
-                evaluator.transfers.method(target, name, Call(call.node, [source, *call.args[2:]], call.kwargs))
+                evaluator.transfers.method(target, name, Call(call.node, [source, *call.args[2:]], flags))
         else:
             evaluator.operators.in_place(name, target, given, call)
     return UNKNOWN

@@ -34,14 +34,17 @@ def test_torch_functions_run_operators(call, launched):
         ("_foreach_addcmul_([x], [y], [y])", ["addcmul_ r2 w1"]),
         ("_foreach_add_([x], [x, y])", ["add_ w1 r2"]),  # the lengths are unknown: each with each
         ("_foreach_zero_([])", []),
+        ("_foreach_zero_(self=[x])", ["zero_ w1"]),
+        ("_foreach_add_([x], other=[y])", ["add_ r2 w1"]),
     ],
 )
 def test_foreach_functions_modify_their_lists_in_place(call, launched):
     assert calls_of(f"torch.{call}", X) == [f"launch cuda:0 {each}" for each in launched]
 
 
-def test_foreach_copies_copy():
-    assert calls_of("torch._foreach_copy_([x], [y])", X) == calls_of("x.copy_(y)", X)
+@pytest.mark.parametrize("sources", ["[y]", "src=[y]"])
+def test_foreach_copies_copy(sources):
+    assert calls_of(f"torch._foreach_copy_([x], {sources})", X) == calls_of("x.copy_(y)", X)
 
 
 @pytest.mark.parametrize(
