@@ -9,7 +9,7 @@ from syncheck.lint.interp.functions import own_nodes
 from syncheck.lint.interp.machine import Machine
 from syncheck.lint.interp.values import MOVED, Constant, Device, Function, Tensor, Value
 from syncheck.lint.nodes import once, walk
-from syncheck.lint.parameters import tensors_given
+from syncheck.lint.parameters import assumed_tensor, tensors_given
 from syncheck.lint.prefilter import STREAM_BLOCK, reads_clock, words_in
 
 _ASYNCHRONOUS = frozenset({"isend", "irecv", "batch_isend_irecv", "async_op"})
@@ -31,12 +31,9 @@ def assumed_arguments(machine: Machine, function: Function) -> dict[str, Value]:
         return made | strictly
     if not _has_side_stream(function.node):
         return made
-    premises = machine.sites.premises
     for argument in tensors_given(function.node):
-        tensor = Tensor(machine.allocate(machine.device, argument), stream=machine.current(machine.device))
+        tensor = assumed_tensor(machine, argument)
         tensor.is_argument = True
-        premises.assume_on_gpu(tensor, f"`{argument.arg}` is on a GPU")
-        premises.keep([tensor])
         machine.launch(tensor.stream, "the caller's work", [(tensor, True)], argument)
         made[argument.arg] = tensor
     machine.assume_synchronized()

@@ -9,7 +9,8 @@ import re
 from syncheck.lint.interp.functions import own_nodes
 from syncheck.lint.interp.machine import Machine
 from syncheck.lint.interp.values import Function, Module, Optimizer, Tensor, Value
-from syncheck.lint.nodes import Method, once, own_attribute, parameters, walk
+from syncheck.lint.nodes import classes_of_methods, own_attribute, parameters, walk
+from syncheck.lint.parameters import assumed_tensor
 from syncheck.lint.prefilter import words_in
 
 _MODEL, _OPTIMIZER = re.compile(r"\bModule\b"), re.compile(r"\bOptimizer\b")
@@ -22,7 +23,7 @@ _OF_OPTIMIZERS = frozenset("param_groups step zero_grad state_dict load_state_di
 def assumed_models(machine: Machine, function: Function) -> dict[str, Value]:
     """Return a model or an optimizer for each argument of a constructor of which only the parameters are used."""
     node = function.node
-    kind = _class_of(machine.sites.tree).get(node)
+    kind = classes_of_methods(machine.sites.tree).get(node)
     if kind is None or getattr(node, "name", "") != "__init__" or "Stream" not in words_in(kind):
         return {}
     made: dict[str, Value] = {}
@@ -38,18 +39,9 @@ def assumed_models(machine: Machine, function: Function) -> dict[str, Value]:
 
 
 def _parameter(machine: Machine, argument: ast.arg) -> Tensor:
-    tensor = Tensor(machine.allocate(machine.device, argument), stream=machine.current(machine.device))
+    tensor = assumed_tensor(machine, argument)
     tensor.is_argument = True
-    machine.sites.premises.assume_on_gpu(tensor, f"`{argument.arg}` is on a GPU")
-    machine.sites.premises.keep([tensor])
     return tensor
-
-
-@once
-def _class_of(tree: ast.Module) -> dict[ast.AST, ast.ClassDef]:
-    """Return the class of each method."""
-    kinds = (node for node in walk(tree) if isinstance(node, ast.ClassDef))
-    return {member: kind for kind in kinds for member in kind.body if isinstance(member, Method)}
 
 
 def _is_limited(kind: ast.ClassDef, constructor: ast.AST, name: str, members: frozenset[str]) -> bool:

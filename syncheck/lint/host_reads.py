@@ -12,7 +12,7 @@ from dataclasses import replace
 from syncheck.findings import Finding
 from syncheck.lint.interp.functions import own_nodes
 from syncheck.lint.interp.sites import SourceSites
-from syncheck.lint.nodes import Method, methods_of, own_attribute, text, walk
+from syncheck.lint.nodes import Method, classes_of_methods, methods_of, own_attribute, text, walk
 from syncheck.rules import event_wait_is_not_host_sync as rule
 from syncheck.rules.model import Severity
 from syncheck.source.expressions import last_name
@@ -42,7 +42,7 @@ def findings(tree: ast.Module, sites: SourceSites, known: Sequence[Finding]) -> 
     """
     lines = {finding.location.frame.line for finding in known}
     events = _events(tree)
-    owners = {step: kind for kind in walk(tree) if isinstance(kind, ast.ClassDef) for step in methods_of(kind).values()}
+    owners = classes_of_methods(tree)
     for function in (node for node in walk(tree) if isinstance(node, Method)):
         nodes = list(own_nodes(function))
         for wait in (node for node in nodes if isinstance(node, ast.Call)):

@@ -120,6 +120,13 @@ def methods_of(kind: ast.ClassDef) -> dict[str, Method]:
     return {step.name: step for step in kind.body if isinstance(step, Method)}
 
 
+@once
+def classes_of_methods(tree: ast.Module) -> dict[ast.AST, ast.ClassDef]:
+    """Return the class of each method of a file."""
+    kinds = [node for node in walk(tree) if isinstance(node, ast.ClassDef)]
+    return {method: kind for kind in kinds for method in methods_of(kind).values()}
+
+
 def bound_names(node: ast.Assign) -> set[str]:
     """Return the variables that an assignment binds to its value as a whole."""
     return {target.id for target in node.targets if isinstance(target, ast.Name)}

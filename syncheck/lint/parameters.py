@@ -6,7 +6,9 @@ from collections.abc import Iterator
 from typing import TypeAlias
 
 from syncheck.lint.interp.functions import own_nodes
+from syncheck.lint.interp.machine import Machine
 from syncheck.lint.interp.unknown import words_of
+from syncheck.lint.interp.values import Tensor
 from syncheck.lint.nodes import bound_names, parameters, text
 from syncheck.semantics.collectives import FUNCTIONS
 from syncheck.semantics.python_api import FACTORIES
@@ -53,6 +55,14 @@ def tensors_given(function: Function, *, has_device: bool = False) -> Iterator[a
             not annotation and members & (_METHODS | {"dtype"} if has_device else _METHODS)
         ):
             yield argument
+
+
+def assumed_tensor(machine: Machine, argument: ast.arg) -> Tensor:
+    """Return a new tensor for a parameter that is assumed to be on the current GPU. Other code may hold it."""
+    tensor = Tensor(machine.allocate(machine.device, argument), stream=machine.current(machine.device))
+    machine.sites.premises.assume_on_gpu(tensor, f"`{argument.arg}` is on a GPU")
+    machine.sites.premises.keep([tensor])
+    return tensor
 
 
 def _on_gpu(function: Function) -> Iterator[str]:

@@ -6,8 +6,8 @@ from dataclasses import replace
 from syncheck.findings import Finding, Frame
 from syncheck.lint.interp.machine import Machine
 from syncheck.lint.interp.premises import Premise
-from syncheck.lint.interp.values import Function, Tensor, Value
-from syncheck.lint.parameters import tensors_given
+from syncheck.lint.interp.values import Function, Value
+from syncheck.lint.parameters import assumed_tensor, tensors_given
 from syncheck.rules.model import Severity
 
 PASSES: tuple[frozenset[Premise], ...] = tuple(frozenset((kind,)) for kind in Premise)
@@ -76,14 +76,11 @@ def _worded(finding: Finding) -> Finding:
 
 def assumed_arguments(machine: Machine, function: Function) -> dict[str, Value]:
     """Return the tensors that a function is assumed to get, by parameter name."""
-    premises = machine.sites.premises
-    if not premises.has(Premise.DEVICE):
+    if not machine.sites.premises.has(Premise.DEVICE):
         return {}
     made: dict[str, Value] = {}
     for argument in tensors_given(function.node):
-        tensor = Tensor(machine.allocate(machine.device, argument), stream=machine.current(machine.device))
-        premises.assume_on_gpu(tensor, f"`{argument.arg}` is on a GPU")
-        premises.keep([tensor])
+        tensor = assumed_tensor(machine, argument)
         machine.launch(tensor.stream, "the caller's work", [(tensor, True)], argument)
         made[argument.arg] = tensor
     return made

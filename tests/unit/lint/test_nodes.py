@@ -6,6 +6,7 @@ from syncheck.lint.nodes import (
     bound_names,
     branches,
     children,
+    classes_of_methods,
     function_around,
     methods_of,
     names,
@@ -96,6 +97,11 @@ def test_function_around_returns_the_innermost_function():
 def test_the_methods_of_a_class_are_those_in_its_body():
     (kind,) = ast.parse("class A:\n    x = 1\n    def f(self):\n        def g(): ...\n    async def h(self): ...").body
     assert list(methods_of(kind)) == ["f", "h"]
+
+
+def test_each_method_has_the_class_whose_body_it_is_in():
+    tree = ast.parse("class A:\n    def f(self): pass\n    class B:\n        def g(self): pass\ndef h(): pass\n")
+    assert {method.name: kind.name for method, kind in classes_of_methods(tree).items()} == {"f": "A", "g": "B"}
 
 
 def test_an_assignment_binds_whole_values_to_variables():

@@ -4,7 +4,8 @@ import ast
 
 import pytest
 
-from syncheck.lint.parameters import tensors_given
+from syncheck.lint.parameters import assumed_tensor, tensors_given
+from tests.unit.lint.program import new_program
 
 
 def given(source):
@@ -62,3 +63,12 @@ def test_uses_in_a_nested_function_do_not_count():
     assert [argument.arg for argument in tensors_given(ast.parse("lambda x: torch.mm(x, x)", mode="eval").body)] == [
         "x"
     ]
+
+
+def test_an_assumed_tensor_is_on_the_current_gpu_and_stays_alive():
+    program = new_program("def f(x): pass\n")
+    (argument,) = program.tree.body[0].args.args
+    tensor = assumed_tensor(program.machine, argument)
+    assert tensor.block.device == program.machine.device
+    del tensor
+    assert not any(call.startswith("free") for call in program.calls)
