@@ -30,8 +30,6 @@ _IN_CLASSES = _BETWEEN_METHODS | {"SYN501"}
 """Rules whose findings may also rest on what the constructor created, which is unknown if a method is run alone."""
 _MAX_METHODS = 24
 _N_IN_A_ROW = 3
-
-
 _REPEATED = frozenset({"step", "forward", "__call__"})
 """Methods that programs call in loops, with nothing in between that orders their work."""
 
@@ -56,10 +54,9 @@ def order(kind: ast.ClassDef, *, is_asynchronous: bool = False) -> list[Method]:
     waiting = [method for method in (*first, *last) if _only_waits(method)]
     working = [method for method in (*first, *last) if method not in waiting]
     once = [step for method in working for step in (method, *waiting)]
-    own_calls = {own_attribute(node.func) for node in walk(kind) if isinstance(node, ast.Call)}
-    is_ordered_by_class = all(method.name in own_calls for method in waiting)
+    is_ordered_by_class = {method.name for method in waiting} <= _own_calls(kind)
     repeated = [method for method in working if method.name in _REPEATED] if is_ordered_by_class else []
-    return [*once, *once, *(step for method in repeated for step in (method, method)), *final]
+    return [*once, *once, *(method for method in repeated for _ in range(2)), *final]
 
 
 def _hooks(kind: ast.ClassDef) -> set[str]:
@@ -94,13 +91,13 @@ def _only_waits(method: Method) -> bool:
     nodes = walk(method)
     words = {node.attr for node in nodes if isinstance(node, ast.Attribute)}
     words |= {node.arg for node in nodes if isinstance(node, ast.keyword) and node.arg}
-    has_others = any(isinstance(node, ast.With | ast.AsyncWith) or _calls_own_method(node) for node in nodes)
+    has_others = bool(_own_calls(method)) or any(isinstance(node, ast.With | ast.AsyncWith) for node in nodes)
     return bool(words & _WAITING) and not words & _WORKING and not has_others
 
 
-def _calls_own_method(node: ast.AST) -> bool:
-    """Return whether a node is a call of another method of the same object."""
-    return isinstance(node, ast.Call) and own_attribute(node.func) != ""
+def _own_calls(node: ast.AST) -> set[str]:
+    """Return the methods that a class or a method calls of its own object."""
+    return {own_attribute(call.func) for call in walk(node) if isinstance(call, ast.Call)} - {""}
 
 
 def _is_final(method: Method) -> bool:
