@@ -4,17 +4,15 @@ Such a class averages, copies or reduces parameters. They are assumed to be on a
 """
 
 import ast
-import re
 
 from syncheck.lint.interp.functions import own_nodes
 from syncheck.lint.interp.machine import Machine
 from syncheck.lint.interp.values import Function, Module, Optimizer, Tensor, Value
-from syncheck.lint.nodes import classes_of_methods, own_attribute, parameters, walk
+from syncheck.lint.nodes import classes_of_methods, own_attribute, parameters, walk, without_none
 from syncheck.lint.parameters import assumed_tensor
 from syncheck.lint.prefilter import words_in
+from syncheck.source.expressions import last_name
 
-_MODEL, _OPTIMIZER = re.compile(r"\bModule\b"), re.compile(r"\bOptimizer\b")
-"""Annotations of models and optimizers."""
 _OF_MODELS = frozenset("parameters named_parameters buffers named_buffers training eval train".split())
 _OF_OPTIMIZERS = frozenset("param_groups step zero_grad state_dict load_state_dict defaults".split())
 """What a class may use of them."""
@@ -28,10 +26,10 @@ def assumed_models(machine: Machine, function: Function) -> dict[str, Value]:
         return {}
     made: dict[str, Value] = {}
     for argument in parameters(node):
-        annotation = ast.unparse(argument.annotation) if argument.annotation is not None else ""
-        if _MODEL.search(annotation) and _is_limited(kind, node, argument.arg, _OF_MODELS):
+        annotation = last_name(without_none(argument.annotation))
+        if annotation == "Module" and _is_limited(kind, node, argument.arg, _OF_MODELS):
             made[argument.arg] = Module(_parameter(machine, argument))
-        elif _OPTIMIZER.search(annotation) and _is_limited(kind, node, argument.arg, _OF_OPTIMIZERS):
+        elif annotation == "Optimizer" and _is_limited(kind, node, argument.arg, _OF_OPTIMIZERS):
             weight = _parameter(machine, argument)
             weight.grad = _parameter(machine, argument)
             made[argument.arg] = Optimizer([weight])

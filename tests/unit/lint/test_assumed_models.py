@@ -51,7 +51,18 @@ def test_a_model_passed_on_by_the_constructor_is_unknown(use):
     assert made("given: torch.nn.Module", use) == {}
 
 
-@pytest.mark.parametrize("parameter", ["given", "given: torch.Tensor", "given: dict"])
+@pytest.mark.parametrize(
+    "parameter",
+    [
+        "given",
+        "given: torch.Tensor",
+        "given: dict",
+        "given: type[nn.Module]",
+        "given: list[nn.Module]",
+        "given: Callable[[nn.Module], None]",
+        "given: tuple[type[torch.optim.Optimizer], dict]",
+    ],
+)
 def test_other_arguments_are_unknown(parameter):
     assert made(parameter) == {}
 
