@@ -11,7 +11,7 @@ from syncheck.findings import EditKind
 from syncheck.hb.ids import NO_ALLOCATION, AllocationId, EventId, NamedKind, SiteId, StreamId
 from syncheck.instrument.groups import group_in_frame
 from syncheck.instrument.indices import name_of_item
-from syncheck.instrument.naming import counted_name, name_of_tensor, stored_name
+from syncheck.instrument.naming import counted_name, listed_once, name_of_tensor, stored_name
 from syncheck.instrument.sites import SiteTable
 from syncheck.instrument.tensor_facts import extent
 from syncheck.instrument.torch_internals import sparse_parts
@@ -78,13 +78,14 @@ class Namer:
         frame = frame_at(1)
         repeated = [finding for finding in findings if finding.successor]
         findings = [finding for finding in findings if not finding.successor]
-        for finding in repeated:
-            self._name_successor(finding, frame)
-        for finding in findings:
-            if finding.allocation:
-                self._name_tensor(finding, frame)
-            self._name_at_lines(finding, frame)
-            self._name_freed(finding, frame)
+        with listed_once():
+            for finding in repeated:
+                self._name_successor(finding, frame)
+            for finding in findings:
+                if finding.allocation:
+                    self._name_tensor(finding, frame)
+                self._name_at_lines(finding, frame)
+                self._name_freed(finding, frame)
         if any(finding.is_certain for finding in findings):
             self._after_finding()
 

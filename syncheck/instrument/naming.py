@@ -4,8 +4,10 @@ import ast
 import dis
 import re
 from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
 from functools import lru_cache
 from itertools import islice
+from threading import local
 from types import CodeType, FrameType, GetSetDescriptorType, MemberDescriptorType, ModuleType
 from typing import Any
 
@@ -14,9 +16,12 @@ from syncheck.source.frames import locals_of
 from syncheck.source.lines import is_user_file, position
 from syncheck.source.text import source_line, source_text
 
+_Named = tuple[str, Any]
+_ValuesOf = Callable[[FrameType], Iterator[_Named]]
 _MAX_ITEMS = 64
 _MANY = (ast.ListComp, ast.SetComp, ast.DictComp, ast.GeneratorExp, ast.Set)
 """Expressions that create several objects, without an expression that selects one of them."""
+_shared = local()
 
 
 def bound_name(found: tuple[CodeType, int] | None) -> str:
@@ -178,7 +183,7 @@ def name_of_tensor(frame: FrameType | None, is_wanted: Callable[[Any], bool]) ->
     frames = list(islice(_user_frames(frame), 3))
     for values_of in (_variables, _attributes, _items_of_items):
         for user_frame in frames:
-            names = [name for name, value in values_of(user_frame) if is_wanted(value)]
+            names = [name for name, value in _listed(values_of, user_frame) if is_wanted(value)]
             if names:
                 return _best_name(names, user_frame)
     return ""
@@ -200,7 +205,7 @@ def name_in_frame(frame: FrameType, is_wanted: Callable[[Any], bool]) -> str:
     names_in_code = {*code.co_names, *code.co_varnames, *code.co_freevars, *code.co_cellvars}
     found = ""
     for values_of in (_variables, _attributes, _attributes_of_items, _items_of_items):
-        for name, value in values_of(frame):
+        for name, value in _listed(values_of, frame):
             if is_wanted(value):
                 found = found or name
                 if set(re.findall(r"[A-Za-z_]\w*", name)) <= names_in_code:
@@ -208,7 +213,27 @@ def name_in_frame(frame: FrameType, is_wanted: Callable[[Any], bool]) -> str:
     return found
 
 
-def _attributes(frame: FrameType) -> Iterator[tuple[str, Any]]:
+@contextmanager
+def listed_once() -> Iterator[None]:
+    """List the values in a frame only once in a block, during which no code of the program runs in this thread."""
+    before = getattr(_shared, "values", None)
+    _shared.values = {}
+    try:
+        yield
+    finally:
+        _shared.values = before  # keeps no value alive
+
+
+def _listed(values_of: _ValuesOf, frame: FrameType) -> Iterable[_Named]:
+    values: dict[tuple[_ValuesOf, FrameType], list[_Named]] | None = getattr(_shared, "values", None)
+    if values is None:
+        return values_of(frame)
+    if (values_of, frame) not in values:
+        values[values_of, frame] = list(values_of(frame))
+    return values[values_of, frame]
+
+
+def _attributes(frame: FrameType) -> Iterator[_Named]:
     """Yield names and values of the attributes of the program's objects, one level deep."""
     for name, value in (*locals_of(frame).items(), *frame.f_globals.items()):
         for key, item in _held_by(value) if _is_program_name(name) else ():
@@ -216,15 +241,15 @@ def _attributes(frame: FrameType) -> Iterator[tuple[str, Any]]:
             yield from ((f"{name}.{key}{part}", inner) for part, inner in _items(item))
 
 
-def _items_of_items(frame: FrameType) -> Iterator[tuple[str, Any]]:
+def _items_of_items(frame: FrameType) -> Iterator[_Named]:
     """Yield names and values of the items of containers in containers, such as "batch['images'][0]"."""
-    for name, value in (*_variables(frame), *_attributes(frame)):
+    for name, value in (*_listed(_variables, frame), *_listed(_attributes, frame)):
         yield from ((f"{name}{part}", item) for part, item in _items(value))
 
 
-def _attributes_of_items(frame: FrameType) -> Iterator[tuple[str, Any]]:
+def _attributes_of_items(frame: FrameType) -> Iterator[_Named]:
     """Yield names and values of the attributes of objects in containers, such as "stages[0].stream"."""
-    for name, value in _variables(frame):
+    for name, value in _listed(_variables, frame):
         for part, item in _items(value):
             yield from ((f"{name}{part}.{key}", inner) for key, inner in _held_by(item))
 
@@ -269,7 +294,7 @@ def _best_name(names: list[str], frame: FrameType) -> str:
     return (mentioned or [name for name in names if "." in name or "[" in name] or names)[0]
 
 
-def _variables(frame: FrameType) -> Iterator[tuple[str, Any]]:
+def _variables(frame: FrameType) -> Iterator[_Named]:
     """Yield names and values of a frame: variables, attributes of `self`, items of containers, one level deep."""
     variables = [*locals_of(frame).items(), *list(frame.f_globals.items())]
     program_variables = [(name, value) for name, value in variables if _is_program_name(name)]
@@ -282,7 +307,7 @@ def _variables(frame: FrameType) -> Iterator[tuple[str, Any]]:
             yield from ((f"{name}{part}", item) for part, item in _items(value))
 
 
-def _items(value: Any) -> Iterator[tuple[str, Any]]:
+def _items(value: Any) -> Iterator[_Named]:
     """Yield the items of a container, each with its selector: "[0]", "['image']", ".image" for a named tuple.
 
     Keys of other types are left out: formatting a tensor, the key of an optimizer's state, would read it.
@@ -302,7 +327,7 @@ def _is_program_name(name: str) -> bool:
     return name.isidentifier() and not name.startswith("__")
 
 
-def _parameters(name: str, value: Any) -> Iterator[tuple[str, Any]]:
+def _parameters(name: str, value: Any) -> Iterator[_Named]:
     if hasattr(type(value), "named_parameters"):
         for key, parameter in value.named_parameters():
             yield f"{name}.{key}", parameter

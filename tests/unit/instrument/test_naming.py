@@ -1,7 +1,9 @@
 """The program's names for its streams, events and tensors."""
 
 import ast
+import gc
 import sys
+import weakref
 from types import SimpleNamespace
 from typing import NamedTuple
 
@@ -12,6 +14,7 @@ from syncheck.instrument.naming import (
     bound_name,
     counted_name,
     is_passed_on,
+    listed_once,
     name_in_frame,
     name_of_tensor,
     stored_name,
@@ -157,6 +160,28 @@ def test_objects_of_a_frame_are_searched_for_their_members():
     assert name_in_frame(frame, lambda value: value is vars(loader)["stream"]) == "loader.stream"
     assert name_in_frame(frame, lambda value: value is vars(loader)["streams"][1]) == "loader.streams[1]"
     assert name_in_frame(frame, lambda value: False) == ""
+
+
+def test_the_values_of_a_frame_are_listed_once_in_a_block():
+    class Thing:
+        pass
+
+    def name_of(value):
+        return name_in_frame(sys._getframe(1), lambda held: held is value)
+
+    things = [Thing()]
+    with listed_once():
+        assert (name_of(things[0]), name_of(Thing())) == ("things[0]", "")
+        things.append(Thing())
+        assert name_of(things[1]) == ""
+        with listed_once():
+            assert name_of(things[1]) == "things[1]"
+        assert name_of(things[1]) == ""
+    assert name_of(things[1]) == "things[1]"
+    alive = weakref.ref(things[0])
+    things.clear()
+    gc.collect()
+    assert alive() is None
 
 
 def test_no_code_of_a_value_runs():
