@@ -101,7 +101,7 @@ def _with_levels(
             continue  # the other finding names the actual consequence
         if finding.rule.code == "SYN701" and (
             any(location.frame in copies for location in finding.related)
-            or not _is_measured(finding.location.frame, tree)
+            or not is_measured(finding.location.frame, tree)
             or _continues_in_loop(finding.location.frame, tree, waits=True)
         ):
             continue
@@ -158,7 +158,7 @@ def _is_elsewhere(finding: Finding) -> bool:
     return any(location.frame.function != finding.location.frame.function for location in finding.related)
 
 
-def _is_measured(frame: Frame, tree: ast.Module) -> bool:
+def is_measured(frame: Frame, tree: ast.Module) -> bool:
     """Return whether the time between two readings is used. A time that is only compared is a timeout."""
     function = function_around(tree, frame.line)
     parents = {child: node for node in (function, *own_nodes(function)) for child in ast.iter_child_nodes(node)}

@@ -13,7 +13,7 @@ from syncheck.lint.asynchronous_code import calls_any
 from syncheck.lint.file_calls import argument_of, calls_by_name
 from syncheck.lint.interp.functions import own_nodes
 from syncheck.lint.interp.unknown import computes
-from syncheck.lint.nodes import bound_names, function_around, once, text
+from syncheck.lint.nodes import bound_names, function_around, once, own_attribute, text
 from syncheck.lint.prefilter import CLOCKS, reads_clock, words_in
 from syncheck.semantics.collectives import FUNCTIONS
 
@@ -23,6 +23,8 @@ _CALLED = re.compile(r"(\w+)\(")
 _DEVICE = r"(?:['\"]cuda|(?:\w+\.)*_?(?:device|dev|gpu|local_rank)\b(?!\())"
 _MOVED = re.compile(rf"\.cuda\(|\.to\((?:device=)?{_DEVICE}|\bdevice={_DEVICE}")
 """Text of an expression whose value is on a device that may be a GPU."""
+_MOVED_ATTRIBUTE = re.compile(rf"self\.(\w+) *(?:=[^\n]*?)?(?:{_MOVED.pattern})")
+"""Text that moves an attribute to a device that may be a GPU: `self.model = Net().cuda()`, `self.model.to(device)`."""
 _OF_THE_HOST = re.compile(r"\.cpu\(|\.numpy\(|\.item\(|\.tolist\(")
 
 _Function = ast.FunctionDef | ast.AsyncFunctionDef
@@ -55,9 +57,16 @@ def times_gpu_work(
         return True
     if not _measures_time(function, clocks):
         return False
-    return bool(
-        ("nccl" in source and words_in(function) & FUNCTIONS.keys()) or moved_parameters(function, tree, source)
-    )
+    if "nccl" in source and words_in(function) & FUNCTIONS.keys():
+        return True
+    return _calls_moved_attribute(function, source) or bool(moved_parameters(function, tree, source))
+
+
+def _calls_moved_attribute(function: _Function, source: str) -> bool:
+    """Return whether a method calls an attribute, such as a model, that its file moves to a GPU."""
+    moved = set(_MOVED_ATTRIBUTE.findall(source))
+    calls = (node for node in own_nodes(function) if isinstance(node, ast.Call)) if moved else ()
+    return any(own_attribute(call.func) in moved for call in calls)
 
 
 def _measures_time(function: _Function, clocks: frozenset[str]) -> bool:

@@ -2,24 +2,26 @@
 
 import ast
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Sequence, Set
 from dataclasses import replace
 from itertools import pairwise
 
 from syncheck.findings import Finding
-from syncheck.lint.certainty import is_host_time
+from syncheck.lint.certainty import is_host_time, is_measured
 from syncheck.lint.interp.device_tests import on_gpu
 from syncheck.lint.interp.functions import own_nodes
 from syncheck.lint.interp.sites import SourceSites
-from syncheck.lint.nodes import names, walk
+from syncheck.lint.interp.unknown import is_network
+from syncheck.lint.nodes import Method, names, parameters, walk
 from syncheck.lint.prefilter import CLOCKS
 from syncheck.rules import unsynchronized_timing
 from syncheck.rules.model import Severity
 from syncheck.source.expressions import bodies, last_name
 
-_WAITING = re.compile(r"synchronize|wait|barrier|^(item|tolist|cpu|numpy|join|result|sleep)$")
+_WAITING = re.compile(r"synchronize|wait|barrier|bench|^(item|tolist|cpu|numpy|join|result|sleep)$")
 _SYNCHRONIZES = re.compile(r"\.synchronize\(")
 _DEVICES = frozenset("cuda xpu npu hpu musa accelerator device_util device_utils".split())
+_Simple = ast.Assign | ast.AugAssign | ast.Expr | ast.Return
 _HELP = "move the call of `synchronize` in line {late} before line {line}"
 _HELP_AT_END = "call `torch.cuda.synchronize()` before line {line}, as before line {start}"
 
@@ -46,11 +48,11 @@ def findings(tree: ast.Module, sites: SourceSites, known: Sequence[Finding]) -> 
             for steps in blocks
             for reading, wait in _late_waits(steps, nodes)
         }
-        for reading, start in _unmatched(blocks, nodes) if any(isinstance(node, ast.Yield) for node in nodes) else ():
+        for reading, start in _unmatched(blocks, nodes, _foreign_work(function, nodes)):
             found.setdefault(reading, _HELP_AT_END.format(line=reading.lineno, start=start.lineno))
         for reading, advice in found.items():
-            if reading.lineno not in lines:
-                location = sites.location(sites.id_of(reading, function.name))
+            location = sites.location(sites.id_of(reading, function.name))
+            if reading.lineno not in lines and is_measured(location.frame, tree):
                 finding: Finding = Finding.of(unsynchronized_timing.RULE, location, stream="the GPU")
                 yield replace(finding, level=Severity.WARNING, help=advice)
 
@@ -73,31 +75,68 @@ def _late_waits(steps: Sequence[ast.stmt], nodes: Sequence[ast.AST]) -> Iterator
             yield reading, after
 
 
-def _unmatched(blocks: Sequence[list[ast.stmt]], nodes: Sequence[ast.AST]) -> Iterator[tuple[ast.Call, ast.Assign]]:
-    """Yield each reading that ends an interval around a `yield` if only its start waits for the GPU, with the start."""
+def _foreign_work(function: Method, nodes: Sequence[ast.AST]) -> frozenset[int]:
+    """Return the lines where a function lets others use the GPU: at a `yield`, or where a loop calls what it is given.
+
+    A network of any origin counts without a loop, too, since these rarely wait.
+    """
+    given = {parameter.arg for parameter in parameters(function)}
+    loops = (node for node in nodes if isinstance(node, ast.For | ast.While))
+    found: list[ast.stmt | ast.expr] = [loop for loop in loops if any(_calls_any(given, node) for node in walk(loop))]
+    found += (
+        node for node in nodes if isinstance(node, ast.Yield) or (isinstance(node, ast.Call) and is_network(node))
+    )
+    return frozenset(node.lineno for node in found)
+
+
+def _calls_any(functions: Set[str], node: ast.AST) -> bool:
+    return isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id in functions
+
+
+def _unmatched(
+    blocks: Sequence[list[ast.stmt]], nodes: Sequence[ast.AST], foreign: Set[int]
+) -> Iterator[tuple[ast.Call, ast.Assign]]:
+    """Yield each reading that ends an interval with work of others if only its start waits for the GPU, with the start.
+
+    Args:
+        blocks: the blocks of a function.
+        nodes: its nodes.
+        foreign: see `_foreign_work`.
+    """
     before = {step: earlier for steps in blocks for earlier, step in pairwise(steps)}
-    yielded = [node.lineno for node in nodes if isinstance(node, ast.Yield)]
-    for step in (step for steps in blocks for step in steps if isinstance(step, ast.Assign)):
+    for step in (step for steps in blocks for step in steps if foreign):
         reading = _reading(step)
-        start = _start_of(step, reading, nodes) if reading is not None else None
+        start = _start_of(step, reading, nodes) if reading is not None and isinstance(step, _Simple) else None
         if reading is None or start is None or any(is_host_time(target) for target in _names_of(step)):
             continue
         first, last = before.get(start), before.get(step)
         between = [node for node in nodes if start.lineno < getattr(node, "lineno", 0) < step.lineno]
-        is_around = any(start.lineno < line < step.lineno for line in yielded)
+        is_around = any(start.lineno < line < step.lineno for line in foreign)
         is_start_only = first is not None and _waits_for_gpu(first) and not (last is not None and _waits_for_gpu(last))
-        if is_around and is_start_only and _works(between) and not _is_read_again(start, step, nodes):
+        is_unmatched = is_around and is_start_only and _works(between) and not _uses_results(between)
+        if is_unmatched and not _is_read_again(start, step, nodes):
             yield reading, start
 
 
-def _names_of(step: ast.Assign) -> list[str]:
+def _uses_results(between: Sequence[ast.AST]) -> bool:
+    """Return whether an interval reads what was computed in it, other than for a backward pass: the host may wait."""
+    bound = {
+        name for node in between if isinstance(node, ast.Assign) for target in node.targets for name in names(target)
+    }
+    backward = {node.value for node in between if isinstance(node, ast.Attribute) and node.attr == "backward"}
+    read = (node for node in between if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Load))
+    return any(node.id in bound and node not in backward for node in read)
+
+
+def _names_of(step: ast.stmt) -> list[str]:
     """Return the variables that an assignment binds."""
-    return [target.id for target in step.targets if isinstance(target, ast.Name)]
+    targets = step.targets if isinstance(step, ast.Assign) else [step.target] if isinstance(step, ast.AugAssign) else []
+    return [target.id for target in targets if isinstance(target, ast.Name)]
 
 
 def _reading(step: ast.stmt) -> ast.Call | None:
     """Return the reading of a clock in a simple statement."""
-    if not isinstance(step, ast.Assign):
+    if not isinstance(step, _Simple) or step.value is None:
         return None
     calls = (node for node in ast.walk(step.value) if isinstance(node, ast.Call))
     return next((call for call in calls if last_name(call.func) in CLOCKS and not call.args), None)
@@ -113,9 +152,9 @@ def _waits_for_gpu(step: ast.stmt) -> bool:
     return last_name(call.func.value) in _DEVICES
 
 
-def _start_of(step: ast.Assign, reading: ast.Call, nodes: Sequence[ast.AST]) -> ast.Assign | None:
+def _start_of(step: _Simple, reading: ast.Call, nodes: Sequence[ast.AST]) -> ast.Assign | None:
     """Return the assignment that began the interval which a reading ends: `start` of `clock() - start`."""
-    used = set(names(step.value) - names(reading))
+    used = set(names(step.value or step) - names(reading))
     if not used:  # `end = clock()`: the interval is computed later
         ends = set(_names_of(step))
         later = [node for node in nodes if isinstance(node, ast.BinOp) and isinstance(node.op, ast.Sub)]

@@ -20,7 +20,7 @@ _WORDS = (
     b".Stream", b".Event",
 )  # fmt: skip
 _CLOCKS = (b"perf_counter", b"time.time", b"monotonic", b"timeit", b"import time", b"Thread")
-_DEVICES = (b"cuda", b"xpu", b"npu", b"hpu", b"musa", b"accelerator")
+_DEVICES = (b"cuda", b"xpu", b"npu", b"hpu", b"musa", b"accelerator", b"deepspeed")
 
 _ANCHORS = frozenset(
     """Stream ExternalStream Event CUDAGraph wait_stream wait_event record_stream record_event non_blocking async_op
@@ -29,11 +29,11 @@ _ANCHORS = frozenset(
 CLOCKS = frozenset("perf_counter perf_counter_ns monotonic monotonic_ns time time_ns default_timer".split())
 """Functions of the standard library that read a host clock."""
 _CLOCK_ANCHORS = CLOCKS | {"timeit", "Thread"}
-_DEVICE_ANCHORS = frozenset("cuda xpu npu hpu musa accelerator get_accelerator synchronize".split())
+_DEVICE_ANCHORS = frozenset("cuda xpu npu hpu musa accelerator get_accelerator deepspeed synchronize".split())
 STREAM_BLOCK = "a stream block"
 _of_libraries: set[str] = set()
 _WORD = re.compile(r"\w+")
-_GPU = re.compile(r"cuda|accelerator|(?<![a-z])(?:xpu|npu|hpu|musa|gpu)", re.IGNORECASE)
+_GPU = re.compile(r"cuda|accelerator|deepspeed|(?<![a-z])(?:xpu|npu|hpu|musa|gpu)", re.IGNORECASE)
 _TO_HOST = re.compile(r"""\.cpu\(|\.to\(\s*(?:device *= *)?['"]cpu""")
 _DEVICE_NAME = re.compile(r"""^(\w+) *=[^\n]*['"]cuda\b""", re.MULTILINE)
 _GIVEN = frozenset({"device", "dev", "gpu", "rank", "local_rank"})

@@ -26,6 +26,7 @@ from syncheck.lint.interp.unknown import (
     is_on_gpu,
     launches_kernel,
     may_wait,
+    runs_network,
     says_moved,
     takes_code,
     takes_flag,
@@ -108,7 +109,7 @@ class Calls:
 
     def _call_moved(self, call: Call) -> Value:
         found = self.call_unknown("", call)
-        if found is DERIVED or any(map(is_moved, call.values())):
+        if found is DERIVED or any(map(is_moved, call.values())) or runs_network(call.node):
             made = side_work.compute(self._machine, call.node, is_long=True)
             return found if found is DERIVED else made
         return found
@@ -174,7 +175,7 @@ class Calls:
             return side_work.compute(self._machine, call.node, is_long=True)
         if not (has_tensor or (computes(call.node) and gets_moved(given))):
             return UNKNOWN
-        self._machine.guess(call.node)
+        side_work.leave_running(self._machine, call.node)
         return DERIVED if has_tensor else MOVED
 
     def _let_wait(self, name: str, given: list[Value], node: ast.AST, *, has_tensor: bool) -> None:

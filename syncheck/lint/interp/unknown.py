@@ -47,11 +47,21 @@ _HOST_ONLY = frozenset(
     """print info debug warning error log append add update write extend insert format isinstance len save dump put push
     remove register len shape size numel dim item tolist numpy cpu""".split()
 )
+_OBSERVERS = frozenset(
+    """callback checkpointer collector logger meter monitor plotter printer profiler recorder reporter saver timer
+    tokenizer tracker visualizer writer""".split()
+)
+"""Words in the names of classes whose objects look at what they are called with, on the host."""
 _CODE = (Function, Partial, Native)
 _HOLDING_TENSORS = frozenset({Attribute, Mapping, Sequence, Tensor})
 """Kinds of values that are searched for tensors."""
 _FLAGS = frozenset("barrier barriers flag flags signal signals semaphore semaphores lock locks".split())
 """Words in the names of tensors that kernels wait for."""
+_TEXTS = frozenset(
+    """prompt prompts text texts sentence sentences query queries question questions message messages path paths file
+    files filename url urls name""".split()
+)
+"""Words in the names of what pipelines are given."""
 _KEEPING = frozenset(
     """then register add set hook hooks callback callbacks sort sorted map filter partial jit compile wraps submit
     append namespace""".split()
@@ -117,6 +127,11 @@ def takes_flag(node: ast.AST) -> bool:
 def makes_object(node: ast.AST) -> bool:
     """Return whether the called object is a class, judging by its name: `Batch(output)`."""
     return called_name(node)[:1].isupper()
+
+
+def makes_network(node: ast.AST) -> bool:
+    """Return whether the called object is a class whose objects compute when they are called, judging by its name."""
+    return makes_object(node) and not words_of(called_name(node)) & _OBSERVERS
 
 
 def may_be_tensor(value: Value | None) -> bool:
@@ -192,6 +207,16 @@ def computes(node: ast.AST) -> bool:
 def is_network(node: ast.AST) -> bool:
     """Return whether the called object is a network, a layer or a transform, judging by its name: these rarely wait."""
     return bool(words_of(called_name(node)) & _NETWORKS)
+
+
+def runs_network(node: ast.AST) -> bool:
+    """Return whether a call runs a network on tensors, judging by names. With a text, much of it runs on the host."""
+    if not isinstance(node, ast.Call) or not is_network(node):
+        return False
+    given = [*node.args, *(keyword.value for keyword in node.keywords)]
+    written = [*map(nodes.text, given), *(keyword.arg or "" for keyword in node.keywords)]
+    is_literal = any(isinstance(value, ast.Constant | ast.JoinedStr) for value in given)
+    return not is_literal and not any(words_of(text) & _TEXTS for text in written)
 
 
 def is_on_host(node: ast.AST) -> bool:

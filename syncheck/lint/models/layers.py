@@ -8,6 +8,7 @@ from syncheck.lint.interp.registry import models, models_in, models_methods
 from syncheck.lint.interp.unknown import called_name, gets_moved
 from syncheck.lint.interp.values import (
     DERIVED,
+    MOVED,
     NONE,
     UNKNOWN,
     Call,
@@ -71,6 +72,23 @@ def _new_optimizer(evaluator: Evaluator, path: str, call: Call) -> Value | None:
     given = evaluator.listed(call.args[0])
     known = tensors_in(given)
     return UNKNOWN if not known and (given.is_open or gets_moved(given.items)) else Optimizer(known)
+
+
+@models("deepspeed.initialize")
+def _engine_and_more(evaluator: Evaluator, call: Call) -> Value:
+    """Return the engine, which has moved the model to its device, the optimizer, the loader and the scheduler.
+
+    Source: deepspeed/__init__.py, `initialize`; deepspeed/runtime/engine.py, `_configure_distributed_model`.
+    """
+    del evaluator, call
+    return Sequence([MOVED, UNKNOWN, UNKNOWN, UNKNOWN])
+
+
+@models("deepspeed.init_inference")
+def _inference_engine(evaluator: Evaluator, call: Call) -> Value:
+    """Return the engine, which has moved the model to its device. Source: deepspeed/inference/engine.py."""
+    del evaluator, call
+    return MOVED
 
 
 @models_methods(Module)

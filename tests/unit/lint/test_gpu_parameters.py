@@ -111,3 +111,37 @@ def test_a_file_needs_a_clock_and_a_gpu(source, may):
 )  # fmt: skip
 def test_a_clock_around_work_on_a_gpu_is_found(source, is_timed):
     assert times_gpu_work(*parsed(source), frozenset(), None) is is_timed
+
+
+OBJECT = """
+class Encoder:
+    def __init__(self, net, device):
+        {moved}
+
+    def bench(self, x):
+        start = time.perf_counter()
+        y = {called}(x)
+        return time.perf_counter() - start, torch.cuda.device_count
+"""
+
+
+@pytest.mark.parametrize(
+    "moved_by", ["self.net = net.cuda()", "self.net = Net(net).to(device)", "self.net.to('cuda')", "self.net.cuda()"]
+)
+def test_a_method_times_an_attribute_that_was_moved(moved_by):
+    function, tree, source = parsed(OBJECT.format(moved=moved_by, called="self.net"))
+    assert times_gpu_work(function, tree, source, frozenset(), None)
+
+
+@pytest.mark.parametrize(
+    ("moved_by", "called"),
+    [
+        ("self.net = net", "self.net"),
+        ("self.net = net.cpu()", "self.net"),
+        ("self.net = net.cuda()", "self.other"),
+        ("self.net = net\n        self.other = net.cuda()", "self.net"),
+    ],
+)
+def test_a_method_that_calls_something_else_times_no_gpu(moved_by, called):
+    function, tree, source = parsed(OBJECT.format(moved=moved_by, called=called))
+    assert not times_gpu_work(function, tree, source, frozenset(), None)

@@ -123,3 +123,65 @@ def test_an_interval_around_other_code_may_wait_inside():
     )
     file = SourceFile("timer.py", source)
     assert list(findings(file.tree, SourceSites(file), [])) == []
+
+
+BENCHMARK = """
+import time
+import torch
+
+def bench(fn, x, n):
+    {before}
+    began = time.perf_counter()
+    for _ in range(n):
+        {work}
+    {after}
+    {end}
+"""
+BENCHMARK_PARTS = {
+    "before": "torch.cuda.synchronize()",
+    "work": "fn(x)",
+    "after": "pass",
+    "end": "return time.perf_counter() - began",
+}
+
+
+def found_in_benchmark(**parts):
+    source = SourceFile("bench.py", BENCHMARK.format(**(BENCHMARK_PARTS | parts)))
+    return [finding.location.frame.line for finding in findings(source.tree, SourceSites(source), [])]
+
+
+@pytest.mark.parametrize(
+    "parts",
+    [
+        {},
+        {"work": "model(x)"},
+        {"work": "self.model(x)"},
+        {"work": "y = model(x)"},
+        {"work": "loss = model(x)\n        loss.backward()"},
+        {"end": "seconds = time.perf_counter() - began; print(seconds)"},
+        {"end": "seconds += time.perf_counter() - began"},
+        {"end": "times.append(time.perf_counter() - began)"},
+    ],
+)
+def test_an_interval_around_a_given_function_waits_at_both_ends(parts):
+    assert found_in_benchmark(**parts) == [11 + parts.get("work", "").count("\n")]
+
+
+@pytest.mark.parametrize(
+    "parts",
+    [
+        {"before": "pass"},
+        {"after": "torch.cuda.synchronize()"},
+        {"work": "fn(x).item()"},
+        {"work": "y = model(x)\n        total += float(y)"},
+        {"work": "generate(x)"},
+        {"work": "self.fn(x)"},
+        {"work": "x += 1", "after": "fn(x)"},
+        {"work": "model(x)", "after": "do_bench(lambda: fn(x))"},
+        {"end": "time.sleep(max(0, 1 - (time.perf_counter() - began)))"},
+        {"end": "self.data_time = time.perf_counter()"},
+        {"end": "torch.cuda.synchronize(); return time.perf_counter() - began"},
+    ],
+)
+def test_an_interval_that_may_wait_is_not_reported(parts):
+    assert found_in_benchmark(**parts) == []

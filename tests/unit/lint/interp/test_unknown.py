@@ -9,11 +9,13 @@ from syncheck.lint.interp.unknown import (
     computes,
     is_network,
     is_on_host,
+    makes_network,
     makes_object,
     may_be_tensor,
     may_evaluate,
     may_order,
     may_wait,
+    runs_network,
     takes_code,
     takes_flag,
     words_of,
@@ -133,3 +135,20 @@ def test_functions_may_evaluate_according_to_their_names(name, expected):
 )
 def test_a_name_may_be_that_of_a_network(text, expected):
     assert is_network(call(text)) is expected
+
+
+def test_a_class_whose_objects_compute_is_not_one_that_observes():
+    assert makes_network(call("TableCollection(n=3)"))
+    assert not makes_network(call("LossLogger(path)"))
+    assert not makes_network(call("make_table(n=3)"))
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("model(x)", True), ("self.net(**batch)", True), ("model(prompt)", False), ("model('a cat')", False),
+        ("model(x, texts=rows)", False), ("pipe(x)", False), ("model(f'{x}')", False),
+    ],
+)  # fmt: skip
+def test_a_network_runs_on_a_gpu_unless_it_is_given_a_text(text, expected):
+    assert runs_network(call(text)) is expected

@@ -2,6 +2,7 @@
 
 import pytest
 
+from syncheck.lint.interp.values import MOVED
 from tests.unit.lint.program import calls_of, constant, follow
 
 L = "l = torch.nn.Linear(4, 4, device='cuda')\nx = torch.ones(4, device='cuda')\n"
@@ -69,3 +70,10 @@ def test_a_module_of_the_program_is_moved_with_all_its_layers():
 def test_other_methods_of_a_module_are_unknown():
     assert constant("n.state_dict()", NET) == "unknown"
     assert calls_of("n.synchronize()", NET) == ["all complete"]
+
+
+def test_deepspeed_moves_the_model_to_a_gpu():
+    names = follow("import deepspeed\nengine, optimizer, loader, _ = deepspeed.initialize(model=net)").scope.names
+    assert names["engine"] is MOVED
+    assert names["optimizer"] is not MOVED
+    assert follow("import deepspeed\ne = deepspeed.init_inference(net)").scope.names["e"] is MOVED
