@@ -33,7 +33,7 @@ _DEVICE_ANCHORS = frozenset("cuda xpu npu hpu musa accelerator get_accelerator d
 STREAM_BLOCK = "a stream block"
 _of_libraries: set[str] = set()
 _WORD = re.compile(r"\w+")
-_GPU = re.compile(r"cuda|accelerator|deepspeed|(?<![a-z])(?:xpu|npu|hpu|musa|gpu)", re.IGNORECASE)
+_GPU = re.compile(r"cuda|accelerator|(?<![a-z])(?:xpu|npu|hpu|musa|gpu)", re.IGNORECASE)
 _TO_HOST = re.compile(r"""\.cpu\(|\.to\(\s*(?:device *= *)?['"]cpu""")
 _DEVICE_NAME = re.compile(r"""^(\w+) *=[^\n]*['"]cuda\b""", re.MULTILINE)
 _GIVEN = frozenset({"device", "dev", "gpu", "rank", "local_rank"})
