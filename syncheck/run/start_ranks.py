@@ -13,7 +13,7 @@ from torch.distributed.elastic.rendezvous import RendezvousInfo, RendezvousParam
 from torch.distributed.elastic.rendezvous.static_tcp_rendezvous import StaticTCPRendezvous
 from torch.distributed.launcher.api import LaunchConfig, elastic_launch
 
-_BACKEND, _HOST = "syncheck", "localhost"
+_HOST = "localhost"
 _TIMEOUT_SECONDS = 600
 
 
@@ -28,17 +28,15 @@ class _OnThisMachine(StaticTCPRendezvous):
 
     def __init__(self, parameters: RendezvousParameters) -> None:
         super().__init__(_HOST, 0, rank=0, world_size=1, run_id=parameters.run_id, timeout=_TIMEOUT_SECONDS)
+        self._backend = parameters.backend
 
     def get_backend(self) -> str:
-        return _BACKEND
+        return self._backend
 
     def next_rendezvous(self) -> RendezvousInfo:
         self._store = TCPStore(_HOST, 0, 1, True, self.timeout, multi_tenant=True)
         self.master_port = self._store.port
         return super().next_rendezvous()
-
-
-rendezvous_handler_registry.register(_BACKEND, _OnThisMachine)
 
 
 def start_ranks(number: int, command: list[str], more: dict[str, str], folder: str | None = None) -> int:
@@ -51,8 +49,10 @@ def start_ranks(number: int, command: list[str], more: dict[str, str], folder: s
         folder: folder for one output file per rank; None to write to the output of this process.
     """
     flags = subprocess._args_from_interpreter_flags()  # type: ignore[attr-defined]  # noqa: SLF001  as multiprocessing does
+    run_id = uuid.uuid4().hex
+    rendezvous_handler_registry.register(run_id, _OnThisMachine)  # a name can be registered only once
     config = LaunchConfig(
-        min_nodes=1, max_nodes=1, nproc_per_node=number, run_id=uuid.uuid4().hex, rdzv_backend=_BACKEND,
+        min_nodes=1, max_nodes=1, nproc_per_node=number, run_id=run_id, rdzv_backend=run_id,
         rdzv_endpoint=_HOST, max_restarts=0, monitor_interval=0.1,
         logs_specs=DefaultLogsSpecs(folder, redirects=Std.OUT if folder else Std.NONE),
     )  # fmt: skip
