@@ -13,12 +13,23 @@ from syncheck.lint import (
     outdated_events,
     own_records,
     pending_writes,
+    private_events,
     queued_batches,
     side_streams,
     unused_events,
 )
 from syncheck.lint.interp.sites import SourceSites
 from syncheck.lint.source_file import SourceFile
+
+_CHECKS = (
+    queued_batches,
+    late_records,
+    late_synchronizations,
+    own_records,
+    host_reads,
+    outdated_events,
+    private_events,
+)
 
 
 def findings(
@@ -40,7 +51,7 @@ def findings(
         found += unused_events.findings(functions, SourceSites(source))
     if pending_writes.can_matter(text):
         found += pending_writes.findings(functions, SourceSites(source), known)
-    for check in (queued_batches, late_records, late_synchronizations, own_records, host_reads, outdated_events):
+    for check in _CHECKS:
         if check.can_matter(text):
             found += check.findings(tree, SourceSites(source), known)
     if side_streams.WORD in text:

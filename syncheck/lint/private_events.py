@@ -1,0 +1,81 @@
+"""Private events of objects that a file waits for and never records, so that the waits do nothing (SYN401)."""
+
+import ast
+import re
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+
+from syncheck.findings import Finding
+from syncheck.lint.interp.sites import SourceSites
+from syncheck.lint.nodes import children, function_around, own_attribute, walk
+from syncheck.rules import wait_before_record
+from syncheck.rules.model import Severity
+from syncheck.source.expressions import last_name
+
+_PRIVATE = re.compile(r"self\._\w+(?:: [^=\n]+)? = torch\.(?:\w+\.)?Event\(")
+_ASKING = frozenset({"query", "synchronize", "wait"})
+_HELP = "record `{event}` where the work that it stands for was launched: `{event}.record()`"
+
+
+def can_matter(source: str) -> bool:
+    """Return whether this check may apply to a file."""
+    return "Event(" in source and _PRIVATE.search(source) is not None
+
+
+def findings(tree: ast.Module, sites: SourceSites, known: Sequence[Finding]) -> Iterator[Finding]:
+    """Yield the first wait for each event that only its object knows, if the file never records it.
+
+    They are warnings, since a subclass in another file may record the event.
+
+    Args:
+        tree: the file.
+        sites: the call sites of the file.
+        known: the findings on paths through the file. One about the same wait is more specific.
+    """
+    lines = {finding.location.frame.line for finding in known if finding.rule == wait_before_record.RULE}
+    nodes = walk(tree)
+    parents = {child: node for node in nodes for child in children(node)}
+    made = {own_attribute(target): value for node in nodes for target, value in _bound(node) if _is_event(value)}
+    for name, event in made.items():
+        uses = [node for node in nodes if isinstance(node, ast.Attribute) and node.attr == name]
+        read = [node for node in uses if isinstance(node.ctx, ast.Load)]
+        calls = [call for node in read if (call := _waiting(node, parents)) is not None]
+        waits = [call for call in calls if last_name(call.func) != "query"]
+        is_only_waited_for = len(calls) == len(read) and len(uses) == len(read) + 1
+        if waits and is_only_waited_for and not lines & {call.lineno for call in calls}:
+            function = function_around(tree, waits[0].lineno)
+            location = sites.location(sites.id_of(waits[0], getattr(function, "name", "")))
+            waiter = "the host" if last_name(waits[0].func) == "synchronize" else "the stream"
+            finding = Finding.of(wait_before_record.RULE, location, waiter=waiter, event=f"`self.{name}`")
+            created = sites.location(sites.id_of(event, getattr(function_around(tree, event.lineno), "name", "")))
+            related = (replace(created, message="created here, and recorded nowhere in this file"),)
+            advice = _HELP.format(event=f"self.{name}")
+            yield replace(finding, level=Severity.WARNING, related=related, help=advice)
+
+
+def _bound(node: ast.AST) -> list[tuple[ast.expr, ast.expr]]:
+    """Return the private attributes of the object itself that an assignment binds, with the value."""
+    match node:
+        case ast.Assign(targets=targets, value=value):
+            pass
+        case ast.AnnAssign(target=target, value=ast.expr() as value):
+            targets = [target]
+        case _:
+            return []
+    return [(target, value) for target in targets if own_attribute(target).startswith("_")]
+
+
+def _is_event(value: ast.expr) -> bool:
+    """Return whether an expression creates an event of this process."""
+    if not isinstance(value, ast.Call) or last_name(value.func) != "Event":
+        return False
+    return "torch" in ast.unparse(value.func) and not any(word.arg == "interprocess" for word in value.keywords)
+
+
+def _waiting(event: ast.Attribute, parents: dict[ast.AST, ast.AST]) -> ast.Call | None:
+    """Return the call that waits for an event, or asks whether it is complete; None for any other use."""
+    parent = parents[event]
+    if isinstance(parent, ast.Attribute) and parent.attr in _ASKING:
+        call = parents[parent]
+        return call if isinstance(call, ast.Call) and call.func is parent else None
+    return parent if isinstance(parent, ast.Call) and last_name(parent.func) == "wait_event" else None

@@ -1,0 +1,78 @@
+"""Private events of objects that are waited for and never recorded."""
+
+import pytest
+
+from syncheck.lint.interp.sites import SourceSites
+from syncheck.lint.private_events import can_matter, findings
+from syncheck.lint.source_file import SourceFile
+
+SOURCE = """
+import threading
+import torch
+
+class Handle:
+    def __init__(self, stream):
+        self.stream = stream
+        self._event = {event}
+        {other}
+
+    def ready(self):
+        return {ready}
+
+    def wait(self):
+        {wait}
+"""
+PARTS = {
+    "event": "torch.cuda.Event()",
+    "other": "self.n = 0",
+    "ready": "self._event.query()",
+    "wait": "self._event.wait()",
+}
+
+
+def found(**parts):
+    text = SOURCE.format(**(PARTS | parts))
+    source = SourceFile("handle.py", text)
+    return list(findings(source.tree, SourceSites(source), [])) if can_matter(text) else []
+
+
+@pytest.mark.parametrize(
+    ("parts", "waiter"),
+    [
+        ({}, "the stream"),
+        ({"event": "torch.Event(device='cuda')"}, "the stream"),
+        ({"wait": "self._event.synchronize()"}, "the host"),
+        ({"wait": "torch.cuda.current_stream().wait_event(self._event)"}, "the stream"),
+        ({"ready": "True"}, "the stream"),
+    ],
+)
+def test_a_wait_for_an_event_that_is_never_recorded_does_nothing(parts, waiter):
+    (finding,) = found(**parts)
+    assert (finding.rule.code, finding.location.frame.line) == ("SYN401", 15)
+    assert finding.message.startswith(f"{waiter} waits for `self._event`")
+    assert [related.frame.line for related in finding.related] == [8]
+
+
+@pytest.mark.parametrize(
+    "parts",
+    [
+        {"other": "self._event.record()"},
+        {"other": "stream.record_event(self._event)"},
+        {"other": "launch(self._event)"},
+        {"other": "self.events = [self._event]"},
+        {"other": "self._event = make_event()"},
+        {"other": "record = self._event.record"},
+        {"event": "threading.Event()"},
+        {"event": "torch.cuda.Event(interprocess=True)"},
+        {"event": "make_event()"},
+        {"wait": "pass"},
+    ],
+)
+def test_an_event_that_others_may_record_is_not_reported(parts):
+    assert found(**parts) == []
+
+
+def test_a_wait_that_is_reported_already_is_not_reported_again():
+    source = SourceFile("handle.py", SOURCE.format(**PARTS))
+    (finding,) = findings(source.tree, SourceSites(source), [])
+    assert list(findings(source.tree, SourceSites(source), [finding])) == []
