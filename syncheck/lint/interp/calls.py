@@ -8,12 +8,13 @@ from weakref import WeakSet
 from syncheck.lint import nodes
 from syncheck.lint.interp import registry, side_work
 from syncheck.lint.interp.contents import handles_in, held_by, tensors_in
+from syncheck.lint.interp.contexts import within
 from syncheck.lint.interp.control_flow import Returned
 from syncheck.lint.interp.dataclass_fields import is_dataclass, set_fields
 from syncheck.lint.interp.decorators import changes_nothing, is_property
 from syncheck.lint.interp.evaluator import Evaluator
 from syncheck.lint.interp.functions import bind, is_generator
-from syncheck.lint.interp.identities import is_unknown
+from syncheck.lint.interp.identities import Objects, is_unknown
 from syncheck.lint.interp.imported import FindFunction, ImportedFunctions
 from syncheck.lint.interp.passed_functions import PassedFunctions
 from syncheck.lint.interp.scope import Scope, super_of
@@ -25,6 +26,7 @@ from syncheck.lint.interp.unknown import (
     is_network,
     is_on_gpu,
     launches_kernel,
+    makes_network,
     may_wait,
     runs_network,
     says_moved,
@@ -82,7 +84,7 @@ class Calls:
         self._evaluator = evaluator
         self._machine = evaluator.machine
         self.imported = ImportedFunctions(evaluator, find_imported)
-        self._depth = 0
+        self._objects, self._depth = Objects(), 0
         self._running: list[ast.AST] = []
         self._generators: WeakSet[abc.Generator[Value, None, None]] = WeakSet()
         self.followed: set[ast.AST] = set()
@@ -102,17 +104,20 @@ class Calls:
             return self._call_name(function.path, call, scope)
         if isinstance(function, Tensor) and called_name(call.node) == "values":  # of a dictionary, or a sparse tensor
             return Sequence([function])
-        if isinstance(function, Tensor) or function is MOVED:  # something that was moved to a GPU: a layer
-            return self._call_moved(call)
+        is_on_gpu = isinstance(function, Tensor) or function is MOVED  # it was moved there: a layer
+        if is_on_gpu or function in self._objects:
+            return self._call_network(call, may_move=is_on_gpu)
         by_kind = _BY_KIND.get(function.__class__)
         return self.call_unknown("", call) if by_kind is None else getattr(self, by_kind)(function, call)
 
-    def _call_moved(self, call: Call) -> Value:
+    def _call_network(self, call: Call, *, may_move: bool) -> Value:
+        """Call something unknown that is a network if it gets something on a GPU; `may_move`: or if it has its name."""
         found = self.call_unknown("", call)
-        if found is DERIVED or any(map(is_moved, call.values())) or runs_network(call.node):
-            made = side_work.compute(self._machine, call.node, is_long=True)
-            return found if found is DERIVED else made
-        return found
+        is_network = may_move and (any(map(is_moved, call.values())) or runs_network(call.node))
+        if found is not DERIVED and not is_network:
+            return found
+        made = side_work.compute(self._machine, call.node, is_long=True)
+        return found if found is DERIVED else made
 
     def _call_native(self, function: Native, call: Call) -> Value:
         result = function.function(call)
@@ -174,8 +179,8 @@ class Calls:
         if not has_tensor and side_work.calls_parameter(self._machine, call.node):
             return side_work.compute(self._machine, call.node, is_long=True)
         if not (has_tensor or (computes(call.node) and gets_moved(given))):
-            return UNKNOWN
-        side_work.leave_running(self._machine, call.node)
+            return self._objects.new() if makes_network(call.node) else UNKNOWN
+        self._machine.guess(call.node)
         return DERIVED if has_tensor else MOVED
 
     def _let_wait(self, name: str, given: list[Value], node: ast.AST, *, has_tensor: bool) -> None:
@@ -337,7 +342,7 @@ class Calls:
     def _call_layer(self, layer: Module, call: Call) -> Value:
         inputs = tensors_in(Sequence(call.values()))
         if not inputs:
-            return self._call_moved(call)
+            return self._call_network(call, may_move=True)
         weight = [layer.weight] if layer.weight is not None else []
         return self._evaluator.operators.run("aten::addmm", [*inputs, *weight], call)
 
@@ -354,7 +359,7 @@ class Calls:
         if isinstance(found, Symbol) and found.path.endswith("contextmanager"):
             return function  # its generator is the context
         if isinstance(found, Context):
-            return Native(lambda call: self._call_within(found, function, call))
+            return Native(lambda call: within(found, lambda: self.call(function, call)))
         call = Call(decorator, [function])
         if found.__class__ is Value or isinstance(found, Symbol):
             return self._decorated_by(found, call)
@@ -367,13 +372,6 @@ class Calls:
             self.passed_functions.interpret(call.args)
             self.escape(call.args[0])
         return known or UNKNOWN
-
-    def _call_within(self, context: Context, function: Value, call: Call) -> Value:
-        context.enter()
-        try:
-            return self.call(function, call)
-        finally:
-            context.leave()
 
     # -- threads
 

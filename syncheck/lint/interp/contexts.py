@@ -124,3 +124,12 @@ class Contexts:
             thread.streams = streams
 
         return restoring(lambda: dict(thread.streams), enter, restore)
+
+
+def within(context: Context, run: Callable[[], Value]) -> Value:
+    """Run something inside a context manager and return its result."""
+    context.enter()
+    try:
+        return run()
+    finally:
+        context.leave()

@@ -16,3 +16,19 @@ def has_identity(value: Value) -> bool:
 def named(value: Value) -> Value:
     """Return a value that is bound to a name: an unknown one gets an identity."""
     return Value() if value is UNKNOWN else value
+
+
+class Objects:
+    """The objects that a program makes of unknown classes."""
+
+    def __init__(self) -> None:
+        self._made: dict[int, Value] = {}  # by id; it keeps them alive
+
+    def new(self) -> Value:
+        """Return another one."""
+        made = Value()
+        self._made[id(made)] = made
+        return made
+
+    def __contains__(self, value: Value) -> bool:
+        return id(value) in self._made

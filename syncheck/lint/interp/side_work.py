@@ -3,14 +3,12 @@
 import ast
 
 from syncheck.lint.interp.contents import is_plain, tensors_in
-from syncheck.lint.interp.functions import own_nodes
 from syncheck.lint.interp.machine import Machine
 from syncheck.lint.interp.premises import Premise, description_of
 from syncheck.lint.interp.unknown import (
     called_name,
     derived,
     is_on_host,
-    makes_network,
     makes_object,
     may_evaluate,
     may_wait,
@@ -18,7 +16,7 @@ from syncheck.lint.interp.unknown import (
     takes_flag,
 )
 from syncheck.lint.interp.values import MOVED, UNKNOWN_STREAM, Call, Sequence, Tensor, Value
-from syncheck.lint.nodes import Method, bound_names, function_around, parameters
+from syncheck.lint.nodes import Method, function_around, parameters
 
 
 def is_on_side_stream(machine: Machine) -> bool:
@@ -101,18 +99,6 @@ def compute(machine: Machine, node: ast.AST, *, is_long: bool) -> Value:
         machine.guess(node)
         machine.guesses[machine.site(node)] = True
     return MOVED
-
-
-def leave_running(machine: Machine, node: ast.AST) -> None:
-    """Let unknown code leave work running. An object that the function has made is a network if it is called."""
-    compute(machine, node, is_long=True) if _calls_made_object(machine, node) else machine.guess(node)
-
-
-def _calls_made_object(machine: Machine, node: ast.AST) -> bool:
-    if not isinstance(node, ast.Call) or not isinstance(node.func, ast.Name):
-        return False
-    made = (n for n in own_nodes(function_around(machine.sites.tree, node.lineno)) if isinstance(n, ast.Assign))
-    return any(node.func.id in bound_names(statement) and makes_network(statement.value) for statement in made)
 
 
 def combine(machine: Machine, kind: ast.operator, values: tuple[Value, Value], node: ast.AST) -> Value:

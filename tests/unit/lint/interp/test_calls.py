@@ -155,3 +155,26 @@ def test_a_thread_starts_with_default_streams_and_does_not_change_the_starters()
 @pytest.mark.parametrize("loop", ["for t in x.values()", "for k, t in x.items()"])
 def test_a_tensor_may_stand_for_a_dictionary_of_tensors(loop):
     assert calls_of(f"{loop}: t.sin_()", X) == ["launch cuda:0 sin_ w1"]
+
+
+@pytest.mark.parametrize(
+    ("made", "call", "is_likely"),
+    [
+        ("Table(rows=3)", "lookup(x)", True),
+        ("make_table()", "lookup(x)", False),
+        ("LossLogger()", "lookup(x)", False),
+        ("Table(rows=3)", "tool(x)", False),
+    ],
+)
+def test_an_object_of_an_unknown_class_computes_if_it_is_called_with_a_tensor(made, call, is_likely):
+    program = follow(X + f"lookup = {made}\n{call}")
+    assert list(program.machine.guesses.values()) == [is_likely]
+
+
+@pytest.mark.parametrize(
+    ("call", "is_likely"), [("model(rows)", True), ("model(prompt)", False), ("tool(rows)", False)]
+)
+def test_a_network_that_was_moved_computes_on_a_gpu_unless_it_gets_a_text(call, is_likely):
+    name = call.partition("(")[0]
+    program = follow(f"{name} = load().to('cuda')\n{call}")
+    assert list(program.machine.guesses.values()) == [True] * is_likely

@@ -2,7 +2,8 @@
 
 import pytest
 
-from syncheck.lint.interp.contexts import restoring
+from syncheck.lint.interp.contexts import restoring, within
+from syncheck.lint.interp.values import NONE, UNKNOWN, Context
 from tests.unit.lint.program import calls_of
 
 X = "x = torch.ones(4, device='cuda')\n"
@@ -65,3 +66,17 @@ def test_generators_and_objects_of_the_program_can_be_contexts():
     assert calls_of("with on_side() as t:\n    x.sin_()\nx.sin_()", generator) == [work("s1"), work()]
     kind = X + "class C:\n    def __enter__(self): x.cos_()\n    def __exit__(self, *a): x.tan_()\n"
     assert calls_of("with C():\n    x.sin_()", kind) == ["launch cuda:0 cos_ w1", work(), "launch cuda:0 tan_ w1"]
+
+
+def test_a_context_is_left_even_if_what_runs_in_it_fails():
+    calls = []
+    context = Context(lambda: calls.append("enter") or UNKNOWN, lambda: calls.append("leave"))
+
+    def fail():
+        calls.append("run")
+        raise RuntimeError("stop")
+
+    with pytest.raises(RuntimeError, match="stop"):
+        within(context, fail)
+    assert calls == ["enter", "run", "leave"]
+    assert within(context, lambda: NONE) is NONE

@@ -1,6 +1,6 @@
 """The identity of unknown values."""
 
-from syncheck.lint.interp.identities import has_identity, is_unknown, named
+from syncheck.lint.interp.identities import Objects, has_identity, is_unknown, named
 from syncheck.lint.interp.values import DERIVED, MOVED, UNKNOWN, Constant, Value
 from tests.unit.lint.program import follow
 
@@ -32,3 +32,13 @@ def test_variables_parameters_and_attributes_keep_the_identity():
     names = follow(source).scope.names
     assert names["a"] is names["b"] is names["c"]
     assert names["d"] is not names["a"]
+
+
+def test_objects_of_unknown_classes_are_unknown_but_known_as_such():
+    objects = Objects()
+    made = objects.new()
+    assert is_unknown(made)
+    assert has_identity(made)
+    assert made in objects
+    assert objects.new() is not made
+    assert Value() not in objects

@@ -4,13 +4,7 @@ import ast
 
 import pytest
 
-from syncheck.lint.interp.side_work import (
-    calls_parameter,
-    is_given_work_of_others,
-    is_on_side_stream,
-    leave_running,
-    use,
-)
+from syncheck.lint.interp.side_work import calls_parameter, is_given_work_of_others, is_on_side_stream, use
 from syncheck.lint.interp.values import UNKNOWN_STREAM, Constant, Sequence, Tensor
 from tests.unit.lint.program import new_program
 
@@ -109,13 +103,3 @@ def test_without_gpu_tensors_unknown_code_launches_nothing(machine, program):
     start = len(program.calls)
     assert use(machine, [host, Constant(1)], NODE) == []
     assert program.calls[start:] == []
-
-
-@pytest.mark.parametrize(
-    ("made", "is_likely"), [("Table(rows=3)", True), ("make_table()", False), ("LossLogger()", False), ("table", False)]
-)
-def test_an_object_of_the_function_computes_if_it_is_called(made, is_likely):
-    program = new_program(f"def f(x):\n    lookup = {made}\n    lookup(x)")
-    call = program.tree.body[0].body[1].value
-    leave_running(program.machine, call)
-    assert list(program.machine.guesses.values()) == [is_likely]
