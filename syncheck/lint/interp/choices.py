@@ -2,10 +2,14 @@
 
 import ast
 
+from syncheck.lint.interp.arithmetic import MAX_ITERATIONS, Growing
+from syncheck.lint.interp.identities import is_unknown
 from syncheck.lint.interp.unknown import called_name, is_moved, may_be_tensor
-from syncheck.lint.interp.values import UNKNOWN, Attribute, Instance, Stream, Value
+from syncheck.lint.interp.values import UNKNOWN, Attribute, Constant, Instance, Sequence, Stream, Value
 from syncheck.lint.nodes import walk
 from syncheck.semantics.python_api import MEMBERS_WITHOUT_MEMORY
+
+_MAX_MADE = 8
 
 
 def is_made(value: Value) -> bool:
@@ -37,3 +41,14 @@ def attribute_of_unknown(owner: Value, name: str) -> Value:
         return UNKNOWN
     is_about_tensor = name in MEMBERS_WITHOUT_MEMORY and (may_be_tensor(owner) or is_moved(owner))
     return Attribute(UNKNOWN if is_about_tensor else owner, name)
+
+
+def n_made(source: Value) -> int:
+    """Return how many items a comprehension makes at most.
+
+    From something of unknown length it makes fewer than a loop has iterations, so that a loop that uses the slots of a
+    ring in turn comes back to the first.
+    """
+    items = source.items if isinstance(source, Sequence) and source.is_open else []
+    is_range = bool(items) and all(isinstance(item, Constant) and isinstance(item.value, Growing) for item in items)
+    return MAX_ITERATIONS if is_range or is_unknown(source) else _MAX_MADE

@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 from syncheck.lint.interp.arithmetic import compared, computed, constant, is_same, operator_name, repeated, subscript
-from syncheck.lint.interp.choices import attribute_of_unknown, creates_fallback, has_element, is_made
+from syncheck.lint.interp.choices import attribute_of_unknown, creates_fallback, has_element, is_made, n_made
 from syncheck.lint.interp.contents import handles_in, parameters_of, tensors_in
 from syncheck.lint.interp.evaluator import Evaluator
 from syncheck.lint.interp.functions import defaults_of
@@ -48,7 +48,6 @@ from syncheck.semantics.python_api import REORDERING
 _LIKE: dict[type[ast.expr], type[ast.expr]] = {ast.List: ast.Tuple, ast.Set: ast.Tuple, ast.SetComp: ast.ListComp}
 """Expressions that are evaluated like another kind."""
 _OF_MEMBERSHIP = frozenset({ast.In, ast.NotIn})
-_MAX_MADE = 8
 
 
 class Expressions:
@@ -195,7 +194,7 @@ class Expressions:
         inside = Scope(scope)
         first, *others = generators
         source = self.evaluate(first.iter, scope)
-        for item in self._evaluator.iterations(source, _MAX_MADE):
+        for item in self._evaluator.iterations(source, n_made(source)):
             self._evaluator.assign(first.target, item, inside)
             if all(truth(self.evaluate(test, inside)) is not False for test in first.ifs):
                 yield from self._made_by(element, others, inside)

@@ -9,6 +9,7 @@ from syncheck.lint.nodes import names, once, text, walk
 
 _WARNING = frozenset({"warn", "warning", "warn_once", "warning_once"})
 _ORDERS = (ast.Lt, ast.LtE, ast.Gt, ast.GtE)
+_MANY_ITERATIONS = 5
 _LEAVING = (ast.Return, ast.Raise, ast.Continue, ast.Break)
 
 
@@ -41,6 +42,31 @@ def grown(node: ast.If) -> ast.expr | None:
     asked = {text(inner) for test in sizes for inner in walk(test) if isinstance(inner, ast.Name | ast.Attribute)}
     assigned = [target for step in node.body if isinstance(step, ast.Assign) for target in step.targets]
     return next((target for target in assigned if text(target) in asked), None)
+
+
+@once
+def is_periodic(node: ast.If) -> bool:
+    """Return whether a branch surely does not run in some iterations: `if step % log_every == 0`.
+
+    With a small constant, its iterations may alternate with others that do the same.
+    """
+    match node.test:
+        case ast.BoolOp(op=ast.And(), values=tests):
+            pass
+        case test:
+            tests = [test]
+    return not node.orelse and any(map(_is_every_nth, tests))
+
+
+def _is_every_nth(test: ast.expr) -> bool:
+    match test:
+        case ast.Compare(left=ast.BinOp(op=ast.Mod(), right=n), ops=[ast.Eq()]):
+            pass
+        case ast.UnaryOp(op=ast.Not(), operand=ast.BinOp(op=ast.Mod(), right=n)):
+            pass
+        case _:
+            return False
+    return not isinstance(n, ast.Constant) or (isinstance(n.value, int) and n.value >= _MANY_ITERATIONS)
 
 
 def _warns(statement: ast.stmt) -> bool:

@@ -7,7 +7,6 @@ from typing import Any, TypeAlias
 from weakref import ref
 
 from syncheck.lint import deferred
-from syncheck.lint.interp.arithmetic import MAX_ITERATIONS
 from syncheck.lint.interp.binding import Binding
 from syncheck.lint.interp.calls import Calls
 from syncheck.lint.interp.collectives import Collectives
@@ -19,7 +18,7 @@ from syncheck.lint.interp.device_tests import on_gpu
 from syncheck.lint.interp.evaluator import Evaluator
 from syncheck.lint.interp.expressions import Expressions
 from syncheck.lint.interp.functions import defaults_of
-from syncheck.lint.interp.guards import by_default, grown, is_over, leaves_last, reads_any, used_in, waits
+from syncheck.lint.interp.guards import by_default, grown, is_over, is_periodic, leaves_last, reads_any, used_in, waits
 from syncheck.lint.interp.imported import FindFunction
 from syncheck.lint.interp.iteration import Iteration
 from syncheck.lint.interp.loop_waits import Loop
@@ -260,9 +259,8 @@ class Interpreter:
     def _skip_branch(self, body: list[ast.stmt], scope: Scope, node: ast.If) -> None:
         """Take a skipped branch into account, which may have run on another path."""
         premises = self.machine.sites.premises
-        if not is_over(body, in_callee=len(self.machine.calls) > 1) and not (
-            body and may_order(body) and premises.skip(node, value=body is node.orelse)
-        ):
+        is_skipped = is_periodic(node) or is_over(body, in_callee=len(self.machine.calls) > 1)
+        if not is_skipped and not (body and may_order(body) and premises.skip(node, value=body is node.orelse)):
             self.run_for_ordering(body, scope)
             return
         if self.collectives.have_started:
@@ -336,7 +334,7 @@ class Interpreter:
             while done < _MAX_KNOWN:
                 known = self.condition(node.test, scope)
                 is_open = known is None or isinstance(node.test, ast.Constant)
-                if known is False or (is_open and done >= MAX_ITERATIONS):
+                if known is False or (is_open and done >= self.machine.sites.n_iterations(self.machine.function)):
                     break
                 done += 1
                 yield from self._iteration(node, loop, scope)

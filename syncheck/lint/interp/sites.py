@@ -60,9 +60,11 @@ class SourceSites:
         """Return the number of interpreted iterations of a loop of unknown length in a function with some name.
 
         If the file uses slots of a ring in turn, there is one more than the slots that a constructor creates in such a
-        loop, so that one of them is used again.
+        loop, so that one of them is used again. If it may load batches ahead, there is one more, too: a batch is freed
+        when the next one is used, and the stream that loads them may reuse its memory for the one after that.
         """
-        return MAX_ITERATIONS + (self._source.has_ring and function != "__init__")
+        is_ahead = self._source.enters_streams and "yield" in self._source.text
+        return MAX_ITERATIONS + ((self._source.has_ring or is_ahead) and function != "__init__")
 
     def id_of(self, node: ast.AST, function: str = "") -> SiteId:
         """Return the call site of a node. Numbers start at 1."""

@@ -4,8 +4,9 @@ import ast
 
 import pytest
 
-from syncheck.lint.interp.choices import creates_fallback, has_element, is_made
-from syncheck.lint.interp.values import UNKNOWN, Constant, Stream
+from syncheck.lint.interp.arithmetic import Growing
+from syncheck.lint.interp.choices import creates_fallback, has_element, is_made, n_made
+from syncheck.lint.interp.values import UNKNOWN, Constant, Sequence, Stream
 from tests.unit.lint.program import constant
 
 
@@ -42,3 +43,17 @@ def test_an_element_in_a_bound_is_detected():
     assert has_element(expression("a[0] + 1"))
     assert not has_element(expression("n + 1"))
     assert not has_element(None)
+
+
+@pytest.mark.parametrize(
+    ("source", "expected"),
+    [
+        (UNKNOWN, 3),
+        (Sequence([Constant(Growing(n)) for n in range(4)], is_open=True), 3),
+        (Sequence([Constant(n) for n in range(4)]), 8),
+        (Sequence([Constant("a")], is_open=True), 8),
+        (Sequence([], is_open=True), 8),
+    ],
+)
+def test_a_comprehension_over_an_unknown_length_makes_fewer_items_than_a_loop_uses(source, expected):
+    assert n_made(source) == expected

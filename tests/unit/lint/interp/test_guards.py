@@ -4,7 +4,17 @@ import ast
 
 import pytest
 
-from syncheck.lint.interp.guards import by_default, grown, is_over, leaves, leaves_last, reads_any, used_in, waits
+from syncheck.lint.interp.guards import (
+    by_default,
+    grown,
+    is_over,
+    is_periodic,
+    leaves,
+    leaves_last,
+    reads_any,
+    used_in,
+    waits,
+)
 
 
 def body(text):
@@ -100,3 +110,16 @@ def test_a_branch_replaces_a_buffer_that_is_too_small(source, expected):
 def test_a_loop_waits_only_for_what_the_iteration_before_has_started(steps, expected):
     lines = "".join(f"    {line}\n" for line in steps.split("\n"))
     assert leaves_last(body(f"for x in xs:\n{lines}")[0]) is expected
+
+
+@pytest.mark.parametrize(
+    ("test", "expected"),
+    [
+        ("step % log_every == 0", True), ("not step % self.every", True), ("step % 100 == 0", True),
+        ("step > 3 and step % n == 0", True), ("step % 2 == 0", False), ("step % n != 0", False),
+        ("step % n == 0 or is_last", False), ("step == n", False), ("step % n", False),
+    ],
+)  # fmt: skip
+def test_a_branch_of_every_nth_iteration_is_periodic(test, expected):
+    assert is_periodic(ast.parse(f"if {test}: pass").body[0]) is expected
+    assert not is_periodic(ast.parse(f"if {test}: pass\nelse: f()").body[0])
