@@ -41,7 +41,9 @@ def _unknown(evaluator: Evaluator, owner: Value, name: str, call: Call) -> Value
     moved = moved or (evaluator.operators.like(name, None, call) if name in NEW else None)
     if moved is not None or name == "record_stream":  # which orders nothing
         return moved or NONE
-    if name in RETURNING_VALUES or name == "numpy":
+    if name == "numpy":  # raises an error for a tensor on a GPU, so this one is in host memory
+        return UNKNOWN
+    if name in RETURNING_VALUES:
         evaluator.machine.read_unknown()
         return UNKNOWN
     if name in _FILLING:

@@ -30,3 +30,9 @@ def test_an_unknown_method_of_an_object_is_unknown_code():
 
 def test_resizing_the_storage_of_a_tensor_frees_its_memory():
     assert calls_of("x.untyped_storage().resize_(0)\nx.sin_()", X) == ["free 1", "launch cuda:0 sin_"]
+
+
+def test_an_unknown_array_is_in_host_memory():
+    before = X + "labels = f()\n"
+    assert calls_of("rows = labels.numpy()", before) == []
+    assert calls_of("rows = labels.tolist()", before) != []
