@@ -7,6 +7,7 @@ from syncheck.lint.interp.evaluator import Evaluator
 from syncheck.lint.interp.picks import forget_items, put
 from syncheck.lint.interp.registry import models_methods
 from syncheck.lint.interp.values import NONE, UNKNOWN, Call, Constant, Generator, Mapping, Sequence, Value
+from syncheck.lint.models.layers import call_list_method
 
 _ADDING = frozenset("append add put appendleft put_nowait".split())
 _TAKING = frozenset("pop popleft get get_nowait".split())
@@ -17,7 +18,12 @@ _ASKING = frozenset("index count __len__ empty qsize".split())
 
 @models_methods(Sequence)
 def _sequence(evaluator: Evaluator, owner: Sequence, name: str, call: Call) -> Value | None:
-    """Call a method of a list, a set or a queue."""
+    """Call a method of a list of layers, or of another list, a set or a queue."""
+    found = call_list_method(evaluator, owner, name, call)
+    return _call_plain(evaluator, owner, name, call) if found is None else found
+
+
+def _call_plain(evaluator: Evaluator, owner: Sequence, name: str, call: Call) -> Value | None:
     if evaluator.machine.ordering_only or name in _ASKING:
         return UNKNOWN
     first = call.get("", 0)

@@ -98,7 +98,7 @@ def _layer_methods(evaluator: Evaluator, owner: Module, name: str, call: Call) -
     if name in _KEEPING:
         return owner
     if name in {"parameters", "buffers"}:
-        return Sequence([owner.weight] if owner.weight is not None else [])
+        return _parameters([owner])
     if name in {"named_parameters", "named_buffers"}:
         return Sequence([Sequence([UNKNOWN, owner.weight])] if owner.weight is not None else [])
     if name == "zero_grad":
@@ -138,11 +138,56 @@ def train_unknown(evaluator: Evaluator, name: str, call: Call) -> None:
         machine.recent.losses.discard("self")
 
 
+@models("torch.nn.ModuleList")
+def _module_list(evaluator: Evaluator, call: Call) -> Value | None:
+    """Return the layers. The methods of `torch.nn.Module` are those of `call_list_method`."""
+    given = call.get("modules", 0)
+    return Sequence([]) if given is None else evaluator.listed(given)
+
+
+def call_list_method(evaluator: Evaluator, owner: Sequence, name: str, call: Call) -> Value | None:
+    """Call a method of `torch.nn.Module` on a list of layers; return None for a method that is not modeled."""
+    layers = _layers_in(owner)
+    if name in _MOVING:
+        for layer in layers:
+            evaluator.transfers.move_net(layer, call, name)
+    if name in _MOVING | _KEEPING:
+        return owner
+    if name in {"parameters", "buffers"}:
+        return _parameters(layers)
+    return None
+
+
+def _parameters(layers: list[Module]) -> Sequence:
+    """Return the parameters of some layers. One stands for all of a layer, so there may be more."""
+    known: list[Value] = [layer.weight for layer in layers if layer.weight is not None]
+    return Sequence(known, is_open=bool(known))
+
+
+def _layers_in(owner: Value) -> list[Module]:
+    """Return the layers of a network or a list, also those of networks in it."""
+    found: list[Module] = []
+    waiting, seen = [owner], set[int]()
+    while waiting:
+        part = waiting.pop(0)
+        if id(part) in seen:
+            continue
+        seen.add(id(part))
+        match part:
+            case Module():
+                found.append(part)
+            case Sequence(items=items):
+                waiting += items
+            case Instance() if part is owner or part.kind.is_net:
+                waiting += part.attributes.values()
+            case _:
+                pass
+    return found
+
+
 def call_module_method(evaluator: Evaluator, owner: Instance, name: str, call: Call) -> Value | None:
     """Call a method of `torch.nn.Module` on an object of the program; return None for a method that is not modeled."""
-    layers = [value for value in owner.attributes.values() if isinstance(value, Module)]
-    lists = [value.items for value in owner.attributes.values() if isinstance(value, Sequence)]
-    layers += [value for items in lists for value in items if isinstance(value, Module)]
+    layers = _layers_in(owner)
     if name in _MOVING:
         for layer in layers:
             evaluator.transfers.move_net(layer, call, name)
@@ -150,7 +195,7 @@ def call_module_method(evaluator: Evaluator, owner: Instance, name: str, call: C
     if name in _KEEPING - {"double", "share_memory"}:
         return owner
     if name in {"parameters", "buffers"}:
-        return Sequence([layer.weight for layer in layers if layer.weight is not None])
+        return _parameters(layers)
     if name in {"register_buffer", "register_parameter"}:
         text = call.get("name", 0)
         if isinstance(text, Constant) and len(call.args) > 1:

@@ -62,7 +62,7 @@ n = N()
 def test_a_module_of_the_program_is_moved_with_all_its_layers():
     copies = [call for call in calls_of("n.cuda()", NET) if call.startswith("launch")]
     assert copies == ["launch cuda:0 copy_ w1", "launch cuda:0 copy_ w2"]
-    assert len(constant("list(n.parameters())", NET)) == 2
+    assert constant("list(n.parameters())", NET)[:2] == ["tensor", "tensor"]
     assert constant("n.b", NET) == "tensor"
     assert constant("n.eval()", NET) == "instance"
 
@@ -77,3 +77,39 @@ def test_deepspeed_moves_the_model_to_a_gpu():
     assert names["engine"] is MOVED
     assert names["optimizer"] is not MOVED
     assert follow("import deepspeed\ne = deepspeed.init_inference(net)").scope.names["e"] is MOVED
+
+
+BLOCKS = """
+class Block(torch.nn.Module):
+    def __init__(self):
+        self.a = torch.nn.Linear(4, 4)
+    def forward(self, x):
+        return self.a(x)
+"""
+
+
+@pytest.mark.parametrize("made", ["[Block(), Block()]", "(Block() for _ in range(2))", "(Block(), Block())"])
+def test_a_list_of_layers_is_moved_with_all_of_them_and_holds_each(made):
+    program = BLOCKS + f"layers = torch.nn.ModuleList({made})\n"
+    moved = [call for call in calls_of("layers = layers.cuda()", program) if call.startswith("launch")]
+    assert moved == ["launch cuda:0 copy_ w1", "launch cuda:0 copy_ w2"]
+    used = calls_of(
+        "for layer in layers: x = layer(x)", program + "layers.to('cuda').eval()\nx = torch.ones(4).cuda()\n"
+    )
+    assert [call.split()[2] for call in used if call.startswith("launch")] == ["addmm", "addmm"]
+
+
+def test_a_list_of_layers_has_the_parameters_of_all():
+    names = follow(BLOCKS + "n = torch.nn.ModuleList([Block()]).cuda()\np = n.parameters()").scope.names
+    assert len(names["p"].items) == 1
+    assert names["p"].is_open
+    assert follow("n = torch.nn.ModuleList()").scope.names["n"].items == []
+
+
+def test_networks_in_networks_are_moved_once():
+    program = BLOCKS + (
+        "class Net(torch.nn.Module):\n    def __init__(self):\n        self.block = self.same = Block()\n"
+        "        self.block.parent = self\n"
+    )
+    moved = [call for call in calls_of("net = Net().cuda()", program) if "copy_" in call]
+    assert len(moved) == 1
