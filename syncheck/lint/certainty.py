@@ -175,8 +175,8 @@ def _is_over_a_loop(finding: Finding, tree: ast.Module) -> bool:
     read = finding.location.frame
     running, start = ([read, read] + [location.frame for location in finding.related])[-2:]
     function = function_around(tree, read.line)
-    if function is not function_around(tree, start.line):
-        return False
+    if function is not function_around(tree, start.line):  # started once, and read by the loop or after it
+        return _is_in_loop_that_waits(running.line, tree)
     if running.function != read.function and _is_in_loop_that_waits(running.line, tree):
         return True
     loops = [node for node in own_nodes(function) if isinstance(node, ast.For | ast.While)]

@@ -224,3 +224,24 @@ def test_the_worst_finding_per_reading_is_kept_at_the_first_place():
 def test_the_first_of_equal_findings_is_kept():
     one, two = finding("SYN701", related=(1,)), finding("SYN701", related=(2,))
     assert merge_by_clock([one, two]) == [one]
+
+
+STARTED_ELSEWHERE = """
+def train(clock, losses, x):
+    for loss in losses:
+        {wait}
+        work(x)
+        clock.pause()
+
+def main(clock):
+    clock.start()
+    train(clock, [], 0)
+"""
+
+
+@pytest.mark.parametrize(("wait", "level"), [("loss.item()", "warning"), ("loss.backward()", "error")])
+def test_a_clock_started_elsewhere_misses_little_if_each_iteration_waits(wait, level):
+    tree = ast.parse(STARTED_ELSEWHERE.format(wait=wait))
+    made = replace(finding("SYN701", 6, (frame(5, "train"), frame(9, "main"))), location=Location(frame(6, "train")))
+    (found,) = adjusted([made], {}, set(), tree, has_chosen=False)
+    assert found.level.value == level
