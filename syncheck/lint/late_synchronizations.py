@@ -16,7 +16,7 @@ from syncheck.lint.nodes import Method, names, parameters, walk
 from syncheck.lint.prefilter import CLOCKS
 from syncheck.rules import unsynchronized_timing
 from syncheck.rules.model import Severity
-from syncheck.source.expressions import bodies, last_name
+from syncheck.source.expressions import bodies, has_line, last_name
 
 _WAITING = re.compile(r"synchronize|wait|barrier|bench|^(item|tolist|cpu|numpy|join|result|sleep)$")
 _SYNCHRONIZES = re.compile(r"\.synchronize\(")
@@ -113,16 +113,20 @@ def _unmatched(
         between = [node for node in nodes if start.lineno < getattr(node, "lineno", 0) < step.lineno]
         is_around = any(start.lineno < line < step.lineno for line in foreign)
         is_start_only = first is not None and _waits_for_gpu(first) and not (last is not None and _waits_for_gpu(last))
-        is_unmatched = is_around and is_start_only and _works(between) and not _uses_results(between)
+        is_unmatched = is_around and is_start_only and _works(between) and not _uses_results(between, foreign)
         if is_unmatched and not _is_read_again(start, step, nodes):
             yield reading, start
 
 
-def _uses_results(between: Sequence[ast.AST]) -> bool:
-    """Return whether an interval reads what was computed in it, other than for a backward pass: the host may wait."""
-    bound = {
-        name for node in between if isinstance(node, ast.Assign) for target in node.targets for name in names(target)
-    }
+def _uses_results(between: Sequence[ast.AST], foreign: Set[int]) -> bool:
+    """Return whether an interval reads what others computed in it, other than for a backward pass: the host may wait.
+
+    Args:
+        between: the nodes of the interval.
+        foreign: see `_foreign_work`.
+    """
+    made = (node for node in between if isinstance(node, ast.Assign) and any(has_line(node, line) for line in foreign))
+    bound = {name for node in made for target in node.targets for name in names(target)}
     backward = {node.value for node in between if isinstance(node, ast.Attribute) and node.attr == "backward"}
     read = (node for node in between if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Load))
     return any(node.id in bound and node not in backward for node in read)

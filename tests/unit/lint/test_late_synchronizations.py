@@ -158,6 +158,7 @@ def found_in_benchmark(**parts):
         {"work": "self.model(x)"},
         {"work": "y = model(x)"},
         {"work": "loss = model(x)\n        loss.backward()"},
+        {"work": "model(x)\n        ids = x['ids']\n        n += ids.numel()"},
         {"end": "seconds = time.perf_counter() - began; print(seconds)"},
         {"end": "seconds += time.perf_counter() - began"},
         {"end": "times.append(time.perf_counter() - began)"},
