@@ -26,7 +26,7 @@ FAMILIES = {
     "missing-wait-stream": ("SYN1", "SYN2", "SYN406"),
     "missing-record-stream": ("SYN1", "SYN2"),
     "nonblocking-d2h-read": ("SYN3", "SYN402", "SYN407"),
-    "event-wait-not-host": ("SYN402", "SYN407", "SYN30"),
+    "event-wait-not-host": ("SYN401", "SYN402", "SYN407", "SYN30"),
     "async-work-dropped": ("SYN6",),
     "unsync-timing": ("SYN701", "SYN402", "SYN502"),
     "event-timing": ("SYN702", "SYN603"),
