@@ -41,7 +41,7 @@ def _unknown(evaluator: Evaluator, owner: Value, name: str, call: Call) -> Value
     moved = moved or (evaluator.operators.like(name, None, call) if name in NEW else None)
     if moved is not None or name == "record_stream":  # which orders nothing
         return moved or NONE
-    if name == "numpy":  # raises an error for a tensor on a GPU, so this one is in host memory
+    if name == "numpy":  # fails for a tensor on a GPU: torch/csrc/utils/tensor_numpy.cpp, `tensor_to_numpy`
         return UNKNOWN
     if name in RETURNING_VALUES:
         evaluator.machine.read_unknown()
