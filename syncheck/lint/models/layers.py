@@ -147,15 +147,16 @@ def _module_list(evaluator: Evaluator, call: Call) -> Value | None:
 
 def call_list_method(evaluator: Evaluator, owner: Sequence, name: str, call: Call) -> Value | None:
     """Call a method of `torch.nn.Module` on a list of layers; return None for a method that is not modeled."""
-    layers = _layers_in(owner)
+    return owner if name in _KEEPING else _call_on_layers(evaluator, owner, name, call)
+
+
+def _call_on_layers(evaluator: Evaluator, owner: Value, name: str, call: Call) -> Value | None:
+    """Move the layers of a network or a list, or return their parameters; return None for any other method."""
     if name in _MOVING:
-        for layer in layers:
+        for layer in _layers_in(owner):
             evaluator.transfers.move_net(layer, call, name)
-    if name in _MOVING | _KEEPING:
         return owner
-    if name in {"parameters", "buffers"}:
-        return _parameters(layers)
-    return None
+    return _parameters(_layers_in(owner)) if name in {"parameters", "buffers"} else None
 
 
 def _parameters(layers: list[Module]) -> Sequence:
@@ -187,15 +188,11 @@ def _layers_in(owner: Value) -> list[Module]:
 
 def call_module_method(evaluator: Evaluator, owner: Instance, name: str, call: Call) -> Value | None:
     """Call a method of `torch.nn.Module` on an object of the program; return None for a method that is not modeled."""
-    layers = _layers_in(owner)
-    if name in _MOVING:
-        for layer in layers:
-            evaluator.transfers.move_net(layer, call, name)
-        return owner
     if name in _KEEPING - {"double", "share_memory"}:
         return owner
-    if name in {"parameters", "buffers"}:
-        return _parameters(layers)
+    found = _call_on_layers(evaluator, owner, name, call)
+    if found is not None:
+        return found
     if name in {"register_buffer", "register_parameter"}:
         text = call.get("name", 0)
         if isinstance(text, Constant) and len(call.args) > 1:
