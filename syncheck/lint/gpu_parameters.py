@@ -7,6 +7,7 @@ of the GPU and calls the parameter, or passes it on to what it calls. Only clock
 import ast
 import re
 from collections.abc import Iterator
+from functools import lru_cache
 
 from syncheck.lint import deferred
 from syncheck.lint.asynchronous_code import calls_any
@@ -64,9 +65,15 @@ def times_gpu_work(
 
 def _calls_moved_attribute(function: _Function, source: str) -> bool:
     """Return whether a method calls an attribute, such as a model, that its file moves to a GPU."""
-    moved = set(_MOVED_ATTRIBUTE.findall(source))
+    moved = _moved_attributes(source)
     calls = (node for node in own_nodes(function) if isinstance(node, ast.Call)) if moved else ()
     return any(own_attribute(call.func) in moved for call in calls)
+
+
+@lru_cache(maxsize=4)
+def _moved_attributes(source: str) -> frozenset[str]:
+    """Return the attributes that a file moves to a GPU."""
+    return frozenset(_MOVED_ATTRIBUTE.findall(source))
 
 
 def _measures_time(function: _Function, clocks: frozenset[str]) -> bool:

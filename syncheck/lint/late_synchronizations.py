@@ -48,7 +48,8 @@ def findings(tree: ast.Module, sites: SourceSites, known: Sequence[Finding]) -> 
             for steps in blocks
             for reading, wait in _late_waits(steps, nodes)
         }
-        for reading, start in _unmatched(blocks, nodes, _foreign_work(function, nodes)):
+        foreign = _foreign_work(function, nodes)
+        for reading, start in _unmatched(blocks, nodes, foreign) if foreign else ():
             found.setdefault(reading, _HELP_AT_END.format(line=reading.lineno, start=start.lineno))
         for reading, advice in found.items():
             location = sites.location(sites.id_of(reading, function.name))
@@ -104,7 +105,7 @@ def _unmatched(
         foreign: see `_foreign_work`.
     """
     before = {step: earlier for steps in blocks for earlier, step in pairwise(steps)}
-    for step in (step for steps in blocks for step in steps if foreign):
+    for step in (step for steps in blocks for step in steps):
         reading = _reading(step)
         start = _start_of(step, reading, nodes) if reading is not None and isinstance(step, _Simple) else None
         if reading is None or start is None or any(is_host_time(target) for target in _names_of(step)):
