@@ -5,7 +5,7 @@ import re
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
-from syncheck.findings import Finding
+from syncheck.findings import Finding, Location
 from syncheck.lint.interp.sites import SourceSites
 from syncheck.lint.nodes import children, function_around, own_attribute, walk
 from syncheck.rules import wait_before_record
@@ -43,14 +43,19 @@ def findings(tree: ast.Module, sites: SourceSites, known: Sequence[Finding]) -> 
         waits = [call for call in calls if last_name(call.func) != "query"]
         is_only_waited_for = len(calls) == len(read) and len(uses) == len(read) + 1
         if waits and is_only_waited_for and not lines & {call.lineno for call in calls}:
-            function = function_around(tree, waits[0].lineno)
-            location = sites.location(sites.id_of(waits[0], getattr(function, "name", "")))
+            location = _location(waits[0], tree, sites)
             waiter = "the host" if last_name(waits[0].func) == "synchronize" else "the stream"
             finding = Finding.of(wait_before_record.RULE, location, waiter=waiter, event=f"`self.{name}`")
-            created = sites.location(sites.id_of(event, getattr(function_around(tree, event.lineno), "name", "")))
-            related = (replace(created, message="created here, and recorded nowhere in this file"),)
+            related = (
+                replace(_location(event, tree, sites), message="created here, and recorded nowhere in this file"),
+            )
             advice = _HELP.format(event=f"self.{name}")
             yield replace(finding, level=Severity.WARNING, related=related, help=advice)
+
+
+def _location(node: ast.expr, tree: ast.Module, sites: SourceSites) -> Location:
+    """Return the location of an expression in the function around it."""
+    return sites.location(sites.id_of(node, getattr(function_around(tree, node.lineno), "name", "")))
 
 
 def _bound(node: ast.AST) -> list[tuple[ast.expr, ast.expr]]:
