@@ -14,6 +14,7 @@ from syncheck.lint import classes, missing_waits, models, side_streams, strict
 from syncheck.lint.assumed_arguments import has_defaults, has_self_parameter, reuse_memory
 from syncheck.lint.assumed_objects import AssumedObjects
 from syncheck.lint.asynchronous_code import AsynchronousCode
+from syncheck.lint.budget import Budget
 from syncheck.lint.callers import PassedOnObjects, PassedOnTensor, call_twice, consume, may_need_wait, uses_kept_stream
 from syncheck.lint.certainty import adjusted, as_seen_in_source, is_cross_function_timing, merge_by_clock
 from syncheck.lint.classes import between_methods, order, with_passed_on, without_changes
@@ -31,16 +32,7 @@ from syncheck.lint.interp.machine import Machine
 from syncheck.lint.interp.premises import Premise
 from syncheck.lint.interp.scope import LazyScope, Scope, definitions_in, flat
 from syncheck.lint.interp.sites import SourceSites
-from syncheck.lint.interp.values import (
-    Call,
-    Class,
-    Constant,
-    Event,
-    Function,
-    Mapping,
-    Sequence,
-    Value,
-)
+from syncheck.lint.interp.values import Call, Class, Constant, Event, Function, Mapping, Sequence, Value
 from syncheck.lint.lifetimes import by_reference_count
 from syncheck.lint.nodes import Method, branches, walk
 from syncheck.lint.prefilter import anchor_lines, clock_aliases, device_names, has_anchor, spans_any
@@ -96,6 +88,7 @@ class Analysis:
 
     Attributes:
         asked: the other files that were looked up -> their stamps.
+        budget: the statements that may still be interpreted.
 
     Args:
         source: the file.
@@ -119,7 +112,7 @@ class Analysis:
         self._tree = source.tree
         self._interpreter_of = interpreter_of
         self._imports = Imports(source.path)
-        self.asked = self._imports.asked
+        self.asked, self.budget = self._imports.asked, Budget()
         self._definitions = definitions_in(self._tree.body)
         self._clocks, self._devices = clock_aliases(source.text), device_names(source.text)
         self._anchors = anchor_lines(source.text, self._clocks)
@@ -176,6 +169,7 @@ class Analysis:
     def _with_premises(self) -> Iterator[Finding]:
         """Yield the findings that rest on additional assumptions."""
         for self._premises in strict.PASSES:
+            self.budget.restart()
             found = self._paths(self._run_script) if self._is_script() else []
             for function, kind in self._functions():
                 if function not in self._used_by_script and self._can_matter(function):
@@ -202,7 +196,8 @@ class Analysis:
             run = partial(self._run_class, kind, steps, objects)
             of_first, others = self._follow(run, frozenset(), always=True)
             findings += [f for f in of_first if objects.may_affect(f.rule)]
-            for flipped in others[: _MAX_CLASS_PATHS - 1] if has_word and len(set(steps)) > 1 else ():
+            more = others[: _MAX_CLASS_PATHS - 1] if has_word and len(set(steps)) > 1 else []
+            for flipped in self.budget.affordable(more):
                 findings += [f for f in self._follow(run, flipped)[0] if objects.may_affect(f.rule)]
         return list(between_methods(findings, known))
 
@@ -253,11 +248,12 @@ class Analysis:
         """
         self._reached.clear()
         found, others = self._follow(follow, frozenset())
-        for flipped in others[: 1 if are_few else _MAX_PATHS - 1]:
+        for flipped in self.budget.affordable(others[: 1 if are_few else _MAX_PATHS - 1]):
             found += self._follow(follow, flipped)[0]
         if function is None:
             return found
-        for flipped in [] if are_few else ways_to_unreached(function, self._reached)[:_MAX_DIRECTED]:
+        unreached = [] if are_few else ways_to_unreached(function, self._reached)
+        for flipped in self.budget.affordable(unreached[:_MAX_DIRECTED]):
             found += self._follow(follow, flipped)[0]
         return [finding for finding in found if finding.rule.code not in _IN_SCRIPTS_ONLY]
 
@@ -269,6 +265,8 @@ class Analysis:
             flipped: see `Decisions`.
             always: return other paths even if this one has no operation that could lead to a finding.
         """
+        if not self.budget.is_left():
+            return [], []
         sites = SourceSites(self._source, self._premises)
         machine = Machine(self._codes, sites)
         self._again.clear()
@@ -282,6 +280,7 @@ class Analysis:
         except ValueError as error:
             if "generator already executing" not in str(error):  # otherwise it is a bug of ours
                 raise
+        self.budget.use(_STEPS - max(interpreter.steps_left, 0) + interpreter.calls.imported.n_steps)
         report = machine.session.report(sites)
         texts = {(code, sites.location(site).frame): text for (code, site), text in sites.premises.found.items()}
         self._followed |= interpreter.calls.followed

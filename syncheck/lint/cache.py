@@ -76,7 +76,7 @@ class Cache:
             findings = [serialization.of_finding(locations.under(finding, path, "")) for finding in result.findings]
             self._known[_key(path, is_strict=is_strict)] = {
                 "time": status.st_mtime_ns, "size": status.st_size, "hash": digest, "findings": findings,
-                "unused": result.unused, "problem": result.problem, "asked": asked,
+                "unused": result.unused, "problem": result.problem, "asked": asked, "partial": result.is_partial,
             }  # fmt: skip
             self._is_changed = True
 
@@ -127,4 +127,5 @@ def _hash(path: str) -> str:
 
 def _result(entry: dict[str, Any], path: str) -> Result:
     findings = (locations.under(serialization.to_finding(data), "", path) for data in entry["findings"])
-    return Result(tuple(findings), tuple((line, comment) for line, comment in entry["unused"]), entry["problem"])
+    unused = tuple((line, comment) for line, comment in entry["unused"])
+    return Result(tuple(findings), unused, entry["problem"], is_partial=entry["partial"])

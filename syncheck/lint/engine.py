@@ -8,13 +8,13 @@ import threading
 import time
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ProcessPoolExecutor
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from syncheck.config.options import Options
 from syncheck.filters import comments
 from syncheck.filters.comments import Statements
 from syncheck.findings import Finding, Report, Summary, finding_key, merge_equal
-from syncheck.lint import files, locations, rule_registry
+from syncheck.lint import budget, files, locations, rule_registry
 from syncheck.lint.cache import Cache, digest_of
 from syncheck.lint.extensions import Extensions
 from syncheck.lint.imports import Imports
@@ -39,6 +39,8 @@ _MUCH = 2_000_000
 """Total size in bytes above which worker processes are worthwhile, whatever the files contain."""
 _CHUNKS = 64
 """Number of chunks that each worker gets, unless that would make the chunks larger than `_MAX_AT_ONCE`."""
+_PARTIAL = f"not followed to the end: findings after {budget.MOST:,} interpreted statements are missing"
+"""Note about a file with too much code."""
 _MAX_AT_ONCE = 32
 """Maximum number of files per chunk."""
 Task = tuple[str, bool]
@@ -64,7 +66,7 @@ def lint_source(path: str, text: files.Text, *, is_strict: bool = False) -> Resu
     """Lint one file's text. With `is_strict`, also report findings that rest on extra assumptions."""
     try:
         source = SourceFile(path, text.source)
-        found, problem, asked = _found(source, is_strict=is_strict)
+        result = _found(source, is_strict=is_strict)
     except SyntaxError as error:
         return Result(problem=f"line {error.lineno or 1}: {error.msg}")
     except (RecursionError, MemoryError):
@@ -72,11 +74,13 @@ def lint_source(path: str, text: files.Text, *, is_strict: bool = False) -> Resu
     except Exception as error:  # noqa: BLE001  one failure must not stop the other files from being linted
         return Result(problem=f"syncheck itself failed, please report it: {type(error).__name__}: {error}")
     suppressions = comments.read(text.source)
+    found = result.findings
     kept = comments.apply(found, suppressions, _statements(source, found)) if suppressions else found
     source.forget()
     if text.cells:
         kept = tuple(locations.in_cells(finding, path, text.cells, text.replaced) for finding in kept)
-    return Result(kept, tuple(_unused(suppressions)), problem, asked)
+    unused = () if result.is_partial else tuple(_unused(suppressions))  # one may be for code that was left out
+    return replace(result, findings=kept, unused=unused)
 
 
 def _unused(suppressions: list[comments.Suppression]) -> Iterator[tuple[int, str]]:
@@ -89,8 +93,8 @@ def _unused(suppressions: list[comments.Suppression]) -> Iterator[tuple[int, str
             yield comment.line, comment.unused_message(name)
 
 
-def _found(source: SourceFile, *, is_strict: bool) -> tuple[tuple[Finding, ...], str, dict[str, disk.Stamp]]:
-    """Return a file's findings, the error message of a rule that failed, and the other files that were looked up."""
+def _found(source: SourceFile, *, is_strict: bool) -> Result:
+    """Return the result for a file before comments are applied."""
     from syncheck.lint.analysis import Analysis  # noqa: PLC0415  imports the sanitizer; most files do not need it
 
     analysis = Analysis(source, is_strict=is_strict)
@@ -101,7 +105,7 @@ def _found(source: SourceFile, *, is_strict: bool) -> tuple[tuple[Finding, ...],
 
         shaped, problem = check(source, kinds)
         found = merge_equal([*found, *(for_device_type(source.device_type, finding) for finding in shaped)])
-    return found, problem, analysis.asked
+    return Result(found, (), problem, analysis.asked, is_partial=analysis.budget.is_exceeded)
 
 
 def _statements(source: SourceFile, found: Iterable[Finding]) -> Statements:
@@ -187,18 +191,22 @@ def lint(
             waiting.append((path, path in strict))
             continue
         _log_result(details, "took from the cache", path)
-        if known.findings or known.unused or known.problem:
+        if _is_worth_keeping(known):
             outcome.results[path] = known
     for done, (path, digest, result) in enumerate(_results(waiting, extensions), 1):
         cache.keep(path, digest, result, is_strict=path in strict)
         _log_result(details, _describe_result(result), path)
-        if result.findings or result.unused or result.problem:
+        if _is_worth_keeping(result):
             outcome.results[path] = result
         if not done % 16 or done == len(waiting):
             progress(done, len(waiting))
     cache.save()
     outcome.seconds = time.perf_counter() - began
     return outcome
+
+
+def _is_worth_keeping(result: Result) -> bool:
+    return bool(result.findings or result.unused or result.problem or result.is_partial)
 
 
 def _log_result(details: Details, what: str, path: str) -> None:
@@ -283,6 +291,7 @@ def report_of(outcome: Outcome, options_of: Callable[[str], Options]) -> Report:
         options = options_of(path)
         codes = options.codes_for(path)
         findings += [locations.under(finding, path, shown) for finding in result.findings if finding.rule.code in codes]
+        notes += [f"{shown}: {_PARTIAL}"] * result.is_partial
         notes += [f"{shown}:{line}: {comment}" for line, comment in result.unused]
     findings.sort(key=finding_key)
     if any(note.endswith("`") for note in notes):  # not about malformed comments

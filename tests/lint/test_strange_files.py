@@ -5,6 +5,7 @@ import os
 import stat
 import subprocess
 import sys
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -12,6 +13,7 @@ import pytest
 from syncheck.commands.lint import LintRequest, lint
 from syncheck.config.options import FORMATS, Options
 from syncheck.config.settings import layer_of
+from syncheck.lint.budget import Budget
 from syncheck.report.render import render
 from tests import warm
 
@@ -153,3 +155,28 @@ def test_findings_go_to_stderr_if_standard_output_is_full(folder):
         assert done.returncode == 3
         assert "cannot write the report to standard output: No space left on device" in done.stderr
         assert "SYN101" in done.stderr
+
+
+def test_a_file_with_too_much_code_is_not_followed_to_the_end_and_the_report_says_so(folder, monkeypatch):
+    monkeypatch.setattr("syncheck.lint.analysis.Budget", partial(Budget, 4_000))
+    block = "    with torch.cuda.stream(side):\n        x.add_(1)\n"
+    lines = "\n".join(f"    n = {n}" for n in range(350))
+    function = (
+        f"def work{{0}}():\n    side = torch.cuda.Stream()\n    x = torch.ones(4, device='cuda')\n{lines}\n{block}"
+    )
+    (folder / "train.py").write_text("import torch\n" + "".join(map(function.format, range(40))))
+    report, _ = lint(LintRequest((".",), tries_fixes=False))
+    lines_found = [finding.location.frame.line for finding in report.findings]
+    assert 350 < min(lines_found) < max(lines_found) < 20 * 350
+    (note,) = report.notes
+    assert note.startswith("train.py: not followed to the end")
+    assert report.incomplete == ()
+
+
+def test_the_report_from_the_cache_says_that_a_file_was_not_followed_to_the_end(folder, monkeypatch):
+    monkeypatch.setattr(Budget, "is_left", lambda self: setattr(self, "is_exceeded", True))
+    (folder / "train.py").write_text(FIXED + "# syncheck: ignore[SYN101]\n")
+    reports = [lint(LintRequest((".",), cache=folder / "cache"))[0] for _ in range(2)]
+    assert reports[0].notes == reports[1].notes
+    (note,) = reports[0].notes  # nothing about the comment, since the code for it may be what was left out
+    assert note.startswith("train.py: not followed to the end")

@@ -78,6 +78,7 @@ class ImportedFunctions:
 
     Attributes:
         objects: the objects of classes of other files.
+        n_steps: number of statements of other files that have been interpreted.
 
     Args:
         evaluator: interprets the program.
@@ -90,7 +91,7 @@ class ImportedFunctions:
         self.objects = ImportedObjects(evaluator.machine)
         self._find = find
         self._scopes: dict[int, LazyScope] = {}  # id of a file's module -> its scope
-        self._n_steps = _STEPS_OF_ALL
+        self.n_steps = 0
 
     def forget(self) -> None:
         """Drop the scopes of the files."""
@@ -144,7 +145,7 @@ class ImportedFunctions:
             return self._called(function_of(), call)
         machine, evaluator = self._machine, self._evaluator
         here = ImportedCall(call.node, machine.function, len(machine.calls))
-        before, most = evaluator.steps_left, min(_STEPS, self._n_steps)
+        before, most = evaluator.steps_left, min(_STEPS, _STEPS_OF_ALL - self.n_steps)
         evaluator.steps_left = most
         try:
             with machine.imported.run(here), evaluator.decide_by_default():
@@ -155,7 +156,7 @@ class ImportedFunctions:
         except (TooLongError, Raised):
             return None
         finally:
-            self._n_steps -= most - max(evaluator.steps_left, 0)
+            self.n_steps += most - max(evaluator.steps_left, 0)
             evaluator.steps_left = before
         self._name(found, call.node)
         return found
@@ -194,7 +195,7 @@ class ImportedFunctions:
         if path.rpartition(".")[2] in _ROOTS:
             return None
         found = self._find(path, "")
-        if found is None or not isinstance(found[0].get(found[1]), ast.ClassDef):
+        if found is None or not found[0].is_class(found[1]):
             return None
         machine = self._machine
         with machine.imported.run(ImportedCall(node, machine.function, len(machine.calls))):

@@ -62,7 +62,7 @@ class Interpreter:
     Attributes:
         decisions: the branches taken at undetermined conditions.
         calls: makes calls.
-        steps_left: number of statements that may still be interpreted.
+        steps_left: number of statements of the file that may still be interpreted.
         modules: weak references to the module scopes that interpretation started in.
 
     Args:
