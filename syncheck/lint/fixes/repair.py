@@ -10,6 +10,9 @@ from syncheck.lint.engine import lint_source
 from syncheck.lint.fixes import codemods
 
 _MAX_ROUNDS = 64
+_FEWEST_ROUNDS = 8
+_MOST_TEXT = 1_000_000
+"""Number of characters to lint again after `_FEWEST_ROUNDS`. Fixes of the findings that are left then are not tried."""
 Key = tuple[str, str, str]
 Found = tuple[Finding, ...]
 
@@ -77,7 +80,8 @@ class _Repair:
     def run(self) -> Repaired:
         """Fix the file."""
         most = 0  # maximum number of findings to fix at once; 0 for no limit
-        for _ in range(_MAX_ROUNDS):
+        affordable = _MOST_TEXT // (len(self._repaired.source) + 1)
+        for _ in range(max(_FEWEST_ROUNDS, min(affordable, _MAX_ROUNDS))):
             wanted = [f for f in self._findings if self._is_wanted(f) and key_of(f) not in self._unresolved]
             if not wanted:
                 break
