@@ -4,7 +4,7 @@ import ast
 
 from syncheck.lint.interp.functions import own_nodes
 from syncheck.lint.interp.unknown import may_wait
-from syncheck.lint.nodes import Method, names, own_attribute, text, walk
+from syncheck.lint.nodes import Method, functions_in, names, nodes_in, own_attribute, text
 from syncheck.lint.temporaries import is_new, kept
 from syncheck.source.expressions import last_name
 
@@ -19,7 +19,7 @@ def packed_argument(function: Method, tree: ast.Module) -> set[str]:
         function: the function.
         tree: the file.
     """
-    given, nodes = _parameters(function)[:1], walk(tree)
+    given, nodes = _parameters(function)[:1], nodes_in(tree)
     return set(given) if any(_packs(node, function.name, nodes) for node in nodes) else set()
 
 
@@ -31,7 +31,7 @@ def dropped_arguments(function: Method, tree: ast.Module) -> set[str]:
         tree: the file.
     """
     given = _parameters(function)
-    functions = [node for node in walk(tree) if isinstance(node, Method)] if given else []
+    functions = functions_in(tree) if given else []
     if sum(node.name == function.name for node in functions) != 1:
         return set()
     found = (_dropped_by(caller, function.name, given) for caller in functions if caller is not function)

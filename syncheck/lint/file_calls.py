@@ -2,7 +2,7 @@
 
 import ast
 
-from syncheck.lint.nodes import once, walk
+from syncheck.lint.nodes import nodes_in, once
 from syncheck.source.expressions import last_name
 
 
@@ -10,7 +10,7 @@ from syncheck.source.expressions import last_name
 def calls_by_name(tree: ast.Module) -> dict[str, list[ast.Call]]:
     """Return the calls in a file by the last name of what they call."""
     found: dict[str, list[ast.Call]] = {}
-    for node in walk(tree):
+    for node in nodes_in(tree):
         if isinstance(node, ast.Call):
             found.setdefault(last_name(node.func), []).append(node)
     return found

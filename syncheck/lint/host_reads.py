@@ -12,7 +12,7 @@ from dataclasses import replace
 from syncheck.findings import Finding
 from syncheck.lint.interp.functions import own_nodes
 from syncheck.lint.interp.sites import SourceSites
-from syncheck.lint.nodes import Method, classes_of_methods, methods_of, own_attribute, text, walk
+from syncheck.lint.nodes import classes_of_methods, functions_in, methods_of, nodes_in, own_attribute, text
 from syncheck.rules import event_wait_is_not_host_sync as rule
 from syncheck.rules.model import Severity
 from syncheck.source.expressions import last_name
@@ -43,7 +43,7 @@ def findings(tree: ast.Module, sites: SourceSites, known: Sequence[Finding]) -> 
     lines = {finding.location.frame.line for finding in known}
     events = _events(tree)
     owners = classes_of_methods(tree)
-    for function in (node for node in walk(tree) if isinstance(node, Method)):
+    for function in functions_in(tree):
         nodes = list(own_nodes(function))
         for wait in (node for node in nodes if isinstance(node, ast.Call)):
             event = _awaited(wait, events)
@@ -66,7 +66,7 @@ def _finding(event: ast.expr, wait: ast.Call, read: ast.Call, function: str, sit
 def _events(tree: ast.Module) -> set[str]:
     """Return the names of the variables and attributes that are events of a GPU."""
     found: set[str] = set()
-    for node in walk(tree):
+    for node in nodes_in(tree):
         match node:
             case ast.AnnAssign(target=target, annotation=kind) if "cuda.Event" in ast.unparse(kind):
                 found.add(last_name(target))

@@ -1,7 +1,7 @@
 """Functions that a file imports from other files of its repository.
 
-Only the required statements of another file are parsed. They are located by the beginnings of its lines. A name is
-unknown if its statement cannot be parsed, or if two files could be meant.
+Only the required statements of another file are parsed, once their code is needed. They are located by the beginnings
+of its lines. A name is unknown if two files could be meant, or if it is bound in a statement that cannot be parsed.
 """
 
 import ast
@@ -37,6 +37,8 @@ _ASYNCHRONOUS = re.compile(
     r"|cuda\.Event\(|record_event\("
 )
 """Code that may leave work running."""
+_OF_ASYNCHRONOUS = ("tream(", "non_blocking", "async_op", "isend(", "irecv(", "Event(", "record_event(")
+"""Words without which there is no such code. Searching for them is much faster than matching the pattern."""
 _CLOCK = re.compile(r"perf_counter|monotonic|default_timer|time\.time\(")
 _WRAPPER = re.compile(r"__enter__|contextmanager|wraps\(")
 _LONGEST = 12_000
@@ -63,16 +65,15 @@ class Module:
         self._parts: dict[str, str] = {}  # name -> source of the statement that binds it
         self._others: list[str] = []  # other statements that may bind names
         self._known: dict[str, ast.stmt | None] = {}
-        self._classes: set[str] = set()
+        self._used: dict[str, list[str]] = {}
+        self._leaving: dict[str, bool] = {}
+        self._kinds: dict[str, str] = {}  # name -> the first word of the statement that binds it
         for part in _top_level(text):
             match = _NAME.search(part) if part.startswith("@") else _NAME.match(part)
             if match is not None:
                 name = match[1] or match[2]
                 self._parts[name] = part
-                if match[0].startswith("class"):
-                    self._classes.add(name)
-                else:
-                    self._classes.discard(name)
+                self._kinds[name] = match[0].split(maxsplit=1)[0]
             elif part.startswith(_IMPORTING):
                 self._others.append(part)
 
@@ -87,17 +88,28 @@ class Module:
 
     def is_class(self, name: str) -> bool:
         """Return whether the statement that binds a name begins as a class does; it is not parsed for that."""
-        return name in self._classes
+        return self._kinds.get(name) == "class"
+
+    def is_function(self, name: str) -> bool:
+        """Return whether the statement that binds a name begins as a function does; it is not parsed for that."""
+        return self._kinds.get(name) in {"def", "async"}
 
     def source(self, name: str) -> str:
         """Return the source of the statement that binds a name; "" if it is in a branch."""
         return self._parts.get(name, "")
 
-    def used_by(self, name: str) -> Iterator[str]:
-        """Yield the names of this file that the statement that binds a name uses."""
-        for word in set(_WORD.findall(self.source(name))) - {name}:
-            if word in self._parts or word in self.imported:
-                yield word
+    def used_by(self, name: str) -> list[str]:
+        """Return the names of this file that the statement that binds a name uses."""
+        if name not in self._used:
+            words = set(_WORD.findall(self.source(name))) - {name}
+            self._used[name] = [word for word in words if word in self._parts or word in self.imported]
+        return self._used[name]
+
+    def has_work(self, name: str) -> bool:
+        """Return whether the statement that binds a name contains code that may leave work running, or is a timer."""
+        if name not in self._leaving:
+            self._leaving[name] = _has_work(self.source(name))
+        return self._leaving[name]
 
     @cached_property
     def imported(self) -> dict[str, str]:
@@ -182,10 +194,9 @@ class Imports:
         known = self._leaving.get(key)
         if known is None:
             self._leaving[key] = False  # for definitions that use one another
-            source = module.source(name)
-            known = self._leaving[key] = _has_work(source) or (
+            known = self._leaving[key] = module.has_work(name) or (
                 hops > 0
-                and not _NETWORK.match(source)
+                and not _NETWORK.match(module.source(name))
                 and any(self._uses_work(module, used, hops - 1) for used in module.used_by(name))
             )
         return known
@@ -201,13 +212,11 @@ class Imports:
         folder, _, own = name.rpartition(".")
         found = [path for base in _bases(importer, name) if (path := self._file(base, folder.lstrip("."))) is not None]
         module = self._module(found[0]) if len(set(found)) == 1 else None
-        if module is not None and module.is_class(own):
+        if module is not None and (module.is_class(own) or module.is_function(own)):
             return module, own
         statement = module.get(own) if module is not None else None
         if module is None or statement is None:
             return None
-        if isinstance(statement, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
-            return module, own
         if isinstance(statement, ast.ImportFrom) and hops:
             alias = next(alias for alias in statement.names if own == (alias.asname or alias.name))
             return self._find(module.path, full_name(statement, alias.name), hops - 1)
@@ -245,9 +254,11 @@ def _has_work(source: str) -> bool:
     """Return whether some code may leave work running, or is a timer."""
     if _NETWORK.match(source) or len(source) > _LONGEST:
         return False  # its objects are not followed
-    return _ASYNCHRONOUS.search(source) is not None or (
-        _CLOCK.search(source) is not None and _WRAPPER.search(source) is not None
-    )
+    return _may_leave_work(source) or (_CLOCK.search(source) is not None and _WRAPPER.search(source) is not None)
+
+
+def _may_leave_work(source: str) -> bool:
+    return any(word in source for word in _OF_ASYNCHRONOUS) and _ASYNCHRONOUS.search(source) is not None
 
 
 @lru_cache(maxsize=16384)
@@ -259,7 +270,7 @@ def _mentions_work(path: str, stamp: disk.Stamp) -> bool:
         text = disk.read(path).decode("utf-8", "replace")
     except OSError:
         return False
-    return _ASYNCHRONOUS.search(text) is not None or _CLOCK.search(text) is not None
+    return _may_leave_work(text) or _CLOCK.search(text) is not None
 
 
 def _bases(importer: str, name: str) -> tuple[str, ...]:

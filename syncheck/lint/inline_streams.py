@@ -9,7 +9,7 @@ from syncheck.findings import Finding
 from syncheck.lint.interp.functions import own_nodes
 from syncheck.lint.interp.sites import SourceSites
 from syncheck.lint.locations import lines_of
-from syncheck.lint.nodes import names, parameters, text, walk
+from syncheck.lint.nodes import functions_in, names, parameters, text, walk
 from syncheck.rules import unordered_side_stream
 
 WORDS = re.compile(r"stream\(\s*(?:\w+\.)*Stream\(")
@@ -34,7 +34,7 @@ def findings(tree: ast.Module, sites: SourceSites, known: Sequence[Finding]) -> 
         known: the findings on paths through the file. A race at the same location is more specific.
     """
     lines = lines_of(known)
-    for function in (node for node in walk(tree) if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)):
+    for function in functions_in(tree):
         if any(_ORDERING.search(name) for name in _called(own_nodes(function))):
             continue  # the host may wait before or after the block
         for node in own_nodes(function):

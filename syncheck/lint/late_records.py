@@ -8,12 +8,13 @@ copy into a buffer that the layers share overwrites what `compute` has not read 
 import ast
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
+from functools import cached_property
 from typing import NamedTuple
 
 from syncheck.findings import Finding
 from syncheck.lint.interp.functions import own_nodes
 from syncheck.lint.interp.sites import SourceSites
-from syncheck.lint.nodes import Method, methods_of, names, text, walk
+from syncheck.lint.nodes import Method, methods_of, names, nodes_in, text, walk
 from syncheck.rules import unordered_side_stream
 from syncheck.rules.model import Family
 from syncheck.source.expressions import last_name
@@ -69,7 +70,7 @@ def findings(tree: ast.Module, sites: SourceSites, known: Sequence[Finding]) -> 
         own = methods_of(kind).keys()
         members = _Members(tree, _methods(kind, classes))
         for waiter in members.methods.values():
-            for wait in _waits(waiter, members.rebound):
+            for wait in _waits(waiter, members):
                 late = _late_record(wait, waiter, members)
                 if late is None or not own & {waiter.name, late.caller, late.method}:
                     continue
@@ -110,7 +111,6 @@ class _Members:
 
     Attributes:
         methods: the methods, by name, including inherited ones.
-        rebound: the attributes that methods other than the constructor assign.
 
     Args:
         tree: the file.
@@ -119,17 +119,25 @@ class _Members:
 
     def __init__(self, tree: ast.Module, methods: dict[str, Method]) -> None:
         self.methods = methods
-        self._nodes = {name: list(own_nodes(method)) for name, method in methods.items()}
-        self._inside = {node for method in methods.values() for node in walk(method)}
-        self._attributes = [node for node in walk(tree) if isinstance(node, ast.Attribute)]
-        self._aliases = self._wrapped()
-        stored = (node for name, nodes in self._nodes.items() if name != "__init__" for node in nodes)
-        self.rebound = {
-            node.attr for node in stored if isinstance(node, ast.Attribute) and not isinstance(node.ctx, ast.Load)
-        }
+        self._tree = tree
 
-    def _wrapped(self) -> dict[str, str]:
-        """Return the attributes for compiled methods, as in `self.run = torch.compile(self._run)`."""
+    @cached_property
+    def rebound(self) -> set[str]:
+        """The attributes that methods other than the constructor assign."""
+        stored = (node for name, nodes in self._nodes.items() if name != "__init__" for node in nodes)
+        return {node.attr for node in stored if isinstance(node, ast.Attribute) and not isinstance(node.ctx, ast.Load)}
+
+    @cached_property
+    def _nodes(self) -> dict[str, list[ast.AST]]:
+        return {name: list(own_nodes(method)) for name, method in self.methods.items()}
+
+    @cached_property
+    def _inside(self) -> set[ast.AST]:
+        return {node for method in self.methods.values() for node in walk(method)}
+
+    @cached_property
+    def _aliases(self) -> dict[str, str]:
+        """The attributes for compiled methods, as in `self.run = torch.compile(self._run)`."""
         found: dict[str, str] = {}
         for node in self._nodes.get("__init__", []):
             if isinstance(node, ast.Assign) and isinstance(node.value, ast.Call) and "compile" in text(node.value.func):
@@ -140,7 +148,8 @@ class _Members:
 
     def is_only_ours(self, attribute: str) -> bool:
         """Return whether only methods of the class use an attribute, and only of `self`."""
-        return all(_own(node) and (node in self._inside) for node in self._attributes if node.attr == attribute)
+        named = (node for node in nodes_in(self._tree) if isinstance(node, ast.Attribute) and node.attr == attribute)
+        return all(_own(node) and (node in self._inside) for node in named)
 
     def users(self, events: str) -> dict[str, ast.Call | None]:
         """Return the methods that may record events, each with a call that does; None if none is known."""
@@ -215,12 +224,12 @@ def _own(node: ast.AST) -> str:
 # -- the wait
 
 
-def _waits(method: Method, rebound: set[str]) -> Iterator[_Wait]:
+def _waits(method: Method, members: _Members) -> Iterator[_Wait]:
     """Yield the waits in the loops of a method that also copies, in these loops, into memory that iterations share.
 
     Args:
         method: the method.
-        rebound: the attributes that methods other than the constructor assign.
+        members: the methods of its class.
     """
     for loop in own_nodes(method):
         if not isinstance(loop, ast.For) or not isinstance(loop.target, ast.Name):
@@ -229,7 +238,7 @@ def _waits(method: Method, rebound: set[str]) -> Iterator[_Wait]:
         nodes = [node for statement in loop.body for node in (statement, *own_nodes(statement))]
         records = [event for node in nodes if (event := _recorded(node)) and variable in names(event.slice)]
         derived = _derived(variable, nodes)
-        targets = [target for target in _copied_to(nodes) if not _may_move(target, rebound)]
+        targets = [target for target in _copied_to(nodes) if not _may_move(target, members.rebound)]
         for wait in (wait for node in nodes if (wait := _wait_at(node, loop)) and variable in names(wait.key)):
             is_earlier = all(text(event.slice) != text(wait.key) for event in records)
             is_ring = is_earlier and isinstance(wait.key, ast.BinOp)

@@ -12,7 +12,7 @@ from syncheck.lint.interp.device_tests import on_gpu
 from syncheck.lint.interp.functions import own_nodes
 from syncheck.lint.interp.sites import SourceSites
 from syncheck.lint.interp.unknown import is_network
-from syncheck.lint.nodes import Method, names, parameters, walk
+from syncheck.lint.nodes import Method, functions_in, names, parameters, walk
 from syncheck.lint.prefilter import CLOCKS
 from syncheck.rules import unsynchronized_timing
 from syncheck.rules.model import Severity
@@ -40,7 +40,7 @@ def findings(tree: ast.Module, sites: SourceSites, known: Sequence[Finding]) -> 
         known: the findings on paths through the file. One about the same reading is more specific.
     """
     lines = {finding.location.frame.line for finding in known if finding.rule == unsynchronized_timing.RULE}
-    for function in (node for node in walk(tree) if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)):
+    for function in functions_in(tree):
         nodes = list(own_nodes(function))
         blocks = [steps for node in (function, *nodes) if isinstance(node, ast.stmt) for steps in bodies(node)]
         found = {

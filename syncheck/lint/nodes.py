@@ -66,6 +66,18 @@ def walk(node: ast.AST) -> list[ast.AST]:
     return found
 
 
+@once
+def nodes_in(tree: ast.Module) -> list[ast.AST]:
+    """Return the nodes of a file, outer ones first, without contexts and operators, and without the file itself."""
+    return walk(tree)[1:]
+
+
+@once
+def functions_in(tree: ast.Module) -> list[Method]:
+    """Return the functions of a file, outer ones first, with methods and nested functions."""
+    return [node for node in nodes_in(tree) if isinstance(node, Method)]
+
+
 def children(node: ast.AST) -> list[ast.AST]:
     """Return the nodes directly below a node, without contexts and operators."""
     found: list[ast.AST] = []
@@ -94,8 +106,7 @@ def branches(node: ast.AST) -> list[Any]:
 
 def function_around(tree: ast.Module, line: int) -> ast.AST:
     """Return the innermost function that contains a line; the tree if there is none."""
-    functions = (node for node in walk(tree) if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef))
-    around = [node for node in functions if node.lineno <= line <= (node.end_lineno or node.lineno)]
+    around = [node for node in functions_in(tree) if node.lineno <= line <= (node.end_lineno or node.lineno)]
     return max(around, key=lambda node: node.lineno, default=tree)
 
 
@@ -123,7 +134,7 @@ def methods_of(kind: ast.ClassDef) -> dict[str, Method]:
 @once
 def classes_of_methods(tree: ast.Module) -> dict[ast.AST, ast.ClassDef]:
     """Return the class of each method of a file."""
-    kinds = [node for node in walk(tree) if isinstance(node, ast.ClassDef)]
+    kinds = [node for node in nodes_in(tree) if isinstance(node, ast.ClassDef)]
     return {method: kind for kind in kinds for method in methods_of(kind).values()}
 
 

@@ -8,7 +8,7 @@ from syncheck.findings import Finding
 from syncheck.lint.interp.functions import own_nodes
 from syncheck.lint.interp.sites import SourceSites
 from syncheck.lint.interp.unknown import makes_object, words_of
-from syncheck.lint.nodes import Method, bound_names, entered_stream, text, walk
+from syncheck.lint.nodes import bound_names, entered_stream, functions_in, text, walk
 from syncheck.rules import unordered_side_stream
 from syncheck.rules.model import Severity
 from syncheck.source.expressions import bodies, last_name
@@ -34,7 +34,7 @@ def findings(tree: ast.Module, sites: SourceSites, known: Sequence[Finding]) -> 
         known: the findings on paths through the file. One in the same block is more specific.
     """
     lines = {finding.location.frame.line for finding in known}
-    for function in (node for node in walk(tree) if isinstance(node, Method)):
+    for function in functions_in(tree):
         nodes = list(own_nodes(function))
         current = {"torch.cuda.current_stream()"} | {
             name

@@ -36,7 +36,8 @@ _HELP = "call `wait()` on the handle of `{collective}` first, or write before th
 
 def can_matter(source: str) -> bool:
     """Return whether this check may apply to a file."""
-    return "dist" in source and _STARTING.search(source) is not None
+    may_start = any(word in source for word in ("async_op", "isend(", "irecv("))
+    return may_start and "dist" in source and _STARTING.search(source) is not None
 
 
 def findings(functions: Iterable[Function], sites: SourceSites, known: Sequence[Finding]) -> Iterator[Finding]:

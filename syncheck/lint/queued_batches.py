@@ -10,7 +10,7 @@ from syncheck.lint.interp.functions import own_nodes
 from syncheck.lint.interp.sites import SourceSites
 from syncheck.lint.interp.unknown import makes_object, may_wait
 from syncheck.lint.locations import lines_of
-from syncheck.lint.nodes import entered_stream, text, walk
+from syncheck.lint.nodes import entered_stream, nodes_in, text, walk
 from syncheck.rules import missing_record_stream, unordered_side_stream
 from syncheck.rules.model import Family, Severity
 from syncheck.source.expressions import last_name
@@ -127,7 +127,7 @@ class _Functions:
 
     def __init__(self, tree: ast.Module) -> None:
         self._tree = tree
-        nodes = walk(tree)
+        nodes = nodes_in(tree)
         self._classes = [node for node in nodes if isinstance(node, ast.ClassDef)]
         self._owners: dict[Function, ast.ClassDef] = {
             member: kind for kind in self._classes for member in kind.body if isinstance(member, Function)
@@ -190,7 +190,7 @@ class _Waits:
     """
 
     def __init__(self, tree: ast.Module, loading: list[Function], around: list[Function]) -> None:
-        nodes = walk(tree)
+        nodes = nodes_in(tree)
         calls = [node for node in nodes if isinstance(node, ast.Call)]
         words = {node.attr for node in nodes if isinstance(node, ast.Attribute)}
         words |= {node.id for node in nodes if isinstance(node, ast.Name)}

@@ -97,7 +97,8 @@ class SourceFile:
         for function in deferred.functions(self.tree.body):
             if deferred.text_of(function) is None:
                 function.body = []
-        self.tree.body.clear()
+        self.tree.__dict__.clear()  # with the results cached on it
+        self.tree.body = []
 
     @cached_property
     def lines_with_ends(self) -> list[str]:

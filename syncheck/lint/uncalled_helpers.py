@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import replace
 
 from syncheck.findings import Finding
-from syncheck.lint.nodes import walk
+from syncheck.lint.nodes import nodes_in
 from syncheck.rules.model import Severity
 from syncheck.source.expressions import has_line
 
@@ -32,9 +32,9 @@ def as_warnings(findings: Iterable[Finding], tree: ast.Module, source: str) -> I
 def _helpers(tree: ast.Module, source: str) -> Iterator[ast.stmt]:
     """Yield the private functions, methods and classes of a file that nothing in it mentions."""
     inherited = {
-        id(member) for kind in walk(tree) if isinstance(kind, ast.ClassDef) and kind.bases for member in kind.body
+        id(member) for kind in nodes_in(tree) if isinstance(kind, ast.ClassDef) and kind.bases for member in kind.body
     }
-    for node in walk(tree):
+    for node in nodes_in(tree):
         if not isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef) or node.decorator_list:
             continue
         if _is_private(node.name) and id(node) not in inherited and not _is_mentioned(node, source):

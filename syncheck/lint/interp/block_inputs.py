@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from syncheck.lint.interp.exchanged import VIEWS
 from syncheck.lint.interp.functions import block_nodes, own_nodes
 from syncheck.lint.interp.host_copies import host_copy_source
-from syncheck.lint.nodes import Method, bound_names, is_on_stream, once, text, viewed, walk
+from syncheck.lint.nodes import Method, bound_names, functions_in, is_on_stream, once, text, viewed, walk
 
 _OPERATORS = re.compile(r"^(?:torch|F|torch\.nn\.functional)\.(?!as_|from_|is_|load|save|tensor$)[a-z_]\w*$")
 _COLLECTIVES = re.compile(r"^(?:dist|torch\.distributed)\.\w+$")
@@ -20,7 +20,7 @@ _MOVING = frozenset({"to", "cuda", "pin_memory", "cpu", "numpy", "item", "tolist
 @once
 def block_inputs(tree: ast.Module) -> dict[ast.AST, str]:
     """Return call of an operator outside stream blocks -> the variable through which a later block uses its result."""
-    return dict(pair for node in walk(tree) if isinstance(node, Method) for pair in _inputs_of(node))
+    return dict(pair for function in functions_in(tree) for pair in _inputs_of(function))
 
 
 def _inputs_of(function: Method) -> Iterator[tuple[ast.AST, str]]:

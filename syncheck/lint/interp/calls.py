@@ -201,7 +201,7 @@ class Calls:
         machine = self._machine
         if isinstance(value, Stream | Event):
             machine.assume_synchronized()
-        if not depth or machine.ordering_only:
+        if not depth or machine.ordering_only or value.__class__ in _HOLDING_NOTHING:
             return
         match value:
             case Event():
@@ -227,7 +227,7 @@ class Calls:
         for item in attributes.values():
             if isinstance(item, Tensor):
                 item.block.escaped = True
-            else:
+            elif item.__class__ not in _HOLDING_NOTHING:
                 self.escape(item, depth)
 
     # -- functions of the program

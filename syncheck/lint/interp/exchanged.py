@@ -4,7 +4,7 @@ import ast
 from collections.abc import Iterable, Iterator
 
 from syncheck.lint.file_calls import argument_of, calls_by_name
-from syncheck.lint.nodes import Method, once, parameters, text, viewed, walk
+from syncheck.lint.nodes import Method, functions_in, nodes_in, once, parameters, text, viewed, walk
 from syncheck.semantics.collectives import FUNCTIONS
 from syncheck.source.expressions import last_name
 
@@ -21,8 +21,8 @@ def exchanged_variables(tree: ast.Module) -> frozenset[str]:
     calls = calls_by_name(tree)
     used = {name for kind in FUNCTIONS for call in calls.get(kind, ()) for name in _tensors_of(kind, call)} - {""}
     if used:
-        used.update(*(_given(calls.get(node.name, ()), node, used) for node in walk(tree) if isinstance(node, Method)))
-    assigned = [node for node in walk(tree) if isinstance(node, ast.Assign)] if used else []
+        used.update(*(_given(calls.get(node.name, ()), node, used) for node in functions_in(tree)))
+    assigned = [node for node in nodes_in(tree) if isinstance(node, ast.Assign)] if used else []
     views = [node for node in assigned if isinstance(node.value, ast.Subscript | ast.Call)]
     used |= {_source(node.value) for node in views if any(text(target) in used for target in node.targets)}
     return frozenset(used - {""})

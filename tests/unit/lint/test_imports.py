@@ -5,6 +5,7 @@ import os
 
 import pytest
 
+from syncheck.lint.engine import lint_data
 from syncheck.lint.imports import Imports, Module
 
 
@@ -117,9 +118,23 @@ def test_an_installed_package_imports_only_from_itself(tmp_path):
     assert where(folder, "p/a.py", "q.f") is None
 
 
-@pytest.mark.parametrize("text", ["def f(:", "f = 3", "x = '\0'", "# -*- coding: nonsense -*-\ndef f(): pass"])
+@pytest.mark.parametrize("text", ["f = 3", "x = '\0'", "# -*- coding: nonsense -*-\ndef f(): pass"])
 def test_a_name_that_is_not_a_function_is_unknown(repository, text):
     assert where(repository(a=text), "main.py", "a.f") is None
+
+
+def test_a_function_is_parsed_only_when_it_is_needed_and_has_no_code_if_it_cannot_be(repository):
+    found = Imports(str(repository(a="def f(:\n    pass") / "main.py")).function("a.f")
+    assert found is not None
+    assert found[0].is_function("f")
+    assert found[0].get("f") is None
+
+
+def test_a_call_of_a_function_that_cannot_be_parsed_is_unknown_code(repository):
+    source = "import torch\nfrom a import f\ndef g():\n    s = torch.cuda.Stream()\n    f(s)\n"
+    root = repository(a="def f(stream:\n    stream.synchronize()")
+    (root / "main.py").write_text(source)
+    assert lint_data(str(root / "main.py"), source.encode()).findings == ()
 
 
 def test_a_file_that_is_too_large_is_not_read(repository):
