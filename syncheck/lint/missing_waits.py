@@ -6,6 +6,7 @@ from collections.abc import Iterable, Sequence
 from syncheck.findings import Finding
 from syncheck.lint import (
     host_reads,
+    host_writes,
     inline_streams,
     late_records,
     late_synchronizations,
@@ -16,7 +17,9 @@ from syncheck.lint import (
     private_events,
     queued_batches,
     side_streams,
+    unready_events,
     unused_events,
+    useless_waits,
 )
 from syncheck.lint.interp.sites import SourceSites
 from syncheck.lint.source_file import SourceFile
@@ -29,6 +32,9 @@ _CHECKS = (
     host_reads,
     outdated_events,
     private_events,
+    unready_events,
+    useless_waits,
+    host_writes,
 )
 
 

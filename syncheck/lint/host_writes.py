@@ -1,0 +1,150 @@
+"""Pinned memory that the host fills again after it has only made a stream wait for the last copy from it (SYN402)."""
+
+import ast
+import re
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from typing import NamedTuple
+
+from syncheck.findings import Finding
+from syncheck.lint.interp.functions import own_nodes
+from syncheck.lint.interp.sites import SourceSites
+from syncheck.lint.nodes import Method, methods_of, own_container, text
+from syncheck.rules import event_wait_is_not_host_sync as rule
+from syncheck.rules.model import Severity
+from syncheck.source.expressions import last_name
+
+_PINNED = re.compile(r"\bpin_memory\b")
+_COMPLETING = re.compile(r"synchroni|query|sleep|join|barrier|^(item|tolist|cpu|numpy)$")
+_HELP = "call `{event}.synchronize()`"
+
+
+class _Refill(NamedTuple):
+    """A wait of a stream, the event, and the write by the host that needs a wait of the host."""
+
+    wait: ast.Call
+    event: ast.expr
+    write: ast.Call | ast.Assign
+    buffer: str
+
+
+def can_matter(source: str) -> bool:
+    """Return whether this check may apply to a file."""
+    return "non_blocking" in source and "pin_memory" in source and "Event" in source
+
+
+def findings(tree: ast.Module, sites: SourceSites, known: Sequence[Finding]) -> Iterator[Finding]:
+    """Yield the waits of streams after which a method refills the memory of the last copy.
+
+    Args:
+        tree: the file.
+        sites: the call sites of the file.
+        known: the findings on paths through the file. One in the same line is more specific.
+    """
+    lines = {finding.location.frame.line for finding in known}
+    for kind in (node for node in tree.body if isinstance(node, ast.ClassDef)):
+        pinned = _pinned_by(kind)
+        for method in methods_of(kind).values() if pinned else ():
+            refill = _refill(method, pinned)
+            if refill is not None and not lines & {refill.wait.lineno, refill.write.lineno}:
+                event = text(refill.event)
+                consequence = (
+                    f"the host then writes `{refill.buffer}`, in line {refill.write.lineno}, which the last copy may "
+                    "still be reading"
+                )
+                location = sites.location(sites.id_of(refill.wait, method.name))
+                found = Finding.of(rule.RULE, location, event=event, consequence=consequence)
+                yield replace(found, level=Severity.WARNING, help=_HELP.format(event=event))
+
+
+def _pinned_by(kind: ast.ClassDef) -> set[str]:
+    """Return the attributes that a class binds to pinned memory, or to containers of it."""
+    nodes = (node for method in methods_of(kind).values() for node in own_nodes(method))
+    made = [node for node in nodes if isinstance(node, ast.Assign | ast.AnnAssign) and node.value is not None]
+    return {
+        name
+        for node in made
+        if node.value is not None and _PINNED.search(text(node.value))
+        for target in (node.targets if isinstance(node, ast.Assign) else [node.target])
+        if (name := own_container(target))
+    }
+
+
+def _refill(method: Method, pinned: set[str]) -> _Refill | None:
+    """Return a wait of a stream that should have been one of the host."""
+    nodes = sorted((node for node in own_nodes(method) if hasattr(node, "lineno")), key=lambda node: node.lineno)
+    calls = [node for node in nodes if isinstance(node, ast.Call)]
+    if any(_COMPLETING.search(last_name(call.func)) for call in calls):
+        return None
+    names = pinned | _aliases(nodes, pinned)
+    sent = next((call for call in calls if _sends(call, names)), None)
+    for wait in calls if sent is not None else ():
+        event = _awaited(wait)
+        if sent is None or event is None or wait.lineno > sent.lineno or not own_container(event):
+            continue
+        writes = [node for node in nodes if isinstance(node, ast.Call | ast.Assign) and _written(node, names)]
+        between = [node for node in writes if wait.lineno < node.lineno <= sent.lineno]
+        records = any(call.lineno >= sent.lineno and _records(call, text(event)) for call in calls)
+        if between and records:
+            return _Refill(wait, event, between[0], _written(between[0], names))
+    return None
+
+
+def _aliases(nodes: Sequence[ast.AST], pinned: set[str]) -> set[str]:
+    """Return the variables that are bound to the pinned memory or parts of it."""
+    made = (node for node in nodes if isinstance(node, ast.Assign) and own_container(node.value) in pinned)
+    return {target.id for node in made for target in node.targets if isinstance(target, ast.Name)}
+
+
+def _base(node: ast.expr) -> str:
+    """Return the variable or the attribute of `self` that an expression is, or is a part of."""
+    while isinstance(node, ast.Subscript):
+        node = node.value
+    return node.id if isinstance(node, ast.Name) else own_container(node)
+
+
+def _sends(call: ast.Call, names: set[str]) -> bool:
+    """Return whether a call copies from some memory without waiting."""
+    words = {word.arg: word.value for word in call.keywords}
+    is_asynchronous = isinstance(flag := words.get("non_blocking"), ast.Constant) and flag.value is True
+    match call:
+        case ast.Call(func=ast.Attribute(attr="copy_"), args=[source, *_]):
+            return is_asynchronous and _base(source) in names
+        case ast.Call(func=ast.Attribute(value=source, attr="to" | "cuda")):
+            return is_asynchronous and _base(source) in names
+        case _:
+            return False
+
+
+def _awaited(call: ast.Call) -> ast.expr | None:
+    """Return the event for which a call makes a stream wait."""
+    match call:
+        case ast.Call(func=ast.Attribute(value=event, attr="wait")):
+            return event
+        case ast.Call(func=ast.Attribute(attr="wait_event"), args=[event]):
+            return event
+        case _:
+            return None
+
+
+def _records(call: ast.Call, event: str) -> bool:
+    """Return whether a call records an event."""
+    match call:
+        case ast.Call(func=ast.Attribute(value=recorded, attr="record")):
+            return text(recorded) == event
+        case ast.Call(func=ast.Attribute(attr="record_event"), args=[recorded]):
+            return text(recorded) == event
+        case _:
+            return False
+
+
+def _written(node: ast.Call | ast.Assign, names: set[str]) -> str:
+    """Return the memory, out of some, that the host writes with a call or an assignment of items; "" if none."""
+    match node:
+        case ast.Call(func=ast.Attribute(value=target, attr=name)) if name.endswith("_") and not name.endswith("__"):
+            is_copy = any(word.arg == "non_blocking" for word in node.keywords)
+            return text(target) if _base(target) in names and not is_copy else ""
+        case ast.Assign(targets=[ast.Subscript() as target]):
+            return text(target) if _base(target) in names and not isinstance(node.value, ast.Constant) else ""
+        case _:
+            return ""

@@ -1,0 +1,99 @@
+"""Events whose time is asked for although the host has not waited for them (SYN404).
+
+Either only a stream waits for the event, or `query()` has just returned False for it.
+"""
+
+import ast
+import re
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+
+from syncheck.findings import Finding
+from syncheck.lint.interp.functions import own_nodes
+from syncheck.lint.interp.guards import leaves
+from syncheck.lint.interp.sites import SourceSites
+from syncheck.lint.nodes import functions_in, text, walk
+from syncheck.rules import elapsed_time_before_sync
+from syncheck.rules.model import Severity
+from syncheck.source.expressions import bodies, last_name
+
+_HOST_WAITS = re.compile(r"synchroni|query|sleep|join|barrier|^(item|tolist|cpu|numpy|result|get)$")
+_MAY_WAIT = re.compile(r"synchroni|wait|sleep|join|barrier|drain|flush")
+_HELP = "call `{event}.synchronize()` before line {line}"
+
+
+def can_matter(source: str) -> bool:
+    """Return whether this check may apply to a file."""
+    return "elapsed_time(" in source and any(word in source for word in (".wait(", "wait_event(", ".query("))
+
+
+def findings(tree: ast.Module, sites: SourceSites, known: Sequence[Finding]) -> Iterator[Finding]:
+    """Yield the calls of `elapsed_time`.
+
+    Args:
+        tree: the file.
+        sites: the call sites of the file.
+        known: the findings on paths through the file. One in the same line is more specific.
+    """
+    lines = {finding.location.frame.line for finding in known}
+    for function in functions_in(tree):
+        nodes = list(own_nodes(function))
+        asking = [node for node in nodes if isinstance(node, ast.Call) and last_name(node.func) == "elapsed_time"]
+        for call in asking:
+            if call.lineno not in lines and (_is_awaited_by_stream(call, nodes) or _is_queried(call, function, nodes)):
+                yield _finding(call, function.name, sites)
+
+
+def _finding(call: ast.Call, function: str, sites: SourceSites) -> Finding:
+    event = text(call.args[0])
+    found: Finding = Finding.of(
+        elapsed_time_before_sync.RULE, sites.location(sites.id_of(call, function)), event=f"`{event}`"
+    )
+    return replace(found, level=Severity.WARNING, help=_HELP.format(event=event, line=call.lineno))
+
+
+def _is_awaited_by_stream(call: ast.Call, nodes: Sequence[ast.AST]) -> bool:
+    """Return whether a function makes a stream, but not the host, wait for the last event of an interval."""
+    calls = [node for node in nodes if isinstance(node, ast.Call)]
+    if not call.args or any(_HOST_WAITS.search(last_name(other.func)) for other in calls):
+        return False
+    end = text(call.args[0])
+    return any(other.lineno <= call.lineno and _awaited(other) == end for other in calls)
+
+
+def _awaited(call: ast.Call) -> str:
+    """Return the source of the event that a call makes a stream wait for; "" for any other call."""
+    match call:
+        case ast.Call(func=ast.Attribute(value=event, attr="wait")):
+            return text(event)
+        case ast.Call(func=ast.Attribute(attr="wait_event"), args=[event]):
+            return text(event)
+        case _:
+            return ""
+
+
+def _is_queried(call: ast.Call, function: ast.AST, nodes: Sequence[ast.AST]) -> bool:
+    """Return whether the last event of an interval may be incomplete, since nothing follows from its `query()`."""
+    if not call.args:
+        return False
+    end = text(call.args[0])
+    for steps in (steps for node in (function, *nodes) if isinstance(node, ast.stmt) for steps in bodies(node)):
+        for index, step in enumerate(steps):
+            if isinstance(step, ast.If) and _is_ignored(step, end):
+                after = [node for other in steps[index + 1 :] for node in walk(other)]
+                before = after[: after.index(call)] if call in after else after
+                waiting = [node for node in before if isinstance(node, ast.Call) and node.lineno < call.lineno]
+                if call in after and not any(_MAY_WAIT.search(last_name(node.func)) for node in waiting):
+                    return True
+    return False
+
+
+def _is_ignored(step: ast.If, event: str) -> bool:
+    """Return whether a branch is taken if an event is not complete, and neither waits for it nor leaves."""
+    match step.test:
+        case ast.UnaryOp(op=ast.Not(), operand=ast.Call(func=ast.Attribute(value=queried, attr="query"))):
+            calls = [node for node in walk(step) if isinstance(node, ast.Call)]
+            may_wait = any(_MAY_WAIT.search(last_name(call.func)) for call in calls)
+            return text(queried) == event and not may_wait and not leaves(step.body) and not step.orelse
+        case _:
+            return False

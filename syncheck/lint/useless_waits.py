@@ -1,0 +1,93 @@
+"""Waits for an event in the statement after its record, on the same side stream, which order nothing (SYN407).
+
+In a block on a side stream, another stream was meant to wait. Elsewhere the wait may be a harmless leftover.
+"""
+
+import ast
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from itertools import pairwise
+
+from syncheck.findings import Finding
+from syncheck.lint.interp.functions import own_nodes
+from syncheck.lint.interp.sites import SourceSites
+from syncheck.lint.nodes import functions_in, is_on_stream, nodes_in, text
+from syncheck.rules import event_waits_for_itself
+from syncheck.source.expressions import last_name
+
+_OTHER_USES = frozenset({"synchronize", "query", "elapsed_time", "wait_event", "wait", "ipc_handle"})
+_HELP = "let the stream that uses the results wait: `torch.cuda.current_stream().wait_event({event})` there"
+
+
+def can_matter(source: str) -> bool:
+    """Return whether this check may apply to a file."""
+    return "record" in source and (".wait(" in source or "wait_event(" in source)
+
+
+def findings(tree: ast.Module, sites: SourceSites, known: Sequence[Finding]) -> Iterator[Finding]:
+    """Yield the waits, unless something else waits for an event of the same name.
+
+    Args:
+        tree: the file.
+        sites: the call sites of the file.
+        known: the findings on paths through the file. One in the same line is more specific.
+    """
+    lines = {finding.location.frame.line for finding in known}
+    for function in functions_in(tree):
+        nodes = list(own_nodes(function))
+        for block in (node for node in nodes if isinstance(node, ast.With) and is_on_stream(node)):
+            for record, wait in pairwise(map(_call, block.body)):
+                event = _event_waited_for(record, wait)
+                if event is None or wait is None or wait.lineno in lines:
+                    continue
+                if _is_handed_on(event, nodes) or _n_uses(tree, last_name(event)) > 1:
+                    continue
+                location = sites.location(sites.id_of(wait, function.name))
+                found: Finding = Finding.of(
+                    event_waits_for_itself.RULE, location, stream="the stream", event=f"`{text(event)}`"
+                )
+                yield replace(found, help=_HELP.format(event=text(event)))
+
+
+def _call(step: ast.stmt) -> ast.Call | None:
+    return step.value if isinstance(step, ast.Expr) and isinstance(step.value, ast.Call) else None
+
+
+def _event_waited_for(record: ast.Call | None, wait: ast.Call | None) -> ast.expr | None:
+    """Return the event that one call records on the same stream on which the other one waits for it."""
+    match record, wait:
+        case (
+            ast.Call(func=ast.Attribute(value=event, attr="record"), args=recorder, keywords=[]),
+            ast.Call(func=ast.Attribute(value=awaited, attr="wait"), args=waiter, keywords=[]),
+        ) if text(event) == text(awaited) and list(map(text, recorder)) == list(map(text, waiter)):
+            return event
+        case (
+            ast.Call(func=ast.Attribute(value=event, attr="record"), args=[recorder]),
+            ast.Call(func=ast.Attribute(value=waiter, attr="wait_event"), args=[awaited]),
+        ) if text(event) == text(awaited) and text(recorder) == text(waiter):
+            return event
+        case _:
+            return None
+
+
+def _is_handed_on(event: ast.expr, nodes: Sequence[ast.AST]) -> bool:
+    """Return whether a function uses an event other than by calling its methods, so that others may wait for it."""
+    called = {node.func.value for node in nodes if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute)}
+    uses = [node for node in nodes if isinstance(node, ast.expr) and text(node) == text(event)]
+    waited_for = {argument for node in nodes if isinstance(node, ast.Call) for argument in _given_to_stream(node)}
+    return any(isinstance(getattr(node, "ctx", None), ast.Load) and node not in called | waited_for for node in uses)
+
+
+def _given_to_stream(call: ast.Call) -> list[ast.expr]:
+    return call.args if last_name(call.func) == "wait_event" else []
+
+
+def _n_uses(tree: ast.Module, event: str) -> int:
+    """Return how many calls in a file wait for events of some name or ask about them."""
+    calls = [node for node in nodes_in(tree) if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute)]
+    used = [call for call in calls if isinstance(call.func, ast.Attribute) and call.func.attr in _OTHER_USES]
+    return sum(event in {last_name(value) for value in (_owner(call), *call.args)} for call in used)
+
+
+def _owner(call: ast.Call) -> ast.expr:
+    return call.func.value if isinstance(call.func, ast.Attribute) else call.func

@@ -1,0 +1,59 @@
+"""Events whose time is asked for although the host has not waited for them."""
+
+import pytest
+
+from syncheck.lint import unready_events
+from syncheck.lint.interp.sites import SourceSites
+from syncheck.lint.source_file import SourceFile
+
+
+def found(body):
+    source = "import torch\ndef f(start, end, stream, block):\n" + "".join(f"    {line}\n" for line in body.split("\n"))
+    file = SourceFile("file.py", source)
+    if not unready_events.can_matter(source):
+        return []
+    return [(f.rule.code, f.location.frame.line) for f in unready_events.findings(file.tree, SourceSites(file), [])]
+
+
+@pytest.mark.parametrize(
+    ("body", "line"),
+    [
+        ("stream.wait_event(end)\nreturn start.elapsed_time(end)", 4),
+        ("end.wait(stream)\nreturn start.elapsed_time(end)", 4),
+        ("for s, e in start:\n    stream.wait_event(e)\n    total(s.elapsed_time(e))", 5),
+        ("if not end.query():\n    log(end)\nreturn start.elapsed_time(end)", 5),
+        (
+            "while start:\n    if not end.query():\n        if block:\n            break\n    start.elapsed_time(end)",
+            7,
+        ),
+    ],
+)
+def test_a_time_that_nothing_waits_for_is_reported(body, line):
+    assert found(body) == [("SYN404", line)]
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        "stream.wait_event(end)\nend.synchronize()\nreturn start.elapsed_time(end)",
+        "stream.wait_event(start)\nreturn start.elapsed_time(end)",  # the host may know about the end
+        "stream.wait_event(end)\ntorch.cuda.synchronize()\nreturn start.elapsed_time(end)",
+        "stream.wait_event(end)\nloss.item()\nreturn start.elapsed_time(end)",
+        "t = start.elapsed_time(end)\nend.wait(stream)",
+        "if not end.query():\n    return 0\nreturn start.elapsed_time(end)",
+        "if not end.query():\n    end.synchronize()\nreturn start.elapsed_time(end)",
+        "if not end.query():\n    log(end)\nself.wait_for(end)\nreturn start.elapsed_time(end)",
+        "if not start.query():\n    log(end)\nreturn start.elapsed_time(end)",
+        "if end.query():\n    return start.elapsed_time(end)",
+    ],
+)
+def test_a_time_that_the_host_may_have_waited_for_is_not_reported(body):
+    assert found(body) == []
+
+
+def test_a_more_specific_finding_in_the_same_line_comes_first():
+    source = "def f(start, end, stream):\n    stream.wait_event(end)\n    return start.elapsed_time(end)\n"
+    file = SourceFile("file.py", source)
+    known = list(unready_events.findings(file.tree, SourceSites(file), []))
+    assert len(known) == 1
+    assert list(unready_events.findings(file.tree, SourceSites(file), known)) == []

@@ -1,0 +1,55 @@
+"""Waits for an event right after its record on the same stream."""
+
+import pytest
+
+from syncheck.lint import useless_waits
+from syncheck.lint.interp.sites import SourceSites
+from syncheck.lint.source_file import SourceFile
+
+
+def found(body, more="", after=""):
+    block = "".join(f"        {line}\n" for line in body.split("\n"))
+    source = (
+        f"import torch\ndef f(event, other, stream, side):\n    with torch.cuda.stream(side):\n{block}{after}{more}"
+    )
+    file = SourceFile("file.py", source)
+    assert useless_waits.can_matter(source)
+    return [(f.rule.code, f.location.frame.line) for f in useless_waits.findings(file.tree, SourceSites(file), [])]
+
+
+@pytest.mark.parametrize(
+    ("body", "line"),
+    [
+        ("event.record()\nevent.wait()", 5),
+        ("y = g()\nevent.record()\nevent.wait()", 6),
+        ("event.record(side)\nevent.wait(side)", 5),
+        ("event.record(side)\nside.wait_event(event)", 5),
+        ("self.events[0].record()\nself.events[0].wait()", 5),
+    ],
+)
+def test_a_wait_on_the_stream_that_recorded_is_reported(body, line):
+    assert found(body) == [("SYN407", line)]
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        "event.record(side)\nevent.wait(stream)",
+        "event.record(side)\nevent.wait()",
+        "event.record()\nstream.wait_event(event)",
+        "event.record()\nother.wait()",
+        "event.record()\nevent.wait()\nstream.wait_event(event)",
+        "event.record()\nevent.wait()\nevent.synchronize()",
+        "event.record()\nevent.wait()\nqueue.put(event)",
+        "event.record()\nevent.wait()\nself.done = event",
+        "event.record()\nevent.wait()\nreturn event",
+    ],
+)
+def test_a_wait_of_another_stream_or_one_that_is_not_the_only_one_is_not_reported(body):
+    assert found(body) == []
+
+
+def test_a_wait_elsewhere_makes_the_event_useful():
+    assert found("event.record()\nevent.wait()", "def g(event):\n    event.synchronize()\n") == []
+    assert found("event.record()\nevent.wait()", "def g(event):\n    event.record()\n") != []
+    assert found("event.record()", after="    event.wait()\n") == []
