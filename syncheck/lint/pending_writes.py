@@ -9,6 +9,7 @@ import ast
 import re
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
+from typing import NamedTuple
 
 from syncheck.findings import Finding
 from syncheck.lint import deferred
@@ -18,7 +19,7 @@ from syncheck.lint.locations import lines_of
 from syncheck.lint.nodes import branches, statements, text, walk
 from syncheck.rules import collective_buffer_modified
 from syncheck.semantics.collectives import FUNCTIONS, Collective
-from syncheck.source.expressions import last_name
+from syncheck.source.expressions import bodies, last_name
 
 Function = ast.FunctionDef | ast.AsyncFunctionDef
 _CLOSED = Function | ast.ClassDef
@@ -49,6 +50,10 @@ def findings(functions: Iterable[Function], sites: SourceSites, known: Sequence[
         known: the findings on paths through the file. One at the same location is more specific.
     """
     lines = lines_of(known)
+    functions = list(functions)
+    for kept, write, function in _waited_for_late(functions):
+        if write.lineno not in lines:
+            yield _finding(kept.start, write, (kept.starter, function.name), sites)
     for outer in functions:
         source = deferred.text_of(outer)
         if source is not None and not _STARTING.search(source):
@@ -56,16 +61,73 @@ def findings(functions: Iterable[Function], sites: SourceSites, known: Sequence[
         for function in (node for node in walk(outer) if isinstance(node, Function)):
             for start, write in _writes(function):
                 if not lines & {start.lineno, write.lineno}:
-                    yield _finding(start, write, function, sites)
+                    yield _finding(start, write, (function.name, function.name), sites)
 
 
-def _finding(start: ast.Call, write: ast.stmt, function: Function, sites: SourceSites) -> Finding:
+def _finding(start: ast.Call, write: ast.stmt, functions: tuple[str, str], sites: SourceSites) -> Finding:
+    """Return the finding; `functions`: those that contain the start and the write."""
     collective = last_name(start.func)
     target = _written(write)
     facts = {"tensor": f"`{target}`", "collective": f"`{collective}`"}
-    found = Finding.of(collective_buffer_modified.RULE, sites.location(sites.id_of(write, function.name)), **facts)
-    started = replace(sites.location(sites.id_of(start, function.name)), message=_STARTED)
+    found = Finding.of(collective_buffer_modified.RULE, sites.location(sites.id_of(write, functions[1])), **facts)
+    started = replace(sites.location(sites.id_of(start, functions[0])), message=_STARTED)
     return replace(found, related=(started,), help=_HELP.format(collective=collective))
+
+
+class _Kept(NamedTuple):
+    """A collective of an object, whose handle and tensor are attributes of the object.
+
+    `starter`: the function that starts it.
+    """
+
+    start: ast.Call
+    starter: str
+    handle: str
+    tensor: str
+
+
+def _waited_for_late(functions: Sequence[Function]) -> Iterator[tuple[_Kept, ast.stmt, Function]]:
+    """Yield each write of an object's tensor before the wait for its collective, in the same block."""
+    started = [kept for function in functions for kept in _kept_by(function)]
+    for function in functions if started else ():
+        for steps in (steps for node in statements(function) if isinstance(node, ast.stmt) for steps in bodies(node)):
+            for index, step in enumerate(steps):
+                owner, _, name = _written(step).rpartition(".")
+                for kept in (kept for kept in started if owner and kept.tensor == name):
+                    if _is_before_wait(f"{owner}.{kept.handle}", step, steps[index + 1 :], function):
+                        yield kept, step, function
+
+
+def _kept_by(function: Function) -> Iterator[_Kept]:
+    """Yield the collectives that a function starts with `o.work = dist.all_reduce(o.buffer, async_op=True)`."""
+    source = deferred.text_of(function)
+    for step in statements(function) if source is None or _STARTING.search(source) else ():
+        match step:
+            case ast.Assign(targets=[ast.Attribute(value=owner, attr=handle)], value=ast.Call() as start):
+                tensors = _tensors(start) if _is_start(start) else set[str]()
+                parts = (tensor.rpartition(".") for tensor in tensors)
+                yield from (_Kept(start, function.name, handle, name) for of, _, name in parts if of == text(owner))
+            case _:
+                pass
+
+
+def _is_before_wait(handle: str, write: ast.stmt, after: Sequence[ast.stmt], function: Function) -> bool:
+    """Return whether a handle is first waited for after a write, and not started in between."""
+    waits = [call for call in _calls(function) if last_name(call.func) == "wait" and _owner(call) == handle]
+    if any((call.lineno, call.col_offset) < (write.lineno, write.col_offset) for call in waits):
+        return False
+    for step in after:
+        if any(last_name(call.func) == "wait" and _owner(call) == handle for call in _calls(step)):
+            return True
+        if not _is_simple(step) or _may_wait(step) or _rebinds(step, {handle}):
+            return False
+        if any(last_name(call.func) not in _IDLE for call in _calls(step)):
+            return False
+    return False
+
+
+def _owner(call: ast.Call) -> str:
+    return text(call.func.value) if isinstance(call.func, ast.Attribute) else ""
 
 
 def _writes(function: Function) -> Iterator[tuple[ast.Call, ast.stmt]]:

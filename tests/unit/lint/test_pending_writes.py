@@ -1,12 +1,15 @@
 """Tensors that are written while a collective that the same block has started still uses them."""
 
+import ast
 import textwrap
 
 import pytest
 
 from syncheck.lint.engine import lint_source
 from syncheck.lint.files import Text
-from syncheck.lint.pending_writes import can_matter
+from syncheck.lint.interp.sites import SourceSites
+from syncheck.lint.pending_writes import can_matter, findings
+from syncheck.lint.source_file import SourceFile
 
 PROGRAM = """
 import torch.distributed as dist
@@ -76,3 +79,45 @@ def test_a_write_that_may_be_ordered_is_not_reported(given):
 def test_collectives_of_a_coalescing_block_are_waited_for_as_a_whole():
     start = f"with dist._coalescing_manager(async_ops=True) as kept: {START}; {WRITE}"
     assert not [code for code, _ in found(start, "pass") if code == "SYN602"]
+
+
+KEPT = """
+import torch.distributed as dist
+class Bucket:
+    pass
+class Reducer:
+    def launch(self, bucket):
+        bucket.work = dist.all_reduce(bucket.flat, async_op=True)
+    def finish(self, buckets):
+        for bucket in buckets:
+            {steps}
+"""
+
+
+def found_in_class(steps):
+    file = SourceFile("file.py", KEPT.format(steps=steps))
+    functions = [node for kind in file.tree.body if isinstance(kind, ast.ClassDef) for node in kind.body]
+    functions = [node for node in functions if isinstance(node, ast.FunctionDef)]
+    return [(f.rule.code, f.location.frame.line) for f in findings(functions, SourceSites(file), [])]
+
+
+def test_a_write_before_the_wait_for_the_collective_of_the_same_object_is_reported():
+    assert found_in_class("bucket.flat.mul_(0.5); bucket.work.wait()") == [("SYN602", 10)]
+    assert found_in_class("bucket.flat /= 2; print(1); bucket.work.wait()") == [("SYN602", 10)]
+
+
+@pytest.mark.parametrize(
+    "steps",
+    [
+        "bucket.work.wait(); bucket.flat.mul_(0.5)",
+        "bucket.flat.mul_(0.5)",
+        "bucket.other.mul_(0.5); bucket.work.wait()",
+        "bucket.flat.mul_(0.5); self.launch(bucket); bucket.work.wait()",
+        "bucket.flat.mul_(0.5); bucket.work = start(); bucket.work.wait()",
+        "self.flat.mul_(0.5); bucket.work.wait()",
+        "bucket.flat.sum(); bucket.work.wait()",
+        "bucket.work.wait(); bucket.flat.mul_(0.5); bucket.work.wait()",
+    ],
+)
+def test_a_write_that_is_ordered_with_the_collective_of_an_object_is_not_reported(steps):
+    assert found_in_class(steps) == []
