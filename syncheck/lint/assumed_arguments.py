@@ -7,10 +7,10 @@ from syncheck.lint.file_calls import argument_of, calls_by_name, unpacks
 from syncheck.lint.gpu_parameters import moved_parameters
 from syncheck.lint.interp.functions import own_nodes
 from syncheck.lint.interp.machine import Machine
-from syncheck.lint.interp.values import MOVED, Constant, Device, Function, Tensor, Value
+from syncheck.lint.interp.values import MOVED, Constant, Device, Function, Symbol, Tensor, Value
 from syncheck.lint.nodes import once, walk
 from syncheck.lint.parameters import assumed_tensor, tensors_given
-from syncheck.lint.prefilter import STREAM_BLOCK, reads_clock, words_in
+from syncheck.lint.prefilter import CLOCKS, STREAM_BLOCK, reads_clock, words_in
 
 _ASYNCHRONOUS = frozenset({"isend", "irecv", "batch_isend_irecv", "async_op"})
 
@@ -18,11 +18,11 @@ _ASYNCHRONOUS = frozenset({"isend", "irecv", "batch_isend_irecv", "async_op"})
 def assumed_arguments(machine: Machine, function: Function) -> dict[str, Value]:
     """Return the known arguments of a function, by parameter name.
 
-    A device argument has its default value, and a flag the value that all calls in the file give it. For a clock,
-    what all calls move to a GPU is there. A tensor is assumed to be on a GPU if the function uses streams or
-    asynchronous collectives, which order nothing on the host. The caller's work on it is complete.
+    A device or a clock has its default value, and a flag the value that all calls in the file give it. If the function
+    reads a clock, what all calls move to a GPU is there. A tensor is assumed to be on a GPU if the function uses
+    streams or asynchronous collectives, which order nothing on the host. The caller's work on it is complete.
     """
-    made = {name: value for name, value in function.defaults.items() if _is_gpu(value)}
+    made = {name: value for name, value in function.defaults.items() if _is_gpu(value) or _is_clock(value)}
     made |= _flags(machine.sites.tree, function)
     if machine.sites.mentions_cuda and reads_clock(function.node, frozenset()):  # fast, and most functions read none
         made |= dict.fromkeys(moved_parameters(function.node, machine.sites.tree, machine.sites.text), MOVED)
@@ -64,6 +64,11 @@ def _is_gpu(value: Value) -> bool:
     if isinstance(value, Constant):
         return isinstance(value.value, str) and value.value.partition(":")[0] == "cuda"
     return isinstance(value, Device) and value.index is not None
+
+
+def _is_clock(value: Value) -> bool:
+    """Return whether a default argument is a clock: `clock=time.perf_counter`."""
+    return isinstance(value, Symbol) and value.path.rpartition(".")[2] in CLOCKS
 
 
 def _flags(tree: ast.Module, function: Function) -> dict[str, Value]:

@@ -13,7 +13,7 @@ from syncheck.lint.interp.functions import own_nodes
 from syncheck.lint.interp.sites import SourceSites
 from syncheck.lint.interp.unknown import is_network
 from syncheck.lint.nodes import Method, functions_in, names, parameters, walk
-from syncheck.lint.prefilter import CLOCKS
+from syncheck.lint.prefilter import CLOCKS, clock_aliases
 from syncheck.rules import unsynchronized_timing
 from syncheck.rules.model import Severity
 from syncheck.source.expressions import bodies, has_line, last_name
@@ -40,16 +40,17 @@ def findings(tree: ast.Module, sites: SourceSites, known: Sequence[Finding]) -> 
         known: the findings on paths through the file. One about the same reading is more specific.
     """
     lines = {finding.location.frame.line for finding in known if finding.rule == unsynchronized_timing.RULE}
+    clocks = CLOCKS | clock_aliases(sites.text)
     for function in functions_in(tree):
         nodes = list(own_nodes(function))
         blocks = [steps for node in (function, *nodes) if isinstance(node, ast.stmt) for steps in bodies(node)]
         found = {
             reading: _HELP.format(late=wait.lineno, line=reading.lineno)
             for steps in blocks
-            for reading, wait in _late_waits(steps, nodes)
+            for reading, wait in _late_waits(steps, nodes, clocks)
         }
         foreign = _foreign_work(function, nodes)
-        for reading, start in _unmatched(blocks, nodes, foreign) if foreign else ():
+        for reading, start in _unmatched(blocks, nodes, foreign, clocks) if foreign else ():
             found.setdefault(reading, _HELP_AT_END.format(line=reading.lineno, start=start.lineno))
         for reading, advice in found.items():
             location = sites.location(sites.id_of(reading, function.name))
@@ -58,21 +59,23 @@ def findings(tree: ast.Module, sites: SourceSites, known: Sequence[Finding]) -> 
                 yield replace(finding, level=Severity.WARNING, help=advice)
 
 
-def _late_waits(steps: Sequence[ast.stmt], nodes: Sequence[ast.AST]) -> Iterator[tuple[ast.Call, ast.stmt]]:
+def _late_waits(
+    steps: Sequence[ast.stmt], nodes: Sequence[ast.AST], clocks: Set[str]
+) -> Iterator[tuple[ast.Call, ast.stmt]]:
     """Yield each reading that ends an interval in a block, with the wait for the GPU in the next statement."""
     for index, (step, after) in enumerate(pairwise(steps)):
-        reading = _reading(step)
+        reading = _reading(step, clocks)
         if reading is None or not isinstance(step, ast.Assign) or not _waits_for_gpu(after):
             continue
-        if index + 2 < len(steps) and _reading(steps[index + 2]) is not None:
+        if index + 2 < len(steps) and _reading(steps[index + 2], clocks) is not None:
             continue  # the wait precedes the next interval
-        start = _start_of(step, reading, nodes)
+        start = _start_of(step, reading, nodes, clocks)
         between = [
             node for node in nodes if start is not None and start.lineno < getattr(node, "lineno", 0) < step.lineno
         ]
         if start is None or any(is_host_time(target) for target in _names_of(step)) or not _works(between):
             continue
-        if not _is_read_again(start, after, nodes):
+        if not _is_read_again(start, after, nodes, clocks):
             yield reading, after
 
 
@@ -82,8 +85,10 @@ def _foreign_work(function: Method, nodes: Sequence[ast.AST]) -> frozenset[int]:
     A network of any origin counts without a loop, too, since these rarely wait.
     """
     given = {parameter.arg for parameter in parameters(function)}
-    loops = (node for node in nodes if isinstance(node, ast.For | ast.While))
-    found: list[ast.stmt | ast.expr] = [loop for loop in loops if any(_calls_any(given, node) for node in walk(loop))]
+    found: list[ast.stmt | ast.expr] = []
+    for loop in (node for node in nodes if isinstance(node, ast.For | ast.While)):
+        calls = [node for node in walk(loop) if isinstance(node, ast.Call) and _calls_any(given, node)]
+        found += [loop, *calls] if calls else []
     found += (
         node for node in nodes if isinstance(node, ast.Yield) or (isinstance(node, ast.Call) and is_network(node))
     )
@@ -95,7 +100,7 @@ def _calls_any(functions: Set[str], node: ast.AST) -> bool:
 
 
 def _unmatched(
-    blocks: Sequence[list[ast.stmt]], nodes: Sequence[ast.AST], foreign: Set[int]
+    blocks: Sequence[list[ast.stmt]], nodes: Sequence[ast.AST], foreign: Set[int], clocks: Set[str]
 ) -> Iterator[tuple[ast.Call, ast.Assign]]:
     """Yield each reading that ends an interval with work of others if only its start waits for the GPU, with the start.
 
@@ -103,11 +108,12 @@ def _unmatched(
         blocks: the blocks of a function.
         nodes: its nodes.
         foreign: see `_foreign_work`.
+        clocks: the names of clocks.
     """
     before = {step: earlier for steps in blocks for earlier, step in pairwise(steps)}
     for step in (step for steps in blocks for step in steps):
-        reading = _reading(step)
-        start = _start_of(step, reading, nodes) if reading is not None and isinstance(step, _Simple) else None
+        reading = _reading(step, clocks)
+        start = _start_of(step, reading, nodes, clocks) if reading is not None and isinstance(step, _Simple) else None
         if reading is None or start is None or any(is_host_time(target) for target in _names_of(step)):
             continue
         first, last = before.get(start), before.get(step)
@@ -115,7 +121,7 @@ def _unmatched(
         is_around = any(start.lineno < line < step.lineno for line in foreign)
         is_start_only = first is not None and _waits_for_gpu(first) and not (last is not None and _waits_for_gpu(last))
         is_unmatched = is_around and is_start_only and _works(between) and not _uses_results(between, foreign)
-        if is_unmatched and not _is_read_again(start, step, nodes):
+        if is_unmatched and not _is_read_again(start, step, nodes, clocks):
             yield reading, start
 
 
@@ -139,12 +145,12 @@ def _names_of(step: ast.stmt) -> list[str]:
     return [target.id for target in targets if isinstance(target, ast.Name)]
 
 
-def _reading(step: ast.stmt) -> ast.Call | None:
+def _reading(step: ast.stmt, clocks: Set[str]) -> ast.Call | None:
     """Return the reading of a clock in a simple statement."""
     if not isinstance(step, _Simple) or step.value is None:
         return None
     calls = (node for node in ast.walk(step.value) if isinstance(node, ast.Call))
-    return next((call for call in calls if last_name(call.func) in CLOCKS and not call.args), None)
+    return next((call for call in calls if last_name(call.func) in clocks and not call.args), None)
 
 
 def _waits_for_gpu(step: ast.stmt) -> bool:
@@ -157,7 +163,7 @@ def _waits_for_gpu(step: ast.stmt) -> bool:
     return last_name(call.func.value) in _DEVICES
 
 
-def _start_of(step: _Simple, reading: ast.Call, nodes: Sequence[ast.AST]) -> ast.Assign | None:
+def _start_of(step: _Simple, reading: ast.Call, nodes: Sequence[ast.AST], clocks: Set[str]) -> ast.Assign | None:
     """Return the assignment that began the interval which a reading ends: `start` of `clock() - start`."""
     used = set(names(step.value or step) - names(reading))
     if not used:  # `end = clock()`: the interval is computed later
@@ -165,7 +171,7 @@ def _start_of(step: _Simple, reading: ast.Call, nodes: Sequence[ast.AST]) -> ast
         later = [node for node in nodes if isinstance(node, ast.BinOp) and isinstance(node.op, ast.Sub)]
         used = {name for node in later if names(node.left) & ends for name in names(node.right)}
     starts = (node for node in nodes if isinstance(node, ast.Assign) and node.lineno < step.lineno)
-    found = [node for node in starts if _reading(node) is not None and set(_names_of(node)) & used]
+    found = [node for node in starts if _reading(node, clocks) is not None and set(_names_of(node)) & used]
     return max(found, key=lambda node: node.lineno, default=None)
 
 
@@ -176,9 +182,9 @@ def _works(between: Sequence[ast.AST]) -> bool:
     return (bool(called) or is_context) and not any(_WAITING.search(name) for name in called)
 
 
-def _is_read_again(start: ast.Assign, wait: ast.stmt, nodes: Sequence[ast.AST]) -> bool:
+def _is_read_again(start: ast.Assign, wait: ast.stmt, nodes: Sequence[ast.AST], clocks: Set[str]) -> bool:
     """Return whether the same interval is measured again after the wait, so that both times are wanted."""
     began = set(_names_of(start))
     later = [node for node in nodes if getattr(node, "lineno", 0) > wait.lineno]
-    readings = [node for node in later if isinstance(node, ast.Call) and last_name(node.func) in CLOCKS]
+    readings = [node for node in later if isinstance(node, ast.Call) and last_name(node.func) in clocks]
     return bool(readings) and any(isinstance(node, ast.Name) and node.id in began for node in later)

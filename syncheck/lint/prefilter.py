@@ -40,6 +40,9 @@ _GIVEN = frozenset({"device", "dev", "gpu", "rank", "local_rank"})
 """Names of the devices that functions are given to run on."""
 _CLOCKS_IMPORTED = sorted(CLOCKS)
 _CLOCK_ALIAS = re.compile(rf"import(?:[^\n]*,)? *(?:{'|'.join(_CLOCKS_IMPORTED)}) as (\w+)")
+_CLOCK = rf"(?:(?:time|timeit)\.(?:{'|'.join(_CLOCKS_IMPORTED)})|perf_counter|default_timer)"
+_CLOCK_BOUND = re.compile(rf"(\w+) *(?::[^=\n]*)?= *{_CLOCK}(?=[,)\n])")
+"""A clock as a default argument or an attribute: `clock: Callable[[], float] = time.perf_counter`."""
 
 
 def add_words(names: Iterable[str]) -> None:
@@ -76,10 +79,12 @@ _SEARCHED = (
 
 
 def clock_aliases(source: str) -> frozenset[str]:
-    """Return the names under which a file imports clocks: `from timeit import default_timer as timer`."""
-    if not any(f"{name} as " in source for name in _CLOCKS_IMPORTED):
+    """Return the names that a file gives clocks: `from time import monotonic as now`, `clock=time.monotonic`."""
+    if not any(name in source for name in _CLOCKS_IMPORTED):
         return frozenset()
-    return frozenset(_CLOCK_ALIAS.findall(source))
+    found = {*_CLOCK_ALIAS.findall(source), *_CLOCK_BOUND.findall(source)}
+    kept = re.findall(rf"\.(\w+) *= *(?:{'|'.join(sorted(found))})\n", source) if found else []
+    return frozenset((*found, *kept))
 
 
 def device_names(source: str) -> frozenset[str]:

@@ -84,6 +84,11 @@ def test_an_unparsed_function_matters_by_the_same_names(body, anchored):
         ("from time import sleep, perf_counter as now\n", {"now"}),
         ("import time as clock\n", {"clock"}),
         ("import numpy as np\nfrom time import time\n", set()),
+        ("def f(x, clock=time.perf_counter):\n", {"clock"}),
+        ("def f(clock: Callable[[], float] = time.monotonic, n=1):\n", {"clock"}),
+        ("def f(now=time.time):\n    self._timer = now\n", {"now", "_timer"}),
+        ("start = time.perf_counter()\n", set()),
+        ("start = time.time\n", {"start"}),
     ],
 )
 def test_clock_aliases_are_found(source, names):
