@@ -17,7 +17,7 @@ from syncheck.lint.asynchronous_code import AsynchronousCode
 from syncheck.lint.budget import Budget
 from syncheck.lint.callers import PassedOnObjects, PassedOnTensor, call_twice, consume, may_need_wait, uses_kept_stream
 from syncheck.lint.certainty import adjusted, as_seen_in_source, is_cross_function_timing, merge_by_clock
-from syncheck.lint.classes import between_methods, order, with_passed_on, without_changes
+from syncheck.lint.classes import between_methods, has_more_paths, order, with_passed_on, without_changes
 from syncheck.lint.given_streams import may_be_given_streams
 from syncheck.lint.gpu_parameters import may_time, times_gpu_work
 from syncheck.lint.helpers import helpers_in, training, uses_helper
@@ -196,7 +196,7 @@ class Analysis:
             run = partial(self._run_class, kind, steps, objects)
             of_first, others = self._follow(run, frozenset(), always=True)
             findings += [f for f in of_first if objects.may_affect(f.rule)]
-            more = others[: _MAX_CLASS_PATHS - 1] if has_word and len(set(steps)) > 1 else []
+            more = others[: _MAX_CLASS_PATHS - 1] if has_word and has_more_paths(steps) else []
             for flipped in self.budget.affordable(more):
                 findings += [f for f in self._follow(run, flipped)[0] if objects.may_affect(f.rule)]
         return list(between_methods(findings, known))

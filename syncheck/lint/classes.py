@@ -9,6 +9,7 @@ from collections.abc import Iterable, Iterator, Set
 from dataclasses import replace
 
 from syncheck.findings import Finding, Frame
+from syncheck.lint.interp.guards import dispatches
 from syncheck.lint.interp.interpreter import Interpreter
 from syncheck.lint.interp.machine import Machine
 from syncheck.lint.interp.unknown import words_of
@@ -98,6 +99,11 @@ def _only_waits(method: Method) -> bool:
 def _own_calls(node: ast.AST) -> set[str]:
     """Return the methods that a class or a method calls of its own object."""
     return {own_attribute(call.func) for call in walk(node) if isinstance(call, ast.Call)} - {""}
+
+
+def has_more_paths(steps: list[Method]) -> bool:
+    """Return whether further paths through a class can show more than those through its only method."""
+    return len(set(steps)) > 1 or any(isinstance(node, ast.If) and dispatches(node) for node in walk(steps[0]))
 
 
 def _is_final(method: Method) -> bool:

@@ -65,7 +65,8 @@ def may_be_given_streams(function: Method | None, owner: ast.ClassDef | None) ->
 def _entered_by(user: ast.AST) -> frozenset[str]:
     """Return the streams that code enters, as they are written; none if it does not order streams."""
     words = words_in(user)
-    if STREAM_BLOCK not in words or words.isdisjoint(_ORDERING):
+    is_ordering = not words.isdisjoint(_ORDERING) or words >= {"record", "wait"}
+    if STREAM_BLOCK not in words or not is_ordering:
         return frozenset()
     items = (item for node in walk(user) if isinstance(node, ast.With) for item in node.items)
     entered = (entered_stream(item.context_expr) for item in items)

@@ -30,6 +30,7 @@ class Decisions:
         self._made: dict[str, bool] = {}  # text of a condition -> the decision
         self._about: dict[str, set[str]] = {}  # word -> the conditions that contain it
         self._guards: list[bool] = []
+        self._dispatching: set[int] = set()
         self.n_bound: dict[str, int] = {}
         self._n_before = 0
         self._is_closed = False
@@ -49,8 +50,14 @@ class Decisions:
         finally:
             self._made, self._is_closed = before, False
 
-    def decide(self, test: ast.expr, *, by_default: bool = True) -> bool:
-        """Return whether a condition is taken to be true; `by_default`: its default."""
+    def decide(self, test: ast.expr, *, by_default: bool = True, is_dispatching: bool = False) -> bool:
+        """Return whether a condition is taken to be true.
+
+        Args:
+            test: the condition.
+            by_default: its default.
+            is_dispatching: whether it chooses which method does all the work, so that the other choice comes first.
+        """
         asked, negated = _plain(test)
         text = nodes.text(asked)
         if text not in self._made and self._is_closed:
@@ -62,6 +69,7 @@ class Decisions:
                 self._made[text] = self._given.pop(text)
             else:
                 is_flipped = len(self._guards) in self._flipped
+                self._dispatching |= {len(self._guards)} if is_dispatching else set()
                 self._guards.append(not by_default)
                 self._made[text] = (by_default != is_flipped) != negated
             for word in words_of_source(text):
@@ -87,18 +95,20 @@ class Decisions:
     def others(self) -> list[Flipped]:
         """Return other ways to decide the conditions seen so far, or all of them if they are few.
 
-        A path that a guard ends is short, and there is one per guard, so these paths come after the others. The paths
-        that change a decision made before the function under analysis come last.
+        The paths through another method come first. A path that a guard ends is short, and there is one per guard, so
+        these paths come after the others. The paths that change a decision made before the function under analysis come
+        last.
         """
         own = range(self._n_before, len(self._guards))
-        guards = [number for number in own if self._guards[number]]
+        through_others = [number for number in own if number in self._dispatching]
+        guards = [number for number in own if self._guards[number] and number not in self._dispatching]
         branches = [number for number in own if not self._guards[number]]
-        found: list[Flipped] = []
+        found: list[Flipped] = [frozenset((number,)) for number in through_others]
         if len(branches) <= _FEW:
             for count in range(len(branches), 0, -1):
                 found += [frozenset(chosen) for chosen in itertools.combinations(branches, count)]
         else:
-            found = [frozenset(branches), *(frozenset((number,)) for number in branches)]
+            found += [frozenset(branches), *(frozenset((number,)) for number in branches)]
         return found + [frozenset((number,)) for number in (*guards, *range(self._n_before))]
 
 

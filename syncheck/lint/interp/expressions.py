@@ -185,7 +185,8 @@ class Expressions:
     def _put(self, made: Mapping, key: Value, node: ast.expr | None, value: Value) -> None:
         """Put an item into a new dictionary under an unknown key."""
         made.is_open = True
-        made.items[self._evaluator.picks.key(key, node) or Key("", ())] = value
+        made.items[place := self._evaluator.picks.key(key, node) or Key("", ())] = value
+        made.alike += [] if place.text else [place]
 
     def _made_by(self, element: ast.expr, generators: list[ast.comprehension], scope: Scope) -> Iterator[Value]:
         if not generators:

@@ -33,6 +33,16 @@ def by_default(node: ast.If) -> bool:
 
 
 @once
+def dispatches(node: ast.If) -> bool:
+    """Return whether a branch only returns what another method of the object returns: `if a: return self._run_a(x)`."""
+    match node.body:
+        case [ast.Return(value=ast.Call(func=ast.Attribute(value=ast.Name(id="self"))))]:
+            return not node.orelse
+        case _:
+            return False
+
+
+@once
 def grown(node: ast.If) -> ast.expr | None:
     """Return what a branch replaces because it is too small: `b` of `if b.numel() < n: b = torch.empty(n)`."""
     tests = node.test.values if isinstance(node.test, ast.BoolOp) else [node.test]

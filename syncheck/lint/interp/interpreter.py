@@ -7,6 +7,7 @@ from typing import Any, TypeAlias
 from weakref import ref
 
 from syncheck.lint import deferred
+from syncheck.lint.interp import guards
 from syncheck.lint.interp.binding import Binding
 from syncheck.lint.interp.calls import Calls
 from syncheck.lint.interp.collectives import Collectives
@@ -18,7 +19,6 @@ from syncheck.lint.interp.device_tests import on_gpu
 from syncheck.lint.interp.evaluator import Evaluator
 from syncheck.lint.interp.expressions import Expressions
 from syncheck.lint.interp.functions import defaults_of
-from syncheck.lint.interp.guards import by_default, grown, is_over, is_periodic, leaves_last, reads_any, used_in, waits
 from syncheck.lint.interp.imported import FindFunction
 from syncheck.lint.interp.iteration import Iteration
 from syncheck.lint.interp.loop_waits import Loop
@@ -252,19 +252,20 @@ class Interpreter:
 
     def _is_taken(self, node: ast.If, scope: Scope) -> bool:
         """Return whether an undetermined branch is taken. By default, buffers that exist are large enough."""
-        target = grown(node)
+        target = guards.grown(node)
         is_enough = target is not None and isinstance(self.evaluate(target, scope), Tensor)
-        return self.decide(node.test, by_default=by_default(node) and not is_enough)
+        default = guards.by_default(node) and not is_enough
+        return self.decide(node.test, by_default=default, is_dispatching=guards.dispatches(node) and not default)
 
     def _skip_branch(self, body: list[ast.stmt], scope: Scope, node: ast.If) -> None:
         """Take a skipped branch into account, which may have run on another path."""
         premises = self.machine.sites.premises
-        is_skipped = is_periodic(node) or is_over(body, in_callee=len(self.machine.calls) > 1)
+        is_skipped = guards.is_periodic(node) or guards.is_over(body, in_callee=len(self.machine.calls) > 1)
         if not is_skipped and not (body and may_order(body) and premises.skip(node, value=body is node.orelse)):
             self.run_for_ordering(body, scope)
             return
         if self.collectives.have_started:
-            self.assume_awaited(scope, used_in(body))
+            self.assume_awaited(scope, guards.used_in(body))
 
     def assume_awaited(self, scope: Scope, names: Iterable[str]) -> None:
         """Assume that the collective handles bound to some names are waited for in code that is not interpreted."""
@@ -321,7 +322,7 @@ class Interpreter:
                 self.assign(node.target, item, scope)
                 del item
                 yield from self._iteration(node, loop, scope)
-            if is_cut and self.collectives.have_started and waits(node.body) and not leaves_last(node):
+            if is_cut and self.collectives.have_started and guards.waits(node.body) and not guards.leaves_last(node):
                 self.assume_awaited(scope, list(scope.names))
             yield from self.block(node.orelse, scope)
         except BreakSignal:
@@ -375,7 +376,7 @@ class Interpreter:
         if isinstance(value, Tensor):
             self.operators.tested_by_host(value, test)
         self.observe_truth_test(value)
-        if self.machine.recent.losses and reads_any(test, self.machine.recent.losses):
+        if self.machine.recent.losses and guards.reads_any(test, self.machine.recent.losses):
             self.machine.read_unknown()
         known = truth(value)
         return on_gpu(test) if known is None else known

@@ -46,6 +46,8 @@ class Picks:
             place = known_key(owner, value, key)
             if place is None and isinstance(value, Constant) and is_key(value.value):
                 return _made_alike(owner, value.value)
+            if place is None and isinstance(node, ast.Name) and key is not None:
+                return _picked_alike(owner, key)
             return None if place is None else owner.items.get(place)
         index = _index(owner, key) if key is not None else None
         return None if index is None else owner.items[index]
@@ -57,7 +59,17 @@ def _made_alike(owner: Mapping, key: object) -> Value | None:
     if made is None:
         return None
     owner.items[key] = found = owner.items.pop(made)
+    owner.alike = [key if known is made else known for known in owner.alike]
     return found
+
+
+def _picked_alike(owner: Mapping, key: Key) -> Value | None:
+    """Return an item of a dictionary comprehension for a variable. The iterations of a loop take turns."""
+    if not owner.alike or not key.text:
+        return None
+    place = next((place for place, known in enumerate(owner.picked) if known.is_like(key)), len(owner.picked))
+    owner.picked[place:] = owner.picked[place:] or [key]
+    return owner.items.get(owner.alike[place % len(owner.alike)])
 
 
 def known_key(owner: Mapping, value: Value, key: Key | None) -> object:

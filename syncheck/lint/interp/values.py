@@ -69,10 +69,16 @@ class Sequence(Value):
 
 @dataclass(eq=False, slots=True)
 class Mapping(Value):
-    """A dictionary. Its keys are constants, and a `Key` for each unknown key."""
+    """A dictionary. Its keys are constants, and a `Key` for each unknown key.
+
+    `alike`: the keys of the items that a comprehension over unknown keys made. `picked`: the unknown keys that stand
+    for them, in turn.
+    """
 
     items: dict[Any, Value]
     is_open: bool = False
+    alike: list[Any] = field(default_factory=list)
+    picked: list[Key] = field(default_factory=list)
 
 
 @dataclass(eq=False, slots=True)

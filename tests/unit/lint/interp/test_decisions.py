@@ -120,3 +120,13 @@ def test_a_given_decision_holds_until_its_variable_is_bound_again():
 )
 def test_the_conditions_that_give_a_test_a_value(test, value, expected):
     assert dict(conditions(condition(test), value=value)) == expected
+
+
+def test_the_path_through_another_method_comes_first():
+    decisions = Decisions()
+    decided(decisions, "a", "b")
+    decisions.decide(condition("c"), by_default=False, is_dispatching=True)
+    decisions.decide(condition("d"), by_default=False)
+    assert decisions.others()[0] == frozenset({2})
+    assert decisions.others()[-1] == frozenset({3})
+    assert decisions.others().count(frozenset({2})) == 1

@@ -6,6 +6,7 @@ import pytest
 
 from syncheck.lint.interp.guards import (
     by_default,
+    dispatches,
     grown,
     is_over,
     is_periodic,
@@ -123,3 +124,16 @@ def test_a_loop_waits_only_for_what_the_iteration_before_has_started(steps, expe
 def test_a_branch_of_every_nth_iteration_is_periodic(test, expected):
     assert is_periodic(ast.parse(f"if {test}: pass").body[0]) is expected
     assert not is_periodic(ast.parse(f"if {test}: pass\nelse: f()").body[0])
+
+
+@pytest.mark.parametrize(
+    ("source", "expected"),
+    [
+        ("if a: return self.run_a(x)", True), ("if a: return run_a(x)", False), ("if a: return None", False),
+        ("if a:\n    f()\n    return self.run_a(x)", False), ("if a: return self.run_a(x)\nelse: f()", False),
+    ],
+)  # fmt: skip
+def test_a_branch_that_returns_what_another_method_returns_dispatches(source, expected):
+    assert (
+        dispatches(ast.parse("def f(self, a, x):\n    " + source.replace("\n", "\n    ")).body[0].body[0]) is expected
+    )

@@ -69,3 +69,25 @@ def test_two_indices_may_denote_the_same_stream():
     streams = "a = [torch.cuda.Stream() for _ in range(2)]\n"
     assert constant("a[i]", streams) == "stream"
     assert constant("[a[i], a[j]]", streams) == ["stream", "unknown"]
+
+
+@pytest.mark.parametrize(
+    ("source", "value"),
+    [
+        ("a = {k: 1 for k in keys}\nfor name in names:\n    b = a[name]", 1),
+        ("a = {k: 1 for k in keys}\nfor name in names:\n    a['x']\n    b = a[name]", 1),
+        ("a = {k: 1 for k in keys}\nb = a[f()]", "unknown"),
+        ("a = {k: 1 for k in keys}\ndel a[j]\nb = a[name]", "unknown"),
+        ("a = {'x': 1}\nb = a[name]", "unknown"),
+    ],
+)
+def test_a_variable_stands_for_an_item_that_a_comprehension_made(source, value):
+    assert constant("b", source) == value
+
+
+def test_the_iterations_of_a_loop_reach_all_items_that_a_comprehension_made():
+    source = "a = {k: torch.ones(4, device='cuda') for k in keys}\ny = a['w'] + 1\n"
+    calls = calls_of(source + "for name in names:\n    a[name].fill_(1)\n")
+    assert calls[-4:] == [
+        "launch cuda:0 add r1 w4", "launch cuda:0 fill_ w1", "launch cuda:0 fill_ w2", "launch cuda:0 fill_ w3",
+    ]  # fmt: skip
