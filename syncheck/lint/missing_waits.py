@@ -16,6 +16,8 @@ from syncheck.lint import (
     pending_writes,
     private_events,
     queued_batches,
+    record_methods,
+    shared_events,
     side_streams,
     unready_events,
     unused_events,
@@ -35,6 +37,8 @@ _CHECKS = (
     unready_events,
     useless_waits,
     host_writes,
+    record_methods,
+    shared_events,
 )
 
 
