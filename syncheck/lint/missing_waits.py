@@ -8,8 +8,10 @@ from syncheck.lint import (
     host_reads,
     host_writes,
     inline_streams,
+    kept_handles,
     late_records,
     late_synchronizations,
+    misplaced_records,
     one_sided,
     outdated_events,
     own_records,
@@ -39,6 +41,8 @@ _CHECKS = (
     host_writes,
     record_methods,
     shared_events,
+    kept_handles,
+    misplaced_records,
 )
 
 

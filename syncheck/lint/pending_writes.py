@@ -37,6 +37,11 @@ _HELP = "call `wait()` on the handle of `{collective}` first, or write before th
 
 def can_matter(source: str) -> bool:
     """Return whether this check may apply to a file."""
+    return can_start(source)
+
+
+def can_start(source: str) -> bool:
+    """Return whether a file may start asynchronous collectives."""
     may_start = any(word in source for word in ("async_op", "isend(", "irecv("))
     return may_start and "dist" in source and _STARTING.search(source) is not None
 
@@ -67,7 +72,7 @@ def findings(functions: Iterable[Function], sites: SourceSites, known: Sequence[
 def _finding(start: ast.Call, write: ast.stmt, functions: tuple[str, str], sites: SourceSites) -> Finding:
     """Return the finding; `functions`: those that contain the start and the write."""
     collective = last_name(start.func)
-    target = _written(write)
+    target = written(write)
     facts = {"tensor": f"`{target}`", "collective": f"`{collective}`"}
     found = Finding.of(collective_buffer_modified.RULE, sites.location(sites.id_of(write, functions[1])), **facts)
     started = replace(sites.location(sites.id_of(start, functions[0])), message=_STARTED)
@@ -92,7 +97,7 @@ def _waited_for_late(functions: Sequence[Function]) -> Iterator[tuple[_Kept, ast
     for function in functions if started else ():
         for steps in (steps for node in statements(function) if isinstance(node, ast.stmt) for steps in bodies(node)):
             for index, step in enumerate(steps):
-                owner, _, name = _written(step).rpartition(".")
+                owner, _, name = written(step).rpartition(".")
                 for kept in (kept for kept in started if owner and kept.tensor == name):
                     if _is_before_wait(f"{owner}.{kept.handle}", step, steps[index + 1 :], function):
                         yield kept, step, function
@@ -104,7 +109,7 @@ def _kept_by(function: Function) -> Iterator[_Kept]:
     for step in statements(function) if source is None or _STARTING.search(source) else ():
         match step:
             case ast.Assign(targets=[ast.Attribute(value=owner, attr=handle)], value=ast.Call() as start):
-                tensors = _tensors(start) if _is_start(start) else set[str]()
+                tensors = tensors_of(start) if is_start(start) else set[str]()
                 parts = (tensor.rpartition(".") for tensor in tensors)
                 yield from (_Kept(start, function.name, handle, name) for of, _, name in parts if of == text(owner))
             case _:
@@ -143,9 +148,9 @@ def _writes(function: Function) -> Iterator[tuple[ast.Call, ast.stmt]]:
 
 def _in_block(block: list[ast.stmt]) -> Iterator[tuple[ast.Call, ast.stmt]]:
     for position, statement in enumerate(block):
-        started = [call for call in _calls(statement) if _is_start(call)] if _is_simple(statement) else []
+        started = [call for call in _calls(statement) if is_start(call)] if _is_simple(statement) else []
         if len(started) == 1 and not _may_wait(statement):
-            write = _first_write(block[position + 1 :], _tensors(started[0]))
+            write = _first_write(block[position + 1 :], tensors_of(started[0]))
             if write is not None:
                 yield started[0], write
 
@@ -155,7 +160,7 @@ def _first_write(block: Sequence[ast.stmt], tensors: set[str]) -> ast.stmt | Non
     for statement in block:
         if not _is_simple(statement) or _may_wait(statement):
             return None
-        if _written(statement) in tensors:
+        if written(statement) in tensors:
             return statement
         if _rebinds(statement, tensors) or any(last_name(call.func) not in _IDLE for call in _calls(statement)):
             return None
@@ -180,7 +185,7 @@ def _may_wait(statement: ast.stmt) -> bool:
     return any(may_wait(last_name(call.func)) for call in _calls(statement))
 
 
-def _is_start(call: ast.Call) -> bool:
+def is_start(call: ast.Call) -> bool:
     """Return whether a call certainly starts an asynchronous collective of torch.distributed."""
     collective = _collective(call)
     flags = [word.value for word in call.keywords if word.arg == "async_op"]
@@ -197,7 +202,7 @@ def _collective(call: ast.Call) -> Collective | None:
             return None
 
 
-def _tensors(call: ast.Call) -> set[str]:
+def tensors_of(call: ast.Call) -> set[str]:
     """Return the expressions for the tensors of a collective that are variables or attributes."""
     collective = _collective(call)
     parameters = (*collective.writes, *collective.reads) if collective is not None else ()
@@ -223,7 +228,7 @@ def _name_of(node: ast.expr) -> str:
                 return ""
 
 
-def _written(statement: ast.stmt) -> str:
+def written(statement: ast.stmt) -> str:
     """Return the expression that a statement modifies in place; "" if there is none."""
     match statement:
         case ast.AugAssign(target=ast.Name() | ast.Attribute() as target):

@@ -10,6 +10,8 @@ from syncheck.source.expressions import last_name
 
 VIEWS = frozenset("view reshape flatten narrow detach unsqueeze squeeze view_as".split())
 """Methods of a tensor whose result shares its memory."""
+_OPERATION = "P2POp"
+"""One of the operations that `batch_isend_irecv` starts."""
 
 
 @once
@@ -19,7 +21,8 @@ def exchanged_variables(tree: ast.Module) -> frozenset[str]:
     With NCCL these tensors are on a GPU. With other backends, too, they must not change while a collective runs.
     """
     calls = calls_by_name(tree)
-    used = {name for kind in FUNCTIONS for call in calls.get(kind, ()) for name in _tensors_of(kind, call)} - {""}
+    kinds = (*FUNCTIONS, _OPERATION)
+    used = {name for kind in kinds for call in calls.get(kind, ()) for name in _tensors_of(kind, call)} - {""}
     if used:
         used.update(*(_given(calls.get(node.name, ()), node, used) for node in functions_in(tree)))
     assigned = [node for node in nodes_in(tree) if isinstance(node, ast.Assign)] if used else []
@@ -30,6 +33,9 @@ def exchanged_variables(tree: ast.Module) -> frozenset[str]:
 
 def _tensors_of(kind: str, call: ast.Call) -> Iterator[str]:
     """Yield the tensors that a call passes to a collective, if it returns before the collective ends."""
+    if kind == _OPERATION:
+        sent = argument_of(call, "tensor", 1)
+        yield _source(sent) if sent is not None else ""
     collective = FUNCTIONS.get(kind)
     if collective is None or not (
         collective.always_asynchronous or any(keyword.arg == "async_op" for keyword in call.keywords)

@@ -1,0 +1,107 @@
+"""Asynchronous collectives whose handles wait too late, or never (SYN602, SYN603).
+
+A loop writes the buffer again that the collective of the iteration before still uses, or an object keeps a handle that
+its file only compares with None.
+"""
+
+import ast
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+
+from syncheck.findings import Finding
+from syncheck.lint.interp.sites import SourceSites
+from syncheck.lint.interp.unknown import may_wait
+from syncheck.lint.nodes import bound_names, children, function_around, functions_in, nodes_in, text, walk
+from syncheck.lint.pending_writes import can_start, is_start, tensors_of, written
+from syncheck.rules import collective_buffer_modified, dropped_work
+from syncheck.rules.model import Severity
+from syncheck.source.expressions import last_name
+
+_STARTED = "the collective of the iteration before is started here"
+_HELP = "wait for the handle of `{collective}` before the next iteration writes its buffer"
+_DROPPED = "call `{handle}.wait()` before its tensor is used"
+
+
+def can_matter(source: str) -> bool:
+    """Return whether this check may apply to a file."""
+    return can_start(source)
+
+
+def findings(tree: ast.Module, sites: SourceSites, known: Sequence[Finding]) -> Iterator[Finding]:
+    """Yield the findings.
+
+    Args:
+        tree: the file.
+        sites: the call sites of the file.
+        known: the findings on paths through the file. One in the same line is more specific.
+    """
+    lines = {finding.location.frame.line for finding in known}
+    for function in functions_in(tree):
+        for loop in (node for node in walk(function) if isinstance(node, ast.For)):
+            for start, write in _written_again(loop):
+                if write.lineno not in lines:
+                    yield _overwritten(start, write, function.name, sites)
+    yield from (found for found in _never_waited_for(tree, sites) if found.location.frame.line not in lines)
+
+
+def _overwritten(start: ast.Call, write: ast.stmt, function: str, sites: SourceSites) -> Finding:
+    collective = last_name(start.func)
+    facts = {"tensor": f"`{written(write)}`", "collective": f"`{collective}`"}
+    found = Finding.of(collective_buffer_modified.RULE, sites.location(sites.id_of(write, function)), **facts)
+    started = replace(sites.location(sites.id_of(start, function)), message=_STARTED)
+    return replace(found, related=(started,), help=_HELP.format(collective=collective), level=Severity.WARNING)
+
+
+def _written_again(loop: ast.For) -> Iterator[tuple[ast.Call, ast.stmt]]:
+    """Yield each start in a loop without waits, with the write of a buffer of all iterations that precedes it."""
+    calls = [node for node in walk(loop) if isinstance(node, ast.Call)]
+    if any(may_wait(last_name(call.func)) for call in calls):
+        return
+    made = {name: step.value for step in loop.body if isinstance(step, ast.Assign) for name in bound_names(step)}
+    for index, step in enumerate(loop.body):
+        start = step.value if isinstance(step, ast.Assign) and isinstance(step.value, ast.Call) else None
+        if start is not None and is_start(start):
+            kept = {tensor for tensor in tensors_of(start) if _is_kept(tensor, made)}
+            write = next((other for other in loop.body[:index] if written(other) in kept), None)
+            if write is not None:
+                yield start, write
+
+
+def _is_kept(tensor: str, made: dict[str, ast.expr]) -> bool:
+    """Return whether all iterations use the same memory for a variable: it is bound before, or to a slice of such."""
+    value = made.get(tensor)
+    if value is None:
+        return tensor.isidentifier()
+    is_slice = isinstance(value, ast.Subscript) and isinstance(value.slice, ast.Slice) and value.slice.lower is None
+    return (
+        isinstance(value, ast.Subscript)
+        and is_slice
+        and isinstance(value.value, ast.Name)
+        and (value.value.id not in made)
+    )
+
+
+def _never_waited_for(tree: ast.Module, sites: SourceSites) -> Iterator[Finding]:
+    """Yield the collectives whose handles a file keeps in an attribute that it otherwise only compares with None."""
+    nodes = nodes_in(tree)
+    started = [(node, _handle(node)) for node in nodes if isinstance(node, ast.Assign) and _handle(node)]
+    if not started:
+        return
+    parents = {child: node for node in nodes for child in children(node)}
+    for node, name in started:
+        read = [use for use in nodes if isinstance(use, ast.Attribute) and use.attr == name]
+        read = [use for use in read if isinstance(use.ctx, ast.Load)]
+        if read and all(isinstance(parents.get(use), ast.Compare) for use in read):
+            function = getattr(function_around(tree, node.lineno), "name", "")
+            facts = {"collective": f"`{last_name(getattr(node.value, 'func', None))}`"}
+            found = Finding.of(dropped_work.RULE, sites.location(sites.id_of(node.value, function)), **facts)
+            yield replace(found, level=Severity.WARNING, help=_DROPPED.format(handle=text(node.targets[0])))
+
+
+def _handle(node: ast.Assign) -> str:
+    """Return the attribute to which an assignment binds the handle of a collective; "" for any other assignment."""
+    match node:
+        case ast.Assign(targets=[ast.Attribute(attr=name)], value=ast.Call() as start) if is_start(start):
+            return name
+        case _:
+            return ""

@@ -1,0 +1,121 @@
+"""Events that stand for the copies of a block on a side stream, but are recorded after it, on another one (SYN105)."""
+
+import ast
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from itertools import pairwise
+
+from syncheck.findings import Finding
+from syncheck.lint.interp.functions import block_nodes, own_nodes
+from syncheck.lint.interp.sites import SourceSites
+from syncheck.lint.nodes import entered_stream, functions_in, names, nodes_in, text, walk
+from syncheck.rules import unordered_side_stream
+from syncheck.rules.model import Severity
+from syncheck.source.expressions import bodies, last_name
+
+_FLAW = "`{event}` is recorded on the current stream, after the block on `{stream}` whose copies it stands for"
+_HELP = "record it on that stream: `{event}.record({stream})`"
+
+
+def can_matter(source: str) -> bool:
+    """Return whether this check may apply to a file. An event that is timed may be recorded on any stream."""
+    return ".record()" in source and "non_blocking" in source and "elapsed_time(" not in source
+
+
+def findings(tree: ast.Module, sites: SourceSites, known: Sequence[Finding]) -> Iterator[Finding]:
+    """Yield the records.
+
+    Args:
+        tree: the file.
+        sites: the call sites of the file.
+        known: the findings on paths through the file. One in the same line is more specific.
+    """
+    lines = {finding.location.frame.line for finding in known}
+    for function in functions_in(tree):
+        nodes = (function, *own_nodes(function))
+        for steps in (steps for node in nodes if isinstance(node, ast.stmt) for steps in bodies(node)):
+            for block, step in pairwise(steps):
+                record = _record(step)
+                stream = _copying_stream(block)
+                if record is None or stream is None or step.lineno in lines:
+                    continue
+                event = record.func.value if isinstance(record.func, ast.Attribute) else record
+                if _stands_for(event, block, nodes) and not _is_awaited_by(stream, event, tree):
+                    location = sites.location(sites.id_of(record, function.name))
+                    words = {"event": text(event), "stream": text(stream)}
+                    found: Finding = Finding.of(unordered_side_stream.RULE, location, flaw=_FLAW.format(**words))
+                    yield replace(found, level=Severity.WARNING, help=_HELP.format(**words))
+
+
+def _record(step: ast.stmt) -> ast.Call | None:
+    """Return the call of a statement that records an event on the current stream."""
+    match step:
+        case ast.Expr(value=ast.Call(func=ast.Attribute(attr="record"), args=[], keywords=[]) as call):
+            return call
+        case _:
+            return None
+
+
+def _copying_stream(block: ast.stmt) -> ast.expr | None:
+    """Return the stream of a block that starts copies; None for any other statement, and for the current stream."""
+    if not isinstance(block, ast.With):
+        return None
+    streams = (entered_stream(item.context_expr) for item in block.items)
+    stream = next((stream for stream in streams if stream is not None), None)
+    if stream is None or "current_stream" in text(stream):
+        return None
+    calls = [node for node in block_nodes(block) if isinstance(node, ast.Call)]
+    is_copying = any(word.arg == "non_blocking" for call in calls for word in call.keywords)
+    return (
+        stream if is_copying and not any(last_name(call.func) in {"record", "record_event"} for call in calls) else None
+    )
+
+
+def _stands_for(event: ast.expr, block: ast.stmt, nodes: Sequence[ast.AST]) -> bool:
+    """Return whether an event leaves a function with what a block has copied, or has the index of its memory."""
+    inside = walk(block)
+    if isinstance(event, ast.Subscript):
+        return any(isinstance(node, ast.Subscript) and text(node.slice) == text(event.slice) for node in inside)
+    bound = {node.id for node in inside if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store)}
+    values = (node.value for node in nodes if isinstance(node, ast.Return | ast.Expr | ast.Yield))
+    groups = (part for value in values if value is not None for part in walk(value))
+    given = [group for group in groups if isinstance(group, ast.Tuple | ast.Call) and names(group) & bound]
+    return any(text(part) == text(event) for group in given for part in _parts(group))
+
+
+def _parts(value: ast.Tuple | ast.Call) -> list[ast.expr]:
+    """Return the elements of a tuple, or the arguments of a call."""
+    return value.elts if isinstance(value, ast.Tuple) else [*value.args, *(word.value for word in value.keywords)]
+
+
+def _is_awaited_by(stream: ast.expr, event: ast.expr, tree: ast.Module) -> bool:
+    """Return whether the stream of the block waits for events of this name: then it stands for the other's work."""
+    for node in nodes_in(tree):
+        match node:
+            case (
+                ast.Call(func=ast.Attribute(value=waiter, attr="wait_event"), args=[awaited])
+                | ast.Call(func=ast.Attribute(value=awaited, attr="wait"), args=[waiter])
+            ) if last_name(waiter) == last_name(stream) and _base_name(awaited) == _base_name(event):
+                return True
+            case ast.With() if any(
+                last_name(entered_stream(item.context_expr)) == last_name(stream) for item in node.items
+            ) and any(_waits_here(inner, event) for inner in block_nodes(node)):
+                return True
+            case _:
+                pass
+    return False
+
+
+def _waits_here(node: ast.AST, event: ast.expr) -> bool:
+    match node:
+        case ast.Call(func=ast.Attribute(value=awaited, attr="wait"), args=[]):
+            return _base_name(awaited) == _base_name(event)
+        case _:
+            return False
+
+
+def _base_name(event: ast.expr) -> str:
+    """Return the last name of an event, or of the list that it is in."""
+    while isinstance(event, ast.Subscript):
+        event = event.value
+    return last_name(event)

@@ -1,0 +1,85 @@
+"""Handles of collectives that are waited for too late, or never."""
+
+import pytest
+
+from syncheck.lint import kept_handles
+from syncheck.lint.interp.sites import SourceSites
+from syncheck.lint.source_file import SourceFile
+
+
+def found(source):
+    source = "import torch.distributed as dist\n" + source
+    assert kept_handles.can_matter(source)
+    file = SourceFile("file.py", source)
+    return [(f.rule.code, f.location.frame.line) for f in kept_handles.findings(file.tree, SourceSites(file), [])]
+
+
+LOOP = """
+def reduce(buckets, flat, shards):
+    for i, bucket in enumerate(buckets):
+        {before}
+        {write}
+        work = dist.all_reduce({tensor}, async_op=True)
+        {after}
+    work.wait()
+"""
+PARTS = {
+    "before": "view = flat[: bucket.numel]",
+    "write": "view.zero_()",
+    "tensor": "view",
+    "after": "shards.append(work)",
+}
+
+
+@pytest.mark.parametrize(
+    "parts", [{}, {"before": "pass", "write": "flat.zero_()", "tensor": "flat"}, {"write": "view /= 2"}]
+)
+def test_a_buffer_of_all_iterations_that_the_next_one_writes_is_reported(parts):
+    assert found(LOOP.format(**(PARTS | parts))) == [("SYN602", 6)]
+
+
+@pytest.mark.parametrize(
+    "parts",
+    [
+        {"after": "work.wait()"},
+        {"before": "view = flat[: bucket.numel]; work.wait()"},
+        {"before": "view = torch.empty(4)"},
+        {"before": "view = flat[i]"},
+        {"before": "view = flat[i : i + 4]"},
+        {"write": "bucket.zero_()"},
+        {"after": "torch.cuda.synchronize()"},
+        {"after": "finish_one(shards)", "write": "total = view.sum()"},
+    ],
+)
+def test_other_writes_in_a_loop_are_not_reported(parts):
+    assert found(LOOP.format(**(PARTS | parts))) == []
+
+
+BUCKETS = """
+class Reducer:
+    def start(self, bucket):
+        bucket.work = dist.all_reduce(bucket.flat, async_op=True)
+    def finish(self, buckets):
+        for bucket in buckets:
+            {use}
+"""
+
+
+@pytest.mark.parametrize("use", ["if bucket.work is not None: bucket.unpack()", "assert bucket.work is None"])
+def test_a_handle_that_is_only_compared_is_reported(use):
+    assert found(BUCKETS.format(use=use)) == [("SYN603", 5)]
+
+
+@pytest.mark.parametrize(
+    "use",
+    [
+        "bucket.work.wait()",
+        "if bucket.work is not None: bucket.work.wait()",
+        "waiting.append(bucket.work)",
+        "for work in [bucket.work]: work.wait()",
+        "return bucket.work",
+        "bucket.unpack()",  # another file may wait for it
+    ],
+)
+def test_a_handle_that_something_may_wait_for_is_not_reported(use):
+    assert found(BUCKETS.format(use=use)) == []

@@ -1,0 +1,66 @@
+"""Events that are recorded after the block whose copies they stand for."""
+
+import pytest
+
+from syncheck.lint import misplaced_records
+from syncheck.lint.interp.sites import SourceSites
+from syncheck.lint.source_file import SourceFile
+
+LOADER = """
+import torch
+def load(host, device, side, ready, i):
+    with torch.cuda.stream(side):
+        copies = {{k: v.to(device, non_blocking=True) for k, v in host[i].items()}}
+        x = copies["x"]
+{inside}
+    {record}
+    {end}
+{more}
+"""
+PARTS = {"record": "ready.record()", "end": "return x, ready", "inside": "", "more": ""}
+
+
+def found(**parts):
+    source = LOADER.format(**(PARTS | parts))
+    if not misplaced_records.can_matter(source):
+        return []
+    file = SourceFile("file.py", source)
+    return [(f.rule.code, f.location.frame.line) for f in misplaced_records.findings(file.tree, SourceSites(file), [])]
+
+
+@pytest.mark.parametrize(
+    "parts",
+    [
+        {},
+        {"end": "return Ticket(x, done=ready)"},
+        {"end": "queue.put((1, 2)); queue.put(Ticket(x, ready))"},
+        {"end": "yield x, ready"},
+        {"record": "ready[i].record()", "end": "return x"},
+    ],
+)
+def test_an_event_on_the_wrong_stream_is_reported(parts):
+    assert found(**parts) == [("SYN105", 8)]
+
+
+@pytest.mark.parametrize(
+    "parts",
+    [
+        {"record": "ready.record(side)"},
+        {"record": "torch.cuda.current_stream().wait_stream(side); ready.record()"},
+        {"end": "return x"},
+        {"end": "return ready"},
+        {"record": "ready[0].record()", "end": "return x"},
+        {"inside": "        ready.record()"},
+        {"more": "def again(side, ready): side.wait_event(ready)"},
+        {"more": "def again(side, ready):\n    with torch.cuda.stream(side):\n        ready.wait()"},
+        {"more": "def again(start, ready): return start.elapsed_time(ready)"},
+    ],
+)
+def test_an_event_for_the_work_of_the_current_stream_is_not_reported(parts):
+    assert found(**parts) == []
+
+
+def test_a_block_on_the_current_stream_is_no_side_stream():
+    source = LOADER.format(**PARTS).replace("stream(side)", "stream(torch.cuda.current_stream())")
+    file = SourceFile("file.py", source)
+    assert list(misplaced_records.findings(file.tree, SourceSites(file), [])) == []
