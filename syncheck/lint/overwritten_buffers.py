@@ -5,8 +5,8 @@ from collections.abc import Set
 from typing import NamedTuple
 
 from syncheck.lint.interp.functions import block_nodes, own_nodes
-from syncheck.lint.nodes import Method, children, own_container, statements, walk
-from syncheck.source.expressions import last_name
+from syncheck.lint.nodes import Method, children, methods_of, own_attribute, own_container, statements, walk
+from syncheck.source.expressions import has_line, last_name
 
 _KEEPING = frozenset("record_stream requires_grad_ share_memory_ detach_".split())
 """Methods that do not write the memory of a tensor."""
@@ -42,12 +42,25 @@ def overwritten_buffer(kind: ast.ClassDef, block: ast.With, blocks: list[ast.Wit
     rebound = rebound_attributes(kind)
     written = {name: call for name, call in _written(block).items() if name not in rebound}
     inside = {node for other in blocks for node in walk(other)}
+    is_joined = _is_joined(kind, block)
     for method in kind.body if written else ():
         if isinstance(method, Method) and not method.lineno <= block.lineno <= (method.end_lineno or 0):
-            read = _read_after_wait(method, written.keys(), inside)
+            read = _read_after_wait(method, written.keys(), inside, is_joined=is_joined)
             if read is not None:
                 return Overwritten(read.attr, written[read.attr], read, method.name)
     return None
+
+
+def _is_joined(kind: ast.ClassDef, block: ast.With) -> bool:
+    """Return whether the caller's stream waits after a block, in its method or in its context manager."""
+    methods = methods_of(kind)
+    entered = {own_attribute(getattr(item.context_expr, "func", None)) for item in block.items} & methods.keys()
+    managers = [methods[name] for name in entered]
+    around = [method for method in methods.values() if method.lineno <= block.lineno <= (method.end_lineno or 0)]
+    calls = [node for method in (*around, *managers) for node in own_nodes(method) if isinstance(node, ast.Call)]
+    waits = [call for call in calls if last_name(call.func) in _JOINS]
+    last = block.end_lineno or block.lineno
+    return any(call.lineno > last or any(has_line(manager, call.lineno) for manager in managers) for call in waits)
 
 
 def _written(block: ast.With) -> dict[str, ast.Call]:
@@ -76,8 +89,17 @@ def rebound_attributes(kind: ast.ClassDef) -> set[str]:
     }
 
 
-def _read_after_wait(method: Method, written: Set[str], inside: set[ast.AST]) -> ast.Attribute | None:
-    """Return where a method reads one of the buffers after it waits for a stream, if the host waits for it nowhere."""
+def _read_after_wait(
+    method: Method, written: Set[str], inside: set[ast.AST], *, is_joined: bool
+) -> ast.Attribute | None:
+    """Return where a method reads one of the buffers after a wait for a stream, if the host waits for it nowhere.
+
+    Args:
+        method: the method.
+        written: the attributes with the buffers.
+        inside: the nodes of the blocks on the stream.
+        is_joined: whether the wait precedes the call of the method.
+    """
     nodes = list(own_nodes(method))
     parents = {child: node for node in nodes for child in children(node)}
     called = [node for node in nodes if isinstance(node, ast.Call)]
@@ -92,6 +114,6 @@ def _read_after_wait(method: Method, written: Set[str], inside: set[ast.AST]) ->
         )
         if own_container(node) and is_read and isinstance(node.ctx, ast.Load):
             after = [line for line in hosts if line >= node.lineno]
-            if any(line <= node.lineno for line in joins) and not after:
+            if (is_joined or any(line <= node.lineno for line in joins)) and not after:
                 return node
     return None

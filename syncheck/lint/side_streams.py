@@ -15,7 +15,7 @@ from syncheck.lint.kept_streams import streams_kept_by
 from syncheck.lint.loaded_batches import loaded_batch
 from syncheck.lint.locations import lines_of
 from syncheck.lint.missing_forks import COPIES, KNOWN_BASES, created_in, missing_fork
-from syncheck.lint.nodes import STREAM_CONTEXTS, bound_names, children, methods_of, text, walk
+from syncheck.lint.nodes import STREAM_CONTEXTS, bound_names, children, methods_of, own_attribute, text, walk
 from syncheck.lint.overwritten_buffers import Overwritten, overwritten_buffer
 from syncheck.lint.returned_results import returned_result
 from syncheck.lint.reused_buffers import reused_buffer
@@ -171,7 +171,7 @@ def _reused(kind: ast.ClassDef, block: ast.With, name: str, use: _Use) -> dict[s
     if use.is_recorded or not use.is_awaited:
         return {}
     if copy := yielded_copy(kind, block, name):
-        return {"tensor": f"`{copy}`", "user": "the stream that uses what is yielded"}
+        return {"tensor": f"`{copy}`", "user": "the stream that uses it outside of the method"}
     attribute, method = returned_result(kind, block, name)
     if attribute:
         return {"tensor": f"`self.{attribute}`", "user": f"the stream that uses what `{method}` returns"}
@@ -357,10 +357,20 @@ def _note_block(item: ast.withitem, parents: dict[ast.AST, ast.AST], use: _Use) 
     if not isinstance(block, ast.With):
         use.is_shared = True
         return
-    use.blocks.append((block, getattr(_function_around(block, parents), "name", "")))
+    function = getattr(_function_around(block, parents), "name", "")
+    use.blocks.append((block, function))
+    if any(isinstance(node, ast.Yield) for node in block_nodes(block)):  # `with self.on_side():`, a context manager
+        for node in parents:
+            if isinstance(node, ast.With) and any(_calls_own(item.context_expr, function) for item in node.items):
+                use.blocks.append((node, getattr(_function_around(node, parents), "name", "")))
     called = _called(block)
     use.waits |= bool(called & (_WAITS | {"wait"}))
     use.is_awaited |= bool(called & (_HOST_WAITS | _JOINS | {"record"}))
+
+
+def _calls_own(context: ast.expr, method: str) -> bool:
+    """Return whether an expression calls a method of the object."""
+    return isinstance(context, ast.Call) and own_attribute(context.func) == method
 
 
 def _called(block: ast.With) -> set[str]:

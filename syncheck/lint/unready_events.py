@@ -40,7 +40,9 @@ def findings(tree: ast.Module, sites: SourceSites, known: Sequence[Finding]) -> 
         nodes = list(own_nodes(function))
         asking = [node for node in nodes if isinstance(node, ast.Call) and last_name(node.func) == "elapsed_time"]
         for call in asking:
-            if call.lineno not in lines and (_is_awaited_by_stream(call, nodes) or _is_queried(call, function, nodes)):
+            if call.lineno in lines or not call.args:
+                continue
+            if any(is_unready(call, function, nodes) for is_unready in (_is_awaited_by_stream, _is_queried, _is_begun)):
                 yield _finding(call, function.name, sites)
 
 
@@ -52,10 +54,11 @@ def _finding(call: ast.Call, function: str, sites: SourceSites) -> Finding:
     return replace(found, level=Severity.WARNING, help=_HELP.format(event=event, line=call.lineno))
 
 
-def _is_awaited_by_stream(call: ast.Call, nodes: Sequence[ast.AST]) -> bool:
+def _is_awaited_by_stream(call: ast.Call, function: ast.AST, nodes: Sequence[ast.AST]) -> bool:
     """Return whether a function makes a stream, but not the host, wait for the last event of an interval."""
+    del function
     calls = [node for node in nodes if isinstance(node, ast.Call)]
-    if not call.args or any(_HOST_WAITS.search(last_name(other.func)) for other in calls):
+    if any(_HOST_WAITS.search(last_name(other.func)) for other in calls):
         return False
     end = text(call.args[0])
     return any(other.lineno <= call.lineno and _awaited(other) == end for other in calls)
@@ -74,8 +77,6 @@ def _awaited(call: ast.Call) -> str:
 
 def _is_queried(call: ast.Call, function: ast.AST, nodes: Sequence[ast.AST]) -> bool:
     """Return whether the last event of an interval may be incomplete, since nothing follows from its `query()`."""
-    if not call.args:
-        return False
     end = text(call.args[0])
     for steps in (steps for node in (function, *nodes) if isinstance(node, ast.stmt) for steps in bodies(node)):
         for index, step in enumerate(steps):
@@ -86,6 +87,19 @@ def _is_queried(call: ast.Call, function: ast.AST, nodes: Sequence[ast.AST]) -> 
                 if call in after and not any(_MAY_WAIT.search(last_name(node.func)) for node in waiting):
                     return True
     return False
+
+
+def _is_begun(call: ast.Call, function: ast.AST, nodes: Sequence[ast.AST]) -> bool:
+    """Return whether a function asks only whether the first event of an interval is complete, by their names."""
+    del function
+    calls = [node for node in nodes if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute)]
+    asked = [node.func.value for node in calls if isinstance(node.func, ast.Attribute) and node.func.attr == "query"]
+    others = (node for node in calls if last_name(node.func) != "query")
+    if not asked or any(_HOST_WAITS.search(last_name(node.func)) for node in others):
+        return False
+    start = call.func.value if isinstance(call.func, ast.Attribute) else None
+    first, last = last_name(start), last_name(call.args[0])
+    return first != last and {last_name(event) for event in asked} == {first}
 
 
 def _is_ignored(step: ast.If, event: str) -> bool:

@@ -385,7 +385,7 @@ def test_a_copy_that_a_generator_yields_is_reported_unless_it_is_recorded():
     )
     ((code, line, message),) = found(source)
     assert (code, line) == ("SYN201", 7)
-    assert message == "`x` may be reused while the stream that uses what is yielded is still reading it"
+    assert message == "`x` may be reused while the stream that uses it outside of the method is still reading it"
     assert not found(source.replace("pass", "x.record_stream(torch.cuda.current_stream())"))
     assert not found(source.replace("pass", "self.s.wait_stream(torch.cuda.current_stream())"))
 

@@ -22,6 +22,7 @@ def found(body):
         ("end.wait(stream)\nreturn start.elapsed_time(end)", 4),
         ("for s, e in start:\n    stream.wait_event(e)\n    total(s.elapsed_time(e))", 5),
         ("if not end.query():\n    log(end)\nreturn start.elapsed_time(end)", 5),
+        ("while start.query():\n    return start.elapsed_time(end)", 4),
         (
             "while start:\n    if not end.query():\n        if block:\n            break\n    start.elapsed_time(end)",
             7,
@@ -43,7 +44,8 @@ def test_a_time_that_nothing_waits_for_is_reported(body, line):
         "if not end.query():\n    return 0\nreturn start.elapsed_time(end)",
         "if not end.query():\n    end.synchronize()\nreturn start.elapsed_time(end)",
         "if not end.query():\n    log(end)\nself.wait_for(end)\nreturn start.elapsed_time(end)",
-        "if not start.query():\n    log(end)\nreturn start.elapsed_time(end)",
+        "if start.query() and end.query():\n    return start.elapsed_time(end)",
+        "if start.query():\n    end.synchronize()\n    return start.elapsed_time(end)",
         "if end.query():\n    return start.elapsed_time(end)",
     ],
 )
