@@ -9,6 +9,7 @@ from syncheck.lint import (
     host_writes,
     inline_streams,
     kept_handles,
+    late_host_waits,
     late_records,
     late_synchronizations,
     misplaced_records,
@@ -43,6 +44,7 @@ _CHECKS = (
     shared_events,
     kept_handles,
     misplaced_records,
+    late_host_waits,
 )
 
 

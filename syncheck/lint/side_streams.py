@@ -11,6 +11,7 @@ from syncheck.lint.interp.functions import block_nodes, own_nodes
 from syncheck.lint.interp.host_copies import host_copy_source
 from syncheck.lint.interp.sites import SourceSites
 from syncheck.lint.interp.unknown import may_wait
+from syncheck.lint.kept_buffers import unordered_fetch
 from syncheck.lint.kept_streams import streams_kept_by
 from syncheck.lint.loaded_batches import loaded_batch
 from syncheck.lint.locations import lines_of
@@ -34,6 +35,7 @@ _HOST_READS = _HOST_WAITS | {"numpy", "float", "int", "bool", "query"}
 _MOVES = frozenset({"to", "cuda", "copy_"})
 _REUSES = "{stream} never waits for the streams that use its copies, and reuses their memory"
 _NEEDS_IT = "this needs the wait"
+_OWN_BUFFER = "{stream} does not wait here for the stream that fills what it copies to the host"
 _KEPT = "a copy is kept here until a method drops it"
 _RECORD = (
     "call `x.record_stream(torch.cuda.current_stream())` for each tensor before it leaves the object, or let "
@@ -119,6 +121,8 @@ def _check(
                 yield _overwritten_at_once(fresh, f"self.{name}", function, sites)
             elif flaw := _flaw(kind, block, name, use, may_host_wait=may_host_wait):
                 yield _unordered(flaw, block, f"self.{name}", function, sites)
+            elif use.waits and (copy := unordered_fetch(kind, block, name, blocks)):
+                yield _unordered(_Flaw(_OWN_BUFFER, related=(copy, _NEEDS_IT)), block, f"self.{name}", function, sites)
             elif not use.waits:
                 yield from _used_too_long(kind, block, name, use, function, sites, may_host_wait=may_host_wait)
 

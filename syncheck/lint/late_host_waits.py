@@ -1,0 +1,111 @@
+"""Pinned slots that the host writes right before it waits for the last copy from them (SYN302)."""
+
+import ast
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from itertools import pairwise
+
+from syncheck.findings import Finding
+from syncheck.lint.interp.functions import own_nodes
+from syncheck.lint.interp.sites import SourceSites
+from syncheck.lint.nodes import functions_in, text
+from syncheck.rules import host_write_in_flight
+from syncheck.rules.model import Severity
+from syncheck.source.expressions import bodies
+
+_HELP = "move `{wait}` in line {late} before line {line}"
+
+
+def can_matter(source: str) -> bool:
+    """Return whether this check may apply to a file."""
+    return "pin_memory" in source and "non_blocking" in source and ".synchronize()" in source
+
+
+def findings(tree: ast.Module, sites: SourceSites, known: Sequence[Finding]) -> Iterator[Finding]:
+    """Yield the writes of slots whose event, at the same index, the next statement waits for.
+
+    Args:
+        tree: the file.
+        sites: the call sites of the file.
+        known: the findings on paths through the file. One in the same line is more specific.
+    """
+    lines = {finding.location.frame.line for finding in known}
+    for function in functions_in(tree):
+        nodes = list(own_nodes(function))
+        indices = _indices(nodes)
+        sent = {_owner(node) for node in nodes if _is_asynchronous(node)}
+        for steps in (steps for node in (function, *nodes) if isinstance(node, ast.stmt) for steps in bodies(node)):
+            for write, after in pairwise(steps):
+                slot, event = _written(write), _awaited(after)
+                if not slot or not event or slot not in sent or write.lineno in lines:
+                    continue
+                index = _index(slot, indices)
+                if index and index == _index(event, indices):
+                    facts = {"tensor": f"`{slot}`", "stream": "the stream of its last copy", "verb": "reading"}
+                    location = sites.location(sites.id_of(write, function.name))
+                    found = Finding.of(host_write_in_flight.RULE, location, **facts)
+                    advice = _HELP.format(wait=f"{event}.synchronize()", late=after.lineno, line=write.lineno)
+                    yield replace(found, level=Severity.WARNING, help=advice)
+
+
+def _indices(nodes: Sequence[ast.AST]) -> dict[str, str]:
+    """Return the index of the item that each variable is bound to, as written: `slot, event = slots[k], sent[k]`."""
+    found: dict[str, str] = {}
+    for node in nodes:
+        match node:
+            case ast.Assign(targets=[ast.Tuple(elts=names)], value=ast.Tuple(elts=values)) if len(names) == len(values):
+                pairs = list(zip(names, values, strict=True))
+            case ast.Assign(targets=[name], value=value):
+                pairs = [(name, value)]
+            case _:
+                pairs = []
+        for name, value in pairs:
+            if isinstance(name, ast.Name) and isinstance(value, ast.Subscript):
+                found[name.id] = text(value.slice)
+    return found
+
+
+def _index(expression: str, indices: dict[str, str]) -> str:
+    """Return the index of the item that a variable or an item is; "" if unknown."""
+    if expression in indices:
+        return indices[expression]
+    return expression.rpartition("[")[2].removesuffix("]") if expression.endswith("]") else ""
+
+
+def _owner(node: ast.AST) -> str:
+    """Return the memory that a call copies from: `x` of `x.to(device)` and of `y.copy_(x)`."""
+    match node:
+        case ast.Call(func=ast.Attribute(attr="copy_"), args=[source, *_]):
+            return text(source)
+        case ast.Call(func=ast.Attribute(value=source)):
+            return text(source)
+        case _:
+            return ""
+
+
+def _is_asynchronous(node: ast.AST) -> bool:
+    return isinstance(node, ast.Call) and any(word.arg == "non_blocking" for word in node.keywords)
+
+
+def _written(step: ast.stmt) -> str:
+    """Return the memory that the host writes in a statement; "" if none."""
+    match step:
+        case ast.Expr(value=ast.Call(func=ast.Attribute(value=target, attr=name)) as call) if (
+            name.endswith("_") and not name.endswith("__") and not _is_asynchronous(call)
+        ):
+            return text(target)
+        case ast.Assign(targets=[ast.Subscript(value=target)]):
+            return text(target)
+        case _:
+            return ""
+
+
+def _awaited(step: ast.stmt) -> str:
+    """Return the event that the host waits for in a statement, perhaps if there is one; "" if none."""
+    match step:
+        case ast.Expr(value=ast.Call(func=ast.Attribute(value=event, attr="synchronize"), args=[])):
+            return text(event)
+        case ast.If(body=[inner], orelse=[]):
+            return _awaited(inner)
+        case _:
+            return ""
