@@ -226,6 +226,10 @@ def without_changes(value: Value) -> Value:
     """Return a value after dropping what other code may have changed. Streams are kept."""
     if isinstance(value, Event):
         value.escaped = True
+    if isinstance(value, Instance):  # another method may have recorded the events of an object that the object has
+        for held in value.attributes.values():
+            if isinstance(held, Event):
+                held.escaped = True
     if isinstance(value, Sequence | Mapping):
         items = list(value.items.values() if isinstance(value, Mapping) else value.items)
         for item in items:

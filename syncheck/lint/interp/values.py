@@ -19,8 +19,7 @@ DERIVED = Value()
 """Result of unknown code that was given a GPU tensor. It may be a GPU tensor, too."""
 MOVED = Value()
 """A tensor or layer that was moved to a device that is, or may be, a GPU. Only clocks treat it as one on a GPU."""
-UNKNOWN_STREAM = StreamId(0)
-"""A stream that is unknown."""
+UNKNOWN_STREAM = StreamId(0)  # a stream that is unknown
 
 
 @dataclass(eq=False, slots=True)
@@ -69,16 +68,12 @@ class Sequence(Value):
 
 @dataclass(eq=False, slots=True)
 class Mapping(Value):
-    """A dictionary. Its keys are constants, and a `Key` for each unknown key.
-
-    `alike`: the keys of the items that a comprehension over unknown keys made. `picked`: the unknown keys that stand
-    for them, in turn.
-    """
+    """A dictionary. Its keys are constants, and a `Key` for each unknown key."""
 
     items: dict[Any, Value]
     is_open: bool = False
-    alike: list[Any] = field(default_factory=list)
-    picked: list[Key] = field(default_factory=list)
+    alike: list[Any] = field(default_factory=list)  # keys of the items that a comprehension over unknown keys made
+    picked: list[Key] = field(default_factory=list)  # the unknown keys that stand for these items, in turn
 
 
 @dataclass(eq=False, slots=True)
