@@ -7,18 +7,20 @@ its file only compares with None.
 import ast
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
+from typing import NamedTuple
 
 from syncheck.findings import Finding
 from syncheck.lint.interp.sites import SourceSites
 from syncheck.lint.interp.unknown import may_wait
 from syncheck.lint.nodes import bound_names, children, function_around, functions_in, nodes_in, text, walk
 from syncheck.lint.pending_writes import can_start, is_start, tensors_of, written
-from syncheck.rules import collective_buffer_modified, dropped_work
+from syncheck.rules import collective_buffer_modified, collective_result_before_wait, dropped_work
 from syncheck.rules.model import Severity
 from syncheck.source.expressions import last_name
 
 _STARTED = "the collective of the iteration before is started here"
 _HELP = "wait for the handle of `{collective}` before the next iteration writes its buffer"
+_HELP_READ = "call `wait()` on the handle before `{name}` is used"
 _DROPPED = "call `{handle}.wait()` before its tensor is used"
 
 
@@ -37,10 +39,17 @@ def findings(tree: ast.Module, sites: SourceSites, known: Sequence[Finding]) -> 
     """
     lines = {finding.location.frame.line for finding in known}
     for function in functions_in(tree):
-        for loop in (node for node in walk(function) if isinstance(node, ast.For)):
-            for start, write in _written_again(loop):
-                if write.lineno not in lines:
-                    yield _overwritten(start, write, function.name, sites)
+        loops = [node for node in walk(function) if isinstance(node, ast.For)]
+        for start, write in (pair for loop in loops for pair in _written_again(loop)):
+            if write.lineno not in lines:
+                yield _overwritten(start, write, function.name, sites)
+        collected = [pair for loop in loops for pair in _collected(loop)]
+        for start, read in (pair for loop in loops if collected for pair in _read_early(loop, collected)):
+            if read.lineno not in lines:
+                facts = {"collective": f"`{last_name(start.func)}`"}
+                location = sites.location(sites.id_of(read, function.name))
+                early: Finding = Finding.of(collective_result_before_wait.RULE, location, **facts)
+                yield replace(early, level=Severity.WARNING, help=_HELP_READ.format(name=text(read)))
     yield from (found for found in _never_waited_for(tree, sites) if found.location.frame.line not in lines)
 
 
@@ -79,6 +88,47 @@ def _is_kept(tensor: str, made: dict[str, ast.expr]) -> bool:
         and isinstance(value.value, ast.Name)
         and (value.value.id not in made)
     )
+
+
+class _Collected(NamedTuple):
+    """A collective whose handle a loop over objects appends to a list; it writes an attribute of each object."""
+
+    start: ast.Call
+    handles: str
+    result: str
+
+
+def _collected(loop: ast.For) -> Iterator[_Collected]:
+    owner = loop.target.id if isinstance(loop.target, ast.Name) else ""
+    for step in loop.body if owner else ():
+        match step:
+            case ast.Expr(value=ast.Call(func=ast.Attribute(value=handles, attr="append"), args=[ast.Call() as start])):
+                result = start.args[0] if start.args else None
+                if is_start(start) and isinstance(result, ast.Attribute) and text(result.value) == owner:
+                    yield _Collected(start, text(handles), result.attr)
+            case _:
+                pass
+
+
+def _read_early(loop: ast.For, collected: Sequence[_Collected]) -> Iterator[tuple[ast.Call, ast.Attribute]]:
+    """Yield the start and the first use of each result before its wait: `for bucket, work in zip(buckets, works)`."""
+    match loop:
+        case ast.For(
+            target=ast.Tuple(elts=[ast.Name(id=owner), ast.Name(id=work)]),
+            iter=ast.Call(func=ast.Name(id="zip"), args=[_, handles]),
+        ):
+            nodes = walk(loop)
+            waits = [node for node in nodes if isinstance(node, ast.Call) and last_name(node.func) == "wait"]
+            own = [call for call in waits if isinstance(call.func, ast.Attribute) and text(call.func.value) == work]
+            for each in (each for each in collected if own and len(own) == len(waits)):
+                name = f"{owner}.{each.result}"
+                uses = [node for node in nodes if isinstance(node, ast.Attribute) and text(node) == name]
+                first = min(uses, key=lambda node: node.lineno, default=None)
+                is_early = first is not None and first.lineno < min(call.lineno for call in own)
+                if first is not None and is_early and each.handles == text(handles):
+                    yield each.start, first
+        case _:
+            pass
 
 
 def _never_waited_for(tree: ast.Module, sites: SourceSites) -> Iterator[Finding]:

@@ -13,6 +13,7 @@ from syncheck.lint import (
     late_records,
     late_synchronizations,
     misplaced_records,
+    misplaced_waits,
     one_sided,
     outdated_events,
     own_records,
@@ -45,6 +46,7 @@ _CHECKS = (
     kept_handles,
     misplaced_records,
     late_host_waits,
+    misplaced_waits,
 )
 
 

@@ -194,9 +194,9 @@ def is_start(call: ast.Call) -> bool:
 
 
 def _collective(call: ast.Call) -> Collective | None:
-    """Return the collective that a function of a module called `dist` or `distributed` runs; None for others."""
+    """Return the collective that a function of `dist`, `c10d` or `torch.distributed` runs; None for others."""
     match call.func:
-        case ast.Attribute(value=ast.Name(id="dist") | ast.Attribute(attr="distributed"), attr=name):
+        case ast.Attribute(value=ast.Name(id="dist" | "c10d") | ast.Attribute(attr="distributed"), attr=name):
             return FUNCTIONS.get(name)
         case _:
             return None

@@ -8,18 +8,21 @@ from dataclasses import replace
 from syncheck.findings import Finding, Location
 from syncheck.lint.interp.sites import SourceSites
 from syncheck.lint.nodes import children, function_around, own_attribute, walk
-from syncheck.rules import wait_before_record
+from syncheck.rules import unordered_side_stream, wait_before_record
 from syncheck.rules.model import Severity
 from syncheck.source.expressions import last_name
 
 _PRIVATE = re.compile(r"self\._\w+(?:: [^=\n]+)? = torch\.(?:\w+\.)?Event\(")
+_APPENDED = re.compile(r"self\._\w+\.append\(torch\.(?:\w+\.)?Event\(")
 _ASKING = frozenset({"query", "synchronize", "wait"})
+_UNUSED = "nothing in this file waits for `self.{name}`, which is recorded here, nor for its stream"
+_HELP_UNUSED = "let the stream that uses the recorded work wait for `self.{name}`"
 _HELP = "record `{event}` where the work that it stands for was launched: `{event}.record()`"
 
 
 def can_matter(source: str) -> bool:
     """Return whether this check may apply to a file."""
-    return "Event(" in source and _PRIVATE.search(source) is not None
+    return "Event(" in source and (_PRIVATE.search(source) is not None or _APPENDED.search(source) is not None)
 
 
 def findings(tree: ast.Module, sites: SourceSites, known: Sequence[Finding]) -> Iterator[Finding]:
@@ -51,6 +54,54 @@ def findings(tree: ast.Module, sites: SourceSites, known: Sequence[Finding]) -> 
             )
             advice = _HELP.format(event=f"self.{name}")
             yield replace(finding, level=Severity.WARNING, related=related, help=advice)
+    for name, record in _never_awaited(nodes, parents, sites.text):
+        if record.lineno not in lines:
+            unused: Finding = Finding.of(
+                unordered_side_stream.RULE, _location(record, tree, sites), flaw=_UNUSED.format(name=name)
+            )
+            yield replace(unused, level=Severity.WARNING, help=_HELP_UNUSED.format(name=name))
+
+
+def _never_awaited(
+    nodes: Sequence[ast.AST], parents: dict[ast.AST, ast.AST], source: str
+) -> Iterator[tuple[str, ast.Call]]:
+    """Yield the private events, or lists of them, that a file only records, each with a record."""
+    if any(word in source for word in ("wait_stream(", "synchronize(", "elapsed_time(", "query(")):
+        return
+    kept = {name for node in nodes if (name := _kept_event(node)).startswith("_")}
+    for name in sorted(kept):
+        uses = [node for node in nodes if isinstance(node, ast.Attribute) and node.attr == name]
+        read = [node for node in uses if isinstance(node.ctx, ast.Load)]
+        records = [call for node in read if (call := _recording(node, parents)) is not None]
+        others = [node for node in read if _recording(node, parents) is None and not _is_filled(node, parents)]
+        if records and not others:
+            yield name, records[0]
+
+
+def _kept_event(node: ast.AST) -> str:
+    """Return the attribute of `self` to which a statement binds or appends an event; "" for any other node."""
+    match node:
+        case ast.Assign(targets=[target], value=value) if _is_event(value):
+            return own_attribute(target)
+        case ast.Call(func=ast.Attribute(value=events, attr="append"), args=[value]) if _is_event(value):
+            return own_attribute(events)
+        case _:
+            return ""
+
+
+def _recording(node: ast.expr, parents: dict[ast.AST, ast.AST]) -> ast.Call | None:
+    """Return the call that records an event, or an item of a list of them; None for any other use."""
+    inner, outer = node, parents.get(node)
+    if isinstance(outer, ast.Subscript) and outer.value is inner:
+        inner, outer = outer, parents.get(outer)
+    call = parents.get(outer) if isinstance(outer, ast.Attribute) and outer.attr == "record" else outer
+    is_record = isinstance(call, ast.Call) and last_name(call.func) in {"record", "record_event"}
+    return call if isinstance(call, ast.Call) and is_record else None
+
+
+def _is_filled(node: ast.expr, parents: dict[ast.AST, ast.AST]) -> bool:
+    outer = parents.get(node)
+    return isinstance(outer, ast.Attribute) and outer.attr == "append"
 
 
 def _location(node: ast.expr, tree: ast.Module, sites: SourceSites) -> Location:

@@ -83,3 +83,36 @@ def test_a_handle_that_is_only_compared_is_reported(use):
 )
 def test_a_handle_that_something_may_wait_for_is_not_reported(use):
     assert found(BUCKETS.format(use=use)) == []
+
+
+GATHERED = """
+def step(buckets, others):
+    handles = []
+    for bucket in buckets:
+        handles.append(dist.all_gather_into_tensor(bucket.full, bucket.shard, async_op={flag}))
+    for bucket, work in zip(buckets, {handles}):
+        {steps}
+"""
+
+
+def gathered(steps, flag="True", handles="handles"):
+    return found(GATHERED.format(steps=steps.replace("; ", "\n        "), flag=flag, handles=handles))
+
+
+def test_a_result_that_is_used_before_the_wait_of_the_same_iteration_is_reported():
+    assert gathered("bucket.load(bucket.full); work.wait()") == [("SYN601", 8)]
+
+
+@pytest.mark.parametrize(
+    ("steps", "parts"),
+    [
+        ("work.wait(); bucket.load(bucket.full)", {}),
+        ("bucket.load(bucket.shard); work.wait()", {}),
+        ("bucket.load(bucket.full); work.wait()", {"flag": "False"}),
+        ("bucket.load(bucket.full); work.wait()", {"handles": "others"}),
+        ("first.wait(); bucket.load(bucket.full); work.wait()", {}),
+        ("bucket.load(bucket.full)", {}),
+    ],
+)
+def test_a_result_that_may_be_complete_is_not_reported(steps, parts):
+    assert gathered(steps, **parts) == []

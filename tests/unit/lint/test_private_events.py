@@ -76,3 +76,45 @@ def test_a_wait_that_is_reported_already_is_not_reported_again():
     source = SourceFile("handle.py", SOURCE.format(**PARTS))
     (finding,) = findings(source.tree, SourceSites(source), [])
     assert list(findings(source.tree, SourceSites(source), [finding])) == []
+
+
+RECORDED = """
+import torch
+class Offloader:
+    def __init__(self, n):
+        self._ready = []
+        for _ in range(n):
+            self._ready.append(torch.cuda.Event())
+    def load(self, i):
+        self._ready[i].record(self.stream)
+    def use(self, i):
+        {use}
+"""
+
+
+def found_unused(use, name="_ready"):
+    text = RECORDED.format(use=use).replace("_ready", name)
+    source = SourceFile("offloader.py", text)
+    return [(f.rule.code, f.location.frame.line) for f in findings(source.tree, SourceSites(source), [])]
+
+
+def test_private_events_that_are_recorded_and_never_waited_for_are_reported():
+    assert found_unused("return self.loaded[i]") == [("SYN105", 9)]
+
+
+@pytest.mark.parametrize(
+    "use",
+    [
+        "self.current.wait_event(self._ready[i])",
+        "return self._ready[i]",
+        "self.current.wait_stream(self.stream)",
+        "torch.cuda.synchronize()",
+        "self._ready[i].query()",
+    ],
+)
+def test_private_events_or_streams_that_something_waits_for_are_not_reported(use):
+    assert found_unused(use) == []
+
+
+def test_another_file_may_wait_for_a_public_event():
+    assert found_unused("return self.loaded[i]", "ready") == []

@@ -1,0 +1,89 @@
+"""Waits for a stream right before the block that they should follow (SYN105), and `record_stream` with it (SYN202)."""
+
+import ast
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from itertools import pairwise
+
+from syncheck.findings import Finding
+from syncheck.lint.interp.functions import block_nodes, own_nodes
+from syncheck.lint.interp.sites import SourceSites
+from syncheck.lint.nodes import entered_stream, functions_in, text, walk
+from syncheck.rules import unordered_side_stream, useless_record_stream
+from syncheck.rules.model import Severity
+from syncheck.source.expressions import bodies, last_name
+
+_EARLY = "`{waiter}` waits for `{stream}` here, before the copies that it should wait for are started"
+_HELP_EARLY = "move this call after the block, whose last line is {line}"
+_REASON = "`{stream}` is the stream that has just been waited for; `{waiter}` uses the tensor from here on"
+_HELP_RECORD = "call `{tensor}.record_stream({waiter})`"
+
+
+def can_matter(source: str) -> bool:
+    """Return whether this check may apply to a file."""
+    return "wait_stream(" in source and "record_stream(" in source
+
+
+def findings(tree: ast.Module, sites: SourceSites, known: Sequence[Finding]) -> Iterator[Finding]:
+    """Yield the calls.
+
+    Args:
+        tree: the file.
+        sites: the call sites of the file.
+        known: the findings on paths through the file. One in the same line is more specific.
+    """
+    lines = {finding.location.frame.line for finding in known}
+    for function in functions_in(tree):
+        nodes = list(own_nodes(function))
+        calls = [node for node in nodes if isinstance(node, ast.Call)]
+        waits = [call for call in calls if last_name(call.func) == "wait_stream"]
+        recorded = {text(call.args[0]) for call in calls if last_name(call.func) == "record_stream" and call.args}
+        for steps in (steps for node in (function, *nodes) if isinstance(node, ast.stmt) for steps in bodies(node)):
+            for step, after in pairwise(steps):
+                waiter, stream = _wait(step)
+                if not waiter or step.lineno in lines:
+                    continue
+                if waiter in recorded and _is_early(stream, after, waits):
+                    words = {"waiter": waiter, "stream": stream}
+                    location = sites.location(sites.id_of(step, function.name))
+                    early: Finding = Finding.of(unordered_side_stream.RULE, location, flaw=_EARLY.format(**words))
+                    yield replace(early, level=Severity.WARNING, help=_HELP_EARLY.format(line=after.end_lineno))
+                record = _record(after)
+                if record is not None and waiter not in recorded and text(record.args[0]) == stream:
+                    yield _useless(record, waiter, function.name, sites)
+
+
+def _useless(record: ast.Call, waiter: str, function: str, sites: SourceSites) -> Finding:
+    tensor = text(record.func.value) if isinstance(record.func, ast.Attribute) else text(record)
+    reason = _REASON.format(stream=text(record.args[0]), waiter=waiter)
+    location = sites.location(sites.id_of(record, function))
+    found: Finding = Finding.of(useless_record_stream.RULE, location, tensor=f"`{tensor}`", reason=reason)
+    return replace(found, level=Severity.WARNING, help=_HELP_RECORD.format(tensor=tensor, waiter=waiter))
+
+
+def _wait(step: ast.stmt) -> tuple[str, str]:
+    """Return the stream that a statement makes wait, and the one that it waits for; "" for any other statement."""
+    match step:
+        case ast.Expr(value=ast.Call(func=ast.Attribute(value=waiter, attr="wait_stream"), args=[stream])):
+            return text(waiter), text(stream)
+        case _:
+            return "", ""
+
+
+def _is_early(stream: str, after: ast.stmt, waits: Sequence[ast.Call]) -> bool:
+    """Return whether a statement starts copies on a stream that nothing in the function waits for after it."""
+    if not isinstance(after, ast.With):
+        return False
+    entered = {text(each) for item in after.items if (each := entered_stream(item.context_expr)) is not None}
+    calls = [node for node in block_nodes(after) if isinstance(node, ast.Call)]
+    is_copying = any(word.arg == "non_blocking" for call in calls for word in call.keywords)
+    later = [wait for wait in waits if wait.lineno > after.lineno and wait.args and text(wait.args[0]) == stream]
+    is_joined_inside = any(last_name(call.func) in {"record", "record_event", "synchronize"} for call in calls)
+    return stream in entered and is_copying and not later and not is_joined_inside
+
+
+def _record(step: ast.stmt) -> ast.Call | None:
+    """Return the call of `record_stream` in a statement, or in a loop over tensors."""
+    calls = (node for node in walk(step) if isinstance(node, ast.Call) and last_name(node.func) == "record_stream")
+    is_plain = isinstance(step, ast.Expr | ast.For)
+    return next((call for call in calls if len(call.args) == 1), None) if is_plain else None
