@@ -8,10 +8,11 @@ from itertools import pairwise
 from syncheck.findings import Finding
 from syncheck.lint.interp.functions import block_nodes, own_nodes
 from syncheck.lint.interp.sites import SourceSites
+from syncheck.lint.locations import lines_of
 from syncheck.lint.nodes import entered_stream, functions_in, names, nodes_in, text, walk
 from syncheck.rules import unordered_side_stream
 from syncheck.rules.model import Severity
-from syncheck.source.expressions import bodies, last_name
+from syncheck.source.expressions import bodies, has_line, last_name
 
 _FLAW = "`{event}` is recorded on the current stream, after the block on `{stream}` whose copies it stands for"
 _HELP = "record it on that stream: `{event}.record({stream})`"
@@ -28,16 +29,17 @@ def findings(tree: ast.Module, sites: SourceSites, known: Sequence[Finding]) -> 
     Args:
         tree: the file.
         sites: the call sites of the file.
-        known: the findings on paths through the file. One in the same line is more specific.
+        known: the findings on paths through the file. One about the same copies is more specific.
     """
-    lines = {finding.location.frame.line for finding in known}
+    lines = lines_of(known)
     for function in functions_in(tree):
         nodes = (function, *own_nodes(function))
         for steps in (steps for node in nodes if isinstance(node, ast.stmt) for steps in bodies(node)):
             for block, step in pairwise(steps):
                 record = _record(step)
                 stream = _copying_stream(block)
-                if record is None or stream is None or step.lineno in lines:
+                is_known = any(has_line(step, line) or has_line(block, line) for line in lines)
+                if record is None or stream is None or is_known:
                     continue
                 event = record.func.value if isinstance(record.func, ast.Attribute) else record
                 if _stands_for(event, block, nodes) and not _is_awaited_by(stream, event, tree):

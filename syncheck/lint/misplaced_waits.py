@@ -8,10 +8,11 @@ from itertools import pairwise
 from syncheck.findings import Finding
 from syncheck.lint.interp.functions import block_nodes, own_nodes
 from syncheck.lint.interp.sites import SourceSites
+from syncheck.lint.locations import lines_of
 from syncheck.lint.nodes import entered_stream, functions_in, text, walk
 from syncheck.rules import unordered_side_stream, useless_record_stream
 from syncheck.rules.model import Severity
-from syncheck.source.expressions import bodies, last_name
+from syncheck.source.expressions import bodies, has_line, last_name
 
 _EARLY = "`{waiter}` waits for `{stream}` here, before the copies that it should wait for are started"
 _HELP_EARLY = "move this call after the block, whose last line is {line}"
@@ -30,9 +31,9 @@ def findings(tree: ast.Module, sites: SourceSites, known: Sequence[Finding]) -> 
     Args:
         tree: the file.
         sites: the call sites of the file.
-        known: the findings on paths through the file. One in the same line is more specific.
+        known: the findings on paths through the file. One about the same copies is more specific.
     """
-    lines = {finding.location.frame.line for finding in known}
+    lines = lines_of(known)
     for function in functions_in(tree):
         nodes = list(own_nodes(function))
         calls = [node for node in nodes if isinstance(node, ast.Call)]
@@ -43,7 +44,8 @@ def findings(tree: ast.Module, sites: SourceSites, known: Sequence[Finding]) -> 
                 waiter, stream = _wait(step)
                 if not waiter or step.lineno in lines:
                     continue
-                if waiter in recorded and _is_early(stream, after, waits):
+                is_known = any(has_line(after, line) for line in lines)
+                if waiter in recorded and not is_known and _is_early(stream, after, waits):
                     words = {"waiter": waiter, "stream": stream}
                     location = sites.location(sites.id_of(step, function.name))
                     early: Finding = Finding.of(unordered_side_stream.RULE, location, flaw=_EARLY.format(**words))
