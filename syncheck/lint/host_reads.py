@@ -12,7 +12,15 @@ from dataclasses import replace
 from syncheck.findings import Finding
 from syncheck.lint.interp.functions import own_nodes
 from syncheck.lint.interp.sites import SourceSites
-from syncheck.lint.nodes import classes_of_methods, functions_in, methods_of, nodes_in, own_attribute, text
+from syncheck.lint.nodes import (
+    awaited_event,
+    classes_of_methods,
+    functions_in,
+    methods_of,
+    nodes_in,
+    own_attribute,
+    text,
+)
 from syncheck.rules import event_wait_is_not_host_sync as rule
 from syncheck.rules.model import Severity
 from syncheck.source.expressions import last_name
@@ -46,8 +54,8 @@ def findings(tree: ast.Module, sites: SourceSites, known: Sequence[Finding]) -> 
     for function in functions_in(tree):
         nodes = list(own_nodes(function))
         for wait in (node for node in nodes if isinstance(node, ast.Call)):
-            event = _awaited(wait, events)
-            given = _variable(event) if event is not None else ""
+            event = awaited_event(wait)
+            given = _variable(event) if event is not None and last_name(event) in events else ""
             if event is None or given in {"", "self"} or wait.lineno in lines:
                 continue
             used = [*nodes, *_called_with(given, wait, nodes, owners.get(function))]
@@ -77,17 +85,6 @@ def _events(tree: ast.Module) -> set[str]:
             case _:
                 pass
     return found - {""}
-
-
-def _awaited(call: ast.Call, events: set[str]) -> ast.expr | None:
-    """Return the event for which a call makes a stream wait; None for any other call."""
-    match call:
-        case ast.Call(func=ast.Attribute(value=event, attr="wait")) if last_name(event) in events:
-            return event
-        case ast.Call(func=ast.Attribute(attr="wait_event"), args=[event]) if last_name(event) in events:
-            return event
-        case _:
-            return None
 
 
 def _variable(event: ast.expr) -> str:

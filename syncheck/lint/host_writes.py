@@ -9,7 +9,7 @@ from typing import NamedTuple
 from syncheck.findings import Finding
 from syncheck.lint.interp.functions import own_nodes
 from syncheck.lint.interp.sites import SourceSites
-from syncheck.lint.nodes import Method, methods_of, own_container, text
+from syncheck.lint.nodes import Method, awaited_event, methods_of, own_container, recorded_event, text
 from syncheck.rules import event_wait_is_not_host_sync as rule
 from syncheck.rules.model import Severity
 from syncheck.source.expressions import last_name
@@ -79,12 +79,13 @@ def _refill(method: Method, pinned: set[str]) -> _Refill | None:
     names = pinned | _aliases(nodes, pinned)
     sent = next((call for call in calls if _sends(call, names)), None)
     for wait in calls if sent is not None else ():
-        event = _awaited(wait)
+        event = awaited_event(wait)
         if sent is None or event is None or wait.lineno > sent.lineno or not own_container(event):
             continue
         writes = [node for node in nodes if isinstance(node, ast.Call | ast.Assign) and _written(node, names)]
         between = [node for node in writes if wait.lineno < node.lineno <= sent.lineno]
-        records = any(call.lineno >= sent.lineno and _records(call, text(event)) for call in calls)
+        later = [recorded_event(call) for call in calls if call.lineno >= sent.lineno]
+        records = any(text(event) == text(other) for other in later if other is not None)
         if between and records:
             return _Refill(wait, event, between[0], _written(between[0], names))
     return None
@@ -112,28 +113,6 @@ def _sends(call: ast.Call, names: set[str]) -> bool:
             return is_asynchronous and _base(source) in names
         case ast.Call(func=ast.Attribute(value=source, attr="to" | "cuda")):
             return is_asynchronous and _base(source) in names
-        case _:
-            return False
-
-
-def _awaited(call: ast.Call) -> ast.expr | None:
-    """Return the event for which a call makes a stream wait."""
-    match call:
-        case ast.Call(func=ast.Attribute(value=event, attr="wait")):
-            return event
-        case ast.Call(func=ast.Attribute(attr="wait_event"), args=[event]):
-            return event
-        case _:
-            return None
-
-
-def _records(call: ast.Call, event: str) -> bool:
-    """Return whether a call records an event."""
-    match call:
-        case ast.Call(func=ast.Attribute(value=recorded, attr="record")):
-            return text(recorded) == event
-        case ast.Call(func=ast.Attribute(attr="record_event"), args=[recorded]):
-            return text(recorded) == event
         case _:
             return False
 

@@ -8,10 +8,9 @@ from itertools import pairwise
 from syncheck.findings import Finding
 from syncheck.lint.interp.functions import own_nodes
 from syncheck.lint.interp.sites import SourceSites
-from syncheck.lint.nodes import functions_in, text
+from syncheck.lint.nodes import blocks_in, functions_in, text
 from syncheck.rules import host_write_in_flight
 from syncheck.rules.model import Severity
-from syncheck.source.expressions import bodies
 
 _HELP = "move `{wait}` in line {late} before line {line}"
 
@@ -34,7 +33,7 @@ def findings(tree: ast.Module, sites: SourceSites, known: Sequence[Finding]) -> 
         nodes = list(own_nodes(function))
         indices = _indices(nodes)
         sent = {_owner(node) for node in nodes if _is_asynchronous(node)}
-        for steps in (steps for node in (function, *nodes) if isinstance(node, ast.stmt) for steps in bodies(node)):
+        for steps in blocks_in(function, nodes):
             for write, after in pairwise(steps):
                 slot, event = _written(write), _awaited(after)
                 if not slot or not event or slot not in sent or write.lineno in lines:

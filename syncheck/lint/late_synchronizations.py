@@ -12,11 +12,11 @@ from syncheck.lint.interp.device_tests import on_gpu
 from syncheck.lint.interp.functions import own_nodes
 from syncheck.lint.interp.sites import SourceSites
 from syncheck.lint.interp.unknown import is_network
-from syncheck.lint.nodes import Method, functions_in, names, parameters, walk
+from syncheck.lint.nodes import Method, blocks_in, functions_in, names, parameters, walk
 from syncheck.lint.prefilter import CLOCKS, clock_aliases
 from syncheck.rules import unsynchronized_timing
 from syncheck.rules.model import Severity
-from syncheck.source.expressions import bodies, has_line, last_name
+from syncheck.source.expressions import has_line, last_name
 
 _WAITING = re.compile(r"synchronize|wait|barrier|bench|^(item|tolist|cpu|numpy|join|result|sleep)$")
 _SYNCHRONIZES = re.compile(r"\.synchronize\(")
@@ -43,7 +43,7 @@ def findings(tree: ast.Module, sites: SourceSites, known: Sequence[Finding]) -> 
     clocks = CLOCKS | clock_aliases(sites.text)
     for function in functions_in(tree):
         nodes = list(own_nodes(function))
-        blocks = [steps for node in (function, *nodes) if isinstance(node, ast.stmt) for steps in bodies(node)]
+        blocks = list(blocks_in(function, nodes))
         found = {
             reading: _HELP.format(late=wait.lineno, line=reading.lineno)
             for steps in blocks

@@ -9,10 +9,10 @@ from syncheck.findings import Finding
 from syncheck.lint.interp.functions import block_nodes, own_nodes
 from syncheck.lint.interp.sites import SourceSites
 from syncheck.lint.locations import lines_of
-from syncheck.lint.nodes import entered_stream, functions_in, names, nodes_in, text, walk
+from syncheck.lint.nodes import blocks_in, entered_stream, functions_in, names, nodes_in, text, walk
 from syncheck.rules import unordered_side_stream
 from syncheck.rules.model import Severity
-from syncheck.source.expressions import bodies, has_line, last_name
+from syncheck.source.expressions import has_line, last_name
 
 _FLAW = "`{event}` is recorded on the current stream, after the block on `{stream}` whose copies it stands for"
 _HELP = "record it on that stream: `{event}.record({stream})`"
@@ -33,8 +33,8 @@ def findings(tree: ast.Module, sites: SourceSites, known: Sequence[Finding]) -> 
     """
     lines = lines_of(known)
     for function in functions_in(tree):
-        nodes = (function, *own_nodes(function))
-        for steps in (steps for node in nodes if isinstance(node, ast.stmt) for steps in bodies(node)):
+        nodes = list(own_nodes(function))
+        for steps in blocks_in(function, nodes):
             for block, step in pairwise(steps):
                 record = _record(step)
                 stream = _copying_stream(block)

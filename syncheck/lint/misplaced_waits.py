@@ -9,10 +9,10 @@ from syncheck.findings import Finding
 from syncheck.lint.interp.functions import block_nodes, own_nodes
 from syncheck.lint.interp.sites import SourceSites
 from syncheck.lint.locations import lines_of
-from syncheck.lint.nodes import entered_stream, functions_in, text, walk
+from syncheck.lint.nodes import blocks_in, entered_stream, functions_in, text, walk
 from syncheck.rules import unordered_side_stream, useless_record_stream
 from syncheck.rules.model import Severity
-from syncheck.source.expressions import bodies, has_line, last_name
+from syncheck.source.expressions import has_line, last_name
 
 _EARLY = "`{waiter}` waits for `{stream}` here, before the copies that it should wait for are started"
 _HELP_EARLY = "move this call after the block, whose last line is {line}"
@@ -39,7 +39,7 @@ def findings(tree: ast.Module, sites: SourceSites, known: Sequence[Finding]) -> 
         calls = [node for node in nodes if isinstance(node, ast.Call)]
         waits = [call for call in calls if last_name(call.func) == "wait_stream"]
         recorded = {text(call.args[0]) for call in calls if last_name(call.func) == "record_stream" and call.args}
-        for steps in (steps for node in (function, *nodes) if isinstance(node, ast.stmt) for steps in bodies(node)):
+        for steps in blocks_in(function, nodes):
             for step, after in pairwise(steps):
                 waiter, stream = _wait(step)
                 if not waiter or step.lineno in lines:

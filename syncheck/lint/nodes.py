@@ -1,10 +1,10 @@
 """Frequent queries on the nodes of a syntax tree. Each result is cached on its node."""
 
 import ast
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Iterable, Iterator
 from typing import Any, TypeVar
 
-from syncheck.source.expressions import last_name
+from syncheck.source.expressions import bodies, last_name
 
 STREAM_CONTEXTS = frozenset({"stream", "StreamContext"})
 """Last names of the calls that make a stream current in a block."""
@@ -108,6 +108,35 @@ def function_around(tree: ast.Module, line: int) -> ast.AST:
     """Return the innermost function that contains a line; the tree if there is none."""
     around = [node for node in functions_in(tree) if node.lineno <= line <= (node.end_lineno or node.lineno)]
     return max(around, key=lambda node: node.lineno, default=tree)
+
+
+def blocks_in(function: ast.AST, nodes: Iterable[ast.AST]) -> Iterator[list[ast.stmt]]:
+    """Yield the lists of statements in a function; `nodes`: its nodes."""
+    for node in (function, *nodes):
+        if isinstance(node, ast.stmt):
+            yield from bodies(node)
+
+
+def awaited_event(node: ast.AST) -> ast.expr | None:
+    """Return the event that a call lets a stream wait for, `e` of `e.wait()` and `s.wait_event(e)`; None for others."""
+    match node:
+        case ast.Call(func=ast.Attribute(value=event, attr="wait")):
+            return event
+        case ast.Call(func=ast.Attribute(attr="wait_event"), args=[event]):
+            return event
+        case _:
+            return None
+
+
+def recorded_event(node: ast.AST) -> ast.expr | None:
+    """Return the event that a call records, `e` of `e.record()` and `s.record_event(e)`; None for any other node."""
+    match node:
+        case ast.Call(func=ast.Attribute(value=event, attr="record")):
+            return event
+        case ast.Call(func=ast.Attribute(attr="record_event"), args=[event]):
+            return event
+        case _:
+            return None
 
 
 def own_attribute(node: ast.AST | None) -> str:

@@ -8,10 +8,10 @@ from syncheck.findings import Finding
 from syncheck.lint.interp.functions import own_nodes
 from syncheck.lint.interp.sites import SourceSites
 from syncheck.lint.interp.unknown import makes_object, words_of
-from syncheck.lint.nodes import bound_names, entered_stream, functions_in, text, walk
+from syncheck.lint.nodes import blocks_in, bound_names, entered_stream, functions_in, text, walk
 from syncheck.rules import unordered_side_stream
 from syncheck.rules.model import Severity
-from syncheck.source.expressions import bodies, last_name
+from syncheck.source.expressions import last_name
 
 _FLAW = "stream `{stream}` waits for `{event}`, which is recorded before `{name}` is computed"
 _HELP = "record `{event}` after line {line}"
@@ -42,7 +42,7 @@ def findings(tree: ast.Module, sites: SourceSites, known: Sequence[Finding]) -> 
             if isinstance(node, ast.Assign) and "current_stream(" in text(node.value)
             for name in bound_names(node)
         }
-        for steps in (steps for node in (function, *nodes) if isinstance(node, ast.stmt) for steps in bodies(node)):
+        for steps in blocks_in(function, nodes):
             for block, event, made in _outdated(steps, current):
                 if not lines & set(range(block.lineno, (block.end_lineno or block.lineno) + 1)):
                     yield _finding(block, event, made, function.name, sites)

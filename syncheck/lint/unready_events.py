@@ -12,10 +12,10 @@ from syncheck.findings import Finding
 from syncheck.lint.interp.functions import own_nodes
 from syncheck.lint.interp.guards import leaves
 from syncheck.lint.interp.sites import SourceSites
-from syncheck.lint.nodes import functions_in, text, walk
+from syncheck.lint.nodes import awaited_event, blocks_in, functions_in, text, walk
 from syncheck.rules import elapsed_time_before_sync
 from syncheck.rules.model import Severity
-from syncheck.source.expressions import bodies, last_name
+from syncheck.source.expressions import last_name
 
 _HOST_WAITS = re.compile(r"synchroni|query|sleep|join|barrier|^(item|tolist|cpu|numpy|result|get)$")
 _MAY_WAIT = re.compile(r"synchroni|wait|sleep|join|barrier|drain|flush")
@@ -61,24 +61,14 @@ def _is_awaited_by_stream(call: ast.Call, function: ast.AST, nodes: Sequence[ast
     if any(_HOST_WAITS.search(last_name(other.func)) for other in calls):
         return False
     end = text(call.args[0])
-    return any(other.lineno <= call.lineno and _awaited(other) == end for other in calls)
-
-
-def _awaited(call: ast.Call) -> str:
-    """Return the source of the event that a call makes a stream wait for; "" for any other call."""
-    match call:
-        case ast.Call(func=ast.Attribute(value=event, attr="wait")):
-            return text(event)
-        case ast.Call(func=ast.Attribute(attr="wait_event"), args=[event]):
-            return text(event)
-        case _:
-            return ""
+    awaited = [awaited_event(other) for other in calls if other.lineno <= call.lineno]
+    return any(text(event) == end for event in awaited if event is not None)
 
 
 def _is_queried(call: ast.Call, function: ast.AST, nodes: Sequence[ast.AST]) -> bool:
     """Return whether the last event of an interval may be incomplete, since nothing follows from its `query()`."""
     end = text(call.args[0])
-    for steps in (steps for node in (function, *nodes) if isinstance(node, ast.stmt) for steps in bodies(node)):
+    for steps in blocks_in(function, nodes):
         for index, step in enumerate(steps):
             if isinstance(step, ast.If) and _is_ignored(step, end):
                 after = [node for other in steps[index + 1 :] for node in walk(other)]

@@ -2,6 +2,7 @@ import ast
 
 import pytest
 
+from syncheck.lint import nodes
 from syncheck.lint.nodes import (
     bound_names,
     branches,
@@ -157,3 +158,39 @@ def test_the_type_that_an_annotation_allows_besides_none(annotation, expected):
 
 def test_no_annotation_allows_no_type():
     assert without_none(None) is None
+
+
+@pytest.mark.parametrize(
+    ("call", "awaited", "recorded"),
+    [
+        ("e.wait()", "e", None),
+        ("self.e[0].wait(s)", "self.e[0]", None),
+        ("s.wait_event(e)", "e", None),
+        ("e.record(s)", None, "e"),
+        ("s.record_event(e)", None, "e"),
+        ("s.record_event()", None, None),
+        ("s.wait_stream(t)", None, None),
+        ("e", None, None),
+    ],
+)
+def test_the_event_of_a_wait_or_a_record_is_found(call, awaited, recorded):
+    node = ast.parse(call, mode="eval").body
+    found = (nodes.awaited_event(node), nodes.recorded_event(node))
+    assert tuple(event and ast.unparse(event) for event in found) == (awaited, recorded)
+
+
+def test_the_blocks_of_a_function_are_its_lists_of_statements():
+    (function,) = ast.parse("def f():\n    a\n    if b:\n        c\n    else:\n        d\n").body
+    blocks = nodes.blocks_in(function, list(ast.walk(function))[1:])
+    assert [[ast.unparse(step).split("\n")[0] for step in block] for block in blocks if block] == [
+        ["a", "if b:"],
+        ["c"],
+        ["d"],
+    ]
+
+
+def test_the_nodes_and_functions_of_a_file_include_nested_ones():
+    tree = ast.parse("class A:\n    def f(self):\n        async def g(): pass\n")
+    assert [function.name for function in nodes.functions_in(tree)] == ["f", "g"]
+    assert tree not in nodes.nodes_in(tree)
+    assert nodes.nodes_in(tree) is nodes.nodes_in(tree)
