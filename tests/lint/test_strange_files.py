@@ -173,6 +173,13 @@ def test_a_file_with_too_much_code_is_not_followed_to_the_end_and_the_report_say
     assert report.incomplete == ()
 
 
+def test_the_fixes_of_a_very_large_file_are_not_tried_for_a_report(folder, monkeypatch):
+    monkeypatch.setattr("syncheck.lint.fixes.repair.lint_source", None)  # called for each attempt
+    (folder / "train.py").write_text(BAD + "# filler\n" * 60_000)
+    report, _ = lint(LintRequest((".",)))
+    assert [finding.fix is not None for finding in report.findings] == [True]
+
+
 def test_the_report_from_the_cache_says_that_a_file_was_not_followed_to_the_end(folder, monkeypatch):
     monkeypatch.setattr(Budget, "is_left", lambda self: setattr(self, "is_exceeded", True))
     (folder / "train.py").write_text(FIXED + "# syncheck: ignore[SYN101]\n")

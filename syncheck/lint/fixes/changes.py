@@ -20,7 +20,8 @@ if TYPE_CHECKING:
 Spot = tuple[str, str, int, int]
 """Location of a finding: path, code, line, column."""
 
-
+_LARGEST_TRIED = 400_000
+"""Maximum size in bytes of a file whose fixes a report tries."""
 _NOTHING: Mapping[str, tuple[Finding, ...]] = {}
 
 
@@ -110,6 +111,8 @@ def unfixable(
 ) -> set[Spot]:
     """Return the locations of the findings whose fix would be given up because it does not help. Tries each file.
 
+    Very large files are not tried: parsing them for each attempt takes minutes.
+
     Args:
         found: the findings by file, as returned by the linter.
         options_of: returns the settings for a file.
@@ -118,7 +121,11 @@ def unfixable(
     spots: set[Spot] = set()
     for allowed in {Applicability.SAFE}, {Applicability.UNSAFE}:
         is_unsafe = unsafe or Applicability.UNSAFE in allowed
-        tried = [path for path, findings in found.items() if any(_is(finding, allowed) for finding in findings)]
+        tried = [
+            path
+            for path, findings in found.items()
+            if any(_is(finding, allowed) for finding in findings) and _size(path) <= _LARGEST_TRIED
+        ]
         unresolved = change(tried, "diff", options_of, unsafe=is_unsafe, known=found).unfixable
         spots |= unresolved & {
             spot_of(locations.under(finding, path, display_path(path)))
@@ -127,6 +134,11 @@ def unfixable(
             if _is(finding, allowed)
         }
     return spots
+
+
+def _size(path: str) -> int:
+    stamp = disk.stamp(path)
+    return 0 if stamp is None else stamp[1]
 
 
 def _is(finding: Finding, allowed: set[Applicability]) -> bool:
