@@ -10,9 +10,11 @@ from dataclasses import replace
 from typing import NamedTuple
 
 from syncheck.findings import Finding
+from syncheck.lint.interp.functions import functions_with_nodes
 from syncheck.lint.interp.sites import SourceSites
 from syncheck.lint.interp.unknown import may_wait
-from syncheck.lint.nodes import bound_names, children, function_around, functions_in, nodes_in, text, walk
+from syncheck.lint.locations import main_lines_of
+from syncheck.lint.nodes import bound_names, children, function_around, nodes_in, text, walk
 from syncheck.lint.pending_writes import can_start, is_start, tensors_of, written
 from syncheck.rules import collective_buffer_modified, collective_result_before_wait, dropped_work
 from syncheck.rules.model import Severity
@@ -37,9 +39,9 @@ def findings(tree: ast.Module, sites: SourceSites, known: Sequence[Finding]) -> 
         sites: the call sites of the file.
         known: the findings on paths through the file. One in the same line is more specific.
     """
-    lines = {finding.location.frame.line for finding in known}
-    for function in functions_in(tree):
-        loops = [node for node in walk(function) if isinstance(node, ast.For)]
+    lines = main_lines_of(known)
+    for function, nodes in functions_with_nodes(tree):
+        loops = [node for node in nodes if isinstance(node, ast.For)]
         for start, write in (pair for loop in loops for pair in _written_again(loop)):
             if write.lineno not in lines:
                 yield _overwritten(start, write, function.name, sites)
@@ -78,16 +80,13 @@ def _written_again(loop: ast.For) -> Iterator[tuple[ast.Call, ast.stmt]]:
 
 def _is_kept(tensor: str, made: dict[str, ast.expr]) -> bool:
     """Return whether all iterations use the same memory for a variable: it is bound before, or to a slice of such."""
-    value = made.get(tensor)
-    if value is None:
-        return tensor.isidentifier()
-    is_slice = isinstance(value, ast.Subscript) and isinstance(value.slice, ast.Slice) and value.slice.lower is None
-    return (
-        isinstance(value, ast.Subscript)
-        and is_slice
-        and isinstance(value.value, ast.Name)
-        and (value.value.id not in made)
-    )
+    match made.get(tensor):
+        case None:
+            return tensor.isidentifier()
+        case ast.Subscript(value=ast.Name(id=name), slice=ast.Slice(lower=None)):
+            return name not in made
+        case _:
+            return False
 
 
 class _Collected(NamedTuple):

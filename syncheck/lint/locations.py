@@ -20,6 +20,11 @@ def lines_of(findings: Iterable[Finding], families: Collection[Family] = tuple(F
     return {location.frame.line for finding in about for location in finding.locations}
 
 
+def main_lines_of(findings: Iterable[Finding]) -> set[int]:
+    """Return the lines of the main locations of some findings."""
+    return {finding.location.frame.line for finding in findings}
+
+
 def in_cells(
     finding: Finding, path: str, cells: tuple[tuple[int, int], ...], replaced: Mapping[int, Line] = _NONE
 ) -> Finding:

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator
 from syncheck.lint import deferred
 from syncheck.lint.interp.identities import named
 from syncheck.lint.interp.values import Call, Function, Mapping, Sequence, Value
-from syncheck.lint.nodes import children, once
+from syncheck.lint.nodes import Method, children, functions_in, once
 
 _YIELDING = frozenset({ast.Yield, ast.YieldFrom})
 _CLOSED = frozenset({ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda, ast.ClassDef, *deferred.KINDS.values()})
@@ -68,6 +68,12 @@ def block_nodes(block: ast.With | ast.AsyncWith) -> list[ast.AST]:
     defined = ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef
     statements = [statement for statement in block.body if not isinstance(statement, defined)]
     return [node for statement in statements for node in (statement, *own_nodes(statement))]
+
+
+@once
+def functions_with_nodes(tree: ast.Module) -> list[tuple[Method, list[ast.AST]]]:
+    """Return the functions of a file, also nested ones, each with its nodes without those of nested functions."""
+    return [(function, list(own_nodes(function))) for function in functions_in(tree)]
 
 
 def own_nodes(node: ast.AST) -> Iterator[ast.AST]:

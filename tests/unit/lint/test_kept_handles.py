@@ -116,3 +116,8 @@ def test_a_result_that_is_used_before_the_wait_of_the_same_iteration_is_reported
 )
 def test_a_result_that_may_be_complete_is_not_reported(steps, parts):
     assert gathered(steps, **parts) == []
+
+
+def test_a_loop_in_a_nested_function_is_reported_once():
+    nested = "def outer():\n" + "".join(f"    {line}\n" for line in LOOP.format(**PARTS).strip().split("\n"))
+    assert found(nested) == [("SYN602", 6)]

@@ -4,7 +4,7 @@ import ast
 
 import pytest
 
-from syncheck.lint.interp.functions import bind, defaults_of, is_generator, own_nodes
+from syncheck.lint.interp.functions import bind, defaults_of, functions_with_nodes, is_generator, own_nodes
 from syncheck.lint.interp.values import UNKNOWN, Call, Constant, Function
 from tests.unit.lint.program import plain
 
@@ -64,3 +64,12 @@ def test_nodes_of_nested_functions_are_not_own_nodes():
     node = ast.parse("def f():\n    a\n    def g():\n        b\n    class C:\n        c\n    [d for _ in e]").body[0]
     assert {inner.id for inner in own_nodes(node) if isinstance(inner, ast.Name)} >= {"a", "d", "e"}
     assert not {inner.id for inner in own_nodes(node) if isinstance(inner, ast.Name)} & {"b", "c"}
+
+
+def test_the_functions_of_a_file_have_only_their_own_nodes():
+    tree = ast.parse("def f():\n    a\n    def g(): b\n")
+    names = {
+        function.name: [node.id for node in nodes if isinstance(node, ast.Name)]
+        for function, nodes in functions_with_nodes(tree)
+    }
+    assert names == {"f": ["a"], "g": ["b"]}
