@@ -4,7 +4,7 @@ import ast
 
 from syncheck.lint.interp.functions import block_nodes
 from syncheck.lint.interp.unknown import says_moved
-from syncheck.lint.nodes import bound_names, methods_of, names, own_container, statements, walk
+from syncheck.lint.nodes import bound_names, is_non_blocking, methods_of, names, own_container, statements, walk
 from syncheck.source.expressions import last_name
 
 _MOVES = frozenset({"to", "cuda"})
@@ -57,11 +57,7 @@ def is_move(node: ast.AST) -> bool:
         return False
     if node.args and says_moved(last_name(node.func)):
         return True
-    return (
-        isinstance(node.func, ast.Attribute)
-        and node.func.attr in _MOVES
-        and any(word.arg == "non_blocking" for word in node.keywords)
-    )
+    return isinstance(node.func, ast.Attribute) and node.func.attr in _MOVES and is_non_blocking(node)
 
 
 def moving_methods(kind: ast.ClassDef) -> set[str]:

@@ -10,17 +10,10 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
 from syncheck.findings import Finding
-from syncheck.lint.interp.functions import own_nodes
+from syncheck.lint.interp.functions import functions_with_nodes, own_nodes
 from syncheck.lint.interp.sites import SourceSites
-from syncheck.lint.nodes import (
-    awaited_event,
-    classes_of_methods,
-    functions_in,
-    methods_of,
-    nodes_in,
-    own_attribute,
-    text,
-)
+from syncheck.lint.locations import main_lines_of
+from syncheck.lint.nodes import awaited_event, classes_of_methods, methods_of, nodes_in, own_attribute, text
 from syncheck.rules import event_wait_is_not_host_sync as rule
 from syncheck.rules.model import Severity
 from syncheck.source.expressions import last_name
@@ -48,11 +41,10 @@ def findings(tree: ast.Module, sites: SourceSites, known: Sequence[Finding]) -> 
         sites: the call sites of the file.
         known: the findings on paths through the file. One in the same line is more specific.
     """
-    lines = {finding.location.frame.line for finding in known}
+    lines = main_lines_of(known)
     events = _events(tree)
     owners = classes_of_methods(tree)
-    for function in functions_in(tree):
-        nodes = list(own_nodes(function))
+    for function, nodes in functions_with_nodes(tree):
         for wait in (node for node in nodes if isinstance(node, ast.Call)):
             event = awaited_event(wait)
             given = _variable(event) if event is not None and last_name(event) in events else ""

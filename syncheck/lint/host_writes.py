@@ -9,7 +9,17 @@ from typing import NamedTuple
 from syncheck.findings import Finding
 from syncheck.lint.interp.functions import own_nodes
 from syncheck.lint.interp.sites import SourceSites
-from syncheck.lint.nodes import Method, awaited_event, methods_of, own_container, recorded_event, text
+from syncheck.lint.locations import main_lines_of
+from syncheck.lint.nodes import (
+    Method,
+    awaited_event,
+    changed_in_place,
+    is_non_blocking,
+    methods_of,
+    own_container,
+    recorded_event,
+    text,
+)
 from syncheck.rules import event_wait_is_not_host_sync as rule
 from syncheck.rules.model import Severity
 from syncheck.source.expressions import last_name
@@ -41,7 +51,7 @@ def findings(tree: ast.Module, sites: SourceSites, known: Sequence[Finding]) -> 
         sites: the call sites of the file.
         known: the findings on paths through the file. One in the same line is more specific.
     """
-    lines = {finding.location.frame.line for finding in known}
+    lines = main_lines_of(known)
     for kind in (node for node in tree.body if isinstance(node, ast.ClassDef)):
         pinned = _pinned_by(kind)
         for method in methods_of(kind).values() if pinned else ():
@@ -120,9 +130,10 @@ def _sends(call: ast.Call, names: set[str]) -> bool:
 def _written(node: ast.Call | ast.Assign, names: set[str]) -> str:
     """Return the memory, out of some, that the host writes with a call or an assignment of items; "" if none."""
     match node:
-        case ast.Call(func=ast.Attribute(value=target, attr=name)) if name.endswith("_") and not name.endswith("__"):
-            is_copy = any(word.arg == "non_blocking" for word in node.keywords)
-            return text(target) if _base(target) in names and not is_copy else ""
+        case ast.Call():
+            changed = changed_in_place(node)
+            is_written = changed is not None and _base(changed) in names and not is_non_blocking(node)
+            return text(changed) if changed is not None and is_written else ""
         case ast.Assign(targets=[ast.Subscript() as target]):
             return text(target) if _base(target) in names and not isinstance(node.value, ast.Constant) else ""
         case _:

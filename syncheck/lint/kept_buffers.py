@@ -8,7 +8,16 @@ from collections.abc import Iterator, Sequence
 
 from syncheck.lint.host_waits import may_come_before, method_around
 from syncheck.lint.interp.functions import block_nodes, own_nodes
-from syncheck.lint.nodes import Method, methods_of, own_attribute, own_container, text, walk
+from syncheck.lint.nodes import (
+    Method,
+    changed_in_place,
+    is_non_blocking,
+    methods_of,
+    own_attribute,
+    own_container,
+    text,
+    walk,
+)
 from syncheck.source.expressions import last_name
 
 _ORDERING = frozenset({"wait_stream", "wait_event", "wait", "synchronize"})
@@ -35,7 +44,7 @@ def unordered_fetch(kind: ast.ClassDef, block: ast.With, stream: str, blocks: Se
         match node:
             case ast.Call(func=ast.Attribute(value=target, attr="copy_"), args=[source, *_]):
                 is_fetch = own_container(target) in pinned and own_container(source) in on_gpu & filled
-                if is_fetch and any(word.arg == "non_blocking" for word in node.keywords):
+                if is_fetch and is_non_blocking(node):
                     return node
             case _:
                 pass
@@ -70,13 +79,10 @@ def _made_by_constructor(kind: ast.ClassDef) -> tuple[set[str], set[str]]:
 
 def _filled_by(method: Method, inside: set[ast.AST]) -> Iterator[str]:
     """Yield the attributes that a method changes in place outside of the blocks on the stream."""
-    for node in own_nodes(method) if method.name != "__init__" else ():
-        match node:
-            case ast.Call(func=ast.Attribute(value=target, attr=name)) if (
-                node not in inside and name.endswith("_") and not name.endswith("__")
-            ):
-                yield own_container(target)
-            case ast.Assign(targets=[ast.Subscript() as target]) if node not in inside:
-                yield own_container(target)
-            case _:
-                pass
+    if method.name == "__init__":
+        return
+    for node in (node for node in own_nodes(method) if node not in inside):
+        stored = node.targets[0] if isinstance(node, ast.Assign) and len(node.targets) == 1 else None
+        target = stored if isinstance(stored, ast.Subscript) else changed_in_place(node)
+        if target is not None:
+            yield own_container(target)

@@ -6,9 +6,10 @@ from dataclasses import replace
 from itertools import pairwise
 
 from syncheck.findings import Finding
-from syncheck.lint.interp.functions import own_nodes
+from syncheck.lint.interp.functions import functions_with_nodes
 from syncheck.lint.interp.sites import SourceSites
-from syncheck.lint.nodes import blocks_in, functions_in, text
+from syncheck.lint.locations import main_lines_of
+from syncheck.lint.nodes import blocks_in, changed_in_place, is_non_blocking, text
 from syncheck.rules import host_write_in_flight
 from syncheck.rules.model import Severity
 
@@ -28,11 +29,10 @@ def findings(tree: ast.Module, sites: SourceSites, known: Sequence[Finding]) -> 
         sites: the call sites of the file.
         known: the findings on paths through the file. One in the same line is more specific.
     """
-    lines = {finding.location.frame.line for finding in known}
-    for function in functions_in(tree):
-        nodes = list(own_nodes(function))
+    lines = main_lines_of(known)
+    for function, nodes in functions_with_nodes(tree):
         indices = _indices(nodes)
-        sent = {_owner(node) for node in nodes if _is_asynchronous(node)}
+        sent = {_owner(node) for node in nodes if isinstance(node, ast.Call) and is_non_blocking(node)}
         for steps in blocks_in(function, nodes):
             for write, after in pairwise(steps):
                 slot, event = _written(write), _awaited(after)
@@ -82,17 +82,12 @@ def _owner(node: ast.AST) -> str:
             return ""
 
 
-def _is_asynchronous(node: ast.AST) -> bool:
-    return isinstance(node, ast.Call) and any(word.arg == "non_blocking" for word in node.keywords)
-
-
 def _written(step: ast.stmt) -> str:
     """Return the memory that the host writes in a statement; "" if none."""
     match step:
-        case ast.Expr(value=ast.Call(func=ast.Attribute(value=target, attr=name)) as call) if (
-            name.endswith("_") and not name.endswith("__") and not _is_asynchronous(call)
-        ):
-            return text(target)
+        case ast.Expr(value=ast.Call() as call) if not is_non_blocking(call):
+            changed = changed_in_place(call)
+            return "" if changed is None else text(changed)
         case ast.Assign(targets=[ast.Subscript(value=target)]):
             return text(target)
         case _:

@@ -9,10 +9,10 @@ from itertools import pairwise
 from syncheck.findings import Finding
 from syncheck.lint.certainty import is_host_time, is_measured
 from syncheck.lint.interp.device_tests import on_gpu
-from syncheck.lint.interp.functions import own_nodes
+from syncheck.lint.interp.functions import functions_with_nodes
 from syncheck.lint.interp.sites import SourceSites
 from syncheck.lint.interp.unknown import is_network
-from syncheck.lint.nodes import Method, blocks_in, functions_in, names, parameters, walk
+from syncheck.lint.nodes import Method, blocks_in, names, parameters, walk
 from syncheck.lint.prefilter import CLOCKS, clock_aliases
 from syncheck.rules import unsynchronized_timing
 from syncheck.rules.model import Severity
@@ -41,8 +41,7 @@ def findings(tree: ast.Module, sites: SourceSites, known: Sequence[Finding]) -> 
     """
     lines = {finding.location.frame.line for finding in known if finding.rule == unsynchronized_timing.RULE}
     clocks = CLOCKS | clock_aliases(sites.text)
-    for function in functions_in(tree):
-        nodes = list(own_nodes(function))
+    for function, nodes in functions_with_nodes(tree):
         blocks = list(blocks_in(function, nodes))
         found = {
             reading: _HELP.format(late=wait.lineno, line=reading.lineno)

@@ -6,10 +6,10 @@ from dataclasses import replace
 from itertools import pairwise
 
 from syncheck.findings import Finding
-from syncheck.lint.interp.functions import block_nodes, own_nodes
+from syncheck.lint.interp.functions import block_nodes, functions_with_nodes
 from syncheck.lint.interp.sites import SourceSites
 from syncheck.lint.locations import lines_of
-from syncheck.lint.nodes import blocks_in, entered_stream, functions_in, names, nodes_in, text, walk
+from syncheck.lint.nodes import blocks_in, entered_stream, entered_streams, is_non_blocking, names, nodes_in, text, walk
 from syncheck.rules import unordered_side_stream
 from syncheck.rules.model import Severity
 from syncheck.source.expressions import has_line, last_name
@@ -32,8 +32,7 @@ def findings(tree: ast.Module, sites: SourceSites, known: Sequence[Finding]) -> 
         known: the findings on paths through the file. One about the same copies is more specific.
     """
     lines = lines_of(known)
-    for function in functions_in(tree):
-        nodes = list(own_nodes(function))
+    for function, nodes in functions_with_nodes(tree):
         for steps in blocks_in(function, nodes):
             for block, step in pairwise(steps):
                 record = _record(step)
@@ -62,12 +61,11 @@ def _copying_stream(block: ast.stmt) -> ast.expr | None:
     """Return the stream of a block that starts copies; None for any other statement, and for the current stream."""
     if not isinstance(block, ast.With):
         return None
-    streams = (entered_stream(item.context_expr) for item in block.items)
-    stream = next((stream for stream in streams if stream is not None), None)
+    stream = next(iter(entered_streams(block)), None)
     if stream is None or "current_stream" in text(stream):
         return None
     calls = [node for node in block_nodes(block) if isinstance(node, ast.Call)]
-    is_copying = any(word.arg == "non_blocking" for call in calls for word in call.keywords)
+    is_copying = any(map(is_non_blocking, calls))
     return (
         stream if is_copying and not any(last_name(call.func) in {"record", "record_event"} for call in calls) else None
     )

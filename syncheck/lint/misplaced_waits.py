@@ -6,10 +6,10 @@ from dataclasses import replace
 from itertools import pairwise
 
 from syncheck.findings import Finding
-from syncheck.lint.interp.functions import block_nodes, own_nodes
+from syncheck.lint.interp.functions import block_nodes, functions_with_nodes
 from syncheck.lint.interp.sites import SourceSites
 from syncheck.lint.locations import lines_of
-from syncheck.lint.nodes import blocks_in, entered_stream, functions_in, text, walk
+from syncheck.lint.nodes import blocks_in, entered_streams, is_non_blocking, text, walk
 from syncheck.rules import unordered_side_stream, useless_record_stream
 from syncheck.rules.model import Severity
 from syncheck.source.expressions import has_line, last_name
@@ -34,8 +34,7 @@ def findings(tree: ast.Module, sites: SourceSites, known: Sequence[Finding]) -> 
         known: the findings on paths through the file. One about the same copies is more specific.
     """
     lines = lines_of(known)
-    for function in functions_in(tree):
-        nodes = list(own_nodes(function))
+    for function, nodes in functions_with_nodes(tree):
         calls = [node for node in nodes if isinstance(node, ast.Call)]
         waits = [call for call in calls if last_name(call.func) == "wait_stream"]
         recorded = {text(call.args[0]) for call in calls if last_name(call.func) == "record_stream" and call.args}
@@ -76,9 +75,9 @@ def _is_early(stream: str, after: ast.stmt, waits: Sequence[ast.Call]) -> bool:
     """Return whether a statement starts copies on a stream that nothing in the function waits for after it."""
     if not isinstance(after, ast.With):
         return False
-    entered = {text(each) for item in after.items if (each := entered_stream(item.context_expr)) is not None}
+    entered = set(map(text, entered_streams(after)))
     calls = [node for node in block_nodes(after) if isinstance(node, ast.Call)]
-    is_copying = any(word.arg == "non_blocking" for call in calls for word in call.keywords)
+    is_copying = any(map(is_non_blocking, calls))
     later = [wait for wait in waits if wait.lineno > after.lineno and wait.args and text(wait.args[0]) == stream]
     is_joined_inside = any(last_name(call.func) in {"record", "record_event", "synchronize"} for call in calls)
     return stream in entered and is_copying and not later and not is_joined_inside

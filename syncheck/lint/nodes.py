@@ -117,6 +117,20 @@ def blocks_in(function: ast.AST, nodes: Iterable[ast.AST]) -> Iterator[list[ast.
             yield from bodies(node)
 
 
+def is_non_blocking(call: ast.Call) -> bool:
+    """Return whether a call passes `non_blocking`, whatever its value."""
+    return any(word.arg == "non_blocking" for word in call.keywords)
+
+
+def changed_in_place(node: ast.AST) -> ast.expr | None:
+    """Return the tensor that a call changes by a method such as `x.add_(y)`; None for any other node."""
+    match node:
+        case ast.Call(func=ast.Attribute(value=target, attr=name)) if name.endswith("_") and not name.endswith("__"):
+            return target
+        case _:
+            return None
+
+
 def awaited_event(node: ast.AST) -> ast.expr | None:
     """Return the event that a call lets a stream wait for, `e` of `e.wait()` and `s.wait_event(e)`; None for others."""
     match node:
@@ -204,6 +218,12 @@ def entered_stream(context: ast.expr | None) -> ast.expr | None:
     if not isinstance(context, ast.Call) or last_name(context.func) not in STREAM_CONTEXTS or not context.args:
         return None
     return context.args[0]
+
+
+def entered_streams(block: ast.With) -> list[ast.expr]:
+    """Return the streams that a block makes current, directly in its `with` statement."""
+    streams = (entered_stream(item.context_expr) for item in block.items)
+    return [stream for stream in streams if stream is not None]
 
 
 def is_on_stream(block: ast.With) -> bool:

@@ -5,10 +5,11 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
 from syncheck.findings import Finding
-from syncheck.lint.interp.functions import own_nodes
+from syncheck.lint.interp.functions import functions_with_nodes
 from syncheck.lint.interp.sites import SourceSites
 from syncheck.lint.interp.unknown import makes_object, words_of
-from syncheck.lint.nodes import blocks_in, bound_names, entered_stream, functions_in, text, walk
+from syncheck.lint.locations import main_lines_of
+from syncheck.lint.nodes import blocks_in, bound_names, entered_stream, entered_streams, text, walk
 from syncheck.rules import unordered_side_stream
 from syncheck.rules.model import Severity
 from syncheck.source.expressions import last_name
@@ -33,9 +34,8 @@ def findings(tree: ast.Module, sites: SourceSites, known: Sequence[Finding]) -> 
         sites: the call sites of the file.
         known: the findings on paths through the file. One in the same block is more specific.
     """
-    lines = {finding.location.frame.line for finding in known}
-    for function in functions_in(tree):
-        nodes = list(own_nodes(function))
+    lines = main_lines_of(known)
+    for function, nodes in functions_with_nodes(tree):
         current = {"torch.cuda.current_stream()"} | {
             name
             for node in nodes
@@ -49,7 +49,7 @@ def findings(tree: ast.Module, sites: SourceSites, known: Sequence[Finding]) -> 
 
 
 def _finding(block: ast.With, event: str, made: ast.Assign, function: str, sites: SourceSites) -> Finding:
-    stream = next(each for item in block.items if (each := entered_stream(item.context_expr)) is not None)
+    stream = entered_streams(block)[0]
     name = min(bound_names(made))
     flaw = _FLAW.format(stream=text(stream), event=event, name=name)
     found: Finding = Finding.of(unordered_side_stream.RULE, sites.location(sites.id_of(stream, function)), flaw=flaw)

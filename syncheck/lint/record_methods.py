@@ -6,6 +6,7 @@ from dataclasses import replace
 
 from syncheck.findings import Finding
 from syncheck.lint.interp.sites import SourceSites
+from syncheck.lint.locations import main_lines_of
 from syncheck.lint.nodes import Method, methods_of, names, own_attribute, parameters, walk
 from syncheck.rules import missing_record_stream
 from syncheck.rules.model import Severity
@@ -38,7 +39,7 @@ def findings(tree: ast.Module, sites: SourceSites, known: Sequence[Finding]) -> 
         sites: the call sites of the file.
         known: the findings on paths through the file. One at the same line is more specific.
     """
-    lines = {finding.location.frame.line for finding in known}
+    lines = main_lines_of(known)
     kinds = [node for node in tree.body if isinstance(node, ast.ClassDef)]
     recordable = {"Tensor"} | {kind.name for kind in kinds if "record_stream" in methods_of(kind)}
     for kind in kinds:

@@ -7,6 +7,7 @@ from dataclasses import replace
 
 from syncheck.findings import Finding
 from syncheck.lint.interp.sites import SourceSites
+from syncheck.lint.locations import main_lines_of
 from syncheck.lint.nodes import function_around, nodes_in, text
 from syncheck.rules import lost_event_record
 from syncheck.source.expressions import last_name
@@ -30,7 +31,7 @@ def findings(tree: ast.Module, sites: SourceSites, known: Sequence[Finding]) -> 
         sites: the call sites of the file.
         known: the findings on paths through the file. One in the same line is more specific.
     """
-    lines = {finding.location.frame.line for finding in known}
+    lines = main_lines_of(known)
     nodes = nodes_in(tree)
     recorded, awaited = _used_by_index(nodes)
     for node in (node for node in nodes if isinstance(node, ast.Assign)):

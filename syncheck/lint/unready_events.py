@@ -5,14 +5,15 @@ Either only a stream waits for the event, or `query()` has just returned False f
 
 import ast
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 
 from syncheck.findings import Finding
-from syncheck.lint.interp.functions import own_nodes
+from syncheck.lint.interp.functions import functions_with_nodes
 from syncheck.lint.interp.guards import leaves
 from syncheck.lint.interp.sites import SourceSites
-from syncheck.lint.nodes import awaited_event, blocks_in, functions_in, text, walk
+from syncheck.lint.locations import main_lines_of
+from syncheck.lint.nodes import awaited_event, blocks_in, text, walk
 from syncheck.rules import elapsed_time_before_sync
 from syncheck.rules.model import Severity
 from syncheck.source.expressions import last_name
@@ -35,14 +36,14 @@ def findings(tree: ast.Module, sites: SourceSites, known: Sequence[Finding]) -> 
         sites: the call sites of the file.
         known: the findings on paths through the file. One in the same line is more specific.
     """
-    lines = {finding.location.frame.line for finding in known}
-    for function in functions_in(tree):
-        nodes = list(own_nodes(function))
+    lines = main_lines_of(known)
+    for function, nodes in functions_with_nodes(tree):
         asking = [node for node in nodes if isinstance(node, ast.Call) and last_name(node.func) == "elapsed_time"]
         for call in asking:
             if call.lineno in lines or not call.args:
                 continue
-            if any(is_unready(call, function, nodes) for is_unready in (_is_awaited_by_stream, _is_queried, _is_begun)):
+            blocks = blocks_in(function, nodes)
+            if _is_awaited_by_stream(call, nodes) or _is_begun(call, nodes) or _is_queried(call, blocks):
                 yield _finding(call, function.name, sites)
 
 
@@ -54,9 +55,8 @@ def _finding(call: ast.Call, function: str, sites: SourceSites) -> Finding:
     return replace(found, level=Severity.WARNING, help=_HELP.format(event=event, line=call.lineno))
 
 
-def _is_awaited_by_stream(call: ast.Call, function: ast.AST, nodes: Sequence[ast.AST]) -> bool:
+def _is_awaited_by_stream(call: ast.Call, nodes: Sequence[ast.AST]) -> bool:
     """Return whether a function makes a stream, but not the host, wait for the last event of an interval."""
-    del function
     calls = [node for node in nodes if isinstance(node, ast.Call)]
     if any(_HOST_WAITS.search(last_name(other.func)) for other in calls):
         return False
@@ -65,10 +65,10 @@ def _is_awaited_by_stream(call: ast.Call, function: ast.AST, nodes: Sequence[ast
     return any(text(event) == end for event in awaited if event is not None)
 
 
-def _is_queried(call: ast.Call, function: ast.AST, nodes: Sequence[ast.AST]) -> bool:
+def _is_queried(call: ast.Call, blocks: Iterable[list[ast.stmt]]) -> bool:
     """Return whether the last event of an interval may be incomplete, since nothing follows from its `query()`."""
     end = text(call.args[0])
-    for steps in blocks_in(function, nodes):
+    for steps in blocks:
         for index, step in enumerate(steps):
             if isinstance(step, ast.If) and _is_ignored(step, end):
                 after = [node for other in steps[index + 1 :] for node in walk(other)]
@@ -79,9 +79,8 @@ def _is_queried(call: ast.Call, function: ast.AST, nodes: Sequence[ast.AST]) -> 
     return False
 
 
-def _is_begun(call: ast.Call, function: ast.AST, nodes: Sequence[ast.AST]) -> bool:
+def _is_begun(call: ast.Call, nodes: Sequence[ast.AST]) -> bool:
     """Return whether a function asks only whether the first event of an interval is complete, by their names."""
-    del function
     calls = [node for node in nodes if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute)]
     asked = [node.func.value for node in calls if isinstance(node.func, ast.Attribute) and node.func.attr == "query"]
     others = (node for node in calls if last_name(node.func) != "query")

@@ -9,9 +9,10 @@ from dataclasses import replace
 from itertools import pairwise
 
 from syncheck.findings import Finding
-from syncheck.lint.interp.functions import own_nodes
+from syncheck.lint.interp.functions import functions_with_nodes
 from syncheck.lint.interp.sites import SourceSites
-from syncheck.lint.nodes import functions_in, is_on_stream, nodes_in, text
+from syncheck.lint.locations import main_lines_of
+from syncheck.lint.nodes import is_on_stream, nodes_in, text
 from syncheck.rules import event_waits_for_itself
 from syncheck.source.expressions import last_name
 
@@ -32,9 +33,8 @@ def findings(tree: ast.Module, sites: SourceSites, known: Sequence[Finding]) -> 
         sites: the call sites of the file.
         known: the findings on paths through the file. One in the same line is more specific.
     """
-    lines = {finding.location.frame.line for finding in known}
-    for function in functions_in(tree):
-        nodes = list(own_nodes(function))
+    lines = main_lines_of(known)
+    for function, nodes in functions_with_nodes(tree):
         for block in (node for node in nodes if isinstance(node, ast.With) and is_on_stream(node)):
             for record, wait in pairwise(map(_call, block.body)):
                 event = _event_waited_for(record, wait)

@@ -6,7 +6,7 @@ from syncheck.lint.interp.arithmetic import MAX_ITERATIONS, Growing
 from syncheck.lint.interp.identities import is_unknown
 from syncheck.lint.interp.unknown import called_name, is_moved, may_be_tensor
 from syncheck.lint.interp.values import UNKNOWN, Attribute, Constant, Instance, Sequence, Stream, Value
-from syncheck.lint.nodes import walk
+from syncheck.lint.nodes import is_non_blocking, walk
 from syncheck.semantics.python_api import MEMBERS_WITHOUT_MEMORY
 
 _MAX_MADE = 8
@@ -27,7 +27,7 @@ def creates_fallback(node: ast.IfExp) -> bool:
 
 def _may_not_block(node: ast.expr) -> bool:
     """Return whether an expression is a call with a `non_blocking` argument."""
-    return isinstance(node, ast.Call) and any(keyword.arg == "non_blocking" for keyword in node.keywords)
+    return isinstance(node, ast.Call) and is_non_blocking(node)
 
 
 def has_element(bound: ast.expr | None) -> bool:

@@ -4,7 +4,7 @@ import ast
 from collections.abc import Set
 
 from syncheck.lint.interp.unknown import words_of
-from syncheck.lint.nodes import text
+from syncheck.lint.nodes import is_non_blocking, text
 
 _OF_THE_HOST = frozenset({"cpu", "host", "pin", "pinned"})
 """Words for host memory."""
@@ -21,7 +21,7 @@ def host_copy_source(node: ast.AST, hosts: Set[str] = frozenset()) -> ast.expr |
         return None
     owner, first = node.func.value, node.args[0]
     target, source = (owner, first) if node.func.attr == "copy_" else (first, owner)
-    is_free = any(word.arg == "non_blocking" for word in node.keywords)
+    is_free = is_non_blocking(node)
     is_host = bool(words_of(text(target)) & _OF_THE_HOST) or text(target) in hosts
     is_copy = node.func.attr in {"copy_", "to"} and is_free and is_host
     return source if is_copy else None

@@ -194,3 +194,24 @@ def test_the_nodes_and_functions_of_a_file_include_nested_ones():
     assert [function.name for function in nodes.functions_in(tree)] == ["f", "g"]
     assert tree not in nodes.nodes_in(tree)
     assert nodes.nodes_in(tree) is nodes.nodes_in(tree)
+
+
+@pytest.mark.parametrize(
+    ("call", "target", "is_free"),
+    [
+        ("x.add_(y)", "x", False),
+        ("x[0].copy_(y, non_blocking=True)", "x[0]", True),
+        ("x.to(d, non_blocking=flag)", None, True),
+        ("x.__enter__()", None, False),
+        ("add_(x)", None, False),
+    ],
+)
+def test_what_a_call_changes_in_place_and_whether_it_may_not_block(call, target, is_free):
+    node = ast.parse(call, mode="eval").body
+    changed = nodes.changed_in_place(node)
+    assert (changed and ast.unparse(changed), nodes.is_non_blocking(node)) == (target, is_free)
+
+
+def test_the_streams_that_a_block_enters_are_found():
+    (block,) = ast.parse("with open(p), torch.cuda.stream(a), StreamContext(b.c): pass").body
+    assert [ast.unparse(stream) for stream in nodes.entered_streams(block)] == ["a", "b.c"]
