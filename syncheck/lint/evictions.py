@@ -4,7 +4,7 @@ import ast
 
 from syncheck.lint.interp.functions import block_nodes
 from syncheck.lint.interp.unknown import says_moved
-from syncheck.lint.nodes import bound_names, is_non_blocking, methods_of, names, own_container, statements, walk
+from syncheck.lint.nodes import bound_names, is_non_blocking, methods_of, names, own_attribute, statements, walk
 from syncheck.source.expressions import last_name
 
 _MOVES = frozenset({"to", "cuda"})
@@ -12,17 +12,18 @@ _DROPPING = frozenset({"pop", "popitem", "popleft", "clear"})
 
 
 def evicted_copy(kind: ast.ClassDef, block: ast.With) -> ast.Assign | None:
-    """Return where a block puts copies to a GPU into a container of the object that a method empties; None if nowhere.
+    """Return where a block keeps copies to a GPU that a method drops; None if nowhere.
 
-    The memory of such a copy belongs to the stream of the block, which reuses it for the next copy.
+    They are in a container of the object or of another one, or in an attribute of another object. The memory of such a
+    copy belongs to the stream of the block, which reuses it for the next copy.
     """
     filled = _filled(block)
-    emptied = _emptied(kind) if filled else set()
+    emptied = _emptied(kind, block) if filled else set()
     return next((node for name, node in filled.items() if name in emptied), None)
 
 
 def _filled(block: ast.With) -> dict[str, ast.Assign]:
-    """Return the attributes of `self` with items that a block assigns copies to, each with an assignment."""
+    """Return the places that a block assigns copies to, each with an assignment."""
     assigned = [node for node in block_nodes(block) if isinstance(node, ast.Assign)]
     assigned.sort(key=lambda node: node.lineno)
     copies: set[str] = set()
@@ -34,21 +35,53 @@ def _filled(block: ast.With) -> dict[str, ast.Assign]:
     for node in assigned:
         used = {inner.id for inner in walk(node.value) if isinstance(inner, ast.Name)}
         if used & copies or any(map(is_move, walk(node.value))):
-            found |= {own_container(target): node for target in node.targets if isinstance(target, ast.Subscript)}
+            found |= {_place(target): node for target in node.targets}
     found.pop("", None)
     return found
 
 
-def _emptied(kind: ast.ClassDef) -> set[str]:
-    """Return the attributes of `self` whose items a class drops."""
+def _emptied(kind: ast.ClassDef, block: ast.With) -> set[str]:
+    """Return the places whose items or values a class drops."""
+    inside = set(block_nodes(block))
     found: set[str] = set()
     for statement in statements(kind):
         if isinstance(statement, ast.Delete):
-            found |= {own_container(target) for target in statement.targets if isinstance(target, ast.Subscript)}
+            found |= {_place(target) for target in statement.targets}
+        if isinstance(statement, ast.Assign) and statement not in inside:
+            found |= {_place(target) for target in statement.targets if _is_replaced(target, statement.value)}
         for node in walk(statement):
             if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr in _DROPPING:
-                found.add(own_container(node.func.value))
+                found.add(_container(node.func.value))
     return found
+
+
+def _is_replaced(target: ast.expr, value: ast.expr) -> bool:
+    """Return whether an assignment drops what another object has: `unit.full = None`, `p.data = shard`."""
+    if not isinstance(target, ast.Attribute):
+        return False
+    is_none = isinstance(value, ast.Constant) and value.value is None
+    return is_none or (target.attr == "data" and isinstance(value, ast.Name | ast.Attribute | ast.Subscript))
+
+
+def _place(target: ast.expr) -> str:
+    """Return the container of an item, or an attribute of another object; "" for any other target."""
+    if isinstance(target, ast.Subscript):
+        return _container(target.value)
+    return "" if own_attribute(target) else _attribute(target)
+
+
+def _container(node: ast.expr) -> str:
+    """Return the attribute that a container, or a container of containers, is bound to; "" for any other one."""
+    while isinstance(node, ast.Subscript):
+        node = node.value
+    return f"{attribute}[]" if (attribute := _attribute(node)) else ""
+
+
+def _attribute(node: ast.expr) -> str:
+    """Return "self.x" for an attribute of the object, ".x" for one of another object that has a name, or ""."""
+    if own := own_attribute(node):
+        return f"self.{own}"
+    return f".{node.attr}" if isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name) else ""
 
 
 def is_move(node: ast.AST) -> bool:

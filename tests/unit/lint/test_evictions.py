@@ -47,7 +47,8 @@ def test_a_block_that_fills_a_container_with_copies_is_recognized(work):
         "y = x.cuda(non_blocking=True)\nself.kept[k] = x",
         "self.kept = x.cuda(non_blocking=True)",  # not a container
         "kept[k] = x.cuda(non_blocking=True)",
-        "other.kept[k] = x.cuda(non_blocking=True)",
+        "other.kept[k] = x.cuda(non_blocking=True)",  # of another object than the one that drops it
+        "other.kept = x.cuda(non_blocking=True)",
         "x.cuda(non_blocking=True)",
         "f = lambda: [x.cuda(non_blocking=True)]",
     ],
@@ -79,6 +80,26 @@ def test_a_method_that_drops_items_is_recognized(drop):
 )
 def test_without_dropped_items_the_copies_stay(drop):
     assert not is_evicted(LOAD, drop)
+
+
+@pytest.mark.parametrize(
+    ("work", "drop", "expected"),
+    [
+        ("k.kept['w'] = x.cuda(non_blocking=True)", "k.kept.clear()", True),
+        ("k.kept['w'] = x.cuda(non_blocking=True)", "del k.kept['w']", True),
+        ("k.kept['w'] = x.cuda(non_blocking=True)", "k.kept = None", False),
+        ("k.full = x.cuda(non_blocking=True)", "k.full = None", True),
+        ("k.full = x.cuda(non_blocking=True)", "del k.full", True),
+        ("k.full = x.cuda(non_blocking=True)", "k.full = k.shard", False),
+        ("k.full = x.cuda(non_blocking=True)", "k.other = None", False),
+        ("k.data = x.cuda(non_blocking=True)", "k.data = self.shards[k]", True),
+        ("k.data = x.cuda(non_blocking=True)", "k.data = torch.empty(0)", False),
+        ("self.full = x.cuda(non_blocking=True)", "self.full = None", False),  # a loader at its end
+        ("k.full = x.cuda(non_blocking=True)\nk.full = None", "pass", False),
+    ],
+)
+def test_what_another_object_has_may_be_dropped(work, drop, expected):
+    assert is_evicted(work, drop) is expected
 
 
 def test_expressions_that_are_not_attributes_of_the_object_do_not_match_each_other():
