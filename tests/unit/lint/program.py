@@ -53,8 +53,9 @@ def follow(source, flipped=frozenset(), steps=4000, others=""):
 def calls_of(source, before="", **kwargs):
     """Return the calls that a program makes, excluding those of the lines before it."""
     before = textwrap.dedent(before)
-    program, start = follow(before + textwrap.dedent(source), **kwargs), follow(before, **kwargs)
-    calls, made = list(program.calls), list(start.calls)  # without the frees caused by deleting the programs themselves
+    with by_reference_count():  # a collection would free what a program has lost
+        program, start = follow(before + textwrap.dedent(source), **kwargs), follow(before, **kwargs)
+        calls, made = list(program.calls), list(start.calls)  # without the frees caused by deleting the programs
     assert calls[: len(made)] == made
     return calls[len(made) :]
 
