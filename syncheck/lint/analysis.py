@@ -1,7 +1,6 @@
 """Analysis of one file: interpret it as a script, then interpret each function that the script does not reach."""
 
 import ast
-import contextlib
 import re
 from collections.abc import Callable, Iterator
 from dataclasses import replace
@@ -9,13 +8,13 @@ from functools import partial
 from weakref import ref
 
 from syncheck.findings import Finding, merge_equal
-from syncheck.hb.ids import SiteId
-from syncheck.lint import classes, missing_waits, models, side_streams, strict
+from syncheck.hb.ids import UNKNOWN_SITE, SiteId
+from syncheck.lint import missing_waits, models, side_streams, strict, uses_of_class
 from syncheck.lint.assumed_arguments import has_defaults, has_self_parameter, reuse_memory
 from syncheck.lint.assumed_objects import AssumedObjects
 from syncheck.lint.asynchronous_code import AsynchronousCode
 from syncheck.lint.budget import Budget
-from syncheck.lint.callers import PassedOnObjects, PassedOnTensor, call_twice, consume, may_need_wait, uses_kept_stream
+from syncheck.lint.callers import call_twice, consume, may_need_wait, uses_kept_stream
 from syncheck.lint.certainty import adjusted, as_seen_in_source, is_cross_function_timing, merge_by_clock
 from syncheck.lint.classes import between_methods, has_more_paths, order, with_passed_on, without_changes
 from syncheck.lint.given_streams import may_be_given_streams
@@ -23,7 +22,7 @@ from syncheck.lint.gpu_parameters import may_time, times_gpu_work
 from syncheck.lint.helpers import helpers_in, training, uses_helper
 from syncheck.lint.imports import Imports
 from syncheck.lint.interp import transfers
-from syncheck.lint.interp.control_flow import Jump, Raised, TooLongError
+from syncheck.lint.interp.control_flow import Jump, TooLongError
 from syncheck.lint.interp.decisions import Flipped
 from syncheck.lint.interp.functions import defaults_of
 from syncheck.lint.interp.imported import FindFunction
@@ -286,6 +285,7 @@ class Analysis:
         self._followed |= interpreter.calls.followed
         self._reached.update(sites.nodes)
         others = interpreter.decisions.others() if machine.n_relevant or always else []
+        is_unsure = UNKNOWN_SITE in machine.unsure
         unsure = {sites.location(site).frame for site in machine.unsure}
         foreign = {(code, sites.location(site).frame) for code, site in machine.imported.of_other_files()}
         found = [
@@ -293,7 +293,7 @@ class Analysis:
             for finding in strict.with_premises_first(report.findings, texts, sites.premises.about_code, self._premises)
             if not is_cross_function_timing(finding)
             and (finding.rule.code, finding.location.frame) not in foreign
-            and not (finding.rule.code == "SYN401" and (flipped or finding.location.frame in unsure))
+            and not (finding.rule.code == "SYN401" and (flipped or is_unsure or finding.location.frame in unsure))
         ]
         guesses = {sites.location(site).frame: is_likely for site, is_likely in machine.guesses.items()}
         copies = {sites.location(site).frame for site in machine.assumed_copies}
@@ -360,25 +360,7 @@ class Analysis:
         made = self._scope(interpreter).find(kind.name)
         if not isinstance(made, Class):
             return
-        interpreter.machine.called_later = frozenset(steps)
-        instance = objects.new(interpreter, made)
-        interpreter.decisions.begin()
-        found = ((step, made.members.get(step.name)) for step in steps)
-        members = [(step, member) for step, member in found if isinstance(member, Function)]
-        known = {step: objects.arguments(interpreter, member) for step, member in members}
-        machine, passed_on, objects_passed_on = interpreter.machine, PassedOnTensor(), PassedOnObjects(known.values())
-        for step, member in classes.after_constructor(machine, members, instance):
-            machine.current_node = step
-            with contextlib.suppress(Raised):
-                args = objects_passed_on.among(passed_on.among(machine, known[step], step))
-                result = interpreter.call_function(member, Call(step, [instance], args, is_complete=False))
-                passed_on.note(machine, result, step)
-                if not objects_passed_on.take(result):
-                    consume(interpreter, result, step)
-                del result, args
-            reuse_memory(machine, step)
-        for value in (value for given in known.values() for value in given.values()):
-            interpreter.escape(value)
+        uses_of_class.follow(interpreter, made, steps, objects)
 
     def _call(self, interpreter: Interpreter, function: Function, args: list[Value], objects: AssumedObjects) -> None:
         interpreter.machine.assume_synchronized()

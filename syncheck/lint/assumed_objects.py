@@ -8,7 +8,7 @@ from syncheck.lint.assumed_arguments import assumed_arguments
 from syncheck.lint.assumed_models import assumed_models
 from syncheck.lint.classes import assigned_elsewhere, lazily_created, without_changes
 from syncheck.lint.given_streams import streams_given
-from syncheck.lint.interp.contents import open_containers
+from syncheck.lint.interp.contents import note_earlier_use, open_containers
 from syncheck.lint.interp.control_flow import Raised
 from syncheck.lint.interp.interpreter import Interpreter
 from syncheck.lint.interp.scope import Scope
@@ -44,13 +44,15 @@ class AssumedObjects:
         return assumed_arguments(interpreter.machine, function) | self.given(interpreter, function)
 
     def given(self, interpreter: Interpreter, function: Function, depth: int = _DEEPEST) -> dict[str, Value]:
-        """Return the objects that a function gets, by parameter name."""
+        """Return the objects that a function gets, by parameter name. All work of their constructors is complete."""
         found = self._streams(interpreter, function)
         for argument in parameters(function.node) if depth else ():
             kind = _class_of(interpreter, argument.annotation, function.scope)
             if kind is not None and not kind.is_net and _n_lines(kind.node) <= _MOST_LINES:
                 found[argument.arg] = made = self.new(interpreter, kind, argument, depth - 1)
                 open_containers(made)
+                note_earlier_use(made)
+                interpreter.machine.assume_synchronized()
         return found
 
     def _streams(

@@ -18,7 +18,7 @@ from syncheck.lint.prefilter import lines_with, spans_any
 _KEEPING = ("Stream(", "pin_memory")
 """Words of classes whose instances may leave work running."""
 _LEAVING = ("isend(", "irecv(", "async_op=True")
-"""Words of functions that may leave work running."""
+"""Words of functions, and of classes, that may leave work running."""
 
 Function = ast.FunctionDef | ast.AsyncFunctionDef
 
@@ -33,14 +33,16 @@ class AsynchronousCode:
     """
 
     def __init__(self, module: ast.Module, text: str, imports: Imports) -> None:
-        own = list(_own_names(module, text))
+        self._own = frozenset(_own_names(module, text))
         self._linked = frozenset(_imported_names(module, imports))
-        self._pattern = _calls_of(own, text) if own else None
+        self._pattern = _calls_of(self._own, text, _given(self._own, text)) if self._own else None
         self._linked_pattern = _calls_of(self._linked, text, _given(self._linked, text)) if self._linked else None
 
     def is_used_by(self, function: Function) -> bool:
         """Return whether a function uses such code of its file. A constructor alone only prepares."""
-        return calls_any(function, self._pattern)
+        if self._pattern is None or function.name == "__init__":
+            return False
+        return calls_any(function, self._pattern) or not self._own.isdisjoint(_annotations(function))
 
     def is_linked_to(self, function: Function) -> bool:
         """Return whether a function uses such code of another file. A constructor alone only prepares."""
@@ -49,16 +51,17 @@ class AsynchronousCode:
         return calls_any(function, self._linked_pattern) or not self._linked.isdisjoint(_annotations(function))
 
     def are_linked(self, kind: ast.ClassDef) -> bool:
-        """Return whether methods of a class use such code of another file."""
-        return any(isinstance(member, Function) and self.is_linked_to(member) for member in kind.body)
+        """Return whether methods of a class use such code."""
+        methods = [member for member in kind.body if isinstance(member, Function)]
+        return any(self.is_linked_to(method) or self.is_used_by(method) for method in methods)
 
 
 def _own_names(module: ast.Module, text: str) -> Iterator[str]:
-    kept, left = lines_with(text, _KEEPING), lines_with(text, _LEAVING)
+    in_classes, in_functions = lines_with(text, (*_KEEPING, *_LEAVING)), lines_with(text, _LEAVING)
     for statement in module.body:
-        words = kept if isinstance(statement, ast.ClassDef) else left if isinstance(statement, Function) else []
-        if spans_any(statement, words):
-            yield statement.name  # type: ignore[attr-defined]  # a function or a class
+        words = in_classes if isinstance(statement, ast.ClassDef) else in_functions
+        if isinstance(statement, ast.ClassDef | Function) and spans_any(statement, words):
+            yield statement.name
 
 
 def _imported_names(module: ast.Module, imports: Imports) -> Iterator[str]:

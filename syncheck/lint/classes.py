@@ -5,6 +5,7 @@ followed by the methods that only wait. A finding that remains concerns that cal
 """
 
 import ast
+import itertools
 from collections.abc import Iterable, Iterator, Set
 from dataclasses import replace
 
@@ -13,7 +14,18 @@ from syncheck.lint.interp.guards import dispatches
 from syncheck.lint.interp.interpreter import Interpreter
 from syncheck.lint.interp.machine import Machine
 from syncheck.lint.interp.unknown import words_of
-from syncheck.lint.interp.values import UNKNOWN, Class, Event, Function, Instance, Mapping, Sequence, Stream, Value
+from syncheck.lint.interp.values import (
+    UNKNOWN,
+    Class,
+    Event,
+    Function,
+    Generator,
+    Instance,
+    Mapping,
+    Sequence,
+    Stream,
+    Value,
+)
 from syncheck.lint.nodes import Method, own_attribute, statements, walk
 from syncheck.lint.prefilter import has_anchor
 from syncheck.rules.model import Severity
@@ -25,7 +37,7 @@ _FINAL = frozenset("close shutdown destroy cleanup finalize".split())
 """Words in the names of methods after which an object is not used any more."""
 _WAITING = frozenset({"wait", "wait_stream", "wait_event", "synchronize"})
 _WORKING = frozenset({"non_blocking", "copy_", "async_op"})
-_BETWEEN_METHODS = frozenset("SYN101 SYN102 SYN103 SYN104 SYN201 SYN301 SYN302 SYN402 SYN601 SYN602".split())
+_BETWEEN_METHODS = frozenset("SYN101 SYN102 SYN103 SYN104 SYN201 SYN301 SYN302 SYN402 SYN601 SYN602 SYN903".split())
 """Rules about what one part of a program leaves behind for another part."""
 _IN_CLASSES = _BETWEEN_METHODS | {"SYN501"}
 """Rules whose findings may also rest on what the constructor created, which is unknown if a method is run alone."""
@@ -52,7 +64,7 @@ def order(kind: ast.ClassDef, *, is_asynchronous: bool = False) -> list[Method]:
     final = [method for method in public if _is_final(method)]
     last = [method for method in public if words_of(method.name) & _AT_THE_END and method not in final]
     first = [method for method in public if method not in last and method not in final]
-    waiting = [method for method in (*first, *last) if _only_waits(method)]
+    waiting = [method for method in (*first, *last) if only_waits(method)]
     working = [method for method in (*first, *last) if method not in waiting]
     once = [step for method in working for step in (method, *waiting)]
     is_ordered_by_class = {method.name for method in waiting} <= _own_calls(kind)
@@ -87,12 +99,15 @@ def _is_public(method: Method) -> bool:
     return is_plain and has_self_parameter and (not method.name.startswith("_") or method.name in _CALLED_BY_PYTHON)
 
 
-def _only_waits(method: Method) -> bool:
+def only_waits(method: Method) -> bool:
     """Return whether a method waits, and starts no work."""
     nodes = walk(method)
     words = {node.attr for node in nodes if isinstance(node, ast.Attribute)}
     words |= {node.arg for node in nodes if isinstance(node, ast.keyword) and node.arg}
     has_others = bool(_own_calls(method)) or any(isinstance(node, ast.With | ast.AsyncWith) for node in nodes)
+    has_others = has_others or any(
+        word.endswith("_") and not word.startswith("_") for word in words
+    )  # in place: `add_`
     return bool(words & _WAITING) and not words & _WORKING and not has_others
 
 
@@ -125,7 +140,7 @@ def after_constructor(
     more = [*used, *in_a_row] if _has_ring(instance) else []
     rounds = [*used, *more, *(member for member in members if _is_final(member[0]))]
     if machine.self_waits.fetching:
-        return [*(member for member in members if _only_waits(member[0])), *rounds]
+        return [*(member for member in members if only_waits(member[0])), *rounds]
     machine.assume_synchronized()
     return rounds
 
@@ -133,8 +148,14 @@ def after_constructor(
 def _has_ring(instance: Instance) -> bool:
     """Return whether an object, or one that it has, holds a list of several objects, such as the slots of a ring."""
     held = [value for value in instance.attributes.values() if isinstance(value, Instance)]
-    lists = [v.items for owner in (instance, *held) for v in owner.attributes.values() if isinstance(v, Sequence)]
-    return any(len(items) > 1 and all(isinstance(item, Instance) for item in items) for items in lists)
+    return any(_is_ring(value) for owner in (instance, *held) for value in owner.attributes.values())
+
+
+def _is_ring(value: Value) -> bool:
+    if isinstance(value, Generator):
+        return isinstance(value.values, itertools.cycle)
+    items = value.items if isinstance(value, Sequence) else []
+    return len(items) > 1 and all(isinstance(item, Instance) for item in items)
 
 
 def _is_read_of_constructor(finding: Finding) -> bool:

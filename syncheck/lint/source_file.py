@@ -26,7 +26,8 @@ _OTHER_DEVICES = re.compile(rf"""(?:\btorch(?:\.| import )|['"])({"|".join(_OTHE
 
 
 _GIVEN_TO_CUDA = re.compile(
-    r"torch\.cuda\.(?:Stream|current_stream|default_stream|set_device|synchronize|device|current_blas_handle|mem_get_info)"
+    r"torch\.(?:cuda\.(?:Stream|current_stream|default_stream|set_device|synchronize|device|current_blas_handle|mem_get_info)"
+    r"|Stream|Event|accelerator\.(?:current_stream|synchronize|set_device_index|device_index))"
     r"\(\s*(?:device=)?((?:\w+\.)*[A-Za-z_]\w*)\s*\)"
 )
 
@@ -122,7 +123,7 @@ class SourceFile:
 
     @cached_property
     def gpu_names(self) -> frozenset[str]:
-        """The last names of the devices passed to CUDA functions in this file: `self.device` gives "device"."""
+        """The last names of the devices passed to functions about GPUs in this file: `self.device` gives "device"."""
         return frozenset(name.rpartition(".")[2] for name in _GIVEN_TO_CUDA.findall(self.text))
 
     @cached_property

@@ -6,6 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 from syncheck.lint.interp.contents import any_items
+from syncheck.lint.interp.identities import ITERATOR
 from syncheck.lint.interp.values import UNKNOWN, Attribute, Constant, Sequence, Symbol, Value
 from syncheck.lint.nodes import once
 
@@ -111,11 +112,11 @@ def is_same(left: Value, right: Value) -> bool | None:
     """Return whether two values are the same object; None if unknown."""
     if isinstance(left, Constant) and isinstance(right, Constant):
         return left.value is right.value
-    if left is right:
+    if left is right and left is not ITERATOR:
         return True
     none = next((value for value in (left, right) if isinstance(value, Constant) and value.value is None), None)
     other = right if none is left else left
-    if none is None or type(other) in {Value, Symbol, Attribute}:
+    if none is None or (type(other) in {Value, Symbol, Attribute} and other is not ITERATOR):
         return None
     return False
 

@@ -103,7 +103,8 @@ class Binding:
         """Bind an attribute."""
         if self._machine.ordering_only:
             return
-        self._store(value)
+        if not (isinstance(owner, Instance) and name.startswith("_")):
+            self._store(value)
         if isinstance(owner, Instance):
             owner.attributes[name] = named(value)
         elif isinstance(owner, Tensor) and name == "grad":

@@ -105,6 +105,15 @@ def open_containers(instance: Instance) -> None:
             value.is_open |= not value.items
 
 
+def note_earlier_use(value: Value, depth: int = 3) -> None:
+    """Note that other code has used an object before: its events may have been recorded."""
+    if isinstance(value, Event):
+        value.made = None
+    inside = list(value.attributes.values()) if isinstance(value, Instance) else held_by(value)
+    for item in inside if depth else ():
+        note_earlier_use(item, depth - 1)
+
+
 def function_of(value: Value) -> ast.AST | None:
     """Return the definition of a function of the program or of a bound method; None for any other value."""
     found = value.function if isinstance(value, Partial) else value

@@ -124,6 +124,13 @@ def conditions(test: ast.expr, *, value: bool) -> Iterator[tuple[str, bool]]:
             yield nodes.text(asked), value != negated
 
 
+def queried(test: ast.expr) -> tuple[ast.expr | None, bool]:
+    """Return the call of `query` that a condition consists of, if any, and the outcome that shows completion."""
+    asked, negated = _plain(test)
+    is_query = isinstance(asked, ast.Call) and isinstance(asked.func, ast.Attribute) and asked.func.attr == "query"
+    return (asked if is_query else None), not negated
+
+
 def _plain(test: ast.expr) -> tuple[ast.expr, bool]:
     """Return the expression that a condition tests, and whether it is negated: `not x` and `x is False` test `x`."""
     match test:

@@ -211,9 +211,8 @@ class Expressions:
 
     def binary(self, kind: ast.operator, left: Value, right: Value, node: ast.AST) -> Value:
         """Return the result of a binary operator."""
-        inputs = [value for value in (left, right) if isinstance(value, Tensor)]
-        if inputs:
-            return self._operators.run(f"aten::{operator_name(kind)}", inputs, Call(node, []))
+        if isinstance(left, Tensor) or isinstance(right, Tensor):
+            return self._operators.binary(f"aten::{operator_name(kind)}", left, right, node)
         if isinstance(left, ClockReading) or isinstance(right, ClockReading):
             return self._clock_arithmetic(kind, left, right)
         if isinstance(left, Constant) and isinstance(right, Constant):

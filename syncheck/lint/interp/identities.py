@@ -2,6 +2,9 @@
 
 from syncheck.lint.interp.values import DERIVED, MOVED, UNKNOWN, Value
 
+ITERATOR = Value()
+"""An iterator over something unknown: it is not None."""
+
 
 def is_unknown(value: Value | None) -> bool:
     """Return whether nothing is known about a value."""

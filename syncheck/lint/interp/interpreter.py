@@ -10,11 +10,12 @@ from syncheck.lint import deferred
 from syncheck.lint.interp import guards
 from syncheck.lint.interp.binding import Binding
 from syncheck.lint.interp.calls import Calls
+from syncheck.lint.interp.class_definitions import decorated
 from syncheck.lint.interp.collectives import Collectives
 from syncheck.lint.interp.contents import handles_in
 from syncheck.lint.interp.contexts import Contexts
 from syncheck.lint.interp.control_flow import BreakSignal, ContinueSignal, Jump, Raised, Returned, TooLongError
-from syncheck.lint.interp.decisions import Decisions, Flipped
+from syncheck.lint.interp.decisions import Decisions, Flipped, queried
 from syncheck.lint.interp.device_tests import on_gpu
 from syncheck.lint.interp.evaluator import Evaluator
 from syncheck.lint.interp.expressions import Expressions
@@ -33,7 +34,6 @@ from syncheck.lint.interp.unknown import may_be_read, may_order
 from syncheck.lint.interp.values import (
     NONE,
     UNKNOWN,
-    Call,
     Class,
     Context,
     Function,
@@ -223,32 +223,27 @@ class Interpreter:
         for member in made.members.values():
             if isinstance(member, Function):
                 member.scope = scope  # methods do not see the names in the class body
-        scope.set(node.name, self._decorated_class(made, scope))
-
-    def _decorated_class(self, made: Class, scope: Scope) -> Value:
-        """Return a class after its decorators and metaclass have been applied."""
-        node = made.node
-        metaclass = next((ast.unparse(word.value) for word in node.keywords if word.arg == "metaclass"), "ABCMeta")
-        known = metaclass.endswith("ABCMeta") and "__del__" not in made.members
-        begin = next((base.find("__init_subclass__") for base in made.bases if isinstance(base, Class)), None)
-        if isinstance(begin, Function):
-            self.call_function(begin, Call(node, [made], {}, is_complete=False))
-        value: Value = made if known else UNKNOWN
-        for decorator in reversed(node.decorator_list):
-            value = self.decorate(value, decorator, scope)
-        return value
+        scope.set(node.name, decorated(self, made, scope))
 
     # -- branches
 
     def _run_If(self, node: ast.If, scope: Scope) -> _Steps:
-        known = self.condition(node.test, scope)
+        completing = self._completing(node.test, scope)
+        known = self.condition(node.test, scope) if completing is None else None
         is_taken = self._is_taken(node, scope) if known is None else known
+        if is_taken is completing:
+            self.machine.assume_synchronized()
         taken, skipped = (node.body, node.orelse) if is_taken else (node.orelse, node.body)
         if known is None:
             self._skip_branch(skipped, scope, node)
             self.machine.recent.take(node.test, skipped, value=is_taken)
         steps = self.block(taken, scope) if taken else None
         return self.machine.recent.loops.conditionally(steps) if steps is not None and known is None else steps
+
+    def _completing(self, test: ast.expr, scope: Scope) -> bool | None:
+        """Return the outcome of a completion query that shows that work is complete; None for other conditions."""
+        asked, outcome = queried(test)
+        return outcome if asked is not None and isinstance(self.evaluate(asked, scope), Query) else None
 
     def _is_taken(self, node: ast.If, scope: Scope) -> bool:
         """Return whether an undetermined branch is taken. By default, buffers that exist are large enough."""

@@ -32,6 +32,7 @@ from syncheck.lint.interp.unknown import computes, is_on_host
 from syncheck.lint.interp.values import (
     UNKNOWN_STREAM,
     Block,
+    Call,
     ClockReading,
     Event,
     Graph,
@@ -63,15 +64,14 @@ class Machine:
         n_relevant: number of operations that could lead to a finding, also in branches run only for order.
         ordering_only: above 0 while a branch is run only for what it orders. Nothing accesses memory then.
         function, called_later: name of the running function; functions that are interpreted later in any case.
+        hooks: the calls that have registered hooks.
         thread: state of the running thread: current device, streams and contexts.
-        streams: device and handle of each stream, by its id.
-        computing: the streams that ran more than copies.
-        imported: calls of functions of other files.
-        loops: the loops being iterated.
+        streams, computing: device and handle of each stream, by its id; the streams that ran more than copies.
+        imported, loops: calls of functions of other files; the loops being iterated.
         guesses: call sites of unknown code that may have left work running -> whether its name suggests so.
         assumed_copies: call sites of copies whose source is assumed to be on a GPU.
         moves: call sites that move something to a GPU, judging by the name of the called function.
-        unsure: call sites that have waited, at least once, for an event whose last record is unknown.
+        unsure: sites that have waited for an event that is or may be recorded; UNKNOWN_SITE if any event may be.
 
     Args:
         selected: codes of the rules to report.
@@ -85,7 +85,7 @@ class Machine:
         self.session = Session(lambda rule: rule.code in selected, "the source", note, is_run=False)
         self.stream_names, self.computing = dict[StreamId, str](), set[StreamId]()
         self.ordering_only = self.n_relevant = self._n_idents = 0
-        self.sites, self.function, self.called_later = sites, "", frozenset[ast.AST]()
+        self.sites, self.function, self.called_later, self.hooks = sites, "", frozenset[ast.AST](), list[Call]()
         self.unsure, self.assumed_copies, self.moves = set[SiteId](), set[SiteId](), set[SiteId]()
         self.guesses, self._unknown_devices, self.parts = dict[SiteId, bool](), set[str](), Parts(self.session)
         self.joins, self.recent = Joins(), RecentWork(self.session)
@@ -205,8 +205,9 @@ class Machine:
     def wait(self, event: Event, stream: Stream | None, via: WaitCall, node: ast.AST) -> None:
         """Make a stream wait for an event."""
         target = stream or Stream(self.current(self.device), self.device)
-        if event.escaped or not target.ident:
+        if event.escaped or event.recorded is not None or event.made is None or not target.ident:
             self.unsure.add(self.site(node))
+        if event.escaped or not target.ident:
             self.assume_synchronized()
             return
         self.joins.note_wait(target.ident, event.ident)
@@ -394,7 +395,6 @@ class Machine:
         """Let the host read or write tensors in host memory."""
         if self.ordering_only:
             return
-        touched = list(touched)
         accesses = self.accesses(touched)
         if accesses:
             self.session.host_access(operator, accesses, self.site(node), escape=escape)

@@ -8,6 +8,7 @@ from syncheck.lint import nodes
 from syncheck.lint.interp.block_inputs import block_inputs
 from syncheck.lint.interp.contents import tensors_in
 from syncheck.lint.interp.exchanged import exchanged_variables
+from syncheck.lint.interp.identities import is_unknown
 from syncheck.lint.interp.machine import Machine, TensorAccess
 from syncheck.lint.interp.premises import Premise, description_of
 from syncheck.lint.interp.rows import is_strided, of_method, selected
@@ -184,6 +185,12 @@ class Operators:
         return self.make(f"aten::{name}", call, device, is_pinned=is_pinned)
 
     # -- operators in general
+
+    def binary(self, operator: str, left: Value, right: Value, node: ast.AST) -> Value:
+        """Run an operator on a tensor and another value. With an unknown one, a host tensor may be on a GPU by now."""
+        result = self.run(operator, tensors_in(Sequence([left, right])), Call(node, []))
+        is_on_host = isinstance(result, Tensor) and result.block.device is None
+        return UNKNOWN if is_on_host and (is_unknown(left) or is_unknown(right)) else result
 
     def run(self, operator: str, inputs: list[Tensor], call: Call) -> Value:
         """Run an operator that reads tensors and creates a new one or writes to `out`."""

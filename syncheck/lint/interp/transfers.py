@@ -74,9 +74,12 @@ class Transfers:
     def _pin(self, tensor: Tensor, call: Call) -> Tensor:
         """Return a copy in pinned memory, or the tensor itself if it is already pinned.
 
+        Only tensors in host memory can be pinned, so one that seemed to be on a GPU is not.
+
         Source:
             aten/src/ATen/native/Memory.cpp, `pin_memory`.
         """
+        tensor.block.escaped |= tensor.block.device is not None
         if tensor.block.is_pinned:
             return tensor
         self._machine.touch_host("aten::_pin_memory", [(tensor, False)], call.node)

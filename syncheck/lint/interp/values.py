@@ -122,7 +122,7 @@ class Event(Value):
     Attributes:
         escaped: unknown code may have recorded it or waited for it.
         has_timing: whether it measures time; None if unknown.
-        made, recorded: the call that created it; the stream, call and function of its last record.
+        made, recorded: its creation (None: it may be recorded already); stream, call and function of its last record.
         is_useful: something other than the stream that recorded it has waited for it.
     """
 

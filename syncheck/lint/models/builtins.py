@@ -9,7 +9,7 @@ from syncheck.lint.interp.arithmetic import Growing
 from syncheck.lint.interp.contents import tensors_in
 from syncheck.lint.interp.control_flow import Raised
 from syncheck.lint.interp.evaluator import Evaluator
-from syncheck.lint.interp.identities import is_unknown
+from syncheck.lint.interp.identities import ITERATOR, is_unknown
 from syncheck.lint.interp.registry import models
 from syncheck.lint.interp.unknown import may_be_read
 from syncheck.lint.interp.values import (
@@ -72,7 +72,7 @@ def _iter(evaluator: Evaluator, call: Call) -> Value:
     first = _first(call)
     if isinstance(first, Sequence) and not first.is_open:
         return first if first.is_iterator else Sequence(list(first.items), is_iterator=True)
-    return Generator(evaluator.items(first)) if isinstance(first, Generator | Instance) else UNKNOWN
+    return Generator(evaluator.items(first)) if isinstance(first, Generator | Instance) else ITERATOR
 
 
 @models("builtins.zip")

@@ -8,6 +8,7 @@ from syncheck.lint.interp.contents import function_of
 from syncheck.lint.interp.evaluator import Evaluator
 from syncheck.lint.interp.machine import Machine
 from syncheck.lint.interp.registry import models
+from syncheck.lint.interp.unknown import called_name
 from syncheck.lint.interp.values import NONE, UNKNOWN, Call, Context, Function, Partial, Sequence, Tensor, Value
 
 _SAVED = "torch.autograd.graph.saved_tensors_hooks"
@@ -30,17 +31,29 @@ def is_called_later(machine: Machine, name: str, call: Call) -> bool:
 
 def call_hook(evaluator: Evaluator, name: str, call: Call) -> None:
     """Call a hook once if the program has streams of its own. Work that it leaves running counts as complete."""
-    machine, arguments = evaluator.machine, _ARGUMENTS.get(name)
-    if arguments is None or not machine.stream_names or machine.ordering_only:
-        return
+    machine = evaluator.machine
+    is_relevant = name in _ARGUMENTS and machine.stream_names and not machine.ordering_only
+    if is_relevant and _run_hook(evaluator, name, call):
+        machine.assume_synchronized()
+        machine.hooks.append(call)
+
+
+def run_hooks(evaluator: Evaluator) -> None:
+    """Call each registered hook again, as another backward pass does."""
+    for call in list(evaluator.machine.hooks):
+        _run_hook(evaluator, called_name(call.node), call)
+
+
+def _run_hook(evaluator: Evaluator, name: str, call: Call) -> bool:
+    """Call the hook that a call registers; return whether it is known."""
     hook = call.get("hook", 0)
     if not isinstance(hook, Function | Partial):
-        return
-    tensor = _computed(machine, call)
+        return False
+    tensor = _computed(evaluator.machine, call)
     if name == "register_post_accumulate_grad_hook":
-        tensor.grad = _computed(machine, call)
-    evaluator.call(hook, Call(call.node, arguments(tensor)))
-    machine.assume_synchronized()
+        tensor.grad = _computed(evaluator.machine, call)
+    evaluator.call(hook, Call(call.node, _ARGUMENTS[name](tensor)))
+    return True
 
 
 @models(_SAVED, f"{_SAVED}.__init__")

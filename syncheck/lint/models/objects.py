@@ -1,5 +1,6 @@
 """Methods of the program's objects that their classes do not define, and of values without a model of their own."""
 
+from syncheck.hb.ids import UNKNOWN_SITE
 from syncheck.lint.interp.contents import tensors_in
 from syncheck.lint.interp.evaluator import Evaluator
 from syncheck.lint.interp.identities import is_unknown
@@ -37,6 +38,8 @@ _FILLING = frozenset({"readinto", "readinto1", "recv_into"})
 def _unknown(evaluator: Evaluator, owner: Value, name: str, call: Call) -> Value | None:
     """Call a method of an unknown value. Some names show what the method returns."""
     is_tensor = may_be_tensor(owner)
+    if name == "record":  # any event
+        evaluator.machine.unsure.add(UNKNOWN_SITE)
     moved = evaluator.transfers.move(call, name, is_tensor=is_tensor) or evaluator.transfers.upload(call, name)
     moved = moved or (evaluator.operators.like(name, None, call) if name in NEW else None)
     if moved is not None or name == "record_stream":  # which orders nothing

@@ -224,7 +224,13 @@ def _context_methods(evaluator: Evaluator, owner: Context, name: str, call: Call
 # -- events
 
 
-@models("torch.cuda.Event", "torch.Event")
+@models("torch.Event")
+def _new_event_of_device(evaluator: Evaluator, call: Call) -> Value:
+    """Create an event; the first argument is its device. Source: torch/csrc/Event.cpp, `THPEvent_pynew`."""
+    return _new_event(evaluator, Call(call.node, call.args[1:], call.kwargs, call.is_complete))
+
+
+@models("torch.cuda.Event")
 def _new_event(evaluator: Evaluator, call: Call) -> Value:
     timing = call.flag("enable_timing", 0)
     external = call.flag("external", 3)

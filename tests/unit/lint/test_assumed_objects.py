@@ -88,3 +88,14 @@ def test_a_constructor_gets_a_stream_if_streams_are_assumed(has_streams):
 def test_only_rules_about_streams_depend_on_the_streams_that_a_function_gets(code, can_depend):
     assert AssumedObjects(has_streams=True).may_affect(find(code)) == can_depend
     assert AssumedObjects().may_affect(find(code))
+
+
+def test_the_work_and_the_events_of_a_given_object_are_earlier():
+    program = follow("""
+        class Slot:
+            def __init__(self): self.x, self.e = torch.zeros(3, device="cuda"), torch.cuda.Event()
+        def f(slot: Slot): pass
+    """)
+    slot = AssumedObjects().given(program.interpreter, program.scope.find("f"))["slot"]
+    assert program.calls[-1] == "all complete"
+    assert slot.attributes["e"].made is None

@@ -48,6 +48,23 @@ def test_functions_that_use_code_of_the_same_file(code):
     assert not any(map(found.is_linked_to, functions.values()))
 
 
+def test_functions_that_are_given_objects_of_the_same_file(code):
+    found, functions, tree = code("""
+        class Link:
+            def send(self, x): self.work = dist.isend(x, 1)
+        class Stage:
+            def __init__(self, link: Link): self.link = link
+            def run(self): self.link.send(1)
+            def idle(self): return 1
+        def use(link: Link): link.send(1)
+        def other(link: int): return link
+    """)
+    used = {name for name, function in functions.items() if found.is_used_by(function)}
+    assert used == {"run", "use"}
+    linked = {node.name for node in tree.body if isinstance(node, ast.ClassDef) and found.are_linked(node)}
+    assert linked == {"Stage"}
+
+
 def test_functions_that_use_code_of_another_file(code):
     found, functions, tree = code("""
         from other import Loader, make, plain

@@ -57,6 +57,7 @@ def test_a_closing_method_is_called_once_at_the_end_even_if_it_waits():
     [
         ("self.stream.synchronize()", True), ("s.wait_stream(self.stream)", True), ("self.work.wait()", True),
         ("s.wait_event(self.done)", True), ("self.stream.query()", False), ("pass", False),
+        ("s.wait_event(e); y.add_(x)", False),
         ("s.wait_stream(t); y.copy_(x)", False), ("s.synchronize(); x.to(d, non_blocking=True)", False),
         ("dist.all_reduce(x, async_op=True); s.synchronize()", False), ("with s: s.synchronize()", False),
     ],

@@ -86,3 +86,9 @@ def test_other_functions_are_not_collectives():
     program = follow(X + "r = dist.get_rank()")
     assert constant("r", X + "r = dist.get_rank()") == "unknown"
     assert program.interpreter.collectives.call("get_rank", None, is_async=False) is None
+
+
+@pytest.mark.parametrize(("attribute", "is_private"), [("work", False), ("_work", True)])
+def test_other_code_may_wait_with_a_handle_in_a_public_attribute(attribute, is_private):
+    program = follow(X + f"class A: pass\na = A()\na.{attribute} = dist.all_reduce(x, async_op=True)\n")
+    assert bool(program.interpreter.collectives.held) is is_private

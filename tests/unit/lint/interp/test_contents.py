@@ -4,7 +4,14 @@ import ast
 
 import pytest
 
-from syncheck.lint.interp.contents import function_of, handles_in, is_key, parameters_of, tensors_in
+from syncheck.lint.interp.contents import (
+    function_of,
+    handles_in,
+    is_key,
+    note_earlier_use,
+    parameters_of,
+    tensors_in,
+)
 from syncheck.lint.interp.scope import Scope
 from syncheck.lint.interp.values import (
     NONE,
@@ -107,3 +114,18 @@ def test_a_layer_and_an_optimizer_have_their_parameters_as_attributes():
     assert parameters_of(Module(weight), "training") is None
     assert tensors_in(parameters_of(Optimizer([weight]), "param_groups")) == [weight]
     assert parameters_of(Optimizer([weight]), "defaults") is None
+
+
+def test_events_of_an_object_that_was_used_before_may_be_recorded():
+    program = follow("""
+        class A:
+            def __init__(self): self.e, self.kept = torch.cuda.Event(), {"f": [torch.cuda.Event()]}
+        a = A()
+        g = torch.cuda.Event()
+    """)
+    a, other = program.scope.names["a"], program.scope.names["g"]
+    events = [a.attributes["e"], a.attributes["kept"].items["f"].items[0]]
+    assert all(event.made for event in (*events, other))
+    note_earlier_use(a)
+    assert [event.made for event in events] == [None, None]
+    assert other.made

@@ -42,3 +42,13 @@ def test_objects_of_unknown_classes_are_unknown_but_known_as_such():
     assert made in objects
     assert objects.new() is not made
     assert Value() not in objects
+
+
+def test_an_iterator_over_something_unknown_is_not_none():
+    names = follow(
+        "a = iter(f())\nb = a is None\nc = a is not None\nd = a is not iter(g())\ne = f() is None"
+    ).scope.names
+    assert is_unknown(names["a"])
+    assert (names["b"].value, names["c"].value) == (False, True)
+    assert is_unknown(names["d"])
+    assert is_unknown(names["e"])

@@ -43,9 +43,21 @@ def test_a_tensor_used_as_a_condition_makes_the_host_wait():
     assert calls_of("while x:\n    break", X) == ["launch cuda:0 item r1", "sync cuda:0"]
 
 
-def test_a_completion_query_is_assumed_to_succeed():
+def test_a_completion_query_is_assumed_to_succeed_by_default():
     before = "e = torch.cuda.Event()\n"
     assert calls_of("if e.query():\n    pass", before) == ["all complete"]
+
+
+@pytest.mark.parametrize(
+    ("test", "calls"),
+    [
+        ("e.query()", ["all complete"]), ("not e.query()", []), ("s.query()", ["all complete"]),
+        ("e.query() is False", []), ("e.query() and f()", ["all complete"]), ("database.query()", []),
+    ],
+)  # fmt: skip
+def test_a_branch_for_incomplete_work_leaves_it_running(test, calls):
+    before = "e = torch.cuda.Event()\ns = torch.cuda.Stream()\n"
+    assert calls_of(f"if {test}:\n    pass", before) == calls
 
 
 def test_any_case_of_a_match_may_run():

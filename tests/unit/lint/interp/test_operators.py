@@ -2,7 +2,7 @@
 
 import pytest
 
-from syncheck.lint.interp.values import UNKNOWN, WHOLE, Constant, Device
+from syncheck.lint.interp.values import UNKNOWN, WHOLE, Constant, Device, Tensor
 from tests.unit.lint.program import call, calls_of, constant, follow, value_of
 
 X = "x = torch.ones(4, device='cuda')\n"
@@ -151,3 +151,12 @@ def test_methods_return_known_parts(call, part):
 def test_a_tensor_on_an_unknown_device_is_unknown():
     assert constant("torch.zeros(3, device=unknown)") == "unknown"
     assert isinstance(value_of("torch.device('cpu')"), Device)
+
+
+@pytest.mark.parametrize(
+    ("expression", "expected"),
+    [("h * f()", "unknown"), ("f() - h", "unknown"), ("h + 1", "tensor"), ("h @ h", "tensor"), ("x * f()", "tensor")],
+)
+def test_a_host_tensor_may_be_where_an_unknown_value_is(expression, expected):
+    value = value_of(expression, X + "h = torch.ones(3)\n")
+    assert ("tensor" if isinstance(value, Tensor) else "unknown") == expected

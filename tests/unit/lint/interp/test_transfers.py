@@ -104,3 +104,8 @@ def send(x, given, other):
     other.enqueue(array)
 """
     assert [finding.rule.code for finding in lint_source("m.py", Text(source)).findings] == codes
+
+
+def test_a_tensor_that_is_pinned_is_not_on_a_gpu_after_all():
+    assert calls_of("y = x.pin_memory()", X) == ["allocate 2 on host"]
+    assert calls_of("x.sin_()", X + "y = x.pin_memory()\n") == ["launch cuda:0 sin_"]

@@ -54,3 +54,13 @@ def test_a_hook_that_is_interpreted_later_is_only_registered():
     machine.called_later = frozenset({program.tree.body[0].body[0]})
     assert is_called_later(machine, "register_hook", call)
     assert not is_called_later(machine, "submit", call)
+
+
+def test_registered_hooks_can_run_again():
+    program = follow(STREAM + "def hook(grad): grad.sin_()\nf().register_hook(hook)\nf().register_hook(unknown)")
+    n = len(program.calls)
+    assert len(program.machine.hooks) == 1
+    hooks.run_hooks(program.interpreter)
+    assert any("sin_" in call for call in program.calls[n:])
+    assert "all complete" not in program.calls[n:]
+    assert len(program.machine.hooks) == 1

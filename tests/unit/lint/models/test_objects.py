@@ -1,6 +1,7 @@
 """Methods that no class of the program defines."""
 
-from tests.unit.lint.program import calls_of, constant
+from syncheck.hb.ids import UNKNOWN_SITE
+from tests.unit.lint.program import calls_of, constant, follow
 
 X = "x = torch.ones(4, device='cuda')\n"
 
@@ -36,3 +37,8 @@ def test_an_unknown_array_is_in_host_memory():
     before = X + "labels = f()\n"
     assert calls_of("rows = labels.numpy()", before) == []
     assert calls_of("rows = labels.tolist()", before) != []
+
+
+def test_an_unknown_record_may_be_of_any_event():
+    assert UNKNOWN_SITE in follow("f().record()").machine.unsure
+    assert UNKNOWN_SITE not in follow("e = torch.cuda.Event()\ne.record()\nf().run()").machine.unsure

@@ -100,3 +100,12 @@ def test_unknown_methods_are_unknown_code():
 
 def test_synchronizing_another_backend_completes_all_work():
     assert calls_of("torch.mps.synchronize()") == ["all complete"]
+
+
+def test_the_first_argument_of_a_generic_event_is_its_device():
+    program = follow(
+        "e = torch.Event(unknown)\nf = torch.Event('cuda', enable_timing=True)\ng = torch.Event(enable_timing=u)"
+    )
+    events = [program.scope.names[name] for name in "efg"]
+    assert [event.escaped for event in events] == [False, False, True]
+    assert [event.has_timing for event in events] == [False, True, None]

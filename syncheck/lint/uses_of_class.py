@@ -1,0 +1,54 @@
+"""Use of a class by a program: the constructor, then the methods in an order that callers may choose.
+
+Hooks that the constructor registers run before each method that does more than wait, as in a backward pass.
+"""
+
+import contextlib
+from collections.abc import Iterator
+
+from syncheck.lint.assumed_arguments import reuse_memory
+from syncheck.lint.assumed_objects import AssumedObjects
+from syncheck.lint.callers import PassedOnObjects, PassedOnTensor, consume
+from syncheck.lint.classes import after_constructor, only_waits
+from syncheck.lint.interp.control_flow import Raised
+from syncheck.lint.interp.interpreter import Interpreter
+from syncheck.lint.interp.machine import Machine
+from syncheck.lint.interp.values import Call, Class, Function
+from syncheck.lint.models.hooks import run_hooks
+from syncheck.lint.nodes import Method
+
+_Member = tuple[Method, Function]
+
+
+def follow(interpreter: Interpreter, made: Class, steps: list[Method], objects: AssumedObjects) -> None:
+    """Interpret the constructor of a class, and some of its methods in order."""
+    machine = interpreter.machine
+    machine.called_later = frozenset(steps)
+    instance = objects.new(interpreter, made)
+    interpreter.decisions.begin()
+    found = ((step, made.members.get(step.name)) for step in steps)
+    members = [(step, member) for step, member in found if isinstance(member, Function)]
+    known = {step: objects.arguments(interpreter, member) for step, member in members}
+    passed_on, objects_passed_on = PassedOnTensor(), PassedOnObjects(known.values())
+    for step, member in _with_hooks(machine, interpreter, after_constructor(machine, members, instance)):
+        machine.current_node = step
+        with contextlib.suppress(Raised):
+            args = objects_passed_on.among(passed_on.among(machine, known[step], step))
+            result = interpreter.call_function(member, Call(step, [instance], args, is_complete=False))
+            passed_on.note(machine, result, step)
+            if not objects_passed_on.take(result):
+                consume(interpreter, result, step)
+            del result, args
+        reuse_memory(machine, step)
+    for value in (value for given in known.values() for value in given.values()):
+        interpreter.escape(value)
+
+
+def _with_hooks(machine: Machine, interpreter: Interpreter, members: list[_Member]) -> Iterator[_Member]:
+    """Yield the methods to call; run the hooks before each that does more than wait, and then those that wait."""
+    waiting = list({step: (step, member) for step, member in members if only_waits(step)}.values())
+    for step, member in members:
+        if machine.hooks and not only_waits(step):
+            run_hooks(interpreter)
+            yield from waiting
+        yield step, member
