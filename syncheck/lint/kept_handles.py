@@ -1,7 +1,7 @@
 """Asynchronous collectives whose handles wait too late, or never (SYN602, SYN603).
 
 A loop writes the buffer again that the collective of the iteration before still uses, or an object keeps a handle that
-its file only compares with None.
+its file only compares with None, or sets to None.
 """
 
 import ast
@@ -131,7 +131,7 @@ def _read_early(loop: ast.For, collected: Sequence[_Collected]) -> Iterator[tupl
 
 
 def _never_waited_for(tree: ast.Module, sites: SourceSites) -> Iterator[Finding]:
-    """Yield the collectives whose handles a file keeps in an attribute that it otherwise only compares with None."""
+    """Yield the collectives whose handles a file keeps in an attribute that it only compares with or sets to None."""
     nodes = nodes_in(tree)
     started = [(node, _handle(node)) for node in nodes if isinstance(node, ast.Assign) and _handle(node)]
     if not started:
@@ -140,11 +140,27 @@ def _never_waited_for(tree: ast.Module, sites: SourceSites) -> Iterator[Finding]
     for node, name in started:
         read = [use for use in nodes if isinstance(use, ast.Attribute) and use.attr == name]
         read = [use for use in read if isinstance(use.ctx, ast.Load)]
-        if read and all(isinstance(parents.get(use), ast.Compare) for use in read):
+        is_dropped = bool(read) or _is_reset(tree, name, node)
+        if is_dropped and all(isinstance(parents.get(use), ast.Compare) for use in read):
             function = getattr(function_around(tree, node.lineno), "name", "")
             facts = {"collective": f"`{last_name(getattr(node.value, 'func', None))}`"}
             found = Finding.of(dropped_work.RULE, sites.location(sites.id_of(node.value, function)), **facts)
             yield replace(found, level=Severity.WARNING, help=_DROPPED.format(handle=text(node.targets[0])))
+
+
+def _is_reset(tree: ast.Module, name: str, start: ast.Assign) -> bool:
+    """Return whether a function other than a constructor and the one that starts the collective drops the handle."""
+    functions = functions_with_nodes(tree)
+    others = [nodes for function, nodes in functions if function.name != "__init__" and start not in nodes]
+    return any(_drops(node, name) for nodes in others for node in nodes)
+
+
+def _drops(node: ast.AST, name: str) -> bool:
+    match node:
+        case ast.Assign(targets=[ast.Attribute(attr=attribute)], value=ast.Constant(value=None)):
+            return attribute == name
+        case _:
+            return False
 
 
 def _handle(node: ast.Assign) -> str:

@@ -65,8 +65,10 @@ class Reducer:
 """
 
 
-@pytest.mark.parametrize("use", ["if bucket.work is not None: bucket.unpack()", "assert bucket.work is None"])
-def test_a_handle_that_is_only_compared_is_reported(use):
+@pytest.mark.parametrize(
+    "use", ["if bucket.work is not None: bucket.unpack()", "assert bucket.work is None", "bucket.work = None"]
+)
+def test_a_handle_that_is_only_compared_or_dropped_is_reported(use):
     assert found(BUCKETS.format(use=use)) == [("SYN603", 5)]
 
 
@@ -79,6 +81,8 @@ def test_a_handle_that_is_only_compared_is_reported(use):
         "for work in [bucket.work]: work.wait()",
         "return bucket.work",
         "bucket.unpack()",  # another file may wait for it
+        "bucket.work = bucket.unpack()",
+        "bucket.other = None",
     ],
 )
 def test_a_handle_that_something_may_wait_for_is_not_reported(use):
