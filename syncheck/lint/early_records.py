@@ -9,12 +9,12 @@ _WAITS = frozenset({"wait", "wait_event", "synchronize", "query", "elapsed_time"
 _KEEPING = frozenset({"append", "appendleft", "put", "put_nowait", "add"})
 
 
-def early_record(function: Method, event: str, made: ast.Call) -> tuple[ast.Call, ast.With] | None:
-    """Return where an event is recorded too early, and the block that it should follow; None if it is not.
+def early_record(function: Method, event: str, made: ast.Call) -> tuple[ast.Call, ast.AST] | None:
+    """Return where an event is recorded too early, and the work that it should follow; None if it is not.
 
-    The event is kept for a later wait, and the function itself does not wait for it. Record and block are statements of
-    the function's body, so that both always run. Nothing before them uses the stream, so the event stands for no other
-    work of the function.
+    The event is kept for a later wait, and the function itself does not wait for it. The work is a block after the
+    record, or the rest of the block that begins with the record. Both are statements of the function's body, so that
+    they always run. Nothing before them uses the stream, so the event stands for no other work of the function.
 
     Args:
         function: the function.
@@ -25,6 +25,10 @@ def early_record(function: Method, event: str, made: ast.Call) -> tuple[ast.Call
     calls = [node for node in nodes if isinstance(node, ast.Call)]
     if not _is_kept(nodes, event) or any(_waits(call, event) for call in calls):
         return None
+    blocks = [node for node in function.body if isinstance(node, ast.With) and _entered(node)]
+    for block in blocks:
+        if (rest := _rest_after_record(block, event)) and not _is_used_before(nodes, rest[1], block.lineno):
+            return rest[0], rest[2]
     records = [(call, text(on)) for call in calls if (on := _recorded_on(call, event, made)) is not None]
     if len(records) != 1:
         return None
@@ -32,9 +36,21 @@ def early_record(function: Method, event: str, made: ast.Call) -> tuple[ast.Call
     outer = [statement for statement in function.body if isinstance(statement, ast.Expr | ast.Assign)]
     if not any(statement.value is record for statement in outer) or _is_used_before(nodes, stream, record.lineno):
         return None
-    blocks = (node for node in function.body if isinstance(node, ast.With) and stream in _entered(node))
-    after = [block for block in blocks if block.lineno > record.lineno and _works(block)]
-    return (record, after[0]) if after else None
+    after = [block for block in blocks if stream in _entered(block) and block.lineno > record.lineno]
+    return next(((record, block.items[0]) for block in after if _works(block.body)), None)
+
+
+def _rest_after_record(block: ast.With, event: str) -> tuple[ast.Call, str, ast.stmt] | None:
+    """Return the record of an event that a block begins with, the stream, and the work after it; None if none does."""
+    match block.body:
+        case [ast.Expr(value=ast.Call(func=ast.Attribute(value=ast.Name(id=name), attr="record")) as record), *rest]:
+            streams = _entered(block)
+            given = {text(argument) for argument in record.args} or streams
+            if name == event and given <= streams and not record.keywords and _works(rest):
+                return record, min(given), rest[0]
+        case _:
+            pass
+    return None
 
 
 def _is_used_before(nodes: list[ast.AST], stream: str, line: int) -> bool:
@@ -95,7 +111,7 @@ def _entered(block: ast.With) -> set[str]:
     return {text(stream) for stream in streams if stream is not None}
 
 
-def _works(block: ast.With) -> bool:
-    """Return whether a block calls anything but waits."""
-    calls = [node for statement in block.body for node in walk(statement) if isinstance(node, ast.Call)]
+def _works(statements: list[ast.stmt]) -> bool:
+    """Return whether some statements call anything but waits."""
+    calls = [node for statement in statements for node in walk(statement) if isinstance(node, ast.Call)]
     return any(last_name(call.func) not in _WAITS | {"wait_stream"} for call in calls)

@@ -64,10 +64,10 @@ def _check(function: Function, sites: SourceSites) -> Iterator[Finding]:
             finding = Finding.of(unordered_side_stream.RULE, location, flaw=_FLAW.format(event=name))
             yield replace(finding, help=_ADVICE.format(event=name))
         elif len(uses[name]) == len(others) + 1 and (early := early_record(function, name, made)) is not None:
-            record, block = early
+            record, begin = early
             location = sites.location(sites.id_of(record, function.name))
             finding = Finding.of(unordered_side_stream.RULE, location, flaw=_EARLY.format(event=name))
-            work = replace(sites.location(sites.id_of(block.items[0], function.name)), message="the work begins here")
+            work = replace(sites.location(sites.id_of(begin, function.name)), message="the work begins here")
             yield replace(finding, help=_AFTER.format(event=name), related=(work,))
 
 

@@ -33,13 +33,24 @@ def found(
     assigned = (node for node in walk(function) if isinstance(node, ast.Assign))
     call = next(node.value for node in assigned if ast.unparse(node.targets) == "event")
     early = early_record(function, "event", call)
-    return early and tuple(node.lineno for node in early)
+    return early and tuple(getattr(node, "lineno", None) or node.context_expr.lineno for node in early)
 
 
 def test_the_record_and_the_work_are_returned():
     assert found() == (5, 7)
     assert found(record="event.record(stream=stream)") == (5, 7)
     assert found(made="stream.record_event()", record="pass") == (4, 7)
+
+
+@pytest.mark.parametrize("record", ["event.record(stream)", "event.record()"])
+def test_a_block_may_begin_with_the_record(record):
+    assert found(record="pass", work=f"{record}; copy(x)") == (8, 8)
+    assert found(record="pass", work=f"copy(x); {record}") is None
+    assert found(record="pass", work=record) is None
+    assert found(record="pass", work=f"{record}; self.stream.wait_event(other)") is None
+    assert found(record="pass", work=f"{record}; copy(x)", keep="event.wait()") is None
+    assert found(record="pass", work=f"{record}; copy(x)", before="run(stream)") is None
+    assert found(record="pass", work="event.record(other); copy(x)") is None
 
 
 @pytest.mark.parametrize("keep", ["self.events[x] = event", "self.events.append(event)", "self.queue.put((x, event))"])
