@@ -110,3 +110,8 @@ def _records_only(kind: ast.ClassDef, stream: str) -> bool:
     records = [node for node in walk(kind) if isinstance(node, ast.Call) and last_name(node.func) == "record"]
     given = [[*call.args, *(word.value for word in call.keywords)] for call in records]
     return bool(given) and all([text(part) for part in parts] == [stream] for parts in given)
+
+
+def is_cast(call: ast.Call) -> bool:
+    """Return whether a call casts a tensor, `x.float()`, instead of reading it on the host, `float(x)`."""
+    return isinstance(call.func, ast.Attribute) and call.func.attr in {"float", "int", "bool"}

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field, replace
 from syncheck.findings import Finding, Location
 from syncheck.lint.evictions import evicted_copy
 from syncheck.lint.fresh_memory import FreshMemory, fresh_memory
+from syncheck.lint.host_waits import is_cast
 from syncheck.lint.interp.functions import block_nodes, own_nodes
 from syncheck.lint.interp.host_copies import host_copy_source
 from syncheck.lint.interp.sites import SourceSites
@@ -20,6 +21,7 @@ from syncheck.lint.nodes import STREAM_CONTEXTS, bound_names, children, methods_
 from syncheck.lint.overwritten_buffers import Overwritten, overwritten_buffer
 from syncheck.lint.returned_results import returned_result
 from syncheck.lint.reused_buffers import reused_buffer
+from syncheck.lint.updated_arguments import updated_argument
 from syncheck.lint.yielded_copies import yielded_copy
 from syncheck.rules import missing_record_stream, unordered_first_use, unordered_side_stream, unordered_write
 from syncheck.rules.model import Family, Severity
@@ -42,7 +44,7 @@ _RECORD = (
     "`{stream}` wait for the stream that uses it"
 )
 _NO_WAIT = "nothing waits for {stream}, and it waits for no other stream"
-_NO_JOIN = "nothing waits for {stream}, whose copies are used elsewhere"
+_NO_JOIN = "nothing waits for {stream}, whose results are used elsewhere"
 _FORK = "call `{stream}.wait_stream(torch.cuda.current_stream())` before this work"
 _AND_JOIN = "`torch.cuda.current_stream().wait_stream({stream})` before its results are used"
 _JOIN = f"call {_AND_JOIN}"
@@ -211,7 +213,7 @@ def _missing_join(kind: ast.ClassDef, block: ast.With, use: _Use) -> _Flaw | Non
     """Return the wait that a block lacks if the host waits for nothing; None if it lacks none, or that is unknown."""
     if not use.is_awaited:
         has_known_bases = all(ast.unparse(base) in KNOWN_BASES for base in kind.bases)
-        if not has_known_bases or not _moves(kind, block):
+        if not has_known_bases or not (_moves(kind, block) or updated_argument(kind, block)):
             return None
         if not use.waits:
             return _Flaw(_NO_WAIT, f"{_FORK}, and {_AND_JOIN}")
@@ -227,7 +229,8 @@ def _missing_join(kind: ast.ClassDef, block: ast.With, use: _Use) -> _Flaw | Non
 def _may_be_awaited(kind: ast.ClassDef, block: ast.With) -> bool:
     """Return whether the host may wait for a block, or whoever reads its copies on the host may."""
     nodes = [*block_nodes(block), *_in_methods(kind, block)]
-    called = {last_name(node.func) for node in nodes if isinstance(node, ast.Call)} - _WAITS - {"wait"}
+    calls = [node for node in nodes if isinstance(node, ast.Call) and not is_cast(node)]
+    called = {last_name(call.func) for call in calls} - _WAITS - {"wait"}
     pinned = {
         text(target)
         for node in walk(kind)

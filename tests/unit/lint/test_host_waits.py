@@ -5,7 +5,7 @@ import textwrap
 
 import pytest
 
-from syncheck.lint.host_waits import may_come_before, method_around, waits_for_others
+from syncheck.lint.host_waits import is_cast, may_come_before, method_around, waits_for_others
 from syncheck.lint.nodes import methods_of, walk
 
 CLASS = """
@@ -89,3 +89,8 @@ def test_a_called_method_may_read_values_of_the_host(call, expected):
     kind = class_with()
     kind.body += ast.parse("def size(self):\n    return self.n[0].item()\n").body
     assert waits_for_others(kind, ast.parse(call, mode="eval").body, "s") is expected
+
+
+@pytest.mark.parametrize(("source", "expected"), [("x.float()", True), ("x.y.int()", True), ("float(x)", False)])
+def test_casts_of_tensors_are_not_reads(source, expected):
+    assert is_cast(ast.parse(source, mode="eval").body) is expected

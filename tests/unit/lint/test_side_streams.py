@@ -93,7 +93,7 @@ def test_a_copy_between_outside_tensors_needs_a_wait(work, expected):
 )
 def test_a_stream_that_waits_needs_only_to_be_waited_for(statement):
     ((_, _, message),) = found(klass(LOAD, statement))
-    assert message == "nothing waits for stream `self.s`, whose copies are used elsewhere"
+    assert message == "nothing waits for stream `self.s`, whose results are used elsewhere"
     assert not is_found("pinned.copy_(x, non_blocking=True)", statement)  # the host may wait elsewhere
     assert not is_found("self.b.copy_(x, non_blocking=True)", statement, "self.b = torch.empty(4, pin_memory=True)")
     assert not is_found(f"{LOAD}; n = float(y.sum())", statement)
