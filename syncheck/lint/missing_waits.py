@@ -68,7 +68,7 @@ def findings(
     """
     text, tree, found = source.text, source.tree, list[Finding]()
     if unused_events.can_matter(text):
-        found += unused_events.findings(functions, SourceSites(source))
+        found += unused_events.findings(functions, SourceSites(source), known)
     if pending_writes.can_matter(text):
         found += pending_writes.findings(functions, SourceSites(source), known)
     for check in _CHECKS:

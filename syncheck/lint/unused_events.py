@@ -2,7 +2,7 @@
 
 import ast
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 
 from syncheck.findings import Finding
@@ -29,17 +29,19 @@ def can_matter(text: str) -> bool:
     return (".record_event(" in text or "Event()" in text) and WORDS.search(text) is not None
 
 
-def findings(functions: Iterable[Function], sites: SourceSites) -> Iterator[Finding]:
+def findings(functions: Iterable[Function], sites: SourceSites, known: Sequence[Finding]) -> Iterator[Finding]:
     """Yield the events in some functions that are recorded and never used otherwise, or before their work.
 
     Args:
         functions: the functions of a file that are not nested in another function.
         sites: the call sites of the file.
+        known: the findings on paths through the file. One about work after an early record is more specific.
     """
+    lines = {location.frame.line for finding in known for location in finding.locations}
     for function in functions:
         text = deferred.text_of(function)
         if _can_matter(words_in(function)) if text is None else "record" in text and WORDS.search(text):
-            yield from _check(function, sites)
+            yield from _check(function, sites, lines)
 
 
 def _can_matter(words: set[str]) -> bool:
@@ -47,7 +49,7 @@ def _can_matter(words: set[str]) -> bool:
     return "record_event" in words or words >= {"Event", "record"}
 
 
-def _check(function: Function, sites: SourceSites) -> Iterator[Finding]:
+def _check(function: Function, sites: SourceSites, lines: set[int]) -> Iterator[Finding]:
     nodes = walk(function)
     parents = {child: node for node in nodes for child in children(node)}
     uses: dict[str, list[ast.Name]] = {}
@@ -65,6 +67,8 @@ def _check(function: Function, sites: SourceSites) -> Iterator[Finding]:
             yield replace(finding, help=_ADVICE.format(event=name))
         elif len(uses[name]) == len(others) + 1 and (early := early_record(function, name, made)) is not None:
             record, begin = early
+            if lines.intersection(range(record.lineno + 1, (function.end_lineno or 0) + 1)):
+                continue
             location = sites.location(sites.id_of(record, function.name))
             finding = Finding.of(unordered_side_stream.RULE, location, flaw=_EARLY.format(event=name))
             work = replace(sites.location(sites.id_of(begin, function.name)), message="the work begins here")

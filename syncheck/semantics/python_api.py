@@ -52,6 +52,9 @@ COMBINING = frozenset("bitand bitor bitxor invert bitwise_and bitwise_or bitwise
 RETURNING_VALUES = frozenset("item tolist __bool__ __int__ __float__ __index__ allclose equal".split())
 """Methods that return Python values."""
 
+SIZED_BY_VALUES = frozenset("nonzero argwhere masked_select unique unique_consecutive".split())
+"""Methods and functions whose result has a size that depends on the values, which the host waits for. See `waits`."""
+
 _OPERATORS = {
     "item": "_local_scalar_dense",
     "tolist": "_local_scalar_dense",

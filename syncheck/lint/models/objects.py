@@ -28,7 +28,7 @@ from syncheck.lint.interp.values import (
 )
 from syncheck.lint.models.hooks import call_hook, is_called_later
 from syncheck.lint.models.layers import call_module_method, train_unknown
-from syncheck.semantics.python_api import MEMBERS_WITHOUT_MEMORY, NEW, RETURNING_VALUES
+from syncheck.semantics.python_api import MEMBERS_WITHOUT_MEMORY, NEW, RETURNING_VALUES, SIZED_BY_VALUES
 
 _FILLING = frozenset({"readinto", "readinto1", "recv_into"})
 """Methods of files and sockets that write to a given buffer."""
@@ -46,7 +46,7 @@ def _unknown(evaluator: Evaluator, owner: Value, name: str, call: Call) -> Value
         return moved or NONE
     if name == "numpy":  # fails for a tensor on a GPU: torch/csrc/utils/tensor_numpy.cpp, `tensor_to_numpy`
         return UNKNOWN
-    if name in RETURNING_VALUES:
+    if name in RETURNING_VALUES | SIZED_BY_VALUES:
         evaluator.machine.read_unknown()
         return UNKNOWN
     if name in _FILLING:

@@ -32,7 +32,7 @@ from syncheck.lint.interp.values import (
 from syncheck.rules import record_stream_in_capture
 from syncheck.sanitizer.collector import PendingFinding
 from syncheck.sanitizer.messages import StreamRef, TensorRef, Text
-from syncheck.semantics.python_api import FACTORIES, LIKE
+from syncheck.semantics.python_api import FACTORIES, LIKE, SIZED_BY_VALUES
 from syncheck.source.expressions import last_name
 
 _NOT_OPERATORS = frozenset(
@@ -98,7 +98,9 @@ def _with_pinned(evaluator: Evaluator, call: Call) -> Call:
 
 
 def _without_tensors(evaluator: Evaluator, name: str, call: Call) -> Value:
-    """Call a function of torch that gets no known tensor."""
+    """Call a function of torch that gets no known tensor. One that waits for values is assumed to do so."""
+    if name in SIZED_BY_VALUES or (name == "where" and len(call.values()) == 1):
+        evaluator.machine.read_unknown()
     if evaluator.operators.used_as(call.node):
         return evaluator.operators.make(f"aten::{name}", call, UNKNOWN)
     if not gets_moved(call.values()):
@@ -109,6 +111,8 @@ def _without_tensors(evaluator: Evaluator, name: str, call: Call) -> Value:
 def _call_operator(evaluator: Evaluator, path: str, name: str, inputs: list[Tensor], call: Call) -> Value:
     operators = evaluator.operators
     first = call.args[0] if call.args else None
+    if name == "where" and len(call.values()) == 1:  # source: torch/functional.py and ATen/native/TensorCompare.cpp
+        name, path = "nonzero", "torch.nonzero"
     if isinstance(first, Tensor) and "out" not in call.kwargs:
         rest = Call(call.node, call.args[1:], call.kwargs, call.is_complete)
         is_method = path == f"torch.{name}"

@@ -1,6 +1,7 @@
 """Events that a function creates and records but that nothing waits for."""
 
 import textwrap
+from dataclasses import replace
 
 import pytest
 
@@ -24,7 +25,8 @@ def found(make=MADE, record=RECORD, wait="pass"):
     source = textwrap.dedent(SOURCE.format(make=make, record=record, wait=wait))
     file = SourceFile("program.py", source)
     said = [
-        (f.rule.code, f.location.frame.line) for f in findings(deferred.functions(file.tree.body), SourceSites(file))
+        (f.rule.code, f.location.frame.line)
+        for f in findings(deferred.functions(file.tree.body), SourceSites(file), [])
     ]
     assert not said or WORDS.search(source)
     return said
@@ -70,3 +72,21 @@ def test_an_event_that_something_may_wait_for_is_not_reported(given):
 def test_an_event_that_is_recorded_before_its_work_is_found():
     assert found(record="self.done = ready; ready.record(side)", wait="kept(x)") == [("SYN105", 4)]
     assert found(record="self.done = ready; ready.record(self.side)", wait="kept(x)") == []
+
+
+def test_a_finding_about_the_work_is_more_specific():
+    source = textwrap.dedent("""
+        def stage(self, side, x):
+            ready = torch.cuda.Event()
+            with torch.cuda.stream(side):
+                ready.record()
+                y = copy(x)
+            return ready
+    """)
+    file = SourceFile("program.py", source)
+    functions = list(deferred.functions(file.tree.body))
+    (early,) = findings(functions, SourceSites(file), [])
+    assert early.location.frame.line == 5
+    sites = SourceSites(file)
+    known = replace(early, location=sites.location(sites.id_of(functions[0].body[1].body[1])))
+    assert not list(findings(functions, SourceSites(file), [known]))

@@ -162,3 +162,18 @@ def test_such_a_flag_has_one_value_on_a_path(flipped):
     )
     names = follow(source, flipped).scope.names
     assert names["h"].block.is_pinned is names["l"].block.is_pinned is (names["e"].value == 1) is (not flipped)
+
+
+@pytest.mark.parametrize(
+    ("call", "waits"),
+    [
+        ("torch.nonzero(f())", True), ("torch.where(f())", True), ("torch.unique(f())", True), ("f().nonzero()", True),
+        ("f().masked_select(g())", True), ("torch.where(f(), 1, 2)", False), ("f().sum()", False),
+    ],
+)  # fmt: skip
+def test_the_size_of_a_result_that_depends_on_unknown_values_is_waited_for(call, waits):
+    assert ("sync cuda:0" in calls_of(f"y = {call}", X)) is waits
+
+
+def test_where_with_one_argument_is_nonzero():
+    assert calls_of("y = torch.where(x)", X) == calls_of("y = torch.nonzero(x)", X)
