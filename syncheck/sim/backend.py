@@ -164,7 +164,8 @@ class Simulator:
         patches = Patches()
         with runtime.activated():
             try:
-                self.install(patches)
+                with patches.in_one_pass():
+                    self.install(patches)
                 mode = self.new_mode()
                 mode.__enter__()  # type: ignore[no-untyped-call]  # torch leaves it untyped
                 try:

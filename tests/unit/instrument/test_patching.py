@@ -93,3 +93,42 @@ def test_known_and_new_occurrences_are_found_again(patches, modules):
     assert (modules.patched.f, modules.other.g is new) == ("another", True)
     patches.undo()
     assert modules.other.g is old
+
+
+def test_one_pass_finds_what_was_there_before_it_and_what_was_imported_during_it(patches, modules, monkeypatch):
+    first, second, third, new = object(), object(), object(), object()
+    modules.patched.f, modules.other.g = first, second
+    with patches.in_one_pass():
+        patches.everywhere({first: new})
+        patches.everywhere({second: new})
+        late = ModuleType("torch.late")
+        late.h = third
+        monkeypatch.setitem(sys.modules, "torch.late", late)
+        patches.everywhere({third: new})
+    assert modules.patched.f is modules.other.g is late.h is new
+    patches.undo()
+    assert (modules.patched.f, modules.other.g, late.h) == (first, second, third)
+
+
+def test_a_module_that_grows_is_searched_again_after_a_pass(patches, modules):
+    old, new = object(), object()
+    with patches.in_one_pass():
+        patches.everywhere({object(): object()})
+        modules.patched.f = old
+    patches.everywhere({old: new})
+    assert modules.patched.f is new
+    patches.undo()
+
+
+def test_a_module_that_is_imported_anew_is_searched_again(patches, modules, monkeypatch):
+    old, new = object(), object()
+    modules.patched.f = old
+    patches.everywhere({old: new})
+    patches.undo()
+    again = ModuleType("torch.patched")
+    again.f = old
+    monkeypatch.setitem(sys.modules, "torch.patched", again)
+    patches.everywhere({old: new})
+    assert again.f is new
+    patches.undo()
+    assert again.f is old
