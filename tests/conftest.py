@@ -11,7 +11,7 @@ import pytest
 import torch
 
 from syncheck import paths
-from tests import network
+from tests import network, slow
 from tests.torch_samples import import_operator_table
 
 DEV = frozenset("hypothesis jsonschema junitparser lsprotocol mkdocs numpy pygls ruff sarif_pydantic yaml".split())
@@ -59,8 +59,12 @@ def pytest_make_collect_report(
     return report
 
 
+@pytest.hookimpl(tryfirst=True)  # before tests are deselected by their marks
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Run the slowest files first."""
+    """Mark the tests that are known to be slow, and run the slowest files first."""
+    for item in items:
+        if item.nodeid in slow.listed():
+            item.add_marker(pytest.mark.slow)
     items.sort(key=lambda item: not item.nodeid.startswith(LONG))
 
 
