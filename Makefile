@@ -16,11 +16,12 @@ test: .venv/ready  ## run the tests that are fast and need no network
 check: .venv/ready  ## format, lint, types, import contracts, tests, as in CI
 	$(BIN)/ruff format --check
 	$(BIN)/ruff check
-	$(BIN)/mypy
-	$(BIN)/mypy --platform win32 --cache-dir .mypy_cache/win32
-	$(BIN)/mypy --platform darwin --cache-dir .mypy_cache/darwin
+	$(MAKE) -j 2 types-linux types-win32 types-darwin
 	$(BIN)/lint-imports
 	$(PYTEST) -m "not gpu"
+
+types-%: .venv/ready  # for each platform, because mypy skips the code of the others
+	$(BIN)/mypy --platform $* --cache-dir .mypy_cache/$*
 
 fuzz: .venv/ready  ## fuzz with damaged traces, records, baselines, caches, settings and sources, for an hour: make fuzz SECONDS=60
 	$(BIN)/python -m tests.fuzz --seconds $(or $(SECONDS),3600)
@@ -49,6 +50,7 @@ peer: .venv/ready  ## run PyTorch's own tests on simulated GPUs and compare with
 	$(PYTHON) -m venv --clear .venv
 	$(BIN)/pip install --quiet --disable-pip-version-check --upgrade 'pip>=25.1'  # the first version that supports dependency groups
 	$(BIN)/pip install --quiet --constraint constraints.txt --editable '.[torch]' --group dev
+	$(BIN)/python -m compileall -q -j 0 syncheck  # otherwise, each test process compiles all modules
 	@touch $@
 
 # Works in every Python, so that an old version can report the problem.
