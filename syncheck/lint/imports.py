@@ -41,6 +41,8 @@ _OF_ASYNCHRONOUS = ("tream(", "non_blocking", "async_op", "isend(", "irecv(", "E
 """Words without which there is no such code. Searching for them is much faster than matching the pattern."""
 _CLOCK = re.compile(r"perf_counter|monotonic|default_timer|time\.time\(")
 _WRAPPER = re.compile(r"__enter__|contextmanager|wraps\(")
+_TIMER = re.compile(r"class\s+\w*(?:[Tt]imer|[Ss]topwatch|StopWatch)\w*\b")
+"""The class of a timer, whose methods start and stop it."""
 _LONGEST = 12_000
 """Maximum length in characters of a definition that is followed from other files."""
 _NETWORK = re.compile(r"class\s+\w+\([^)]*Module\b")
@@ -254,7 +256,10 @@ def _has_work(source: str) -> bool:
     """Return whether some code may leave work running, or is a timer."""
     if _NETWORK.match(source) or len(source) > _LONGEST:
         return False  # its objects are not followed
-    return _may_leave_work(source) or (_CLOCK.search(source) is not None and _WRAPPER.search(source) is not None)
+    if _may_leave_work(source):
+        return True
+    is_timer = _TIMER.match(source) is not None and "synchronize" not in source
+    return (is_timer or _WRAPPER.search(source) is not None) and _CLOCK.search(source) is not None
 
 
 def _may_leave_work(source: str) -> bool:

@@ -135,6 +135,48 @@ def test_a_method_or_a_constructor_of_another_file_may_wait(codes, before, after
     assert len(codes(timed + "print(time.perf_counter() - begin)", "scale", "Timer", "Warm")) == n_found
 
 
+TIMERS = """
+import time
+import torch
+class StepTimer:
+    def __init__(self): self.total, self.calls = 0.0, 0
+    def tic(self): self.start = time.time()
+    def toc(self):
+        {wait}
+        self.total += time.time() - self.start
+        self.calls += 1
+        return self.total / self.calls
+"""
+TIMED = """
+import argparse
+import torch
+from timers import StepTimer
+parser = argparse.ArgumentParser()
+parser.add_argument("--cpu", action="store_true")
+args = parser.parse_args()
+device = torch.device("cpu" if args.cpu else "cuda")
+timers = {"forward": StepTimer(), "misc": StepTimer()}
+for batch in batches():
+    x = batch.to(device)
+    timers["forward"].tic()
+    y = x @ x
+    %s
+    timers["forward"].toc()
+"""
+
+
+@pytest.mark.parametrize(
+    ("in_timer", "in_loop", "n_found"),
+    [("pass", "pass", 1), ("torch.cuda.synchronize()", "pass", 0), ("pass", "y = y.cpu()", 0)],
+)
+def test_a_timer_of_another_file_measures_the_launch(tmp_path, in_timer, in_loop, n_found):
+    (tmp_path / "pyproject.toml").touch()
+    (tmp_path / "timers.py").write_text(TIMERS.format(wait=in_timer))
+    found = lint_source(str(tmp_path / "main.py"), Text(TIMED % in_loop)).findings
+    times = [f.location.frame.line for f in found if f.rule.code == "SYN701"]
+    assert times == [15] * n_found
+
+
 def test_a_returned_handle_can_be_waited_for(codes):
     body = "torch.cuda.Event()\nx = torch.zeros(4, device='cuda')\n{}\ny = x + 1"
     assert codes(body.format("reduced(x)"), "reduced") != []

@@ -164,6 +164,7 @@ WORK = "def side(x):\n    with torch.cuda.stream(s):\n        return x + 1\n"
         ("class f(torch.nn.Module):\n    def __init__(self): self.s = torch.cuda.Stream()\n", False),
         ("def f(): return time.perf_counter()\n", False),
         ("@contextmanager\ndef f():\n    yield time.perf_counter()\n", True),
+        ("class f:\n    def tic(self): self.begin = time.time()\n", False),  # by its name, no timer
         ("def f(x): return f(x)\n", False),
         ("def f(x):\n    s = torch.cuda.Stream()\n" + "    x = x + 1\n" * 2000, False),
     ],
@@ -173,6 +174,19 @@ def test_a_definition_may_leave_work_running(repository, text, expected):
     importer = "import torch\nfrom other import (f,\n    g)\n"
     assert Imports(str(root / "m.py")).import_work(importer) is expected
     assert Imports(str(root / "m.py")).is_asynchronous("other.f") is expected
+
+
+@pytest.mark.parametrize(
+    ("kind", "start", "expected"),
+    [
+        ("Timer", "time.time()", True), ("StepTimer", "time.perf_counter()", True), ("Stopwatch", "monotonic()", True),
+        ("timer", "default_timer()", True), ("Timer", "0", False), ("Meter", "time.time()", False),
+        ("Timer", "(torch.cuda.synchronize(), time.time())", False),
+    ],
+)  # fmt: skip
+def test_a_timer_that_waits_for_nothing_matters_to_the_files_that_use_it(repository, kind, start, expected):
+    root = repository(other=f"class {kind}:\n    def tic(self): self.begin = {start}\n")
+    assert Imports(str(root / "m.py")).import_work(f"from other import {kind}\n") is expected
 
 
 @pytest.mark.parametrize(
