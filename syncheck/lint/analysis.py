@@ -68,8 +68,13 @@ _ITERATING = frozenset({"__next__", "next"})
 _LOADING = _ITERATING | {"__iter__"}
 _CHANGED = frozenset({Event, Mapping, Sequence})
 """Kinds of values that other code may have modified."""
-_BLOCKING = re.compile(r"""environ\[["']CUDA_LAUNCH_BLOCKING["']\]\s*=\s*["']1""")
-"""Code that makes each launch wait for its kernel. Source: CUDA C++ Programming Guide, "Environment Variables"."""
+_BLOCKING = re.compile(
+    r"""environ\[["']CUDA_LAUNCH_BLOCKING["']\]\s*=\s*["']1|^\s*(?:import|from)\s+MinkowskiEngine\b""", re.MULTILINE
+)
+"""Code that makes each launch wait for its kernel, and a library whose kernels the host waits for.
+
+Source: CUDA C++ Programming Guide, "Environment Variables"; the end of MinkowskiEngine's convolution_kernel.cu.
+"""
 _MAX_CALLS = 3
 _MAX_PATHS = 8
 _MAX_DIRECTED = 4  # further paths, to what these have not reached

@@ -596,6 +596,27 @@ def test_a_clock_is_right_if_every_launch_waits(value, expected):
     assert [finding.rule.code for finding in lint_source("m.py", Text(textwrap.dedent(source))).findings] == expected
 
 
+@pytest.mark.parametrize(
+    ("imported", "expected"),
+    [
+        ("import MinkowskiEngine as ME", []),
+        ("from MinkowskiEngine import SparseTensor", []),
+        ("import spconv", ["SYN701"]),
+    ],
+)
+def test_a_clock_is_right_if_the_kernels_of_a_library_are_waited_for(imported, expected):
+    source = f"""
+        import time
+        import torch
+        {imported}
+        x = torch.ones(4, device="cuda")
+        begin = time.perf_counter()
+        y = x @ x
+        print(time.perf_counter() - begin)
+    """
+    assert [finding.rule.code for finding in lint_source("m.py", Text(textwrap.dedent(source))).findings] == expected
+
+
 def test_strictness_does_not_make_a_right_clock_wrong():
     source = textwrap.dedent("""
         import os

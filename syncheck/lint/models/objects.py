@@ -46,8 +46,11 @@ def _unknown(evaluator: Evaluator, owner: Value, name: str, call: Call) -> Value
         return moved or NONE
     if name == "numpy":  # fails for a tensor on a GPU: torch/csrc/utils/tensor_numpy.cpp, `tensor_to_numpy`
         return UNKNOWN
-    if name in RETURNING_VALUES | SIZED_BY_VALUES:
+    if name in RETURNING_VALUES:
         evaluator.machine.read_unknown()
+        return UNKNOWN
+    if name in SIZED_BY_VALUES:  # it waits if it is on a GPU, which matters only to clocks
+        evaluator.machine.recent.flush()
         return UNKNOWN
     if name in _FILLING:
         return _fill(evaluator, name, call)

@@ -98,9 +98,9 @@ def _with_pinned(evaluator: Evaluator, call: Call) -> Call:
 
 
 def _without_tensors(evaluator: Evaluator, name: str, call: Call) -> Value:
-    """Call a function of torch that gets no known tensor. One that waits for values is assumed to do so."""
+    """Call a function of torch that gets no known tensor. One that may wait for values matters to clocks."""
     if name in SIZED_BY_VALUES or (name == "where" and len(call.values()) == 1):
-        evaluator.machine.read_unknown()
+        evaluator.machine.recent.flush()
     if evaluator.operators.used_as(call.node):
         return evaluator.operators.make(f"aten::{name}", call, UNKNOWN)
     if not gets_moved(call.values()):

@@ -2,6 +2,8 @@
 
 import pytest
 
+from syncheck.lint.engine import lint_source
+from syncheck.lint.files import Text
 from tests.unit.lint.program import calls_of, constant, follow
 
 X = "x = torch.ones(4, device='cuda')\ny = torch.ones(4, device='cuda')\n"
@@ -171,8 +173,11 @@ def test_such_a_flag_has_one_value_on_a_path(flipped):
         ("f().masked_select(g())", True), ("torch.where(f(), 1, 2)", False), ("f().sum()", False),
     ],
 )  # fmt: skip
-def test_the_size_of_a_result_that_depends_on_unknown_values_is_waited_for(call, waits):
-    assert ("sync cuda:0" in calls_of(f"y = {call}", X)) is waits
+def test_what_may_wait_for_the_size_of_its_result_matters_to_clocks_only(call, waits):
+    timed = X + f"import time\nbegin = time.time()\nz = x @ x\nw = {call}\nprint(time.time() - begin)\n"
+    found = lint_source("m.py", Text("import torch\n" + timed)).findings
+    assert any(finding.rule.code == "SYN701" for finding in found) is not waits
+    assert not any(line.startswith("sync") for line in calls_of(f"w = {call}", X))
 
 
 def test_where_with_one_argument_is_nonzero():
