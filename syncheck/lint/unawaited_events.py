@@ -43,6 +43,8 @@ def can_matter(source: str) -> bool:
 def findings(tree: ast.Module, sites: SourceSites, known: Sequence[Finding]) -> Iterator[Finding]:
     """Yield the first record of each such event, as a warning, since another file may wait.
 
+    With several such streams, it would be unknown which of them should wait.
+
     Args:
         tree: the file.
         sites: the call sites of the file.
@@ -50,13 +52,13 @@ def findings(tree: ast.Module, sites: SourceSites, known: Sequence[Finding]) -> 
     """
     fields = _fields(tree)
     streams = _unordered_streams(tree) if fields else {}
-    if not streams:
+    if len(streams) != 1:
         return
+    ((stream, writer),) = streams.items()
     lines = main_lines_of(known)
     for event, record, function in _only_recorded(tree, fields):
-        stream = next(iter(streams))
-        is_apart = all(function is not other for other in streams.values())
-        if is_apart and record.lineno not in lines and not re.search(rf"['\"]{last_name(event)}['\"]", sites.text):
+        is_by_name = re.search(rf"['\"]{last_name(event)}['\"]", sites.text) is not None  # `getattr(slot, "used")`
+        if function is not writer and record.lineno not in lines and not is_by_name:
             location = sites.location(sites.id_of(record, function.name))
             words = {"event": text(event), "stream": f"`{stream}`"}
             finding: Finding = Finding.of(unordered_side_stream.RULE, location, flaw=_FLAW.format(**words))

@@ -96,6 +96,12 @@ def test_the_function_that_overwrites_may_record_itself():
     assert not found(work="slot.data.copy_(batch); slot.used.record(torch.cuda.current_stream())", record="pass")
 
 
+def test_of_several_streams_it_is_unknown_which_should_wait():
+    more = "with torch.cuda.stream(self.second):\n            slot.data.zero_()"
+    assert not found(other=more)
+    assert len(found(other=more.replace("second", "stream"))) == 1
+
+
 def test_a_context_in_a_variable_is_recognized():
     source = SOURCE.replace("with torch.cuda.stream(self.stream):", "with context:")
     text = source.format(**(PARTS | {"before": "context = torch.cuda.stream(self.stream) if batch else nullcontext()"}))
