@@ -41,7 +41,7 @@ from syncheck.semantics.python_api import (
     RETURNING_VALUES,
     operator_of,
 )
-from syncheck.semantics.waits import HostWait, host_wait
+from syncheck.semantics.waits import MASKED, HostWait, host_wait
 from syncheck.source.expressions import last_name
 
 _DEVICES = frozenset({"device", "dev", "_device", "gpu", "rank", "local_rank"})
@@ -283,7 +283,10 @@ class Operators:
 
     def _host_wait(self, operator: str, args: list[Value], call: Call) -> HostWait:
         kwargs = {name: _plain(value) for name, value in call.kwargs.items()}
-        return host_wait(operator, [_plain(value) for value in args], kwargs, _FACTS)
+        given = [_plain(value) for value in args]
+        if operator in MASKED and len(given) > 1:
+            given[1] = tensors_in(Sequence(list(args[1:2])))  # the indices; others are not known to wait
+        return host_wait(operator, given, kwargs, _FACTS)
 
     def alias(self, tensor: Tensor, part: Part, *, is_strided: bool = False) -> Tensor:
         """Return a tensor over the same memory; `is_strided`: it is no longer contiguous."""

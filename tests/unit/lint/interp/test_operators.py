@@ -160,3 +160,12 @@ def test_a_tensor_on_an_unknown_device_is_unknown():
 def test_a_host_tensor_may_be_where_an_unknown_value_is(expression, expected):
     value = value_of(expression, X + "h = torch.ones(3)\n")
     assert ("tensor" if isinstance(value, Tensor) else "unknown") == expected
+
+
+@pytest.mark.parametrize("indices", ["[i]", "(i, None)", "(x > 0,)", "f()", "[*f()]", "i"])
+def test_indices_of_any_kind_can_be_put(indices):
+    before = X + "i = torch.zeros(2, dtype=torch.long, device='cuda')\n"
+    for source in (f"x.index_put_({indices}, x[0])", f"y = torch.index_put(x, {indices}, x[0])"):
+        calls = calls_of(source, before)
+        assert any("index_put" in each for each in calls)
+        assert ("sync cuda:0" in calls) is ("x > 0" in indices)
