@@ -40,15 +40,11 @@ class AsynchronousCode:
 
     def is_used_by(self, function: Function) -> bool:
         """Return whether a function uses such code of its file. A constructor alone only prepares."""
-        if self._pattern is None or function.name == "__init__":
-            return False
-        return calls_any(function, self._pattern) or not self._own.isdisjoint(_annotations(function))
+        return _uses(function, self._own, self._pattern)
 
     def is_linked_to(self, function: Function) -> bool:
         """Return whether a function uses such code of another file. A constructor alone only prepares."""
-        if self._linked_pattern is None or function.name == "__init__":
-            return False
-        return calls_any(function, self._linked_pattern) or not self._linked.isdisjoint(_annotations(function))
+        return _uses(function, self._linked, self._linked_pattern)
 
     def are_linked(self, kind: ast.ClassDef) -> bool:
         """Return whether methods of a class use such code."""
@@ -93,6 +89,13 @@ def _calls_of(names: Iterable[str], text: str, given: Iterable[str] = ()) -> re.
 
 def _any(names: Iterable[str]) -> str:
     return "|".join(sorted(names))
+
+
+def _uses(function: Function, names: frozenset[str], called: re.Pattern[str] | None) -> bool:
+    """Return whether a function calls some code, or is given objects of its classes; a constructor only prepares."""
+    if called is None or function.name == "__init__":
+        return False
+    return calls_any(function, called) or not names.isdisjoint(_annotations(function))
 
 
 def calls_any(function: Function, called: re.Pattern[str] | None) -> bool:

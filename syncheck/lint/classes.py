@@ -105,10 +105,8 @@ def only_waits(method: Method) -> bool:
     words = {node.attr for node in nodes if isinstance(node, ast.Attribute)}
     words |= {node.arg for node in nodes if isinstance(node, ast.keyword) and node.arg}
     has_others = bool(_own_calls(method)) or any(isinstance(node, ast.With | ast.AsyncWith) for node in nodes)
-    has_others = has_others or any(
-        word.endswith("_") and not word.startswith("_") for word in words
-    )  # in place: `add_`
-    return bool(words & _WAITING) and not words & _WORKING and not has_others
+    changes = any(word.endswith("_") and not word.startswith("_") for word in words)  # in place: `add_`
+    return bool(words & _WAITING) and not words & _WORKING and not has_others and not changes
 
 
 def _own_calls(node: ast.AST) -> set[str]:

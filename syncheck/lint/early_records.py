@@ -27,8 +27,9 @@ def early_record(function: Method, event: str, made: ast.Call) -> tuple[ast.Call
         return None
     blocks = [node for node in function.body if isinstance(node, ast.With) and _entered(node)]
     for block in blocks:
-        if (rest := _rest_after_record(block, event)) and not _is_used_before(nodes, rest[1], block.lineno):
-            return rest[0], rest[2]
+        begin, entered, work = _begin_with_record(block, event)
+        if begin is not None and work is not None and not _is_used_before(nodes, entered, block.lineno):
+            return begin, work
     records = [(call, text(on)) for call in calls if (on := _recorded_on(call, event, made)) is not None]
     if len(records) != 1:
         return None
@@ -40,8 +41,8 @@ def early_record(function: Method, event: str, made: ast.Call) -> tuple[ast.Call
     return next(((record, block.items[0]) for block in after if _works(block.body)), None)
 
 
-def _rest_after_record(block: ast.With, event: str) -> tuple[ast.Call, str, ast.stmt] | None:
-    """Return the record of an event that a block begins with, the stream, and the work after it; None if none does."""
+def _begin_with_record(block: ast.With, event: str) -> tuple[ast.Call | None, str, ast.stmt | None]:
+    """Return the record of an event that a block begins with, its stream, and the work after it, if there is any."""
     match block.body:
         case [ast.Expr(value=ast.Call(func=ast.Attribute(value=ast.Name(id=name), attr="record")) as record), *rest]:
             streams = _entered(block)
@@ -50,7 +51,7 @@ def _rest_after_record(block: ast.With, event: str) -> tuple[ast.Call, str, ast.
                 return record, min(given), rest[0]
         case _:
             pass
-    return None
+    return None, "", None
 
 
 def _is_used_before(nodes: list[ast.AST], stream: str, line: int) -> bool:
