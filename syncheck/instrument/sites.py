@@ -42,6 +42,7 @@ class SiteTable:
         self._kinds: dict[int, bool] = {}  # id of a code object -> whether it is user code
         self._owners: dict[int, int] = {}  # id of a code object -> its owner
         self._codes: list[CodeType] = []  # keeps code objects alive, so that their ids stay unique
+        self._frames: dict[tuple[int, int], Frame] = {}  # (id of a code object in `_stacks`, offset) -> its description
         self._ignored: dict[SiteId, tuple[Ignored, ...]] = {}  # call site -> the enclosing `syncheck.ignore` blocks
         self._twins: dict[tuple[SiteId, tuple[Ignored, ...]], SiteId] = {}  # (site, enclosing blocks) -> its twin
 
@@ -185,9 +186,14 @@ class SiteTable:
     def lines_of(self, ident: SiteId) -> tuple[SourceLine, ...]:
         """Implements `Sites`."""
         codes = [(code, lasti) for code, lasti in self._stacks[ident] if self._is_user(code)]
-        return tuple(_source_line(code, lasti) for code, lasti in codes) or (
+        return tuple(self._source_line(code, lasti) for code, lasti in codes) or (
             SourceLine.of_library(self.location(ident).frame),
         )
+
+    def _source_line(self, code: CodeType, lasti: int) -> SourceLine:
+        frame = self._frame(code, lasti)
+        scopes = scopes_of(source_text(code.co_filename))
+        return SourceLine(frame.path, frame.line, frame.column, frame.function, scopes)
 
     def bound(self, ident: SiteId) -> str:
         """Return the name that the program binds the result of a call site to, or deletes there; "" if none."""
@@ -214,6 +220,13 @@ class SiteTable:
         return is_user_file(filename) or (bool(self._roots) and os.path.realpath(filename).startswith(self._roots))
 
     def _frame(self, code: CodeType, lasti: int) -> Frame:
+        """Describe a frame of a stack, once: most stacks share their outer frames."""
+        key = (id(code), lasti)
+        if key not in self._frames:
+            self._frames[key] = self._described(code, lasti)
+        return self._frames[key]
+
+    def _described(self, code: CodeType, lasti: int) -> Frame:
         line, end_line, column, end_column = position(code, lasti)
         source = source_line(code.co_filename, line)
         return Frame(
@@ -226,13 +239,6 @@ class SiteTable:
             source=source,
             is_user=self._is_user(code),
         )
-
-
-def _source_line(code: CodeType, lasti: int) -> SourceLine:
-    number, _, column, _ = position(code, lasti)
-    text = source_line(code.co_filename, number)
-    scopes = scopes_of(source_text(code.co_filename))
-    return SourceLine(shown_path(code.co_filename), number, column_of(text, column), code.co_qualname, scopes)
 
 
 def is_launcher_code(code: CodeType) -> bool:

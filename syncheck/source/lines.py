@@ -56,7 +56,7 @@ def lines_of(code: CodeType, offsets: Set[int]) -> set[int]:
 def line_of_frame(frame: FrameType) -> tuple[str, int, str]:
     """Return (path as shown, line, function) of a frame."""
     code = frame.f_code
-    return shown_path(code.co_filename), position(code, frame.f_lasti)[0], code.co_qualname
+    return shown_path(code.co_filename), frame.f_lineno or code.co_firstlineno, code.co_qualname
 
 
 def shown_path(filename: str) -> str:
