@@ -1,6 +1,5 @@
 """Configuration shared by all tests."""
 
-import gc
 import re
 import signal
 from collections.abc import Generator
@@ -12,6 +11,7 @@ import torch
 
 from syncheck import paths
 from tests import network, slow
+from tests.permanent import exempt_living_objects
 from tests.torch_samples import import_operator_table
 
 DEV = frozenset("hypothesis jsonschema junitparser lsprotocol mkdocs numpy pygls ruff sarif_pydantic yaml".split())
@@ -70,8 +70,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 def pytest_collection_finish() -> None:
     """Exempt the collected tests and modules from garbage collection, which tests and the product often start."""
-    gc.collect()
-    gc.freeze()
+    exempt_living_objects()
 
 
 def pytest_runtest_setup(item: pytest.Item) -> None:
@@ -96,6 +95,12 @@ def pytest_runtest_call(item: pytest.Item) -> Generator[None, None, None]:
 def operator_table() -> Any:
     """Return torch's operator table, which is imported before a fixture of a narrower scope simulates GPUs."""
     return import_operator_table()
+
+
+@pytest.fixture(autouse=True, scope="module")
+def _exempt_caches() -> None:
+    """Exempt what the tests of earlier files have left in caches."""
+    exempt_living_objects()
 
 
 @pytest.fixture(autouse=True)

@@ -18,6 +18,7 @@ from syncheck.witness.compare import Rerun
 from syncheck.witness.record import REQUEST, Record, Request
 from syncheck.witness.schedule import LaunchId, Pair, Schedule
 from tests.agreement.steps import Program
+from tests.permanent import exempt_living_objects
 
 NAME = "random_program.py"
 
@@ -87,6 +88,7 @@ def execute(program: Program) -> list[object]:
 
 def run(program: Program, schedule: Schedule | None = None, pairs: tuple[Pair, ...] = ()) -> Run:
     """Run a program on simulated GPUs, optionally under a schedule and recording some pairs of launches."""
+    exempt_living_objects()
     found, sites = NewFindings(), SiteTable()
     session = LineRecorder(found.add)
     if schedule is not None:

@@ -18,6 +18,7 @@ from syncheck.sanitizer.session import Session
 from syncheck.sim.backend import Simulator
 from syncheck.witness.record import REQUEST, Request
 from syncheck.witness.schedule import Hold, Schedule
+from tests.permanent import exempt_living_objects
 
 N_PROGRAMS = int(os.environ.get("SYNCHECK_AGREE", "30"))
 SEEDS = range(4)
@@ -139,6 +140,7 @@ class Program:
 
 def run(program, schedule=None, pairs=()):
     """Run a program. Return its output, the findings that have a pair of accesses, and the order of these accesses."""
+    exempt_living_objects()
     found, sites = NewFindings(), SiteTable()
     session = Session(lambda rule: True, "virtual GPUs", found.add)
     if schedule is not None:

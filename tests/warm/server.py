@@ -17,7 +17,9 @@ from pathlib import Path
 LIBRARIES = """
 torch torch._dynamo torch.distributed.run torch.multiprocessing torch.utils.data multiprocessing.spawn
 libcst.codemod libcst.matchers libcst.metadata rich.console rich.progress rich.table typer.main typer.rich_utils pytest
+tomllib resource zoneinfo
 """.split()
+OPTIONAL = ["typer._adapters"]  # imports pydantic, in the versions of typer that need it
 _BY_PYTHON = {signal.SIGPIPE, signal.SIGXFSZ}  # an interpreter always ignores them
 NOT_OURS = ("syncheck.pytest_plugin", "syncheck.notebook", "syncheck.fixtures")
 
@@ -26,6 +28,9 @@ def load() -> None:
     """Import the modules that programs need."""
     for name in LIBRARIES:
         importlib.import_module(name)
+    for name in OPTIONAL:
+        with suppress(ModuleNotFoundError):
+            importlib.import_module(name)
     import torch
 
     import syncheck
