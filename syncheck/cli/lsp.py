@@ -152,8 +152,9 @@ class Server(LanguageServer):
             title = f"{code}: {found.shown.help.partition(';')[0]}"
             is_safe = fix.applicability is Applicability.SAFE
             yield self._action(document, title, better, diagnostic, is_preferred=is_safe)
-        suppressed = with_ignore(document.text, {finding.location.frame.line: {code}})
-        yield self._action(document, f"{code}: ignore it here", suppressed, diagnostic, is_preferred=False)
+        suppressed, n_comments = with_ignore(document.text, {finding.location.frame.line: {code}})
+        if n_comments:
+            yield self._action(document, f"{code}: ignore it here", suppressed, diagnostic, is_preferred=False)
 
     def _fix_all_action(self, document: OpenDocument) -> lsp.CodeAction | None:
         """Return the code action that applies all safe fixes; None if there are none."""

@@ -282,8 +282,10 @@ class Analysis:
         try:
             follow(interpreter)
             interpreter.transfers.given.ended()
-        except (Jump, TooLongError, RecursionError):
+        except (Jump, TooLongError):
             pass
+        except RecursionError:
+            self.budget.too_deep()
         except ValueError as error:
             if "generator already executing" not in str(error):  # otherwise it is a bug of ours
                 raise

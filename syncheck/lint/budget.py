@@ -1,4 +1,4 @@
-"""The number of statements that are interpreted in one file, so that no file takes minutes.
+"""The number of statements that are interpreted in one file, so that no file takes minutes, and what was left out.
 
 The limits count statements instead of seconds: the same file gives the same findings on every machine.
 """
@@ -10,6 +10,8 @@ T = TypeVar("T")
 
 MOST = 80_000
 """Maximum number of statements to interpret in one file. They take about 5 s; see `bench/RESULTS.md`."""
+TOO_MUCH = f"not followed to the end: findings after {MOST:,} interpreted statements are missing"
+TOO_DEEP = "not followed to the end: findings in code that is nested too deeply are missing"
 _MOST_OF_OTHERS = 6_000
 """Number of statements in further paths through one function after which no other path is begun."""
 _SHARE_OF_OTHERS = 0.5
@@ -20,14 +22,14 @@ class Budget:
     """The statements that may still be interpreted in a file.
 
     Attributes:
-        is_exceeded: whether any code was left out because of the limit.
+        left_out: what was left out, as a note; "" if nothing was.
 
     Args:
         most: the limit.
     """
 
     def __init__(self, most: int = MOST) -> None:
-        self.is_exceeded = False
+        self.left_out = ""
         self._most = most
         self._n_used = 0
 
@@ -42,8 +44,13 @@ class Budget:
     def is_left(self) -> bool:
         """Return whether more code may be interpreted."""
         is_left = self._n_used < self._most
-        self.is_exceeded |= not is_left
+        if not is_left:
+            self.left_out = TOO_MUCH
         return is_left
+
+    def too_deep(self) -> None:
+        """Note that code was left out because it is nested too deeply."""
+        self.left_out = self.left_out or TOO_DEEP
 
     def affordable(self, paths: Iterable[T]) -> Iterator[T]:
         """Yield further paths through code of which one path has been interpreted, while they cost little.

@@ -14,7 +14,7 @@ from syncheck.system import files
 from syncheck.system.files import Stamp
 from syncheck.version import __version__
 
-_FORMAT = 8
+_FORMAT = 9
 
 
 def _own_time() -> int:
@@ -64,21 +64,28 @@ class Cache:
         states = {path: [entry["time"], entry["size"], entry["hash"]], **entry["asked"]}
         return _result(entry, path) if all(self._is_same(*state) for state in states.items()) else None
 
-    def keep(self, path: str, digest: str, result: Result, *, is_strict: bool = False) -> None:
-        """Store the result for a content. Without a digest, the file could not be read and nothing is stored."""
-        if self._file is None or not digest:
+    def keep(self, path: str, stamp: Stamp, digest: str, result: Result, *, is_strict: bool = False) -> None:
+        """Store the result for a content, unless a file that it depends on has changed since it was looked up.
+
+        Args:
+            path: the file.
+            stamp: its stamp before it was read, since it may have changed meanwhile; None if it could not be read.
+            digest: the digest of the content that was read.
+            result: the result.
+            is_strict: whether `--strict` applies.
+        """
+        if self._file is None or stamp is None:
             return
-        with contextlib.suppress(OSError):
-            asked = {
-                other: None if stamp is None else (*stamp, self._digest(other)) for other, stamp in result.asked.items()
-            }
-            status = os.stat(path)
-            findings = [serialization.of_finding(locations.under(finding, path, "")) for finding in result.findings]
-            self._known[_key(path, is_strict=is_strict)] = {
-                "time": status.st_mtime_ns, "size": status.st_size, "hash": digest, "findings": findings,
-                "unused": result.unused, "problem": result.problem, "asked": asked, "partial": result.is_partial,
-            }  # fmt: skip
-            self._is_changed = True
+        if any(files.stamp(other) != seen for other, seen in result.asked.items()):
+            return
+        asked = {other: None if seen is None else (*seen, self._digest(other)) for other, seen in result.asked.items()}
+        findings = [serialization.of_finding(locations.under(finding, path, "")) for finding in result.findings]
+        time, size = stamp
+        self._known[_key(path, is_strict=is_strict)] = {
+            "time": time, "size": size, "hash": digest, "findings": findings, "unused": result.unused,
+            "problem": result.problem, "asked": asked, "left_out": result.left_out,
+        }  # fmt: skip
+        self._is_changed = True
 
     def _is_same(self, path: str, state: list[Any] | None) -> bool:
         """Return whether a file's content is unchanged, even if the file was touched."""
@@ -128,4 +135,4 @@ def _hash(path: str) -> str:
 def _result(entry: dict[str, Any], path: str) -> Result:
     findings = (locations.under(serialization.to_finding(data), "", path) for data in entry["findings"])
     unused = tuple((line, comment) for line, comment in entry["unused"])
-    return Result(tuple(findings), unused, entry["problem"], is_partial=entry["partial"])
+    return Result(tuple(findings), unused, entry["problem"], left_out=entry["left_out"])

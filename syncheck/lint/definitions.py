@@ -17,6 +17,8 @@ import libcst as cst
 from libcst.metadata import CodeRange, MetadataWrapper, PositionProvider
 
 Statement = cst.SimpleStatementLine | cst.BaseCompoundStatement
+UNSUPPORTED = (cst.ParserSyntaxError, RecursionError)
+"""The errors for a definition in syntax that this version of libcst does not support, or that is nested too deeply."""
 
 
 @dataclass(slots=True)
@@ -50,7 +52,7 @@ class Definition:
         """The tree, with metadata.
 
         Raises:
-            libcst.ParserSyntaxError: libcst does not support the syntax.
+            libcst.ParserSyntaxError, RecursionError: see `UNSUPPORTED`.
         """
         tree = cst.parse_module(self._head + self.text)
         return MetadataWrapper(tree, unsafe_skip_copy=True)  # a parsed tree has each node once
@@ -151,7 +153,7 @@ class Definitions:
         definition = self.at(line)
         try:
             statement = definition.statement_at(line) if definition is not None else None
-        except cst.ParserSyntaxError:  # syntax that this version of libcst does not support
+        except UNSUPPORTED:
             statement = None
         if definition is None or statement is None:
             return line, line

@@ -14,7 +14,7 @@ from syncheck.config.options import Options
 from syncheck.filters import comments
 from syncheck.filters.comments import Statements
 from syncheck.findings import Finding, Report, Summary, finding_key, merge_equal
-from syncheck.lint import budget, files, locations, rule_registry
+from syncheck.lint import files, locations, rule_registry
 from syncheck.lint.cache import Cache, digest_of
 from syncheck.lint.extensions import Extensions
 from syncheck.lint.imports import Imports
@@ -27,6 +27,7 @@ from syncheck.rules.model import Rule
 from syncheck.sanitizer.device_names import for_device_type
 from syncheck.system import files as disk
 from syncheck.system.details import NO_DETAILS, Details
+from syncheck.system.files import Stamp
 
 NO_EXTENSIONS = Extensions((), (), "")
 _collector = Collector()
@@ -39,14 +40,12 @@ _MUCH = 2_000_000
 """Total size in bytes above which worker processes are worthwhile, whatever the files contain."""
 _CHUNKS = 64
 """Number of chunks that each worker gets, unless that would make the chunks larger than `_MAX_AT_ONCE`."""
-_PARTIAL = f"not followed to the end: findings after {budget.MOST:,} interpreted statements are missing"
-"""Note about a file with too much code."""
 _MAX_AT_ONCE = 32
 """Maximum number of files per chunk."""
 Task = tuple[str, bool]
 """A file, and whether `--strict` applies to it."""
-Done = tuple[str, str, Result]
-"""A file, the digest of the content that was read, and the result."""
+Done = tuple[str, Stamp, str, Result]
+"""A file, its stamp before it was read (None if it could not be), the digest of its content, and the result."""
 
 
 @dataclass(slots=True)
@@ -69,8 +68,10 @@ def lint_source(path: str, text: files.Text, *, is_strict: bool = False) -> Resu
         result = _found(source, is_strict=is_strict)
     except SyntaxError as error:
         return Result(problem=f"line {error.lineno or 1}: {error.msg}")
-    except (RecursionError, MemoryError):
+    except RecursionError:
         return Result(problem="it is too deeply nested to be parsed")
+    except MemoryError:
+        return Result(problem="checking it takes too much memory")
     except Exception as error:  # noqa: BLE001  one failure must not stop the other files from being linted
         return Result(problem=f"syncheck itself failed, please report it: {type(error).__name__}: {error}")
     suppressions = comments.read(text.source)
@@ -79,7 +80,7 @@ def lint_source(path: str, text: files.Text, *, is_strict: bool = False) -> Resu
     source.forget()
     if text.cells:
         kept = tuple(locations.in_cells(finding, path, text.cells, text.replaced) for finding in kept)
-    unused = () if result.is_partial else tuple(_unused(suppressions))  # one may be for code that was left out
+    unused = () if result.left_out else tuple(_unused(suppressions))  # one may be for code that was left out
     return replace(result, findings=kept, unused=unused)
 
 
@@ -98,14 +99,14 @@ def _found(source: SourceFile, *, is_strict: bool) -> Result:
     from syncheck.lint.analysis import Analysis  # noqa: PLC0415  imports the sanitizer; most files do not need it
 
     analysis = Analysis(source, is_strict=is_strict)
-    found, problem = analysis.findings(), ""
+    found, problem, left_out = analysis.findings(), "", ""
     kinds = rule_registry.find(source.text)
     if kinds:
         from syncheck.lint.syntactic_rules import check  # noqa: PLC0415  imports libcst; most files do not need it
 
-        shaped, problem = check(source, kinds)
+        shaped, problem, left_out = check(source, kinds)
         found = merge_equal([*found, *(for_device_type(source.device_type, finding) for finding in shaped)])
-    return Result(found, (), problem, analysis.asked, is_partial=analysis.budget.is_exceeded)
+    return Result(found, (), problem, analysis.asked, left_out=analysis.budget.left_out or left_out)
 
 
 def _statements(source: SourceFile, found: Iterable[Finding]) -> Statements:
@@ -149,15 +150,16 @@ def _is_relevant(path: str, data: bytes) -> bool:
 def _lint_file(task: Task) -> Done:
     path, is_strict = task
     if os.path.isdir(path):
-        return path, "", Result(problem="the folder cannot be read")
+        return path, None, "", Result(problem="the folder cannot be read")
+    stamp = disk.stamp(path)
     try:
         data = disk.read(path)
     except OSError as error:
-        return path, "", Result(problem=error.strerror or str(error))
+        return path, None, "", Result(problem=error.strerror or str(error))
     result = lint_data(path, data, is_strict=is_strict)
     imported = sum(stamp[1] for stamp in result.asked.values() if stamp is not None)  # parts of these are parsed, too
     _collector.file_ended(len(data) + imported if result.is_checked else 0)
-    return path, digest_of(data), result
+    return path, stamp, digest_of(data), result
 
 
 def lint(
@@ -193,8 +195,8 @@ def lint(
         _log_result(details, "took from the cache", path)
         if _is_worth_keeping(known):
             outcome.results[path] = known
-    for done, (path, digest, result) in enumerate(_results(waiting, extensions), 1):
-        cache.keep(path, digest, result, is_strict=path in strict)
+    for done, (path, stamp, digest, result) in enumerate(_results(waiting, extensions), 1):
+        cache.keep(path, stamp, digest, result, is_strict=path in strict)
         _log_result(details, _describe_result(result), path)
         if _is_worth_keeping(result):
             outcome.results[path] = result
@@ -206,7 +208,7 @@ def lint(
 
 
 def _is_worth_keeping(result: Result) -> bool:
-    return bool(result.findings or result.unused or result.problem or result.is_partial)
+    return bool(result.findings or result.unused or result.problem or result.left_out)
 
 
 def _log_result(details: Details, what: str, path: str) -> None:
@@ -291,7 +293,8 @@ def report_of(outcome: Outcome, options_of: Callable[[str], Options]) -> Report:
         options = options_of(path)
         codes = options.codes_for(path)
         findings += [locations.under(finding, path, shown) for finding in result.findings if finding.rule.code in codes]
-        notes += [f"{shown}: {_PARTIAL}"] * result.is_partial
+        if result.left_out:
+            notes.append(f"{shown}: {result.left_out}")
         notes += [f"{shown}:{line}: {comment}" for line, comment in result.unused]
     findings.sort(key=finding_key)
     if any(note.endswith("`") for note in notes):  # not about malformed comments

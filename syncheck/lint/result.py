@@ -16,7 +16,7 @@ class Result:
         problem: why the file could not be linted; "" if it could.
         asked: the other files that were looked up -> their stamps. The findings depend on these files.
         is_checked: whether the text has anything to check.
-        is_partial: whether code was left out because the file has too much of it; see `syncheck.lint.budget`.
+        left_out: a note about code that was not followed; "" if there is none. See `syncheck.lint.budget`.
     """
 
     findings: tuple[Finding, ...] = ()
@@ -24,4 +24,4 @@ class Result:
     problem: str = ""
     asked: dict[str, Stamp] = field(default_factory=dict)
     is_checked: bool = field(default=True, compare=False)
-    is_partial: bool = False
+    left_out: str = ""

@@ -42,9 +42,12 @@ class Bindings:
         self._nodes: dict[ast.AST, tuple[list[ast.AST], list[ast.AST]]] = {}
 
     @cached_property
-    def scopes(self) -> Scopes:
-        """The scopes of the file: which names are visible where."""
-        return Scopes(self._tree, self._source)
+    def scopes(self) -> Scopes | None:
+        """The scopes of the file: which names are visible where; None if it is nested too deeply."""
+        try:
+            return Scopes(self._tree, self._source)
+        except RecursionError:
+            return None
 
     def target(self, line: int, column: int) -> str:
         """Return the target that the value created at a position is bound to; "" if there is none."""

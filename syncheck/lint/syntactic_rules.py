@@ -5,6 +5,7 @@ from collections.abc import Iterator, Sequence
 import libcst as cst
 
 from syncheck.findings import Finding
+from syncheck.lint import budget
 from syncheck.lint.analysis import Analysis
 from syncheck.lint.definitions import Definition
 from syncheck.lint.gpu_state import GpuState, GpuStates, Position, RecordingExpressions
@@ -16,23 +17,32 @@ from syncheck.lint.prefilter import lines_with
 from syncheck.lint.rules.base import SyntacticRule
 from syncheck.lint.source_file import SourceFile
 
+_UNKNOWN_SYNTAX = "not checked to the end: findings in syntax that this version of libcst cannot parse are missing"
 
-def check(source: SourceFile, kinds: Sequence[type[SyntacticRule]]) -> tuple[list[Finding], str]:
+
+def check(source: SourceFile, kinds: Sequence[type[SyntacticRule]]) -> tuple[list[Finding], str, str]:
     """Check some rules on a file. Only definitions with a trigger word of a rule are parsed for it.
 
     Returns:
-        The findings, and the error message of a project's rule that failed; "" if none did.
+        The findings, the error message of a project's rule that failed ("" if none did), and a note about definitions
+        that were left out ("" if none were).
     """
     states = GpuStates(lambda found: _record(source, found))
     found: list[Finding] = []
-    problem = ""
+    problem = left_out = ""
     for kind, definition in _pairs(source, kinds):
         try:
-            found += _visited(kind, source, definition, states)
+            rule = kind(source, definition, states)
+            rule.look()
+            found += rule.found
+        except cst.ParserSyntaxError:
+            left_out = left_out or _UNKNOWN_SYNTAX
+        except RecursionError:
+            left_out = left_out or budget.TOO_DEEP
         except Exception as error:  # noqa: BLE001  code of a project: its failure must not stop the other rules
             where = f"line {definition.lines.first}"
             problem = problem or f"{where}: the rule {kind.rule.code} failed: {type(error).__name__}: {error}"
-    return found, problem
+    return found, problem, left_out
 
 
 def _pairs(
@@ -52,15 +62,6 @@ def _lines(source: SourceFile, kinds: Sequence[type[SyntacticRule]]) -> Sequence
     if any(not kind.rule.words for kind in kinds):
         return range(1, len(source.lines_with_ends) + 1)
     return lines_with(source.text, {word for kind in kinds for word in kind.rule.first_words})
-
-
-def _visited(kind: type[SyntacticRule], source: SourceFile, definition: Definition, states: GpuStates) -> list[Finding]:
-    rule = kind(source, definition, states)
-    try:
-        rule.look()
-    except cst.ParserSyntaxError:  # syntax that this version of libcst does not support
-        return []
-    return rule.found
 
 
 def _record(source: SourceFile, found: dict[Position, GpuState]) -> None:

@@ -24,6 +24,7 @@ from syncheck.ranks import merging
 from syncheck.report.render import render
 from syncheck.run.trace.replaying import replay
 from syncheck.sanitizer.session import Session
+from syncheck.system import files
 from tests.fuzz.mutations import damaged_bytes, damaged_json, damaged_source
 from tests.ranks.test_damaged_records import job  # noqa: F401  a fixture
 
@@ -162,7 +163,8 @@ def cached(tmp_path_factory):
     place = tmp_path_factory.mktemp("cache")
     (place / "a.py").write_bytes(SOURCE)
     cache = Cache(place / "cache")
-    cache.keep(str(place / "a.py"), digest_of(SOURCE), lint_data(str(place / "a.py"), SOURCE))
+    path = str(place / "a.py")
+    cache.keep(path, files.stamp(path), digest_of(SOURCE), lint_data(path, SOURCE))
     cache.save()
     (file,) = (place / "cache").glob("*.cache")
     return place / "a.py", file, file.read_bytes()

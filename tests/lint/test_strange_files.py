@@ -13,6 +13,7 @@ import pytest
 from syncheck.commands.lint import LintRequest, lint
 from syncheck.config.options import FORMATS, Options
 from syncheck.config.settings import layer_of
+from syncheck.lint import budget
 from syncheck.lint.budget import Budget
 from syncheck.report.render import render
 from tests import warm
@@ -181,9 +182,29 @@ def test_the_fixes_of_a_very_large_file_are_not_tried_for_a_report(folder, monke
 
 
 def test_the_report_from_the_cache_says_that_a_file_was_not_followed_to_the_end(folder, monkeypatch):
-    monkeypatch.setattr(Budget, "is_left", lambda self: setattr(self, "is_exceeded", True))
+    monkeypatch.setattr(Budget, "is_left", lambda self: setattr(self, "left_out", budget.TOO_MUCH))
     (folder / "train.py").write_text(FIXED + "# syncheck: ignore[SYN101]\n")
     reports = [lint(LintRequest((".",), cache=folder / "cache"))[0] for _ in range(2)]
     assert reports[0].notes == reports[1].notes
     (note,) = reports[0].notes  # nothing about the comment, since the code for it may be what was left out
     assert note.startswith("train.py: not followed to the end")
+
+
+LONG_SUM = " + ".join(["'a'"] * 600)
+
+
+def test_the_report_says_that_code_was_nested_too_deeply_to_be_followed(folder):
+    body = "".join(f"    {line}\n" for line in BAD.splitlines()[1:])
+    (folder / "train.py").write_text(f"import torch\ndef work():\n{body}    s = {LONG_SUM}\n")
+    report, _ = lint(LintRequest((".",), tries_fixes=False))
+    assert report.notes == (
+        "train.py: not followed to the end: findings in code that is nested too deeply are missing",
+    )
+
+
+@pytest.mark.parametrize("more", ["", "  # syncheck: ignore[SYN401]"])
+def test_deeply_nested_code_next_to_a_finding_does_not_end_the_run(folder, more):
+    (folder / "train.py").write_text(f"{BAD}s = {LONG_SUM}{more}\n")
+    done = command("--no-cache", cwd=folder, capture_output=True)
+    assert (done.returncode, done.stderr) == (1, "")
+    assert "SYN101" in done.stdout

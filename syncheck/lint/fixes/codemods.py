@@ -2,12 +2,12 @@
 
 import ast
 from collections import defaultdict
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Mapping
 
 import libcst as cst
 
 from syncheck.findings import Edit, EditKind
-from syncheck.lint.definitions import Definition, Definitions
+from syncheck.lint.definitions import UNSUPPORTED, Definition, Definitions
 from syncheck.lint.files import lines_of
 
 _INSERTIONS = frozenset({EditKind.INSERT_BEFORE, EditKind.INSERT_AFTER})
@@ -40,11 +40,11 @@ def apply(source: str, edits: Iterable[Edit]) -> tuple[str, set[Edit]]:
 def _changed(definition: Definition, edits: list[Edit], done: set[Edit]) -> str:
     try:
         transformer = _Editor(definition, edits)
-        module = definition.wrapper.module.visit(transformer)
-    except cst.ParserSyntaxError:  # syntax that this version of libcst does not support
+        code = definition.wrapper.module.visit(transformer).code
+    except UNSUPPORTED:
         return definition.text
     done |= transformer.done
-    return module.code
+    return code
 
 
 class _Editor(cst.CSTTransformer):
@@ -166,26 +166,50 @@ def _statement(code: str) -> cst.SimpleStatementLine | cst.BaseCompoundStatement
 # -- comments
 
 
-def with_comments(source: str, comments: dict[int, str]) -> str:
-    """Return a file's text with comments at the ends of some statements.
+def with_comments(
+    source: str, words: Mapping[int, Iterable[str]], comment: Callable[[list[str]], str]
+) -> tuple[str, int]:
+    """Add comments at the ends of some statements.
 
     Args:
-        source: the text.
-        comments: line of a statement -> the comment, including the "#".
+        source: a file's text.
+        words: line of a statement -> what its comment should name. A statement may have several lines.
+        comment: returns the comment for some words, including the "#".
+
+    Returns:
+        The text, and the number of comments.
     """
     lines = lines_of(source)
     definitions = Definitions(ast.parse(source), lines)
-    grouped: dict[int, tuple[Definition, dict[cst.CSTNode, str]]] = {}
-    for line, comment in comments.items():
+    grouped: dict[int, tuple[Definition, dict[int, set[str]]]] = {}
+    for line, wanted in words.items():
         definition = definitions.at(line)
-        statement = definition.statement_at(line) if definition is not None else None
-        if definition is not None and statement is not None:
-            grouped.setdefault(definition.lines.first, (definition, {}))[1][statement] = comment
+        if definition is not None:
+            by_line = grouped.setdefault(definition.lines.first, (definition, {}))[1]
+            by_line[line] = {*by_line.get(line, ()), *wanted}
+    number = 0
     for first in sorted(grouped, reverse=True):
-        definition, wanted = grouped[first]
-        changed = definition.wrapper.module.visit(_Commenter(wanted)).code
+        definition, by_line = grouped[first]
+        changed, n_added = _commented(definition, by_line, comment)
         lines[definition.lines.first - 1 : definition.lines.last] = [changed]
-    return "".join(lines)
+        number += n_added
+    return "".join(lines), number
+
+
+def _commented(
+    definition: Definition, by_line: dict[int, set[str]], comment: Callable[[list[str]], str]
+) -> tuple[str, int]:
+    """Return the text of a definition with comments, and their number."""
+    words: dict[cst.CSTNode, set[str]] = defaultdict(set)
+    try:
+        for line, wanted in by_line.items():
+            statement = definition.statement_at(line)
+            if statement is not None:
+                words[statement] |= wanted
+        comments = {statement: comment(sorted(wanted)) for statement, wanted in words.items()}
+        return definition.wrapper.module.visit(_Commenter(comments)).code, len(comments)
+    except UNSUPPORTED:
+        return definition.text, 0
 
 
 class _Commenter(cst.CSTTransformer):
@@ -203,17 +227,17 @@ class _Commenter(cst.CSTTransformer):
         if comment is None:
             return updated_node
         if isinstance(updated_node, cst.SimpleStatementLine):
-            return updated_node.with_changes(trailing_whitespace=_commented(updated_node.trailing_whitespace, comment))
+            return updated_node.with_changes(trailing_whitespace=_ended_by(updated_node.trailing_whitespace, comment))
         body = getattr(updated_node, "body", None)
         if isinstance(body, cst.IndentedBlock):
-            return updated_node.with_changes(body=body.with_changes(header=_commented(body.header, comment)))
+            return updated_node.with_changes(body=body.with_changes(header=_ended_by(body.header, comment)))
         if isinstance(body, cst.SimpleStatementSuite):
-            changed = _commented(body.trailing_whitespace, comment)
+            changed = _ended_by(body.trailing_whitespace, comment)
             return updated_node.with_changes(body=body.with_changes(trailing_whitespace=changed))
         return updated_node
 
 
-def _commented(end: cst.TrailingWhitespace, comment: str) -> cst.TrailingWhitespace:
+def _ended_by(end: cst.TrailingWhitespace, comment: str) -> cst.TrailingWhitespace:
     if end.comment is not None:
         return end.with_changes(comment=cst.Comment(f"{end.comment.value}  {comment}"))
     return end.with_changes(whitespace=cst.SimpleWhitespace("  "), comment=cst.Comment(comment))

@@ -134,10 +134,9 @@ def with_ignores(path: str, source: str, codes: frozenset[str], *, is_strict: bo
     for finding in lint_source(path, files.Text(source), is_strict=is_strict).findings:
         if finding.rule.code in codes:
             by_line.setdefault(finding.location.frame.line, set()).add(finding.rule.code)
-    return (with_ignore(source, by_line), len(by_line)) if by_line else (source, 0)
+    return with_ignore(source, by_line) if by_line else (source, 0)
 
 
-def with_ignore(source: str, codes: dict[int, set[str]]) -> str:
-    """Return the text with suppression comments at the statements of some lines."""
-    comments = {line: f"# syncheck: ignore[{', '.join(sorted(found))}]" for line, found in codes.items()}
-    return codemods.with_comments(source, comments)
+def with_ignore(source: str, codes: dict[int, set[str]]) -> tuple[str, int]:
+    """Return the text with suppression comments at the statements of some lines, and the number of comments."""
+    return codemods.with_comments(source, codes, lambda found: f"# syncheck: ignore[{', '.join(found)}]")

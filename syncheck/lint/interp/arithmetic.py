@@ -75,7 +75,8 @@ def computed(kind: ast.operator, left: Any, right: Any) -> Value:
     """Return the result of a binary operator on two constants."""
     compute = _BINARY.get(type(kind))
     small = all(not isinstance(value, int) or abs(value) < 1 << 40 for value in (left, right))
-    if compute is None or not small or (isinstance(left, str | bytes) and isinstance(kind, ast.Mult | ast.Mod)):
+    has_text = isinstance(left, str | bytes) or isinstance(right, str | bytes)
+    if compute is None or not small or (has_text and isinstance(kind, ast.Mult | ast.Mod)):
         return UNKNOWN
     try:
         made = compute(left, right)

@@ -2,15 +2,15 @@
 
 import pytest
 
-from syncheck.lint.budget import Budget
+from syncheck.lint.budget import TOO_DEEP, TOO_MUCH, Budget
 
 
 def test_a_budget_ends_when_its_statements_are_used():
     budget = Budget(10)
     budget.use(9)
-    assert (budget.is_left(), budget.is_exceeded) == (True, False)
+    assert (budget.is_left(), budget.left_out) == (True, "")
     budget.use(1)
-    assert (budget.is_left(), budget.is_exceeded) == (False, True)
+    assert (budget.is_left(), budget.left_out) == (False, TOO_MUCH)
 
 
 def test_a_budget_that_was_exceeded_stays_so_in_another_pass():
@@ -18,7 +18,7 @@ def test_a_budget_that_was_exceeded_stays_so_in_another_pass():
     budget.use(10)
     budget.is_left()
     budget.restart()
-    assert (budget.is_left(), budget.is_exceeded) == (True, True)
+    assert (budget.is_left(), budget.left_out) == (True, TOO_MUCH)
 
 
 def interpreted(budget, cost, n_paths=12):
@@ -40,4 +40,14 @@ def test_further_paths_leave_half_of_the_budget_to_code_not_reached_so_far():
     budget.use(450)
     assert interpreted(budget, 25) == 2
     assert interpreted(budget, 25) == 0
-    assert (budget.is_left(), budget.is_exceeded) == (True, False)
+    assert (budget.is_left(), budget.left_out) == (True, "")
+
+
+def test_too_deep_code_is_noted_unless_there_is_too_much_code():
+    budget = Budget(1)
+    budget.too_deep()
+    assert budget.left_out == TOO_DEEP
+    budget.use(1)
+    budget.is_left()
+    budget.too_deep()
+    assert budget.left_out == TOO_MUCH

@@ -23,7 +23,7 @@ def file(tmp_path):
 
 def kept(folder, path, result=RESULT, key=""):
     cache = Cache(folder, key)
-    cache.keep(str(path), digest_of(path.read_bytes()), result)
+    cache.keep(str(path), files.stamp(path), digest_of(path.read_bytes()), result)
     cache.save()
 
 
@@ -77,10 +77,17 @@ def test_without_a_folder_nothing_is_stored(tmp_path, file):
 
 def test_an_unreadable_file_has_no_result(tmp_path, file):
     cache = Cache(tmp_path / "cache")
-    cache.keep(str(file), "", RESULT)
-    cache.keep(str(tmp_path / "gone.py"), "abc", RESULT)
+    cache.keep(str(tmp_path / "gone.py"), None, "", RESULT)
     cache.save()
     assert not (tmp_path / "cache").exists()
+
+
+def test_the_result_of_content_that_changed_while_it_was_checked_is_not_used(tmp_path, file):
+    cache, stamp, digest = Cache(tmp_path / "cache"), files.stamp(file), digest_of(file.read_bytes())
+    file.write_bytes(b"longer = 2\n")
+    cache.keep(str(file), stamp, digest, RESULT)
+    cache.save()
+    assert Cache(tmp_path / "cache").find(str(file)) is None
 
 
 def test_an_unwritable_folder_is_not_an_error(tmp_path, file):
@@ -89,6 +96,16 @@ def test_an_unwritable_folder_is_not_an_error(tmp_path, file):
 
 
 # -- files that a result depends on
+
+
+def test_the_result_is_not_stored_if_another_file_has_changed_since_it_was_looked_up(tmp_path, file):
+    other = tmp_path / "other.py"
+    other.write_bytes(b"y = 1\n")
+    result = Result((FINDING,), asked={str(other): files.stamp(other)})
+    other.write_bytes(b"y = 2\n")
+    os.utime(other, ns=(1, 1))
+    kept(tmp_path / "cache", file, result)
+    assert Cache(tmp_path / "cache").find(str(file)) is None
 
 
 @pytest.fixture

@@ -45,8 +45,8 @@ class Calls(LintRule):
 
 
 def lines(source, *kinds):
-    found, problem = check(SourceFile("program.py", source), kinds)
-    assert problem == ""
+    found, problem, left_out = check(SourceFile("program.py", source), kinds)
+    assert (problem, left_out) == ("", "")
     return [(finding.rule.code, finding.location.frame.line) for finding in found]
 
 
@@ -107,18 +107,30 @@ def test_a_failing_rule_is_named_and_other_rules_still_run():
         def visit_Call(self, node: cst.Call) -> None:
             raise KeyError("a mistake")
 
-    found, problem = check(SourceFile("program.py", SOURCE), [Failing, Calls])
+    found, problem, _ = check(SourceFile("program.py", SOURCE), [Failing, Calls])
     assert problem == "line 4: the rule ACME2 failed: KeyError: 'a mistake'"
     assert {finding.rule.code for finding in found} == {"ACME1"}
     assert len(found) == 3
 
 
-def test_syntax_unknown_to_libcst_is_skipped(monkeypatch):
+@pytest.mark.parametrize(
+    ("error", "note"),
+    [
+        (
+            cst.ParserSyntaxError("unknown", lines=[""], raw_line=1, raw_column=0),
+            "not checked to the end: findings in syntax",
+        ),
+        (RecursionError(), "not followed to the end: findings in code that is nested too deeply"),
+    ],
+)
+def test_what_libcst_cannot_parse_is_left_out_and_noted(monkeypatch, error, note):
     def refuse(self):
-        raise cst.ParserSyntaxError("unknown", lines=[""], raw_line=1, raw_column=0)
+        raise error
 
     monkeypatch.setattr(definitions.Definition, "wrapper", property(refuse))
-    assert lines(SOURCE, Calls) == []
+    found, problem, left_out = check(SourceFile("program.py", SOURCE), [Calls])
+    assert (found, problem) == ([], "")
+    assert left_out.startswith(note)
 
 
 class StateCollector(LintRule):

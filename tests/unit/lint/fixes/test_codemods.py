@@ -101,4 +101,23 @@ def test_invalid_python_is_rejected():
     ],
 )
 def test_a_comment_is_added_at_the_end_of_a_statement(source, line, result):
-    assert with_comments(source, {line: "# ok"}) == result
+    assert with_comments(source, {line: ["ok"]}, "# {0[0]}".format) == (result, result != source)
+
+
+def test_a_statement_gets_one_comment_for_all_of_its_lines():
+    source = "x = [\n    a,\n    b,\n]\ny = 1\n"
+    words = {2: ["one", "two"], 3: ["two", "three"], 5: ["four"]}
+    assert with_comments(source, words, lambda found: f"# {' '.join(found)}") == (
+        "x = [\n    a,\n    b,\n]  # one three two\ny = 1  # four\n",
+        2,
+    )
+
+
+@pytest.mark.parametrize("line", ["(v): int = 1", f"v = {' + '.join('1' * 400)}"])
+def test_definitions_that_libcst_cannot_change_are_left_alone(line):
+    source = f"def f():\n    {line}\n\n\ndef g():\n    pass\n"
+    assert with_comments(source, {2: ["ok"], 6: ["ok"]}, "# {0[0]}".format) == (
+        source.replace("pass", "pass  # ok"),
+        1,
+    )
+    assert edited(source, ("insert-before", 2, 0, "s.wait()")) == (source, 0)

@@ -78,4 +78,4 @@ def test_findings_are_suppressed_by_comments():
 
 @pytest.mark.parametrize("found", [{"SYN102", "SYN101"}])
 def test_one_comment_names_all_rules_of_a_line(found):
-    assert with_ignore("x = 1\n", {1: found}) == "x = 1  # syncheck: ignore[SYN101, SYN102]\n"
+    assert with_ignore("x = 1\n", {1: found}) == ("x = 1  # syncheck: ignore[SYN101, SYN102]\n", 1)
