@@ -94,11 +94,15 @@ class Hosts:
         """Mark work as complete for the current thread; return whether any of it was new."""
         changed = join(self.current.clock, clock)
         if changed:
-            self._versions += 1
-            self.current.version = self._versions
+            self.renew()
             if self.has_threads:
                 self._spread(clock)
         return changed
+
+    def renew(self) -> None:
+        """Give the current thread a new version, because its clock was changed."""
+        self._versions += 1
+        self.current.version = self._versions
 
     def _spread(self, clock: VectorClock) -> None:
         if self.ident != EVERY_THREAD:

@@ -149,6 +149,35 @@ class Order:
         self._host_version = self._hosts.current.version
         return changed
 
+    # -- alternatives: what may have happened in place of what happens next
+
+    def clocks(self) -> list[VectorClock]:
+        """Return a copy of the clocks of all actors; none if the program has several threads, which have their own."""
+        return [] if self._hosts.has_threads else [list(clock) for clock in self._clocks]
+
+    def rewind(self, clocks: list[VectorClock]) -> list[VectorClock]:
+        """Forget all waits since `clocks` was taken, between which nothing may have been submitted.
+
+        Returns:
+            The clocks with these waits, for `advance`.
+        """
+        later = self.clocks() if clocks else []
+        for clock, earlier in zip(self._clocks, clocks, strict=False):
+            clock[: len(earlier)] = earlier
+        self._clocks_changed()
+        return later
+
+    def advance(self, clocks: list[VectorClock]) -> None:
+        """Order what other clocks cover, too."""
+        for clock, other in zip(self._clocks, clocks, strict=False):
+            join(clock, other)
+        self._clocks_changed()
+
+    def _clocks_changed(self) -> None:
+        self._snapshots = [None] * len(self._snapshots)
+        self._hosts.renew()
+        self._host_version = self._hosts.current.version
+
     # -- events
 
     def record(self, event: EventId, stream: StreamId) -> None:

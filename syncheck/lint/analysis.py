@@ -351,7 +351,7 @@ class Analysis:
             if not isinstance(found, Function):  # replaced by an unknown decorator
                 found = Function(function, scope, evaluated_defaults())
             self._call(interpreter, found, [], objects)
-            interpreter.assume_awaited(scope, list(scope.names))  # other functions see the file's names
+            interpreter.collectives.escape_all(scope.names.values())  # other functions see the file's names
             return
         made = scope.find(kind.name)
         if not isinstance(made, Class):
@@ -362,7 +362,7 @@ class Analysis:
         args: list[Value] = [objects.used(interpreter, made, function)] if has_self_parameter(member) else []
         interpreter.decisions.begin()
         self._call(interpreter, member, args, objects)
-        interpreter.assume_awaited(scope, list(scope.names))
+        interpreter.collectives.escape_all(scope.names.values())
 
     def _run_class(
         self, kind: ast.ClassDef, steps: list[Method], objects: AssumedObjects, interpreter: Interpreter

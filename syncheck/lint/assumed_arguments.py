@@ -8,7 +8,7 @@ from syncheck.lint.gpu_parameters import moved_parameters
 from syncheck.lint.interp.functions import own_nodes
 from syncheck.lint.interp.machine import Machine
 from syncheck.lint.interp.values import MOVED, Constant, Device, Function, Symbol, Tensor, Value
-from syncheck.lint.nodes import once, walk
+from syncheck.lint.nodes import entered_streams, once, walk
 from syncheck.lint.parameters import assumed_tensor, tensors_given
 from syncheck.lint.prefilter import CLOCKS, STREAM_BLOCK, reads_clock, words_in
 
@@ -108,14 +108,9 @@ def _has_side_stream(function: ast.AST) -> bool:
     if STREAM_BLOCK not in words and words.isdisjoint(_ASYNCHRONOUS):
         return False
     for node in walk(function):
-        if isinstance(node, ast.With) and any(_is_of_stream(item.context_expr) for item in node.items):
+        if isinstance(node, ast.With) and entered_streams(node):
             return True
     return any(_name(node) in _ASYNCHRONOUS for node in own_nodes(function))
-
-
-def _is_of_stream(context: ast.expr) -> bool:
-    called = context.func if isinstance(context, ast.Call) else None
-    return isinstance(called, ast.Attribute) and called.attr == "stream"
 
 
 def _name(node: ast.AST) -> str:

@@ -106,10 +106,11 @@ def _under(root: str, options: Options, on_skip: Skip) -> Iterator[str]:
     unreadable: list[str] = []
     walk = os.walk(root, onerror=lambda error: unreadable.append(str(error.filename)))
     for folder, folders, files in walk:  # links to folders are not followed, because they may form loops
-        specs = ignored.get(os.path.dirname(folder), [] if folder != root else _around(root, respect=respect_gitignore))
+        around = _around(root, respect=respect_gitignore) if folder == root else []
+        specs = ignored.get(os.path.dirname(folder), around)
         if respect_gitignore and ".gitignore" in files:
             specs = [*specs, (folder, _spec(os.path.join(folder, ".gitignore")))]
-        ignored[folder] = specs
+        ignored[os.path.dirname(os.path.join(folder, ""))] = specs  # `root` may end with a slash
         inner = {f"{os.path.join(folder, name)}/": name for name in sorted(folders)}
         reasons = {
             path: _BY_NAME if name in _ALWAYS_LEFT_OUT else _skip_reason(path, bases, specs, left_out)

@@ -9,7 +9,7 @@ from syncheck.findings import Finding
 from syncheck.lint.interp.functions import own_nodes
 from syncheck.lint.interp.sites import SourceSites
 from syncheck.lint.locations import lines_of
-from syncheck.lint.nodes import functions_in, names, parameters, text, walk
+from syncheck.lint.nodes import entered_stream, functions_in, names, parameters, text, walk
 from syncheck.rules import unordered_side_stream
 
 WORDS = re.compile(r"stream\(\s*(?:\w+\.)*Stream\(")
@@ -63,9 +63,8 @@ def _bound_outside(block: ast.With, function: ast.FunctionDef | ast.AsyncFunctio
 
 def _makes_stream(context: ast.expr) -> bool:
     """Return whether a context makes a new stream current, at least on a GPU."""
-    if not isinstance(context, ast.Call) or text(context.func).rpartition(".")[2] != "stream" or not context.args:
-        return False
-    made = context.args[0].body if isinstance(context.args[0], ast.IfExp) else context.args[0]
+    stream = entered_stream(context)
+    made = stream.body if isinstance(stream, ast.IfExp) else stream
     return isinstance(made, ast.Call) and text(made.func).rpartition(".")[2] == "Stream"
 
 

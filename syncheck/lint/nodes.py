@@ -118,8 +118,11 @@ def blocks_in(function: ast.AST, nodes: Iterable[ast.AST]) -> Iterator[list[ast.
 
 
 def is_non_blocking(call: ast.Call) -> bool:
-    """Return whether a call passes `non_blocking`, whatever its value."""
-    return any(word.arg == "non_blocking" for word in call.keywords)
+    """Return whether a call passes `non_blocking`, unless its value is known to be false."""
+    return any(
+        word.arg == "non_blocking" and not (isinstance(word.value, ast.Constant) and not word.value.value)
+        for word in call.keywords
+    )
 
 
 def changed_in_place(node: ast.AST) -> ast.expr | None:

@@ -11,7 +11,8 @@ from collections.abc import Iterable
 from functools import lru_cache
 
 from syncheck.lint import deferred, rule_registry
-from syncheck.lint.nodes import once, walk
+from syncheck.lint.nodes import STREAM_CONTEXTS, once, walk
+from syncheck.source.expressions import last_name
 
 _TORCH = (b"torch", b"accelerator")
 _WORDS = (
@@ -176,6 +177,6 @@ def words_in(node: ast.AST) -> set[str]:
             found.add(inner.arg)
         elif isinstance(inner, ast.Constant) and isinstance(inner.value, str) and inner.value.startswith("cuda"):
             found.add("cuda")
-        elif isinstance(inner, ast.Call) and isinstance(inner.func, ast.Attribute) and inner.func.attr == "stream":
+        elif isinstance(inner, ast.Call) and last_name(inner.func) in STREAM_CONTEXTS:
             found.add(STREAM_BLOCK)
     return found

@@ -10,7 +10,7 @@ from syncheck.lint.interp.functions import own_nodes
 from syncheck.lint.interp.sites import SourceSites
 from syncheck.lint.interp.unknown import makes_object, may_wait
 from syncheck.lint.locations import lines_of
-from syncheck.lint.nodes import entered_stream, nodes_in, text, walk
+from syncheck.lint.nodes import entered_stream, is_non_blocking, nodes_in, text, walk
 from syncheck.rules import missing_record_stream, unordered_side_stream
 from syncheck.rules.model import Family, Severity
 from syncheck.source.expressions import last_name
@@ -108,7 +108,7 @@ def _check(block: _Block, taken: _Handover, waits: "_Waits", sites: SourceSites)
         flaw = _FLAW.format(stream=stream, consumer=taken.function.name)
         found = Finding.of(unordered_side_stream.RULE, location, flaw=flaw)
         return replace(found, related=(use,), help=_JOIN)
-    if waits.protect_memory or not any(last_name(call.func) in _MOVES and _is_non_blocking(call) for call in calls):
+    if waits.protect_memory or not any(last_name(call.func) in _MOVES and is_non_blocking(call) for call in calls):
         return None
     facts = {"tensor": f"memory of stream `{stream}`", "user": "the stream that uses the batch", "verb": "reading"}
     found = Finding.of(missing_record_stream.RULE, location, **facts)
@@ -302,15 +302,8 @@ def _works(call: ast.Call) -> bool:
     return bool(name) and name not in _IDLE and not makes_object(call)
 
 
-def _is_non_blocking(call: ast.Call) -> bool:
-    return any(
-        word.arg == "non_blocking" and not (isinstance(word.value, ast.Constant) and not word.value.value)
-        for word in call.keywords
-    )
-
-
 def _blocks_host(call: ast.Call) -> bool:
     """Return whether a call is a blocking copy, after which the host has waited for the stream."""
-    if last_name(call.func) not in _COPIES or _is_non_blocking(call):
+    if last_name(call.func) not in _COPIES or is_non_blocking(call):
         return False
     return not any(isinstance(value, ast.Constant) and value.value is True for value in call.args[1:])

@@ -2,6 +2,7 @@
 
 import contextlib
 import os
+import signal
 import sys
 import threading
 import time
@@ -139,10 +140,12 @@ class Run:
     def run(self, prepared: PreparedProgram) -> int:
         """Run the program and deliver the report; return the exit status."""
         with self.watching(), self._progress_in_title():
-            outcome = execute(prepared, self.end, self._replaced)
+            outcome = execute(prepared, self.end, self._replaced, self._ended_by)
             if outcome.is_child:
                 return outcome.status
-        if outcome.exception:
+        if outcome.interrupted:
+            self.session.incomplete("the program was interrupted, so the rest of it did not run")
+        elif outcome.exception:
             self.session.incomplete(f"the program failed ({outcome.exception}), so the rest of it did not run")
         status = self._deliver_report(outcome.status)
         if outcome.interrupted:
@@ -233,6 +236,11 @@ class Run:
         self.backend.finish()
         report_status = self._deliver_report(status)
         return status or report_status
+
+    def _ended_by(self, number: int) -> None:
+        """Note that a signal ends the program."""
+        name = signal.Signals(number).name
+        self.session.incomplete(f"{name} ended the program, so the rest of it did not run")
 
     def _replaced(self, path: Any, arguments: Any) -> None:
         """Note that the program is about to replace itself with another one."""

@@ -75,6 +75,7 @@ class Session:
         self._engine = engine = Engine()
         self.release, self.acquire, self.acquire_all = engine.release, engine.acquire, engine.acquire_all
         self.forget_sync, self.complete_all = engine.forget_sync, engine.complete_all
+        self.clocks, self.rewind, self.advance = engine.clocks, engine.rewind, engine.advance
         self._sync_history = SyncHistory(self._engine.host_follows)
         self._graphs = graphs.Graphs(self.collector)
         self.capturing, self.sync_in_capture = self._graphs.is_capturing, self._graphs.sync_in_capture
@@ -95,14 +96,13 @@ class Session:
         )
         self.lost_context = self._races.lost_context
         self._lives = lives = Lifetimes(self._engine, self.collector, self._graphs, self._labels, self._views)
-        self._is_run = is_run
+        self._is_run, self.n_operators = is_run, 0
         self.allocate, self.free, self.record_stream = lives.allocate, lives.free, lives.record_stream
         self.holds_used_memory = lives.holds_used_memory
         self._loops = CreatedInLoop(self.collector)
         self._advice = loops = advice.Advice(self._engine, self.collector, self._sync_history, is_run=is_run)
         self.stream_object, self.empty_cache = loops.stream_object, loops.cache_emptied
         self.timed, self.times, self.untimed = loops.timed, loops.times, loops.untimed
-        self.n_operators = 0  # seen so far
         self._incomplete: dict[str, None] = {}
         self._notes: dict[str, None] = {}
         self._started = time.perf_counter()

@@ -317,7 +317,7 @@ class Spelling:
         is_there = origin == line or _is_same(name.removesuffix("[...]"), origin, line)
         is_asked = line.scopes is not None and "[" not in name and line.scopes.may_be_none(name, line.number)
         is_sure = is_asked or is_one_of_many or scopes is None or scopes.shares_conditions(origin.number, line.number)
-        is_there &= is_sure and not (may_be_none and is_one_of_many) and not _may_be_unbound(name, origin, line)
+        is_there &= is_sure and not (may_be_none and is_one_of_many) and not _is_unbound_item(name, origin, line)
         if wait and is_there:
             spelled.code += wait
             spelled.may_be_none += [name] if may_be_none or is_asked else []
@@ -376,10 +376,7 @@ def _is_same(expression: str, known_at: SourceLine, line: SourceLine) -> bool:
     return line.scopes.has_same_meaning(expression, known_at.number, line.number)
 
 
-def _may_be_unbound(name: str, origin: SourceLine, line: SourceLine) -> bool:
-    """Return whether a variable or an item may still be unbound when a line runs for the first time, as in a loop."""
-    if name.endswith("[...]") or (line.path, line.function) != (origin.path, origin.function):
-        return False
-    if line.number >= origin.number:
-        return False
-    return "[" in name or (line.scopes is not None and not line.scopes.is_bound_above(name, line.number))
+def _is_unbound_item(name: str, origin: SourceLine, line: SourceLine) -> bool:
+    """Return whether an item is bound only after a line, when that runs for the first time, as in a loop."""
+    is_in_function = (line.path, line.function) == (origin.path, origin.function)
+    return is_in_function and line.number < origin.number and "[" in name and not name.endswith("[...]")

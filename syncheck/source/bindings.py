@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from typing import TypeAlias
 
 Function: TypeAlias = ast.FunctionDef | ast.AsyncFunctionDef
-_ALWAYS = 0
+ALWAYS = 0
 """Line of a binding that exists from the start of its scope: a parameter."""
 
 
@@ -75,7 +75,7 @@ class _Collector(ast.NodeVisitor):
             self.visit(part)
         for argument in ast.walk(node.args):
             if isinstance(argument, ast.arg):
-                _bind(inside, argument.arg, _ALWAYS)
+                _bind(inside, argument.arg, ALWAYS)
         _visit_all(_Collector(inside, self._scopes), node.body)
 
     def visit_FunctionDef(self, node: ast.FunctionDef) -> None:

@@ -10,7 +10,8 @@ from collections.abc import Iterator, Sequence
 from functools import cached_property, lru_cache
 from typing import TypeAlias
 
-from syncheck.source.bindings import Function, Scope, binding_scope, collect
+from syncheck.source.assignment import are_attributes_set, is_certainly_bound
+from syncheck.source.bindings import ALWAYS, Function, Scope, binding_scope, collect
 from syncheck.source.expressions import (
     bodies,
     calls_in,
@@ -139,14 +140,9 @@ class Scopes:
     def is_argument(self, line: int, column: int) -> bool:
         """Return whether the expression at a position is part of an argument of a call."""
         calls = [node for node in self._expressions(line) if isinstance(node, ast.Call)]
-        passed = (
-            argument for call in calls for argument in (*call.args, *(keyword.value for keyword in call.keywords))
-        )
-        return any(
-            isinstance(node, ast.expr) and is_at(node, line, column)
-            for argument in passed
-            for node in ast.walk(argument)
-        )
+        passed = [part for call in calls for part in (*call.args, *(keyword.value for keyword in call.keywords))]
+        nodes = (node for part in passed for node in ast.walk(part))
+        return any(isinstance(node, ast.expr) and is_at(node, line, column) for node in nodes)
 
     def is_call_statement(self, line: int, column: int) -> bool:
         """Return whether the call at a position is a statement by itself, so that its result is discarded."""
@@ -254,10 +250,6 @@ class Scopes:
         """Return whether a variable visible on a line is bound exactly once."""
         return (owner := binding_scope(name, self._find(line)[1])) is not None and len(owner.bindings[name]) == 1
 
-    def is_bound_above(self, name: str, line: int) -> bool:
-        """Return whether the function around a line binds a name above it, or not at all."""
-        return any(number < line for number in self._find(line)[1].bindings.get(name, (0,)))
-
     def is_rebound(self, expression: str, line: int) -> bool:
         """Return whether a loop around a line rebinds a name in an expression, which changes its meaning."""
         _, scope, loops = self._find(line)
@@ -279,8 +271,16 @@ class Scopes:
         return _expressions_of(self._find(line)[0])
 
     def is_visible(self, expression: str, line: int) -> bool:
-        """Return whether every name in an expression is bound at the start of a line's statement."""
-        return all(self._is_bound(name, line) for name in names_in(expression))
+        """Return whether every name in an expression is bound, and every attribute of `self` set, before a line."""
+        return all(self._is_bound(name, line) for name in names_in(expression)) and self._is_set(expression, line)
+
+    def _is_set(self, expression: str, line: int) -> bool:
+        """Return whether the attributes of `self` in an expression are set before a line."""
+        statement, scope, _ = self._find(line)
+        kind, method = scope.parent and scope.parent.node, scope.node
+        if statement is None or not isinstance(kind, ast.ClassDef) or not isinstance(method, Function):
+            return True
+        return are_attributes_set(expression, kind, method, statement)
 
     def has_same_meaning(self, expression: str, line: int, other: int) -> bool:
         """Return whether an expression valid on one line means the same on another, with the same variables.
@@ -290,23 +290,22 @@ class Scopes:
         """
         if self._find(line)[1] is not self._find(other)[1] and expression.startswith(self._thread_locals):
             return False
-        if line == other or subscripts_in(expression):
-            return self.is_always_valid(expression, other) and (line == other or self._is_same(expression, line, other))
-        return self._is_same(expression, line, other)
+        if (line == other or subscripts_in(expression)) and not self.is_always_valid(expression, other):
+            return False
+        return line == other or self._is_same(expression, line, other)
 
     @cached_property
     def _thread_locals(self) -> tuple[str, ...]:
         """The beginnings of expressions for attributes of a `threading.local`, such as "state."."""
-        values = [(node.targets, node.value) for node, _, _ in self._statements if isinstance(node, ast.Assign)]
-        return tuple(
-            f"{ast.unparse(target)}."
-            for targets, value in values
-            if isinstance(value, ast.Call) and last_name(value.func) == "local"
-            for target in targets
-        )
+        assignments = [node for node, _, _ in self._statements if isinstance(node, ast.Assign)]
+        local = [
+            node for node in assignments if isinstance(node.value, ast.Call) and last_name(node.value.func) == "local"
+        ]
+        return tuple(f"{ast.unparse(target)}." for node in local for target in node.targets)
 
     def _is_same(self, expression: str, line: int, other: int) -> bool:
-        return all(self._is_same_variable(name, line, other) for name in names_in(expression))
+        are_same = all(self._is_same_variable(name, line, other) for name in names_in(expression))
+        return are_same and self._is_set(expression, other)
 
     def _is_same_variable(self, name: str, line: int, other: int) -> bool:
         one, two = self._find(line)[1], self._find(other)[1]
@@ -316,18 +315,16 @@ class Scopes:
         return first is not None and first is second and self._is_bound(name, other)
 
     def _is_bound(self, name: str, line: int) -> bool:
-        statement, scope, loops = self._find(line)
+        statement, scope, _ = self._find(line)
         owner = binding_scope(name, scope)
         if owner is None:
             return hasattr(builtins, name)
         if self._is_left_over(name, owner, line) and not self.is_mentioned(name, line, is_bound=False):
             return False
-        if owner is not scope:
+        if owner is not scope or statement is None:
             return True  # from an enclosing scope, which has usually run on by the time this one runs
-        first = statement.lineno if statement is not None else line
-        return any(
-            bound < first or any(has_line(loop, bound) for loop in loops) for bound in owner.bindings.get(name, ())
-        )
+        is_parameter = ALWAYS in owner.bindings[name]
+        return is_certainly_bound(name, owner.node.body, statement, initially=is_parameter)
 
     def _is_left_over(self, name: str, owner: Scope, line: int) -> bool:
         """Return whether a name is only a loop variable and the line is outside those loops: a leftover value."""

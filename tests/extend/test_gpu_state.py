@@ -52,7 +52,7 @@ class Probe(LintRule):
 @pytest.fixture(scope="module")
 def states():
     Probe.states = []
-    found, problem = check(SourceFile("program.py", SOURCE), [Probe])
+    found, problem, _ = check(SourceFile("program.py", SOURCE), [Probe])
     assert (found, problem) == ([], "")
     return Probe.states
 

@@ -302,9 +302,10 @@ def test_a_wait_for_a_record_of_an_earlier_iteration_is_not_useless():
     )
 
 
-def test_a_handle_that_one_branch_waits_for_is_not_dropped():
+@pytest.mark.parametrize("otherwise", ["return None", "else:\n                return None"])
+def test_a_handle_that_one_branch_waits_for_is_not_dropped(otherwise):
     assert not found(
-        """
+        f"""
         import torch
         import torch.distributed as dist
 
@@ -314,9 +315,30 @@ def test_a_handle_that_one_branch_waits_for_is_not_dropped():
             if is_joined:
                 work.wait()
                 return votes.item() != 0
-            return None
+            {otherwise}
         """
     )
+
+
+def test_a_wait_in_the_other_branch_orders_nothing_in_this_one():
+    (finding,) = found(
+        """
+        import torch
+
+        side = torch.cuda.Stream()
+
+        def work(mode):
+            x = torch.ones(4, device="cuda")
+            if mode == "overlap":
+                with torch.cuda.stream(side):
+                    y = x * 2
+            else:
+                torch.cuda.synchronize()
+                y = x
+            return y
+        """
+    )
+    assert "SYN101" in str(finding)
 
 
 # -- unknown devices

@@ -7,9 +7,9 @@ is 1, 2 in order of allocation, preceded by "r" or "w" for a read or a write (a 
 
 UNSHOWN = frozenset(
     """view describe_allocation name name_at name_view object_created object_destroyed event stream host release acquire
-    acquire_all""".split()
+    acquire_all clocks rewind advance""".split()
 )
-"""Calls that only announce objects or order threads."""
+"""Calls that only announce objects, order threads, or separate alternatives."""
 
 
 class Recording:

@@ -184,8 +184,14 @@ def test_os_exit_with_0_still_fails_on_findings(script):
     assert syncheck("run", script(RACE + "import os; os._exit(0)\n")).returncode == 1
 
 
-@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
-def test_a_signal_shows_the_findings_and_ends_the_process_by_that_signal(script, number):
+@pytest.mark.parametrize(
+    ("number", "reason"),
+    [
+        (signal.SIGINT, "the program was interrupted, so the rest of it did not run"),
+        (signal.SIGTERM, "SIGTERM ended the program, so the rest of it did not run"),
+    ],
+)
+def test_a_signal_shows_the_findings_and_ends_the_process_by_that_signal(script, number, reason):
     path = script(RACE + "import time\nprint('ready', flush=True)\ntime.sleep(60)\n")
     command = [sys.executable, "-m", "syncheck", "run", str(path)]
     with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
@@ -196,6 +202,7 @@ def test_a_signal_shows_the_findings_and_ends_the_process_by_that_signal(script,
         _, errors = process.communicate(timeout=60)
     assert process.returncode == -number
     assert "SYN101" in errors
+    assert f"incomplete: {reason}\n" in errors
 
 
 def test_a_forked_child_prints_no_report_of_its_own(script):

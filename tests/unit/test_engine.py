@@ -1126,3 +1126,56 @@ def test_follows_others_requires_order_after_all_other_accesses() -> None:
     assert not engine.is_ordered_after_all(a, X)
     assert not engine.is_ordered_after_all(a, PINNED)
     assert not engine.is_ordered_after_all(a, 99)
+
+
+# -- alternatives
+
+
+def test_waits_of_an_alternative_count_only_after_what_happens_in_its_place() -> None:
+    engine, (a, b) = streams(0, 0)
+    write(engine, a)
+    before = engine.clocks()
+    engine.wait_stream(b, a)
+    engine.sync_stream(a)
+    other = engine.rewind(before)
+    assert not engine.stream_covers(b, engine.now(a))
+    assert not engine.host_covers(engine.now(a))
+    first = engine.now(a)
+    write(engine, a)  # the other alternative waits for nothing that is launched here
+    engine.advance(other)
+    assert engine.stream_covers(b, first)
+    assert engine.host_covers(first)
+    assert not engine.stream_covers(b, engine.now(a))
+    assert not engine.host_covers(engine.now(a))
+
+
+def test_a_stream_created_in_an_alternative_is_kept() -> None:
+    engine, (a, _) = streams(0, 0)
+    write(engine, a)
+    before = engine.clocks()
+    c = engine.add_stream(0)
+    engine.wait_stream(c, a)
+    other = engine.rewind(before)
+    assert len(engine.clocks()) == len(other)
+    engine.advance(other)
+    assert engine.stream_covers(c, engine.now(a))
+
+
+def test_a_record_in_front_of_an_alternative_does_not_cover_what_it_waits_for() -> None:
+    engine, (a, b) = streams(0, 0)
+    write(engine, a)
+    before = engine.clocks()
+    engine.wait_stream(b, a)
+    engine.rewind(before)
+    engine.record(EVENT, b)
+    assert not any(epoch == engine.now(a) for epoch in engine.snapshot(EVENT))
+
+
+def test_with_several_threads_alternatives_are_not_separated() -> None:
+    engine, (a, b) = streams(0, 0)
+    engine.switch_host(2)
+    write(engine, a)
+    before = engine.clocks()
+    engine.wait_stream(b, a)
+    engine.advance(engine.rewind(before))
+    assert engine.stream_covers(b, engine.now(a))

@@ -5,9 +5,11 @@ Source:
     `barrier`, `stashed_for_allocator_safety_`
 """
 
+from collections.abc import Iterable
+
 from syncheck.hb.clock import HOST
 from syncheck.hb.ids import NO_VIEW, UNKNOWN_SITE, AllocationId, EventId, NamedKind, StreamId, WaitCall
-from syncheck.lint.interp.contents import tensors_in
+from syncheck.lint.interp.contents import handles_in, tensors_in
 from syncheck.lint.interp.machine import Machine, TensorAccess
 from syncheck.lint.interp.parts import N_BYTES
 from syncheck.lint.interp.values import NONE, UNKNOWN, Block, Call, Group, Tensor, Value, Work, truth
@@ -148,6 +150,12 @@ class Collectives:
             self._kept.pop(work.event, None)
             self.store(work)
             self._machine.session.sync_event(work.event, UNKNOWN_SITE)
+
+    def escape_all(self, values: Iterable[Value | None]) -> None:
+        """Assume that the collectives whose handles some values hold are waited for in code that is not interpreted."""
+        for value in list(values):
+            for work in handles_in(value):
+                self.escape(work)
 
     def assume_synchronized(self, called: str, *, can_wait: bool) -> None:
         """Assume that unknown code waits.

@@ -1,18 +1,18 @@
 """Interpreter of the statements of a program, in the order in which they would run."""
 
 import ast
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator
 from contextlib import suppress
 from typing import Any, TypeAlias
 from weakref import ref
 
+from syncheck.hb.clock import VectorClock
 from syncheck.lint import deferred
 from syncheck.lint.interp import guards
 from syncheck.lint.interp.binding import Binding
 from syncheck.lint.interp.calls import Calls
 from syncheck.lint.interp.class_definitions import decorated
 from syncheck.lint.interp.collectives import Collectives
-from syncheck.lint.interp.contents import handles_in
 from syncheck.lint.interp.contexts import Contexts
 from syncheck.lint.interp.control_flow import BreakSignal, ContinueSignal, Jump, Raised, Returned, TooLongError
 from syncheck.lint.interp.decisions import Decisions, Flipped, queried
@@ -24,6 +24,7 @@ from syncheck.lint.interp.imported import FindFunction
 from syncheck.lint.interp.iteration import Iteration
 from syncheck.lint.interp.loop_waits import Loop
 from syncheck.lint.interp.machine import Machine
+from syncheck.lint.interp.matches import as_branches
 from syncheck.lint.interp.naming import name_findings
 from syncheck.lint.interp.operators import Operators
 from syncheck.lint.interp.passed_branches import PassedBranches
@@ -234,11 +235,20 @@ class Interpreter:
         if is_taken is completing:
             self.machine.assume_synchronized()
         taken, skipped = (node.body, node.orelse) if is_taken else (node.orelse, node.body)
-        if known is None:
-            self._skip_branch(skipped, scope, node)
-            self.machine.recent.take(node.test, skipped, value=is_taken)
-        steps = self.block(taken, scope) if taken else None
-        return self.machine.recent.loops.conditionally(steps) if steps is not None and known is None else steps
+        if known is not None:
+            return self.block(taken, scope) if taken else None
+        session = self.machine.session
+        before = session.clocks() if taken and skipped else []
+        self._skip_branch(skipped, scope, node)
+        self.machine.recent.take(node.test, skipped, value=is_taken)
+        return self._in_place_of(session.rewind(before), taken, scope) if taken else None
+
+    def _in_place_of(self, other: list[VectorClock], body: list[ast.stmt], scope: Scope) -> Iterator[Value]:
+        """Interpret a branch. What the other branch waits for, given by clocks, is complete only after this one."""
+        try:
+            yield from self.machine.recent.loops.conditionally(self.block(body, scope))
+        finally:
+            self.machine.session.advance(other)
 
     def _completing(self, test: ast.expr, scope: Scope) -> bool | None:
         """Return the outcome of a completion query that shows that work is complete; None for other conditions."""
@@ -260,13 +270,7 @@ class Interpreter:
             self.run_for_ordering(body, scope)
             return
         if self.collectives.have_started:
-            self.assume_awaited(scope, guards.used_in(body))
-
-    def assume_awaited(self, scope: Scope, names: Iterable[str]) -> None:
-        """Assume that the collective handles bound to some names are waited for in code that is not interpreted."""
-        for name in names:
-            for work in handles_in(scope.names.get(name)):
-                self.collectives.escape(work)
+            self.collectives.escape_all(scope.names.get(name) for name in guards.used_in(body))
 
     def run_for_ordering(self, body: list[ast.stmt], scope: Scope) -> None:
         """Interpret a skipped branch only for what it orders, since it may have run."""
@@ -285,10 +289,9 @@ class Interpreter:
             machine.ordering_only -= 1
             thread.streams, thread.contexts, thread.device = before
 
-    def _run_Match(self, node: ast.Match, scope: Scope) -> None:
+    def _run_Match(self, node: ast.Match, scope: Scope) -> Iterator[Value]:
         self.evaluate(node.subject, scope)
-        for case in node.cases:
-            self.run_for_ordering(case.body, scope)
+        yield from self.block(as_branches(node), scope)
 
     def _run_Try(self, node: ast.Try, scope: Scope) -> Iterator[Value]:
         try:
@@ -318,7 +321,7 @@ class Interpreter:
                 del item
                 yield from self._iteration(node, loop, scope)
             if is_cut and self.collectives.have_started and guards.waits(node.body) and not guards.leaves_last(node):
-                self.assume_awaited(scope, list(scope.names))
+                self.collectives.escape_all(scope.names.values())
             yield from self.block(node.orelse, scope)
         except BreakSignal:
             pass

@@ -149,7 +149,7 @@ class Machine:
 
     def default_stream(self, device: int) -> StreamId:
         """Return a device's default stream."""
-        return self._defaults[device % N_DEVICES]
+        return self._defaults[device]
 
     @property
     def device(self) -> int:

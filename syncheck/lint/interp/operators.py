@@ -9,7 +9,7 @@ from syncheck.lint.interp.block_inputs import block_inputs
 from syncheck.lint.interp.contents import tensors_in
 from syncheck.lint.interp.exchanged import exchanged_variables
 from syncheck.lint.interp.identities import is_unknown
-from syncheck.lint.interp.machine import Machine, TensorAccess
+from syncheck.lint.interp.machine import N_DEVICES, Machine, TensorAccess
 from syncheck.lint.interp.premises import Premise, description_of
 from syncheck.lint.interp.rows import is_strided, of_method, selected
 from syncheck.lint.interp.unknown import words_of
@@ -95,7 +95,7 @@ class Operators:
             return value.index
         if isinstance(value, Constant):
             if isinstance(value.value, int) and not isinstance(value.value, bool):
-                return value.value
+                return value.value if 0 <= value.value < N_DEVICES else UNKNOWN
             if isinstance(value.value, str):
                 return _named_device(value.value, machine)
         return UNKNOWN
@@ -380,4 +380,4 @@ def _named_device(text: str, machine: Machine) -> DeviceIndex:
         return UNKNOWN
     if not colon:
         return machine.device
-    return int(index) if index.isdecimal() and int(index) < 8 else UNKNOWN
+    return int(index) if index.isdecimal() and int(index) < N_DEVICES else UNKNOWN

@@ -39,7 +39,10 @@ class Outcome:
 
 
 def execute(
-    prepared: PreparedProgram, at_exit: Callable[[int], int], at_exec: Callable[[Any, Any], None] | None = None
+    prepared: PreparedProgram,
+    at_exit: Callable[[int], int],
+    at_exec: Callable[[Any, Any], None] | None = None,
+    at_signal: Callable[[int], None] | None = None,
 ) -> Outcome:
     """Run a program to its end: its code, its threads and its `atexit` callbacks.
 
@@ -55,9 +58,10 @@ def execute(
             does so, receives the exit status and returns the status to exit with (ignored for signals). It must flush
             its output. It is not called if this function returns.
         at_exec: called before `at_exit` if the program replaces itself, with the path and arguments of the new program.
+        at_signal: called before `at_exit` if a signal ends the program, with its number.
     """
     pid = os.getpid()
-    with restored(), search_path(prepared.entry), ExitHook(at_exit, at_exec):
+    with restored(), search_path(prepared.entry), ExitHook(at_exit, at_exec, at_signal):
         sys.argv = ["-m" if prepared.program.is_module else prepared.program.target]
         sys.argv += prepared.program.arguments
         sys.modules["__main__"] = _new_main(prepared)

@@ -52,12 +52,17 @@ class ExitHook:
     """Context manager that calls `at_exit` once before this process ends by `os._exit` or a termination signal.
 
     It is also called before the process is replaced by another program, by `os.execv` and the functions that call it;
-    `at_exec` is called before it, with the path and arguments of that program. The hook has no effect in forked
-    children.
+    `at_exec` is called before it, with the path and arguments of that program. `at_signal` is called before it with the
+    number of a termination signal. The hook has no effect in forked children.
     """
 
-    def __init__(self, at_exit: Callable[[int], int], at_exec: Callable[[Any, Any], None] | None = None) -> None:
-        self._at_exit, self._at_exec = at_exit, at_exec
+    def __init__(
+        self,
+        at_exit: Callable[[int], int],
+        at_exec: Callable[[Any, Any], None] | None = None,
+        at_signal: Callable[[int], None] | None = None,
+    ) -> None:
+        self._at_exit, self._at_exec, self._at_signal = at_exit, at_exec, at_signal
         self._was_called = False
         self._is_calling = False
         self._lock = threading.RLock()  # another exiting thread waits for the report of the first one
@@ -122,6 +127,8 @@ class ExitHook:
     def _on_signal(self, number: int) -> None:
         if self._is_calling:
             return  # another signal must not interrupt the report: the process is about to end
+        if self._at_signal is not None and not self._was_called and os.getpid() == self._pid:
+            self._at_signal(number)
         self.call_at_exit(128 + number)
         signal.signal(number, signal.SIG_DFL)
         os.kill(os.getpid(), number)

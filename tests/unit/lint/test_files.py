@@ -57,6 +57,12 @@ def test_gitignore_files_above_apply_up_to_the_repository_root(folder):
     assert found("pkg") == ["pkg/b.py"]
 
 
+@pytest.mark.parametrize("root", ["pkg", "pkg/", "./pkg"])
+def test_the_spelling_of_a_folder_does_not_matter(folder, root):
+    (folder / "pkg" / ".gitignore").write_text("c.py\n")
+    assert found(root) == ["pkg/b.py"]
+
+
 def test_settings_exclude_files(folder):
     assert found(".", exclude=("pkg/",)) == ["a.py", "note.ipynb"]
     assert found(".", exclude=("*.ipynb", "deep")) == ["a.py", "pkg/b.py"]

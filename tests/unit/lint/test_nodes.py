@@ -202,6 +202,7 @@ def test_the_nodes_and_functions_of_a_file_include_nested_ones():
         ("x.add_(y)", "x", False),
         ("x[0].copy_(y, non_blocking=True)", "x[0]", True),
         ("x.to(d, non_blocking=flag)", None, True),
+        ("x.to(d, non_blocking=False)", None, False),
         ("x.__enter__()", None, False),
         ("add_(x)", None, False),
     ],

@@ -107,6 +107,18 @@ def test_a_stream_that_may_be_ordered_is_not_reported(given):
     assert found(**given) == []
 
 
+@pytest.mark.parametrize("function", ["torch.cuda.stream", "stream", "torch.cuda.StreamContext"])
+@pytest.mark.parametrize("is_parsed", [False, True])
+def test_neither_the_spelling_of_a_block_nor_whether_it_was_parsed_matters(function, is_parsed):
+    parts = {"make": "pass", "fork": "pass", "work": "y = gate(x)", "after": "return x + y"}
+    source = textwrap.dedent(SOURCE).replace("torch.cuda.stream", function)
+    file = SourceFile("program.py", source.format(stream=SIDE, join=JOIN.format(stream=SIDE), **parts))
+    functions = list(deferred.functions(file.tree.body))
+    assert not is_parsed or functions[0].body
+    (finding,) = findings(functions, SourceSites(file), ())
+    assert finding.message == NO_FORK.format(stream=SIDE)
+
+
 FETCH = "self.counts_cpu[:4].copy_(kept, non_blocking=True)"
 
 

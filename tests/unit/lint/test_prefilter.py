@@ -54,7 +54,7 @@ def test_lines_with_words_are_returned_in_order():
     [
         ("s = torch.cuda.Stream()", True), ("with torch.cuda.stream(s): pass", True),
         ("x.to(d, non_blocking=True)", True),
-        ("stream(x)", False), ("t = time.time()", False), ("t = time.time(); x.cuda()", True),
+        ("stream(x)", True), ("streams(x)", False), ("t = time.time()", False), ("t = time.time(); x.cuda()", True),
         ("t = perf_counter(); x.to('cuda:0')", True), ("x = 'Stream'", False),
         ("threading.Thread(); torch.cuda.f()", True),
     ],

@@ -71,7 +71,6 @@ def scopes():
         ("self.stream", "self.use(batch)"),
         ("item", "batch = item"),
         ("batch", "return batch"),
-        ("batch", "batch = item"),  # of the previous iteration
         ("th.cuda", "return batch"),
         ("inner", "return inner"),
         ("buffers", "for index in"),
@@ -92,7 +91,8 @@ def test_a_name_bound_earlier_is_visible(scopes, expression, at):
         ("self.stream", "return th.zeros"),
         ("size", "return inner"),  # functions do not see the names of a class
         ("inner", "return th.zeros"),
-        ("late", "late()"),  # bound later
+        ("early", "buffers = [None"),  # bound later
+        ("batch", "batch = item"),  # bound only in the previous iteration
         ("batch", "for item in self.data"),
         ("number", "for index in"),  # of a comprehension
         ("file", "with open"),
@@ -173,12 +173,11 @@ def test_a_loop_rebinds_its_variable_on_each_iteration():
     assert not scopes.is_rebound("index", 7)
 
 
-def test_a_variable_is_bound_above_the_lines_below_its_first_binding():
-    scopes = scopes_in("top = 1\ndef f(x):\n    for y in x:\n        g(z, top)\n        z = y\n    h(z)\n")
-    assert not scopes.is_bound_above("z", 4)
-    assert scopes.is_bound_above("z", 6)
-    assert scopes.is_bound_above("x", 4)
-    assert scopes.is_bound_above("top", 4)
+def test_a_variable_is_not_visible_before_the_first_iteration_binds_it():
+    scopes = scopes_in("top = 1\ndef f(x):\n    for y in x:\n        g(top)\n        z = y\n    h(z)\n")
+    assert not scopes.is_visible("z", 4)
+    assert scopes.is_visible("z", 6)
+    assert scopes.is_visible("x + top", 4)
 
 
 def test_local_variables_belong_to_one_call():

@@ -60,10 +60,9 @@ def test_a_branch_for_incomplete_work_leaves_it_running(test, calls):
     assert calls_of(f"if {test}:\n    pass", before) == calls
 
 
-def test_any_case_of_a_match_may_run():
-    assert calls_of("match unknown:\n    case 1:\n        x.sin_()\n        torch.cuda.synchronize()", X) == [
-        "sync device 0"
-    ]
+def test_the_first_case_of_a_match_runs_by_default_and_the_others_order():
+    source = "match unknown:\n    case 1:\n        x.sin_()\n    case _:\n        torch.cuda.synchronize()"
+    assert calls_of(source, X) == ["sync device 0", sin()]
 
 
 # -- loops

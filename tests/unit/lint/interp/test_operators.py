@@ -13,7 +13,7 @@ H = "h = torch.ones(4, pin_memory=True)\n"
     ("device", "index"),
     [
         ("'cuda'", 0), ("'cuda:1'", 1), ("'cpu'", None), ("2", 2), ("torch.device('cuda', 1)", 1), ("'xpu:1'", 1),
-        ("'cuda:9'", UNKNOWN), ("'meta'", UNKNOWN), ("unknown", UNKNOWN), ("True", UNKNOWN),
+        ("'cuda:9'", UNKNOWN), ("12", UNKNOWN), ("'meta'", UNKNOWN), ("unknown", UNKNOWN), ("True", UNKNOWN),
     ],
 )  # fmt: skip
 def test_a_device_can_be_named_in_several_ways(device, index):

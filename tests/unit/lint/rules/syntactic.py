@@ -8,7 +8,7 @@ from syncheck.lint.syntactic_rules import check
 
 def findings(kind, source):
     """Return all findings of a rule in a text."""
-    found, problem = check(SourceFile("program.py", textwrap.dedent(source)), [kind])
+    found, problem, _ = check(SourceFile("program.py", textwrap.dedent(source)), [kind])
     assert problem == ""
     return found
 
