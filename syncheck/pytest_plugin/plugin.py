@@ -200,25 +200,26 @@ class Checker:
             run.reset_in_child()
             self._session.enter_context(settings.check())
 
-    @pytest.hookimpl(wrapper=True)
+    @pytest.hookimpl(wrapper=True, tryfirst=True)
     def pytest_runtest_makereport(
         self, item: pytest.Item, call: pytest.CallInfo[None]
     ) -> Generator[None, pytest.TestReport, pytest.TestReport]:
-        """Fail a test or its teardown if it has findings."""
-        report = yield
+        """Fail a test or its teardown if it has findings, as an exception does: an expected failure stays one."""
         running, settings = _running_job(), Settings(self._config, item)
-        if running is None or self._refused or settings.is_disabled or (call.when == "setup" and report.passed):
-            return report
+        is_set_up = call.when == "setup" and call.excinfo is None
+        if running is None or self._refused or settings.is_disabled or is_set_up:
+            return (yield)
         findings = self._proved(item, self._new_findings(running, settings.options), settings.options)
         new = [finding for finding in findings if not self._is_known(finding)]
+        text = ""
+        if new and not settings.options.write_baseline:
+            text = _text(new, settings.options) + _page(running, item, new, settings.options)
+        is_failing = any(finding.level.rank <= settings.options.fail_on.rank for finding in new)
+        if text and is_failing and call.excinfo is None:
+            call.excinfo, text = _failure(text), ""
+        report = yield
         report.syncheck = self._noted(running, findings, len(findings) - len(new))  # type: ignore[attr-defined]  # pytest keeps and sends any attribute
-        if not new or settings.options.write_baseline:
-            return report
-        text = _text(new, settings.options) + _page(running, item, new, settings.options)
-        if report.passed and any(finding.level.rank <= settings.options.fail_on.rank for finding in new):
-            report.outcome = "failed"
-            report.longrepr = text
-        else:
+        if text:
             report.sections.append(("syncheck", text))
         return report
 
@@ -305,6 +306,14 @@ class Checker:
                 terminalreporter.line("(found when the test modules were imported)")
             for line in (*self._summary.lines(), *self._problems):
                 terminalreporter.line(line)
+
+
+def _failure(text: str) -> pytest.ExceptionInfo[BaseException]:
+    """Return the exception that fails a test with a text instead of a traceback."""
+    try:
+        pytest.fail(text, pytrace=False)
+    except pytest.fail.Exception:
+        return pytest.ExceptionInfo.from_current()
 
 
 class Syncheck:

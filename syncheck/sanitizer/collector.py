@@ -108,6 +108,7 @@ class Collector:
         self._selected = selected
         self._on_finding = on_finding
         self._pending_findings: dict[tuple[object, ...], PendingFinding] = {}
+        self._earlier: set[tuple[object, ...]] = set()  # not seen again since the last checkpoint
         self._sites: set[SiteId] = set()
         self._kinds: set[tuple[str, Severity | None]] = set()
         self._room = MAX_FINDINGS
@@ -116,15 +117,19 @@ class Collector:
     def add(self, pending: PendingFinding, *cause: object) -> PendingFinding:
         """Add a finding, or count another occurrence of one with the same rule, site and cause; return that finding.
 
+        The first occurrence since the last checkpoint is the one that is described.
         Beyond the limit, only the first finding of each rule and level is added.
         """
         key = (pending.rule.code, pending.site, *cause)
         known = self._pending_findings.get(key)
-        if known is not None:
+        if known is not None and key not in self._earlier:
             known.count += 1
             known.mention(pending.related)
             return known
-        if self._selected(pending.rule) and not self._has_room(pending):
+        if known is not None:  # describe this occurrence, with its own tensors, instead of one before the checkpoint
+            self._earlier.remove(key)
+            pending.count += known.count
+        elif self._selected(pending.rule) and not self._has_room(pending):
             self.n_dropped += 1
             return pending
         self._pending_findings[key] = pending
@@ -168,6 +173,7 @@ class Collector:
         """Return the number of occurrences of each finding so far, and reset the limit."""
         self._room, self.n_dropped = MAX_FINDINGS, 0
         self._kinds.clear()
+        self._earlier = set(self._pending_findings)
         return {key: pending.count for key, pending in self._pending_findings.items()}
 
     def findings(self, sites: Sites, since: Checkpoint | None = None) -> tuple[Finding, ...]:

@@ -196,6 +196,38 @@ def test_the_fixture_checks_blocks(suite):
     assert "DID NOT REPORT SYN201 (no findings)" in done.stdout
 
 
+def test_a_finding_fails_a_test_as_an_exception_does(suite, pytester):
+    source = """
+    @pytest.mark.xfail(reason="known race")
+    def test_lenient(): race()
+    @pytest.mark.xfail(reason="known race", strict=True)
+    def test_strict(): race()
+    @pytest.mark.xfail(raises=ZeroDivisionError)
+    def test_other(): race()
+    """
+    done = suite(source, "--syncheck", "--junit-xml", "out.xml")
+    assert "1 failed, 2 xfailed" in last(done)
+    cases = ElementTree.parse(pytester.path / "out.xml").iter("testcase")
+    assert [case[0].get("type") or case[0].text[:13] for case in cases] == [
+        "pytest.xfail",
+        "pytest.xfail",
+        "error[SYN101]",
+    ]
+
+
+def test_each_test_shows_its_own_tensors(suite):
+    source = """
+    @pytest.mark.parametrize("n", [4, 8])
+    def test_race(n):
+        side = torch.cuda.Stream()
+        x = torch.ones(n, device="cuda")
+        with torch.cuda.stream(side):
+            x * 2
+    """
+    done = suite(source, "--syncheck")
+    assert re.findall(r"`x` \((\d) float32", done.stdout) == ["4", "8"]
+
+
 def test_a_failing_test_keeps_its_own_error(suite):
     done = suite("def test_it():\n    race()\n    assert 1 == 2\n", "--syncheck")
     assert "assert 1 == 2" in done.stdout

@@ -132,6 +132,15 @@ def test_a_checkpoint_limits_findings_to_later_ones():
     assert [(line, count) for _, line, count in found(collector)] == [(5, 2), (6, 1), (7, 1)]
 
 
+def test_the_first_occurrence_since_a_checkpoint_is_described():
+    collector = new_collector()
+    first, second, third = redundant(5), redundant(5), redundant(5)
+    assert collector.add(first) is collector.add(redundant(5)) is first
+    collector.checkpoint()
+    assert collector.add(second) is collector.add(third) is second
+    assert [(line, count) for _, line, count in found(collector)] == [(5, 4)]
+
+
 def test_a_finding_uses_names_that_became_known_later():
     collector = new_collector()
     collector.names.streams |= {1: StreamInfo(0, 0, 0), 2: StreamInfo(0, 7, 3)}
