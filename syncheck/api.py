@@ -101,7 +101,7 @@ def check(
         The report of the block; its findings are available once the block has ended. Print it, or use `findings`.
 
     Raises:
-        ConfigError: a rule name or the backend does not exist.
+        ConfigError: a rule name or the backend does not exist, or the number of devices is not from 1 to 64.
         BackendError: the requested GPUs cannot be used.
     """
     options = block_options(
@@ -125,12 +125,12 @@ def block_options(
     """Return the settings for a block; see `check`.
 
     Raises:
-        ConfigError: the backend or the device type does not exist.
+        ConfigError: the backend or the device type does not exist, or the number of devices is not from 1 to 64.
     """
     value_of(BY_NAME["backend"], str(backend), "backend")
     value_of(BY_NAME["device_type"], str(device_type), "device_type")
     return Options(
-        backend=backend, devices=devices, device_type=device_type,
+        backend=backend, devices=value_of(BY_NAME["devices"], str(devices), "devices"), device_type=device_type,
         select=names(select), ignore=names(ignore), max_findings=max_findings,
         stacks=stacks,
     )  # fmt: skip

@@ -15,9 +15,12 @@ from syncheck.rules import catalogue
 from syncheck.source.text import source_line, source_text
 
 _COMMENT = re.compile(
-    r"#\s*syncheck:\s*(?P<kind>ignore(?:-file|-run|-lint)?)\b(?!-)\s*(?P<list>\[[^\]]*\]?)?", re.IGNORECASE
+    r"#\s*syncheck:\s*(?P<kind>ignore(?:-file|-run|-lint)?)\b(?!-)\s*(?P<list>\[[^\]]*\]?)?(?P<code>\s*SYN\d+)?",
+    re.IGNORECASE,
 )
-_MARK = "syncheck:"
+_SIMILAR = re.compile(r"#\s*(?P<text>syncheck\s*:?\s*(?:ignor\w*|noqa|disable|suppress|skip)[\w-]*)", re.IGNORECASE)
+"""A comment that is meant to suppress findings, whether or not it is spelled correctly."""
+_MARK = "syncheck"
 Statements = Mapping[Finding, tuple[int, int]]
 """The first and last line of the statement that contains each finding."""
 
@@ -79,7 +82,15 @@ class Suppression:
         return self.is_file or first <= self.line <= last
 
     def __str__(self) -> str:
-        return f"unused `{self.text}`" + (f": {self.problem}" if self.problem else "")
+        return f"unused `{self.text}`" + (f"{_BECAUSE}{self.problem}" if self.problem else "")
+
+
+_BECAUSE = ": "
+
+
+def is_malformed(message: str) -> bool:
+    """Return whether a message about an unused comment says that it is not a valid one."""
+    return f"`{_BECAUSE}" in message
 
 
 def read(source: str) -> list[Suppression]:
@@ -97,7 +108,12 @@ def read(source: str) -> list[Suppression]:
 
 
 def _parsed(comment: str, line: int) -> list[Suppression]:
-    return [_suppression(match, line) for match in _COMMENT.finditer(comment)]
+    found = [_suppression(match, line) for match in _COMMENT.finditer(comment)]
+    match = _SIMILAR.search(comment) if not found else None
+    if match is None:
+        return found
+    problem = "write `# syncheck: ignore[...]`, `ignore-run`, `ignore-lint` or `ignore-file`"
+    return [Suppression(line, match["text"], frozenset(), problem=problem)]
 
 
 def _suppression(match: re.Match[str], line: int) -> Suppression:
@@ -106,6 +122,8 @@ def _suppression(match: re.Match[str], line: int) -> Suppression:
     problem, codes = "", frozenset[str]()
     if listed is not None and not listed.endswith("]"):
         problem = "its bracket is not closed"
+    elif listed is None and match["code"]:
+        problem = f"write `{kind}[{match['code'].strip()}]`"
     names = ["ALL"] if listed is None else [name.strip() for name in listed.strip("[]").split(",") if name.strip()]
     by_name: tuple[tuple[str, frozenset[str]], ...] = ()
     try:

@@ -297,7 +297,8 @@ def report_of(outcome: Outcome, options_of: Callable[[str], Options]) -> Report:
             notes.append(f"{shown}: {result.left_out}")
         notes += [f"{shown}:{line}: {comment}" for line, comment in result.unused]
     findings.sort(key=finding_key)
-    if any(note.endswith("`") for note in notes):  # not about malformed comments
+    unused = [comment for result in outcome.results.values() for _, comment in result.unused]
+    if not all(map(comments.is_malformed, unused)):
         notes.append("--remove-unused-ignores removes unused comments")
     summary = Summary(files=outcome.n_files, seconds=outcome.seconds)
     return Report(tuple(findings), tuple(incomplete), tuple(notes), summary)

@@ -20,6 +20,7 @@ _WORDS = (
     b"make_graphed", b"wait_stream", b"record_stream", b"elapsed_time", b"import Stream", b"import Event",
     b".Stream", b".Event",
 )  # fmt: skip
+_SUPPRESSION = b"# syncheck"
 _CLOCKS = (b"perf_counter", b"time.time", b"monotonic", b"timeit", b"import time", b"Thread")
 _DEVICES = (b"cuda", b"xpu", b"npu", b"hpu", b"musa", b"accelerator", b"deepspeed")
 
@@ -54,8 +55,8 @@ def add_words(names: Iterable[str]) -> None:
 
 
 def can_matter(data: bytes) -> bool:
-    """Return whether any rule could report anything in a file."""
-    return _can_be_followed(data) or rule_registry.can_matter(data)
+    """Return whether any rule could report anything in a file, or a comment in it could suppress nothing."""
+    return _can_be_followed(data) or rule_registry.can_matter(data) or _SUPPRESSION in data
 
 
 def mentions_torch(data: bytes) -> bool:

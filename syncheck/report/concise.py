@@ -6,11 +6,11 @@ from syncheck.report.style import hidden_line, one_line, visible
 
 
 def render(report: Report, *, is_quiet: bool = False, show_fixes: bool = False) -> str:
-    """Return one line for each finding, those on fixes, then one for each reason why the check is incomplete.
+    """Return one line for each finding, those on fixes, and one for each reason why the check is incomplete and note.
 
     Args:
         report: the report; its order is kept.
-        is_quiet: whether to omit the numbers of fixed and fixable findings.
+        is_quiet: whether to omit the numbers of fixed and fixable findings, and the notes.
         show_fixes: whether to list the applied fixes.
     """
     lines = [_line(finding, is_fixable=report.is_fixable(finding)) for finding in report.findings]
@@ -18,6 +18,7 @@ def render(report: Report, *, is_quiet: bool = False, show_fixes: bool = False) 
     lines += [] if is_quiet else fixes.count_fixes(report)
     lines += [f"incomplete: {one_line(reason)}" for reason in report.incomplete]
     lines += [f"incomplete: {hidden_line(report.hidden)}"] if report.hidden else []
+    lines += [] if is_quiet else [f"note: {one_line(note)}" for note in report.notes]
     return "".join(f"{line}\n" for line in lines)
 
 

@@ -83,7 +83,9 @@ def test_a_block_under_syncheck_run_is_part_of_its_report(tmp_path):
     assert done.returncode == 1
 
 
-@pytest.mark.parametrize("options", [{"backend": "gpu"}, {"select": ["SYN999"]}])
+@pytest.mark.parametrize(
+    "options", [{"backend": "gpu"}, {"select": ["SYN999"]}, {"devices": 0}, {"devices": "two"}, {"devices": 100}]
+)
 def test_invalid_options_are_rejected(options):
     with pytest.raises(ConfigError), syncheck.check(**options):
         pass

@@ -362,6 +362,10 @@ def test_a_block_applies_only_to_its_task(folder):
         ("# syncheck: ignore[SYN101", "its bracket is not closed"),
         ("# syncheck: ignore [SYN201]", ""),
         ("# syncheck: ignore[SYN10l]", "no rule matches"),
+        ("# syncheck: ignore SYN101", "write `ignore[SYN101]`"),
+        ("# syncheck: noqa[SYN101]", "write `# syncheck: ignore[...]`"),
+        ("# syncheck ignore[SYN101]", "write `# syncheck: ignore[...]`"),
+        ("# syncheck: ignore-all", "write `# syncheck: ignore[...]`"),
     ],
 )
 def test_a_malformed_comment_suppresses_nothing_and_is_reported(folder, comment, reason):
@@ -370,6 +374,7 @@ def test_a_malformed_comment_suppresses_nothing_and_is_reported(folder, comment,
         found, report = half(folder)
         assert found == FOUND
         assert reason in report["notes"][0]
+        assert not any("--remove-unused-ignores" in note for note in report["notes"][1:] if reason)
 
 
 def test_only_syncheck_ignore_suppresses(folder):

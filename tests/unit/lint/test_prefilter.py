@@ -31,6 +31,7 @@ from syncheck.lint.prefilter import (
         (b"import torch\nloss.backward()", False),
         (b"import torch.distributed\nif rank == 0: all_reduce(x)", True),
         (b"import torch\nif rank == 0: f()", False),
+        (b"x = 1  # syncheck: ignore[SYN101]", True),  # which is unused
         (b"", False),
     ],
 )
