@@ -6,6 +6,7 @@ Source:
 """
 
 from syncheck.findings import Finding, Report
+from syncheck.report.cells import in_files
 from syncheck.report.style import one_line, visible
 from syncheck.rules.model import Severity
 
@@ -14,7 +15,7 @@ _COMMANDS = {Severity.ERROR: "error", Severity.WARNING: "warning", Severity.ADVI
 
 def render(report: Report) -> str:
     """Return one command for each finding, and a warning for each reason why the check is incomplete."""
-    lines = [_command(finding) for finding in report.findings]
+    lines = [_command(finding) for finding in in_files(report).findings]
     lines += [f"::warning title=syncheck is incomplete::{_data(reason)}" for reason in report.incomplete]
     return "".join(f"{line}\n" for line in lines)
 

@@ -7,6 +7,7 @@ Source:
 import json
 
 from syncheck.findings import Finding, Report
+from syncheck.report.cells import in_files
 from syncheck.report.style import sentence, visible
 from syncheck.rules.model import Severity
 
@@ -16,7 +17,7 @@ _SEVERITIES = {Severity.ERROR: "critical", Severity.WARNING: "major", Severity.A
 def render(report: Report) -> str:
     """Return the report as JSON; each entry has a unique fingerprint."""
     seen: dict[str, int] = {}
-    return json.dumps([_entry(finding, seen) for finding in report.findings], indent=2) + "\n"
+    return json.dumps([_entry(finding, seen) for finding in in_files(report).findings], indent=2) + "\n"
 
 
 def _entry(finding: Finding, seen: dict[str, int]) -> dict[str, object]:

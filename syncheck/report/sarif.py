@@ -11,6 +11,7 @@ from urllib.parse import quote
 
 from syncheck.findings import Applicability, Finding, Fix, Frame, Location, Report
 from syncheck.paths import real_path
+from syncheck.report.cells import in_files
 from syncheck.report.style import sentence
 from syncheck.rules.model import Rule, Severity
 from syncheck.serialization import of_proof
@@ -33,7 +34,7 @@ def render(report: Report, *, version: str) -> str:
         "tool": {"driver": {"name": "syncheck", "version": version, "rules": [_rule(rule) for rule in rules]}},
         "columnKind": "unicodeCodePoints",
         "invocations": [{"executionSuccessful": not report.incomplete, "toolExecutionNotifications": notifications}],
-        "results": [_result(finding, index) for finding in report.findings],
+        "results": [_result(finding, index) for finding in in_files(report).findings],
     }
     return json.dumps({"$schema": _SCHEMA, "version": "2.1.0", "runs": [run]}, indent=2) + "\n"
 

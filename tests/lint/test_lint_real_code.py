@@ -1213,3 +1213,22 @@ def test_a_model_called_with_a_moved_tensor_may_leave_work_pending():
         """
     assert [code for code, _ in found(source.format(call="model"))] == ["SYN701"]
     assert found(source.format(call="describe")) == []
+
+
+@pytest.mark.parametrize(("index", "is_found"), [("idx", True), ("other", False), (":", True), ("[4, 5]", False)])
+def test_parts_that_different_tensors_select_need_not_overlap(index, is_found):
+    lines = found(
+        f"""
+        import torch
+
+        def work():
+            cache = torch.zeros(8, 4, device="cuda")
+            idx, other = torch.tensor([0, 1], device="cuda"), torch.tensor([4, 5], device="cuda")
+            side = torch.cuda.Stream()
+            torch.cuda.synchronize()
+            with torch.cuda.stream(side):
+                cache[idx] = 1.0
+            return cache[{index}].sum()
+        """
+    )
+    assert ("SYN101" in {code for code, _ in lines}) is is_found

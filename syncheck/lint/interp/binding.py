@@ -169,9 +169,9 @@ class Binding:
 
     def _write_part(self, owner: Tensor, index: Value, value: Value, node: ast.AST) -> None:
         """Run `owner[index] = value`."""
-        picks, values = tensors_in(index), tensors_in(value)
-        if picks or is_list(node):
-            self._operators.index_put(owner, picks, values, node)
+        values = tensors_in(value)
+        if tensors_in(index) or is_list(node):
+            self._operators.index_put(owner, index, values, node)
             return
         part = self._operators.item(owner, index)
         if values and values[-1].block.device != part.block.device:

@@ -321,9 +321,8 @@ class Expressions:
     def item(self, owner: Value, index: Value, node: ast.AST) -> Value:
         """Return an item of a container, or a part of a tensor."""
         if isinstance(owner, Tensor):
-            picks = tensors_in(index)
-            if picks or is_list(node):
-                return self._operators.index(owner, picks, node)
+            if tensors_in(index) or is_list(node):
+                return self._operators.index(owner, index, node)
             return self._operators.item(owner, index)
         if isinstance(owner, Sequence) and isinstance(index, Constant):
             return subscript(owner, index.value)

@@ -314,18 +314,22 @@ class Operators:
 
     # -- parts
 
-    def index(self, tensor: Tensor, picks: list[Tensor], node: ast.AST) -> Value:
-        """Run `tensor[picks]`; `picks` is empty for a list of numbers."""
+    def index(self, tensor: Tensor, index: Value, node: ast.AST) -> Value:
+        """Run `tensor[index]`, with an index of tensors or lists of numbers. It reads an unknown part."""
+        picks = tensors_in(index)
         if host_wait("index", [tensor, picks or [_HOST_TENSOR]], {}, _FACTS) is not HostWait.NEVER:
             self._wait(tensor, node)
-        return self.run("aten::index", [tensor, *picks], Call(node, []))
+        part = self.alias(tensor, self._machine.parts.at(index, tensor.part))
+        return self.run("aten::index", [part, *picks], Call(node, []))
 
-    def index_put(self, tensor: Tensor, picks: list[Tensor], values: list[Tensor], node: ast.AST) -> None:
-        """Run `tensor[picks] = value`."""
+    def index_put(self, tensor: Tensor, index: Value, values: list[Tensor], node: ast.AST) -> None:
+        """Run `tensor[index] = value`, with an index of tensors or lists of numbers. It writes an unknown part."""
+        picks = tensors_in(index)
         args = [tensor, picks or [_HOST_TENSOR], values[0] if values else _HOST_TENSOR]
         if host_wait("index_put_", args, {}, _FACTS) is not HostWait.NEVER:
             self._wait(tensor, node)
-        self.in_place("copy_", self.alias(tensor, None), [*picks, *values], Call(node, []))
+        part = self.alias(tensor, self._machine.parts.at(index, tensor.part))
+        self.in_place("copy_", part, [*picks, *values], Call(node, []))
 
     def _wait(self, tensor: Tensor, node: ast.AST) -> None:
         """Let the host wait for the current stream of a tensor's device."""

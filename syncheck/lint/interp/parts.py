@@ -3,9 +3,11 @@
 An unknown part that an index selects is a range of negative numbers: the same index selects the same part.
 """
 
-from syncheck.hb.ids import ViewId
+from typing import TypeAlias
+
+from syncheck.hb.ids import AllocationId, ViewId
 from syncheck.lint.interp.identities import has_identity
-from syncheck.lint.interp.values import WHOLE, Constant, Part, Value
+from syncheck.lint.interp.values import WHOLE, Constant, Part, Tensor, Value
 from syncheck.sanitizer.session import Session
 
 _ROW = 1 << 16
@@ -14,6 +16,8 @@ _READ_PART, _WRITTEN_PARTS = _ROW * _ROWS, _ROW * _ROWS + 1
 _MAX_PARTS = 1 << 12
 N_BYTES = _WRITTEN_PARTS + _MAX_PARTS
 """The size in bytes of the range that stands for a whole tensor."""
+_Key: TypeAlias = Value | int | tuple[AllocationId]
+"""What identifies an index: the value itself, a number, or the memory of a tensor."""
 
 
 class Parts:
@@ -27,7 +31,7 @@ class Parts:
         self._session = session
         self._views: dict[tuple[int, int], ViewId] = {}
         self._n_unknown = 0
-        self._at: dict[tuple[Part, Value | int], Part] = {}
+        self._at: dict[tuple[Part, _Key], Part] = {}
 
     def view(self, part: Part, *, is_write: bool) -> ViewId:
         """Return the view of a part of a tensor."""
@@ -56,12 +60,16 @@ class Parts:
     def at(self, index: Value, inside: Part = WHOLE) -> Part:
         """Return the part that an index of unknown value selects, the same at each use; None for any other index.
 
+        The values of a tensor are unknown, too.
+
         Args:
             index: the index.
             inside: the part of the tensor that is indexed. Items of it at known indices are such parts, too.
         """
-        key: Value | int = index
-        if isinstance(index, Constant) and inside not in {WHOLE, None} and index.value.__class__ is int:
+        key: _Key = index
+        if isinstance(index, Tensor) and index.block.ident:
+            key = (index.block.ident,)  # not the tensor, which would be kept alive
+        elif isinstance(index, Constant) and inside not in {WHOLE, None} and index.value.__class__ is int:
             key = index.value
         elif not has_identity(index) or inside is None:
             return None
