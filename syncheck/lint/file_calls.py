@@ -2,7 +2,7 @@
 
 import ast
 
-from syncheck.lint.nodes import nodes_in, once
+from syncheck.lint.nodes import functions_in, nodes_in, once
 from syncheck.source.expressions import last_name
 
 
@@ -14,6 +14,29 @@ def calls_by_name(tree: ast.Module) -> dict[str, list[ast.Call]]:
         if isinstance(node, ast.Call):
             found.setdefault(last_name(node.func), []).append(node)
     return found
+
+
+@once
+def recording_functions(tree: ast.Module) -> frozenset[str]:
+    """Return the names of the functions and methods of a file that record an event."""
+    return _functions_that_call(tree, {"record", "record_event"})
+
+
+@once
+def protecting_functions(tree: ast.Module) -> frozenset[str]:
+    """Return the names of the functions and methods of a file that only record tensors on streams that they get."""
+    others = _functions_that_call(tree, {"wait", "wait_stream", "wait_event", "synchronize", "stream", "StreamContext"})
+    return _functions_that_call(tree, {"record_stream"}) - recording_functions(tree) - others
+
+
+def _functions_that_call(tree: ast.Module, names: set[str]) -> frozenset[str]:
+    calls = calls_by_name(tree)
+    lines = [call.lineno for name in names for call in calls.get(name, ())]
+    return frozenset(
+        function.name
+        for function in functions_in(tree)
+        if any(function.lineno <= line <= (function.end_lineno or function.lineno) for line in lines)
+    )
 
 
 def unpacks(call: ast.Call) -> bool:

@@ -11,6 +11,7 @@ from dataclasses import dataclass, replace
 
 from syncheck.findings import Finding
 from syncheck.lint import deferred, dropped_inputs, recorded_streams
+from syncheck.lint.file_calls import protecting_functions, recording_functions
 from syncheck.lint.interp.functions import own_nodes
 from syncheck.lint.interp.host_copies import host_copy_source
 from syncheck.lint.interp.sites import SourceSites
@@ -48,6 +49,8 @@ _NO_FORK = "stream `{stream}` never waits for the stream that computes what it u
 _FORK = "call `{stream}.wait_stream(torch.cuda.current_stream())` before this work"
 _JOIN = "call `torch.cuda.current_stream().wait_stream({stream})` before the results are used"
 
+_USES_OF_STREAMS = STREAM_CONTEXTS | {"wait_stream", "record_stream", "wait", "synchronize", "record"}
+"""Functions that do not pass on the streams that they get."""
 _MAX_NAMES = 4
 """Maximum length of a chain of names for the same stream."""
 
@@ -252,7 +255,7 @@ class _FunctionChecker:
             return "" if name == "wait_stream" and first is not None and self._is_current(first) else "join"
         if owner is not None and name == "wait":
             return "fork" if is_inside or (first is not None and self._words(first) == stream) else "join"
-        if name in _RECORDS:
+        if name in _RECORDS or (is_inside and name in recording_functions(self._sites.tree)):
             is_of_other = owner is not None and not is_inside and self._is_of_other(name, owner, first, stream)
             return "" if is_of_other else "record"
         return "host" if name in _HOST_WAITS or may_wait(name) or ("cpu" in text(call) and name == "to") else ""
@@ -272,13 +275,7 @@ class _FunctionChecker:
         if isinstance(parent, ast.Attribute):
             return parent.attr not in {"wait_stream", "wait_event", "record_event", "synchronize", "device"}
         if isinstance(parent, ast.Call):
-            return last_name(parent.func) not in STREAM_CONTEXTS | {
-                "wait_stream",
-                "record_stream",
-                "wait",
-                "synchronize",
-                "record",
-            }
+            return last_name(parent.func) not in _USES_OF_STREAMS | protecting_functions(self._sites.tree)
         return isinstance(parent, ast.Return | ast.Yield | ast.Tuple | ast.List | ast.Dict | ast.keyword)
 
     # -- contents of blocks

@@ -3,6 +3,7 @@
 import ast
 import re
 
+from syncheck.lint.interp.values import Constant, Value
 from syncheck.lint.nodes import text
 
 _DEVICE = re.compile(r"(?:(?:self|cls|args|opts?|cfg|config|options|params)\.)*_?dev(?:ice)?(?:_?type|\.type)?")
@@ -11,6 +12,8 @@ _ANY_DEVICE = re.compile(r"(?:.*[._])?dev(?:ice)?(?:_?type|\.type)?")
 _GPU, _HOST = "cuda", "cpu"
 _FLAG = frozenset("use is has have on with want enable cuda gpu cpu available only force no not".split())
 """Words of which flags such as `use_cuda` consist."""
+_FOR_GPUS = frozenset({"pin_memory", "non_blocking"})
+"""Options that make sense only with a GPU."""
 _CONVERTING = frozenset({"str", "torch.device", "device"})
 
 
@@ -36,6 +39,12 @@ def on_gpu(test: ast.expr, *, strictly: bool = True) -> bool | None:
             return _is_flag_set(name, strictly=strictly)
         case _:
             return True if text(test) == "torch.cuda.is_available()" else None
+
+
+def with_gpu(option: ast.keyword, value: Value) -> Value:
+    """Return the value that an option has on a machine with a GPU: `pin_memory=x.is_cuda` pins memory."""
+    is_unknown = option.arg in _FOR_GPUS and not isinstance(value, Constant)
+    return Constant(True) if is_unknown and on_gpu(option.value, strictly=False) else value
 
 
 def _combined(parts: list[bool | None], *, is_or: bool) -> bool | None:

@@ -7,6 +7,7 @@ from typing import Any
 from syncheck.lint.interp.arithmetic import compared, computed, constant, is_same, operator_name, repeated, subscript
 from syncheck.lint.interp.choices import attribute_of_unknown, creates_fallback, has_element, is_made, n_made
 from syncheck.lint.interp.contents import handles_in, parameters_of, tensors_in
+from syncheck.lint.interp.device_tests import with_gpu
 from syncheck.lint.interp.evaluator import Evaluator
 from syncheck.lint.interp.functions import defaults_of
 from syncheck.lint.interp.guards import waits
@@ -117,7 +118,7 @@ class Expressions:
                 args.append(self.evaluate(argument, scope))
         kwargs: dict[str, Value] = {}
         for keyword in node.keywords:
-            value = self.evaluate(keyword.value, scope)
+            value = with_gpu(keyword, self.evaluate(keyword.value, scope))
             if keyword.arg is not None:
                 kwargs[keyword.arg] = value
             elif isinstance(value, Mapping):

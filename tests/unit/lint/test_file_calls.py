@@ -4,7 +4,7 @@ import ast
 
 import pytest
 
-from syncheck.lint.file_calls import argument_of, calls_by_name
+from syncheck.lint.file_calls import argument_of, calls_by_name, protecting_functions, recording_functions
 
 
 def test_calls_are_found_by_the_last_name_of_what_they_call():
@@ -28,3 +28,23 @@ def test_an_index_may_be_unknown():
     call = ast.parse("f(1, 2)", mode="eval").body
     assert argument_of(call, "x", None) is None
     assert argument_of(call, "x", -1) is None
+
+
+SOURCE = """
+def mark(s):
+    event.record(s)
+class A:
+    def end(self):
+        return s.record_event()
+    def keep(self, x, s):
+        x.record_stream(s)
+    def hand_over(self, x, s):
+        x.record_stream(s)
+        s.wait_stream(other)
+def f(): pass
+"""
+
+
+def test_functions_that_record_events_or_only_tensors_are_found():
+    assert recording_functions(ast.parse(SOURCE)) == {"mark", "end"}
+    assert protecting_functions(ast.parse(SOURCE)) == {"keep"}

@@ -202,3 +202,19 @@ def forward(self, h):
     assert len(list(findings([file.tree.body[0]], SourceSites(file), ()))) == 1
     file = SourceFile("program.py", source.format(after="hand_over(self.side)"))
     assert not list(findings([file.tree.body[0]], SourceSites(file), ()))
+
+
+@pytest.mark.parametrize(("end", "n_found"), [("    done = self.mark()", 0), ("done = self.mark()", 1)])
+def test_a_method_that_records_an_event_inside_the_block_is_a_record(end, n_found):
+    parts = {"make": "pass", "fork": FORK.format(stream=SIDE), "work": "y = gate(x)", "after": "kept.put(done, x + y)"}
+    source = textwrap.dedent(SOURCE).format(stream=SIDE, join=end, **parts)
+    file = SourceFile("program.py", source + "\n    def mark(self):\n        return torch.cuda.Event().record()\n")
+    assert len(list(findings(deferred.functions(file.tree.body), SourceSites(file), ()))) == n_found
+
+
+@pytest.mark.parametrize(("statement", "n_found"), [("t.record_stream(s)", 1), ("s.wait_stream(t)", 0), ("f(t, s)", 0)])
+def test_a_function_that_only_records_tensors_on_a_stream_does_not_order_it(statement, n_found):
+    parts = {"make": "pass", "fork": FORK.format(stream=SIDE), "work": "y = gate(x)", "after": "return x + y"}
+    source = textwrap.dedent(SOURCE).format(stream=SIDE, join=f"touch(x, {SIDE})", **parts)
+    file = SourceFile("program.py", f"{source}\ndef touch(t, s):\n    {statement}\n")
+    assert len(list(findings(deferred.functions(file.tree.body), SourceSites(file), ()))) == n_found

@@ -4,7 +4,8 @@ import ast
 
 import pytest
 
-from syncheck.lint.interp.device_tests import on_gpu
+from syncheck.lint.interp.device_tests import on_gpu, with_gpu
+from syncheck.lint.interp.values import UNKNOWN, Constant
 
 
 @pytest.mark.parametrize(
@@ -60,3 +61,20 @@ def test_a_device_check_means_that_the_program_uses_a_gpu(test, expected):
 )  # fmt: skip
 def test_other_checks_say_only_whether_there_is_a_gpu_on_a_path(test, expected):
     assert on_gpu(ast.parse(test, mode="eval").body, strictly=False) is expected
+
+
+@pytest.mark.parametrize(
+    ("option", "value", "expected"),
+    [
+        ("pin_memory=x.is_cuda", UNKNOWN, True),
+        ("non_blocking=torch.cuda.is_available()", UNKNOWN, True),
+        ("non_blocking=device.type == 'cuda'", UNKNOWN, True),
+        ("pin_memory=flag", UNKNOWN, None),
+        ("pin_memory=use_cuda", Constant(False), False),
+        ("dim=use_cuda", UNKNOWN, None),
+    ],
+)
+def test_an_option_for_gpus_is_set_if_it_tests_for_one(option, value, expected):
+    (keyword,) = ast.parse(f"f({option})", mode="eval").body.keywords
+    found = with_gpu(keyword, value)
+    assert (found.value if isinstance(found, Constant) else None) is expected
