@@ -8,7 +8,7 @@ from syncheck.findings import Finding, Location
 from syncheck.lint.evictions import evicted_copy
 from syncheck.lint.fresh_memory import FreshMemory, fresh_memory
 from syncheck.lint.host_waits import is_cast
-from syncheck.lint.interp.functions import block_nodes, own_nodes
+from syncheck.lint.interp.functions import block_nodes
 from syncheck.lint.interp.host_copies import host_copy_source
 from syncheck.lint.interp.sites import SourceSites
 from syncheck.lint.interp.unknown import may_wait
@@ -249,9 +249,9 @@ def _moves(kind: ast.ClassDef, block: ast.With) -> bool:
 
 
 def _in_methods(kind: ast.ClassDef, block: ast.With) -> list[ast.AST]:
-    """Return the nodes of the methods of its class that a block calls."""
+    """Return the nodes of the methods of its class that a block calls, with those of lambdas in them."""
     methods = methods_of(kind)
-    return [node for name in _called(block) & methods.keys() for node in own_nodes(methods[name])]
+    return [node for name in _called(block) & methods.keys() for node in walk(methods[name])]
 
 
 def _is_free_move(node: ast.AST) -> bool:

@@ -3,6 +3,7 @@
 import gzip
 import json
 import resource
+import shutil
 import signal
 from functools import cache
 from pathlib import Path
@@ -127,6 +128,23 @@ def test_files_of_different_runs_are_rejected(in_parts, tmp_path):
     other, _ = rerecorded(RECORDINGS[0], tmp_path / "..", 1 << 20)
     with pytest.raises(TraceError, match="different runs"):
         replay([paths[0], other], Options())
+
+
+def test_copies_of_a_file_are_rejected(in_parts, tmp_path):
+    paths = copied(in_parts, tmp_path)
+    shutil.copy(paths[0], tmp_path / "copy.trace")
+    with pytest.raises(TraceError, match="are the same part of a trace"):
+        replay([tmp_path], Options())
+    assert replay([*paths, paths[0]], Options()).incomplete == ()
+
+
+def test_a_file_in_a_folder_that_only_has_the_name_of_a_trace_is_rejected(in_parts, tmp_path):
+    copied(in_parts, tmp_path)
+    (tmp_path / "notes.txt").write_text("not a trace")
+    assert replay([tmp_path], Options()).incomplete == ()
+    (tmp_path / "bad.trace").write_text("not a trace")
+    with pytest.raises(TraceError, match=r"bad\.trace"):
+        replay([tmp_path], Options())
 
 
 def test_a_folder_without_a_trace_is_rejected(tmp_path):

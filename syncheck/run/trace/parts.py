@@ -9,6 +9,8 @@ from pathlib import Path
 from syncheck.errors import TraceError
 from syncheck.run.trace import codec
 
+_SUFFIX = ".trace"
+
 
 @dataclass(frozen=True, slots=True)
 class Part:
@@ -49,10 +51,11 @@ def read(path: Path) -> Part:
 def named(paths: Sequence[Path]) -> list[Part]:
     """Return the files of the single trace that some paths refer to, in order.
 
-    A folder refers to all traces in it. A single path to the first file of a trace also refers to its other files.
+    A folder refers to all traces in it, whatever their names; files called `.trace` must be traces. A single path to
+    the first file of a trace also refers to its other files.
 
     Raises:
-        TraceError: there is no trace, a file is not a trace, or the files belong to several runs.
+        TraceError: there is no trace, a file is not a trace, or the files belong to several runs or are copies.
     """
     found = [part for path in paths for part in (_in_folder(path) if path.is_dir() else _read(path, len(paths)))]
     if len(paths) == 1 and not paths[0].is_dir():
@@ -63,7 +66,13 @@ def named(paths: Sequence[Path]) -> list[Part]:
     if len(runs) > 1:
         names = " and ".join(sorted(part.path.name for part in runs.values())[:2])
         raise TraceError(f"{names} are traces of different runs", "replay them separately")
-    return sorted({part.number: part for part in found}.values(), key=lambda part: part.number)
+    by_number: dict[int, Part] = {}
+    for part in found:
+        other = by_number.setdefault(part.number, part)
+        if not other.path.samefile(part.path):
+            names = " and ".join(sorted((other.path.name, part.path.name)))
+            raise TraceError(f"{names} are the same part of a trace", "replay them separately")
+    return [by_number[number] for number in sorted(by_number)]
 
 
 def _read(path: Path, n_paths: int) -> list[Part]:
@@ -93,7 +102,9 @@ def _later_files(first: Part) -> list[Part]:
 
 
 def _in_folder(folder: Path) -> list[Part]:
-    found = _readable([path for path in folder.iterdir() if path.is_file()])
+    files = [path for path in folder.iterdir() if path.is_file()]
+    found = [part for path in files if path.suffix == _SUFFIX for part in _read(path, len(files) + 1)]
+    found += _readable([path for path in files if path.suffix != _SUFFIX])
     if not found:
         raise TraceError(f"{folder}: there is no trace in this folder", codec.HINT)
     return found
