@@ -1,6 +1,7 @@
 """The code cells of a notebook as one Python text, in which lines for IPython only are replaced."""
 
 import ast
+import io
 import json
 import re
 from typing import NamedTuple
@@ -60,7 +61,7 @@ def code_cells(data: bytes) -> list[Cell]:
 
 _PYTHON_CELLS = re.compile(r"\s*%%(capture|debug|ipytest|prun|syncheck|time|timeit)\b")
 """Cell magics that run their cell as Python, in the notebook's own process."""
-_ASSIGNED = re.compile(r"(\s*[^\W\d]\w*\s*=)\s*[!%]\w.*")
+_ASSIGNED = re.compile(r"(\s*[^\W\d][\w.,\[\]'\" ]*=)\s*[!%]\w.*")
 _COMMAND = re.compile(r"(\s*)([!%?].*|[\w.]+\?{1,2}\s*)")
 _MEASURES = {"time": "", "timeit": "nrpv", "prun": "lsTD", "lprun": "fmTDsu", "memit": "rt", "mprun": "fT"}
 """Line magics that run the rest of their line as Python -> their options that take a value."""
@@ -81,11 +82,21 @@ def lines_of(source: str) -> list[Line]:
     Source:
         IPython documentation, "Built-in magic commands", "IPython reference".
     """
-    lines = source.splitlines()
+    lines = text_lines(source)
     first = next((line for line in lines if line.strip()), "")
     if first.lstrip().startswith("%%") and not _PYTHON_CELLS.match(first):
         return [Line(line, "pass", "") for line in lines]
-    return list(map(_line, lines))
+    found: list[Line] = []
+    for before, line in zip(["", *lines], lines, strict=False):
+        is_continued = before.endswith("\\") and found[-1].is_replaced
+        indent = len(found[-1].stand_in) - len(found[-1].stand_in.lstrip()) if is_continued else 0
+        found.append(Line(line, " " * indent + "pass", "") if is_continued else _line(line))
+    return found
+
+
+def text_lines(source: str) -> list[str]:
+    """Return the lines of a text without their endings. Other separators, such as U+2028, end no line in Python."""
+    return [line.removesuffix("\n") for line in io.StringIO(source, newline=None)]
 
 
 def _line(line: str) -> Line:

@@ -4,11 +4,10 @@ A wait for the stream itself, or for its events, says nothing about the work of 
 """
 
 import ast
-from collections.abc import Iterator
 
 from syncheck.lint.interp.functions import own_nodes
 from syncheck.lint.interp.unknown import may_wait
-from syncheck.lint.nodes import Method, methods_of, own_attribute, text, walk
+from syncheck.lint.nodes import Method, methods_of, once, own_attribute, text, walk
 from syncheck.source.expressions import last_name
 
 _READS = frozenset({"item", "cpu", "tolist", "numpy", "nonzero"})
@@ -76,11 +75,18 @@ class _Waits:
         self._methods = methods_of(kind)
         self._stream = f"self.{stream}"
         self._has_own_events = _records_only(kind, self._stream)
+        self._known: dict[tuple[str, int], bool] = {}  # (method, depth) -> whether it waits
+        self._known_before: dict[tuple[str, int, int], bool] = {}  # (method, line, depth) -> see `are_before`
 
     def are_before(self, method: Method, line: int, depth: int) -> bool:
         """Return whether the host may wait in a method before a line, or in its callers before the call."""
-        calls = list(_calls(method))
-        if any(call.lineno < line and self.is_wait(call, depth) for call in calls):
+        key = method.name, line, depth
+        if key not in self._known_before:
+            self._known_before[key] = self._are_before(method, line, depth)
+        return self._known_before[key]
+
+    def _are_before(self, method: Method, line: int, depth: int) -> bool:
+        if any(call.lineno < line and self.is_wait(call, depth) for call in _calls(method)):
             return True
         callers = [
             (other, call)
@@ -90,6 +96,13 @@ class _Waits:
         ]
         return depth > 0 and any(self.are_before(other, call.lineno, depth - 1) for other, call in callers)
 
+    def _waits_in(self, method: Method, depth: int) -> bool:
+        """Return whether a method may make the host wait, up to a depth of calls."""
+        key = method.name, depth
+        if key not in self._known:
+            self._known[key] = depth > 0 and any(self.is_wait(inner, depth - 1) for inner in _calls(method))
+        return self._known[key]
+
     def is_wait(self, call: ast.Call, depth: int) -> bool:
         """Return whether a call may make the host wait for other streams."""
         name, owner = last_name(call.func), call.func.value if isinstance(call.func, ast.Attribute) else None
@@ -97,12 +110,13 @@ class _Waits:
             return text(owner) != self._stream and not self._has_own_events
         called = self._methods.get(own_attribute(call.func))
         if called is not None:
-            return depth > 0 and any(self.is_wait(inner, depth - 1) for inner in _calls(called))
+            return self._waits_in(called, depth)
         return name in _READS or (name not in _OF_STREAMS and may_wait(name))
 
 
-def _calls(method: Method) -> Iterator[ast.Call]:
-    return (node for node in own_nodes(method) if isinstance(node, ast.Call))
+@once
+def _calls(method: Method) -> list[ast.Call]:
+    return [node for node in own_nodes(method) if isinstance(node, ast.Call)]
 
 
 def _records_only(kind: ast.ClassDef, stream: str) -> bool:

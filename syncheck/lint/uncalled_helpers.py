@@ -2,13 +2,17 @@
 
 import ast
 import re
+from collections import Counter
 from collections.abc import Iterable, Iterator
 from dataclasses import replace
 
 from syncheck.findings import Finding
+from syncheck.lint.files import lines_of
 from syncheck.lint.nodes import nodes_in
 from syncheck.rules.model import Severity
 from syncheck.source.expressions import has_line
+
+_WORD = re.compile(r"\w+")
 
 
 def as_warnings(findings: Iterable[Finding], tree: ast.Module, source: str) -> Iterator[Finding]:
@@ -34,20 +38,16 @@ def _helpers(tree: ast.Module, source: str) -> Iterator[ast.stmt]:
     inherited = {
         id(member) for kind in nodes_in(tree) if isinstance(kind, ast.ClassDef) and kind.bases for member in kind.body
     }
+    lines = lines_of(source)
+    words = Counter(_WORD.findall(source))
     for node in nodes_in(tree):
         if not isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef) or node.decorator_list:
             continue
-        if _is_private(node.name) and id(node) not in inherited and not _is_mentioned(node, source):
-            yield node
+        if _is_private(node.name) and id(node) not in inherited:
+            own = "".join(lines[node.lineno - 1 : node.end_lineno])
+            if words[node.name] == _WORD.findall(own).count(node.name):  # else it is also elsewhere
+                yield node
 
 
 def _is_private(name: str) -> bool:
     return name.startswith("_") and not name.endswith("__")
-
-
-def _is_mentioned(node: ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef, source: str) -> bool:
-    """Return whether a name occurs outside of its definition, if only in a comment or a string."""
-    lines = source.splitlines()
-    outside = [*lines[: node.lineno - 1], *lines[node.end_lineno :]]
-    word = re.compile(rf"\b{re.escape(node.name)}\b")
-    return any(word.search(line) for line in outside)

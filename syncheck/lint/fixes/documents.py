@@ -105,6 +105,8 @@ class Notebook:
         return notebook
 
     def _line(self, line: cells.Line) -> str:
+        if line.python.startswith(_CELL):  # a comment of the notebook itself
+            line = cells.Line(line.written, "#", "")
         if not line.is_replaced:
             return f"{line.python}\n"
         self._replaced.append(line)
@@ -124,10 +126,10 @@ class Notebook:
     def data(self, text: str) -> bytes:
         """See `Document`."""
         document = json.loads(self.content)
-        parts = re.split(rf"(?m)^{re.escape(_CELL)}\d+\n", self.shown(text))[1:]
+        parts = map(self.shown, re.split(rf"(?m)^{re.escape(_CELL)}\d+\n", text)[1:])
         for (_, cell), part in zip(_code_cells(document), parts, strict=True):
             before = _source(cell)
-            if part.removesuffix("\n") != "\n".join(before.splitlines()):
+            if part.removesuffix("\n") != "\n".join(cells.text_lines(before)):
                 changed = part if before.endswith("\n") else part.removesuffix("\n")
                 cell["source"] = changed if isinstance(cell["source"], str) else changed.splitlines(keepends=True)
         indent = re.search(r"\n([ \t]+)\"", self.content)

@@ -8,8 +8,6 @@ from syncheck.lint.interp.values import Call
 from syncheck.lint.nodes import methods_of, own_attribute, walk
 from syncheck.source.expressions import last_name
 
-_MAX_CALLS = 3
-"""Maximum length of a chain of methods that call one another."""
 _TIMERS = frozenset({"timer", "timers", "stopwatch"})
 _OF_STREAMS = frozenset({"wait_stream", "wait_event"})
 """Waits of a stream, which do not block the host."""
@@ -52,9 +50,13 @@ class ImportedObjects:
             self._machine.assume_synchronized()
 
 
-def waits(kind: ast.ClassDef, name: str, depth: int = _MAX_CALLS) -> bool:
+def waits(kind: ast.ClassDef, name: str) -> bool:
     """Return whether a method of a class, or one that it calls, makes the host wait, judging by its calls' names."""
-    method = methods_of(kind).get(name)
-    calls = [node for node in walk(method) if isinstance(node, ast.Call)] if method is not None and depth else []
-    names = {called_name(call) for call in calls} - _OF_STREAMS
-    return any(map(may_wait, names)) or any(waits(kind, own_attribute(call.func), depth - 1) for call in calls)
+    methods, waiting = methods_of(kind), [name]
+    while waiting:
+        method = methods.pop(waiting.pop(), None)
+        calls = [node for node in walk(method) if isinstance(node, ast.Call)] if method is not None else []
+        if any(map(may_wait, {called_name(call) for call in calls} - _OF_STREAMS)):
+            return True
+        waiting += [own_attribute(call.func) for call in calls]
+    return False

@@ -20,6 +20,10 @@ from syncheck.lint.cells import lines_of
         ("  %time for b in loader: train(b)", "  for b in loader: train(b)"),
         ("%time !ls\n%time\n%time x = (\n%time --no-raise-error f()", "pass\npass\npass\nf()"),
         ("%timer x\n%time?\n%%time x", "pass\npass\npass"),
+        ("if x:\n    !pip install a \\\n      b \\\n  c\n    y = 1", "if x:\n    pass\n    pass\n    pass\n    y = 1"),
+        ("a, b = !ls\nd['k'] = !ls\nx.y = !ls", "a, b = None\nd['k'] = None\nx.y = None"),
+        ("x = 1 + \\\n    2", "x = 1 + \\\n    2"),
+        ("x = '\u2028'", "x = '\u2028'"),
         ("x = a % b\nx %= 3\ny = x != 3", "x = a % b\nx %= 3\ny = x != 3"),
     ],
 )

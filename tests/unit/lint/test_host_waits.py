@@ -94,3 +94,10 @@ def test_a_called_method_may_read_values_of_the_host(call, expected):
 @pytest.mark.parametrize(("source", "expected"), [("x.float()", True), ("x.y.int()", True), ("float(x)", False)])
 def test_casts_of_tensors_are_not_reads(source, expected):
     assert is_cast(ast.parse(source, mode="eval").body) is expected
+
+
+def test_methods_that_call_one_another_take_no_exponential_time():
+    calls = "".join(f"        self.m{n}()\n" for n in range(30))
+    methods = "".join(f"    def m{n}(self):\n{calls}" for n in range(30))
+    kind = ast.parse(textwrap.dedent(CLASS).format(before="self.m0()", caller="pass", record="pass") + methods).body[0]
+    assert not may_come_before(kind, block_of(kind), "s")

@@ -48,6 +48,17 @@ def test_cells_are_fixed_and_everything_else_is_kept(path):
     assert path.read_text(encoding="utf-8") == written(FIXED, indent=1, ensure_ascii=False) + "\n"
 
 
+def test_comments_like_those_between_cells_are_kept(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    cells = ["# %% cell 1\n" + "".join(CELLS[0]), f"# %% cell 7\n{CELLS[1]}", "s = '\u2028'\n!pip install \\\n  x"]
+    path = tmp_path / "n.ipynb"
+    path.write_text(written(cells), encoding="utf-8")
+    assert len(changed(path, "fix").fixed) == 1
+    assert path.read_text(encoding="utf-8") == written(
+        [cells[0], f"# %% cell 7\n{FIXED[1]}", cells[2]], ensure_ascii=False
+    )
+
+
 def test_comments_are_added_and_removed(path):
     before = json.loads(path.read_text(encoding="utf-8"))
     assert changed(path, "ignore").n_comments == 2

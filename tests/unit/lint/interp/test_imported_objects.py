@@ -28,7 +28,7 @@ class Timer:
     [
         ("sync", True), ("start", True), ("read", False), ("loop", False), ("order", False),
         ("missing", False), ("__init__", False),
-        ("b", True), ("a", False),  # too deep
+        ("b", True), ("a", True),
     ],
 )  # fmt: skip
 def test_a_method_may_wait_through_others(method, expected):
