@@ -21,7 +21,6 @@ from syncheck.errors import ConfigError
 from syncheck.findings import Applicability, Finding, Location
 from syncheck.lint import engine, files
 from syncheck.lint.fixes.repair import repair, repaired, with_ignore
-from syncheck.lint.prefilter import can_matter
 from syncheck.lint.result import Result
 from syncheck.rules.catalogue import all_rules, url_of
 from syncheck.rules.model import Severity
@@ -211,7 +210,7 @@ class Server(LanguageServer):
 
 
 def _lint(document: OpenDocument, *, is_strict: bool) -> Result:
-    if not can_matter(document.text.encode("utf-8", "surrogatepass")):
+    if not engine.relevance(document.path, document.text.encode("utf-8", "surrogatepass"))[0]:
         return Result()
     return engine.lint_source(document.path, files.Text(document.text), is_strict=is_strict)
 

@@ -128,10 +128,7 @@ def all_rules() -> tuple[Rule, ...]:
 
 def lint_data(path: str, data: bytes, *, is_strict: bool = False) -> Result:
     """Lint one file's content; see `lint_source`."""
-    is_relevant, asked = _is_relevant(path, data), {}
-    if not is_relevant and path.endswith(".py") and mentions_torch(data):
-        imports = Imports(path)
-        is_relevant, asked = imports.import_work(data.decode("utf-8", "replace")), imports.asked
+    is_relevant, asked = relevance(path, data)
     # A damaged notebook may lack the words that make it relevant.
     if not is_relevant and not (path.endswith(".ipynb") and mentions_torch(data)):
         return Result(is_checked=False, asked=asked)
@@ -140,6 +137,15 @@ def lint_data(path: str, data: bytes, *, is_strict: bool = False) -> Result:
         return lint_source(path, text, is_strict=is_strict) if is_relevant else NOTHING_TO_CHECK
     except SyntaxError as error:
         return Result(problem=str(error.msg))
+
+
+def relevance(path: str, data: bytes) -> tuple[bool, dict[str, Stamp]]:
+    """Return whether a file may have findings, and the other files that this depends on, with their stamps."""
+    is_relevant = _is_relevant(path, data)
+    if is_relevant or not (path.endswith(".py") and mentions_torch(data)):
+        return is_relevant, {}
+    imports = Imports(path)
+    return imports.import_work(data.decode("utf-8", "replace")), imports.asked
 
 
 def _is_relevant(path: str, data: bytes) -> bool:

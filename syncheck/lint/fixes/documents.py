@@ -7,7 +7,7 @@ from typing import Any, Protocol
 
 from syncheck.findings import Finding
 from syncheck.lint import cells, files, locations
-from syncheck.lint.prefilter import can_matter
+from syncheck.lint.engine import relevance
 from syncheck.system import files as disk
 
 _CELL = "# %% cell "
@@ -48,7 +48,7 @@ def read(path: str) -> Document | None:
 def parse(path: str, data: bytes) -> Document | None:
     """Return a file's content as a document; see `read`."""
     try:
-        if not can_matter(data):
+        if not relevance(path, data)[0]:
             return None
         if path.endswith(".ipynb"):
             return Notebook.of(data.decode("utf-8"))

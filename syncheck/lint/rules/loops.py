@@ -49,13 +49,41 @@ def receivers(loop: cst.CSTNode, method: str) -> Iterator[cst.BaseExpression]:
 
 
 def always_made(body: cst.BaseSuite) -> Iterator[cst.Call]:
-    """Yield the calls made in every iteration: those in no conditional statement and no inner loop."""
+    """Yield the calls made in every iteration: those in no conditional statement or expression and no inner loop.
+
+    Guards such as `if x is None: continue` are passed, except for one that counts: `if step % 100: continue`.
+    """
     for statement in statements(body):
+        if isinstance(statement, cst.If) and _skips_most(statement):
+            return
         if isinstance(statement, cst.With):
             if not any(_allows_syncs(item.item) for item in statement.items):
                 yield from always_made(statement.body)
         elif isinstance(statement, cst.Expr | cst.Assign | cst.AugAssign | cst.AnnAssign):
-            yield from (node for node in own_nodes(statement) if isinstance(node, cst.Call))
+            yield from (node for node in _always_evaluated(statement) if isinstance(node, cst.Call))
+
+
+def _skips_most(branch: cst.If) -> bool:
+    """Return whether a branch ends most iterations of a loop: every one but each n-th."""
+    counts = any(isinstance(node, cst.Modulo) for node in own_nodes(branch.test))
+    return counts and any(isinstance(node, cst.Continue | cst.Break | cst.Return) for node in own_nodes(branch.body))
+
+
+def _always_evaluated(statement: cst.CSTNode) -> Iterator[cst.CSTNode]:
+    """Yield the nodes of a statement that are evaluated each time it runs."""
+    conditional: set[cst.CSTNode] = set()
+    for node in own_nodes(statement):
+        if node in conditional:
+            conditional.update(node.children)
+            continue
+        match node:
+            case cst.IfExp():
+                conditional.update((node.body, node.orelse))
+            case cst.BooleanOperation():
+                conditional.add(node.right)
+            case cst.ListComp() | cst.SetComp() | cst.DictComp() | cst.GeneratorExp() if node.for_in.ifs:
+                conditional.update(node.children)
+        yield node
 
 
 def statements(body: cst.BaseSuite) -> Iterator[cst.CSTNode]:

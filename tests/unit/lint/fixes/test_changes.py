@@ -6,6 +6,7 @@ import stat
 import pytest
 
 from syncheck.config.options import Options
+from syncheck.lint.engine import lint_data
 from syncheck.lint.fixes.changes import Changes, change
 
 RACE = b"""\
@@ -80,3 +81,16 @@ def test_files_that_cannot_be_changed_are_left_alone(file, name, data):
 def test_a_missing_file_is_not_an_error(file):
     assert changed(file.with_name("gone.py"), "fix") == Changes()
     assert list(file.parent.iterdir()) == [file]
+
+
+def test_a_finding_about_code_of_another_file_can_be_ignored(file):
+    file.write_text(
+        "import torch\nside = torch.cuda.Stream()\n\n\ndef load(x):\n    with torch.cuda.stream(side):\n"
+        "        return x.to('cuda', non_blocking=True)\n"
+    )
+    user = file.with_name("b.py")
+    user.write_text("import torch\nfrom a import load\n\nx = load(torch.ones(4).pin_memory())\nprint(x + 1)\n")
+    before = lint_data(str(user), user.read_bytes()).findings
+    assert [finding.rule.code for finding in before] == ["SYN101"]
+    assert changed(user, "ignore").n_comments == 1
+    assert lint_data(str(user), user.read_bytes()).findings == ()

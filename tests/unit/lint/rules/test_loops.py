@@ -50,7 +50,20 @@ def test_each_loop_of_a_file_is_checked_once():
 
 @pytest.mark.parametrize(
     "body",
-    ["f(1)", "a = f(1)", "a: int = f(1)", "a += f(1)", "with b:\n    f(1)", "with b, c:\n    with d: f(1)", "a; f(1)"],
+    [
+        "if x is None: continue\nf(1)",
+        "if step % 100: g()\nf(1)",
+        "a = b if f(1) else c",
+        "a = f(1) or b",
+        "a = [f(1) for b in c]",
+        "f(1)",
+        "a = f(1)",
+        "a: int = f(1)",
+        "a += f(1)",
+        "with b:\n    f(1)",
+        "with b, c:\n    with d: f(1)",
+        "a; f(1)",
+    ],
 )
 def test_an_unconditional_call_is_made_on_every_iteration(body):
     assert "f(1)" in always(body)
@@ -65,7 +78,8 @@ def test_calls_inside_calls_are_made_too():
     ["if a: f(1)", "for a in b: f(1)", "while a: f(1)", "try: f(1)\nfinally: pass", "def g(): f(1)", "g = lambda: f(1)",
      "return f(1)", "assert f(1)", "with syncheck.allow_sync('logs'): f(1)",
      "with allow_sync('logs'):\n    with b: f(1)",
-     "with b, syncheck.allow_sync('logs'): f(1)"],
+     "with b, syncheck.allow_sync('logs'): f(1)", "a = f(1) if b else None", "a = b and f(1)", "a = b or g(h, f(1))",
+     "a = [f(1) for b in c if d]", "if step % 100: continue\nf(1)", "if step % 100 != 0:\n    g()\n    continue\nf(1)"],
 )  # fmt: skip
 def test_a_conditional_or_allowed_call_is_not_made_on_every_iteration(body):
     assert "f(1)" not in always(body)
