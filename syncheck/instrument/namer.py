@@ -84,6 +84,7 @@ class Namer:
             for finding in findings:
                 if finding.allocation:
                     self._name_tensor(finding, frame)
+                    self._name_part(TensorCode(finding.allocation), finding.site, frame)  # for later findings, too
                 self._name_at_lines(finding, frame)
                 self._name_freed(finding, frame)
         if any(finding.is_certain for finding in findings):

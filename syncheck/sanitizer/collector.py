@@ -237,7 +237,7 @@ class Collector:
             self.names.given.setdefault(key, name)
         for site in pending.name_sites:
             name = held_by if held_by and site == pending.freed else sites.bound(site)
-            if site == pending.freed and _is_of_another(name, pending, sites):
+            if _is_of_another(name, site, pending, sites):
                 continue
             if name and "[...]" not in name:
                 line = sites.lines_of(site)[0]
@@ -261,11 +261,16 @@ def _name_in_call(pending: PendingFinding, sites: Sites) -> str:
     return object_of_call(line.statement, "record_stream", line.number, line.column)
 
 
-def _is_of_another(name: str, pending: PendingFinding, sites: Sites) -> bool:
-    """Return whether the name bound where a tensor is freed is not the tensor's name."""
-    if _is_call(sites.location(pending.freed).frame):
-        return True  # freed inside a call: the name is that of the call's result
-    return binds_result(name, sites.lines_of(pending.freed)[0], sites.lines_of(pending.site)[0])
+def _is_of_another(name: str, site: SiteId, pending: PendingFinding, sites: Sites) -> bool:
+    """Return whether the name bound where a tensor is allocated or freed is not the tensor's name."""
+    if not pending.freed:
+        return False
+    freed = sites.lines_of(pending.freed)[0]
+    is_inside_call = _is_call(sites.location(pending.freed).frame)
+    if site != pending.freed:  # a tensor that its own statement frees is not what the statement binds
+        made = sites.lines_of(site)[0]
+        return is_inside_call and (made.path, made.number) == (freed.path, freed.number)
+    return is_inside_call or binds_result(name, freed, sites.lines_of(pending.site)[0])
 
 
 def _owner(pending: PendingFinding, sites: Sites) -> str:
