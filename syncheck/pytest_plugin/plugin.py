@@ -215,11 +215,14 @@ class Checker:
         if new and not settings.options.write_baseline:
             text = _text(new, settings.options) + _page(running, item, new, settings.options)
         is_failing = any(finding.level.rank <= settings.options.fail_on.rank for finding in new)
-        if text and is_failing and call.excinfo is None:
-            call.excinfo, text = _failure(text), ""
+        is_failure = bool(text) and is_failing and call.excinfo is None
+        if is_failure:
+            call.excinfo = _failure(text)
         report = yield
         report.syncheck = self._noted(running, findings, len(findings) - len(new))  # type: ignore[attr-defined]  # pytest keeps and sends any attribute
-        if text:
+        if is_failure:
+            report.longrepr = text  # without the name of the exception
+        elif text:
             report.sections.append(("syncheck", text))
         return report
 
