@@ -165,8 +165,7 @@ class Hosts:
 
     def _merge(self, left: Knowledge) -> None:
         if self.ident != EVERY_THREAD and self.current.merge(left):  # EVERY_THREAD already has the union
-            self._versions += 1
-            self.current.version = self._versions
+            self.renew()
 
     def forget(self, sync: SyncId) -> None:
         """Drop the state of an object that has been destroyed."""

@@ -152,7 +152,10 @@ class Order:
     # -- alternatives: what may have happened in place of what happens next
 
     def clocks(self) -> list[VectorClock]:
-        """Return a copy of the clocks of all actors; none if the program has several threads, which have their own."""
+        """Return a copy of the clocks of all actors; none if the program has several threads, which have their own.
+
+        `rewind` and `advance` have no effect without clocks.
+        """
         return [] if self._hosts.has_threads else [list(clock) for clock in self._clocks]
 
     def rewind(self, clocks: list[VectorClock]) -> list[VectorClock]:
@@ -161,7 +164,9 @@ class Order:
         Returns:
             The clocks with these waits, for `advance`.
         """
-        later = self.clocks() if clocks else []
+        if not clocks:
+            return []
+        later = self.clocks()
         for clock, earlier in zip(self._clocks, clocks, strict=False):
             clock[: len(earlier)] = earlier
         self._clocks_changed()
@@ -169,6 +174,8 @@ class Order:
 
     def advance(self, clocks: list[VectorClock]) -> None:
         """Order what other clocks cover, too."""
+        if not clocks:
+            return
         for clock, other in zip(self._clocks, clocks, strict=False):
             join(clock, other)
         self._clocks_changed()

@@ -8,6 +8,7 @@ from dataclasses import replace
 from syncheck.findings import Finding
 from syncheck.lint.interp.functions import own_nodes
 from syncheck.lint.interp.sites import SourceSites
+from syncheck.lint.kept_streams import makes_stream
 from syncheck.lint.locations import lines_of
 from syncheck.lint.nodes import entered_stream, functions_in, names, parameters, text, walk
 from syncheck.rules import unordered_side_stream
@@ -64,8 +65,7 @@ def _bound_outside(block: ast.With, function: ast.FunctionDef | ast.AsyncFunctio
 def _makes_stream(context: ast.expr) -> bool:
     """Return whether a context makes a new stream current, at least on a GPU."""
     stream = entered_stream(context)
-    made = stream.body if isinstance(stream, ast.IfExp) else stream
-    return isinstance(made, ast.Call) and text(made.func).rpartition(".")[2] == "Stream"
+    return makes_stream(stream.body if isinstance(stream, ast.IfExp) else stream)
 
 
 def _called(found: Iterator[ast.AST]) -> set[str]:

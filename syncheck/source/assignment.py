@@ -32,20 +32,19 @@ def is_certainly_bound(expression: str, body: list[ast.stmt], target: ast.stmt, 
     return search.found is not False
 
 
-def are_attributes_set(expression: str, kind: ast.ClassDef, method: Function, target: ast.stmt) -> bool:
+def are_attributes_set(expression: str, own: str, kind: ast.ClassDef, method: Function, target: ast.stmt) -> bool:
     """Return whether an expression's attributes of `self` are set whenever a statement of a method begins.
 
     Args:
         expression: the expression.
+        own: the name of the object in the method: "self".
         kind: the class.
         method: the method.
         target: a statement in it.
     """
-    arguments = [*method.args.posonlyargs, *method.args.args]
     node = parsed(expression)
-    if node is None or not arguments:
+    if node is None:
         return True
-    own = arguments[0].arg
     setters, at_creation = _setters(kind), _run_at_creation(kind)
     loaded = {attribute for attribute, context in _attributes(method, own) if context is ast.Load}
     for attribute, _ in _attributes(node, own):

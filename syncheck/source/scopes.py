@@ -280,7 +280,8 @@ class Scopes:
         kind, method = scope.parent and scope.parent.node, scope.node
         if statement is None or not isinstance(kind, ast.ClassDef) or not isinstance(method, Function):
             return True
-        return are_attributes_set(expression, kind, method, statement)
+        own = scope.first_parameter
+        return not own or are_attributes_set(expression, own, kind, method, statement)
 
     def has_same_meaning(self, expression: str, line: int, other: int) -> bool:
         """Return whether an expression valid on one line means the same on another, with the same variables.

@@ -1131,13 +1131,18 @@ def test_follows_others_requires_order_after_all_other_accesses() -> None:
 # -- alternatives
 
 
+def rewound(engine: Engine, waiting: int, awaited: int) -> list[list[int]]:
+    """Let a stream, and the host, wait for another one in an alternative; return the clocks with these waits."""
+    before = engine.clocks()
+    engine.wait_stream(waiting, awaited)
+    engine.sync_stream(awaited)
+    return engine.rewind(before)
+
+
 def test_waits_of_an_alternative_count_only_after_what_happens_in_its_place() -> None:
     engine, (a, b) = streams(0, 0)
     write(engine, a)
-    before = engine.clocks()
-    engine.wait_stream(b, a)
-    engine.sync_stream(a)
-    other = engine.rewind(before)
+    other = rewound(engine, b, a)
     assert not engine.stream_covers(b, engine.now(a))
     assert not engine.host_covers(engine.now(a))
     first = engine.now(a)
@@ -1164,9 +1169,7 @@ def test_a_stream_created_in_an_alternative_is_kept() -> None:
 def test_a_record_in_front_of_an_alternative_does_not_cover_what_it_waits_for() -> None:
     engine, (a, b) = streams(0, 0)
     write(engine, a)
-    before = engine.clocks()
-    engine.wait_stream(b, a)
-    engine.rewind(before)
+    rewound(engine, b, a)
     engine.record(EVENT, b)
     assert not any(epoch == engine.now(a) for epoch in engine.snapshot(EVENT))
 

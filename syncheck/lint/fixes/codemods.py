@@ -185,8 +185,7 @@ def with_comments(
     for line, wanted in words.items():
         definition = definitions.at(line)
         if definition is not None:
-            by_line = grouped.setdefault(definition.lines.first, (definition, {}))[1]
-            by_line[line] = {*by_line.get(line, ()), *wanted}
+            grouped.setdefault(definition.lines.first, (definition, {}))[1][line] = set(wanted)
     number = 0
     for first in sorted(grouped, reverse=True):
         definition, by_line = grouped[first]

@@ -57,7 +57,9 @@ def named(paths: Sequence[Path]) -> list[Part]:
     Raises:
         TraceError: there is no trace, a file is not a trace, or the files belong to several runs or are copies.
     """
-    found = [part for path in paths for part in (_in_folder(path) if path.is_dir() else _read(path, len(paths)))]
+    found = [
+        part for path in paths for part in (_in_folder(path) if path.is_dir() else _read(path, is_only=len(paths) == 1))
+    ]
     if len(paths) == 1 and not paths[0].is_dir():
         found += _later_files(found[0])
     if not found:
@@ -75,12 +77,12 @@ def named(paths: Sequence[Path]) -> list[Part]:
     return [by_number[number] for number in sorted(by_number)]
 
 
-def _read(path: Path, n_paths: int) -> list[Part]:
-    """Return a file; if there are several paths, skip a file without content, because the gap is reported later."""
+def _read(path: Path, *, is_only: bool) -> list[Part]:
+    """Return a file; unless it is the only one, skip a file without content, because the gap is reported later."""
     try:
         return [read(path)]
     except codec.NothingRecordedError:
-        if n_paths == 1:
+        if is_only:
             raise
         return []
 
@@ -103,7 +105,7 @@ def _later_files(first: Part) -> list[Part]:
 
 def _in_folder(folder: Path) -> list[Part]:
     files = [path for path in folder.iterdir() if path.is_file()]
-    found = [part for path in files if path.suffix == _SUFFIX for part in _read(path, len(files) + 1)]
+    found = [part for path in files if path.suffix == _SUFFIX for part in _read(path, is_only=False)]
     found += _readable([path for path in files if path.suffix != _SUFFIX])
     if not found:
         raise TraceError(f"{folder}: there is no trace in this folder", codec.HINT)

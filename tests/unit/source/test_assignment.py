@@ -108,4 +108,4 @@ def test_attributes_are_set_at_creation_or_before_they_are_used(expression, step
     (kind,) = ast.parse(CLASS.format(step=step)).body
     method = kind.body[3]
     mark = next(node for node in method.body if ast.unparse(node) == "mark()")
-    assert are_attributes_set(expression, kind, method, mark) is expected
+    assert are_attributes_set(expression, "self", kind, method, mark) is expected
