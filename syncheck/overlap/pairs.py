@@ -23,7 +23,7 @@ class Pair:
         free: upper bound on the work of one that may run at the same time as work of the other.
         overlapped: how long both run according to the schedule.
         measured: how long both ran according to measurements; -1 without measurements.
-        blocking_edges: if nothing is free, the edges that order the longest operation with the other stream.
+        blocking_edges: if nothing is free, the edges that order a typical long operation with the other stream.
     """
 
     first: int
@@ -96,12 +96,19 @@ def _free(graph: Graph, one: _Work, other: _Work) -> int:
 
 
 def _blocking_edges(graph: Graph, one: _Work, other: _Work) -> Iterator[EdgeId]:
-    """Yield the edges between the longest operation of either stream and its neighbors on the other stream."""
-    longest = max([*one.ops, *other.ops], key=lambda op: graph.ops[op].nanoseconds)
-    mine, theirs = (one, other) if graph.ops[longest].stream == one.stream else (other, one)
-    _, begin, end = next(_unordered(graph, mine, theirs, (longest,)))
+    """Yield the edges between a long operation of either stream and its neighbors on the other stream.
+
+    Of the operations that take at least half as long as the longest one, the middle one is typical: the first and the
+    last iteration of a loop also wait for what comes before and after the loop.
+    """
+    ops = sorted([*one.ops, *other.ops])
+    least = max(graph.ops[op].nanoseconds for op in ops) / 2
+    long = [op for op in ops if graph.ops[op].nanoseconds >= least]
+    typical = long[len(long) // 2]
+    mine, theirs = (one, other) if graph.ops[typical].stream == one.stream else (other, one)
+    _, begin, end = next(_unordered(graph, mine, theirs, (typical,)))
     if end < len(theirs.ops):
-        yield from graph.order.chain(theirs.stream, mine.stream, longest)
+        yield from graph.order.chain(theirs.stream, mine.stream, typical)
     if begin > 0:
         yield from graph.order.chain(mine.stream, theirs.stream, theirs.ops[begin - 1])
 

@@ -197,6 +197,22 @@ def test_a_pair_that_cannot_overlap_names_the_edges_that_prevent_it(program):
     assert [program.graph.edges[edge].site for edge in pair.blocking_edges] == [fork]
 
 
+def test_the_edges_of_a_typical_iteration_are_named_and_not_those_of_what_precedes_the_loop(program):
+    main, side = program.stream(), program.stream()
+    program.run(main, 1)
+    program.synchronize()
+    iterations = []
+    for _ in range(5):
+        program.run(side, 100)
+        join = program.wait(main, side)
+        program.run(main, 10)
+        iterations.append({join, program.synchronize()})
+    (pair,) = program.analysis().pairs
+    assert pair.free == 0
+    sites = {program.graph.edges[edge].site for edge in pair.blocking_edges}
+    assert sites <= iterations[1] | iterations[2]
+
+
 def peer_copy(program, source_stream, target_stream, x, y):
     """Copy between two GPUs as torch does: the streams wait for each other before and after the copy."""
     program.torch_waits(source_stream, target_stream)
