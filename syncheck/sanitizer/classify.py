@@ -264,7 +264,21 @@ def _plain(context: RaceContext) -> PendingFinding:
     else:
         rule = unordered_overwrite.RULE
         facts |= {"writer": now, "reader": before}
-    return PendingFinding(rule, context.current.site, facts, [(context.prior.site, message)], fix=stream_wait(context))
+    pending = PendingFinding(
+        rule, context.current.site, facts, [(context.prior.site, message)], fix=stream_wait(context)
+    )
+    _note_early_record(pending, context)
+    return pending
+
+
+def _note_early_record(pending: PendingFinding, context: RaceContext) -> None:
+    """Add that the event waited for was recorded before the work, not after it, to a finding."""
+    early = context.early_record
+    if early is None:
+        return
+    event, work = EventRef(early.event), context.prior_work if context.prior.is_replay else f"`{context.prior_work}`"
+    pending.related.append((early.site, (event, f" is recorded here, before {work}, and so does not cover it")))
+    pending.advice = (", or record ", event, f" after {work} instead of before it")
 
 
 def _plain_host(context: RaceContext) -> PendingFinding:
@@ -287,6 +301,7 @@ def _plain_host(context: RaceContext) -> PendingFinding:
     pending = PendingFinding(rule, context.current.site, facts, related, advice, fix)
     if context.current.is_escape:
         pending.level = Severity.WARNING
+    _note_early_record(pending, context)
     return pending
 
 

@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 
 from syncheck.findings import EditKind, Frame
-from syncheck.hb.clock import ACTOR_MASK, HOST, TICK, VectorClock, covers
+from syncheck.hb.clock import ACTOR_MASK, HOST, TICK, Epoch, VectorClock, covers
 from syncheck.hb.engine import Engine
 from syncheck.hb.ids import NO_EVENT, UNKNOWN_SITE, EventId, NamedKind, SiteId, StreamId, StreamOrigin, WaitCall
 from syncheck.hb.order import WaitResult
@@ -231,6 +231,13 @@ class Events:
             if state.last is not None and covers(state.last.snapshot, epoch):
                 return event
         return NO_EVENT
+
+    def record_before(self, event: EventId, epoch: Epoch, stream: StreamId) -> SiteId:
+        """Return the call site of an event's latest record if it comes before `epoch` on its stream; 0 otherwise."""
+        state = self._states.get(event)
+        last = state.last if state is not None else None
+        is_before = last is not None and last.stream == stream and not covers(last.snapshot, epoch)
+        return last.site if last is not None and is_before else UNKNOWN_SITE
 
     def device(self, event: EventId) -> int | None:
         """Return the device of an event's last record; None before the first."""

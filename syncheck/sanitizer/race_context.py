@@ -1,6 +1,7 @@
 """Input of the decision table: a race, both of its accesses, and the surrounding state."""
 
 from dataclasses import dataclass
+from typing import NamedTuple
 
 from syncheck.hb.clock import HOST
 from syncheck.hb.engine import Engine, Race
@@ -12,6 +13,13 @@ from syncheck.sanitizer.sync_history import SyncHistory
 
 UNSEEN_WRITE = "a write through numpy or a pointer"
 """Operator of a change that was detected afterwards; its call site is the place of detection, not of the change."""
+
+
+class EarlyRecord(NamedTuple):
+    """A record of an event, made before the prior access on the same stream; the current actor waited for it after."""
+
+    event: EventId
+    site: SiteId
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,6 +34,7 @@ class RaceContext:
     sync_history: SyncHistory
     names: Names
     events: tuple[EventId, ...] = ()
+    early_record: EarlyRecord | None = None
 
     @property
     def is_host(self) -> bool:
@@ -84,9 +93,13 @@ class RaceContext:
         return self.names.streams[stream].is_internal
 
     @property
+    def prior_work(self) -> str:
+        """Name of the operator that made the prior access."""
+        return "the replay" if self.prior.is_replay else self.prior.operator.removeprefix("aten::")
+
+    @property
     def access_text(self) -> Text:
         """Description of the earlier access, as a related message."""
         verb = "wrote" if self.race.prior.is_write else "read"
-        what = "the replay" if self.prior.is_replay else self.prior.operator.removeprefix("aten::")
-        access_text: Text = (StreamRef(self.race.prior.actor), f" {verb} it here ({what})")
+        access_text: Text = (StreamRef(self.race.prior.actor), f" {verb} it here ({self.prior_work})")
         return (*access_text, ", in ", ThreadRef(self.prior.host)) if self.is_between_threads else access_text

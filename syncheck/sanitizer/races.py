@@ -15,7 +15,7 @@ from syncheck.sanitizer.fixes import PendingEdit, PendingFix
 from syncheck.sanitizer.graphs import Graphs
 from syncheck.sanitizer.labels import Labels
 from syncheck.sanitizer.messages import EventCode, EventRef, TensorRef, Text
-from syncheck.sanitizer.race_context import RaceContext
+from syncheck.sanitizer.race_context import EarlyRecord, RaceContext
 from syncheck.sanitizer.sync_history import SyncHistory, Wait
 from syncheck.sanitizer.thread_races import explain_host_use, note_threads
 from syncheck.sanitizer.views import Views, without_covered_reads
@@ -129,7 +129,16 @@ class Races:
             self._sync_history,
             self._collector.names,
             tuple(event for event in dict.fromkeys(events) if event),
+            self._early_record(race),
         )
+
+    def _early_record(self, race: Race) -> EarlyRecord | None:
+        """Return the record that the later actor waited for although it comes before the earlier access, if any."""
+        prior = race.prior
+        for event in self._sync_history.events_awaited_after(race.current.actor, prior.epoch):
+            if site := self._events.record_before(event, prior.epoch, prior.actor):
+                return EarlyRecord(event, site)
+        return None
 
 
 def _pair(race: Race) -> Pair:

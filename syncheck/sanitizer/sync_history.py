@@ -165,6 +165,12 @@ class SyncHistory:
         """Yield the host synchronizations called after `epoch` was submitted and before now, newest first."""
         return (sync for sync in reversed(self._syncs) if sync.follows(epoch) and self._is_before(sync))
 
+    def events_awaited_after(self, waiter: StreamId, epoch: Epoch) -> Iterator[EventId]:
+        """Yield the events that a stream, or the host, waited for after `epoch` was submitted, newest first."""
+        if waiter == HOST:
+            return (sync.event for sync in self.syncs_after(epoch) if sync.event)
+        return (wait.event for wait in self.waits_after(epoch) if wait.waiter == waiter and wait.event)
+
     def unordered_sync_after(self, epoch: Epoch) -> HostSync | None:
         """Return the newest call after `epoch` by a thread not ordered before the current host action, or None."""
         return next((sync for sync in reversed(self._syncs) if sync.follows(epoch) and not self._is_before(sync)), None)

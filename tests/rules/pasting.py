@@ -9,7 +9,7 @@ _APPENDED = re.compile(r"add `(\.[^`]+)` to (?:the call|both calls) at line (\d+
 _ARGUMENT = re.compile(r"pass `(\w+=\w+)` to (?:the call|both calls) at line (\d+)")
 _REMOVED = re.compile(r"remove the (?:call|wait) at line (\d+)")
 _DROPPED = re.compile(r"drop `(non_blocking=True)` at line (\d+)")
-_ALTERNATIVES = re.compile(r"; or let|, or record an event|, or keep its handle")
+_ALTERNATIVES = re.compile(r"; or let|, or record an event|, or record `|, or keep its handle")
 
 
 def pasted(source: str, advice: str) -> str | None:

@@ -140,3 +140,32 @@ def test_a_reported_missing_edge_is_assumed_from_then_on():
     assert program.found() == [("SYN101", 20)]
     program.write(1, x, 30)
     assert program.found() == [("SYN101", 20), ("SYN102", 30)]
+
+
+@pytest.mark.parametrize("by_host", [True, False])
+def test_the_record_that_the_later_side_waited_for_is_shown_if_it_comes_before_the_work(by_host):
+    program = Program()
+    x, done = program.allocate(1), program.event()
+    program.session.sync_device(0, 1)
+    program.session.record(done, 1, 9)
+    program.write(1, x, 10)
+    if by_host:
+        program.session.sync_event(done, 12)
+        program.host(x, 20)
+    else:
+        program.session.wait(done, 2, 12, "wait_event")
+        program.read(2, x, 20)
+    assert related(program, "SYN301" if by_host else "SYN101") == (20, [10, 9], 1)
+    (finding,) = (found for found in program.report().findings if found.rule.code in {"SYN301", "SYN101"})
+    assert "after `mul_` instead of before it" in finding.help
+
+
+def test_a_record_of_another_stream_is_not_too_early():
+    program = Program(3)
+    x, done = program.allocate(1), program.event()
+    program.session.sync_device(0, 1)
+    program.session.record(done, 3, 9)
+    program.write(1, x, 10)
+    program.session.wait(done, 2, 12, "wait_event")
+    program.read(2, x, 20)
+    assert related(program, "SYN101") == (20, [10], 1)
