@@ -205,7 +205,7 @@ class Machine:
     def wait(self, event: Event, stream: Stream | None, via: WaitCall, node: ast.AST) -> None:
         """Make a stream wait for an event."""
         target = stream or Stream(self.current(self.device), self.device)
-        if event.escaped or event.recorded is not None or event.made is None or not target.ident:
+        if event.may_be_recorded or not target.ident:
             self.unsure.add(self.site(node))
         if event.escaped or not target.ident:
             self.assume_synchronized()
@@ -228,8 +228,9 @@ class Machine:
         event.is_useful = True
         if self._refused("Event.synchronize()", node):
             return
-        if event.escaped:
+        if event.may_be_recorded:
             self.unsure.add(self.site(node))
+        if event.escaped:
             self.assume_synchronized()
         else:
             self.session.sync_event(event.ident, self.site(node))

@@ -134,6 +134,11 @@ class Event(Value):
     life: Life | None = None
     made: SiteId | None = None
 
+    @property
+    def may_be_recorded(self) -> bool:
+        """Whether it is recorded, or other code may have recorded it."""
+        return self.escaped or self.recorded is not None or self.made is None
+
 
 @dataclass(eq=False, slots=True)
 class Query(Value):

@@ -3,6 +3,8 @@
 import pytest
 
 from syncheck.lint.assumed_objects import AssumedObjects
+from syncheck.lint.engine import lint_source
+from syncheck.lint.files import Text
 from syncheck.lint.interp.values import Constant, Instance, Sequence, Stream
 from syncheck.rules.catalogue import find
 from tests.unit.lint.program import follow
@@ -99,3 +101,30 @@ def test_the_work_and_the_events_of_a_given_object_are_earlier():
     slot = AssumedObjects().given(program.interpreter, program.scope.find("f"))["slot"]
     assert program.calls[-1] == "all complete"
     assert slot.attributes["e"].made is None
+
+
+SLOTS = """import torch
+class Slot:
+    def __init__(self):
+        self.host, self.done = torch.empty(4, pin_memory=True), torch.cuda.Event()
+class Worker:
+    def __init__(self):
+        self.stream, self.slots = torch.cuda.Stream(), [Slot() for _ in range(3)]
+    def launch(self, x, i):
+        slot = self.slots[i]
+        slot.done.synchronize()
+        with torch.cuda.stream(self.stream):
+            slot.host.copy_(x.cuda(), non_blocking=True)
+            slot.done.record(self.stream)
+        return slot
+    def deliver(self, slot: Slot):
+        {wait}
+        return slot.host.clone()
+"""
+
+
+def test_the_host_may_wait_for_an_event_of_a_given_object():
+    """Other code may have recorded the event before it passed the object on."""
+    for wait in ("slot.done.synchronize()", "torch.cuda.current_stream().wait_event(slot.done)"):
+        result = lint_source("m.py", Text(SLOTS.format(wait=wait)))
+        assert "SYN401" not in [finding.rule.code for finding in result.findings]
