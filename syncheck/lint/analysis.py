@@ -376,8 +376,9 @@ class Analysis:
         interpreter.machine.assume_synchronized()
         known, is_for_caller = objects.arguments(interpreter, function), False
         for _ in range(_MAX_CALLS if getattr(function.node, "name", "") in _ITERATING else 1):
+            before = interpreter.machine.next_ident()
             result = interpreter.call_function(function, Call(function.node, list(args), known, is_complete=False))
-            consume(interpreter, result, function.node)
+            consume(interpreter, result, function.node, before)
             is_for_caller = may_need_wait(interpreter.machine, result)
             del result
         if not args and not is_for_caller and uses_kept_stream(interpreter):

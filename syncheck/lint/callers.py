@@ -19,8 +19,15 @@ _LISTING = frozenset("iter zip tuple list vars getattr fields astuple asdict val
 """Functions and methods that list what an object has."""
 
 
-def consume(interpreter: Interpreter, result: Value, function: ast.AST) -> None:
-    """Use a function's result as a loop over batches does: on the current stream, and no longer than needed."""
+def consume(interpreter: Interpreter, result: Value, function: ast.AST, before: int = 0) -> None:
+    """Use a function's result as a loop over batches does: on the current stream, and no longer than needed.
+
+    Args:
+        interpreter: the interpreter that called the function.
+        result: the result.
+        function: the function. The caller's use of what is older than the call is attributed to its first statement.
+        before: an id that the machine gave out before the call; 0 if unknown.
+    """
     name = getattr(function, "name", "")
     if isinstance(result, Instance) and _is_record(result):
         interpreter.escape(result)
@@ -35,13 +42,15 @@ def consume(interpreter: Interpreter, result: Value, function: ast.AST) -> None:
         interpreter.escape(result)
         return
     if not isinstance(result, Generator | Instance):
-        _use(interpreter, result, function, name)
+        _use(interpreter, result, function, name, before)
         return
     step = result.kind.find("__next__") if isinstance(result, Instance) else None
+    before = interpreter.machine.next_ident()
     for item in interpreter.iterations(result):
         used_at = step.node if isinstance(step, Function) else interpreter.machine.current_node
-        _use(interpreter, item, used_at, name)
+        _use(interpreter, item, used_at, name, before)
         del item
+        before = interpreter.machine.next_ident()
     for work in handles_in(result):
         interpreter.escape(work)
 
@@ -164,11 +173,12 @@ def call_twice(interpreter: Interpreter, function: Function, known: dict[str, Va
     Conflicts over memory that both calls use are left to the callers, which may wait in between.
     """
     machine = interpreter.machine
-    before = {(finding.rule.code, finding.site) for finding in machine.findings}
+    known_findings = {(finding.rule.code, finding.site) for finding in machine.findings}
+    before = machine.next_ident()
     result = interpreter.call_function(function, Call(function.node, [], dict(known), is_complete=False))
-    consume(interpreter, result, function.node)
+    consume(interpreter, result, function.node, before)
     del result
-    after = {(finding.rule.code, finding.site) for finding in machine.findings} - before
+    after = {(finding.rule.code, finding.site) for finding in machine.findings} - known_findings
     found = {(code, site) for code, site in after if code == "SYN201"}
     machine.imported.leave_out(after - found)
     return found
@@ -180,18 +190,18 @@ def may_need_wait(machine: Machine, result: Value) -> bool:
     return bool(machine.findings) or any(tensor.stream not in {current, 0} for tensor in tensors_in(result))
 
 
-def _use(interpreter: Interpreter, value: Value, node: ast.AST, function: str) -> None:
+def _use(interpreter: Interpreter, value: Value, node: ast.AST, function: str, before: int) -> None:
     machine = interpreter.machine
-    before = machine.function
-    machine.function = function
+    caller, machine.function = machine.function, function
     for tensor in tensors_in(value):
         if tensor.block.device is not None:
-            _read(interpreter, tensor, node)
-    machine.function = before
+            used_at = _begin(node) if tensor.block.ident < before else node
+            machine.launch(machine.current(tensor.block.device), "the caller's work", [(tensor, False)], used_at)
+    machine.function = caller
 
 
-def _read(interpreter: Interpreter, tensor: Tensor, node: ast.AST) -> None:
-    machine = interpreter.machine
-    device = tensor.block.device
-    assert device is not None  # the tensor is on a GPU
-    machine.launch(machine.current(device), "the caller's work", [(tensor, False)], node)
+def _begin(node: ast.AST) -> ast.AST:
+    """Return the first statement of a function: a wait there covers what earlier calls have loaded, and no more."""
+    if not isinstance(node, Method):
+        return node
+    return next((one for one in node.body if not isinstance(one, ast.Expr) or isinstance(one.value, ast.Call)), node)

@@ -34,10 +34,11 @@ def follow(interpreter: Interpreter, made: Class, steps: list[Method], objects: 
         machine.current_node = step
         with contextlib.suppress(Raised):
             args = objects_passed_on.among(passed_on.among(machine, known[step], step))
+            before = machine.next_ident()
             result = interpreter.call_function(member, Call(step, [instance], args, is_complete=False))
             passed_on.note(machine, result, step)
             if not objects_passed_on.take(result):
-                consume(interpreter, result, step)
+                consume(interpreter, result, step, before)
             del result, args
         reuse_memory(machine, step)
     for value in (value for given in known.values() for value in given.values()):

@@ -193,3 +193,35 @@ def test_the_methods_with_which_a_caller_waits_are_called():
     start = len(program.calls)
     consume(program.interpreter, result, function.node)
     assert program.calls[start:] == ["sync e1"]
+
+
+LOADER = """import torch
+class Loader:
+    def __init__(self, batches):
+        self.batches, self.stream = iter(batches), torch.cuda.Stream()
+    def preload(self):
+        with torch.cuda.stream(self.stream):
+            self.batch = next(self.batches).to("cuda", non_blocking=True)
+    def __next__(self):
+        '''Return the next batch.'''
+        {first}
+        {second}
+        return batch
+"""
+
+
+def test_the_caller_uses_what_earlier_calls_have_loaded_from_the_first_statement_on():
+    """A wait there does not cover the next copy, which still overlaps with the caller's work."""
+    source = LOADER.format(first="batch = self.batch", second="self.preload()")
+    found = {f.rule.code: f for f in lint_source("m.py", Text(source)).findings}
+    assert {code: f.location.frame.line for code, f in found.items()} == {"SYN101": 10, "SYN201": 10}
+    assert [f.fix.edits[0].code for f in found.values()] == [
+        "torch.cuda.current_stream().wait_stream(self.stream)",
+        "self.batch.record_stream(torch.cuda.current_stream())",
+    ]
+
+
+def test_the_caller_uses_what_the_call_itself_loads_after_it():
+    source = LOADER.format(first="self.preload()", second="batch = self.batch")
+    found = {f.rule.code: f.location.frame.line for f in lint_source("m.py", Text(source)).findings}
+    assert found["SYN101"] == 8
