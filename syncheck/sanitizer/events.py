@@ -239,6 +239,11 @@ class Events:
         is_before = last is not None and last.stream == stream and not covers(last.snapshot, epoch)
         return last.site if last is not None and is_before else UNKNOWN_SITE
 
+    def is_of_ring(self, event: EventId) -> bool:
+        """Return whether the call that created an event also created others."""
+        state = self._states.get(event)
+        return state is not None and sum(other.site == state.site for other in self._states.values()) > 1
+
     def device(self, event: EventId) -> int | None:
         """Return the device of an event's last record; None before the first."""
         last = self._states[event].last

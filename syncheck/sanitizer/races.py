@@ -110,7 +110,8 @@ class Races:
             self._collector.add(pending, race.prior.actor)
             return
         ineffective = self._sync_history.ineffective_wait(race.current.actor, race.prior.epoch)
-        if ineffective is not None:  # the common cause is the wait that did nothing
+        if ineffective is not None and not (context.events and self._events.is_of_ring(ineffective.event)):
+            # the common cause is the wait that did nothing, unless it is for another slot of a ring
             pending.superseded = lambda: self._events.is_reported_as_unrecorded(ineffective.site)
             self._events.fix_unrecorded(ineffective.site, _blame_idle_wait(pending, ineffective, context))
         self._collector.add(pending, race.prior.actor)

@@ -169,3 +169,17 @@ def test_a_record_of_another_stream_is_not_too_early():
     program.session.wait(done, 2, 12, "wait_event")
     program.read(2, x, 20)
     assert related(program, "SYN101") == (20, [10], 1)
+
+
+def test_the_first_wait_for_another_slot_of_a_ring_is_not_the_cause():
+    """The work of the first slot has its own record, which the host does not wait for."""
+    program = Program()
+    program.session.sync_device(0, 1)
+    slots = [(program.allocate(0), program.event()) for _ in range(2)]
+    for x, done in slots:
+        program.session.sync_event(done, 8)
+        program.write(2, x, 10)
+        program.session.record(done, 2, 11)
+    program.host(slots[0][0], 20)
+    (finding,) = program.report().findings
+    assert (finding.rule.code, [location.frame.line for location in finding.related]) == ("SYN301", [10])
