@@ -13,7 +13,6 @@ from syncheck.findings import Finding, Frame
 from syncheck.lint.interp.guards import dispatches
 from syncheck.lint.interp.interpreter import Interpreter
 from syncheck.lint.interp.machine import Machine
-from syncheck.lint.interp.unknown import words_of
 from syncheck.lint.interp.values import (
     UNKNOWN,
     Class,
@@ -30,6 +29,7 @@ from syncheck.lint.nodes import Method, own_attribute, statements, walk
 from syncheck.lint.prefilter import has_anchor
 from syncheck.rules.model import Severity
 from syncheck.source.expressions import last_name
+from syncheck.source.words import words_of
 
 _CALLED_BY_PYTHON = frozenset({"__call__", "__iter__", "__next__", "__enter__", "__exit__"})
 _AT_THE_END = frozenset("reset clear stop flush finish".split())

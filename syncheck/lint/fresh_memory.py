@@ -10,9 +10,9 @@ from typing import NamedTuple
 
 from syncheck.lint.host_waits import may_come_before, method_around
 from syncheck.lint.interp.functions import block_nodes, own_nodes
-from syncheck.lint.interp.unknown import words_of
 from syncheck.lint.nodes import Method, is_on_stream, methods_of, own_attribute, text, viewed, walk
 from syncheck.source.expressions import last_name
+from syncheck.source.words import words_of
 
 _EMPTY = frozenset({"empty", "empty_like", "empty_strided", "new_empty"})
 _FILLED = frozenset("zeros zeros_like new_zeros ones ones_like new_ones full full_like new_full".split())

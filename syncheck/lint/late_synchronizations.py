@@ -7,23 +7,33 @@ from dataclasses import replace
 from itertools import pairwise
 
 from syncheck.findings import Finding
-from syncheck.lint.certainty import is_host_time, is_measured
 from syncheck.lint.interp.device_tests import on_gpu
 from syncheck.lint.interp.functions import functions_with_nodes
 from syncheck.lint.interp.sites import SourceSites
 from syncheck.lint.interp.unknown import is_network
-from syncheck.lint.nodes import Method, blocks_in, names, parameters, walk
+from syncheck.lint.nodes import (
+    Method,
+    blocks_in,
+    classes_of_methods,
+    functions_in,
+    methods_of,
+    names,
+    parameters,
+    text,
+    walk,
+)
 from syncheck.lint.prefilter import CLOCKS, clock_aliases
 from syncheck.rules import unsynchronized_timing
 from syncheck.rules.model import Severity
 from syncheck.source.expressions import has_line, last_name
+from syncheck.source.measured_times import is_host_time, is_measured
 
 _WAITING = re.compile(r"synchronize|wait|barrier|bench|^(item|tolist|cpu|numpy|join|result|sleep)$")
 _SYNCHRONIZES = re.compile(r"\.synchronize\(")
 _DEVICES = frozenset("cuda xpu npu hpu musa accelerator device_util device_utils".split())
 _Simple = ast.Assign | ast.AugAssign | ast.Expr | ast.Return
 _HELP = "move the call of `synchronize` in line {late} before line {line}"
-_HELP_AT_END = "call `torch.cuda.synchronize()` before line {line}, as before line {start}"
+_HELP_AT_END = "call `{call}` before line {line}, as in line {wait}"
 
 
 def can_matter(source: str) -> bool:
@@ -40,31 +50,75 @@ def findings(tree: ast.Module, sites: SourceSites, known: Sequence[Finding]) -> 
         known: the findings on paths through the file. One about the same reading is more specific.
     """
     lines = {finding.location.frame.line for finding in known if finding.rule == unsynchronized_timing.RULE}
-    clocks = CLOCKS | clock_aliases(sites.text)
+    clocks, waits, kinds = CLOCKS | clock_aliases(sites.text), _Waits(tree), classes_of_methods(tree)
     for function, nodes in functions_with_nodes(tree):
         blocks = list(blocks_in(function, nodes))
         found = {
             reading: _HELP.format(late=wait.lineno, line=reading.lineno)
             for steps in blocks
-            for reading, wait in _late_waits(steps, nodes, clocks)
+            for reading, wait in _late_waits(steps, nodes, clocks, waits)
         }
         foreign = _foreign_work(function, nodes)
-        for reading, start in _unmatched(blocks, nodes, foreign, clocks) if foreign else ():
-            found.setdefault(reading, _HELP_AT_END.format(line=reading.lineno, start=start.lineno))
+        elsewhere = waits.after_work(kinds.get(function)) if foreign else None
+        for reading, wait in _unmatched(blocks, nodes, foreign, clocks, waits, elsewhere) if foreign else ():
+            call = waits.call_of(wait)
+            found.setdefault(reading, _HELP_AT_END.format(call=call, line=reading.lineno, wait=wait.lineno))
         for reading, advice in found.items():
             location = sites.location(sites.id_of(reading, function.name))
-            if reading.lineno not in lines and is_measured(location.frame, tree):
+            if reading.lineno not in lines and is_measured(location.frame, function):
                 finding: Finding = Finding.of(unsynchronized_timing.RULE, location, stream="the GPU")
                 yield replace(finding, level=Severity.WARNING, help=advice)
 
 
+class _Waits:
+    """Statements of a file that wait for a whole device, at least on a machine with a GPU.
+
+    Some call a function or a method of the file that does nothing else.
+    """
+
+    def __init__(self, tree: ast.Module) -> None:
+        bodies = {function.name: [s for s in function.body if not _is_text(s)] for function in functions_in(tree)}
+        self._helpers = {name for name, body in bodies.items() if len(body) == 1 and _waits_for_gpu(body[0])}
+
+    def __call__(self, step: ast.stmt | None) -> bool:
+        """Return whether a statement is one of these."""
+        return step is not None and (_waits_for_gpu(step) or self._calls_helper(step))
+
+    def _calls_helper(self, step: ast.stmt) -> bool:
+        call = step.value if isinstance(step, ast.Expr) else None
+        return isinstance(call, ast.Call) and last_name(call.func) in self._helpers
+
+    def call_of(self, step: ast.stmt) -> str:
+        """Return the call with which a statement waits, for advice."""
+        return text(step) if self._calls_helper(step) else "torch.cuda.synchronize()"
+
+    def after_work(self, kind: ast.ClassDef | None) -> ast.stmt | None:
+        """Return a statement that waits right after a method calls in a loop what it is given, if the class has one."""
+        for method in methods_of(kind).values() if kind is not None else ():
+            for steps in blocks_in(method, walk(method)):
+                for step, after in pairwise(steps):
+                    if isinstance(step, ast.For | ast.While) and self(after) and _calls_in_loop(method, step):
+                        return after
+        return None
+
+
+def _is_text(step: ast.stmt) -> bool:
+    return isinstance(step, ast.Expr) and isinstance(step.value, ast.Constant)
+
+
+def _calls_in_loop(function: Method, loop: ast.For | ast.While) -> list[ast.AST]:
+    """Return the calls of a function's parameters in a loop."""
+    given = {parameter.arg for parameter in parameters(function)}
+    return [node for node in walk(loop) if _calls_any(given, node)]
+
+
 def _late_waits(
-    steps: Sequence[ast.stmt], nodes: Sequence[ast.AST], clocks: Set[str]
+    steps: Sequence[ast.stmt], nodes: Sequence[ast.AST], clocks: Set[str], waits: _Waits
 ) -> Iterator[tuple[ast.Call, ast.stmt]]:
     """Yield each reading that ends an interval in a block, with the wait for the GPU in the next statement."""
     for index, (step, after) in enumerate(pairwise(steps)):
         reading = _reading(step, clocks)
-        if reading is None or not isinstance(step, ast.Assign) or not _waits_for_gpu(after):
+        if reading is None or not isinstance(step, ast.Assign) or not waits(after):
             continue
         if index + 2 < len(steps) and _reading(steps[index + 2], clocks) is not None:
             continue  # the wait precedes the next interval
@@ -83,15 +137,14 @@ def _foreign_work(function: Method, nodes: Sequence[ast.AST]) -> frozenset[int]:
 
     A network of any origin counts without a loop, too, since these rarely wait.
     """
-    given = {parameter.arg for parameter in parameters(function)}
-    found: list[ast.stmt | ast.expr] = []
+    found: list[ast.AST] = []
     for loop in (node for node in nodes if isinstance(node, ast.For | ast.While)):
-        calls = [node for node in walk(loop) if isinstance(node, ast.Call) and _calls_any(given, node)]
+        calls = _calls_in_loop(function, loop)
         found += [loop, *calls] if calls else []
     found += (
         node for node in nodes if isinstance(node, ast.Yield) or (isinstance(node, ast.Call) and is_network(node))
     )
-    return frozenset(node.lineno for node in found)
+    return frozenset(getattr(node, "lineno", 0) for node in found)
 
 
 def _calls_any(functions: Set[str], node: ast.AST) -> bool:
@@ -99,15 +152,24 @@ def _calls_any(functions: Set[str], node: ast.AST) -> bool:
 
 
 def _unmatched(
-    blocks: Sequence[list[ast.stmt]], nodes: Sequence[ast.AST], foreign: Set[int], clocks: Set[str]
-) -> Iterator[tuple[ast.Call, ast.Assign]]:
-    """Yield each reading that ends an interval with work of others if only its start waits for the GPU, with the start.
+    blocks: Sequence[list[ast.stmt]],
+    nodes: Sequence[ast.AST],
+    foreign: Set[int],
+    clocks: Set[str],
+    waits: _Waits,
+    elsewhere: ast.stmt | None,
+) -> Iterator[tuple[ast.Call, ast.stmt]]:
+    """Yield each reading that ends an interval with work of others without a wait, with a wait that shows the way.
+
+    This wait is at the start of the interval, or after the same work elsewhere.
 
     Args:
         blocks: the blocks of a function.
         nodes: its nodes.
         foreign: see `_foreign_work`.
         clocks: the names of clocks.
+        waits: the statements that wait for the GPU.
+        elsewhere: one that waits after such work in another method of the class; None if there is none.
     """
     before = {step: earlier for steps in blocks for earlier, step in pairwise(steps)}
     for step in (step for steps in blocks for step in steps):
@@ -115,13 +177,15 @@ def _unmatched(
         start = _start_of(step, reading, nodes, clocks) if reading is not None and isinstance(step, _Simple) else None
         if reading is None or start is None or any(is_host_time(target) for target in _names_of(step)):
             continue
-        first, last = before.get(start), before.get(step)
+        first = before.get(start)
+        wait = first if waits(first) else elsewhere
         between = [node for node in nodes if start.lineno < getattr(node, "lineno", 0) < step.lineno]
         is_around = any(start.lineno < line < step.lineno for line in foreign)
-        is_start_only = first is not None and _waits_for_gpu(first) and not (last is not None and _waits_for_gpu(last))
-        is_unmatched = is_around and is_start_only and _works(between) and not _uses_results(between, foreign)
-        if is_unmatched and not _is_read_again(start, step, nodes, clocks):
-            yield reading, start
+        is_unmatched = (
+            is_around and not waits(before.get(step)) and _works(between) and not _uses_results(between, foreign)
+        )
+        if wait is not None and is_unmatched and not _is_read_again(start, step, nodes, clocks):
+            yield reading, wait
 
 
 def _uses_results(between: Sequence[ast.AST], foreign: Set[int]) -> bool:

@@ -7,12 +7,13 @@ from dataclasses import replace
 from syncheck.findings import Finding
 from syncheck.lint.interp.functions import functions_with_nodes
 from syncheck.lint.interp.sites import SourceSites
-from syncheck.lint.interp.unknown import makes_object, words_of
+from syncheck.lint.interp.unknown import makes_object
 from syncheck.lint.locations import main_lines_of
 from syncheck.lint.nodes import blocks_in, bound_names, entered_stream, entered_streams, text, walk
 from syncheck.rules import unordered_side_stream
 from syncheck.rules.model import Severity
 from syncheck.source.expressions import last_name
+from syncheck.source.words import words_of
 
 _FLAW = "stream `{stream}` waits for `{event}`, which is recorded before `{name}` is computed"
 _HELP = "record `{event}` after line {line}"

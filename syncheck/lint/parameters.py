@@ -7,11 +7,11 @@ from typing import TypeAlias
 
 from syncheck.lint.interp.functions import own_nodes
 from syncheck.lint.interp.machine import Machine
-from syncheck.lint.interp.unknown import words_of
 from syncheck.lint.interp.values import Tensor
 from syncheck.lint.nodes import bound_names, parameters, text
 from syncheck.semantics.collectives import FUNCTIONS
 from syncheck.semantics.python_api import FACTORIES
+from syncheck.source.words import words_of
 
 _TENSOR = re.compile(r"^(?:torch\.)?Tensor(?: \| None)?$|^(?:typing\.)?Optional\[(?:torch\.)?Tensor\]$")
 _OF_THE_HOST = frozenset("cpu host pin pinned".split())

@@ -9,10 +9,10 @@ from collections.abc import Iterable, Iterator, Set
 
 from syncheck.lint.host_waits import may_wait_around, method_around
 from syncheck.lint.interp.functions import block_nodes, own_nodes
-from syncheck.lint.interp.unknown import words_of
 from syncheck.lint.nodes import bound_names, methods_of, names, own_attribute, walk
 from syncheck.lint.overwritten_buffers import Overwritten, rebound_attributes
 from syncheck.source.expressions import last_name
+from syncheck.source.words import words_of
 
 _TAKING = frozenset("pop popleft popitem allocate alloc acquire evict reserve take".split())
 """Words in the names of calls that return a slot that was in use before."""

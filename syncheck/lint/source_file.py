@@ -20,7 +20,7 @@ _CONTEXT_LINES = 2
 _ANY_DEVICE = "accelerator"
 _OTHERS = ("xpu", "npu", "hpu", "musa", "mtia", "accelerator")
 _ASYNCHRONOUS = ("async_op", "irecv", "isend")
-_RING = re.compile(r"[\w)\]]\s*%\s*(?:len\(|self\.|(?:n|num)_|\w*(?:slots?|buffers?|depth)\b)")
+_RING = re.compile(r"[\w)\]]\s*%\s*(?:len\(|self\.|(?:n|num)_|\w*(?:slots?|buf(?:fer)?s?|depth)\b)")
 """The index of the next slot of a ring."""
 _OTHER_DEVICES = re.compile(rf"""(?:\btorch(?:\.| import )|['"])({"|".join(_OTHERS)})\b""")
 

@@ -4,9 +4,10 @@ import ast
 import re
 from collections.abc import Iterable, Set
 
-from syncheck.lint.interp.unknown import makes_object, words_of
+from syncheck.lint.interp.unknown import makes_object
 from syncheck.lint.nodes import bound_names, names, own_attribute, text, viewed, walk
 from syncheck.source.expressions import last_name
+from syncheck.source.words import words_of
 
 _OPERATORS = re.compile(
     r"^(?:F|torch\.nn\.functional)\.\w+$|^torch\.(?:matmul|mm|bmm|einsum|softmax|relu|addmm|baddbmm|cat|stack|clone|gather"

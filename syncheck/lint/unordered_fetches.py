@@ -4,9 +4,9 @@ import ast
 from collections.abc import Sequence
 
 from syncheck.lint.interp.host_copies import host_copy_source
-from syncheck.lint.interp.unknown import words_of
 from syncheck.lint.nodes import bound_names, children, own_attribute, text, viewed, walk
 from syncheck.source.expressions import last_name
+from syncheck.source.words import words_of
 
 _FETCHES = frozenset("to cuda pin_memory next get get_nowait recv pop popleft load empty Event Stream".split())
 """Calls whose results were not computed on the current stream."""

@@ -47,7 +47,7 @@ class Scopes:
     """
 
     def __init__(self, tree: ast.Module, source: str) -> None:
-        self._tree = tree
+        self.tree = tree
         self._lines = source.splitlines()
         self.module = Scope(tree, None)
         self._scopes: dict[ast.AST, Scope] = {tree: self.module}
@@ -59,7 +59,7 @@ class Scopes:
     @cached_property
     def _statements(self) -> list[_Statement]:
         """All statements, each with its scope and enclosing loops."""
-        return list(self._walk(self._tree.body, self.module, ()))
+        return list(self._walk(self.tree.body, self.module, ()))
 
     def _walk(self, body: list[ast.stmt], scope: Scope, loops: tuple[Loop, ...]) -> Iterator[_Statement]:
         for statement in body:
@@ -210,14 +210,14 @@ class Scopes:
     @cached_property
     def _constant_subscripts(self) -> list[ast.Subscript]:
         """All subscripts of the file with a constant index or key."""
-        return [node for node in subscripts_of(self._tree) if isinstance(node.slice, ast.Constant)]
+        return [node for node in subscripts_of(self.tree) if isinstance(node.slice, ast.Constant)]
 
     @cached_property
     def _shrinking_containers(self) -> frozenset[str]:
         """The names of containers from which the file removes items."""
-        calls = [call.func for call in calls_in(self._tree)]
+        calls = [call.func for call in calls_in(self.tree)]
         shrunk = [call.value for call in calls if isinstance(call, ast.Attribute) and call.attr in _REMOVING]
-        shrunk += [item.value for item in subscripts_of(self._tree) if isinstance(item.ctx, ast.Del)]
+        shrunk += [item.value for item in subscripts_of(self.tree) if isinstance(item.ctx, ast.Del)]
         return frozenset(map(last_name, shrunk)) - {""}
 
     @cached_property
@@ -349,7 +349,7 @@ class Scopes:
 
     @cached_property
     def _none_values(self) -> NoneValues:
-        return NoneValues(self._tree)
+        return NoneValues(self.tree)
 
     def shares_conditions(self, line: int, other: int) -> bool:
         """Return whether the conditions under which a line runs also hold on another line."""

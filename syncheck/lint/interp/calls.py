@@ -26,6 +26,7 @@ from syncheck.lint.interp.unknown import (
     is_network,
     is_on_gpu,
     launches_kernel,
+    makes_batch,
     makes_network,
     may_wait,
     runs_network,
@@ -193,7 +194,7 @@ class Calls:
                 self.escape(value)
         can_wait = runs_code or may_wait(name or called_name(node))
         is_unknown_code = not name and (given or not side_work.calls_parameter(self._machine, node))
-        if can_wait or ((has_tensor or is_unknown_code) and not is_network(node)):
+        if can_wait or ((has_tensor or is_unknown_code) and not (is_network(node) or makes_batch(node))):
             self._evaluator.collectives.assume_synchronized(name, can_wait=can_wait)
 
     def escape(self, value: Value, depth: int = 4) -> None:

@@ -63,9 +63,14 @@ def _starts(function: Method) -> bool:
 
 
 def _source(value: ast.expr) -> str:
-    """Return the variable or attribute of `self` that an expression is, or is a view of; "" for anything else."""
+    """Return the variable that an expression is, or is a view of; "" for anything else.
+
+    An attribute of any object is given as one of `self`, as the constructor of its class assigns it.
+    """
     match source := viewed(value, VIEWS):
-        case ast.Name() | ast.Attribute(value=ast.Name(id="self")):
-            return text(source)
+        case ast.Name():
+            return source.id
+        case ast.Attribute(value=ast.Name(), attr=name):
+            return f"self.{name}"
         case _:
             return ""

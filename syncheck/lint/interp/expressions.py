@@ -4,7 +4,7 @@ import ast
 from collections.abc import Callable, Iterator
 from typing import Any
 
-from syncheck.lint.interp.arithmetic import compared, computed, constant, is_same, operator_name, repeated, subscript
+from syncheck.lint.interp.arithmetic import compared, computed, constant, is_same, operator_name, subscript
 from syncheck.lint.interp.choices import attribute_of_unknown, creates_fallback, has_element, is_made, n_made
 from syncheck.lint.interp.contents import handles_in, parameters_of, tensors_in
 from syncheck.lint.interp.device_tests import with_gpu
@@ -14,6 +14,7 @@ from syncheck.lint.interp.guards import waits
 from syncheck.lint.interp.identities import is_unknown
 from syncheck.lint.interp.named_tuples import items_of_tuple
 from syncheck.lint.interp.operators import is_list
+from syncheck.lint.interp.rings import of_lists
 from syncheck.lint.interp.rows import BEGINNING
 from syncheck.lint.interp.scope import Scope
 from syncheck.lint.interp.side_work import combine
@@ -218,11 +219,8 @@ class Expressions:
             return self._clock_arithmetic(kind, left, right)
         if isinstance(left, Constant) and isinstance(right, Constant):
             return computed(kind, left.value, right.value)
-        if isinstance(kind, ast.Mult) and (isinstance(left, Sequence) or isinstance(right, Sequence)):
-            return repeated(left, right)
-        if isinstance(kind, ast.Add) and isinstance(left, Sequence) and isinstance(right, Sequence):
-            return Sequence([*left.items, *right.items], left.is_open or right.is_open)
-        return combine(self._evaluator.machine, kind, (left, right), node)
+        made = of_lists(self._evaluator.machine.sites.tree, kind, left, right, node)
+        return combine(self._evaluator.machine, kind, (left, right), node) if made is None else made
 
     def _clock_arithmetic(self, kind: ast.operator, left: Value, right: Value) -> Value:
         if isinstance(left, ClockReading) and isinstance(right, ClockReading) and isinstance(kind, ast.Sub):

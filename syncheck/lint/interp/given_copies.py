@@ -9,8 +9,9 @@ import ast
 from syncheck.hb.ids import Access, AllocationId, SiteId, StreamId
 from syncheck.lint.interp.contents import is_plain
 from syncheck.lint.interp.machine import Machine
-from syncheck.lint.interp.unknown import called_name, makes_object, may_wait, takes_code, words_of
+from syncheck.lint.interp.unknown import called_name, makes_object, may_wait, takes_code
 from syncheck.lint.interp.values import Tensor, Value
+from syncheck.source.words import words_of
 
 _KEEPING = frozenset(
     """append add put push extend insert enqueue submit store stash cache keep hold update set register queue schedule

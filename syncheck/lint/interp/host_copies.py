@@ -3,8 +3,8 @@
 import ast
 from collections.abc import Set
 
-from syncheck.lint.interp.unknown import words_of
 from syncheck.lint.nodes import is_non_blocking, text
+from syncheck.source.words import words_of
 
 _OF_THE_HOST = frozenset({"cpu", "host", "pin", "pinned"})
 """Words for host memory."""

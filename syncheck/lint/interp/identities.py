@@ -35,3 +35,17 @@ class Objects:
 
     def __contains__(self, value: Value) -> bool:
         return id(value) in self._made
+
+
+class Elements:
+    """The elements of unknown values: two loops over one value visit the same ones."""
+
+    def __init__(self) -> None:
+        self._known: dict[int, tuple[Value, list[Value]]] = {}  # by id of the value, which it keeps alive
+
+    def of(self, source: Value, index: int) -> Value:
+        """Return the element of an unknown value at an index that is at most the number of those returned so far."""
+        _, elements = self._known.setdefault(id(source), (source, []))
+        if index == len(elements):
+            elements.append(Value())
+        return elements[index]

@@ -3,10 +3,11 @@
 import ast
 
 from syncheck.lint.interp.machine import Machine
-from syncheck.lint.interp.unknown import called_name, may_wait, words_of
+from syncheck.lint.interp.unknown import called_name, may_wait
 from syncheck.lint.interp.values import Call
 from syncheck.lint.nodes import methods_of, own_attribute, walk
 from syncheck.source.expressions import last_name
+from syncheck.source.words import words_of
 
 _TIMERS = frozenset({"timer", "timers", "stopwatch"})
 _OF_STREAMS = frozenset({"wait_stream", "wait_event"})

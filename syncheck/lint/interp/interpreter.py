@@ -27,6 +27,7 @@ from syncheck.lint.interp.machine import Machine
 from syncheck.lint.interp.matches import as_branches
 from syncheck.lint.interp.naming import name_findings
 from syncheck.lint.interp.operators import Operators
+from syncheck.lint.interp.options import is_left_out
 from syncheck.lint.interp.passed_branches import PassedBranches
 from syncheck.lint.interp.picks import Picks
 from syncheck.lint.interp.scope import Scope, full_name
@@ -265,7 +266,9 @@ class Interpreter:
     def _skip_branch(self, body: list[ast.stmt], scope: Scope, node: ast.If) -> None:
         """Take a skipped branch into account, which may have run on another path."""
         premises = self.machine.sites.premises
-        is_skipped = guards.is_periodic(node) or guards.is_over(body, in_callee=len(self.machine.calls) > 1)
+        in_callee = len(self.machine.calls) > 1
+        is_skipped = guards.is_periodic(node) or guards.is_over(body, in_callee=in_callee)
+        is_skipped |= body is node.body and not in_callee and is_left_out(node, self.machine.sites.tree)
         if not is_skipped and not (body and may_order(body) and premises.skip(node, value=body is node.orelse)):
             self.run_for_ordering(body, scope)
             return
@@ -337,8 +340,8 @@ class Interpreter:
                     break
                 done += 1
                 yield from self._iteration(node, loop, scope)
-            if known is not False:
-                self.machine.assume_synchronized()  # the reason why the loop ends is unknown
+            if known is not False and guards.may_poll(node):
+                self.machine.assume_synchronized()
             yield from self.block(node.orelse, scope)
         except BreakSignal:
             pass

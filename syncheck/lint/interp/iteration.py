@@ -7,6 +7,7 @@ from syncheck.lint.interp.arithmetic import MAX_ITERATIONS
 from syncheck.lint.interp.contents import keys_of
 from syncheck.lint.interp.control_flow import Raised, TooLongError
 from syncheck.lint.interp.evaluator import Evaluator
+from syncheck.lint.interp.identities import Elements, has_identity
 from syncheck.lint.interp.named_tuples import items_of_tuple
 from syncheck.lint.interp.unknown import derived
 from syncheck.lint.interp.values import (
@@ -30,6 +31,7 @@ class Iteration:
 
     def __init__(self, evaluator: Evaluator) -> None:
         self._evaluator = evaluator
+        self._elements = Elements()
 
     def items(self, source: Value) -> Iterator[Value]:
         """See `Evaluator`."""
@@ -93,8 +95,8 @@ class Iteration:
             return
         machine = self._evaluator.machine
         while not is_known and done < machine.sites.n_iterations(machine.function):
+            yield self._elements.of(source, done) if has_identity(source) else derived(source)
             done += 1
-            yield derived(source)
 
     def _count(self) -> None:
         """Count an iteration in another file, whose constants may be long lists, as a step."""

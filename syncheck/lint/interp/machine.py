@@ -205,7 +205,7 @@ class Machine:
     def wait(self, event: Event, stream: Stream | None, via: WaitCall, node: ast.AST) -> None:
         """Make a stream wait for an event."""
         target = stream or Stream(self.current(self.device), self.device)
-        if event.may_be_recorded or not target.ident:
+        if event.escaped or event.recorded is not None or event.made is None or not target.ident:
             self.unsure.add(self.site(node))
         if event.escaped or not target.ident:
             self.assume_synchronized()
@@ -228,7 +228,7 @@ class Machine:
         event.is_useful = True
         if self._refused("Event.synchronize()", node):
             return
-        if event.may_be_recorded:
+        if event.escaped or event.recorded is not None or event.made is None:
             self.unsure.add(self.site(node))
         if event.escaped:
             self.assume_synchronized()
@@ -373,8 +373,7 @@ class Machine:
         stream = self.current(self.thread.device)
         if self.ordering_only or not stream or is_on_host(node) or self.is_capturing():
             return
-        site = self.site(node)
-        self.guesses[site] = computes(node)
+        self.guesses[site := self.site(node)] = computes(node)
         self.recent.note(stream, "unknown code", is_quick=False)
         self.session.launch(stream, "unknown code", [], site)
 

@@ -12,7 +12,6 @@ from syncheck.lint.interp.identities import is_unknown
 from syncheck.lint.interp.machine import N_DEVICES, Machine, TensorAccess
 from syncheck.lint.interp.premises import Premise, description_of
 from syncheck.lint.interp.rows import is_strided, of_method, selected
-from syncheck.lint.interp.unknown import words_of
 from syncheck.lint.interp.values import (
     MOVED,
     UNKNOWN,
@@ -43,6 +42,7 @@ from syncheck.semantics.python_api import (
 )
 from syncheck.semantics.waits import MASKED, HostWait, host_wait
 from syncheck.source.expressions import last_name
+from syncheck.source.words import words_of
 
 _DEVICES = frozenset({"device", "dev", "_device", "gpu", "rank", "local_rank"})
 """Names of the devices that programs are given to run on."""

@@ -19,8 +19,8 @@ from syncheck.lint.interp.values import (
     Tensor,
     Value,
 )
+from syncheck.source.words import words_of
 
-_WORDS = re.compile(r"[A-Z]?[a-z]+|[A-Z]+(?![a-z])")
 _WAITING = frozenset(
     """sync synchronize synchronise synchronized synchronizes wait waits barrier join flush finish finalize finalise
     drain block""".split()
@@ -39,6 +39,7 @@ _KERNELS = frozenset({"kernel", "kernels", "triton"})
 """Words in the names of functions that Triton compiles."""
 _FUNCTIONS = frozenset("f fn func function op step".split())
 """Names of functions that a benchmark is given to run."""
+_COLLATING = frozenset("collate collater collator tokenize tokenizer".split())
 _EVALUATING = frozenset(
     """eval evaluate evaluation evaluator test validate validation predict generate accuracy acc metric metrics score
     checkpoint""".split()
@@ -71,12 +72,6 @@ _KEEPING = frozenset(
 _GPUS = frozenset({"device", "cuda", "gpu"})
 _MOVING = frozenset({"to", "move", "send", "copy", "put", "transfer", "upload"})
 _BACK = frozenset({"cpu", "host", "from", "is", "has", "get"})
-
-
-@lru_cache(maxsize=4096)
-def words_of(name: str) -> frozenset[str]:
-    """Return the words of a name in lower case, such as those of "device_supports_nonBlocking"."""
-    return frozenset(word.lower() for word in _WORDS.findall(name))
 
 
 @lru_cache(maxsize=4096)
@@ -207,6 +202,11 @@ def computes(node: ast.AST) -> bool:
 def is_network(node: ast.AST) -> bool:
     """Return whether the called object is a network, a layer or a transform, judging by its name: these rarely wait."""
     return bool(words_of(called_name(node)) & _NETWORKS)
+
+
+def makes_batch(node: ast.AST) -> bool:
+    """Return whether the called function makes a batch of samples on the host, judging by its name."""
+    return bool(words_of(called_name(node)) & _COLLATING)
 
 
 def runs_network(node: ast.AST) -> bool:

@@ -134,11 +134,6 @@ class Event(Value):
     life: Life | None = None
     made: SiteId | None = None
 
-    @property
-    def may_be_recorded(self) -> bool:
-        """Whether it is recorded, or other code may have recorded it."""
-        return self.escaped or self.recorded is not None or self.made is None
-
 
 @dataclass(eq=False, slots=True)
 class Query(Value):
@@ -166,12 +161,8 @@ class Block:
     def __init__(
         self, ident: AllocationId, device: int | None, *, is_pinned: bool, died: Callable[[AllocationId], None]
     ) -> None:
-        self.ident = ident
-        self.device = device
-        self.is_pinned = is_pinned
-        self.escaped = False
-        self.is_assumed = False
-        self._died = died
+        self.ident, self.device, self.is_pinned, self._died = ident, device, is_pinned, died
+        self.escaped = self.is_assumed = False
 
     def __del__(self) -> None:
         self._died(self.ident)
@@ -393,13 +384,15 @@ class Call:
         return [*self.args, *self.kwargs.values()]
 
 
-_OPEN = frozenset({Value, Key, Symbol, Tensor, Instance, ClockReading, Attribute, Query})  # of unknown truth
+_OPEN = frozenset({Value, Key, Symbol, Tensor, ClockReading, Attribute, Query})  # of unknown truth
 
 
 def truth(value: Value) -> bool | None:
     """Return whether a value is true; None if unknown."""
     if value.__class__ in _OPEN:
         return None
+    if isinstance(value, Instance):
+        return None if not value.kind.is_known or any(map(value.kind.find, ("__bool__", "__len__"))) else True
     if isinstance(value, Sequence | Mapping):
         return True if value.items else None if value.is_open else False
     return bool(value.value) if isinstance(value, Constant) else True

@@ -11,7 +11,7 @@ from syncheck.lint.interp.device_tests import on_gpu
 from syncheck.lint.interp.evaluator import Evaluator
 from syncheck.lint.interp.registry import models, models_below, models_methods
 from syncheck.lint.interp.side_work import compute
-from syncheck.lint.interp.unknown import computes, gets_moved, may_wait, words_of
+from syncheck.lint.interp.unknown import computes, gets_moved, may_wait
 from syncheck.lint.interp.values import (
     MOVED,
     NONE,
@@ -34,6 +34,7 @@ from syncheck.sanitizer.collector import PendingFinding
 from syncheck.sanitizer.messages import StreamRef, TensorRef, Text
 from syncheck.semantics.python_api import FACTORIES, LIKE, SIZED_BY_VALUES
 from syncheck.source.expressions import last_name
+from syncheck.source.words import words_of
 
 _NOT_OPERATORS = frozenset(
     """manual_seed seed initial_seed set_default_device set_default_dtype get_default_dtype is_tensor is_grad_enabled

@@ -106,7 +106,7 @@ def found_in_timer(before="torch.cuda.synchronize()", end="seconds = time.perf_c
 def test_an_interval_around_a_yield_waits_at_both_ends(before):
     (finding,) = found_in_timer(before)
     assert finding.rule.code == "SYN701"
-    assert finding.help == "call `torch.cuda.synchronize()` before line 13, as before line 9"
+    assert finding.help == "call `torch.cuda.synchronize()` before line 13, as in line 8"
     assert found_in_timer(before, "torch.cuda.synchronize()\nseconds = time.perf_counter() - began") == []
     both = "launched = time.perf_counter() - began\ntorch.cuda.synchronize()\nseconds = time.perf_counter() - began"
     assert found_in_timer(before, both) == []
@@ -186,3 +186,59 @@ def test_an_interval_around_a_given_function_waits_at_both_ends(parts):
 )
 def test_an_interval_that_may_wait_is_not_reported(parts):
     assert found_in_benchmark(**parts) == []
+
+
+HARNESS = """
+import time
+import torch
+
+class Harness:
+    def {settle}(self):
+        {sync}
+    def warm(self, fn, x):
+        for _ in range(3):
+            fn(x)
+        {after_warm}
+    def measure(self, fn, x, n):
+        began = time.perf_counter()
+        for _ in range(n):
+            fn(x)
+        {at_end}
+        return (time.perf_counter() - began) / n
+"""
+HARNESS_PARTS = {
+    "settle": "_settle",
+    "sync": "if self.device.type == 'cuda': torch.cuda.synchronize(self.device)",
+    "after_warm": "self._settle()",
+    "at_end": "pass",
+}
+
+
+def found_in_harness(**parts):
+    source = SourceFile("harness.py", HARNESS.format(**(HARNESS_PARTS | parts)))
+    return list(findings(source.tree, SourceSites(source), []))
+
+
+@pytest.mark.parametrize(
+    ("parts", "advice"),
+    [
+        ({}, "call `self._settle()` before line 17, as in line 11"),
+        ({"after_warm": "torch.cuda.synchronize()"}, "call `torch.cuda.synchronize()` before line 17, as in line 11"),
+    ],
+)
+def test_another_method_of_the_class_waits_after_such_work(parts, advice):
+    (finding,) = found_in_harness(**parts)
+    assert (finding.location.frame.line, finding.help) == (17, advice)
+
+
+@pytest.mark.parametrize(
+    "parts",
+    [
+        {"at_end": "self._settle()"},
+        {"after_warm": "pass"},
+        {"sync": "self.settled = True"},
+        {"after_warm": "self.other()"},
+    ],
+)
+def test_a_class_that_waits_nowhere_else_or_here_too_is_not_reported(parts):
+    assert found_in_harness(**parts) == []

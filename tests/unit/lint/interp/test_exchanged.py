@@ -41,3 +41,7 @@ def test_what_they_are_views_of_counts_too():
 )
 def test_arguments_of_a_function_that_starts_a_collective(function, call, names):
     assert [name for name in found(f"{function}\n{call}") if name not in {"out", "x"}] == names
+
+
+def test_an_attribute_of_an_object_is_one_that_its_constructor_assigns():
+    assert found("dist.all_reduce(bucket.grad, async_op=True)") == ["self.grad"]

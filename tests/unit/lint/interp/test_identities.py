@@ -1,7 +1,12 @@
 """The identity of unknown values."""
 
-from syncheck.lint.interp.identities import Objects, has_identity, is_unknown, named
+import pytest
+
+from syncheck.lint.engine import lint_source
+from syncheck.lint.files import Text
+from syncheck.lint.interp.identities import Elements, Objects, has_identity, is_unknown, named
 from syncheck.lint.interp.values import DERIVED, MOVED, UNKNOWN, Constant, Value
+from syncheck.rules.model import Severity
 from tests.unit.lint.program import follow
 
 
@@ -52,3 +57,29 @@ def test_an_iterator_over_something_unknown_is_not_none():
     assert (names["b"].value, names["c"].value) == (False, True)
     assert is_unknown(names["d"])
     assert is_unknown(names["e"])
+
+
+def test_two_loops_over_one_unknown_value_visit_the_same_elements():
+    elements, source, other = Elements(), Value(), Value()
+    first, second = elements.of(source, 0), elements.of(source, 1)
+    assert first is not second
+    assert [elements.of(source, index) for index in range(2)] == [first, second]
+    assert elements.of(other, 0) is not first
+
+
+@pytest.mark.parametrize(("again", "codes"), [("rows", ["SYN102"]), ("others", [])])
+def test_rows_that_another_loop_still_copies_are_overwritten(again, codes):
+    text = f"""import torch
+def move(table, rows, others):
+    source, target = torch.zeros(8, 8, device="cuda"), torch.empty(8, 8, pin_memory=True)
+    side = torch.cuda.Stream()
+    side.wait_stream(torch.cuda.current_stream())
+    with torch.cuda.stream(side):
+        for row in rows:
+            target[row].copy_(source[row], non_blocking=True)
+    for row in {again}:
+        source[row].zero_()
+    side.synchronize()
+"""
+    found = lint_source("m.py", Text(text)).findings
+    assert [finding.rule.code for finding in found if finding.level is Severity.ERROR] == codes

@@ -74,7 +74,8 @@ def test_loops_run_their_body_and_else_clause():
 
 
 def test_after_a_loop_with_an_unknown_end_all_work_may_be_complete():
-    assert calls_of("while unknown:\n    x.sin_()", X) == [sin()] * 3 + ["all complete"]
+    assert calls_of("while unknown():\n    x.sin_()", X) == [sin()] * 3 + ["all complete"]
+    assert calls_of("while unknown:\n    x.sin_()", X) == [sin()] * 3
     assert calls_of("while True:\n    x.sin_()", X) == [sin()] * 3 + ["all complete"]
     assert calls_of("n = 2\nwhile n:\n    x.sin_()\n    n -= 1", X) == [sin()] * 2
 

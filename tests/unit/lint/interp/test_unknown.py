@@ -9,6 +9,7 @@ from syncheck.lint.interp.unknown import (
     computes,
     is_network,
     is_on_host,
+    makes_batch,
     makes_network,
     makes_object,
     may_be_tensor,
@@ -18,9 +19,9 @@ from syncheck.lint.interp.unknown import (
     runs_network,
     takes_code,
     takes_flag,
-    words_of,
 )
 from syncheck.lint.interp.values import DERIVED, UNKNOWN, Attribute, Constant, Native
+from syncheck.source.words import words_of
 
 
 def call(text):
@@ -152,3 +153,11 @@ def test_a_class_whose_objects_compute_is_not_one_that_observes():
 )  # fmt: skip
 def test_a_network_runs_on_a_gpu_unless_it_is_given_a_text(text, expected):
     assert runs_network(call(text)) is expected
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [("self.collate(rows)", True), ("collate_fn(x)", True), ("tokenizer(x)", True), ("isolate(x)", False)],
+)
+def test_a_batch_is_made_on_the_host(text, expected):
+    assert makes_batch(call(text)) is expected

@@ -25,6 +25,7 @@ from syncheck.lint.interp.values import (
     Tensor,
     truth,
 )
+from tests.unit.lint.program import follow
 
 
 def tensor():
@@ -41,7 +42,7 @@ def kind(name="A", bases=(), **members):
         (Constant(0), False), (Constant("a"), True), (NONE, False),
         (Sequence([]), False), (Sequence([UNKNOWN]), True), (Sequence([], is_open=True), None),
         (Mapping({}), False), (Mapping({}, is_open=True), None), (Mapping({"a": NONE}, is_open=True), True),
-        (UNKNOWN, None), (Symbol("torch.x"), None), (tensor(), None), (Instance(kind()), None),
+        (UNKNOWN, None), (Symbol("torch.x"), None), (tensor(), None), (Instance(kind()), True),
         (Attribute(UNKNOWN, "a"), None), (Query(None), None), (Stream(1, 0), True), (Device(None), True),
         (kind(), True),
     ],
@@ -106,3 +107,17 @@ def test_a_lifetime_ends_with_its_holder():
 @pytest.mark.parametrize(("value", "can"), [(1, True), ("a", True), (None, True), ((1, 2), True), (slice(3), False)])
 def test_hashable_values_can_be_keys(value, can):
     assert is_key(value) is can
+
+
+@pytest.mark.parametrize(
+    ("members", "bases", "expected"),
+    [
+        ("pass", "", True),
+        ("def __len__(self): return 0", "", None),
+        ("def __bool__(self): return False", "", None),
+        ("pass", "(Unknown)", None),
+    ],
+)
+def test_an_object_is_true_unless_its_class_says_otherwise(members, bases, expected):
+    names = follow(f"class Kind{bases}:\n    {members}\nmade = Kind()\n").scope.names
+    assert truth(names["made"]) is expected

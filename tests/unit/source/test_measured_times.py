@@ -1,0 +1,68 @@
+"""Whether a program measures GPU work with a clock."""
+
+import ast
+
+import pytest
+
+from syncheck.findings import Frame
+from syncheck.source.measured_times import function_at, is_host_time, is_measured
+
+FUNCTION = """def f(start, log, limit):
+    work()
+    {use}
+    return 0
+"""
+
+
+def measured(use):
+    tree = ast.parse(FUNCTION.format(use=use))
+    call = next(node for node in ast.walk(tree) if isinstance(node, ast.Call) and ast.unparse(node.func) == "clock")
+    frame = Frame("m.py", call.lineno, end_line=call.end_lineno, column=call.col_offset + 1)
+    return is_measured(frame, function_at(tree, call.lineno))
+
+
+@pytest.mark.parametrize(
+    "use",
+    [
+        "return clock() - start",
+        "log(clock() - start)",
+        "seconds = clock() - start; log(seconds)",
+        "end = clock(); log(end - start)",
+        "self.total += clock() - start",
+    ],
+)
+def test_a_time_that_is_used_is_measured(use):
+    assert measured(use)
+
+
+@pytest.mark.parametrize(
+    "use",
+    [
+        "if clock() - start > limit: return 1",
+        "end = clock()\n    if end - start > limit: return 1",
+        "while clock() < limit: pass",
+        "time.sleep(max(0, limit - (clock() - start)))",
+        "launch_ms = (clock() - start) * 1e3; log(launch_ms)",
+        "log('warm-up took', clock() - start)",
+        "log((clock() - start) / 3600)",
+    ],
+)
+def test_a_limit_and_the_time_of_the_hosts_own_work_are_not(use):
+    assert not measured(use)
+
+
+def test_a_reading_in_another_place_may_be_measured():
+    tree = ast.parse("def f(): return 1")
+    assert is_measured(Frame("m.py", 7, column=1), tree)
+
+
+def test_the_innermost_function_around_a_line():
+    tree = ast.parse("def f():\n    def g():\n        return 1\n    return 2\nx = 3")
+    assert [getattr(function_at(tree, line), "name", "") for line in (2, 3, 4, 5)] == ["g", "g", "f", ""]
+
+
+@pytest.mark.parametrize(
+    ("name", "expected"), [("cpu_seconds", True), ("data_time", True), ("warmup_s", True), ("step_time", False)]
+)
+def test_a_name_says_what_a_time_includes(name, expected):
+    assert is_host_time(name) is expected
