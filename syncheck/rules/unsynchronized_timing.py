@@ -10,6 +10,9 @@ Call `torch.cuda.synchronize(device)` before each of the two readings, naming th
 Or time with two events created with `enable_timing=True`. Time many iterations together rather than each
 operator, because a synchronization has its own cost. `torch.utils.benchmark.Timer` does all this.
 
+A time that is only compared, such as a time limit, is not reported, nor is one whose name or message says that it
+is the host's own (`launch_ms`, `data_time`), approximate, or that of a warm-up or a compilation.
+
 ## Source
 PyTorch notes, "CUDA semantics", section "Asynchronous execution".
 Seen in <https://github.com/pytorch/pytorch/pull/177765> and

@@ -2,6 +2,7 @@
 
 from collections import OrderedDict
 from dataclasses import dataclass
+from functools import partial
 
 from syncheck.hb.clock import Epoch, VectorClock
 from syncheck.hb.engine import Engine
@@ -13,6 +14,7 @@ from syncheck.sanitizer.fixes import PendingFix, insertion
 from syncheck.sanitizer.messages import DeviceSyncCode, StreamRef, Text
 from syncheck.sanitizer.mistaken_sync import mistaken_wait, wait_instead_of_sync, wrong_device
 from syncheck.sanitizer.sync_history import SyncHistory
+from syncheck.source.measured_times import function_at, is_measured
 
 _KEPT = 4096
 
@@ -92,7 +94,17 @@ class Timing:
             fix = PendingFix(edits, is_unsafe=True, after=launched)
             facts: dict[str, Text] = {"stream": (StreamRef(stream),)}
             pending = PendingFinding(unsynchronized_timing.RULE, second.site, facts, related, fix=fix)
+        pending.superseded = partial(self._excludes_gpu_work, second.site)
         self._collector.add(pending)
+
+    def _excludes_gpu_work(self, site: SiteId) -> bool:
+        """Return whether the time that a reading ends is not meant to include GPU work, such as that of a limit."""
+        sites = self._collector.names.sites
+        scopes = sites.lines_of(site)[0].scopes if sites is not None else None
+        if sites is None or scopes is None:
+            return False
+        frame = sites.location(site).frame
+        return not is_measured(frame, function_at(scopes.tree, frame.line))
 
 
 RULES = (unsynchronized_timing.RULE, *mistaken_sync.RULES)
