@@ -8,6 +8,7 @@ from typing import Any, Self
 import torch
 from torch.overrides import handle_torch_function, has_torch_function, has_torch_function_unary
 
+from syncheck.instrument.named import in_place_of
 from syncheck.instrument.patching import Patches
 from syncheck.instrument.torch_internals import DisableTorchFunctionSubclass
 
@@ -90,10 +91,11 @@ def overridable(original: Any, function: Callable[..., Any]) -> Callable[..., An
     def replacement(*args: Any, **kwargs: Any) -> Any:
         values = (*args, *kwargs.values())
         if has_torch_function(values):
-            return call_overrides(replacement, original, values, args, kwargs)
+            return call_overrides(seen, original, values, args, kwargs)
         return function(*args, **kwargs)
 
-    return replacement
+    seen: Callable[..., Any] = in_place_of(original, replacement)
+    return seen
 
 
 def call_overrides(

@@ -6,6 +6,8 @@ from contextlib import contextmanager
 from types import ModuleType
 from typing import Any
 
+from syncheck.instrument.named import in_place_of, rename
+
 _MISSING = object()
 
 
@@ -23,7 +25,10 @@ class Patches:
         """Replace an attribute; return its previous value, or None."""
         before = vars(owner).get(name, _MISSING)
         self._undo.append((owner, name, before))
+        if isinstance(owner, ModuleType):
+            value = in_place_of(before, value)
         setattr(owner, name, value)
+        rename(owner, name, value)
         return getattr(owner, name, None) if before is _MISSING else before
 
     def remove(self, owner: Any, name: str) -> None:

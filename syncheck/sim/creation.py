@@ -9,6 +9,7 @@ from torch.overrides import _get_current_function_mode_stack, has_torch_function
 from torch.utils._device import DeviceContext, _device_constructors
 
 from syncheck.instrument.methods import call_overrides, without_overrides
+from syncheck.instrument.named import in_place_of
 from syncheck.instrument.patching import Patches
 from syncheck.instrument.torch_internals import SPARSE, nested_functions
 from syncheck.sim.copies import Copies
@@ -53,8 +54,7 @@ class Creation:
         }
         for name, make in makers.items():
             original = getattr(torch, name)
-            function = _with_mode_overrides(original, make(original))
-            self._set(name, function)
+            function = self._set(name, _with_mode_overrides(original, make(original)))
             if original in device_constructors:
                 device_constructors.add(function)
                 self._patches.on_undo(partial(device_constructors.discard, function))
@@ -68,16 +68,21 @@ class Creation:
         self._patches.set(torch.Tensor, "new_tensor", self._new_tensor(torch.Tensor.new_tensor))
         self._patches.set(torch.Tensor, "new", self._new(torch.Tensor.new))
 
-    def _set(self, name: str, function: Any) -> None:
+    def _set(self, name: str, function: Any) -> Any:
         """Replace a function of torch, also for the TorchScript compiler, which looks up operators by function.
+
+        Returns:
+            The function as the program sees it.
 
         Source:
             torch/jit/_builtins.py.
         """
+        function = in_place_of(getattr(torch, name), function)
         self._patches.set(torch, name, function)
         table: Any = torch.jit._builtins._get_builtin_table()  # type: ignore[no-untyped-call]  # no public name
         table[id(function)] = f"aten::{name}"
         self._patches.on_undo(lambda: table.pop(id(function), None) and None)
+        return function
 
     def _factory(self, original: Any) -> Any:
         runtime = self._runtime
@@ -179,7 +184,7 @@ class Creation:
         def like(*args: Any, **kwargs: Any) -> Any:
             template = args[0] if args else kwargs.get("input")
             if has_torch_function_unary(template):
-                return call_overrides(like, original, (template,), args, kwargs)
+                return call_overrides(seen, original, (template,), args, kwargs)
             with without_overrides(template):
                 device = as_device(kwargs.get("device"))
                 if device is None:
@@ -189,7 +194,8 @@ class Creation:
                     tensor = self._stand_in(tensor, is_new=is_new)
                 return original(tensor, *args[1:], **{**kwargs, "device": device})
 
-        return like
+        seen = in_place_of(original, like)
+        return seen
 
     def _stand_in(self, tensor: torch.Tensor, *, is_new: bool) -> torch.Tensor:
         """Return a host tensor with the properties that the new tensor inherits."""
@@ -236,10 +242,11 @@ def _with_mode_overrides(original: Any, function: Any) -> Any:
             isinstance(mode, DeviceContext)
             for mode in _get_current_function_mode_stack()  # type: ignore[no-untyped-call]  # torch leaves it untyped
         ):
-            return call_overrides(replacement, original, (), args, kwargs)
+            return call_overrides(seen, original, (), args, kwargs)
         return function(*args, **kwargs)
 
-    return replacement
+    seen = in_place_of(original, replacement)
+    return seen
 
 
 def _check_output(out: torch.Tensor, device: torch.device) -> None:

@@ -1,0 +1,60 @@
+"""Functions in place of builtin ones, which behave alike as attributes of classes and in pickles."""
+
+import inspect
+import sys
+from types import BuiltinFunctionType, BuiltinMethodType, FunctionType, ModuleType
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    _Static = staticmethod[..., Any]
+else:  # not subscriptable at run time
+    _Static = staticmethod
+
+
+class Builtin(_Static):
+    """A function in place of a builtin one: as an attribute of a class, it does not bind to the object."""
+
+    __module__: str
+    __qualname__: str
+
+    @property
+    def __class__(self) -> type:  # type: ignore[misc]  # read-only, as in a proxy
+        """The class of builtin functions, which libraries look for: `torch._dynamo.utils.is_function`."""
+        return BuiltinFunctionType
+
+    def __reduce__(self) -> str:
+        return self.__qualname__  # like a builtin function, it is pickled by its name
+
+
+def in_place_of(original: Any, function: Any) -> Any:
+    """Return a function as it is to replace another one: like a builtin function if that is one."""
+    is_builtin = isinstance(original, BuiltinFunctionType | BuiltinMethodType | Builtin)
+    return Builtin(function) if is_builtin and isinstance(function, FunctionType) else function
+
+
+def rename(owner: Any, name: str, value: Any) -> None:
+    """Name a function or class after the attribute that it replaces, so that it can be pickled.
+
+    Args:
+        owner: the module or class that has the attribute. It has the value by now.
+        name: the attribute.
+        value: the function, or a class of ours; anything else keeps its name.
+
+    Source:
+        Lib/pickle.py, `save_global`: the object must be found under its name.
+    """
+    is_ours = isinstance(value, type) and value.__module__.startswith("syncheck.")
+    if not (is_ours or isinstance(value, FunctionType | Builtin)) or _is_found(value):
+        return
+    if isinstance(owner, ModuleType):
+        value.__module__, value.__qualname__ = owner.__name__, name
+    elif inspect.isclass(owner):
+        value.__module__, value.__qualname__ = owner.__module__, f"{owner.__qualname__}.{name}"
+
+
+def _is_found(value: Any) -> bool:
+    """Return whether an object is found under its name."""
+    found: Any = sys.modules.get(value.__module__ or "")
+    for part in value.__qualname__.split("."):
+        found = getattr(found, part, None)
+    return found is value
