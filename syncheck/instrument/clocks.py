@@ -4,10 +4,12 @@ import time
 import timeit
 import weakref
 from collections.abc import Callable
+from types import CodeType, FrameType
 from typing import Any
 
 from syncheck.hb.ids import ReadingId, SiteId
 from syncheck.instrument.patching import Patches
+from syncheck.source.clock_uses import may_be_subtracted
 from syncheck.source.frames import frame_at
 from syncheck.source.lines import is_user_file
 
@@ -16,7 +18,7 @@ _INTEGER_CLOCKS = ("time_ns", "perf_counter_ns", "monotonic_ns")
 
 
 class FloatReading(float):
-    """A reading in seconds; behaves and pickles like a plain float."""
+    """A reading in seconds: a float that pickles as one, by a call of `float`."""
 
     __slots__ = ("clocks", "ident")
     ident: ReadingId
@@ -54,7 +56,7 @@ class FloatReading(float):
 
 
 class IntegerReading(int):
-    """A reading in nanoseconds; behaves and pickles like a plain int."""
+    """A reading in nanoseconds: an int that pickles as one, by a call of `int`."""
 
     ident: ReadingId
     clocks: "weakref.ref[Clocks]"
@@ -96,6 +98,7 @@ class Clocks:
         self._next = next_reading
         self._site = site
         self._reference = weakref.ref(self)  # the program keeps readings, which must not keep the check alive
+        self._tracked: dict[tuple[CodeType, int], bool] = {}  # call -> whether what it returns may be subtracted
 
     def install(self) -> None:
         """Replace the clocks."""
@@ -124,10 +127,17 @@ class Clocks:
         timed.__name__, timed.__doc__ = measure.__name__, measure.__doc__
         return timed
 
+    def _is_tracked(self, frame: FrameType) -> bool:
+        """Return whether a reading in a frame is tracked: in a user file, unless the program surely only keeps it."""
+        call = frame.f_code, frame.f_lasti
+        if call not in self._tracked:
+            self._tracked[call] = is_user_file(call[0].co_filename) and may_be_subtracted(*call)
+        return self._tracked[call]
+
     def _wrap(self, clock: Callable[[], Any], kind: Any) -> Callable[[], Any]:
         def read() -> Any:
             value = clock()
-            if not is_user_file(frame_at(1).f_code.co_filename):
+            if not self._is_tracked(frame_at(1)):
                 return value
             reading = kind(value)
             reading.ident = self._next()

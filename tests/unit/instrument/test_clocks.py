@@ -7,6 +7,7 @@ import sysconfig
 import time
 import timeit
 from functools import partial
+from types import SimpleNamespace
 
 import pytest
 
@@ -67,7 +68,7 @@ def test_copied_and_pickled_readings_keep_their_value(monitor):
         again = pickle.loads(pickle.dumps(reading))
         assert again == reading
         assert type(again) in {float, int}
-    assert isinstance(time.time(), FloatReading)
+    assert isinstance(SimpleNamespace(reading=time.time()).reading, FloatReading)
 
 
 def test_library_callers_get_plain_numbers(monitor):
