@@ -92,11 +92,18 @@ ACCEPT_ANY_DEVICE = frozenset(
 """Operators that accept tensors on any devices. Source: native/ForeachUtils.h sends a mixed list to the slow path."""
 
 NEED_SAME_DEVICE = frozenset(
-    """stack embedding index_select gather scatter scatter_ scatter_add scatter_add_ nll_loss_forward""".split()
+    """stack embedding index_select gather scatter scatter_ scatter_add scatter_add_ nll_loss_forward searchsorted
+    bucketize normal complex polar take isin""".split()
 )
 """Operators that need zero-dimensional tensors on the same device, too; most others treat these as numbers.
 
 Source: aten/src/ATen/native/native_functions.yaml has no `device_check: NoCheck` for them, or for `cat`.
+"""
+
+TAKE_NUMBER = frozenset("fill_ index_fill_ index_put_ index_put _index_put_impl_ _unsafe_index_put".split())
+"""Operators that read the value of a zero-dimensional tensor from any device, their last tensor, if they write another.
+
+Source: aten/src/ATen/native/Fill.cpp; TensorAdvancedIndexing.cpp, `index_fill_` and `_index_put_impl_`.
 """
 
 INDEXING = frozenset("index index_put index_put_ _index_put_impl_ _unsafe_index _unsafe_index_put".split())

@@ -9,14 +9,17 @@ import torch
 from syncheck.instrument.plan import Plan, tensors_in
 from syncheck.instrument.torch_internals import C, current_node, storage_key
 from syncheck.semantics.copies import HOST_DEVICE
-from syncheck.semantics.operators import ACCEPT_ANY_DEVICE, ACCEPT_HOST_TENSORS, INDEXING, NEED_SAME_DEVICE
+from syncheck.semantics.operators import ACCEPT_ANY_DEVICE, ACCEPT_HOST_TENSORS, INDEXING, NEED_SAME_DEVICE, TAKE_NUMBER
 from syncheck.sim.autograd import Backward
 from syncheck.sim.device_kind import gpu, is_gpu
-from syncheck.sim.errors import misplaced_index, mixed_devices
+from syncheck.sim.errors import misplaced_index, misplaced_value, mixed_devices
 from syncheck.sim.launches import TensorArguments
 from syncheck.sim.runtime import Runtime
 
 CPU = torch.device("cpu")
+_ASSIGNING = TAKE_NUMBER & INDEXING
+_MASKED = 3
+"""Number of tensors in an assignment with a mask."""
 raw_device: Any = C.TensorBase.device.__get__
 
 
@@ -128,8 +131,8 @@ class Placement:
     def _resolve_devices(self, plan: Plan, tensors: TensorArguments, found: int, *, clash: bool) -> int:
         """Resolve several devices: move tensors created by C++ code to the others' device, or raise torch's error."""
         if not clash and plan.base in ACCEPT_HOST_TENSORS:
-            if plan.base in INDEXING and self._memory.device(tensors[0][0]) == HOST_DEVICE:
-                raise misplaced_index("cpu")
+            if plan.base in INDEXING:
+                self._check_indexing(plan, tensors, found)
             return found
         created_by_torch = [tensor for tensor, _ in tensors if self._is_made(tensor)]
         certain = {self._memory.device(t) for t, _ in tensors if not self._is_made(t) and self._decides(plan, t)}
@@ -139,6 +142,37 @@ class Placement:
         for tensor in created_by_torch:
             self._memory.place(tensor, device, self._gpus.site())
         return device
+
+    def number_elsewhere(self, plan: Plan, tensors: TensorArguments) -> torch.Tensor | None:
+        """Return the zero-dimensional GPU tensor whose value an operator on a host tensor reads, if there is one."""
+        if len(tensors) < 2 or plan.base not in TAKE_NUMBER or self._memory.device(tensors[0][0]) != HOST_DEVICE:
+            return None
+        value = tensors[-1][0]
+        return None if value.dim() or self._memory.device(value) == HOST_DEVICE else value
+
+    def mask_elsewhere(self, plan: Plan, tensors: TensorArguments) -> torch.Tensor | None:
+        """Return the mask on a GPU with which a number is assigned to elements of a host tensor, if there is one.
+
+        Source:
+            aten/src/ATen/native/TensorAdvancedIndexing.cpp, `canDispatchToMaskedFill`.
+        """
+        if len(tensors) != _MASKED or plan.base not in _ASSIGNING or tensors[-1][0].numel() != 1:
+            return None
+        devices = [self._memory.device(tensor) for tensor, _ in tensors]
+        mask = tensors[1][0]
+        is_mask = mask.dtype == torch.bool and devices[1] != HOST_DEVICE
+        return mask if is_mask and devices[0] == devices[2] == HOST_DEVICE else None
+
+    def _check_indexing(self, plan: Plan, tensors: TensorArguments, found: int) -> None:
+        """Raise torch's error if an index or a value is on another device than the indexed tensor."""
+        target, *others = (self._memory.device(tensor) for tensor, _ in tensors)
+        value = tensors[-1][0] if plan.base in _ASSIGNING else None
+        indices = others if value is None else others[:-1]
+        if target == HOST_DEVICE:
+            is_value = all(device == HOST_DEVICE for device in indices)
+            raise misplaced_value("cpu", str(gpu(found))) if is_value else misplaced_index("cpu")
+        if value is not None and value.numel() > 1 and others[-1] == HOST_DEVICE:
+            raise misplaced_value(str(gpu(found)), "cpu")
 
     def _decides(self, plan: Plan, tensor: torch.Tensor) -> bool:
         return self._memory.device(tensor) != HOST_DEVICE or _restricts_device(plan, tensor)
