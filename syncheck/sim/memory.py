@@ -309,7 +309,8 @@ class Memory:
 
     def view_of_block(self, tensor: torch.Tensor, block: Block) -> ViewId:
         """Return the view id of one block of a tensor."""
-        return self._view_of((*block, tensor.dtype), tensor.element_size())
+        start, sizes, strides, is_partial = block
+        return self._view_of((start, sizes, strides, tensor.dtype), tensor.element_size(), is_partial=is_partial)
 
     def view(self, tensor: torch.Tensor, *, is_partial: bool = False) -> ViewId:
         """Return the view id of a tensor's bytes, or of an unknown part of them if `is_partial`: see `Monitor.view`."""

@@ -15,11 +15,16 @@ _MAX_BLOCKS = 64
 
 
 class Block(NamedTuple):
-    """Adjacent rows: their start, in the terms of the tensor's `storage_offset`, and their shape."""
+    """Adjacent rows: their start, in the terms of the tensor's `storage_offset`, and their shape.
+
+    Attributes:
+        is_partial: only an unknown subset of the rows is accessed.
+    """
 
     start: int
     sizes: tuple[int, ...]
     strides: tuple[int, ...]
+    is_partial: bool = False
 
 
 class Selection(NamedTuple):
@@ -53,8 +58,8 @@ def blocks_of(tensor: torch.Tensor, selection: Selection) -> list[Block] | None:
     runs = _merged_runs(list(_runs(torch.unique(offsets).tolist(), step)), step)
     begin = int(tensor.storage_offset())
     return [
-        Block(begin + start, (count, *sizes), (step, *strides))
-        for first, length in runs
+        Block(begin + start, (count, *sizes), (step, *strides), is_partial)
+        for first, length, is_partial in runs
         for start, count in _aligned(first, length, step)
     ]
 
@@ -80,9 +85,16 @@ def selection_of(base: str, tensor: torch.Tensor, args: Sequence[Any], kwargs: M
         return None
     dim = 0 if dim_position is None else int(args[dim_position] if dim_position < len(args) else kwargs["dim"])
     dim %= tensor.dim()
-    is_elementwise = base in ELEMENTWISE and index.dim() == tensor.dim()
-    sizes = [min(pair) for pair in zip(tensor.shape, index.shape, strict=True)] if is_elementwise else tensor.shape
-    return Selection([dim], [index], sizes)
+    if base in ELEMENTWISE and index.dim() == tensor.dim():
+        return _elements(dim, index)
+    return Selection([dim], [index], tensor.shape)
+
+
+def _elements(dim: int, index: torch.Tensor) -> Selection:
+    """Return the selection of an index with one position in a dimension for each element."""
+    dims = range(index.dim())
+    aranges = [torch.arange(index.size(d)).view([-1 if d == other else 1 for other in dims]) for d in dims]
+    return Selection(dims, [index if d == dim else aranges[d] for d in dims], ())
 
 
 def _multi_index(tensor: torch.Tensor, index_tensors: Sequence[torch.Tensor | None]) -> Selection | None:
@@ -116,16 +128,16 @@ def _runs(offsets: list[int], step: int) -> Iterator[tuple[int, int]]:
         yield first, count
 
 
-def _merged_runs(runs: list[tuple[int, int]], step: int) -> list[tuple[int, int]]:
-    """Merge the runs with the smallest gaps until there are at most `_MAX_BLOCKS`."""
+def _merged_runs(runs: list[tuple[int, int]], step: int) -> list[tuple[int, int, bool]]:
+    """Merge the runs with the smallest gaps until there are at most `_MAX_BLOCKS`; return which ones contain gaps."""
     if len(runs) <= _MAX_BLOCKS:
-        return runs
+        return [(first, count, False) for first, count in runs]
     gaps = [after[0] - before[0] - before[1] * step for before, after in pairwise(runs)]
     largest = sorted(range(len(gaps)), key=gaps.__getitem__)[1 - _MAX_BLOCKS :]
     joined, begin = [], 0
     for end in [*sorted(largest), len(runs) - 1]:
         first, (last, count) = runs[begin][0], runs[end]
-        joined.append((first, -((first - last) // step) + count))
+        joined.append((first, -((first - last) // step) + count, end > begin))
         begin = end + 1
     return joined
 

@@ -72,3 +72,17 @@ def test_an_empty_index_accesses_nothing():
 
 def test_long_indices_are_not_analyzed():
     assert rows("index_select", torch.zeros(3, 3), 0, torch.zeros(1 << 15, dtype=torch.int64)) is None
+
+
+def test_merged_blocks_are_partial():
+    tensor, index = torch.zeros(1 << 10, 2), torch.arange(0, 1 << 10, 4)
+    found = blocks_of(tensor, selection_of("index_select", tensor, (tensor, 0, index), {}))
+    assert any(block.is_partial for block in found)
+    few = blocks_of(tensor, selection_of("index_select", tensor, (tensor, 0, index[:8]), {}))
+    assert not any(block.is_partial for block in few)
+
+
+def test_an_index_per_element_selects_single_elements():
+    tensor, index = torch.zeros(2, 4), torch.tensor([[0, 2], [1, 3]])
+    found = blocks_of(tensor, selection_of("gather", tensor, (tensor, 1, index), {}))
+    assert sorted((block.start, block.sizes) for block in found) == [(0, (1,)), (2, (1,)), (5, (1,)), (7, (1,))]
