@@ -8,6 +8,7 @@ METADATA = frozenset(
     sym_numel sym_storage_offset size stride empty empty_strided empty_like new_empty new_empty_strided _unsafe_view
     _reshape_alias is_same_storage _has_same_storage_numel _nested_get_values _is_zerotensor _version dim numel
     is_contiguous is_coalesced _dimI _dimV dense_dim sparse_dim _nnz _fw_primal _make_dual _unpack_dual
+    unsafe_split unsafe_split_with_sizes
     _set_data data requires_grad_ rename_ empty_permuted empty_quantized wait_tensor _wrap_tensor_autograd
     _has_compatible_shallow_copy_type
     as_strided_ detach_ squeeze_ swapaxes_ swapdims_ t_ transpose_ unsqueeze_""".split()
@@ -15,8 +16,9 @@ METADATA = frozenset(
 """Operators that query sizes, create storage or return aliases, and access no memory.
 
 `wait_tensor` and `_wrap_tensor_autograd` wait for a functional collective, or wrap its result. Those in the last line
-change only the metadata of their tensor.
-Source: torch/csrc/distributed/c10d/Functional.cpp; native_functions.yaml, which marks most of the views `inplace_view`.
+change only the metadata of their tensor. `unsafe_split` returns views, although its schema does not say so.
+Source: aten/src/ATen/native/TensorShape.cpp, `unsafe_split`; torch/csrc/distributed/c10d/Functional.cpp;
+native_functions.yaml, which marks most of the views `inplace_view`.
 """
 
 SIZE_ONLY = frozenset(

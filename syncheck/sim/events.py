@@ -1,7 +1,7 @@
 """`torch.cuda.Event` and `torch.Event` for virtual devices."""
 
 import time
-from typing import Any
+from typing import Any, Self
 
 import torch
 
@@ -9,7 +9,7 @@ from syncheck.hb.ids import EventId, NamedKind, ObjectKind, StreamOrigin, WaitCa
 from syncheck.sim.device_kind import gpu, simulated
 from syncheck.sim.errors import NotSimulatedError, cuda_error, not_simulated
 from syncheck.sim.gpu_trace import event_handle
-from syncheck.sim.runtime import ProgramObject, StreamObject, active
+from syncheck.sim.runtime import ProgramObject, Runtime, StreamObject, active
 
 
 class SimulatedEvent(ProgramObject):
@@ -22,25 +22,36 @@ class SimulatedEvent(ProgramObject):
 
     kind = NamedKind.EVENT
 
-    def __init__(
-        self,
+    _runtime: Runtime
+    _timing: bool
+    _device: int | None
+    _recorded_at: float | None
+    queried: bool
+    _is_external: bool
+    _captured_in: int  # number of the capture in which it was recorded; 0 for none
+    _ident: EventId
+
+    def __new__(
+        cls,
         device: Any = None,
         *,
         enable_timing: bool = False,
         blocking: bool = False,
         interprocess: bool = False,
         external: bool = False,
-    ) -> None:
+    ) -> Self:
+        """Return a new event. As in torch, this does everything, so that a subclass may have another constructor."""
         del blocking
         if interprocess:
             raise NotSimulatedError("an interprocess event")
+        self = super().__new__(cls)
         self._runtime = active()
         self._timing = enable_timing
         self._device = None if device is None else self._runtime.index_of(device)
-        self._recorded_at: float | None = None
+        self._recorded_at = None
         self.queried = False
         self._is_external = external
-        self._captured_in = 0  # number of the capture in which it was recorded; 0 for none
+        self._captured_in = 0
         gpus = self._runtime.gpus
         site = gpus.site()
         self._ident = gpus.next_event()
@@ -49,6 +60,7 @@ class SimulatedEvent(ProgramObject):
         if enable_timing:
             gpus.monitor.object_created(ObjectKind.TIMING_EVENT, self._ident, site)
         self._runtime.on_finalize(self, ObjectKind.TIMING_EVENT, self._ident)
+        return self
 
     @property
     def ident(self) -> EventId:
@@ -152,9 +164,10 @@ class SimulatedEvent(ProgramObject):
 class CudaEvent(SimulatedEvent):
     """Replacement for `torch.cuda.Event`."""
 
-    def __init__(self, *args: Any, **kwargs: Any) -> None:
+    def __new__(cls, *args: Any, **kwargs: Any) -> Self:
+        """Return a new event."""
         names = ("enable_timing", "blocking", "interprocess", "external")  # also accepted positionally by torch
-        super().__init__(**dict(zip(names, args, strict=False)), **kwargs)
+        return super().__new__(cls, **dict(zip(names, args, strict=False)), **kwargs)
 
 
 for _kind in (SimulatedEvent, CudaEvent):

@@ -61,3 +61,18 @@ def test_interprocess_events_are_not_simulated(gpu):
     ):
         with pytest.raises(NotSimulatedError):
             use()
+
+
+def test_a_subclass_may_have_a_constructor_of_its_own(gpu):
+    class Named(torch.cuda.Event):
+        def __new__(cls, name):
+            event = super().__new__(cls, enable_timing=True)
+            event.name = name
+            return event
+
+    first, second = Named("first"), Named("second")
+    first.record()
+    second.record()
+    second.synchronize()
+    assert first.name == "first"
+    assert first.elapsed_time(second) >= 0
