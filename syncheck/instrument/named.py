@@ -17,8 +17,8 @@ class Builtin(_Static):
     __module__: str
     __qualname__: str
 
-    @property
-    def __class__(self) -> type:  # type: ignore[misc]  # read-only, as in a proxy
+    @property  # type: ignore[misc]  # read-only, as in a proxy
+    def __class__(self) -> type:
         """The class of builtin functions, which libraries look for: `torch._dynamo.utils.is_function`."""
         return BuiltinFunctionType
 

@@ -26,7 +26,7 @@ from syncheck.instrument.torch_internals import engine
 from syncheck.instrument.values import seed_generators
 from syncheck.sanitizer.monitor import Monitor
 from syncheck.semantics.threads import ThreadState
-from syncheck.sim import device_kind
+from syncheck.sim import device_kind, errors
 from syncheck.sim.autocast import Autocast
 from syncheck.sim.autograd import Backward, Engine
 from syncheck.sim.comm import install_comm
@@ -208,6 +208,7 @@ class Simulator:
         self.library.install(patches)
         install_distributed(self.distributed, patches)
         gpus = runtime.gpus
+        patches.set(errors, "on_not_simulated", lambda what: gpus.notify("incomplete", f"{what} is not simulated"))
         Clocks(gpus.notify, patches, gpus.next_reading, gpus.site).install()
 
     def _install_autograd(self, patches: Patches) -> None:

@@ -10,10 +10,15 @@ from syncheck.sim.device_kind import simulated
 _EXABYTE = 1 << 60
 
 
+def on_not_simulated(what: str) -> None:
+    """Note that the program has reached something that is not simulated. A run replaces this function."""
+
+
 class NotSimulatedError(NotImplementedError):
-    """The program uses something that is not simulated."""
+    """The program uses something that is not simulated. The report says so, even if the program handles the error."""
 
     def __init__(self, what: str, why: str = "") -> None:
+        on_not_simulated(what)
         reason = f": {why}" if why else ""
         super().__init__(
             f"{what} is not simulated{reason}. Skip it if "

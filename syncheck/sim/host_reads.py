@@ -7,7 +7,7 @@ from typing import Any
 import torch
 import torch.utils.dlpack
 
-from syncheck.instrument.methods import replace_method
+from syncheck.instrument.methods import replace_method, replace_property
 from syncheck.instrument.patching import Patches
 from syncheck.instrument.torch_internals import SPARSE, C
 from syncheck.sim.device_kind import is_on_gpu
@@ -37,6 +37,8 @@ class HostReads:
         }
         for name, function in methods.items():
             replace_method(self._patches, name, partial(partial, function))
+        original = torch.Tensor.__cuda_array_interface__
+        replace_property(self._patches, "__cuda_array_interface__", partial(_cuda_array_interface, original))
         export = partial(self._dlpack, C._to_dlpack)
         for module in (torch, torch.utils.dlpack):
             self._patches.set(module, "to_dlpack", export)
@@ -90,3 +92,9 @@ class HostReads:
             raise NotSimulatedError("DLPack export of a GPU tensor", "its data is in host memory")
         self._export(tensor, "Tensor.__dlpack__()")
         return original(tensor, *args, **kwargs)
+
+
+def _cuda_array_interface(original: Any, tensor: torch.Tensor) -> Any:
+    """Raise torch's error for a tensor without this interface; otherwise, `NotSimulatedError`."""
+    original.__get__(tensor)
+    raise NotSimulatedError("Tensor.__cuda_array_interface__", "its data is in host memory")

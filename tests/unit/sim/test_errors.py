@@ -50,3 +50,11 @@ def test_errors_have_torchs_types():
     assert "CUDA error: invalid device ordinal" in str(cuda_error("invalid device ordinal"))
     assert "(cuda:0)" in str(misplaced_index("cuda:0"))
     assert "expected device cuda:0 but got device cpu" in str(misplaced_value("cuda:0", "cpu"))
+
+
+def test_what_is_not_simulated_is_noted_even_if_the_program_handles_the_error(gpu):
+    def catch():
+        with pytest.raises(NotSimulatedError):
+            torch.cuda.Event(interprocess=True)
+
+    assert gpu.calls_of(catch) == ["incomplete"]

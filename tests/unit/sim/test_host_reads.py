@@ -59,3 +59,11 @@ def test_an_overriding_subclass_takes_precedence(gpu):
             return "mine" if func.__name__ == "tolist" else super().__torch_function__(func, types, args, kwargs or {})
 
     assert torch.ones(3).as_subclass(OverridingTensor).tolist() == "mine"
+
+
+def test_the_address_of_a_gpu_tensor_is_not_given_to_other_libraries(gpu):
+    with pytest.raises(NotSimulatedError, match="its data is in host memory"):
+        torch.ones(3, device="cuda").__cuda_array_interface__  # noqa: B018  a property
+    assert not hasattr(torch.ones(3), "__cuda_array_interface__")
+    with pytest.raises(RuntimeError, match="requires grad"):
+        torch.ones(3, device="cuda", requires_grad=True).__cuda_array_interface__  # noqa: B018
