@@ -12,7 +12,7 @@ from syncheck.sanitizer.messages import TensorCode, TensorRef, Text
 from syncheck.semantics.operators import display_name, is_lazy
 
 GRAPH_POOLS = -2
-"""Pool ids of graphs count down from here; their memory stays with the graph, so reuse is not a hazard."""
+"""Pool ids of graphs count down from here; their memory stays with the graph, so later reuse is not a hazard."""
 
 
 @dataclass(slots=True)

@@ -3,7 +3,7 @@
 from collections import Counter
 
 from syncheck.hb.clock import HOST, TICK
-from syncheck.hb.engine import HOST_POOL, Engine
+from syncheck.hb.engine import HOST_POOL, Engine, Race
 from syncheck.hb.ids import UNKNOWN_SITE, Accesses, AllocationId, SiteId, StreamId, ViewId
 from syncheck.hb.memory import FreedAccess, Note
 from syncheck.sanitizer import misuse
@@ -40,6 +40,8 @@ class Lifetimes:
         self.unnamed: dict[int, list[tuple[FreedAccess, PendingFinding]]] = {}
         # allocation -> call site of a record_stream of its own stream
         self._self_recorded: dict[AllocationId, SiteId] = {}
+        self._captured: Lifetimes | None = None  # those of the capture in progress, or of the last one
+        self._captured_by: Engine | None = None  # its engine
         self.begin()
 
     def begin(self) -> None:
@@ -54,14 +56,37 @@ class Lifetimes:
         if self._graphs.capture is not None and self._graphs.is_capturing(home):
             pool = GRAPH_POOLS
             self._graphs.allocated(allocation, home, n_bytes)
+            self._of_capture(self._graphs.capture.engine).begin_life(allocation, home, n_bytes, 0, site)
         elif home == HOST:
             pool = HOST_POOL
+        self.begin_life(allocation, home, n_bytes, pool, site)
+
+    def begin_life(self, allocation: AllocationId, home: StreamId, n_bytes: int, pool: int, site: SiteId) -> None:
+        """Allocate memory of a pool, whatever is being captured."""
         label = self._numbers.get(site)
         if label is None:
             label = self._numbers[site] = self._labels.number(site, "allocation")
         reused = self._engine.allocate(allocation, home, n_bytes, pool, label)
         if reused:
             self.reused[allocation] = reused, site
+
+    def _of_capture(self, engine: Engine) -> "Lifetimes":
+        """Return the lifetimes inside a capture, given its engine: within one capture, freed memory is used again.
+
+        Source:
+            c10/cuda/CUDACachingAllocator.cpp: a capture allocates from a pool of its own like any other program.
+        """
+        if self._captured is None or self._captured_by is not engine:
+            self._captured = Lifetimes(engine, self._collector, self._graphs, self._labels, self._views)
+            self._captured_by = engine
+        return self._captured
+
+    def launch_in_capture(self, stream: StreamId, operator: str, accesses: Accesses, label: int) -> list[Race]:
+        """Record a captured launch; report its use of memory that another branch of the graph may still be using."""
+        races = self._graphs.launch(stream, operator, accesses, label)
+        if self._captured is not None and self._captured.reused:
+            self._captured.first_use(stream, accesses)
+        return races
 
     def holds_used_memory(self) -> bool:
         """See `Monitor`."""
@@ -115,8 +140,8 @@ class Lifetimes:
         view = self._views.of(freed.use.footprint)
         user = self._collector.names.streams[freed.use.actor]
         pending = misuse.reuse(freed, view, labels[freed.use.label], sites, user)
-        use = LaunchId(freed.use.actor, freed.use.epoch // TICK)
-        pending.pair = Pair(use, later)
+        if self._graphs.capture is None:  # otherwise, the launches are those of a graph
+            pending.pair = Pair(LaunchId(freed.use.actor, freed.use.epoch // TICK), later)
         is_new = self._collector.add(pending, sites[0], number) is pending
         if is_new and pending.fix is not None:
             self.unnamed.setdefault(freed.use.label, []).append((freed, pending))
@@ -133,6 +158,9 @@ class Lifetimes:
         recorded = self._engine.records(allocation)
         allocated = self._labels[self._engine.allocation_label(allocation)].site
         self._graphs.freed(allocation, site, allocated)
+        capture = self._graphs.capture
+        if capture is not None and allocation in capture.graph.owned:
+            self._of_capture(capture.engine).end_life(allocation, site)
         freed = self._engine.free(allocation, self._labels.number(site, "free"))
         if len(self._self_recorded) > _KEPT_RECORDS:
             del self._self_recorded[next(iter(self._self_recorded))]
@@ -146,9 +174,17 @@ class Lifetimes:
             pending.exempt = self._needed
             self._collector.add(pending)
 
+    def end_life(self, allocation: AllocationId, site: SiteId) -> None:
+        """Free memory, whatever is being captured."""
+        self.reused.pop(allocation, None)
+        self._engine.free(allocation, self._labels.number(site, "free"))
+
     def record_stream(self, allocation: AllocationId, view: ViewId, stream: StreamId, site: SiteId) -> None:
         """See `Monitor`."""
-        if self._graphs.is_capturing(stream):
+        capture = self._graphs.capture
+        if capture is not None and self._graphs.is_capturing(stream):
+            if allocation in capture.graph.owned:
+                capture.engine.record_stream(allocation, stream)
             return
         home = self._engine.home_of(allocation)
         note = Note(site, view, self._engine.now(home) if home != HOST else 0)

@@ -165,7 +165,8 @@ class Session:
         if label is None or context is not None or self._graphs.capture is not None:
             label = self._labels.number(site, operator)
             if self._graphs.is_capturing(stream):
-                self._races.explain(self._graphs.launch(stream, operator, accesses, label), accesses, inside_graph=True)
+                found = self._lives.launch_in_capture(stream, operator, accesses, label)
+                self._races.explain(found, accesses, inside_graph=True)
                 return
             self._launch_labels[site, operator] = label
             self._graphs.note_run(operator)
@@ -173,8 +174,7 @@ class Session:
                 self._races.note_context(stream, operator, site, context, label)
         self._last_site[stream] = site
         self._advice.launching(stream, operator, accesses, site)
-        found = self._engine.launch(stream, accesses, label)
-        lives = self._lives
+        found, lives = self._engine.launch(stream, accesses, label), self._lives
         if lives.reused:
             lives.first_use(stream, accesses)
         if found:

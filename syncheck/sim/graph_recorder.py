@@ -64,6 +64,7 @@ class Tape:
         substitutes: memory in place of freed memory outside the graph.
         n_launches: number of launches on captured streams.
         external: the tensors that the graph accesses but does not own.
+        has_branches: whether other streams take part in the capture.
     """
 
     ident: GraphId
@@ -78,6 +79,7 @@ class Tape:
     substitutes: dict[int, torch.UntypedStorage] = field(default_factory=dict)
     n_launches: int = 0
     external: list[_ExternalTensor] = field(default_factory=list)
+    has_branches: bool = False
 
     def own(self, storage: torch.UntypedStorage) -> None:
         """Keep memory that was allocated in the capture."""
@@ -137,19 +139,22 @@ class GraphRecorder:
 
     def _report_frees(self) -> None:
         """Free the memory of graphs that the program no longer holds: later captures with the same pool may take it."""
-        memory = self._runtime.memory
         tapes = [tape for reference in self._tapes if (tape := reference()) is not None]
         self._tapes = [weakref.ref(tape) for tape in tapes]
         for tape in tapes:
-            for key in tape.freed():
-                memory.drop(key)
-        memory.flush()
+            self._drop_freed(tape)
+        self._runtime.memory.flush()
+
+    def _drop_freed(self, tape: Tape) -> None:
+        for key in tape.freed():
+            self._runtime.memory.drop(key, is_late=True)
 
     def _count(self, stream: StreamId, accesses: Accesses) -> None:
         """Count a launch on a captured stream before it is reported."""
         del accesses
         if self._tape is not None and self._runtime.gpus.monitor.capturing(stream):
             self._tape.n_launches += 1
+            self._tape.has_branches |= stream != self._tape.stream
 
     def _invalidate(self) -> None:
         """Mark the capture as failed after a forbidden call."""
@@ -162,6 +167,8 @@ class GraphRecorder:
         tape = self._tape
         assert tape is not None
         self._compute.check_captured_generator(plan, args, kwargs, tape.generators)
+        if tape.has_branches:  # this operator may get memory that another branch still uses
+            self._drop_freed(tape)
         with self._runtime.unmonitored():
             for tensor, argument in tensors:
                 if argument.is_write:

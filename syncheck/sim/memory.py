@@ -213,8 +213,11 @@ class Memory:
         if tag is not None and tag.reference is reference:
             self.drop(reference.key)
 
-    def drop(self, key: int) -> Allocation | None:
-        """Remove a storage that the program has released, given its key. Return its tag, or None if it has none."""
+    def drop(self, key: int, *, is_late: bool = False) -> Allocation | None:
+        """Remove a storage that the program has released, given its key. Return its tag, or None if it has none.
+
+        `is_late`: the program has done so earlier, at an unknown place.
+        """
         allocation = self.tags.pop(key, None)
         if allocation is None:
             return None
@@ -224,7 +227,7 @@ class Memory:
             if self.alone.stream:
                 self.later.append(("free", (allocation.ident, UNKNOWN_SITE)))
                 return allocation
-        is_shown = self._frees_matter or device == HOST_DEVICE
+        is_shown = (self._frees_matter or device == HOST_DEVICE) and not is_late
         self._freed.append((allocation.ident, self._gpus.site() if is_shown else UNKNOWN_SITE))
         if allocation.address:
             self._gpu_trace.freed(allocation.address)

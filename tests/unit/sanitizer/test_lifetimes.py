@@ -244,3 +244,47 @@ def test_tensors_used_by_one_operation_are_reported_separately(program):
     program.write(HOME, program.allocate(HOME, 12), 13)
     pending = [p for p in program.session.collector._pending_findings.values() if p.rule.code == "SYN201"]
     assert [p.allocation for p in pending] == tensors
+
+
+# -- inside a capture
+
+
+def captured(program, *, joins=False, records=False):
+    """Free memory that another branch reads inside a capture, and allocate again."""
+    session = program.session
+    session.capture_begin(1, HOME, 1)
+    x = used_on_side_stream(program)
+    if records:
+        session.record_stream(x, program.view, SIDE, 9)
+    if joins:
+        session.wait_stream(HOME, SIDE, 9)
+    session.free(x, 10)
+    program.write(HOME, program.allocate(HOME, 12), 13)
+    session.wait_stream(HOME, SIDE, 14)
+    session.capture_end(1)
+    return codes(program, "SYN203", "SYN904")
+
+
+def test_memory_that_another_branch_uses_is_reused_inside_a_capture(program):
+    assert captured(program) == [("SYN201", 8)]
+    (finding,) = (f for f in program.report().findings if f.rule.code == "SYN201")
+    assert [location.frame.line for location in finding.related] == [10, 5, 12]
+    assert finding.pair is None
+
+
+@pytest.mark.parametrize("protection", ["joins", "records"])
+def test_a_joined_branch_and_a_recorded_stream_protect_memory_inside_a_capture(program, protection):
+    assert captured(program, **{protection: True}) == []
+
+
+def test_a_new_capture_does_not_reuse_the_memory_of_the_last_one(program):
+    session = program.session
+    session.capture_begin(1, HOME, 1)
+    x = used_on_side_stream(program)
+    session.wait_stream(HOME, SIDE, 9)
+    session.capture_end(1)
+    session.free(x, 10)
+    session.capture_begin(2, HOME, 11)
+    program.write(HOME, program.allocate(HOME, 12), 13)
+    session.capture_end(2)
+    assert codes(program) == []
