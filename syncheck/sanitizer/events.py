@@ -16,6 +16,7 @@ from syncheck.rules import (
 )
 from syncheck.sanitizer import mistaken_sync
 from syncheck.sanitizer.collector import Collector, PendingFinding, is_at_a_line_of
+from syncheck.sanitizer.first_laps import FirstLaps
 from syncheck.sanitizer.fixes import PendingEdit, PendingFix, host_wait, replacement
 from syncheck.sanitizer.messages import EventCode, EventRef, StreamCode, StreamRef, Text, TorchCode
 from syncheck.sanitizer.mistaken_sync import mistaken_wait, wait_instead_of_sync, wrong_device
@@ -54,8 +55,8 @@ class EventState:
 
     Attributes:
         is_returned: `record_event()` created it and recorded it immediately.
-        early: the calls that waited for it before its first record, if it is one of a ring: its call site had created
-            another event after it.
+        idle: the calls that waited for it before its first record.
+        early: the same, if it is one of a ring: its call site had created another event after it.
     """
 
     site: SiteId
@@ -64,6 +65,7 @@ class EventState:
     last: Record | None = None
     is_returned: bool = False
     early: tuple[SiteId, ...] = ()
+    idle: tuple[SiteId, ...] = ()
 
 
 class Events:
@@ -82,6 +84,7 @@ class Events:
         self.assumed_ordered: set[StreamId] = set()  # actors given a missing edge when their race was reported
         self._effective_sites: set[SiteId] = set()  # wait calls that were effective at least once
         self._unrecorded: dict[SiteId, PendingFinding] = {}  # wait call -> its finding
+        self._first_laps = FirstLaps()
         self._redundant: dict[SiteId, bool] = {}  # wait call -> whether none of its executions added order
         self._ordered_by: dict[SiteId, SiteId] = {}  # redundant wait call -> the earlier ordering wait
 
@@ -111,6 +114,7 @@ class Events:
         last = state.last
         if last is None:
             self._effective_sites.update(state.early)
+            self._first_laps.note(state.idle, site, state.site)
         self._engine.record(event, stream)
         snapshot = self._engine.snapshot(event)
         assert snapshot is not None  # it was just recorded
@@ -214,7 +218,9 @@ class Events:
     def is_reported_as_unrecorded(self, site: SiteId) -> bool:
         """Return whether a wait call was never effective, so that SYN401 is reported for it; called at the end."""
         sites = self._collector.names.sites
-        return sites is None or not is_at_a_line_of(site, self._effective_sites, sites)
+        if sites is None:
+            return True
+        return not (is_at_a_line_of(site, self._effective_sites, sites) or self._first_laps.includes(site, sites))
 
     def first_event_after(self, epoch: int, stream: StreamId) -> EventId:
         """Return the event with the earliest of the latest records after `epoch` on a stream; 0 if none."""
@@ -260,10 +266,11 @@ class Events:
             {"waiter": waiter, "event": (EventRef(event),)},
             [(self._states[event].site, ("created here, and not recorded since",))],
             advice,
-            exempt=self._effective_sites,
+            superseded=lambda: not self.is_reported_as_unrecorded(site),
         )
         self._unrecorded[site] = self._collector.add(pending)
         state = self._states[event]
+        state.idle += (site,)
         if event != self._newest[state.site]:
             state.early += (site,)
 

@@ -337,3 +337,11 @@ def test_the_fix_for_record_event_passes_an_event_with_timing():
     assert [edit.code for edit in finding.fix.edits] == [
         "record_event(torch.cuda.Event(enable_timing=True))", "enable_timing=True",
     ]  # fmt: skip
+
+
+def test_a_wait_for_what_the_same_loop_records_later_is_for_the_next_iteration(watched):
+    text = "event = make()\nfor i in range(1):\n    event.synchronize()\n    event.record()\n"
+    watched.events.add(9, 1)
+    watched.events.sync(9, 3)
+    watched.record(9, 1, site=4)
+    assert watched.collector.findings(Text(text)) == ()
