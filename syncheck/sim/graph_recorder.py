@@ -15,7 +15,7 @@ from syncheck.instrument.plan import Plan, tensors_in
 from syncheck.instrument.torch_internals import BelowAutograd, storage_key, storage_owners
 from syncheck.semantics.copies import HOST_DEVICE
 from syncheck.sim.compute import Compute
-from syncheck.sim.errors import cuda_error
+from syncheck.sim.errors import NotSimulatedError, cuda_error
 from syncheck.sim.launches import Launches, OperatorCall
 from syncheck.sim.random import DeviceGenerator, save_generators
 from syncheck.sim.runtime import Runtime
@@ -109,6 +109,8 @@ class GraphRecorder:
     def begin(self, tape: Tape) -> None:
         """Start recording."""
         if self._tape is not None:
+            if not self._runtime.capture_mode.prohibits():
+                raise NotSimulatedError("a capture during another one")
             raise cuda_error("operation not permitted when stream is capturing")
         self._report_frees()
         self._tape = tape

@@ -3,6 +3,7 @@
 import warnings
 from typing import Any, ClassVar
 
+from syncheck.sim.capture_modes import CaptureMode
 from syncheck.sim.errors import NotSimulatedError, cuda_error, not_simulated
 from syncheck.sim.graph_recorder import GraphRecorder, Tape
 from syncheck.sim.random import DeviceGenerator
@@ -45,11 +46,12 @@ class CUDAGraph:
         Source:
             aten/src/ATen/cuda/CUDAGraph.cpp, `capture_begin`: a default stream cannot be captured.
         """
-        del capture_error_mode, check_input_liveness
+        del check_input_liveness
         runtime = self._runtime
         runtime.enter()
         gpus = runtime.gpus
         self._device = gpus.thread.device
+        mode = CaptureMode(capture_error_mode, self._device)
         stream = gpus.current_stream(self._device)
         if gpus.handle_of(stream) == 0:
             raise RuntimeError(
@@ -61,6 +63,7 @@ class CUDAGraph:
         tape = Tape(gpus.next_graph(), stream)
         tape.generators = self._generators
         self.recorder.begin(tape)
+        runtime.capture_mode = mode
         gpus.monitor.capture_begin(tape.ident, stream, gpus.site(), self._pool[1])
 
     def capture_end(self) -> None:

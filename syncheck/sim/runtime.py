@@ -27,6 +27,7 @@ from syncheck.instrument.torch_internals import DisableTorchFunction, disable_di
 from syncheck.sanitizer.monitor import Monitor
 from syncheck.sanitizer.race_context import UNSEEN_WRITE
 from syncheck.semantics.copies import HOST_DEVICE
+from syncheck.sim.capture_modes import CaptureMode
 from syncheck.sim.device_kind import explicit_index, gpu, simulated
 from syncheck.sim.errors import cuda_error
 from syncheck.sim.gpu_trace import GpuTrace
@@ -115,7 +116,7 @@ class Runtime:
         makes_forks_bad: whether this process has called something else that keeps its later forks from using GPUs.
         is_in_bad_fork: whether this is a forked child that cannot use GPUs.
         unchecked_use: whether a forked child has used a GPU; set by the child.
-        is_capturing: whether a graph capture is in progress.
+        is_capturing, capture_mode: whether a graph capture is in progress; the mode of the latest one.
         n_captures: number of graph captures begun so far.
         before_call: callbacks that run before a call of the program takes effect. They report pending frees and update
             the stream of the running autograd node.
@@ -152,7 +153,7 @@ class Runtime:
         self.makes_forks_bad = False
         self.is_in_bad_fork = False
         self.unchecked_use = SharedFlag()
-        self.is_capturing = False
+        self.is_capturing, self.capture_mode = False, CaptureMode()
         self.n_captures = 0
         self.before_call: list[Callable[[], None]] = [self.memory.enter]
         self.on_rejected_call: list[Callable[[], None]] = []
@@ -344,7 +345,7 @@ class Runtime:
         self.enter()
         index = self.index_of(device)
         self.verify_all_unmodified()
-        self.reject_during_capture(f"torch.{simulated().name}.synchronize()")
+        self.reject_during_capture(f"torch.{simulated().name}.synchronize()", index)
         self.gpus.monitor.sync_device(index, self.gpus.site())
 
     def reject_in_capture(self, call: str) -> None:
@@ -365,13 +366,13 @@ class Runtime:
             act()
         raise cuda_error("dependency created on uncaptured work in another stream")
 
-    def reject_during_capture(self, call: str) -> None:
-        """Reject a call that is not allowed while any capture is in progress, whatever its stream.
+    def reject_during_capture(self, call: str, device: int | None = None) -> None:
+        """Reject a call that is not allowed while a capture is in progress, whatever its stream; see `CaptureMode`.
 
         Source:
-            CUDA Runtime API, cudaStreamCaptureModeGlobal: potentially unsafe calls are prohibited.
+            CUDA Runtime API, "Stream Management": a device with captured streams must not be synchronized in any mode.
         """
-        if self.is_capturing:
+        if self.is_capturing and self.capture_mode.prohibits(device):
             self.reject_in_capture(call)
 
     # -- pinned buffers whose address was exported
