@@ -117,7 +117,7 @@ def check_outputs(options: Options) -> None:
     Raises:
         ConfigError: one of them cannot.
     """
-    for name in ("output", "html", "perfetto"):
+    for name in ("output", "html", "perfetto", "trace"):
         path = getattr(options, name)
         reason = files.reason_not_writable(path) if path is not None else ""
         if reason:

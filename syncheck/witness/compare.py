@@ -187,7 +187,7 @@ def _difference(what: str, reference: Values, other: Values) -> Difference:
     first = next((i for i, (a, b) in enumerate(zip(reference.shown, other.shown, strict=False)) if a != b), None)
     if first is None:
         return Difference(what, f"values with checksum {reference.checksum:08x}", f"with checksum {other.checksum:08x}")
-    where = f", from value {first} on," if first else ""
+    where = f", from value {first} on" if first else ""
     return Difference(what + where, _shown(reference, first), _shown(other, first))
 
 

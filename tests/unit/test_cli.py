@@ -247,11 +247,12 @@ if __name__ == "__main__":
     ("arguments", "status", "words"),
     [
         (("run", "no_such.py"), 2, "no such file"),
-        (("run", "no_such.txt"), 2, "to run a module: syncheck run -m NAME"),
+        (("run", "no_such.txt"), 2, "to run a module, give -m NAME"),
         (("run", "."), 2, "__main__"),
         (("run", "--select", "SYN1O1", "x.py"), 2, "SYN101"),
         (("run", "--output-format", "jsn", "x.py"), 2, "json"),
         (("run", "--backend", "gpu", "x.py"), 2, "sim"),
+        (("run", "--trace", "/nonexistent/x", "x.py"), 2, "no such folder: '/nonexistent'"),
         (("run", "--backned", "sim", "x.py"), 2, "did you mean --backend?"),
         (("run", "--devices", "0", "x.py"), 2, "from 1 to 64"),
         (("run", "--hang-timeout", "nan", "x.py"), 2, "expected seconds"),

@@ -126,7 +126,7 @@ def _hint_for_missing(target: str) -> str:
     near = difflib.get_close_matches(name, scripts, n=1)
     if near:
         return f"did you mean {os.path.join(folder, near[0])!r}?"
-    return f"paths are relative to {working_directory()!r}; to run a module: syncheck run -m NAME"
+    return f"paths are relative to {working_directory()!r}; to run a module, give -m NAME"
 
 
 def _absolute(path: str) -> str:

@@ -25,7 +25,7 @@ def test_values_read_by_a_racing_access_come_first():
     reference = a_run("sum 6", read={"1.4": [values("2", "2", "2", "2")]})
     other = a_run("sum nan", read={"1.4": [values("2", "nan", "nan", "nan")]})
     assert differences(reference, other, PAIR) == (
-        Difference("what train.py:12 reads, from value 1 on,", "[2, 2, 2]", "[nan, nan, nan]"),
+        Difference("what train.py:12 reads, from value 1 on", "[2, 2, 2]", "[nan, nan, nan]"),
         Difference("printed line 1", "'sum 6'", "'sum nan'"),
     )
 
