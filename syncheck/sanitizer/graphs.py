@@ -71,6 +71,7 @@ class Graphs:
         self.warm: set[str] = set()
         self.pools = GraphPools()
         self._pooled: set[AllocationId] = set()  # live allocations in the pools of graphs
+        self._users: dict[AllocationId, list[Graph]] = {}  # live allocation -> the graphs that use it
 
     def begin(self, graph: GraphId, stream: StreamId, site: SiteId, engine: Engine, pool: int = OWN_POOL) -> None:
         """Start a capture on a stream, with memory of a pool."""
@@ -107,7 +108,9 @@ class Graphs:
         assert capture is not None  # only called while capturing
         for access in accesses:
             capture.graph.accesses[access] = None
-            capture.graph.used.add(access[0])
+            if access[0] not in capture.graph.used:
+                capture.graph.used.add(access[0])
+                self._users.setdefault(access[0], []).append(capture.graph)
             if not capture.engine.is_live(access[0]):
                 capture.engine.allocate(access[0], HOST, 0, GRAPH_POOLS, 0)
         self._check_warm(operator, capture.graph)
@@ -174,11 +177,11 @@ class Graphs:
         if allocation in self._pooled:
             self._pooled.discard(allocation)
             self.pools.freed(allocation)
+            self._users.pop(allocation, None)
             return  # the pool keeps it for its graphs, which may share the pool
-        for graph in self._graphs.values():
-            if allocation in graph.used:
-                graph.freed[allocation] = site
-                graph.made[allocation] = made_site
+        for graph in self._users.pop(allocation, ()):
+            graph.freed[allocation] = site
+            graph.made[allocation] = made_site
 
     def sync_in_capture(self, call: str, site: SiteId) -> None:
         """Report a host synchronization during a capture."""

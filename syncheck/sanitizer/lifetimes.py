@@ -16,8 +16,8 @@ from syncheck.witness.schedule import LaunchId, Pair
 
 _KEPT_RECORDS = 4096
 """Number of allocations whose useless `record_stream` is remembered; the oldest are evicted first."""
-
-
+_MAX_NAMED = 20
+"""Number of tensors of one operator that are reported, and so named, by themselves; the others count as one."""
 _NOTHING: tuple[list[FreedAccess], SiteId] = ([], UNKNOWN_SITE)
 
 
@@ -131,7 +131,7 @@ class Lifetimes:
         numbers = Counter[tuple[int, int]]()
         for freed in uses:
             kind = freed.use.label, freed.allocation_label
-            self._report_reuse(freed, site, later, numbers[kind])
+            self._report_reuse(freed, site, later, min(numbers[kind], _MAX_NAMED))
             numbers[kind] += 1
 
     def _report_reuse(self, freed: FreedAccess, site: SiteId, later: LaunchId, number: int) -> None:

@@ -142,9 +142,9 @@ class GraphRecorder:
     def _report_frees(self) -> None:
         """Free the memory of graphs that the program no longer holds: later captures with the same pool may take it."""
         tapes = [tape for reference in self._tapes if (tape := reference()) is not None]
-        self._tapes = [weakref.ref(tape) for tape in tapes]
         for tape in tapes:
             self._drop_freed(tape)
+        self._tapes = [weakref.ref(tape) for tape in tapes if tape.holds]
         self._runtime.memory.flush()
 
     def _drop_freed(self, tape: Tape) -> None:

@@ -288,3 +288,18 @@ def test_a_new_capture_does_not_reuse_the_memory_of_the_last_one(program):
     program.write(HOME, program.allocate(HOME, 12), 13)
     session.capture_end(2)
     assert codes(program) == []
+
+
+def test_of_the_many_tensors_of_one_operator_few_are_reported_by_themselves(program, monkeypatch):
+    monkeypatch.setattr(lifetimes, "_MAX_NAMED", 3)
+    tensors = [program.allocate(HOME, 5) for _ in range(10)]
+    program.session.wait_stream(SIDE, HOME, 6)
+    program.session.launch(SIDE, "aten::_foreach_add", [(x, program.view, False) for x in tensors], 8)
+    for x in tensors:
+        program.session.free(x, 10)
+    for _ in tensors:
+        program.write(HOME, program.allocate(HOME, 12), 13)
+    pending = program.session.collector._pending_findings.values()
+    assert len([one for one in pending if one.rule.code == "SYN201"]) <= 4
+    (finding,) = (f for f in program.report().findings if f.rule.code == "SYN201")
+    assert finding.count == len(tensors)

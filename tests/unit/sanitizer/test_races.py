@@ -183,3 +183,15 @@ def test_the_first_wait_for_another_slot_of_a_ring_is_not_the_cause():
     program.host(slots[0][0], 20)
     (finding,) = program.report().findings
     assert (finding.rule.code, [location.frame.line for location in finding.related]) == ("SYN301", [10])
+
+
+@pytest.mark.parametrize(("ordered", "codes"), [(True, set()), (False, {"SYN503"})])
+def test_a_thread_that_waits_for_its_starters_stream_is_meant_to_use_another(ordered, codes):
+    program = Program()
+    program.session.sync_device(0, 1)
+    x = program.allocate(2)
+    program.write(2, x, 5)
+    if ordered:
+        program.session.wait_stream(1, 2, 8)
+    program.session.lost_context(1, 2, 10)
+    assert {code for code, _ in program.found()} & {"SYN503"} == codes
