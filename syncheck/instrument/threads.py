@@ -1,5 +1,6 @@
 """The program's threads: each enters the dispatch mode, acts as a host, and records what was current at its start."""
 
+import _thread
 import threading
 from functools import wraps
 from typing import Any, Protocol
@@ -34,6 +35,7 @@ def install_threads(watcher: Watcher, hosts: Hosts, patches: Patches) -> None:
     patches.set(cls, "start", threads.wrap_start(cls.start))
     patches.set(cls, "join", threads.wrap_join(cls.join))
     patches.set(cls, "_bootstrap_inner", threads.wrap_run(cls._bootstrap_inner))
+    patches.set(_thread, "start_new_thread", threads.wrap_start_new(_thread.start_new_thread))
     install_thread_order(hosts, lambda: watcher.is_checking, patches)
 
 
@@ -78,6 +80,25 @@ class _Threads:
                     self._hosts.end(thread)
 
         return run_watched
+
+    def wrap_start_new(self, start: Any) -> Any:
+        """Return the replacement of `_thread.start_new_thread`, whose threads `threading` does not know."""
+
+        def start_new_thread(function: Any, args: Any, *kwargs: Any) -> Any:
+            return start(self._entering(function) if callable(function) else function, args, *kwargs)
+
+        return start_new_thread
+
+    def _entering(self, function: Any) -> Any:
+        """Return a function that enters the mode before it calls another one."""
+
+        def entered(*args: Any, **kwargs: Any) -> Any:
+            if not (self._watcher.is_checking and self._watcher.enters_threads):
+                return function(*args, **kwargs)
+            with pushed_mode(self._watcher.new_mode()):
+                return function(*args, **kwargs)
+
+        return entered
 
     def wrap_join(self, join: Any) -> Any:
         """Return the replacement of `join`."""

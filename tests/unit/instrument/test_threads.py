@@ -1,5 +1,7 @@
 """Threads of the program."""
 
+import _thread
+import queue
 import threading
 
 import pytest
@@ -128,3 +130,10 @@ def test_a_join_that_timed_out_orders_nothing(watcher, hosts):
     go_on.set()
     thread.join()
     assert hosts.reported[-1] == ("joined", "t")
+
+
+def test_a_thread_that_threading_does_not_know_enters_the_mode(watcher, hosts):
+    seen = queue.Queue()
+    _thread.start_new_thread(lambda *values: seen.put((values, len(Watcher.modes))), (1, 2))
+    assert seen.get(timeout=30) == ((1, 2), 1)
+    assert hosts.reported == []
