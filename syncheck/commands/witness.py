@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
+from typing import Literal
 
 from syncheck.commands.reruns import Reruns
 from syncheck.commands.strategies import DelayStrategy, ScheduleStrategy, Strategy, reason_not_reversed
@@ -28,6 +29,9 @@ _NOT_REORDERABLE = {
     "schedule": "simulated GPUs run the earlier access immediately, like functional collectives and those of C++ code",
     "delay": "the earlier access is not made by an operator",
 }
+_NO_PAIR = "its accesses are in a process that the program starts, inside a CUDA graph, or made by the host"
+_RACES = frozenset({"SYN101", "SYN102", "SYN103", "SYN104", "SYN201", "SYN301", "SYN302"})
+"""The rules whose findings are about the order of two accesses."""
 _TIMED_OUT = "the rerun takes longer than --proof-limit"
 
 
@@ -37,14 +41,23 @@ def prove(report: Report, reruns: Reruns) -> Report:
     is_real = reruns.options.confirm
     pairs = tuple(pair for finding in tried for _, pair in _ranks_to_try(finding, is_real=is_real))
     if not pairs and not reruns.options.schedules:
-        return report
+        return _with_reasons(report, "delay" if is_real else "schedule")
     program = reruns.program
     baseline = _baseline(Delay(program) if is_real else Schedule(program), reruns, pairs)
     strategy: Strategy = DelayStrategy(program, baseline.reference) if is_real else ScheduleStrategy(program)
     proofs = {id(finding): _proof(strategy, reruns, baseline, finding) for finding in tried}
     findings = tuple(_with_proof(finding, proofs, strategy) for finding in report.findings)
-    report = replace(report, findings=findings)
+    report = _with_reasons(replace(report, findings=findings), strategy.name)
     return report.noted(*_explore(reruns, baseline))
+
+
+def _with_reasons(report: Report, strategy: Literal["schedule", "delay"]) -> Report:
+    """Return a report that says why races without a known pair of launches were not tried."""
+    untried = Proof(ProofOutcome.NOT_TRIED, strategy, reason=_NO_PAIR)
+    findings = (
+        replace(one, proof=untried) if one.pair is None and one.rule.code in _RACES else one for one in report.findings
+    )
+    return replace(report, findings=tuple(findings))
 
 
 def _races_to_try(findings: Iterable[Finding]) -> list[Finding]:

@@ -3,6 +3,7 @@
 import json
 import re
 import subprocess
+from pathlib import Path
 
 import pytest
 
@@ -170,6 +171,14 @@ def test_a_race_on_another_device_type_is_reproduced_there(run):
 def test_a_race_without_effect_is_not_reproduced(run):
     _, report, _ = run(UNUSED, "--witness")
     assert {proof["outcome"] for proof in proofs(report)} == {"not-shown"}
+
+
+def test_a_race_inside_a_capture_is_not_tried(run):
+    source = (Path(__file__).parents[2] / "fixtures/missing-record-stream/bad_in_capture.py").read_text()
+    _, report, _ = run(source, "--witness")
+    (proof,) = proofs(report)
+    assert proof["outcome"] == "not-tried"
+    assert "inside a CUDA graph" in proof["reason"]
 
 
 def test_a_nondeterministic_program_is_not_tried(run):
