@@ -183,4 +183,5 @@ def _items(name: str, value: Sequence | Mapping) -> Iterator[tuple[str, Value]]:
         yield from ((f"{name}[{index}]", item) for index, item in enumerate(value.items))
     else:
         for key, item in value.items.items():
-            yield f"{name}[{key.text if isinstance(key, Key) else repr(key)}]", item
+            shown = (key.text or "...") if isinstance(key, Key) else repr(key)
+            yield f"{name}[{shown}]", item

@@ -18,6 +18,7 @@ def named(source):
         (RACE + "y = made + 1", "made"),
         (RACE + "alias = made\ny = alias + 1", "alias"),  # the line itself uses this name
         (RACE + "d = {'k': made}\ndel made\ny = d['k'] + 1", "d['k']"),
+        (RACE + "d = {k: made for k in f()}\ndel made\ny = list(d.values())[0] + 1", "d[...]"),
         (RACE + "l = [made]\ndel made\ny = l[0] + 1", "l[0]"),
         (RACE + "class A: pass\na = A()\na.b = made\ndel made\ny = a.b + 1", "a.b"),
         (RACE + "def f(inner):\n    y = inner + 1\nf(made)", "inner"),
