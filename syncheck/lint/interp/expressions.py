@@ -274,21 +274,24 @@ class Expressions:
         return UNKNOWN if kind in _OF_MEMBERSHIP else derived(left, right)
 
     def _of_BoolOp(self, node: ast.BoolOp, scope: Scope) -> Value:
-        is_or = isinstance(node.op, ast.Or)
+        is_or, is_sure = isinstance(node.op, ast.Or), True
+        given: Value | None = None  # an object that a caller may leave out: `options or Options()`
         value: Value = UNKNOWN
-        is_sure = True
         for part in node.values:
             value = self.evaluate(part, scope)
             if isinstance(value, Tensor) and part is not node.values[-1]:
                 self._operators.tested_by_host(value, part)
             self._evaluator.observe_truth_test(value)
             known = truth(value)
-            if known is is_or:
+            if known is is_or and not isinstance(value, Instance):
                 break
+            if is_or and known and given is None:
+                given = value
             is_sure &= known is not None
-        if is_or and not is_sure and is_made(value):
+        if is_or and is_made(value) and not (is_sure and given is value):
             return UNKNOWN if self._evaluator.decide(node.values[0], by_default=False) else value
-        return value if is_sure or (isinstance(value, Constant) and value.value is is_or) else UNKNOWN
+        is_value = is_sure or (isinstance(value, Constant) and value.value is is_or)
+        return given or (value if is_value else UNKNOWN)
 
     def _of_IfExp(self, node: ast.IfExp, scope: Scope) -> Value:
         known = self._evaluator.condition(node.test, scope)

@@ -122,3 +122,20 @@ def test_augmented_assignment_changes_lists_in_place():
 def test_an_expression_without_a_rule_evaluates_its_parts():
     assert "launch cuda:0 sin_ w1" in calls_of("async def f():\n    await x.sin_()\nf()", X)
     assert value_of("x", X).block.device == 0
+
+
+@pytest.mark.parametrize(
+    ("other", "device"),
+    [("Options()", "cuda"), ("nullcontext()", None)],
+)
+def test_an_object_that_a_caller_may_leave_out_has_its_default(other, device):
+    """Another default says nothing about an object that is there."""
+    names = follow(f"""
+        class Options:
+            def __init__(self, device="cuda"): self.device = device
+        given = Options(unknown)
+        taken = given or {other}
+    """).scope.names
+    found = names["taken"].attributes["device"]
+    assert getattr(found, "value", None) == device
+    assert (names["taken"] is names["given"]) == (device is None)
