@@ -57,15 +57,6 @@ def misplaced_index(device: str) -> RuntimeError:
     return RuntimeError(f"indices should be either on cpu or on the same device as the indexed tensor ({device})")
 
 
-def misplaced_value(device: str, found: str) -> RuntimeError:
-    """Return torch's error for a value on a different device from the indexed tensor.
-
-    Source:
-        aten/src/ATen/native/TensorAdvancedIndexing.cpp, `make_index_put_iterator`.
-    """
-    return RuntimeError(f"expected device {device} but got device {found} for value tensor")
-
-
 def out_of_memory(device: int, n_bytes: int, in_use: int, total: int) -> torch.OutOfMemoryError:
     """Return torch's error for an allocation that exceeds a device's memory.
 

@@ -12,7 +12,7 @@ from syncheck.semantics.copies import HOST_DEVICE
 from syncheck.semantics.operators import ACCEPT_ANY_DEVICE, ACCEPT_HOST_TENSORS, INDEXING, NEED_SAME_DEVICE, TAKE_NUMBER
 from syncheck.sim.autograd import Backward
 from syncheck.sim.device_kind import gpu, is_gpu
-from syncheck.sim.errors import misplaced_index, misplaced_value, mixed_devices
+from syncheck.sim.errors import misplaced_index, mixed_devices
 from syncheck.sim.launches import TensorArguments
 from syncheck.sim.runtime import Runtime
 
@@ -133,6 +133,8 @@ class Placement:
         if not clash and plan.base in ACCEPT_HOST_TENSORS:
             if plan.base in INDEXING:
                 self._check_indexing(plan, tensors, found)
+            elif self._memory.device(tensors[0][0]) == HOST_DEVICE:
+                raise mixed_devices(str(gpu(found)), "cpu")
             return found
         created_by_torch = [tensor for tensor, _ in tensors if self._is_made(tensor)]
         certain = {self._memory.device(t) for t, _ in tensors if not self._is_made(t) and self._decides(plan, t)}
@@ -170,9 +172,9 @@ class Placement:
         indices = others if value is None else others[:-1]
         if target == HOST_DEVICE:
             is_value = all(device == HOST_DEVICE for device in indices)
-            raise misplaced_value("cpu", str(gpu(found))) if is_value else misplaced_index("cpu")
+            raise mixed_devices(str(gpu(found)), "cpu") if is_value else misplaced_index("cpu")
         if value is not None and value.numel() > 1 and others[-1] == HOST_DEVICE:
-            raise misplaced_value(str(gpu(found)), "cpu")
+            raise mixed_devices(str(gpu(found)), "cpu")
 
     def _decides(self, plan: Plan, tensor: torch.Tensor) -> bool:
         return self._memory.device(tensor) != HOST_DEVICE or _restricts_device(plan, tensor)

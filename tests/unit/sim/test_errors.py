@@ -7,7 +7,6 @@ from syncheck.sim.errors import (
     NotSimulatedError,
     cuda_error,
     misplaced_index,
-    misplaced_value,
     mixed_devices,
     not_simulated,
     out_of_memory,
@@ -49,7 +48,6 @@ def test_errors_have_torchs_types():
     assert isinstance(cuda_error("invalid device ordinal"), RuntimeError)
     assert "CUDA error: invalid device ordinal" in str(cuda_error("invalid device ordinal"))
     assert "(cuda:0)" in str(misplaced_index("cuda:0"))
-    assert "expected device cuda:0 but got device cpu" in str(misplaced_value("cuda:0", "cpu"))
 
 
 def test_what_is_not_simulated_is_noted_even_if_the_program_handles_the_error(gpu):

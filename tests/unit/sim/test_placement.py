@@ -24,10 +24,19 @@ def assign(target, index, value):
         (lambda: torch.ones(2, device="cuda:0") + torch.ones(2), "cuda:0 and cpu!"),
         (lambda: torch.ones(2)[torch.tensor([0], device="cuda:0")], "indices should be either on cpu"),
         (lambda: torch.ones(2, device="cuda:0")[torch.tensor([0], device="cuda:1")], r"\(cuda:0\)"),
-        (lambda: assign(torch.ones(3), [0, 1], torch.ones(2, device="cuda")), "cpu but got device cuda:0 for value"),
-        (lambda: assign(torch.ones(3, device="cuda"), [0, 1], torch.ones(2)), "cuda:0 but got device cpu for value"),
+        (lambda: assign(torch.ones(3), [0, 1], torch.ones(2, device="cuda")), "cuda:0 and cpu!"),
+        (lambda: assign(torch.ones(3, device="cuda"), [0, 1], torch.ones(2)), "cuda:0 and cpu!"),
+        (lambda: torch._foreach_mul([torch.ones(2)], torch.tensor(2.0, device="cuda")), "cuda:0 and cpu!"),
     ],
-    ids=["two GPUs", "a GPU and the CPU", "an index", "an index of another GPU", "a value", "a value on the CPU"],
+    ids=[
+        "two GPUs",
+        "a GPU and the CPU",
+        "an index",
+        "an index of another GPU",
+        "a value",
+        "a value on the CPU",
+        "a list",
+    ],
 )
 def test_mixing_devices_raises_torchs_error(gpus, work, message):
     with pytest.raises(RuntimeError, match=message):
