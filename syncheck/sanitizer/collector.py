@@ -33,6 +33,7 @@ class PendingFinding:
         freed: the call site at which the tensor is freed; 0 if unknown.
         cause: findings of one rule with equal causes whose tensors are freed on one line are merged; () for none.
         superseded: evaluated at the end; True drops the finding, because a more specific one covers it.
+        irrelevant: the same, because of the source code, which does not change until then.
         exempt: evaluated at the end; call sites that are correct: findings on their lines are dropped.
         thread: the thread of the program that completed a race with another thread.
         is_about_call: whether it asks to change a call; it is dropped if torch itself makes that call.
@@ -55,6 +56,7 @@ class PendingFinding:
     cause: tuple[object, ...] = ()
     level: Severity | None = None
     superseded: Callable[[], bool] | None = None
+    irrelevant: Callable[[], bool] | None = None
     exempt: Set[SiteId] | None = None
     thread: HostId | None = None
     is_about_call: bool = False
@@ -184,6 +186,7 @@ class Collector:
         ]
         selected = [(d, count) for d, count in pending_findings if count and self.shows(d)]
         selected = [(d, count) for d, count in selected if not (d.superseded and d.superseded())]
+        selected = [(d, count) for d, count in selected if not (d.irrelevant and d.irrelevant())]
         selected = [(d, count) for d, count in selected if not (d.exempt and is_at_a_line_of(d.site, d.exempt, sites))]
         selected = [(d, count) for d, count in selected if not (d.is_about_call and _is_torch_call(d.site, sites))]
         for pending, _ in selected:

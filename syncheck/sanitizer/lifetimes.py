@@ -84,8 +84,9 @@ class Lifetimes:
     def launch_in_capture(self, stream: StreamId, operator: str, accesses: Accesses, label: int) -> list[Race]:
         """Record a captured launch; report its use of memory that another branch of the graph may still be using."""
         races = self._graphs.launch(stream, operator, accesses, label)
-        if self._captured is not None and self._captured.reused:
-            self._captured.first_use(stream, accesses)
+        capture = self._graphs.capture
+        if capture is not None and self._captured_by is capture.engine:
+            self._of_capture(capture.engine).first_use(stream, accesses)
         return races
 
     def holds_used_memory(self) -> bool:

@@ -94,7 +94,7 @@ class Timing:
             fix = PendingFix(edits, is_unsafe=True, after=launched)
             facts: dict[str, Text] = {"stream": (StreamRef(stream),)}
             pending = PendingFinding(unsynchronized_timing.RULE, second.site, facts, related, fix=fix)
-        pending.superseded = partial(self._excludes_gpu_work, second.site)
+        pending.irrelevant = partial(self._excludes_gpu_work, second.site)
         self._collector.add(pending)
 
     def _excludes_gpu_work(self, site: SiteId) -> bool:

@@ -270,3 +270,13 @@ def test_a_part_of_the_assigned_value_does_not_have_its_name():
 def test_assigning_to_data_releases_the_old_tensor():
     text = Text("layer = make()\n" + MADE_AND_LOST.partition("\n")[2])
     assert freed_tensor(new_collector(), text, {4: "layer.weight.data"}, {}) == "layer.weight.data.record_stream(s)"
+
+
+def test_a_finding_that_its_source_code_makes_irrelevant_is_dropped_but_certain_until_then():
+    """`--fail-fast` reports at once what nothing later can change."""
+    collector = new_collector()
+    dropped = collector.add(redundant(5, irrelevant=lambda: True))
+    kept = collector.add(redundant(6, irrelevant=lambda: False))
+    assert dropped.is_certain
+    assert kept.is_certain
+    assert found(collector) == [("SYN802", 6, 1)]

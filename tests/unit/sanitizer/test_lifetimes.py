@@ -303,3 +303,17 @@ def test_of_the_many_tensors_of_one_operator_few_are_reported_by_themselves(prog
     assert len([one for one in pending if one.rule.code == "SYN201"]) <= 4
     (finding,) = (f for f in program.report().findings if f.rule.code == "SYN201")
     assert finding.count == len(tensors)
+
+
+def test_memory_that_an_earlier_capture_allocated_is_not_reused_in_the_next(program):
+    session = program.session
+    session.capture_begin(1, HOME, 1)
+    x = used_on_side_stream(program)
+    session.wait_stream(HOME, SIDE, 9)
+    session.free(x, 10)
+    y = program.allocate(HOME, 11)
+    session.capture_end(1)
+    session.capture_begin(2, HOME, 12)
+    program.write(HOME, y, 13)
+    session.capture_end(2)
+    assert codes(program) == []
