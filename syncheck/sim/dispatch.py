@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 from contextlib import suppress
+from functools import partial
 from typing import Any
 
 import torch
@@ -15,7 +16,7 @@ from syncheck.instrument.torch_internals import call_with_numbers, fake_mode, sc
 from syncheck.semantics.collectives import NAMESPACES
 from syncheck.semantics.copies import HOST_DEVICE
 from syncheck.semantics.library import operator as described_operator
-from syncheck.semantics.operators import ALLOCATING, HOST_OUTPUTS, ROWS, TAKE_NUMBER
+from syncheck.semantics.operators import ALLOCATING, HOST_OUTPUTS, ROWS
 from syncheck.semantics.waits import HostWait, copies_number, host_wait
 from syncheck.sim.autograd import Backward
 from syncheck.sim.compute import Compute
@@ -125,8 +126,9 @@ class Dispatcher:
     def _run_plain(self, func: Any, plan: Plan, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         """Run an operator that is not a copy."""
         tensors = tensors_of(plan, args, kwargs)
-        if plan.base in TAKE_NUMBER:
-            args = self._with_numbers_on_host(plan, tensors, args)
+        while (read := self._placement.read_elsewhere(plan, tensors)) is not None:
+            copied = self._copies.transfer(read, HOST_DEVICE, non_blocking=False)
+            args, kwargs = tree_map(partial(_replaced, read, copied), (args, kwargs))
             tensors = tensors_of(plan, args, kwargs)
         device, pinned, on_cpu = self._placement.place(plan, tensors, kwargs)
         if device != HOST_DEVICE:
@@ -142,17 +144,6 @@ class Dispatcher:
         else:
             self._placement.note_results(plan, tensors, kwargs, result)
         return result
-
-    def _with_numbers_on_host(self, plan: Plan, tensors: TensorArguments, args: tuple[Any, ...]) -> tuple[Any, ...]:
-        """Copy to the host what an operator on a host tensor reads from a GPU: a number, or the mask for one."""
-        placement = self._placement
-        for find in (placement.number_elsewhere, placement.mask_elsewhere):
-            read = find(plan, tensors)
-            if read is not None:
-                copied = self._copies.transfer(read, HOST_DEVICE, non_blocking=False)
-                args = tree_map(lambda value, read=read, copied=copied: copied if value is read else value, args)
-                tensors = tensors_of(plan, args, {})
-        return args
 
     def _note_pinned(self, deferral: Deferral, plan: Plan, tensor: torch.Tensor) -> None:
         tag = self._memory.of(tensor)
@@ -292,6 +283,11 @@ class Dispatcher:
     def _report(self, plan: Plan, accesses: list[Access], device: int, stream: StreamId) -> None:
         if plan.touches and accesses:
             self._launches.launch(stream, plan.name, accesses, self._gpus.context(device, device))
+
+
+def _replaced(old: torch.Tensor, new: torch.Tensor, value: Any) -> Any:
+    """Return a value, or another tensor in place of one."""
+    return new if value is old else value
 
 
 def _on_host(value: Any) -> Any:

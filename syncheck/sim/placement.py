@@ -145,25 +145,20 @@ class Placement:
             self._memory.place(tensor, device, self._gpus.site())
         return device
 
-    def number_elsewhere(self, plan: Plan, tensors: TensorArguments) -> torch.Tensor | None:
-        """Return the zero-dimensional GPU tensor whose value an operator on a host tensor reads, if there is one."""
-        if len(tensors) < 2 or plan.base not in TAKE_NUMBER or self._memory.device(tensors[0][0]) != HOST_DEVICE:
-            return None
-        value = tensors[-1][0]
-        return None if value.dim() or self._memory.device(value) == HOST_DEVICE else value
-
-    def mask_elsewhere(self, plan: Plan, tensors: TensorArguments) -> torch.Tensor | None:
-        """Return the mask on a GPU with which a number is assigned to elements of a host tensor, if there is one.
+    def read_elsewhere(self, plan: Plan, tensors: TensorArguments) -> torch.Tensor | None:
+        """Return a GPU tensor that the host reads for an operator on a host tensor: a number, or a mask for one.
 
         Source:
-            aten/src/ATen/native/TensorAdvancedIndexing.cpp, `canDispatchToMaskedFill`.
+            aten/src/ATen/native/TensorAdvancedIndexing.cpp, `canDispatchToMaskedFill`, for the mask.
         """
-        if len(tensors) != _MASKED or plan.base not in _ASSIGNING or tensors[-1][0].numel() != 1:
+        if plan.base not in TAKE_NUMBER or len(tensors) < 2 or self._memory.device(tensors[0][0]) != HOST_DEVICE:
             return None
-        devices = [self._memory.device(tensor) for tensor, _ in tensors]
+        value = tensors[-1][0]
+        if self._memory.device(value) != HOST_DEVICE:
+            return None if value.dim() else value
         mask = tensors[1][0]
-        is_mask = mask.dtype == torch.bool and devices[1] != HOST_DEVICE
-        return mask if is_mask and devices[0] == devices[2] == HOST_DEVICE else None
+        is_assigned = len(tensors) == _MASKED and plan.base in _ASSIGNING and value.numel() == 1
+        return mask if is_assigned and mask.dtype == torch.bool and self._memory.device(mask) != HOST_DEVICE else None
 
     def _check_indexing(self, plan: Plan, tensors: TensorArguments, found: int) -> None:
         """Raise torch's error if an index or a value is on another device than the indexed tensor."""
