@@ -77,8 +77,8 @@ class Creation:
         Source:
             torch/jit/_builtins.py.
         """
-        function = in_place_of(getattr(torch, name), function)
         self._patches.set(torch, name, function)
+        function = getattr(torch, name)
         table: Any = torch.jit._builtins._get_builtin_table()  # type: ignore[no-untyped-call]  # no public name
         table[id(function)] = f"aten::{name}"
         self._patches.on_undo(lambda: table.pop(id(function), None) and None)
