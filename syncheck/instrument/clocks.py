@@ -98,7 +98,8 @@ class Clocks:
         self._next = next_reading
         self._site = site
         self._reference = weakref.ref(self)  # the program keeps readings, which must not keep the check alive
-        self._tracked: dict[tuple[CodeType, int], bool] = {}  # call -> whether what it returns may be subtracted
+        # id of a code object and offset of a call in it -> the code object, and whether the result may be subtracted
+        self._tracked: dict[tuple[int, int], tuple[CodeType, bool]] = {}
 
     def install(self) -> None:
         """Replace the clocks."""
@@ -129,10 +130,12 @@ class Clocks:
 
     def _is_tracked(self, frame: FrameType) -> bool:
         """Return whether a reading in a frame is tracked: in a user file, unless the program surely only keeps it."""
-        call = frame.f_code, frame.f_lasti
-        if call not in self._tracked:
-            self._tracked[call] = is_user_file(call[0].co_filename) and may_be_subtracted(*call)
-        return self._tracked[call]
+        code, lasti = frame.f_code, frame.f_lasti
+        known = self._tracked.get((id(code), lasti))
+        if known is None:
+            is_tracked = is_user_file(code.co_filename) and may_be_subtracted(code, lasti)
+            known = self._tracked[id(code), lasti] = code, is_tracked
+        return known[1]
 
     def _wrap(self, clock: Callable[[], Any], kind: Any) -> Callable[[], Any]:
         def read() -> Any:
