@@ -1,8 +1,7 @@
 """Functions in place of builtin ones, which behave alike as attributes of classes and in pickles."""
 
-import inspect
 import sys
-from types import BuiltinFunctionType, BuiltinMethodType, FunctionType, ModuleType
+from types import BuiltinFunctionType, FunctionType, ModuleType
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -26,9 +25,13 @@ class Builtin(_Static):
         return self.__qualname__  # like a builtin function, it is pickled by its name
 
 
+_FUNCTIONS = (FunctionType, Builtin)
+_BUILTINS = (BuiltinFunctionType, Builtin)  # in CPython, `BuiltinMethodType` is the same type
+
+
 def in_place_of(original: Any, function: Any) -> Any:
     """Return a function as it is to replace another one: like a builtin function if that is one."""
-    is_builtin = isinstance(original, BuiltinFunctionType | BuiltinMethodType | Builtin)
+    is_builtin = isinstance(original, _BUILTINS)
     return Builtin(function) if is_builtin and isinstance(function, FunctionType) else function
 
 
@@ -44,17 +47,24 @@ def rename(owner: Any, name: str, value: Any) -> None:
         Lib/pickle.py, `save_global`: the object must be found under its name.
     """
     is_ours = isinstance(value, type) and value.__module__.startswith("syncheck.")
-    if not (is_ours or isinstance(value, FunctionType | Builtin)) or _is_found(value):
+    if not (is_ours or isinstance(value, _FUNCTIONS)):
         return
     if isinstance(owner, ModuleType):
-        value.__module__, value.__qualname__ = owner.__name__, name
-    elif inspect.isclass(owner):
-        value.__module__, value.__qualname__ = owner.__module__, f"{owner.__qualname__}.{name}"
+        wanted = owner.__name__, name
+    elif isinstance(owner, type):
+        wanted = owner.__module__, f"{owner.__qualname__}.{name}"
+    else:
+        return
+    if (value.__module__, value.__qualname__) != wanted and not _is_found(value):
+        value.__module__, value.__qualname__ = wanted
 
 
 def _is_found(value: Any) -> bool:
-    """Return whether an object is found under its name."""
+    """Return whether an object is found under its name.
+
+    The `__getattr__` of torch's modules is not called: it takes longer than everything else here.
+    """
     found: Any = sys.modules.get(value.__module__ or "")
     for part in value.__qualname__.split("."):
-        found = getattr(found, part, None)
+        found = getattr(found, "__dict__", {}).get(part)
     return found is value
