@@ -47,12 +47,17 @@ class _Threads:
         self._hosts = hosts
         self._starters: dict[int, tuple[int, dict[int, StreamId]]] = {}
 
+    @property
+    def _enters(self) -> bool:
+        """Whether new threads enter the mode."""
+        return self._watcher.is_checking and self._watcher.enters_threads
+
     def wrap_start(self, start: Any) -> Any:
         """Return the replacement of `start`."""
 
         @wraps(start)
         def start_watched(thread: threading.Thread) -> None:
-            if self._watcher.is_checking and self._watcher.enters_threads:
+            if self._enters:
                 state = self._watcher.thread_state()
                 self._starters[id(thread)] = (state.device, dict(state.streams))
                 self._hosts.start(thread)
@@ -66,7 +71,7 @@ class _Threads:
         @wraps(run)
         def run_watched(thread: threading.Thread) -> None:
             starter = self._starters.pop(id(thread), None)
-            if not (self._watcher.is_checking and self._watcher.enters_threads):
+            if not self._enters:
                 run(thread)
                 return
             if starter is not None:
@@ -93,7 +98,7 @@ class _Threads:
         """Return a function that enters the mode before it calls another one."""
 
         def entered(*args: Any, **kwargs: Any) -> Any:
-            if not (self._watcher.is_checking and self._watcher.enters_threads):
+            if not self._enters:
                 return function(*args, **kwargs)
             with pushed_mode(self._watcher.new_mode()):
                 return function(*args, **kwargs)
