@@ -25,12 +25,13 @@ class Lifetimes:
     """Tracks allocations from creation to free.
 
     Attributes:
+        engine: the order of the program, or of the inside of a capture.
         reused: allocation not used yet -> uses of freed memory that it may receive, and its call site.
         unnamed: label of a use -> its findings about tensors that were already freed when they were found.
     """
 
     def __init__(self, engine: Engine, collector: Collector, graphs: Graphs, labels: Labels, views: Views) -> None:
-        self._engine = engine
+        self.engine = engine
         self._collector = collector
         self._graphs = graphs
         self._labels = labels
@@ -41,7 +42,6 @@ class Lifetimes:
         # allocation -> call site of a record_stream of its own stream
         self._self_recorded: dict[AllocationId, SiteId] = {}
         self._captured: Lifetimes | None = None  # those of the capture in progress, or of the last one
-        self._captured_by: Engine | None = None  # its engine
         self.begin()
 
     def begin(self) -> None:
@@ -66,7 +66,7 @@ class Lifetimes:
         label = self._numbers.get(site)
         if label is None:
             label = self._numbers[site] = self._labels.number(site, "allocation")
-        reused = self._engine.allocate(allocation, home, n_bytes, pool, label)
+        reused = self.engine.allocate(allocation, home, n_bytes, pool, label)
         if reused:
             self.reused[allocation] = reused, site
 
@@ -76,29 +76,28 @@ class Lifetimes:
         Source:
             c10/cuda/CUDACachingAllocator.cpp: a capture allocates from a pool of its own like any other program.
         """
-        if self._captured is None or self._captured_by is not engine:
+        if self._captured is None or self._captured.engine is not engine:
             self._captured = Lifetimes(engine, self._collector, self._graphs, self._labels, self._views)
-            self._captured_by = engine
         return self._captured
 
     def launch_in_capture(self, stream: StreamId, operator: str, accesses: Accesses, label: int) -> list[Race]:
         """Record a captured launch; report its use of memory that another branch of the graph may still be using."""
         races = self._graphs.launch(stream, operator, accesses, label)
         capture = self._graphs.capture
-        if capture is not None and self._captured_by is capture.engine:
+        if capture is not None and capture.graph.owned:
             self._of_capture(capture.engine).first_use(stream, accesses)
         return races
 
     def holds_used_memory(self) -> bool:
         """See `Monitor`."""
-        return bool(self.reused or self.unnamed) or self._engine.holds_used_memory()
+        return bool(self.reused or self.unnamed) or self.engine.holds_used_memory()
 
     def first_use(self, stream: StreamId, accesses: Accesses) -> None:
         """Report reused memory whose first use, just launched on a stream, is not ordered after its old uses."""
         for allocation, _, _ in accesses:
             reused, site = self.reused.pop(allocation, _NOTHING)
-            uses = [freed for freed in reused if not self._engine.covers(stream, freed.use.epoch)]
-            launch = LaunchId(stream, self._engine.now(stream) // TICK)
+            uses = [freed for freed in reused if not self.engine.covers(stream, freed.use.epoch)]
+            launch = LaunchId(stream, self.engine.now(stream) // TICK)
             self._report_reuses(uses, site, launch)
 
     def note_repeated_use(self, accesses: Accesses, label: int) -> None:
@@ -107,7 +106,7 @@ class Lifetimes:
         for allocation, view, is_write in accesses:
             for freed, pending in waiting:
                 is_same = is_write == freed.use.is_write and self._views.covers_exactly(view, freed.use.footprint)
-                if is_same and self._engine.home_of(allocation) == freed.home:
+                if is_same and self.engine.home_of(allocation) == freed.home:
                     waiting.remove((freed, pending))
                     self._collector.note_repetition(pending, allocation)
                     break
@@ -117,9 +116,9 @@ class Lifetimes:
     def report_unused(self, allocation: AllocationId) -> None:
         """Report the reuse of memory by an allocation without a known use, because unseen uses are possible."""
         reused, site = self.reused.pop(allocation, _NOTHING)
-        uses = [freed for freed in reused if not self._engine.stream_covers(freed.home, freed.use.epoch)]
+        uses = [freed for freed in reused if not self.engine.stream_covers(freed.home, freed.use.epoch)]
         for home in dict.fromkeys(freed.home for freed in uses):
-            launch = LaunchId(home, self._engine.now(home) // TICK + 1)
+            launch = LaunchId(home, self.engine.now(home) // TICK + 1)
             self._report_reuses([freed for freed in uses if freed.home == home], site, launch)
 
     def report_all_unused(self) -> None:
@@ -154,15 +153,15 @@ class Lifetimes:
         """See `Monitor`."""
         if self.reused:
             self.report_unused(allocation)
-        if not self._graphs.has_graphs and self._engine.free_private(allocation):
+        if not self._graphs.has_graphs and self.engine.free_private(allocation):
             return
-        recorded = self._engine.records(allocation)
-        allocated = self._labels[self._engine.allocation_label(allocation)].site
+        recorded = self.engine.records(allocation)
+        allocated = self._labels[self.engine.allocation_label(allocation)].site
         self._graphs.freed(allocation, site, allocated)
         capture = self._graphs.capture
         if capture is not None and allocation in capture.graph.owned:
             self._of_capture(capture.engine).end_life(allocation, site)
-        freed = self._engine.free(allocation, self._labels.number(site, "free"))
+        freed = self.engine.free(allocation, self._labels.number(site, "free"))
         if len(self._self_recorded) > _KEPT_RECORDS:
             del self._self_recorded[next(iter(self._self_recorded))]
         self._needed.update(recorded[stream].site for stream in freed.useful_records)
@@ -178,7 +177,7 @@ class Lifetimes:
     def end_life(self, allocation: AllocationId, site: SiteId) -> None:
         """Free memory, whatever is being captured."""
         self.reused.pop(allocation, None)
-        self._engine.free(allocation, self._labels.number(site, "free"))
+        self.engine.free(allocation, self._labels.number(site, "free"))
 
     def record_stream(self, allocation: AllocationId, view: ViewId, stream: StreamId, site: SiteId) -> None:
         """See `Monitor`."""
@@ -187,14 +186,14 @@ class Lifetimes:
             if allocation in capture.graph.owned:
                 capture.engine.record_stream(allocation, stream)
             return
-        home = self._engine.home_of(allocation)
-        note = Note(site, view, self._engine.now(home) if home != HOST else 0)
-        if self._engine.record_stream(allocation, stream, note) and site:  # otherwise torch itself calls it
+        home = self.engine.home_of(allocation)
+        note = Note(site, view, self.engine.now(home) if home != HOST else 0)
+        if self.engine.record_stream(allocation, stream, note) and site:  # otherwise torch itself calls it
             self._self_recorded[allocation] = site
             reason: Text = ("it names the stream that the tensor was allocated on",)
-            allocated = self._labels[self._engine.allocation_label(allocation)].site
+            allocated = self._labels[self.engine.allocation_label(allocation)].site
             pending = misuse.useless_record(allocation, view, site, reason, (allocated,))
             pending.exempt = self._perhaps_needed
             self._collector.add(pending)
-        elif site and stream in self._engine.records(allocation):
+        elif site and stream in self.engine.records(allocation):
             self._perhaps_needed.add(site)
