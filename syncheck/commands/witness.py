@@ -41,23 +41,12 @@ def prove(report: Report, reruns: Reruns) -> Report:
     is_real = reruns.options.confirm
     pairs = tuple(pair for finding in tried for _, pair in _ranks_to_try(finding, is_real=is_real))
     if not pairs and not reruns.options.schedules:
-        return _with_reasons(report, "delay" if is_real else "schedule")
+        return _with_proofs(report, {}, "delay" if is_real else "schedule")
     program = reruns.program
     baseline = _baseline(Delay(program) if is_real else Schedule(program), reruns, pairs)
     strategy: Strategy = DelayStrategy(program, baseline.reference) if is_real else ScheduleStrategy(program)
     proofs = {id(finding): _proof(strategy, reruns, baseline, finding) for finding in tried}
-    findings = tuple(_with_proof(finding, proofs, strategy) for finding in report.findings)
-    report = _with_reasons(replace(report, findings=findings), strategy.name)
-    return report.noted(*_explore(reruns, baseline))
-
-
-def _with_reasons(report: Report, strategy: Literal["schedule", "delay"]) -> Report:
-    """Return a report that says why races without a known pair of launches were not tried."""
-    untried = Proof(ProofOutcome.NOT_TRIED, strategy, reason=_NO_PAIR)
-    findings = (
-        replace(one, proof=untried) if one.pair is None and one.rule.code in _RACES else one for one in report.findings
-    )
-    return replace(report, findings=tuple(findings))
+    return _with_proofs(report, proofs, strategy.name).noted(*_explore(reruns, baseline))
 
 
 def _races_to_try(findings: Iterable[Finding]) -> list[Finding]:
@@ -68,11 +57,16 @@ def _races_to_try(findings: Iterable[Finding]) -> list[Finding]:
     return [*first.values(), *others[: max(0, _MAX_TRIED - len(first))]]
 
 
-def _with_proof(finding: Finding, proofs: dict[int, Proof], strategy: Strategy) -> Finding:
-    if finding.pair is None:
-        return finding
-    left_out = Proof(ProofOutcome.NOT_TRIED, strategy.name, reason=f"only {_MAX_TRIED} races are tried in one run")
-    return replace(finding, proof=proofs.get(id(finding), left_out))
+def _with_proofs(report: Report, proofs: dict[int, Proof], means: Literal["schedule", "delay"]) -> Report:
+    """Return a report whose races have the proofs, by the ids of findings, or say why they were not tried."""
+
+    def shown(finding: Finding) -> Finding:
+        if finding.pair is None and finding.rule.code not in _RACES:
+            return finding
+        reason = _NO_PAIR if finding.pair is None else f"only {_MAX_TRIED} races are tried in one run"
+        return replace(finding, proof=proofs.get(id(finding), Proof(ProofOutcome.NOT_TRIED, means, reason=reason)))
+
+    return replace(report, findings=tuple(map(shown, report.findings)))
 
 
 @dataclass(frozen=True, slots=True)
