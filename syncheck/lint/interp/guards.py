@@ -154,7 +154,7 @@ def _waits_for(step: ast.AST, variables: set[str]) -> bool:
     if not _waits(step):
         return True
     match step:
-        case ast.If(test=test, body=body, orelse=[]) if _is_set(test):
+        case ast.If(test=test, body=body, orelse=[]) if set_variable(test):
             return all(_waits_for(inner, variables) for inner in body)
         case ast.Expr(value=ast.Call(func=ast.Attribute(value=ast.Name(id=name), attr="wait"))):
             return name in variables
@@ -162,13 +162,15 @@ def _waits_for(step: ast.AST, variables: set[str]) -> bool:
             return False
 
 
-def _is_set(test: ast.expr) -> bool:
-    """Return whether a condition tests that a variable is set: `x is not None`, or just `x`."""
+def set_variable(test: ast.expr) -> str:
+    """Return the variable that a condition tests to be set: `x is not None`, or just `x`; "" for other conditions."""
     match test:
-        case ast.Compare(left=ast.Name(), ops=[ast.IsNot()], comparators=[ast.Constant(value=None)]) | ast.Name():
-            return True
+        case ast.Compare(left=ast.Name(id=name), ops=[ast.IsNot()], comparators=[ast.Constant(value=None)]):
+            return name
+        case ast.Name(id=name):
+            return name
         case _:
-            return False
+            return ""
 
 
 def _is_bound(node: ast.AST) -> TypeGuard[ast.Name]:

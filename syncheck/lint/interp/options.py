@@ -2,6 +2,7 @@
 
 import ast
 
+from syncheck.lint.interp.guards import set_variable
 from syncheck.lint.nodes import Method, function_around, names, once, walk
 from syncheck.source.expressions import last_name
 
@@ -27,16 +28,12 @@ def is_left_out(node: ast.If, tree: ast.Module) -> bool:
 @once
 def _needed(node: ast.If) -> str:
     """Return the variable that a branch needs to be set; "" if there is none, or if the branch waits for it."""
-    match node.test:
-        case ast.Compare(left=ast.Name(id=name), ops=[ast.IsNot()], comparators=[ast.Constant(value=None)]):
-            pass
-        case ast.Name(id=name):
-            pass
-        case _:
-            return ""
+    name = set_variable(node.test)
+    if node.orelse or not name:
+        return ""
     calls = [call for step in node.body for call in walk(step) if isinstance(call, ast.Call)]
     is_awaited = any(last_name(call.func) in _ORDERING and name in names(call) for call in calls)
-    return "" if node.orelse or is_awaited else name
+    return "" if is_awaited else name
 
 
 @once
