@@ -5,6 +5,7 @@ from collections.abc import Iterable, Sequence
 
 from syncheck.findings import Finding
 from syncheck.lint import (
+    branch_forks,
     host_reads,
     host_writes,
     inline_streams,
@@ -33,6 +34,7 @@ from syncheck.lint.interp.sites import SourceSites
 from syncheck.lint.source_file import SourceFile
 
 _CHECKS = (
+    branch_forks,
     queued_batches,
     late_records,
     late_synchronizations,
