@@ -110,11 +110,13 @@ class _Search:
         self._leaving: list[list[bool]] = []  # for each loop around, the states where an iteration is left early
 
     def run(self, body: list[ast.stmt], *, is_bound: bool) -> bool | None:
-        """Return the state after some statements."""
+        """Return the state after some statements. Those after the target are not examined."""
         state: bool | None = is_bound
         for index, statement in enumerate(body):
             if statement is self._target:
                 self.found = state or self._is_needed(body[index:])
+            if self.found is not None:
+                return None
             state = self._after(statement, is_bound=bool(state))
             if state is None:
                 return None

@@ -109,3 +109,8 @@ def test_attributes_are_set_at_creation_or_before_they_are_used(expression, step
     method = kind.body[3]
     mark = next(node for node in method.body if ast.unparse(node) == "mark()")
     assert are_attributes_set(expression, "self", kind, method, mark) is expected
+
+
+@pytest.mark.parametrize("source", ["e = 1\nmark()\ndel e", "for i in x:\n    e = 1\n    mark()\n    del e"])
+def test_what_comes_after_the_statement_does_not_matter(source):
+    assert is_bound_at_mark(source)
