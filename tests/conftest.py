@@ -19,7 +19,7 @@ DEV = frozenset("hypothesis jsonschema junitparser lsprotocol mkdocs numpy pygls
 LONG = (
     "tests/rules/test_fixtures.py", "tests/rules/test_repairs.py", "tests/packaging/test_packaging.py", "tests/plugin/",
     "tests/agreement/", "tests/lint/test_pre_commit.py", "tests/ranks/", "tests/rules/test_advice.py",
-    "tests/rules/test_xpu.py", "tests/unit/cuda/test_native_recorder.py", "tests/unit/cuda/test_recorders_agree.py",
+    "tests/rules/test_xpu.py", "tests/unit/cuda/test_recorders_agree.py",
     "tests/unit/sim/test_results.py", "tests/docs/test_docs.py",
 )  # fmt: skip
 """The slowest test files. They run first, so that no worker is left with one at the end."""
