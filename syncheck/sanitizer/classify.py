@@ -312,7 +312,8 @@ def stream_wait(context: RaceContext) -> PendingFix:
     # The accessing stream is the current one at the access, so it needs no name, except in libraries with own streams.
     waiter = StreamCode(reader, is_on_current_stream(context.current))
     before_use = insertion(late, waiter, ".wait_stream(", StreamCode(writer), ")")
-    at_once = (StreamCode(reader), ".wait_stream(", StreamCode(writer, is_on_current_stream(context.prior)), ")")
+    own = StreamCode(writer, is_on_current_stream(context.prior))
+    at_once = (StreamCode(reader, is_last_resort=True), ".wait_stream(", own, ")")
     after_work = PendingEdit(EditKind.INSERT_AFTER, early, at_once)  # overlaps less
     last = PendingFix((after_work,), is_unsafe=True, before=late, is_between_threads=context.is_between_threads)
     of_group = for_each(NamedKind.STREAM_GROUP, writer, waiter, ".wait_stream(", EACH, ")")

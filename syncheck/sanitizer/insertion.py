@@ -3,6 +3,8 @@
 from syncheck.findings import Frame
 from syncheck.sanitizer.monitor import SourceLine
 
+_STREAM_CONTEXTS = frozenset({"stream", "StreamContext"})
+
 
 def is_called_elsewhere(line: SourceLine, callers: tuple[SourceLine, ...]) -> bool:
     """Return whether a line is in a lambda that is called by a statement other than the one that creates it."""
@@ -44,3 +46,13 @@ def are_in_one_library_call(earlier: tuple[Frame, ...], later: tuple[Frame, ...]
             is_same_function = (first.path, first.function) == (second.path, second.function)
             return is_same_function and not first.is_user and first.line < second.line
     return False
+
+
+def before_stream_block(line: SourceLine) -> SourceLine | None:
+    """Return the line of the `with` statement around a line that makes another stream current; None if there is none.
+
+    Before this statement, the stream of the caller is still the current one.
+    """
+    found = line.scopes.manager_around(line.number, _STREAM_CONTEXTS) if line.scopes is not None else None
+    number = found.context_expr.lineno if found is not None else line.number
+    return line._replace(number=number, column=0) if number < line.number else None

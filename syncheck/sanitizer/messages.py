@@ -19,10 +19,17 @@ class StreamRef(NamedTuple):
 
 
 class StreamCode(NamedTuple):
-    """A stream as an expression that the program can use: `copy`."""
+    """A stream as an expression that the program can use: `copy`.
+
+    Attributes:
+        stream: the stream.
+        is_current: whether it is the current one on the line.
+        is_last_resort: whether, in source code, the default stream may stand for the current stream of the caller.
+    """
 
     stream: StreamId
     is_current: bool = False
+    is_last_resort: bool = False
 
 
 class TensorRef(NamedTuple):
@@ -170,6 +177,7 @@ class Names:
         last_site: stream -> call site of its last op, for streams with work.
         threads: the names of the program's threads.
         device_type: the torch module of the GPUs, such as "xpu".
+        is_run: whether they come from a run. Otherwise, the default stream stands for the current one of any caller.
     """
 
     streams: dict[StreamId, StreamInfo] = field(default_factory=dict)
@@ -187,6 +195,7 @@ class Names:
     gone: deque[tuple[NamedKind, int]] = field(default_factory=deque)
     sites: Sites | None = None
     device_type: str = CUDA
+    is_run: bool = True
 
     def set_device_type(self, device_type: str) -> None:
         """Set the torch module of the GPUs, if it is not `torch.cuda`."""

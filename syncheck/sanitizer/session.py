@@ -96,7 +96,7 @@ class Session:
         )
         self.lost_context = self._races.lost_context
         self._lives = lives = Lifetimes(self._engine, self.collector, self._graphs, self._labels, self._views)
-        self._is_run, self.n_operators = is_run, 0
+        self._is_run, names.is_run, self.n_operators = is_run, is_run, 0
         self.allocate, self.free, self.record_stream = lives.allocate, lives.free, lives.record_stream
         self.holds_used_memory = lives.holds_used_memory
         self._loops = CreatedInLoop(self.collector)

@@ -1,11 +1,18 @@
 """Choice of expressions for streams, events and tensors that are valid on a line of the program."""
 
+import ast
 from dataclasses import dataclass, field
 
 from syncheck.findings import EditKind, Frame
 from syncheck.hb.ids import AllocationId, NamedKind, SiteId, StreamId
 from syncheck.sanitizer.device_names import WITH_DEFAULT_STREAM
-from syncheck.sanitizer.insertion import are_in_one_library_call, can_insert, is_called_elsewhere, launches
+from syncheck.sanitizer.insertion import (
+    are_in_one_library_call,
+    before_stream_block,
+    can_insert,
+    is_called_elsewhere,
+    launches,
+)
 from syncheck.sanitizer.messages import (
     DeviceSyncCode,
     EventCode,
@@ -88,6 +95,9 @@ class Spelled:
             self.may_be_none.append(name)
 
 
+_COALESCING = frozenset({"_coalescing_manager"})
+
+
 class Spelling:
     """Chooses targets and names for edits.
 
@@ -134,10 +144,14 @@ class Spelling:
             is_next_iteration = site == after  # the same statement in the next iteration of a loop
             if is_called_elsewhere(line, lines[depth + 1 :]):
                 continue
-            if (depth and is_next_iteration) or not can_insert(line, () if is_next_iteration else earlier):
+            before = () if is_next_iteration else earlier
+            if (depth and is_next_iteration) or not can_insert(line, before):
                 continue
             if self.spell(_for_caller(code) if depth else code, line).is_usable:
                 return Target(line, is_usable=True)
+            outside = None if self._names.is_run else before_stream_block(line)
+            if outside and can_insert(outside, before) and self.spell(_for_caller(code), outside).is_usable:
+                return Target(outside, is_usable=True)
         callers = (line for depth, line in enumerate(lines) if not is_called_elsewhere(line, lines[depth + 1 :]))
         line = next(callers, lines[0])
         is_split = site != after and line is lines[0] and launches(line, earlier)
@@ -192,8 +206,8 @@ class Spelling:
             match part:
                 case str():
                     spelled.code += part
-                case StreamCode(stream, is_current):
-                    self._spell_stream(stream, line, spelled, is_current=is_current)
+                case StreamCode():
+                    self._spell_stream(part, line, spelled)
                 case EventCode(event):
                     self._spell_named(NamedKind.EVENT, event, line, spelled)
                 case TensorCode(allocation):
@@ -249,16 +263,19 @@ class Spelling:
             self._add_missing("result", f"what the call at line {origin.number} returns", spelled)
         spelled.code += ")"
 
-    def _spell_stream(self, stream: StreamId, line: SourceLine, spelled: Spelled, *, is_current: bool) -> None:
+    def _spell_stream(self, code: StreamCode, line: SourceLine, spelled: Spelled) -> None:
+        stream, is_assumed = code.stream, not self._names.is_run and not code.is_last_resort
         info = self._names.streams[stream]
-        is_current = is_current and not (line.is_user_code and self._is_library_stream(stream))
+        is_current = code.is_current and not (line.is_user_code and self._is_library_stream(stream))
         name = self._name(NamedKind.STREAM, stream, line) if info.handle else ""
         if name and spelled.streams.setdefault(name, stream) == stream:
             spelled.add_name(name, line)
         elif info.handle and not is_current:
             self._add_missing("stream", self._names.stream_and_origin(stream), spelled)
-        elif is_current or self._names.device_type in WITH_DEFAULT_STREAM:
-            self._spell_call("current_stream" if is_current else "default_stream", stream, line, spelled)
+        elif is_current or (is_assumed and before_stream_block(line) is None):
+            self._spell_call("current_stream", stream, line, spelled)
+        elif not is_assumed and self._names.device_type in WITH_DEFAULT_STREAM:
+            self._spell_call("default_stream", stream, line, spelled)
         else:
             self._add_missing("stream", self._names.stream(stream), spelled)
 
@@ -306,7 +323,8 @@ class Spelling:
         name = self._sites.bound(site)
         origin = self._sites.lines_of(site)[0]
         scopes = origin.scopes
-        manager = scopes.manager_around(origin.number, "_coalescing_manager") if scopes is not None else ""
+        around = scopes.manager_around(origin.number, _COALESCING) if scopes is not None else None
+        manager = ast.unparse(around.optional_vars) if around is not None and around.optional_vars is not None else ""
         if manager and _is_same(manager, origin, line):
             spelled.code += f"{manager}.wait()"
             return
@@ -364,7 +382,7 @@ def _torch(line: SourceLine, spelled: Spelled) -> str:
 
 def _for_caller(code: Text) -> Text:
     """Return code for a caller's line, where a different stream may be current than at the call."""
-    return tuple(StreamCode(part.stream) if isinstance(part, StreamCode) else part for part in code)
+    return tuple(part._replace(is_current=False) if isinstance(part, StreamCode) else part for part in code)
 
 
 def _is_same(expression: str, known_at: SourceLine, line: SourceLine) -> bool:

@@ -2,7 +2,7 @@
 
 import ast
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Container, Iterable, Iterator
 from functools import lru_cache
 
 
@@ -123,12 +123,12 @@ def container_kind(value: ast.expr) -> str:
     return "list" if is_list or is_repeated else ""
 
 
-def variable_of_with(statements: Iterable[ast.stmt], line: int, function: str) -> str:
-    """Return the variable of the innermost `with function(...) as variable:` that a line is part of; "" if none."""
-    found = ""
+def manager_around(statements: Iterable[ast.stmt], line: int, functions: Container[str]) -> ast.withitem | None:
+    """Return the innermost `function(...)` of a `with` statement that contains a line; None if there is none."""
+    found = None
     for block in statements:
-        if isinstance(block, ast.With) and has_line(block, line):
-            for made, variable in ((item.context_expr, item.optional_vars) for item in block.items):
-                if isinstance(made, ast.Call) and last_name(made.func) == function and isinstance(variable, ast.Name):
-                    found = variable.id
+        if isinstance(block, ast.With | ast.AsyncWith) and has_line(block, line):
+            for item in block.items:
+                if isinstance(item.context_expr, ast.Call) and last_name(item.context_expr.func) in functions:
+                    found = item
     return found

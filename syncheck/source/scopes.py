@@ -6,7 +6,7 @@ Source:
 
 import ast
 import builtins
-from collections.abc import Iterator, Sequence
+from collections.abc import Container, Iterator, Sequence
 from functools import cached_property, lru_cache
 from typing import TypeAlias
 
@@ -20,12 +20,12 @@ from syncheck.source.expressions import (
     has_line,
     is_at,
     last_name,
+    manager_around,
     names_in,
     normalized,
     parsed,
     subscripts_in,
     subscripts_of,
-    variable_of_with,
 )
 from syncheck.source.none_values import NoneValues
 
@@ -151,9 +151,9 @@ class Scopes:
             isinstance(statement, ast.Expr) and isinstance(statement.value, ast.Call) and is_at(statement, line, column)
         )
 
-    def manager_around(self, line: int, function: str) -> str:
-        """Return the variable of the innermost `with function(...) as variable:` that a line is part of; "" if none."""
-        return variable_of_with((node for node, _, _ in self._statements), line, function)
+    def manager_around(self, line: int, functions: Container[str]) -> ast.withitem | None:
+        """Return the innermost `function(...)` of a `with` statement that contains a line; None if there is none."""
+        return manager_around((node for node, _, _ in self._statements), line, functions)
 
     def owner_of_call(self, line: int, column: int, method: str) -> str:
         """Return the source text of a method call's object; "" if there is no such call.

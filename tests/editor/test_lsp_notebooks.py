@@ -11,7 +11,7 @@ MAGIC = "%matplotlib inline\nimport torch\nside = torch.cuda.Stream()"
 TITLE = "# A title"
 MAKES = 'x = torch.ones(4, device="cuda")'
 USES = "with torch.cuda.stream(side):\n    y = x * 2"
-WAIT = "side.wait_stream(torch.cuda.default_stream())"
+WAIT = "side.wait_stream(torch.cuda.current_stream())"
 NAME = "a note book.ipynb"
 
 
@@ -87,7 +87,7 @@ def test_findings_belong_to_their_cells(in_editor):
         assert found[setup] == found[makes] == []
         (finding,) = found[uses]
         assert (finding.code, finding.range.start.line, finding.range.start.character) == ("SYN101", 1, 8)
-        assert "before line 2" in finding.message  # of this cell
+        assert "before line 1" in finding.message  # of this cell
         (related,) = finding.related_information
         assert (related.location.uri, related.location.range.start.line) == (makes, 0)
         notebook.type(uses, f"{WAIT}\n{USES}")
@@ -122,7 +122,7 @@ def test_quick_fixes_edit_the_cell(in_editor):
             await notebook.diagnostics(3)
             notebook.apply(action.edit)
             assert (await notebook.diagnostics(3))[uses] == []
-        assert notebook.cells[uses] == USES.replace("    y", f"    {WAIT}\n    y")
+        assert notebook.cells[uses] == f"{WAIT}\n{USES}"
         assert notebook.cells[setup] == MAGIC
         notebook.type(uses, USES)
         await notebook.diagnostics(3)

@@ -24,8 +24,8 @@ x = torch.ones(1024, device="cuda")
 with torch.cuda.stream(side):
     y = x * 2
 """
-REPAIR = "    side.wait_stream(torch.cuda.default_stream())\n"
-FIXED = BAD.replace("    y = x", REPAIR + "    y = x")
+REPAIR = "side.wait_stream(torch.cuda.current_stream())\n"
+FIXED = BAD.replace("with torch", REPAIR + "with torch")
 
 
 @pytest.fixture

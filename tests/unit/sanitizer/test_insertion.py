@@ -1,9 +1,13 @@
 """Whether a statement of a caller can be between two calls, judged by their stacks."""
 
+import ast
+
 import pytest
 
 from syncheck.findings import Frame
-from syncheck.sanitizer.insertion import are_in_one_library_call
+from syncheck.sanitizer.insertion import are_in_one_library_call, before_stream_block
+from syncheck.sanitizer.monitor import SourceLine
+from syncheck.source.scopes import Scopes
 
 USER = Frame("program.py", 20, function="train")
 
@@ -27,3 +31,23 @@ def library(line, function="step"):
 )
 def test_two_calls_of_a_library_function_are_in_one_call_if_their_lines_are_in_order(earlier, later, expected):
     assert are_in_one_library_call(earlier, later) is expected
+
+
+BLOCKS = """with lock:
+    with torch.cuda.stream(s), torch.no_grad():
+        a = f()
+        with other:
+            b = f()
+    c = f()
+"""
+
+
+@pytest.mark.parametrize(("number", "expected"), [(3, 2), (5, 2), (2, None), (6, None)])
+def test_the_line_of_the_stream_block_around_a_line(number, expected):
+    line = SourceLine("a.py", number, 9, scopes=Scopes(ast.parse(BLOCKS), BLOCKS))
+    found = before_stream_block(line)
+    assert (found and found.number) == expected
+
+
+def test_a_line_of_an_unknown_file_is_in_no_block():
+    assert before_stream_block(SourceLine("a.py", 3)) is None

@@ -40,7 +40,7 @@ def test_a_file_is_fixed(file):
 def test_a_diff_changes_nothing(file):
     diff = changed(file, "diff").diff
     assert diff.startswith("--- a.py\n+++ a.py\n")
-    assert "+    s.wait_stream(torch.cuda.default_stream())\n" in diff
+    assert "+s.wait_stream(torch.cuda.current_stream())\n" in diff
     assert file.read_bytes() == RACE
 
 

@@ -17,8 +17,8 @@ CELLS = [
 ]
 FIXED = [
     CELLS[0],
-    'x = torch.ones(10, device="cuda")\nwith torch.cuda.stream(side):\n'
-    "    side.wait_stream(torch.cuda.default_stream())\n    y = x * 2",
+    'x = torch.ones(10, device="cuda")\nside.wait_stream(torch.cuda.current_stream())\n'
+    "with torch.cuda.stream(side):\n    y = x * 2",
     [],
     ["# the sum\n", "torch.cuda.current_stream().wait_stream(side)\n", *CELLS[3][1:]],
     CELLS[4],
@@ -82,8 +82,8 @@ def test_lines_after_a_magic_are_kept_when_they_are_fixed(path):
     assert len(changed(path, "fix").fixed) == 2
     first, second, third = (cell["source"] for cell in json.loads(path.read_text())["cells"] if "n" in cell["metadata"])
     assert first == MEASURED[0]
-    wait = "side.wait_stream(torch.cuda.default_stream())"
-    assert second == MEASURED[1].replace("    %timeit", f"    {wait}\n    %timeit")
+    wait = "side.wait_stream(torch.cuda.current_stream())"
+    assert second == MEASURED[1].replace("with torch", f"{wait}\nwith torch")
     assert third == MEASURED[2].replace("    %time", "    torch.cuda.current_stream().wait_stream(side)\n    %time")
 
 
@@ -102,7 +102,7 @@ def test_comments_are_added_after_a_magic(path):
 def test_a_diff_shows_cells(path):
     before = path.read_bytes()
     diff = changed(path, "diff").diff
-    assert "+    side.wait_stream(torch.cuda.default_stream())\n" in diff
+    assert "+side.wait_stream(torch.cuda.current_stream())\n" in diff
     assert " # %% cell 5\n # the sum\n+torch.cuda.current_stream().wait_stream(side)\n" in diff
     assert " !ls\n" in diff
     assert path.read_bytes() == before
