@@ -2,7 +2,7 @@
 
 import ast
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 
 from syncheck.findings import Finding
@@ -68,6 +68,6 @@ def _makes_stream(context: ast.expr) -> bool:
     return makes_stream(stream.body if isinstance(stream, ast.IfExp) else stream)
 
 
-def _called(found: Iterator[ast.AST]) -> set[str]:
+def _called(found: Iterable[ast.AST]) -> set[str]:
     """Return the last names of all called functions among some nodes."""
     return {text(node.func).rpartition(".")[2] for node in found if isinstance(node, ast.Call)}

@@ -1,7 +1,7 @@
 """Calls of the program's functions: binding arguments to parameters."""
 
 import ast
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 
 from syncheck.lint import deferred
 from syncheck.lint.interp.identities import named
@@ -76,11 +76,14 @@ def functions_with_nodes(tree: ast.Module) -> list[tuple[Method, list[ast.AST]]]
     return [(function, list(own_nodes(function))) for function in functions_in(tree)]
 
 
-def own_nodes(node: ast.AST) -> Iterator[ast.AST]:
-    """Yield the nodes of a function without those of nested functions."""
+@once
+def own_nodes(node: ast.AST) -> list[ast.AST]:
+    """Return the nodes of a function without those of nested functions."""
+    found: list[ast.AST] = []
     waiting = children(node)
     while waiting:
         inner = waiting.pop()
-        yield inner
+        found.append(inner)
         if inner.__class__ not in _CLOSED:
             waiting += children(inner)
+    return found
