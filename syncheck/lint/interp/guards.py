@@ -121,25 +121,6 @@ def _waits(statement: ast.AST) -> bool:
 
 
 @once
-def may_poll(loop: ast.While) -> bool:
-    """Return whether a loop may end because work is complete.
-
-    Its condition depends on a call other than `len`, or the loop only passes the time.
-    """
-    read = {text(node) for node in walk(loop.test) if isinstance(node, ast.Name | ast.Attribute)} - {"self"}
-    assigned = (node for step in loop.body for node in walk(step) if isinstance(node, _ASSIGNMENTS))
-    sources = [node.value for node in assigned if node.value is not None and read & set(map(text, _targets(node)))]
-    calls = (node for source in (loop.test, *sources) for node in walk(source) if isinstance(node, ast.Call))
-    is_idle = all(isinstance(step, ast.Pass) or "sleep" in text(step) for step in loop.body)
-    return is_idle or isinstance(loop.test, ast.Constant) or any(text(call.func) != "len" for call in calls)
-
-
-def _targets(node: ast.Assign | ast.AugAssign | ast.AnnAssign | ast.NamedExpr) -> list[ast.AST]:
-    targets = node.targets if isinstance(node, ast.Assign) else [node.target]
-    return [inner for target in targets for inner in walk(target)]
-
-
-@once
 def leaves_last(loop: ast.For | ast.AsyncFor) -> bool:
     """Return whether each iteration waits only for what the one before it has started.
 

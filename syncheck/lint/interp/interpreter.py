@@ -8,7 +8,7 @@ from weakref import ref
 
 from syncheck.hb.clock import VectorClock
 from syncheck.lint import deferred
-from syncheck.lint.interp import guards
+from syncheck.lint.interp import guards, polling
 from syncheck.lint.interp.binding import Binding
 from syncheck.lint.interp.calls import Calls
 from syncheck.lint.interp.class_definitions import decorated
@@ -340,7 +340,7 @@ class Interpreter:
                     break
                 done += 1
                 yield from self._iteration(node, loop, scope)
-            if known is not False and guards.may_poll(node):
+            if known is not False and polling.may_poll(node):
                 self.machine.assume_synchronized()
             yield from self.block(node.orelse, scope)
         except BreakSignal:

@@ -12,7 +12,6 @@ from syncheck.lint.interp.guards import (
     is_periodic,
     leaves,
     leaves_last,
-    may_poll,
     reads_any,
     used_in,
     waits,
@@ -138,22 +137,3 @@ def test_a_branch_that_returns_what_another_method_returns_dispatches(source, ex
     assert (
         dispatches(ast.parse("def f(self, a, x):\n    " + source.replace("\n", "\n    ")).body[0].body[0]) is expected
     )
-
-
-@pytest.mark.parametrize(
-    ("loop", "expected"),
-    [
-        ("while len(batch) < n: batch.append(f())", False),
-        ("while not self.stopping or pending is not None: pending = launched", False),
-        ("while left > 0: left -= 1", False),
-        ("while self.left: self.other = f()", False),
-        ("while not event.query(): pass", True),
-        ("while not done: done = event.query()", True),
-        ("while self.busy: self.busy = poll()", True),
-        ("while True: f()", True),
-        ("while not self.ready: pass", True),
-        ("while not self.ready: time.sleep(0.1)", True),
-    ],
-)
-def test_a_loop_may_end_because_work_is_complete(loop, expected):
-    assert may_poll(body(loop)[0]) is expected
