@@ -8,6 +8,7 @@ from syncheck.lint.interp.values import (
     Constant,
     Event,
     Function,
+    Graph,
     Instance,
     Key,
     Mapping,
@@ -112,6 +113,12 @@ def note_earlier_use(value: Value, depth: int = 3) -> None:
     inside = list(value.attributes.values()) if isinstance(value, Instance) else held_by(value)
     for item in inside if depth else ():
         note_earlier_use(item, depth - 1)
+
+
+def holds_graph(value: Value) -> bool:
+    """Return whether a value is a CUDA graph, or a container or an object that holds one."""
+    inside = list(value.attributes.values()) if isinstance(value, Instance) else held_by(value)
+    return isinstance(value, Graph) or any(isinstance(item, Graph) for item in inside)
 
 
 def function_of(value: Value) -> ast.AST | None:

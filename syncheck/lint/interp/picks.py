@@ -4,7 +4,7 @@ import ast
 from collections.abc import Callable
 
 from syncheck.lint import nodes
-from syncheck.lint.interp.contents import any_items, is_key
+from syncheck.lint.interp.contents import any_items, holds_graph, is_key
 from syncheck.lint.interp.decisions import Decisions, words_of_source
 from syncheck.lint.interp.identities import has_identity
 from syncheck.lint.interp.values import UNKNOWN, Constant, Event, Key, Mapping, Sequence, Stream, Tensor, Value
@@ -34,8 +34,15 @@ class Picks:
         return Key(text, tuple(self._n_bound.get(word, 0) for word in words_of_source(text)), own)
 
     def existing_key(self, owner: Mapping, value: Value, node: ast.expr | None) -> object:
-        """Return the key of an existing item of a dictionary; None if unknown."""
-        return known_key(owner, value, self.key(value, node))
+        """Return the key of an existing item of a dictionary; None if unknown.
+
+        Of the graphs in a dictionary, an unknown key finds the first one: they usually have the same inputs.
+        """
+        key = self.key(value, node)
+        place = known_key(owner, value, key)
+        if place is None and key is not None and owner.items and all(map(holds_graph, owner.items.values())):
+            return next(iter(owner.items))
+        return place
 
     def item(self, owner: Mapping | Sequence, value: Value, node: ast.expr | None) -> Value | None:
         """Return the item under a key; None if it is unknown which item that is. An unknown slice may be any items."""
@@ -43,7 +50,7 @@ class Picks:
             return any_items(owner)
         key = self.key(value, node)
         if isinstance(owner, Mapping):
-            place = known_key(owner, value, key)
+            place = self.existing_key(owner, value, node)
             if place is None and isinstance(value, Constant) and is_key(value.value):
                 return _made_alike(owner, value.value)
             if place is None and isinstance(node, ast.Name) and key is not None:

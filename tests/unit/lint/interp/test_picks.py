@@ -2,6 +2,8 @@
 
 import pytest
 
+from syncheck.lint.engine import lint_source
+from syncheck.lint.files import Text
 from syncheck.lint.interp.picks import known_key
 from syncheck.lint.interp.values import NONE, UNKNOWN, Constant, Key, Mapping
 from tests.unit.lint.program import calls_of, constant
@@ -91,3 +93,38 @@ def test_the_iterations_of_a_loop_reach_all_items_that_a_comprehension_made():
     assert calls[-4:] == [
         "launch cuda:0 add r1 w4", "launch cuda:0 fill_ w1", "launch cuda:0 fill_ w2", "launch cuda:0 fill_ w3",
     ]  # fmt: skip
+
+
+RUNNER = """import torch
+class Runner:
+    def __init__(self, model, sizes):
+        self.inputs = torch.zeros(8, device="cuda")
+        self.side = torch.cuda.Stream()
+        self.graphs = {{}}
+        for size in sizes:
+            graph = torch.cuda.CUDAGraph()
+            with torch.cuda.graph(graph, stream=self.side):
+                out = model(self.inputs[:size])
+            self.graphs[size] = (graph, out)
+
+    def launch(self, x, bucket):
+        {wait}
+        graph, out = {picked}
+        self.inputs.copy_(x)
+        self.side.wait_stream(torch.cuda.current_stream())
+        with torch.cuda.stream(self.side):
+            graph.replay()
+            return out.clone(), self.side.record_event()
+
+    def run(self, batches, bucket):
+        return [self.launch(batch, bucket) for batch in batches]
+"""
+
+
+@pytest.mark.parametrize("picked", ["self.graphs[bucket]", "self.graphs.get(bucket)"])
+@pytest.mark.parametrize(
+    ("wait", "codes"), [("pass", ["SYN903"]), ("torch.cuda.current_stream().wait_stream(self.side)", [])]
+)
+def test_an_unknown_key_finds_one_of_the_graphs(picked, wait, codes):
+    found = lint_source("a.py", Text(RUNNER.format(wait=wait, picked=picked))).findings
+    assert [finding.rule.code for finding in found] == codes
