@@ -64,6 +64,8 @@ def order(kind: ast.ClassDef, *, is_asynchronous: bool = False) -> list[Method]:
     final = [method for method in public if _is_final(method)]
     last = [method for method in public if words_of(method.name) & _AT_THE_END and method not in final]
     first = [method for method in public if method not in last and method not in final]
+    members = {method.name: method for method in methods}
+    first.sort(key=lambda method: not _is_waiting_block(method, members))
     waiting = [method for method in (*first, *last) if only_waits(method)]
     working = [method for method in (*first, *last) if method not in waiting]
     once = [step for method in working for step in (method, *waiting)]
@@ -117,6 +119,19 @@ def _own_calls(node: ast.AST) -> set[str]:
 def has_more_paths(steps: list[Method]) -> bool:
     """Return whether further paths through a class can show more than those through its only method."""
     return len(set(steps)) > 1 or any(isinstance(node, ast.If) and dispatches(node) for node in walk(steps[0]))
+
+
+def _is_waiting_block(method: Method, members: dict[str, Method]) -> bool:
+    """Return whether a method is a context manager that waits. A caller that does not enter it must not rely on that.
+
+    Args:
+        method: the method.
+        members: name -> method of the class.
+    """
+    if not any(last_name(decorator) == "contextmanager" for decorator in method.decorator_list):
+        return False
+    called = [members[name] for name in _own_calls(method) if name in members]
+    return any(_WAITING & _members_in(one) for one in (method, *called))
 
 
 def _is_final(method: Method) -> bool:

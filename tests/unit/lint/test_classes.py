@@ -36,6 +36,30 @@ def test_waiting_methods_come_after_each_other_method():
     assert steps(wait=WAIT, put=WORK, reset="pass") == 2 * ["put", "wait", "reset", "wait"]
 
 
+BLOCK = """
+class A:
+    def put(self):
+        self.x = x.cuda(non_blocking=True)
+    @contextlib.contextmanager
+    def swapped(self):
+        {wait}
+        yield
+    def get(self):
+        return self.x
+    def _join(self):
+        self.stream.synchronize()
+"""
+
+
+@pytest.mark.parametrize("wait", ["self._join()", "self.stream.synchronize(); self.y.copy_(self.x)"])
+def test_other_methods_do_not_rely_on_a_context_manager_that_waits(wait):
+    assert names(BLOCK.format(wait=wait)) == 2 * ["swapped", "put", "get"]
+
+
+def test_a_context_manager_that_does_not_wait_keeps_its_place():
+    assert names(BLOCK.format(wait="self.y = self.x")) == 2 * ["put", "swapped", "get"]
+
+
 @pytest.mark.parametrize("name", ["step", "forward", "__call__"])
 def test_a_method_that_programs_call_in_loops_runs_twice_in_a_row(name):
     work = f"self.wait(); {WORK}"
