@@ -5,13 +5,30 @@ import itertools
 import re
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
+from enum import Enum, auto
 from functools import lru_cache
 
 from syncheck.lint import nodes
 
 _FEW = 3
+_N_BEFORE_EARLY = 2
+"""Number of other paths before those that leave early."""
 Flipped = frozenset[int | tuple[str, bool]]
 """The numbers of the conditions that are decided against their default, and conditions with their decisions."""
+
+
+class Turn(Enum):
+    """When to try the other decision at a condition, on another path.
+
+    Attributes:
+        FIRST: before all others, because it chooses which method does all the work.
+        EARLY: after a few others, because it leaves the path after work has started.
+        NORMAL: after these.
+    """
+
+    FIRST = auto()
+    EARLY = auto()
+    NORMAL = auto()
 
 
 class Decisions:
@@ -30,7 +47,7 @@ class Decisions:
         self._made: dict[str, bool] = {}  # text of a condition -> the decision
         self._about: dict[str, set[str]] = {}  # word -> the conditions that contain it
         self._guards: list[bool] = []
-        self._dispatching: set[int] = set()
+        self._turns: list[Turn] = []
         self.n_bound: dict[str, int] = {}
         self._n_before = 0
         self._is_closed = False
@@ -50,13 +67,13 @@ class Decisions:
         finally:
             self._made, self._is_closed = before, False
 
-    def decide(self, test: ast.expr, *, by_default: bool = True, is_dispatching: bool = False) -> bool:
+    def decide(self, test: ast.expr, *, by_default: bool = True, turn: Turn = Turn.NORMAL) -> bool:
         """Return whether a condition is taken to be true.
 
         Args:
             test: the condition.
             by_default: its default.
-            is_dispatching: whether it chooses which method does all the work, so that the other choice comes first.
+            turn: when to try the other decision, on another path.
         """
         asked, negated = _plain(test)
         text = nodes.text(asked)
@@ -69,7 +86,7 @@ class Decisions:
                 self._made[text] = self._given.pop(text)
             else:
                 is_flipped = len(self._guards) in self._flipped
-                self._dispatching |= {len(self._guards)} if is_dispatching else set()
+                self._turns.append(turn)
                 self._guards.append(not by_default)
                 self._made[text] = (by_default != is_flipped) != negated
             for word in words_of_source(text):
@@ -95,21 +112,30 @@ class Decisions:
     def others(self) -> list[Flipped]:
         """Return other ways to decide the conditions seen so far, or all of them if they are few.
 
-        The paths through another method come first. A path that a guard ends is short, and there is one per guard, so
-        these paths come after the others. The paths that change a decision made before the function under analysis come
-        last.
+        The paths through another method come first. Those that leave early after work has started come after the first
+        two others. A path that another guard ends is short, and there is one per guard, so these paths come after the
+        others. The paths that change a decision made before the function under analysis come last.
         """
         own = range(self._n_before, len(self._guards))
-        through_others = [number for number in own if number in self._dispatching]
-        guards = [number for number in own if self._guards[number] and number not in self._dispatching]
-        branches = [number for number in own if not self._guards[number]]
-        found: list[Flipped] = [frozenset((number,)) for number in through_others]
+        first = [number for number in own if self._turns[number] is Turn.FIRST]
+        early = [number for number in own if self._turns[number] is Turn.EARLY][:_FEW]
+        others = [number for number in own if number not in {*first, *early}]
+        guards = [number for number in others if self._guards[number]]
+        branches = [number for number in others if not self._guards[number]]
+        found: list[Flipped] = []
         if len(branches) <= _FEW:
             for count in range(len(branches), 0, -1):
                 found += [frozenset(chosen) for chosen in itertools.combinations(branches, count)]
         else:
-            found += [frozenset(branches), *(frozenset((number,)) for number in branches)]
-        return found + [frozenset((number,)) for number in (*guards, *range(self._n_before))]
+            found += [frozenset(branches), *_each(branches)]
+        return [
+            *_each(first), *found[:_N_BEFORE_EARLY], *_each(early), *found[_N_BEFORE_EARLY:],
+            *_each((*guards, *range(self._n_before))),
+        ]  # fmt: skip
+
+
+def _each(numbers: Iterable[int]) -> list[Flipped]:
+    return [frozenset((number,)) for number in numbers]
 
 
 def conditions(test: ast.expr, *, value: bool) -> Iterator[tuple[str, bool]]:

@@ -63,7 +63,7 @@ class Evaluator(Protocol):
         """Evaluate a condition; return None if its value is unknown."""
         ...
 
-    def decide(self, test: ast.expr, *, by_default: bool = True, is_dispatching: bool = False) -> bool:
+    def decide(self, test: ast.expr, *, by_default: bool = True) -> bool:
         """Choose a branch at an undetermined condition; `by_default`: the branch to take by default."""
         ...
 

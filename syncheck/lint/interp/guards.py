@@ -4,6 +4,7 @@ import ast
 from collections.abc import Iterable
 from typing import TypeGuard
 
+from syncheck.lint.interp.decisions import Turn
 from syncheck.lint.interp.device_tests import on_gpu
 from syncheck.lint.nodes import names, once, text, walk
 
@@ -41,6 +42,18 @@ def dispatches(node: ast.If) -> bool:
             return not node.orelse
         case _:
             return False
+
+
+def turn_of_other(node: ast.If, *, has_work: bool) -> Turn:
+    """Return when to try the other decision at a branch.
+
+    Args:
+        node: the branch.
+        has_work: whether the path has started anything that could lead to a finding.
+    """
+    if dispatches(node):
+        return Turn.FIRST
+    return Turn.EARLY if has_work and leaves(node.body) and not isinstance(node.body[-1], ast.Raise) else Turn.NORMAL
 
 
 @once

@@ -102,8 +102,7 @@ class Interpreter:
         self.decorate, self.escape = calls.decorate, calls.escape
         iteration = Iteration(self)
         self.items, self.iterations, self.listed = iteration.items, iteration.iterations, iteration.listed
-        self.context = Contexts(self).context
-        self._passed = PassedBranches(machine)
+        self.context, self._passed = Contexts(self).context, PassedBranches(machine)
 
     def forget(self) -> None:
         """Drop all state once it is no longer needed: reference cycles would keep it alive."""
@@ -261,7 +260,8 @@ class Interpreter:
         target = guards.grown(node)
         is_enough = target is not None and isinstance(self.evaluate(target, scope), Tensor)
         default = guards.by_default(node) and not is_enough
-        return self.decide(node.test, by_default=default, is_dispatching=guards.dispatches(node) and not default)
+        turn = guards.turn_of_other(node, has_work=self.machine.n_relevant > 0)
+        return self.decide(node.test, by_default=default, turn=turn)
 
     def _skip_branch(self, body: list[ast.stmt], scope: Scope, node: ast.If) -> None:
         """Take a skipped branch into account, which may have run on another path."""

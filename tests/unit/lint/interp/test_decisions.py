@@ -4,7 +4,7 @@ import ast
 
 import pytest
 
-from syncheck.lint.interp.decisions import Decisions, conditions
+from syncheck.lint.interp.decisions import Decisions, Turn, conditions
 
 
 def condition(text):
@@ -125,8 +125,17 @@ def test_the_conditions_that_give_a_test_a_value(test, value, expected):
 def test_the_path_through_another_method_comes_first():
     decisions = Decisions()
     decided(decisions, "a", "b")
-    decisions.decide(condition("c"), by_default=False, is_dispatching=True)
+    decisions.decide(condition("c"), by_default=False, turn=Turn.FIRST)
     decisions.decide(condition("d"), by_default=False)
     assert decisions.others()[0] == frozenset({2})
     assert decisions.others()[-1] == frozenset({3})
     assert decisions.others().count(frozenset({2})) == 1
+
+
+def test_paths_that_leave_early_after_work_come_after_two_others():
+    decisions = Decisions()
+    decided(decisions, "a", "b", "c")
+    decisions.decide(condition("d"), by_default=False, turn=Turn.EARLY)
+    decisions.decide(condition("e"), by_default=False)
+    assert decisions.others()[2] == frozenset({3})
+    assert decisions.others()[-1] == frozenset({4})

@@ -4,6 +4,7 @@ import ast
 
 import pytest
 
+from syncheck.lint.interp.decisions import Turn
 from syncheck.lint.interp.guards import (
     by_default,
     dispatches,
@@ -13,6 +14,7 @@ from syncheck.lint.interp.guards import (
     leaves,
     leaves_last,
     reads_any,
+    turn_of_other,
     used_in,
     waits,
 )
@@ -137,3 +139,14 @@ def test_a_branch_that_returns_what_another_method_returns_dispatches(source, ex
     assert (
         dispatches(ast.parse("def f(self, a, x):\n    " + source.replace("\n", "\n    ")).body[0].body[0]) is expected
     )
+
+
+@pytest.mark.parametrize(
+    ("branch", "has_work", "expected"),
+    [
+        ("if a: return self.run_a(x)", False, Turn.FIRST), ("if a: return x", True, Turn.EARLY),
+        ("if a: return x", False, Turn.NORMAL), ("if a: raise E", True, Turn.NORMAL), ("if a: f()", True, Turn.NORMAL),
+    ],
+)  # fmt: skip
+def test_the_other_decision_at_a_way_out_comes_early(branch, has_work, expected):
+    assert turn_of_other(body(f"def f(self, a, x):\n    {branch}")[0].body[0], has_work=has_work) is expected
