@@ -5,6 +5,7 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 from syncheck.lint.interp.arithmetic import compared, computed, constant, is_same, operator_name, subscript
+from syncheck.lint.interp.capacities import by_size
 from syncheck.lint.interp.choices import attribute_of_unknown, creates_fallback, has_element, is_made, n_made
 from syncheck.lint.interp.contents import handles_in, parameters_of, tensors_in
 from syncheck.lint.interp.device_tests import with_gpu
@@ -82,8 +83,7 @@ class Expressions:
         return constant(node)
 
     def _of_JoinedStr(self, node: ast.JoinedStr, scope: Scope) -> Value:
-        parts: list[str] = []
-        is_known = True
+        parts, is_known = list[str](), True
         for value in node.values:
             if isinstance(value, ast.FormattedValue):
                 inner = self.evaluate(value.value, scope)
@@ -108,8 +108,7 @@ class Expressions:
 
     def _of_Call(self, node: ast.Call, scope: Scope) -> Value:
         function = self.evaluate(node.func, scope)
-        args: list[Value] = []
-        is_complete = True
+        args, kwargs, is_complete = list[Value](), dict[str, Value](), True
         for argument in node.args:
             if isinstance(argument, ast.Starred):
                 inner = self.evaluate(argument.value, scope)
@@ -117,7 +116,6 @@ class Expressions:
                 args += inner.items if isinstance(inner, Sequence) else [inner]
             else:
                 args.append(self.evaluate(argument, scope))
-        kwargs: dict[str, Value] = {}
         for keyword in node.keywords:
             value = with_gpu(keyword, self.evaluate(keyword.value, scope))
             if keyword.arg is not None:
@@ -271,7 +269,9 @@ class Expressions:
             return self._operators.run(f"aten::{operator_name(node.ops[0])}", inputs, Call(node, []))
         if isinstance(left, Constant) and isinstance(right, Constant):
             return compared(node.ops[0], left.value, right.value)
-        return UNKNOWN if kind in _OF_MEMBERSHIP else derived(left, right)
+        if kind in _OF_MEMBERSHIP:
+            return UNKNOWN
+        return by_size(node, left, right, self._evaluator.machine.loops, self._evaluator.decide) or derived(left, right)
 
     def _of_BoolOp(self, node: ast.BoolOp, scope: Scope) -> Value:
         is_or, is_sure = isinstance(node.op, ast.Or), True
