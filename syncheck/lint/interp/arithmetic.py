@@ -7,7 +7,7 @@ from typing import Any
 
 from syncheck.lint.interp.contents import any_items
 from syncheck.lint.interp.identities import ITERATOR
-from syncheck.lint.interp.values import UNKNOWN, Attribute, Constant, Sequence, Symbol, Value
+from syncheck.lint.interp.values import UNKNOWN, Attribute, ClockReading, Constant, Sequence, Symbol, Value
 from syncheck.lint.nodes import once
 
 _BINARY: dict[type[ast.operator], Callable[[Any, Any], Any]] = {
@@ -132,3 +132,16 @@ def subscript(owner: Sequence, index: Any) -> Value:
     if not isinstance(index, int) or (owner.is_open and index < 0):
         return UNKNOWN
     return owner.items[index] if -len(owner.items) <= index < len(owner.items) else UNKNOWN
+
+
+def of_clocks(
+    kind: ast.operator, left: Value, right: Value, subtract: Callable[[ClockReading, ClockReading], None]
+) -> Value:
+    """Return the result of an operator on the reading of a clock; `subtract`: notes the difference of two readings."""
+    if isinstance(left, ClockReading) and isinstance(right, ClockReading) and isinstance(kind, ast.Sub):
+        subtract(left, right)
+        return UNKNOWN
+    has_factor = isinstance(left, Constant) or isinstance(right, Constant)
+    if has_factor and isinstance(kind, ast.Mult | ast.Div | ast.FloorDiv):
+        return left if isinstance(left, ClockReading) else right  # another unit
+    return UNKNOWN

@@ -15,7 +15,6 @@ from syncheck.lint.interp.scope import Scope
 from syncheck.lint.interp.unknown import derived, is_moved
 from syncheck.lint.interp.values import (
     MOVED,
-    UNKNOWN,
     Call,
     Constant,
     Function,
@@ -88,9 +87,10 @@ class Binding:
 
     def _unpack(self, value: Value, parts: list[ast.expr]) -> list[Value]:
         """Return one value for each target of a tuple assignment."""
-        if any(isinstance(part, ast.Starred) for part in parts):
-            return [UNKNOWN] * len(parts)
         value = items_of_tuple(value)
+        place = next((place for place, part in enumerate(parts) if isinstance(part, ast.Starred)), None)
+        if place is not None:
+            return self._unpack_around(place, value, len(parts))
         if isinstance(value, Generator):
             value = Sequence([item for item, _ in zip(value.values, parts, strict=False)])
         if isinstance(value, Sequence) and len(value.items) == len(parts):
@@ -98,6 +98,15 @@ class Binding:
         if isinstance(value, Tensor):
             return [self._operators.alias(value, value.part) for _ in parts]
         return [derived(value)] * len(parts)
+
+    def _unpack_around(self, place: int, value: Value, count: int) -> list[Value]:
+        """Return the values of several targets; `place`: the position of the one with a star."""
+        n_after = count - place - 1
+        if not isinstance(value, Sequence) or value.is_open or len(value.items) < count - 1:
+            self._keep(value)
+            return [derived(value)] * count
+        middle = value.items[place : len(value.items) - n_after]
+        return [*value.items[:place], Sequence(middle), *value.items[len(value.items) - n_after :]]
 
     def _set_attribute(self, owner: Value, name: str, value: Value) -> None:
         """Bind an attribute."""
@@ -112,7 +121,12 @@ class Binding:
         elif isinstance(owner, Tensor) and name == "data" and isinstance(value, Tensor):
             owner.block, owner.part = value.block, value.part
         else:
-            self._evaluator.escape(value)
+            self._keep(value)
+
+    def _keep(self, value: Value) -> None:
+        """Let other code hold a value from now on."""
+        self._machine.sites.premises.keep(tensors_in(value))
+        self._evaluator.escape(value)
 
     def _store(self, value: Value) -> None:
         """Note that a value is stored where other code may access it."""
@@ -155,12 +169,12 @@ class Binding:
             if -len(owner.items) <= index.value < len(owner.items):
                 owner.items[index.value] = value
         elif isinstance(owner, Mapping) and (key := self._evaluator.picks.key(index, node.slice)) is not None:
-            put(owner, key, value, self._evaluator.escape)
+            put(owner, key, value, self._keep)
         else:
             self._read_if_copied(value, node)
-            self._evaluator.escape(value)
+            self._keep(value)
             if isinstance(owner, Sequence | Mapping):
-                forget_items(owner, self._evaluator.escape)
+                forget_items(owner, self._keep)
 
     def _read_if_copied(self, value: Value, node: ast.Subscript) -> None:
         """Let the host read a tensor in host memory that is bound to a slice: an array or a list copies the values."""

@@ -7,7 +7,7 @@ from weakref import WeakSet
 
 from syncheck.lint import nodes
 from syncheck.lint.interp import registry, side_work
-from syncheck.lint.interp.contents import handles_in, held_by, tensors_in
+from syncheck.lint.interp.contents import handles_in, held_by, owner_of_method, tensors_in
 from syncheck.lint.interp.contexts import within
 from syncheck.lint.interp.control_flow import Returned
 from syncheck.lint.interp.dataclass_fields import is_dataclass, set_fields
@@ -161,10 +161,10 @@ class Calls:
 
         If it gets a tensor, it may also leave work running and return another tensor.
         """
-        given = [value for value in call.values() if not is_unknown(value)]
+        given = [owner_of_method(value) for value in call.values() if not is_unknown(value)]
         self.passed_functions.interpret(given)
         has_tensor = any(map(is_on_gpu, given))
-        side_work.read_if_evaluated(self._machine, call)
+        side_work.note_arguments(self._machine, call, given)
         self.imported.objects.call_method(call)
         if has_tensor and launches_kernel(call.node):
             side_work.use(self._machine, given, call.node)
@@ -350,8 +350,8 @@ class Calls:
     def decorate(self, function: Value, decorator: ast.expr, scope: Scope) -> Value:
         """See `Evaluator`. Decorators without an effect on order are skipped; those of the program are called."""
         name = nodes.text(decorator)
-        if isinstance(function, Function) and (name == "staticmethod" or is_property(name)):
-            function.is_static = name == "staticmethod"
+        if isinstance(function, Function) and (name in {"staticmethod", "classmethod"} or is_property(name)):
+            function.is_static, function.is_of_class = name == "staticmethod", name == "classmethod"
             function.is_property, function.is_cached = is_property(name), name.endswith("cached_property")
             return function
         if changes_nothing(name):

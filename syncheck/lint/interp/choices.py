@@ -1,13 +1,28 @@
-"""Heuristics on the source of unknown values: which of two alternatives matters, and what the host reads."""
+"""Heuristics on the source of unknown values, and attributes of values.
+
+Which of two alternatives matters, and what does the host read?
+"""
 
 import ast
+from collections.abc import Callable
 
 from syncheck.lint.interp.arithmetic import MAX_ITERATIONS, Growing
 from syncheck.lint.interp.identities import is_unknown
 from syncheck.lint.interp.unknown import called_name, is_moved, may_be_tensor
-from syncheck.lint.interp.values import UNKNOWN, Attribute, Constant, Instance, Sequence, Stream, Value
+from syncheck.lint.interp.values import (
+    NONE,
+    UNKNOWN,
+    Attribute,
+    Constant,
+    Device,
+    Instance,
+    Sequence,
+    Stream,
+    Tensor,
+    Value,
+)
 from syncheck.lint.nodes import is_non_blocking, walk
-from syncheck.semantics.python_api import MEMBERS_WITHOUT_MEMORY
+from syncheck.semantics.python_api import MEMBERS_WITHOUT_MEMORY, REORDERING
 
 _MAX_MADE = 8
 
@@ -52,3 +67,16 @@ def n_made(source: Value) -> int:
     items = source.items if isinstance(source, Sequence) and source.is_open else []
     is_range = bool(items) and all(isinstance(item, Constant) and isinstance(item.value, Growing) for item in items)
     return MAX_ITERATIONS if is_range or is_unknown(source) else _MAX_MADE
+
+
+def attribute_of_tensor(owner: Tensor, name: str, alias: Callable[..., Value]) -> Value:
+    """Return an attribute of a tensor; `alias`: makes another tensor over the same memory."""
+    if name == "grad":
+        return owner.grad or NONE
+    if name == "device":
+        return Device(owner.block.device, is_named=False)
+    if name == "is_cuda":
+        return Constant(owner.block.device is not None)
+    if name in {"T", "mT", "H", "mH", "data", "real", "values", "indices"}:
+        return alias(owner, owner.part, is_strided=name in REORDERING)
+    return Attribute(owner, name)

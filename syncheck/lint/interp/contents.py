@@ -25,6 +25,7 @@ from syncheck.lint.interp.values import (
 from syncheck.lint.nodes import names
 
 _CONTAINERS = (Sequence, Mapping)
+_WAITING = frozenset({"wait", "synchronize", "wait_event", "wait_stream"})
 
 
 def any_items(owner: Sequence) -> Sequence:
@@ -113,6 +114,15 @@ def note_earlier_use(value: Value, depth: int = 3) -> None:
     inside = list(value.attributes.values()) if isinstance(value, Instance) else held_by(value)
     for item in inside if depth else ():
         note_earlier_use(item, depth - 1)
+
+
+def owner_of_method(value: Value) -> Value:
+    """Return the handle whose waiting method a value is, as in `to_thread(event.synchronize)`, else the value."""
+    match value:
+        case Attribute(owner=Stream() | Event() | Work() as owner, name=name) if name in _WAITING:
+            return owner
+        case _:
+            return value
 
 
 def holds_graph(value: Value) -> bool:

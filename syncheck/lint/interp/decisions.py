@@ -48,6 +48,7 @@ class Decisions:
         self._about: dict[str, set[str]] = {}  # word -> the conditions that contain it
         self._guards: list[bool] = []
         self._turns: list[Turn] = []
+        self._objects: set[str] = set()  # variables that are not None
         self.n_bound: dict[str, int] = {}
         self._n_before = 0
         self._is_closed = False
@@ -93,8 +94,18 @@ class Decisions:
                 self._about.setdefault(word, set()).add(text)
         return self._made[text] != negated
 
+    def note_object(self, node: ast.expr) -> None:
+        """Note that the value of an expression is not None, if it is a variable: an attribute of it has been used."""
+        if isinstance(node, ast.Name):
+            self._objects.add(node.id)
+
+    def is_object(self, node: ast.expr) -> bool:
+        """Return whether an expression is a variable that is known not to be None."""
+        return isinstance(node, ast.Name) and node.id in self._objects
+
     def forget(self, name: str) -> None:
         """Drop the decisions on conditions that mention a name, because it is bound to something else now."""
+        self._objects.discard(name)
         self.n_bound[name] = self.n_bound.get(name, 0) + 1
         if name in self._about:
             for text in self._about.pop(name):
@@ -103,6 +114,7 @@ class Decisions:
     def enter(self, parameters: Iterable[str]) -> None:
         """Count the bindings of a called function's parameters. They do not change the conditions of its caller."""
         for name in parameters:
+            self._objects.discard(name)
             self.n_bound[name] = self.n_bound.get(name, 0) + 1
 
     def begin(self) -> None:

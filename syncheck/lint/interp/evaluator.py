@@ -55,6 +55,14 @@ class Evaluator(Protocol):
         """Drop the decisions on conditions that mention a name, because it is bound to something else now."""
         ...
 
+    def note_object(self, node: ast.expr) -> None:
+        """Note that the value of an expression is not None, if it is a variable."""
+        ...
+
+    def is_object(self, node: ast.expr) -> bool:
+        """Return whether an expression is a variable that is known not to be None."""
+        ...
+
     def enter(self, parameters: Iterable[str]) -> None:
         """Record that the parameters of a called function are bound to something else now."""
         ...

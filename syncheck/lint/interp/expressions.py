@@ -4,9 +4,16 @@ import ast
 from collections.abc import Callable, Iterator
 from typing import Any
 
-from syncheck.lint.interp.arithmetic import compared, computed, constant, is_same, operator_name, subscript
+from syncheck.lint.interp.arithmetic import compared, computed, constant, is_same, of_clocks, operator_name, subscript
 from syncheck.lint.interp.capacities import by_size
-from syncheck.lint.interp.choices import attribute_of_unknown, creates_fallback, has_element, is_made, n_made
+from syncheck.lint.interp.choices import (
+    attribute_of_tensor,
+    attribute_of_unknown,
+    creates_fallback,
+    has_element,
+    is_made,
+    n_made,
+)
 from syncheck.lint.interp.contents import handles_in, parameters_of, tensors_in
 from syncheck.lint.interp.device_tests import with_gpu
 from syncheck.lint.interp.evaluator import Evaluator
@@ -15,7 +22,7 @@ from syncheck.lint.interp.guards import waits
 from syncheck.lint.interp.identities import is_unknown
 from syncheck.lint.interp.named_tuples import items_of_tuple
 from syncheck.lint.interp.operators import is_list
-from syncheck.lint.interp.rings import of_lists
+from syncheck.lint.interp.rings import of_containers
 from syncheck.lint.interp.rows import BEGINNING
 from syncheck.lint.interp.scope import Scope
 from syncheck.lint.interp.side_work import combine
@@ -46,7 +53,6 @@ from syncheck.lint.interp.values import (
     truth,
 )
 from syncheck.lint.nodes import children
-from syncheck.semantics.python_api import REORDERING
 
 _LIKE: dict[type[ast.expr], type[ast.expr]] = {ast.List: ast.Tuple, ast.Set: ast.Tuple, ast.SetComp: ast.ListComp}
 """Expressions that are evaluated like another kind."""
@@ -104,7 +110,10 @@ class Expressions:
         return value
 
     def _of_Attribute(self, node: ast.Attribute, scope: Scope) -> Value:
-        return self.attribute(self.evaluate(node.value, scope), node.attr, node)
+        owner = self.evaluate(node.value, scope)
+        if owner.__class__ is Value:
+            self._evaluator.note_object(node.value)
+        return self.attribute(owner, node.attr, node)
 
     def _of_Call(self, node: ast.Call, scope: Scope) -> Value:
         function = self.evaluate(node.func, scope)
@@ -169,7 +178,8 @@ class Expressions:
         return Sequence(list(self._made_by(node.elt, node.generators, scope)))
 
     def _of_GeneratorExp(self, node: ast.GeneratorExp, scope: Scope) -> Value:
-        return Generator(self._made_by(node.elt, node.generators, scope))
+        begun = self.evaluate(node.generators[0].iter, scope)
+        return Generator(self._made_by(node.elt, node.generators, scope, begun))
 
     def _of_DictComp(self, node: ast.DictComp, scope: Scope) -> Value:
         made = Mapping({})
@@ -188,13 +198,16 @@ class Expressions:
         made.items[place := self._evaluator.picks.key(key, node) or Key("", ())] = value
         made.alike += [] if place.text else [place]
 
-    def _made_by(self, element: ast.expr, generators: list[ast.comprehension], scope: Scope) -> Iterator[Value]:
+    def _made_by(
+        self, element: ast.expr, generators: list[ast.comprehension], scope: Scope, begun: Value | None = None
+    ) -> Iterator[Value]:
+        """Yield the elements of a comprehension; `begun`: what its first loop is over, if that is known already."""
         if not generators:
             yield self.evaluate(element, scope)
             return
         inside = Scope(scope)
         first, *others = generators
-        source = self.evaluate(first.iter, scope)
+        source = self.evaluate(first.iter, scope) if begun is None else begun
         for item in self._evaluator.iterations(source, n_made(source)):
             self._evaluator.assign(first.target, item, inside)
             if all(truth(self.evaluate(test, inside)) is not False for test in first.ifs):
@@ -214,20 +227,11 @@ class Expressions:
         if isinstance(left, Tensor) or isinstance(right, Tensor):
             return self._operators.binary(f"aten::{operator_name(kind)}", left, right, node)
         if isinstance(left, ClockReading) or isinstance(right, ClockReading):
-            return self._clock_arithmetic(kind, left, right)
+            return of_clocks(kind, left, right, self._evaluator.machine.subtract_clock)
         if isinstance(left, Constant) and isinstance(right, Constant):
             return computed(kind, left.value, right.value)
-        made = of_lists(self._evaluator.machine.sites.tree, kind, left, right, node)
+        made = of_containers(self._evaluator.machine.sites.tree, kind, left, right, node)
         return combine(self._evaluator.machine, kind, (left, right), node) if made is None else made
-
-    def _clock_arithmetic(self, kind: ast.operator, left: Value, right: Value) -> Value:
-        if isinstance(left, ClockReading) and isinstance(right, ClockReading) and isinstance(kind, ast.Sub):
-            self._evaluator.machine.subtract_clock(left, right)
-            return UNKNOWN
-        has_factor = isinstance(left, Constant) or isinstance(right, Constant)
-        if has_factor and isinstance(kind, ast.Mult | ast.Div | ast.FloorDiv):
-            return left if isinstance(left, ClockReading) else right  # another unit
-        return UNKNOWN
 
     def augmented(self, node: ast.AugAssign, before: Value, after: Value) -> Value:
         """Return the result of an augmented assignment."""
@@ -263,6 +267,8 @@ class Expressions:
         kind = node.ops[0].__class__
         if kind is ast.Is or kind is ast.IsNot:
             known = is_same(left, right)
+            if known is None and truth(right) is False and self._evaluator.is_object(node.left):
+                known = False
             return UNKNOWN if known is None else Constant(known == (kind is ast.Is))
         inputs = [value for value in values if isinstance(value, Tensor)]
         if inputs and kind not in _OF_MEMBERSHIP:
@@ -270,6 +276,7 @@ class Expressions:
         if isinstance(left, Constant) and isinstance(right, Constant):
             return compared(node.ops[0], left.value, right.value)
         if kind in _OF_MEMBERSHIP:
+            self._operators.read_all_by_host([right], node)
             return UNKNOWN
         return by_size(node, left, right, self._evaluator.machine.loops, self._evaluator.decide) or derived(left, right)
 
@@ -287,8 +294,8 @@ class Expressions:
                 break
             if is_or and known and given is None:
                 given = value
-            is_sure &= known is not None
-        if is_or and is_made(value) and not (is_sure and given is value):
+            is_sure &= known is not None or part is node.values[-1]
+        if is_or and is_made(value) and not (is_sure and (given is None or given is value)):
             return UNKNOWN if self._evaluator.decide(node.values[0], by_default=False) else value
         is_value = is_sure or (isinstance(value, Constant) and value.value is is_or)
         return given or (value if is_value else UNKNOWN)
@@ -329,6 +336,7 @@ class Expressions:
         if isinstance(owner, Sequence) and isinstance(index, Constant):
             return subscript(owner, index.value)
         if isinstance(owner, Mapping | Sequence):
+            self._operators.read_all_by_host([index], node)
             return self._evaluator.picks.item(owner, index, getattr(node, "slice", None)) or UNKNOWN
         if isinstance(owner, Module):
             return owner
@@ -346,9 +354,11 @@ class Expressions:
             case Instance():
                 found = self._attribute_of_object(owner, name, node)
             case Class():
-                found = owner.find(name) or UNKNOWN
+                member = owner.find(name)
+                is_bound = isinstance(member, Function) and member.is_of_class
+                found = Partial(member, [owner]) if is_bound and member is not None else member or UNKNOWN
             case Tensor():
-                found = self._attribute_of_tensor(owner, name)
+                found = attribute_of_tensor(owner, name, self._operators.alias)
             case Module() | Optimizer() if (held := parameters_of(owner, name)) is not None:
                 found = held
             case Stream() if name == "device":
@@ -376,17 +386,6 @@ class Expressions:
             case _:
                 found = member or Attribute(owner, name)
         return found
-
-    def _attribute_of_tensor(self, owner: Tensor, name: str) -> Value:
-        if name == "grad":
-            return owner.grad or NONE
-        if name == "device":
-            return Device(owner.block.device, is_named=False)
-        if name == "is_cuda":
-            return Constant(owner.block.device is not None)
-        if name in {"T", "mT", "H", "mH", "data", "real", "values", "indices"}:
-            return self._operators.alias(owner, owner.part, is_strided=name in REORDERING)
-        return Attribute(owner, name)
 
 
 def _name_of_method(kind: type[ast.expr]) -> str:

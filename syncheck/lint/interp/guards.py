@@ -7,6 +7,7 @@ from typing import TypeGuard
 from syncheck.lint.interp.decisions import Turn
 from syncheck.lint.interp.device_tests import on_gpu
 from syncheck.lint.nodes import names, once, text, walk
+from syncheck.semantics.python_api import MEMBERS_WITHOUT_MEMORY
 
 _WARNING = frozenset({"warn", "warning", "warn_once", "warning_once"})
 _ORDERS = (ast.Lt, ast.LtE, ast.Gt, ast.GtE)
@@ -111,11 +112,26 @@ def is_over(body: list[ast.stmt], *, in_callee: bool) -> bool:
 
 
 def reads_any(test: ast.expr, variables: set[str]) -> bool:
-    """Return whether a condition reads the value of one of some variables, other than for its identity."""
-    if isinstance(test, ast.BoolOp):
-        return any(reads_any(part, variables) for part in test.values)
-    is_identity = isinstance(test, ast.Compare) and isinstance(test.ops[0], ast.Is | ast.IsNot | ast.In | ast.NotIn)
-    return not is_identity and not variables.isdisjoint(names(test))
+    """Return whether a condition reads the value of one of some variables, not just its identity, shape or type."""
+    match test:
+        case ast.BoolOp(values=parts):
+            return any(reads_any(part, variables) for part in parts)
+        case ast.Compare(ops=[ast.Is() | ast.IsNot() | ast.In() | ast.NotIn(), *_]):
+            return False
+        case _:
+            known = {inner for node in walk(test) if _asks_layout(node) for inner in walk(node)}
+            return any(isinstance(node, ast.Name) and node.id in variables and node not in known for node in walk(test))
+
+
+def _asks_layout(node: ast.AST) -> bool:
+    """Return whether an expression asks for the shape or the type of a tensor, which the host knows."""
+    match node:
+        case ast.Attribute(attr=name):
+            return name in MEMBERS_WITHOUT_MEMORY
+        case ast.Call(func=ast.Name(id="len" | "isinstance" | "type" | "callable" | "hasattr")):
+            return True
+        case _:
+            return False
 
 
 def used_in(body: list[ast.stmt]) -> set[str]:

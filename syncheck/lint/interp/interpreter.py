@@ -88,10 +88,10 @@ class Interpreter:
         self.transfers = Transfers(machine, self.operators)
         self.collectives = Collectives(machine)
         self.decisions, self.steps_left = Decisions(flipped), steps
-        self.picks = Picks(self.decisions)
-        self.modules: list[ref[Scope]] = []
+        self.picks, self.modules = Picks(self.decisions), list[ref[Scope]]()
         self.decide, self.forget_decisions = self.decisions.decide, self.decisions.forget
         self.decide_by_default, self.enter = self.decisions.by_default, self.decisions.enter
+        self.note_object, self.is_object = self.decisions.note_object, self.decisions.is_object
         expressions, binding = expressions_of(self), Binding(self)
         self.evaluate, self.attribute = expressions.evaluate, expressions.attribute
         self._augmented = expressions.augmented

@@ -1,6 +1,7 @@
 """Operators: the tensors that torch's functions and methods read, write and return."""
 
 import ast
+from collections.abc import Iterable
 from typing import Any
 
 from syncheck.hb.ids import NO_ALLOCATION
@@ -302,6 +303,12 @@ class Operators:
     def tested_by_host(self, tensor: Tensor, node: ast.AST) -> None:
         """Let the host test whether a tensor is true."""
         self.read_by_host(tensor, node, call=f"bool({ast.unparse(node)})")
+
+    def read_all_by_host(self, values: Iterable[Value], node: ast.AST) -> None:
+        """Let the host read the values of the tensors among some values."""
+        for value in values:
+            if isinstance(value, Tensor):
+                self.read_by_host(value, node)
 
     def read_by_host(self, tensor: Tensor, node: ast.AST, what: str = "item", call: str = "") -> None:
         """Let the host read a tensor's values from any device; `call`: the call that does so, if it is not the node."""

@@ -5,6 +5,7 @@ import ast
 from syncheck.hb.ids import NamedKind, SiteId, StreamId
 from syncheck.lint.interp.device_tests import on_gpu
 from syncheck.lint.interp.loop_waits import LoopWaits
+from syncheck.lint.nodes import names
 from syncheck.sanitizer.session import Session
 
 QUICK = frozenset({"aten::add_", "aten::sub_", "aten::fill_", "aten::zero_", "aten::arange"})
@@ -24,7 +25,8 @@ class RecentWork:
             earlier work. Most often, this collective reduces a few statistics.
         is_of_unknown: whether a backward pass or an optimizer's step of unknown values has run, so that any unknown
             value may be a result of it.
-        losses: the variables from which such backward passes started.
+        losses: the variables from which such backward passes started, and those that are assumed to be on a GPU because
+            they are copied to the host. A test of their values waits.
         loops: what the iterations of loops wait for.
 
     Args:
@@ -44,6 +46,11 @@ class RecentWork:
         self._n_readings = 0
         self._n_timed: dict[StreamId, int] = {}
         self._at_events: dict[StreamId, int] = {}  # `_n_noted` at the latest record of a timing event
+
+    def note_copied(self, node: ast.AST) -> None:
+        """Record the variables of a call that copies something unknown to the host."""
+        owner = node.func.value if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) else None
+        self.losses |= names(owner) - {"self"} if owner is not None else set()
 
     def begin(self, site: SiteId) -> None:
         """Record that a clock is read, and track operators from now on."""

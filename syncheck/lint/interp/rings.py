@@ -1,15 +1,18 @@
-"""Rings whose number of slots is unknown: `slots = [make() for _ in range(n)]`, used as `slots[i % n]`."""
+"""Operators on containers, and rings whose number of slots is unknown.
+
+A ring is made as `slots = [make() for _ in range(n)]` and used as `slots[i % n]`.
+"""
 
 import ast
 
 from syncheck.lint.interp.arithmetic import MAX_ITERATIONS, computed, repeated
-from syncheck.lint.interp.values import UNKNOWN, Constant, Sequence, Value
+from syncheck.lint.interp.values import UNKNOWN, Constant, Mapping, Sequence, Value
 from syncheck.lint.nodes import nodes_in, once
 from syncheck.source.expressions import last_name
 
 
-def of_lists(tree: ast.Module, kind: ast.operator, left: Value, right: Value, node: ast.AST) -> Value | None:
-    """Return the result of an operator on lists, or the index of a slot of a ring; None if an expression is neither.
+def of_containers(tree: ast.Module, kind: ast.operator, left: Value, right: Value, node: ast.AST) -> Value | None:
+    """Return the result of an operator on containers, or the index of a slot of a ring; None for other expressions.
 
     A ring of unknown size has as many slots as a comprehension makes of something of unknown length.
 
@@ -27,6 +30,8 @@ def of_lists(tree: ast.Module, kind: ast.operator, left: Value, right: Value, no
             return UNKNOWN
         case ast.Add(), Sequence(items=items), Sequence(items=others):
             return Sequence([*items, *others], left.is_open or right.is_open)
+        case ast.BitOr(), Mapping(items=items), Mapping(items=others):
+            return Mapping(items | others, left.is_open or right.is_open)
         case ast.Mod(), Constant(value=int(number)), _ if isinstance(size := _size(tree, right, node), Constant):
             return computed(kind, number, size.value)
         case _:

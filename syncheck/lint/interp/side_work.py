@@ -12,11 +12,13 @@ from syncheck.lint.interp.unknown import (
     makes_object,
     may_evaluate,
     may_wait,
+    stores,
     takes_code,
     takes_flag,
 )
 from syncheck.lint.interp.values import MOVED, UNKNOWN_STREAM, Call, Sequence, Tensor, Value
-from syncheck.lint.nodes import Method, function_around, parameters
+from syncheck.lint.nodes import Method, function_around, names, parameters
+from syncheck.semantics.waits import SYNCHRONIZING
 
 
 def is_on_side_stream(machine: Machine) -> bool:
@@ -102,12 +104,23 @@ def compute(machine: Machine, node: ast.AST, *, is_long: bool) -> Value:
 
 
 def combine(machine: Machine, kind: ast.operator, values: tuple[Value, Value], node: ast.AST) -> Value:
-    """Return the result of an operator on unknown values. Of these operators, only matrix products take long."""
+    """Return the result of an operator on unknown values, which may hold the contents of containers from now on.
+
+    Of these operators, only matrix products take long.
+    """
+    machine.sites.premises.keep(tensors_in(Sequence(list(values))))
     found = derived(*values)
     return compute(machine, node, is_long=isinstance(kind, ast.MatMult)) if found is MOVED else found
 
 
-def read_if_evaluated(machine: Machine, call: Call) -> None:
-    """Let the host read the results of unknown training if an unknown function evaluates them."""
-    if machine.recent.is_of_unknown and call.values() and may_evaluate(called_name(call.node)):
+def note_arguments(machine: Machine, call: Call, given: list[Value]) -> None:
+    """Let an unknown function use what it gets.
+
+    The host reads the results of unknown training if the function evaluates them. It keeps tensors if it stores them.
+    """
+    called, losses = called_name(call.node), machine.recent.losses
+    is_test = called in SYNCHRONIZING and losses and not losses.isdisjoint(names(call.node))
+    if is_test or (machine.recent.is_of_unknown and call.values() and may_evaluate(called)):
         machine.read_unknown()
+    if stores(call.node):
+        machine.sites.premises.keep(tensors_in(Sequence(given)))

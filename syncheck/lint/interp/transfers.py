@@ -192,6 +192,7 @@ class Transfers:
         made = Tensor(machine.allocate(None, call.node, is_pinned=True))
         made.block.is_assumed = True
         machine.assumed_copies.add(machine.site(call.node))
+        machine.recent.note_copied(call.node)
         stream = machine.current(machine.thread.device)
         if not stream:  # whichever it is, the host does not wait for it
             self._other_stream = stream = self._other_stream or machine.add_stream(machine.thread.device)

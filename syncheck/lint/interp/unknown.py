@@ -16,6 +16,7 @@ from syncheck.lint.interp.values import (
     Native,
     Partial,
     Sequence,
+    Symbol,
     Tensor,
     Value,
 )
@@ -63,6 +64,11 @@ _TEXTS = frozenset(
     files filename url urls name""".split()
 )
 """Words in the names of what pipelines are given."""
+_STORING = frozenset(
+    """add append appendleft attach enqueue extend hold insert keep push put register set setattr setdefault store
+    update""".split()
+)
+"""Words in the names of functions that store their arguments."""
 _KEEPING = frozenset(
     """then register add set hook hooks callback callbacks sort sorted map filter partial jit compile wraps submit
     append namespace""".split()
@@ -109,8 +115,13 @@ def _names_wait(statement: ast.AST) -> bool:
 
 def takes_code(values: list[Value], node: ast.AST) -> bool:
     """Return whether a function gets another one that it may call and wait for: `do_bench(lambda: f(x))`."""
-    has_code = any(isinstance(value, _CODE) for value in values)
+    has_code = any(isinstance(value, _CODE) or _is_waiting_function(value) for value in values)
     return has_code and not words_of(called_name(node)) & _KEEPING
+
+
+def _is_waiting_function(value: Value) -> bool:
+    """Return whether a value is a function of a library that waits: `torch.cuda.synchronize`."""
+    return isinstance(value, Symbol) and may_wait(value.path.rpartition(".")[2])
 
 
 def takes_flag(node: ast.AST) -> bool:
@@ -169,6 +180,11 @@ def is_on_gpu(value: Value) -> bool:
     if value.__class__ not in _HOLDING_TENSORS:
         return False
     return may_be_tensor(value) or any(tensor.block.device is not None for tensor in tensors_in(value))
+
+
+def stores(node: ast.AST) -> bool:
+    """Return whether an unknown function keeps its arguments in an object, judging by its name."""
+    return not _STORING.isdisjoint(words_of(called_name(node)))
 
 
 def called_name(node: ast.AST) -> str:

@@ -264,12 +264,14 @@ class Function(Value):
         scope: the scope that it was defined in.
         defaults: its default arguments by name.
         is_static: it takes no `self` although it is defined in a class.
+        is_of_class: it takes the class instead.
     """
 
     node: ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda
     scope: Any
     defaults: dict[str, Value] = field(default_factory=dict)
     is_static: bool = False
+    is_of_class: bool = False
     is_property: bool = False
     is_cached: bool = False
 

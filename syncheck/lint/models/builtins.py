@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from syncheck.lint.interp.arithmetic import Growing
-from syncheck.lint.interp.contents import tensors_in
+from syncheck.lint.interp.contents import is_key, tensors_in
 from syncheck.lint.interp.control_flow import Raised
 from syncheck.lint.interp.evaluator import Evaluator
 from syncheck.lint.interp.identities import ITERATOR, is_unknown
@@ -19,6 +19,7 @@ from syncheck.lint.interp.values import (
     Constant,
     Generator,
     Instance,
+    Key,
     Mapping,
     Sequence,
     Symbol,
@@ -36,8 +37,7 @@ _MAX_ZIPPED = 16
 )  # fmt: skip
 def _host_reads(evaluator: Evaluator, call: Call) -> Value:
     for value in call.values():
-        for tensor in tensors_in(value):
-            evaluator.operators.read_by_host(tensor, call.node)
+        evaluator.operators.read_all_by_host(tensors_in(value), call.node)
     may_be_result = evaluator.machine.recent.is_of_unknown and any(map(is_unknown, call.values()))
     if may_be_result or any(map(may_be_read, call.values())):
         evaluator.machine.read_unknown()
@@ -59,7 +59,12 @@ def _list(evaluator: Evaluator, call: Call) -> Value:
 @models("builtins.sorted")
 def _sorted(evaluator: Evaluator, call: Call) -> Value:
     """Return a list with the same items, in the same order: how they are sorted is unknown."""
-    return evaluator.listed(call.args[0]) if call.args else UNKNOWN
+    if not call.args:
+        return UNKNOWN
+    found = evaluator.listed(call.args[0])
+    if "key" not in call.kwargs:  # the items themselves are compared
+        evaluator.operators.read_all_by_host(found.items, call.node)
+    return found
 
 
 @models("builtins.memoryview")
@@ -139,9 +144,14 @@ def _mentions_device(node: ast.AST) -> bool:
 
 @models("builtins.setattr")
 def _setattr(evaluator: Evaluator, call: Call) -> Value:
-    del evaluator
-    if len(call.args) == 3 and isinstance(call.args[0], Instance) and isinstance(call.args[1], Constant):
-        call.args[0].attributes[str(call.args[1].value)] = call.args[2]
+    match call.args:
+        case [Instance(attributes=attributes), Constant(value=str(name)), value]:
+            attributes[name] = value
+        case [_, _, value]:
+            evaluator.machine.sites.premises.keep(tensors_in(value))
+            evaluator.escape(value)
+        case _:
+            pass
     return NONE
 
 
@@ -159,9 +169,23 @@ def _queue(evaluator: Evaluator, call: Call) -> Value:
 
 @models("builtins.dict")
 def _dict(evaluator: Evaluator, call: Call) -> Value:
-    for pairs in call.args if evaluator.collectives.have_started else ():
-        evaluator.escape(evaluator.listed(pairs) if isinstance(pairs, Generator) else pairs)
-    return Mapping(dict(call.kwargs), is_open=bool(call.args))
+    made = Mapping(dict(call.kwargs), is_open=bool(call.args))
+    for given in call.args:
+        if isinstance(given, Mapping):
+            made.items |= given.items
+            continue
+        pairs = evaluator.listed(given)
+        if evaluator.collectives.have_started:
+            evaluator.escape(pairs)
+        for pair in pairs.items:
+            match pair:
+                case Sequence(items=[Constant(value=key), value]) if is_key(key):
+                    made.items[key] = value
+                case Sequence(items=[_, value]):
+                    made.items[Key("", (len(made.items),))] = value
+                case _:
+                    pass
+    return made
 
 
 @models("collections.OrderedDict")
@@ -191,6 +215,7 @@ def _len(evaluator: Evaluator, call: Call) -> Value:
 
 @models("builtins.range")
 def _range(evaluator: Evaluator, call: Call) -> Value:
+    evaluator.operators.read_all_by_host(call.args, call.node)
     values = [value.value if isinstance(value, Constant) else None for value in call.args]
     if _is_open(values):
         start = values[0] if len(values) > 1 and isinstance(values[0], int) else 0

@@ -35,8 +35,8 @@ def _call_plain(evaluator: Evaluator, owner: Sequence, name: str, call: Call) ->
         evaluator.collectives.store(work)
     if name in _ADDING and first is not None:
         owner.items.insert(0 if name == "appendleft" else len(owner.items), first)
-    elif name == "extend" and isinstance(first, Sequence):
-        owner.items += first.items
+    elif name == "extend" and isinstance(first, Sequence | Generator):
+        owner.items += evaluator.listed(first).items
     elif name == "clear":
         owner.items.clear()
     else:

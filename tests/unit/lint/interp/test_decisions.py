@@ -139,3 +139,20 @@ def test_paths_that_leave_early_after_work_come_after_two_others():
     decisions.decide(condition("e"), by_default=False)
     assert decisions.others()[2] == frozenset({3})
     assert decisions.others()[-1] == frozenset({4})
+
+
+def test_a_variable_whose_attribute_was_used_is_not_none():
+    decisions = Decisions()
+    decisions.note_object(condition("x"))
+    assert decisions.is_object(condition("x"))
+    assert not decisions.is_object(condition("y"))
+    assert not decisions.is_object(condition("x.y"))
+    decisions.forget("x")
+    assert not decisions.is_object(condition("x"))
+
+
+def test_a_parameter_of_a_called_function_may_be_none():
+    decisions = Decisions()
+    decisions.note_object(condition("x"))
+    decisions.enter(["x"])
+    assert not decisions.is_object(condition("x"))

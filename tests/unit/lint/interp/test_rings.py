@@ -1,4 +1,4 @@
-"""Rings of unknown size, and operators on lists."""
+"""Rings of unknown size, and operators on containers."""
 
 import ast
 
@@ -7,15 +7,15 @@ import pytest
 from syncheck.lint.engine import lint_source
 from syncheck.lint.files import Text
 from syncheck.lint.interp.arithmetic import MAX_ITERATIONS
-from syncheck.lint.interp.rings import of_lists
-from syncheck.lint.interp.values import NONE, UNKNOWN, Constant, Sequence
+from syncheck.lint.interp.rings import of_containers
+from syncheck.lint.interp.values import NONE, UNKNOWN, Constant, Mapping, Sequence
 
 RING = "slots = [make() for _ in range(n)]\nevents = [None] * n\ni = k % n\n"
 
 
 def result(expression, left, right, text=RING):
     node = ast.parse(expression, mode="eval").body
-    return of_lists(ast.parse(text), node.op, left, right, node)
+    return of_containers(ast.parse(text), node.op, left, right, node)
 
 
 def test_an_index_of_a_ring_returns_to_the_first_slot():
@@ -38,6 +38,11 @@ def test_a_list_with_an_item_for_each_slot():
 def test_lists_are_joined():
     made = result("a + b", Sequence([NONE]), Sequence([NONE], is_open=True))
     assert (len(made.items), made.is_open) == (2, True)
+
+
+def test_dictionaries_are_merged():
+    made = result("a | b", Mapping({1: NONE}), Mapping({2: UNKNOWN}, is_open=True))
+    assert (made.items, made.is_open) == ({1: NONE, 2: UNKNOWN}, True)
 
 
 def test_other_operators_are_not_about_lists():

@@ -18,7 +18,7 @@ X = "x = torch.ones(4, device='cuda')\n"
         ("range(1, 2, 0)", "unknown"),
         ("list(zip([1, 2], [3]))", [[1, 3]]), ("list(enumerate([5, 6]))", [[0, 5], [1, 6]]),
         ("list(reversed([1, 2]))", [2, 1]), ("reversed(n)", "unknown"), ("list(map(lambda i: i + 1, [1, 2]))", [2, 3]),
-        ("dict(a=1)", {"a": 1}), ("dict([(1, 2)])", {"...": "..."}), ("int(3)", 3), ("int('3')", "unknown"),
+        ("dict(a=1)", {"a": 1}), ("dict([(1, 2)])", {1: 2, "...": "..."}), ("int(3)", 3), ("int('3')", "unknown"),
         ("tuple([1])", [1]), ("list()", []), ("getattr(a, 'b')", 7), ("getattr(a, name)", "unknown"),
         ("next(iter([1]))", 1), ("next(iter([]), 5)", 5), ("isinstance(a, A)", "unknown"), ("set([1, 2])", [1, 2]),
         ("sorted([2, 1])", [2, 1]), ("sorted(n)", ["..."]), ("sorted()", "unknown"),
