@@ -11,6 +11,15 @@ import pytest
 ROOT = Path(__file__).parents[2]
 BAD = (ROOT / "fixtures/unordered-read/bad.py").read_text(encoding="utf-8")
 
+CONFIG = """repos:
+  - repo: {repository}
+    rev: {revision}
+    hooks:
+      - id: syncheck
+      - id: syncheck-fix
+"""
+"""Both hooks share one environment, which takes most of the time."""
+
 pre_commit = Path(sys.executable).with_name("pre-commit")
 pytestmark = [
     pytest.mark.network,
@@ -38,17 +47,19 @@ def test_the_hooks_find_and_fix(tmp_path):
         run("git", "init", "-q", "-b", "main", cwd=folder, home=home)
     run("git", "add", "-A", cwd=hooks, home=home)
     run("git", "commit", "-qm", "hooks", cwd=hooks, home=home)
+    revision = run("git", "rev-parse", "HEAD", cwd=hooks, home=home).stdout.strip()
+    (project / ".pre-commit-config.yaml").write_text(CONFIG.format(repository=hooks, revision=revision))
     (project / "train.py").write_text(BAD)
     (project / "vendored.py").write_text(BAD)
     (project / "pyproject.toml").write_text('[tool.syncheck]\nexclude = ["vendored.py"]\n')
     run("git", "add", "-A", cwd=project, home=home)
 
-    found = run(pre_commit, "try-repo", hooks, "syncheck", "--all-files", cwd=project, check=False, home=home)
+    found = run(pre_commit, "run", "syncheck", "--all-files", cwd=project, check=False, home=home)
     assert found.returncode == 1, found.stdout + found.stderr
     assert "train.py:16:10: SYN101 [error]" in found.stdout or "train.py:14:10: SYN101 [error]" in found.stdout
     assert "vendored.py" not in found.stdout, "the settings exclude it, although pre-commit passes it"
     installed = list(home.rglob("site-packages/torch"))
     assert not installed, "the hook's environment does not need torch"
-    run(pre_commit, "try-repo", hooks, "syncheck-fix", "--all-files", cwd=project, check=False, home=home)
+    run(pre_commit, "run", "syncheck-fix", "--all-files", cwd=project, check=False, home=home)
     assert "wait_stream(side)\nscores" in (project / "train.py").read_text()
     assert (project / "vendored.py").read_text() == BAD
