@@ -149,6 +149,25 @@ def _waits(statement: ast.AST) -> bool:
     return any(isinstance(node, ast.Attribute) and node.attr == "wait" for node in walk(statement))
 
 
+def may_end_otherwise(loop: ast.For | ast.AsyncFor, *, is_cut: bool) -> bool:
+    """Return whether the end of a loop may leave other work running than its interpreted iterations.
+
+    Args:
+        loop: the loop.
+        is_cut: whether it has more iterations than were interpreted.
+    """
+    return waits(loop.body) and (looks_ahead(loop) or (is_cut and not leaves_last(loop)))
+
+
+@once
+def looks_ahead(loop: ast.For | ast.AsyncFor) -> bool:
+    """Return whether only some iterations start work for the next one, as in `if i + 1 < n: work = start(i + 1)`."""
+    counters = names(loop.target)
+    branches = (node for step in loop.body for node in walk(step) if isinstance(node, ast.If))
+    chosen = (node for node in branches if isinstance(node.test, ast.Compare) and counters & names(node.test))
+    return any(_is_bound(inner) for node in chosen for step in node.body for inner in walk(step))
+
+
 @once
 def leaves_last(loop: ast.For | ast.AsyncFor) -> bool:
     """Return whether each iteration waits only for what the one before it has started.

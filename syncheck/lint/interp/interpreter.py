@@ -323,7 +323,7 @@ class Interpreter:
                 self.assign(node.target, item, scope)
                 del item
                 yield from self._iteration(node, loop, scope)
-            if is_cut and self.collectives.have_started and guards.waits(node.body) and not guards.leaves_last(node):
+            if self.collectives.have_started and guards.may_end_otherwise(node, is_cut=is_cut):
                 self.collectives.escape_all(scope.names.values())
             yield from self.block(node.orelse, scope)
         except BreakSignal:

@@ -13,6 +13,8 @@ from syncheck.lint.interp.guards import (
     is_periodic,
     leaves,
     leaves_last,
+    looks_ahead,
+    may_end_otherwise,
     reads_any,
     turn_of_other,
     used_in,
@@ -150,3 +152,26 @@ def test_a_branch_that_returns_what_another_method_returns_dispatches(source, ex
 )  # fmt: skip
 def test_the_other_decision_at_a_way_out_comes_early(branch, has_work, expected):
     assert turn_of_other(body(f"def f(self, a, x):\n    {branch}")[0].body[0], has_work=has_work) is expected
+
+
+@pytest.mark.parametrize(
+    ("lines", "expected"),
+    [
+        ("    if i + 1 < n: work = start()", True), ("    if i < len(xs) - 1:\n        y = f()", True),
+        ("    if i + 1 < n: f()", False), ("    if m < n: work = start()", False), ("    work = start()", False),
+        ("    if x: work = start()", False),
+    ],
+)  # fmt: skip
+def test_only_some_iterations_start_work_for_the_next_one(lines, expected):
+    loop = body(f"for i, x in enumerate(xs):\n{lines}")[0]
+    assert looks_ahead(loop) is expected
+
+
+def test_a_loop_that_is_cut_may_wait_for_all_work_later():
+    (loop,) = body("for x in xs:\n    work.wait()\n    other = start()")
+    assert may_end_otherwise(loop, is_cut=True)
+    assert not may_end_otherwise(loop, is_cut=False)
+    (loop,) = body("for i, x in enumerate(xs):\n    work.wait()\n    if i + 1 < n: work = start()")
+    assert may_end_otherwise(loop, is_cut=False)
+    (loop,) = body("for i, x in enumerate(xs):\n    if i + 1 < n: work = start()")
+    assert not may_end_otherwise(loop, is_cut=True)
