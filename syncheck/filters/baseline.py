@@ -96,9 +96,9 @@ class Baseline:
         return self.known[self.entry_of(finding)] > 0
 
     def replace(self, findings: Iterable[Finding], is_checked: Callable[[Entry], bool]) -> None:
-        """Replace the known findings within the checked part by these findings."""
+        """Replace the known findings within the checked part by these findings. Others are kept, or found again."""
         self.known = Counter({entry: n for entry, n in self.known.items() if not is_checked(entry)})
-        self.known += Counter(map(self.entry_of, findings))
+        self.known |= Counter(map(self.entry_of, findings))
 
     def write(self) -> None:
         """Write the file, sorted, so that changes to it can be reviewed.

@@ -282,18 +282,21 @@ class Checker:
         if failing and not options.write_baseline:
             session.exitstatus = pytest.ExitCode.TESTS_FAILED
         try:
-            self._write(options)
+            self._write(options, session)
         except (OSError, pytest.UsageError) as error:
             self._problems.append(str(error))
             session.exitstatus = pytest.ExitCode.USAGE_ERROR
 
-    def _write(self, options: "Options") -> None:
+    def _write(self, options: "Options", session: pytest.Session) -> None:
+        from syncheck.pytest_plugin.summary import runs_whole_suite
         from syncheck.report.render import render
         from syncheck.system import files
 
         if self._baseline is not None and options.write_baseline:
+            is_whole = runs_whole_suite(session)
+            self._problems += [] if is_whole else ["not all tests ran, so no finding was removed from the baseline"]
             with as_usage():
-                self._baseline.replace(self._summary.findings, lambda entry: entry.half == "run")
+                self._baseline.replace(self._summary.findings, lambda entry: is_whole and entry.half == "run")
                 self._baseline.write()
         file = self._config.getoption("--syncheck-output")
         if file is not None:

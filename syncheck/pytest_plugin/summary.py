@@ -4,11 +4,17 @@ from collections import Counter
 from collections.abc import Iterator
 from typing import Any
 
+import pytest
+
 from syncheck import serialization
 from syncheck.filters.baseline import Baseline
 from syncheck.findings import NOTHING_SEEN, Finding, Report, Summary, counted, merge_equal
 
 _MAX_LOCATIONS = 20
+
+
+_SELECTING = ("keyword", "markexpr", "deselect", "lf", "stepwise", "ignore", "ignore_glob", "maxfail")
+"""pytest's options that select tests, or end a session early."""
 
 
 class SessionSummary:
@@ -69,3 +75,16 @@ class SessionSummary:
             yield f"{self._known} of them are known: they are in the baseline"
         for reason in self._incomplete:
             yield f"incomplete: {reason}"
+
+
+def runs_whole_suite(session: pytest.Session) -> bool:
+    """Return whether a session ran all tests of a project to their end.
+
+    An option or an argument may select some of them. A test that fails may end before it does what it did before.
+    """
+    options, config = session.config.option, session.config
+    is_given = config.args_source is pytest.Config.ArgsSource.ARGS
+    selects = any(getattr(options, name, None) for name in _SELECTING)
+    return session.exitstatus == pytest.ExitCode.OK and not (
+        is_given or selects or session.shouldstop or session.shouldfail
+    )

@@ -428,6 +428,23 @@ def test_an_invalid_marker_fails_only_its_test(suite, marker, flag):
     assert "1 passed, 1 error" in last(suite(source, *flag))
 
 
+@pytest.mark.parametrize(
+    "selected",
+    [("-k", "other"), ("test_suite.py::test_other",), ("-k", "none"), ("--deselect", "test_suite.py::test_it")],
+)
+def test_only_a_run_of_the_whole_suite_removes_findings_from_the_baseline(suite, pytester, selected):
+    source = "def test_it():\n    race()\ndef test_other():\n    pass\n"
+    write = ("--syncheck", "--syncheck-baseline", "known.json", "--syncheck-write-baseline")
+    suite(source, *write)
+    known = (pytester.path / "known.json").read_text()
+    assert "SYN101" in known
+    done = suite(source, *write, *selected)
+    assert (pytester.path / "known.json").read_text() == known
+    assert "not all tests ran, so no finding was removed from the baseline" in done.stdout
+    suite(source.replace("race()", "pass"), *write)
+    assert "SYN101" not in (pytester.path / "known.json").read_text()
+
+
 def test_a_marker_accepts_a_string_for_one_rule(suite):
     assert "1 passed" in last(suite('@pytest.mark.syncheck(ignore="SYN101")\ndef test_it():\n    race()\n'))
 
