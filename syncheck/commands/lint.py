@@ -2,7 +2,7 @@
 
 import os
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import cache, partial
 from pathlib import Path
@@ -118,11 +118,22 @@ def lint(request: LintRequest) -> tuple[Report, changes.Changes]:
         looked_at = checked_entry_filter("lint", baseline, options_of, is_seen)
         report = without_known(report, baseline, options, looked_at, is_certain=True)
     report = truncate(report, options.max_findings)
-    incomplete = (*report.incomplete, *changed.problems) if paths else (NO_FILES,)
+    incomplete = (*report.incomplete, *changed.problems)
     report = replace(report, incomplete=incomplete, is_unsafe_wanted=request.unsafe)
+    report = report if paths else _without_files(report, request.paths, options)
     if request.tries_fixes and not request.change and not request.is_stdin:
         changed.unresolved = changes.unfixable(_by_file(outcome), options_of, unsafe=request.unsafe)
     return _with_changes(report, request.change, changed), changed
+
+
+def _without_files(report: Report, given: Sequence[str], options: Options) -> Report:
+    """Return the report if there is nothing to lint.
+
+    The settings may exclude all files that a pre-commit hook names, and then nothing is missing.
+    """
+    if options.force_exclude and all(map(os.path.isfile, given)):
+        return report.noted(f"the settings exclude {counted(len(given), 'file')}")
+    return replace(report, incomplete=(NO_FILES,))
 
 
 def _lint_stdin(request: LintRequest, options_of: Callable[[str], Options]) -> tuple[engine.Outcome, changes.Changes]:

@@ -420,3 +420,12 @@ def test_workers_exit_when_the_linter_is_killed(folder):
         assert workers
         process.kill()
     wait_until(lambda: not any(Path("/proc", worker).exists() for worker in workers))
+
+
+def test_files_that_the_settings_exclude_do_not_block_a_commit(folder):
+    (folder / "pyproject.toml").write_text('[tool.syncheck]\nexclude = ["train.py"]\n')
+    done = lint("--force-exclude", "train.py", cwd=folder)
+    assert (done.returncode, done.stderr) == (0, "")
+    assert "the settings exclude 1 file" in done.stdout
+    (folder / "empty").mkdir()
+    assert lint("--force-exclude", "empty", cwd=folder).returncode == 3
