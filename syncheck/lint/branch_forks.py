@@ -9,12 +9,21 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
 from syncheck.findings import Finding
-from syncheck.lint.interp.functions import own_nodes
+from syncheck.lint.interp.functions import functions_with_nodes
 from syncheck.lint.interp.guards import leaves
 from syncheck.lint.interp.sites import SourceSites
 from syncheck.lint.interp.unknown import may_wait
 from syncheck.lint.locations import lines_of
-from syncheck.lint.nodes import blocks_in, entered_streams, functions_in, names, text, walk
+from syncheck.lint.nodes import (
+    blocks_in,
+    bound_names,
+    current_streams,
+    entered_streams,
+    names,
+    text,
+    waits_for_current,
+    walk,
+)
 from syncheck.rules import unordered_side_stream
 from syncheck.rules.model import Family, Severity
 from syncheck.source.expressions import last_name
@@ -45,14 +54,13 @@ def findings(tree: ast.Module, sites: SourceSites, known: Sequence[Finding]) -> 
         known: the findings on paths through the file. One in the same block is more specific.
     """
     lines = lines_of(known, frozenset(Family) - {Family.HOST})
-    for function in functions_in(tree):
-        nodes = list(own_nodes(function))
-        current = {text(node.targets[0]) for node in nodes if isinstance(node, ast.Assign) and _is_current(node.value)}
-        for branch, block in (pair for body in blocks_in(function, nodes) for pair in _pairs(body)):
-            stream = text(entered_streams(block)[0])
-            waits = [node for node in nodes if isinstance(node, ast.Call) and _may_order(node)]
-            wait = waits[0] if len(waits) == 1 else None
-            if wait is None or not _is_fork(wait, stream, current):
+    for function, nodes in functions_with_nodes(tree):
+        current = current_streams(nodes)
+        pairs = [pair for body in blocks_in(function, nodes) for pair in _pairs(body)]
+        waits = [node for node in nodes if isinstance(node, ast.Call) and _may_order(node)] if pairs else []
+        for branch, block in pairs if len(waits) == 1 else ():
+            wait, stream = waits[0], text(entered_streams(block)[0])
+            if not _is_fork(wait, stream, current):
                 continue
             name = _given_by_both(branch, wait) & _used(block)
             span = set(range(block.lineno, (block.end_lineno or block.lineno) + 1))
@@ -82,9 +90,7 @@ def _may_order(call: ast.Call) -> bool:
 
 def _is_fork(call: ast.Call, stream: str, current: set[str]) -> bool:
     """Return whether a call makes a stream wait for the current stream; `current`: the variables that hold it."""
-    if not isinstance(call.func, ast.Attribute) or call.func.attr != "wait_stream" or len(call.args) != 1:
-        return False
-    return text(call.func.value) == stream and (text(call.args[0]) in current or _is_current(call.args[0]))
+    return last_name(call.func) == "wait_stream" and waits_for_current(call, stream, current)
 
 
 def _given_by_both(branch: ast.If, wait: ast.Call) -> set[str]:
@@ -100,13 +106,8 @@ def _given_by_both(branch: ast.If, wait: ast.Call) -> set[str]:
 
 
 def _bound(body: list[ast.stmt]) -> set[str]:
-    targets = (target for step in body if isinstance(step, ast.Assign) for target in step.targets)
-    return {target.id for target in targets if isinstance(target, ast.Name)}
+    return {name for step in body if isinstance(step, ast.Assign) for name in bound_names(step)}
 
 
 def _used(block: ast.With) -> set[str]:
     return {name for step in block.body for name in names(step)}
-
-
-def _is_current(value: ast.expr) -> bool:
-    return isinstance(value, ast.Call) and last_name(value.func) == _CURRENT

@@ -25,7 +25,7 @@ from syncheck.lint.interp.values import (
     Stream,
     Value,
 )
-from syncheck.lint.nodes import Method, own_attribute, statements, walk
+from syncheck.lint.nodes import WAITS, Method, own_attribute, statements, walk
 from syncheck.lint.prefilter import has_anchor
 from syncheck.rules.model import Severity
 from syncheck.source.expressions import last_name
@@ -35,7 +35,6 @@ _CALLED_BY_PYTHON = frozenset({"__call__", "__iter__", "__next__", "__enter__", 
 _AT_THE_END = frozenset("reset clear stop flush finish".split())
 _FINAL = frozenset("close shutdown destroy cleanup finalize".split())
 """Words in the names of methods after which an object is not used any more."""
-_WAITING = frozenset({"wait", "wait_stream", "wait_event", "synchronize"})
 _WORKING = frozenset({"non_blocking", "copy_", "async_op"})
 _BETWEEN_METHODS = frozenset("SYN101 SYN102 SYN103 SYN104 SYN201 SYN301 SYN302 SYN402 SYN601 SYN602 SYN903".split())
 """Rules about what one part of a program leaves behind for another part."""
@@ -108,7 +107,7 @@ def only_waits(method: Method) -> bool:
     words |= {node.arg for node in nodes if isinstance(node, ast.keyword) and node.arg}
     has_others = bool(_own_calls(method)) or any(isinstance(node, ast.With | ast.AsyncWith) for node in nodes)
     changes = any(word.endswith("_") and not word.startswith("_") for word in words)  # in place: `add_`
-    return bool(words & _WAITING) and not words & _WORKING and not has_others and not changes
+    return bool(words & WAITS) and not words & _WORKING and not has_others and not changes
 
 
 def _own_calls(node: ast.AST) -> set[str]:
@@ -131,7 +130,7 @@ def _is_waiting_block(method: Method, members: dict[str, Method]) -> bool:
     if not any(last_name(decorator) == "contextmanager" for decorator in method.decorator_list):
         return False
     called = [members[name] for name in _own_calls(method) if name in members]
-    return any(_WAITING & _members_in(one) for one in (method, *called))
+    return any(WAITS & _members_in(one) for one in (method, *called))
 
 
 def _is_final(method: Method) -> bool:

@@ -6,28 +6,35 @@ current stream, which protects it against nothing: only `record_stream` with the
 
 import ast
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import replace
 
 from syncheck.findings import Finding
-from syncheck.lint.interp.functions import own_nodes
+from syncheck.lint.interp.functions import functions_with_nodes
 from syncheck.lint.interp.sites import SourceSites
 from syncheck.lint.locations import lines_of
-from syncheck.lint.nodes import entered_streams, functions_in, names, parameters, text, walk
-from syncheck.rules import missing_record_stream
-from syncheck.rules.model import Family, Severity
+from syncheck.lint.nodes import (
+    WAITS,
+    current_streams,
+    entered_streams,
+    is_current_stream,
+    names,
+    parameters,
+    text,
+    waits_for_current,
+    walk,
+)
+from syncheck.lint.recorded_streams import WORD, on_wrong_stream
+from syncheck.rules.model import Family
 from syncheck.source.expressions import last_name
 
 Function = ast.FunctionDef | ast.AsyncFunctionDef
 
-_RECORD = "record_stream"
 _CURRENT = "current_stream"
-_JOINS = frozenset({"wait", "wait_stream", "wait_event", "synchronize"})
 _HELP = "record it on the stream that uses it: `{tensor}.record_stream({stream})`"
 
 
 def can_matter(source: str) -> bool:
     """Return whether this check may apply to a file."""
-    return f".{_RECORD}(" in source and f"{_CURRENT}(" in source and ".wait_stream(" in source
+    return f".{WORD}(" in source and f"{_CURRENT}(" in source and ".wait_stream(" in source
 
 
 def findings(tree: ast.Module, sites: SourceSites, known: Sequence[Finding]) -> Iterator[Finding]:
@@ -39,33 +46,25 @@ def findings(tree: ast.Module, sites: SourceSites, known: Sequence[Finding]) -> 
         known: the findings on paths through the file. One about the same tensor is more specific.
     """
     lines = lines_of(known, {Family.LIFETIME})
-    for function in functions_in(tree):
-        for call, tensor, stream in _misdirected(function):
+    for function, nodes in functions_with_nodes(tree):
+        for call, tensor, stream in _misdirected(function, nodes):
             if call.lineno not in lines:
-                location = sites.location(sites.id_of(call, function.name))
-                facts = {"tensor": f"`{tensor}`", "user": f"stream `{stream}`", "verb": "reading"}
-                found = Finding.of(missing_record_stream.RULE, location, **facts)
-                yield replace(found, level=Severity.WARNING, help=_HELP.format(tensor=tensor, stream=stream))
+                advice = _HELP.format(tensor=tensor, stream=stream)
+                yield on_wrong_stream(call, tensor, f"stream `{stream}`", function, sites, advice)
 
 
-def _misdirected(function: Function) -> Iterator[tuple[ast.Call, str, str]]:
+def _misdirected(function: Function, nodes: list[ast.AST]) -> Iterator[tuple[ast.Call, str, str]]:
     """Yield the misdirected records in a function: the call, the tensor, and the stream that uses the tensor."""
-    nodes = list(own_nodes(function))
     blocks = [node for node in nodes if isinstance(node, ast.With) and len(entered_streams(node)) == 1]
     inside = {inner for block in blocks for inner in walk(block)}
     outside = [node for node in nodes if node not in inside]
     given = {argument.arg for argument in parameters(function)}
     bound = (given | _assigned(outside)) - _assigned(inside)
-    current = {
-        text(target)
-        for node in outside
-        if isinstance(node, ast.Assign) and _is_current(node.value)
-        for target in node.targets
-    }
+    current = current_streams(outside)
     calls = [node for node in nodes if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute)]
     records = [(call, _owner(call), text(call.args[0])) for call in calls if _is_record(call)]
     for call, tensor, stream in records:
-        is_own = stream in current or _is_current(call.args[0])
+        is_own = stream in current or is_current_stream(call.args[0])
         if call in inside or not is_own or tensor not in bound or sum(tensor == other for _, other, _ in records) > 1:
             continue
         for block in blocks:
@@ -77,12 +76,8 @@ def _misdirected(function: Function) -> Iterator[tuple[ast.Call, str, str]]:
 
 def _forks_only(side: str, calls: list[ast.Call], current: set[str]) -> bool:
     """Return whether a side stream waits for the current stream, and nothing else in a function waits."""
-    waits = [call for call in calls if last_name(call.func) in _JOINS]
-    are_forks = all(
-        _owner(call) == side and call.args and (text(call.args[0]) in current or _is_current(call.args[0]))
-        for call in waits
-    )
-    return bool(waits) and are_forks and side not in current
+    waits = [call for call in calls if last_name(call.func) in WAITS]
+    return bool(waits) and all(waits_for_current(call, side, current) for call in waits) and side not in current
 
 
 def _assigned(nodes: Iterable[ast.AST]) -> set[str]:
@@ -95,8 +90,4 @@ def _owner(call: ast.Call) -> str:
 
 
 def _is_record(call: ast.Call) -> bool:
-    return last_name(call.func) == _RECORD and len(call.args) == 1
-
-
-def _is_current(value: ast.expr) -> bool:
-    return isinstance(value, ast.Call) and last_name(value.func) == _CURRENT
+    return last_name(call.func) == WORD and len(call.args) == 1

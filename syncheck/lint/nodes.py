@@ -4,10 +4,10 @@ import ast
 from collections.abc import Callable, Collection, Iterable, Iterator
 from typing import Any, TypeVar
 
-from syncheck.source.expressions import bodies, last_name
+from syncheck.source.expressions import STREAM_CONTEXTS, bodies, last_name
 
-STREAM_CONTEXTS = frozenset({"stream", "StreamContext"})
-"""Last names of the calls that make a stream current in a block."""
+WAITS = frozenset({"wait", "wait_stream", "wait_event", "synchronize"})
+"""Methods of streams, events and handles after which the host or a stream waits for them."""
 
 Method = ast.FunctionDef | ast.AsyncFunctionDef
 N = TypeVar("N", bound=ast.AST)
@@ -221,6 +221,24 @@ def entered_stream(context: ast.expr | None) -> ast.expr | None:
     if not isinstance(context, ast.Call) or last_name(context.func) not in STREAM_CONTEXTS or not context.args:
         return None
     return context.args[0]
+
+
+def is_current_stream(node: ast.expr) -> bool:
+    """Return whether an expression is a call of `current_stream`."""
+    return isinstance(node, ast.Call) and last_name(node.func) == "current_stream"
+
+
+def current_streams(nodes: Iterable[ast.AST]) -> set[str]:
+    """Return the variables to which some nodes assign the current stream, as written."""
+    assigned = (node for node in nodes if isinstance(node, ast.Assign) and is_current_stream(node.value))
+    return {text(target) for node in assigned for target in node.targets}
+
+
+def waits_for_current(call: ast.Call, stream: str, current: Collection[str]) -> bool:
+    """Return whether a call makes a stream wait for the current stream; `current`: the variables that hold it."""
+    if not isinstance(call.func, ast.Attribute) or text(call.func.value) != stream or len(call.args) != 1:
+        return False
+    return text(call.args[0]) in current or is_current_stream(call.args[0])
 
 
 def entered_streams(block: ast.With) -> list[ast.expr]:

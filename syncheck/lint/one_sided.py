@@ -19,13 +19,13 @@ from syncheck.lint.interp.unknown import makes_object, may_wait
 from syncheck.lint.kept_streams import makes_stream
 from syncheck.lint.locations import lines_of
 from syncheck.lint.missing_forks import LAYERS
-from syncheck.lint.nodes import STREAM_CONTEXTS, children, entered_stream, names, text, walk
+from syncheck.lint.nodes import children, entered_stream, names, text, walk
 from syncheck.lint.parameters import tensors_given
 from syncheck.lint.prefilter import STREAM_BLOCK, words_in
 from syncheck.lint.unordered_fetches import fetches_computed, made_by
 from syncheck.rules import unordered_side_stream
 from syncheck.rules.model import Family
-from syncheck.source.expressions import last_name
+from syncheck.source.expressions import STREAM_CONTEXTS, last_name
 
 WORDS = re.compile(r"\b(?:stream|StreamContext)\(")
 """Text that a file must contain for this rule to apply."""

@@ -7,20 +7,18 @@ already, so recording the tensor on that stream has no effect on the streams tha
 import ast
 import re
 from collections.abc import Iterator, Sequence
-from dataclasses import replace
 
 from syncheck.findings import Finding
 from syncheck.lint.interp.functions import own_nodes
 from syncheck.lint.interp.sites import SourceSites
 from syncheck.lint.locations import lines_of
-from syncheck.lint.nodes import children, entered_stream, text, walk
-from syncheck.rules import missing_record_stream
-from syncheck.rules.model import Family, Severity
+from syncheck.lint.nodes import children, entered_stream, is_current_stream, text, walk
+from syncheck.lint.recorded_streams import WORD, on_wrong_stream
+from syncheck.rules.model import Family
 from syncheck.source.expressions import last_name
 
 Function = ast.FunctionDef | ast.AsyncFunctionDef
 
-_RECORD = "record_stream"
 _CURRENT = "current_stream"
 _MOVES = frozenset({"to", "cuda"})
 _FACTORIES = frozenset({"empty", "empty_like", "zeros", "zeros_like"})
@@ -32,7 +30,7 @@ _HELP = "pass the stream that uses `{tensor}`: in a block on another stream, `cu
 
 def can_matter(source: str) -> bool:
     """Return whether this check may apply to a file."""
-    return f".{_RECORD}(" in source and f"{_CURRENT}(" in source and "tream(" in source
+    return f".{WORD}(" in source and f"{_CURRENT}(" in source and "tream(" in source
 
 
 def findings(tree: ast.Module, sites: SourceSites, known: Sequence[Finding]) -> Iterator[Finding]:
@@ -52,10 +50,8 @@ def findings(tree: ast.Module, sites: SourceSites, known: Sequence[Finding]) -> 
                 continue
             if file.in_block(call) is not file.in_block(stream):
                 continue  # the stream is the one that was current before the block
-            location = sites.location(sites.id_of(call, function.name))
-            facts = {"tensor": f"`{tensor}`", "user": "the stream that uses it", "verb": "reading"}
-            found = Finding.of(missing_record_stream.RULE, location, **facts)
-            yield replace(found, level=Severity.WARNING, help=_HELP.format(tensor=tensor))
+            advice = _HELP.format(tensor=tensor)
+            yield on_wrong_stream(call, tensor, "the stream that uses it", function, sites, advice)
 
 
 def _own_records(function: Function) -> Iterator[tuple[ast.Call, str, ast.expr]]:
@@ -63,17 +59,17 @@ def _own_records(function: Function) -> Iterator[tuple[ast.Call, str, ast.expr]]
     nodes = list(own_nodes(function))
     assigned = [node for node in nodes if isinstance(node, ast.Assign) and len(node.targets) == 1]
     made = {text(node.targets[0]): node for node in assigned if _makes(node.value)}
-    streams = {text(node.targets[0]): node.value for node in assigned if _is_current(node.value)}
+    streams = {text(node.targets[0]): node.value for node in assigned if is_current_stream(node.value)}
     records = [
         (node, text(node.func.value), node.args[0])
         for node in nodes
         if isinstance(node, ast.Call)
         and isinstance(node.func, ast.Attribute)
-        and node.func.attr == _RECORD
+        and node.func.attr == WORD
         and len(node.args) == 1
     ]
     for call, tensor, given in records:
-        stream = given if _is_current(given) else streams.get(text(given))
+        stream = given if is_current_stream(given) else streams.get(text(given))
         n_bound = sum(text(node.targets[0]) == tensor for node in assigned)
         n_records = sum(other == tensor for _, other, _ in records)
         if stream is not None and n_bound == n_records == 1 and tensor in made and made[tensor].lineno < call.lineno:
@@ -87,10 +83,6 @@ def _makes(value: ast.expr) -> bool:
     words = {word.arg for word in value.keywords}
     name = last_name(value.func)
     return (name in _MOVES and "non_blocking" in words) or (name in _FACTORIES and "device" in words)
-
-
-def _is_current(value: ast.expr) -> bool:
-    return isinstance(value, ast.Call) and last_name(value.func) == _CURRENT
 
 
 class _File:

@@ -11,8 +11,8 @@ from collections.abc import Iterable
 from functools import lru_cache
 
 from syncheck.lint import deferred, rule_registry
-from syncheck.lint.nodes import STREAM_CONTEXTS, once, walk
-from syncheck.source.expressions import last_name
+from syncheck.lint.nodes import once, walk
+from syncheck.source.expressions import STREAM_CONTEXTS, last_name
 
 _TORCH = (b"torch", b"accelerator")
 _WORDS = (

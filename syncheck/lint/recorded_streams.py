@@ -37,9 +37,16 @@ def findings(function: Function, sites: SourceSites) -> Iterator[Finding]:
         if side and _waits(block, nodes, side, sources):
             for call, tensor in _recorded(block, sources, side):
                 if not _is_joined(block, nodes, side):
-                    location = sites.location(sites.id_of(call, function.name))
-                    facts = {"tensor": f"`{tensor}`", "user": f"stream `{side}`", "verb": "reading"}
-                    yield replace(Finding.of(missing_record_stream.RULE, location, **facts), level=Severity.WARNING)
+                    yield on_wrong_stream(call, tensor, f"stream `{side}`", function, sites)
+
+
+def on_wrong_stream(
+    call: ast.Call, tensor: str, user: str, function: Function, sites: SourceSites, advice: str = ""
+) -> Finding:
+    """Return the finding about a record on a stream that does not use a tensor; `user`: the stream that does."""
+    location = sites.location(sites.id_of(call, function.name))
+    found = Finding.of(missing_record_stream.RULE, location, tensor=f"`{tensor}`", user=user, verb="reading")
+    return replace(found, level=Severity.WARNING, help=advice or found.help)
 
 
 def _current_streams(nodes: list[ast.AST]) -> dict[str, int]:

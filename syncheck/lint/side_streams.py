@@ -17,7 +17,7 @@ from syncheck.lint.kept_streams import streams_kept_by
 from syncheck.lint.loaded_batches import loaded_batch
 from syncheck.lint.locations import lines_of
 from syncheck.lint.missing_forks import COPIES, KNOWN_BASES, created_in, missing_fork
-from syncheck.lint.nodes import STREAM_CONTEXTS, bound_names, children, methods_of, own_attribute, text, walk
+from syncheck.lint.nodes import bound_names, children, methods_of, own_attribute, text, walk
 from syncheck.lint.overwritten_buffers import Overwritten, overwritten_buffer
 from syncheck.lint.returned_results import returned_result
 from syncheck.lint.reused_buffers import reused_buffer
@@ -25,7 +25,7 @@ from syncheck.lint.updated_arguments import updated_argument
 from syncheck.lint.yielded_copies import yielded_copy
 from syncheck.rules import missing_record_stream, unordered_first_use, unordered_side_stream, unordered_write
 from syncheck.rules.model import Family, Severity
-from syncheck.source.expressions import last_name
+from syncheck.source.expressions import STREAM_CONTEXTS, last_name
 
 RULES = (unordered_side_stream.RULE, missing_record_stream.RULE, unordered_first_use.RULE, unordered_write.RULE)
 WORD = "Stream("

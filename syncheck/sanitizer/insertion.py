@@ -2,8 +2,7 @@
 
 from syncheck.findings import Frame
 from syncheck.sanitizer.monitor import SourceLine
-
-_STREAM_CONTEXTS = frozenset({"stream", "StreamContext"})
+from syncheck.source.expressions import STREAM_CONTEXTS
 
 
 def is_called_elsewhere(line: SourceLine, callers: tuple[SourceLine, ...]) -> bool:
@@ -53,6 +52,6 @@ def before_stream_block(line: SourceLine) -> SourceLine | None:
 
     Before this statement, the stream of the caller is still the current one.
     """
-    found = line.scopes.manager_around(line.number, _STREAM_CONTEXTS) if line.scopes is not None else None
+    found = line.scopes.manager_around(line.number, STREAM_CONTEXTS) if line.scopes is not None else None
     number = found.context_expr.lineno if found is not None else line.number
     return line._replace(number=number, column=0) if number < line.number else None

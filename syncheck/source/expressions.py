@@ -31,6 +31,10 @@ def names_in(expression: str) -> frozenset[str]:
     return frozenset(node.id for node in ast.walk(tree) if isinstance(node, ast.Name))
 
 
+STREAM_CONTEXTS = frozenset({"stream", "StreamContext"})
+"""Last names of the calls that make a stream current in a block."""
+
+
 def has_index(expression: str) -> bool:
     """Return whether an expression contains a numeric index, or "[...]"."""
     return re.search(r"\[(\d+|\.\.\.)\]", expression) is not None

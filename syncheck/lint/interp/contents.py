@@ -22,10 +22,9 @@ from syncheck.lint.interp.values import (
     Value,
     Work,
 )
-from syncheck.lint.nodes import names
+from syncheck.lint.nodes import WAITS, names
 
 _CONTAINERS = (Sequence, Mapping)
-_WAITING = frozenset({"wait", "synchronize", "wait_event", "wait_stream"})
 
 
 def any_items(owner: Sequence) -> Sequence:
@@ -119,7 +118,7 @@ def note_earlier_use(value: Value, depth: int = 3) -> None:
 def owner_of_method(value: Value) -> Value:
     """Return the handle whose waiting method a value is, as in `to_thread(event.synchronize)`, else the value."""
     match value:
-        case Attribute(owner=Stream() | Event() | Work() as owner, name=name) if name in _WAITING:
+        case Attribute(owner=Stream() | Event() | Work() as owner, name=name) if name in WAITS:
             return owner
         case _:
             return value

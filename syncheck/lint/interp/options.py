@@ -3,10 +3,8 @@
 import ast
 
 from syncheck.lint.interp.guards import set_variable
-from syncheck.lint.nodes import Method, function_around, names, once, walk
+from syncheck.lint.nodes import WAITS, Method, function_around, names, once, walk
 from syncheck.source.expressions import last_name
-
-_ORDERING = frozenset({"wait", "wait_stream", "wait_event", "synchronize"})
 
 
 def is_left_out(node: ast.If, tree: ast.Module) -> bool:
@@ -32,7 +30,7 @@ def _needed(node: ast.If) -> str:
     if node.orelse or not name:
         return ""
     calls = [call for step in node.body for call in walk(step) if isinstance(call, ast.Call)]
-    is_awaited = any(last_name(call.func) in _ORDERING and name in names(call) for call in calls)
+    is_awaited = any(last_name(call.func) in WAITS and name in names(call) for call in calls)
     return "" if is_awaited else name
 
 
