@@ -72,9 +72,9 @@ def _is_clock(value: Value) -> bool:
 
 
 def _flags(tree: ast.Module, function: Function) -> dict[str, Value]:
-    """Return the flags of a private function that have the same value in all its calls in the file: `async_op=False`.
+    """Return the flags of a private function that have the same value in all its calls in the file: `wait=True`.
 
-    Other files may call a public function with another value.
+    Other files may call a public function with another value. `async_op` is there for them if no call here passes it.
     """
     if not getattr(function.node, "name", "").startswith("_"):
         return {}
@@ -88,7 +88,8 @@ def _flags(tree: ast.Module, function: Function) -> dict[str, Value]:
     for name, default in flags.items() if calls else ():
         index = positions.index(name) - n_bound if name in positions else None
         values = {_given(call, name, index, default=default) for call in calls}
-        if len(values) == 1 and None not in values:
+        is_for_others = name == "async_op" and all(argument_of(call, name, index) is None for call in calls)
+        if len(values) == 1 and None not in values and not is_for_others:
             found[name] = Constant(values.pop())
     return found
 

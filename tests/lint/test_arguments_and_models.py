@@ -70,7 +70,8 @@ def {name}(source, group, async_op=False):
     ("calls", "codes"),
     [
         ("", ["SYN603"]),
-        ("def a(x, g):\n    return _exchange(x, g)", []),
+        ("def a(x, g):\n    return _exchange(x, g)", ["SYN603"]),  # `async_op` is there for calls in other files
+        ("def a(x, g):\n    return _exchange(x, g, async_op=False)", []),
         ("def a(x, g):\n    return _exchange(x, g, False) + _exchange(x, group=g, async_op=False)", []),
         ("def a(x, g):\n    return _exchange(x, g, async_op=True)", ["SYN603"]),
         ("def a(x, g, later):\n    return _exchange(x, g, later)", ["SYN603"]),

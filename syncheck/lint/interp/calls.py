@@ -218,8 +218,7 @@ class Calls:
                     self.escape(item, depth - 1)
 
     def _escape_tensor(self, tensor: Tensor) -> None:
-        unknown = self._evaluator.transfers.on_unknown_stream  # code that knows the stream may wait for it
-        if tensor.array is not None and tensor.block.ident not in unknown:
+        if tensor.array is not None and not self._evaluator.transfers.may_be_awaited(tensor):
             self._machine.touch_host("Tensor.numpy()", [(tensor, False)], tensor.array, escape=True)
         tensor.block.escaped = True
 
@@ -267,6 +266,7 @@ class Calls:
         caller, function = machine.current_node, machine.function
         self._depth += 1
         self._running.append(node)
+        self._evaluator.transfers.enter(node)
         machine.calls.append((caller, function))
         machine.function = node.name
         try:

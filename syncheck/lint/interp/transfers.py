@@ -5,6 +5,7 @@ import ast
 from syncheck.hb.ids import NO_VIEW, AllocationId, SiteId, StreamId
 from syncheck.lint import nodes
 from syncheck.lint.interp.contents import tensors_in
+from syncheck.lint.interp.functions import own_nodes
 from syncheck.lint.interp.given_copies import GivenCopies
 from syncheck.lint.interp.identities import is_unknown
 from syncheck.lint.interp.machine import Machine
@@ -27,10 +28,12 @@ from syncheck.lint.interp.values import (
     Tensor,
     Value,
 )
+from syncheck.lint.prefilter import words_in
 from syncheck.rules import serialized_peer_copy
 from syncheck.sanitizer.collector import PendingFinding
 from syncheck.sanitizer.messages import StreamRef, Text
 from syncheck.semantics.copies import HOST_DEVICE, CopyEnd, CopyPlan, copy_plan
+from syncheck.source.expressions import last_name
 
 _OFTEN = 3
 """Number of copies at one call site from which a separate stream is worthwhile."""
@@ -41,7 +44,6 @@ class Transfers:
     """Copies tensors as `aten/src/ATen/native/cuda/Copy.cu` does.
 
     Attributes:
-        on_unknown_stream: host memory that is filled by copies on an unknown stream.
         given: copies to the host that unknown code got.
     """
 
@@ -49,7 +51,8 @@ class Transfers:
         self._machine = machine
         self._operators = operators
         self._other_stream = UNKNOWN_STREAM  # stands for all unknown streams
-        self.on_unknown_stream = set[AllocationId]()
+        self._on_unknown_stream = set[AllocationId]()  # host memory that is filled by copies on an unknown stream
+        self._is_callers_stream = False  # whether code that got copies may know the stream that they are on
         self.given = GivenCopies(machine)
         self._peer_copies: dict[SiteId, int] = {}  # call site -> number of copies on a stream that also computes
 
@@ -70,6 +73,14 @@ class Transfers:
         if target == tensor.block.device and not call.flag("copy"):
             return self._operators.run("aten::_to_copy", [tensor], call) if self._casts(name, call) else tensor
         return self._new_copy(tensor, target, call, non_blocking=non_blocking)
+
+    def enter(self, function: ast.FunctionDef | ast.AsyncFunctionDef) -> None:
+        """Note whether a called function expects a side stream of its caller, which may wait for copies on it."""
+        self._is_callers_stream |= _records_current_stream(function)
+
+    def may_be_awaited(self, tensor: Tensor) -> bool:
+        """Return whether code that gets a copy may know the stream that it is on, and wait for it."""
+        return self._is_callers_stream or tensor.block.ident in self._on_unknown_stream
 
     def _pin(self, tensor: Tensor, call: Call) -> Tensor:
         """Return a copy in pinned memory, or the tensor itself if it is already pinned.
@@ -196,10 +207,10 @@ class Transfers:
         stream = machine.current(machine.thread.device)
         if not stream:  # whichever it is, the host does not wait for it
             self._other_stream = stream = self._other_stream or machine.add_stream(machine.thread.device)
-            self.on_unknown_stream.add(made.block.ident)
+            self._on_unknown_stream.add(made.block.ident)
         machine.self_waits.fetching.add(stream)
         machine.launch(stream, "aten::copy_", [(made, True)], call.node)
-        if made.block.ident not in self.on_unknown_stream:
+        if made.block.ident not in self._on_unknown_stream:
             self.given.made(made, stream)
         return made
 
@@ -352,3 +363,13 @@ def _names_type(node: ast.AST) -> bool:
 
 def _is_type(value: Value) -> bool:
     return (isinstance(value, Symbol) and value.path.startswith("torch.")) or isinstance(value, Constant)
+
+
+@nodes.once
+def _records_current_stream(function: ast.AST) -> bool:
+    """Return whether a function passes its current stream to `record_stream`, which only side streams need."""
+    if "record_stream" not in words_in(function):
+        return False
+    calls = (node for node in own_nodes(function) if isinstance(node, ast.Call))
+    recorded = (call.args[0] for call in calls if last_name(call.func) == "record_stream" and call.args)
+    return any(map(nodes.is_current_stream, recorded))
