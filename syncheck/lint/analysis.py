@@ -331,7 +331,8 @@ class Analysis:
         def define(statement: ast.stmt, inside: Scope) -> None:
             machine = interpreter.machine
             user = machine.current_node
-            interpreter.run([statement], inside)
+            with machine.earlier.run(machine):
+                interpreter.run([statement], inside)
             machine.current_node = user
             inside.names |= {name: without_changes(v) for name, v in inside.names.items() if v.__class__ in _CHANGED}
 

@@ -210,7 +210,8 @@ class ImportedFunctions:
         return scope.find(name)
 
     def _define(self, module: Module, statement: ast.stmt, scope: Scope) -> None:
-        self._evaluator.run([statement], scope)
+        with self._machine.earlier.run(self._machine):
+            self._evaluator.run([statement], scope)
         if isinstance(statement, ast.ImportFrom):
             alias = statement.names[0]
             found = self._find(full_name(statement, alias.name), module.path)

@@ -22,6 +22,7 @@ from syncheck.hb.ids import (
     WaitCall,
 )
 from syncheck.lint.interp.active_loops import ActiveLoops
+from syncheck.lint.interp.earlier_work import EarlierWork
 from syncheck.lint.interp.imported_calls import ImportedCalls
 from syncheck.lint.interp.joins import Joins
 from syncheck.lint.interp.parts import N_BYTES, Parts
@@ -29,17 +30,7 @@ from syncheck.lint.interp.recent_work import QUICK, RecentWork
 from syncheck.lint.interp.self_waits import SelfWaits
 from syncheck.lint.interp.sites import SourceSites
 from syncheck.lint.interp.unknown import computes, is_on_host
-from syncheck.lint.interp.values import (
-    UNKNOWN_STREAM,
-    Block,
-    Call,
-    ClockReading,
-    Event,
-    Graph,
-    Life,
-    Stream,
-    Tensor,
-)
+from syncheck.lint.interp.values import UNKNOWN_STREAM, Block, Call, ClockReading, Event, Graph, Life, Stream, Tensor
 from syncheck.lint.lifetimes import weakly
 from syncheck.sanitizer.collector import PendingFinding
 from syncheck.sanitizer.session import Session
@@ -68,6 +59,7 @@ class Machine:
         thread: state of the running thread: current device, streams and contexts.
         streams, computing: device and handle of each stream, by its id; the streams that ran more than copies.
         imported, loops: calls of functions of other files; the loops being iterated.
+        earlier: runs work that was complete before the interpreted function began.
         guesses: call sites of unknown code that may have left work running -> whether its name suggests so.
         assumed_copies: call sites of copies whose source is assumed to be on a GPU.
         moves: call sites that move something to a GPU, judging by the name of the called function.
@@ -94,6 +86,7 @@ class Machine:
         self.current_node: ast.AST = ast.Pass(lineno=1, col_offset=0)
         self.streams: list[tuple[int, int]] = [(-1, 0)]  # id -> (device, handle)
         self.view = self.parts.view
+        self.earlier = EarlierWork()
         self._defaults = [self._add_stream(device, 0, UNKNOWN_SITE) for device in range(N_DEVICES)]
 
     # -- locations and ids
@@ -300,7 +293,7 @@ class Machine:
         if self.ordering_only or (device is None and not is_pinned):
             return Block(NO_ALLOCATION, device, is_pinned=is_pinned, died=self._died)
         ident = AllocationId(self.next_ident())
-        home = HOST if device is None else self.current(device)
+        home = HOST if device is None else self.earlier.placed(self.current(device), self)
         is_lost = device is not None and not home  # on an unknown stream
         owner = self.default_stream(device) if device is not None and is_lost else home
         self.session.allocate(ident, owner, N_BYTES, UNKNOWN_POOL if is_lost else 0, self.site(node))
@@ -353,6 +346,7 @@ class Machine:
             for tensor, is_write in touched:
                 tensor.block.escaped |= is_write
             return
+        stream = self.earlier.placed(stream, self)
         if operator != "aten::copy_":
             self.computing.add(stream)
         site = self.site(node)

@@ -12,7 +12,7 @@ from syncheck.lint.interp.exchanged import exchanged_variables
 from syncheck.lint.interp.identities import is_unknown
 from syncheck.lint.interp.machine import N_DEVICES, Machine, TensorAccess
 from syncheck.lint.interp.premises import Premise, description_of
-from syncheck.lint.interp.rows import is_strided, of_method, selected
+from syncheck.lint.interp.rows import index_of, is_strided, of_method, selected
 from syncheck.lint.interp.values import (
     MOVED,
     UNKNOWN,
@@ -133,6 +133,7 @@ class Operators:
             device = machine.device
         block = machine.allocate(device, call.node, is_pinned=is_pinned)
         made = Tensor(block, stream=UNKNOWN_STREAM if device is None else machine.current(device))
+        machine.parts.note_made(block.ident, call.args)
         if text:
             machine.sites.premises.assume_on_gpu(made, text)
         if device is not None and operator.rpartition(":")[2] not in ALLOCATING:
@@ -197,6 +198,8 @@ class Operators:
         """Run an operator that reads tensors and creates a new one or writes to `out`."""
         out = tensors_in(call.kwargs.get("out"))
         inputs = [tensor for tensor in inputs if all(tensor is not target for target in out)]
+        if any(target.block.device is None for target in out):  # torch would raise an error if the others were on a GPU
+            inputs = [tensor for tensor in inputs if tensor.block.device is None]
         devices = [t.block.device for t in (*inputs, *out) if t.block.device is not None]
         reads = [(tensor, False) for tensor in inputs]
         if not devices:
@@ -206,12 +209,11 @@ class Operators:
             for tensor in (*inputs, *out):
                 tensor.block.escaped = True  # torch would raise an error, so some must be somewhere else
             return call.kwargs.get("out") or UNKNOWN
-        device = devices[0]
-        stream = self._machine.current(device)
-        if out:
-            self._machine.launch(stream, operator, [*reads, *((t, True) for t in out)], call.node)
-            return call.kwargs["out"]
-        return self._result(operator, inputs, device, call)
+        if not out:
+            return self._result(operator, inputs, devices[0], call)
+        touched = [*reads, *((tensor, True) for tensor in out)]
+        self._machine.launch(self._machine.current(devices[0]), operator, touched, call.node)
+        return call.kwargs["out"]
 
     def _result(self, operator: str, inputs: list[Tensor], device: int | None, call: Call) -> Tensor:
         machine = self._machine
@@ -255,10 +257,14 @@ class Operators:
         inputs = tensors_in(Sequence(call.values()))
         if wait is HostWait.BEFORE:
             self._wait(tensor, call.node)
+        rows = self._machine.parts.rows(index_of(name, call), tensor.part)
+        part = tensor if rows == tensor.part else self.alias(tensor, rows)
         if name.endswith("_") and not name.endswith("__"):
-            result = self.in_place(name, tensor, inputs, call)
+            result: Value = tensor
+            self.in_place(name, part, inputs, call)
+            tensor.leaves, tensor.keeps = part.leaves, part.keeps
         else:
-            result = self.run(f"aten::{name}", [tensor, *inputs], call)
+            result = self.run(f"aten::{name}", [part, *inputs], call)
         if wait is HostWait.AFTER:
             self._wait(tensor, call.node)
         return result

@@ -3,11 +3,13 @@
 An unknown part that an index selects is a range of negative numbers: the same index selects the same part.
 """
 
+from collections.abc import Sequence
 from typing import TypeAlias
 
 from syncheck.hb.ids import AllocationId, ViewId
 from syncheck.lint.interp.identities import has_identity
 from syncheck.lint.interp.values import WHOLE, Constant, Part, Tensor, Value
+from syncheck.lint.interp.values import Sequence as Items
 from syncheck.sanitizer.session import Session
 
 _ROW = 1 << 16
@@ -32,6 +34,7 @@ class Parts:
         self._views: dict[tuple[int, int], ViewId] = {}
         self._n_unknown = 0
         self._at: dict[tuple[Part, _Key], Part] = {}
+        self._of_numbers = set[AllocationId]()
 
     def view(self, part: Part, *, is_write: bool) -> ViewId:
         """Return the view of a part of a tensor."""
@@ -77,3 +80,24 @@ class Parts:
             number = self._next()
             self._at[inside, key] = (-number - 1, -number)
         return self._at[inside, key]
+
+    def note_made(self, ident: AllocationId, given: Sequence[Value]) -> None:
+        """Note from which values a new tensor was made."""
+        if ident and given and all(map(_is_written_out, given)):
+            self._of_numbers.add(ident)
+
+    def rows(self, index: Value | None, inside: Part) -> Part:
+        """Return the part that a method such as `index_select` accesses.
+
+        An index that was made of numbers selects a part of its own. The rows of others may be the same, although their
+        values are unknown: they often come from one table of free rows.
+        """
+        is_known = isinstance(index, Tensor) and index.block.ident in self._of_numbers
+        return self.at(index, inside) if index is not None and is_known else inside
+
+
+def _is_written_out(value: Value) -> bool:
+    """Return whether all numbers in a value are known."""
+    if isinstance(value, Items):
+        return not value.is_open and all(map(_is_written_out, value.items))
+    return isinstance(value, Constant)

@@ -6,6 +6,7 @@ A part that is known to begin with the tensor's first element is represented by 
 from typing import TypeGuard
 
 from syncheck.lint.interp.values import WHOLE, Call, Constant, Part, Sequence, Value
+from syncheck.semantics.operators import ROWS
 
 BEGINNING = slice(None, object())
 """`[:n]` with an unknown `n`: at least the first row."""
@@ -37,6 +38,12 @@ def of_method(name: str, call: Call) -> Part:
     if dim == 0 and _is_row(length):
         return (start, start + length)
     return _FIRST if start == 0 else None
+
+
+def index_of(name: str, call: Call) -> Value | None:
+    """Return the index that selects the rows, or the elements, that a method accesses; None for other methods."""
+    dim, index = ROWS.get(name, (None, 0))
+    return None if dim is None else call.get("index", index - 1)  # positions in `ROWS` count the tensor
 
 
 def is_strided(index: Value) -> bool:

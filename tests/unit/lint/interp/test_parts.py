@@ -3,9 +3,10 @@
 import pytest
 
 from syncheck.hb.footprint import strided
+from syncheck.hb.ids import AllocationId
 from syncheck.lint.interp import parts
 from syncheck.lint.interp.parts import N_BYTES, Parts
-from syncheck.lint.interp.values import DERIVED, MOVED, UNKNOWN, WHOLE, Constant, Value
+from syncheck.lint.interp.values import DERIVED, MOVED, UNKNOWN, WHOLE, Block, Constant, Sequence, Tensor, Value
 
 
 class Session:
@@ -110,3 +111,13 @@ def test_items_of_a_part_are_distinct_and_the_same_at_each_use(made):
     assert first == made.at(Constant(0), (0, 1)) != made.at(Constant(0), (1, 2))
     assert not overlap(span(made, first), span(made, second))
     assert made.at(Constant(0), None) is None
+
+
+def test_an_index_made_of_numbers_selects_rows_of_its_own(made):
+    numbers, computed = (Tensor(Block(AllocationId(i), 0, is_pinned=False, died=lambda _: None)) for i in (1, 2))
+    made.note_made(numbers.block.ident, [Sequence([Constant(0), Constant(1)])])
+    made.note_made(computed.block.ident, [Sequence([Constant(0), UNKNOWN])])
+    assert made.rows(numbers, WHOLE) == made.rows(numbers, WHOLE) != WHOLE
+    assert made.rows(computed, WHOLE) == WHOLE
+    assert made.rows(UNKNOWN, WHOLE) == WHOLE
+    assert made.rows(None, (0, 1)) == (0, 1)

@@ -4,6 +4,7 @@ import ast
 
 import pytest
 
+from syncheck.lint.interp import rows as tested
 from syncheck.lint.interp.rows import BEGINNING, is_strided, of_method, selected
 from syncheck.lint.interp.values import UNKNOWN, WHOLE, Call, Constant, Sequence
 
@@ -78,3 +79,19 @@ def test_rows_selected_by_methods(call, rows):
 )  # fmt: skip
 def test_noncontiguous_selections_are_strided(index, expected):
     assert is_strided(index) is expected
+
+
+@pytest.mark.parametrize(
+    ("name", "args", "kwargs", "is_given"),
+    [
+        ("index_select", ["dim", "index"], {}, True),
+        ("index_fill_", ["dim", "index", "value"], {}, True),
+        ("scatter_", ["dim"], {"index": "index"}, True),
+        ("embedding", ["index"], {}, False),
+        ("mul_", ["other", "index"], {}, False),
+    ],
+)
+def test_the_index_of_a_method_that_accesses_some_rows(name, args, kwargs, is_given):
+    values = {word: Constant(word) for word in (*args, *kwargs.values())}
+    call = Call(ast.Pass(), [values[word] for word in args], {key: values[word] for key, word in kwargs.items()})
+    assert tested.index_of(name, call) is (values["index"] if is_given else None)
