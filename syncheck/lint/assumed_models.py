@@ -14,7 +14,10 @@ from syncheck.lint.prefilter import words_in
 from syncheck.source.expressions import last_name
 
 _OF_MODELS = frozenset("parameters named_parameters buffers named_buffers training eval train".split())
-_OF_OPTIMIZERS = frozenset("param_groups step zero_grad state_dict load_state_dict defaults".split())
+_OF_OPTIMIZERS = frozenset(
+    """param_groups step zero_grad state_dict load_state_dict defaults register_step_pre_hook
+    register_step_post_hook""".split()
+)
 """What a class may use of them."""
 
 

@@ -23,6 +23,8 @@ from syncheck.lint import (
     private_events,
     queued_batches,
     record_methods,
+    records_before_copies,
+    records_before_use,
     shared_events,
     side_streams,
     unawaited_events,
@@ -53,6 +55,8 @@ _CHECKS = (
     misplaced_records,
     late_host_waits,
     misplaced_waits,
+    records_before_copies,
+    records_before_use,
 )
 
 

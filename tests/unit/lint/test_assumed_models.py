@@ -32,6 +32,11 @@ def test_a_parameter_of_an_optimizer_has_a_gradient():
     assert weight.grad.block.device == 0
 
 
+def test_an_optimizer_may_call_hooks_of_the_class():
+    hooked = made("given: torch.optim.Optimizer", "given.register_step_pre_hook(self.update)")
+    assert isinstance(hooked["given"], Optimizer)
+
+
 @pytest.mark.parametrize(
     "method",
     [

@@ -1,0 +1,133 @@
+"""Events that are recorded before the last copy to the host memory of the same object, which they stand for (SYN105).
+
+The host waits for `slot.ready` and then reads `slot.host`, so `slot.ready` must be recorded after all copies to it.
+"""
+
+import ast
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from typing import TypeGuard
+
+from syncheck.findings import Finding
+from syncheck.lint.interp.functions import functions_with_nodes
+from syncheck.lint.interp.sites import SourceSites
+from syncheck.lint.locations import main_lines_of
+from syncheck.lint.nodes import (
+    blocks_in,
+    entered_streams,
+    is_current_stream,
+    is_non_blocking,
+    is_on_stream,
+    nodes_in,
+    once,
+    recorded_event,
+    text,
+    viewed,
+    walk,
+)
+from syncheck.rules import unordered_side_stream
+from syncheck.rules.model import Severity
+from syncheck.source.expressions import last_name
+
+_VIEWS = frozenset({"view", "view_as", "reshape", "flatten", "narrow", "squeeze", "unsqueeze", "detach"})
+_HOST_READS = frozenset({"numpy", "tolist", "item", "tobytes"})
+_HOST_WAITS = frozenset({"synchronize", "query"})
+_FLAW = "`{event}` is recorded before the copy to `{memory}` in line {line}, which it stands for"
+_HELP = "record it after that copy"
+
+
+def can_matter(source: str) -> bool:
+    """Return whether this check may apply to a file."""
+    return ".record" in source and "non_blocking" in source
+
+
+def findings(tree: ast.Module, sites: SourceSites, known: Sequence[Finding]) -> Iterator[Finding]:
+    """Yield the records.
+
+    Args:
+        tree: the file.
+        sites: the call sites of the file.
+        known: the findings on paths through the file. One in the same line is more specific.
+    """
+    lines = main_lines_of(known)
+    for function, nodes in functions_with_nodes(tree):
+        records = [text(event) for node in nodes if (event := recorded_event(node)) is not None]
+        for steps in blocks_in(function, nodes) if records else ():
+            streams = {text(s) for node in nodes if _has_body(node, steps) for s in entered_streams(node)}
+            for index, step in enumerate(steps):
+                record = _record(step)
+                event = recorded_event(record) if record is not None else None
+                if record is None or not isinstance(event, ast.Attribute) or records.count(text(event)) > 1:
+                    continue
+                if record.lineno in lines or not _is_on(record, streams) or event.attr not in _awaited_by_host(tree):
+                    continue
+                for memory, copy in _copies(event, steps[index + 1 :], nodes):
+                    if memory.attr in _read_by_host(tree):
+                        location = sites.location(sites.id_of(record, function.name))
+                        flaw = _FLAW.format(event=text(event), memory=text(memory), line=copy.lineno)
+                        found: Finding = Finding.of(unordered_side_stream.RULE, location, flaw=flaw)
+                        yield replace(found, level=Severity.WARNING, help=_HELP)
+                        break
+
+
+def _has_body(node: ast.AST, steps: list[ast.stmt]) -> TypeGuard[ast.With]:
+    return isinstance(node, ast.With) and node.body is steps
+
+
+def _record(step: ast.stmt) -> ast.Call | None:
+    """Return the call of a statement that records an event, perhaps only if there is one."""
+    match step:
+        case ast.Expr(value=ast.Call() as call) if recorded_event(call) is not None:
+            return call
+        case ast.If(body=[only], orelse=[]):
+            return _record(only)
+        case _:
+            return None
+
+
+def _is_on(record: ast.Call, streams: set[str]) -> bool:
+    """Return whether an event is recorded on the current stream.
+
+    Args:
+        record: the call.
+        streams: the side stream of the block around it; empty if there is no such block.
+    """
+    given = [*record.args, *(word.value for word in record.keywords)]
+    if isinstance(record.func, ast.Attribute) and record.func.attr == "record_event":
+        given = [record.func.value]
+    return all(text(stream) in streams or (is_current_stream(stream) and not streams) for stream in given)
+
+
+def _copies(
+    event: ast.Attribute, steps: Sequence[ast.stmt], nodes: Sequence[ast.AST]
+) -> Iterator[tuple[ast.Attribute, ast.Call]]:
+    """Yield the memory beside an event that statements copy to on the same stream, up to a wait for the event."""
+    bound = {text(node.targets[0]): node.value for node in nodes if isinstance(node, ast.Assign)}
+    for step in steps:
+        if isinstance(step, ast.With) and is_on_stream(step):
+            return
+        for call in (node for node in walk(step) if isinstance(node, ast.Call)):
+            owner = call.func.value if isinstance(call.func, ast.Attribute) else call
+            name = last_name(call.func)
+            if name in _HOST_WAITS and text(owner) == text(event):
+                return
+            memory = viewed(bound.get(text(owner), owner), _VIEWS)
+            is_copy = name == "copy_" and is_non_blocking(call)
+            if is_copy and isinstance(memory, ast.Attribute) and text(memory.value) == text(event.value) != "self":
+                yield memory, call
+
+
+@once
+def _awaited_by_host(tree: ast.Module) -> frozenset[str]:
+    """Return the attributes with events that the host waits for, or tests."""
+    calls = (node.func for node in nodes_in(tree) if isinstance(node, ast.Call))
+    events = (func.value for func in calls if isinstance(func, ast.Attribute) and func.attr in _HOST_WAITS)
+    return frozenset(event.attr for event in events if isinstance(event, ast.Attribute))
+
+
+@once
+def _read_by_host(tree: ast.Module) -> frozenset[str]:
+    """Return the attributes with memory that the host reads."""
+    calls = (node.func for node in nodes_in(tree) if isinstance(node, ast.Call))
+    memory = (viewed(f.value, _VIEWS) for f in calls if isinstance(f, ast.Attribute) and f.attr in _HOST_READS)
+    return frozenset(node.attr for node in memory if isinstance(node, ast.Attribute))

@@ -1,0 +1,111 @@
+"""Events that stand for a caller's use of some memory, but are recorded before the caller gets it (SYN105).
+
+A method waits until a buffer is filled, records that it was used, and returns it. The stream that fills the buffer
+again waits for the second event, which does not cover what the caller does with the buffer.
+"""
+
+import ast
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+
+from syncheck.findings import Finding
+from syncheck.lint.interp.functions import functions_with_nodes
+from syncheck.lint.interp.sites import SourceSites
+from syncheck.lint.locations import main_lines_of
+from syncheck.lint.nodes import Method, awaited_event, blocks_in, names, nodes_in, once, recorded_event, text, walk
+from syncheck.rules import unordered_side_stream
+from syncheck.rules.model import Severity
+from syncheck.source.expressions import last_name
+
+_WORK = frozenset({"stream", "copy_", "to", "cuda"})
+"""Calls that show that a function itself works on what it waits for."""
+_FLAW = "`{event}` is recorded before the caller can use what `{function}` gives it, so it does not stand for that use"
+_HELP = "record it after the use: when the caller is done, or asks for the next one"
+
+
+def can_matter(source: str) -> bool:
+    """Return whether this check may apply to a file."""
+    return ".record" in source and ".wait" in source and "Stream(" in source
+
+
+def findings(tree: ast.Module, sites: SourceSites, known: Sequence[Finding]) -> Iterator[Finding]:
+    """Yield the records.
+
+    Args:
+        tree: the file.
+        sites: the call sites of the file.
+        known: the findings on paths through the file. One in the same line is more specific.
+    """
+    lines = main_lines_of(known)
+    for function, nodes in functions_with_nodes(tree):
+        records = [event for node in nodes if (event := recorded_event(node)) is not None]
+        for steps in blocks_in(function, nodes) if records else ():
+            for index, step in enumerate(steps):
+                event = recorded_event(step.value) if isinstance(step, ast.Expr) else None
+                if event is None or step.lineno in lines or [text(each) for each in records].count(text(event)) > 1:
+                    continue
+                if _attribute(event) in _awaited(tree) and _is_given_unused(event, steps, index, function):
+                    location = sites.location(sites.id_of(step, function.name))
+                    words = {"event": text(event), "function": function.name}
+                    found: Finding = Finding.of(unordered_side_stream.RULE, location, flaw=_FLAW.format(**words))
+                    yield replace(found, level=Severity.WARNING, help=_HELP)
+
+
+def _is_given_unused(event: ast.expr, steps: Sequence[ast.stmt], index: int, function: Method) -> bool:
+    """Return whether statements wait for the contents of some memory, record an event beside it, and pass it on.
+
+    The wait comes right before the record, or anywhere before the body of a context manager.
+
+    Args:
+        event: the event.
+        steps: the statements.
+        index: the position of the record.
+        function: the function that contains them.
+    """
+    owner = _owner(event)
+    is_context = any(last_name(decorator) == "contextmanager" for decorator in function.decorator_list)
+    before, after = steps[0 if is_context else max(index - 1, 0) : index], steps[index + 1 :]
+    waits = [awaited_event(step.value) for step in before if isinstance(step, ast.Expr)]
+    if not any(wait is not None and _owner(wait) == owner != "" and text(wait) != text(event) for wait in waits):
+        return False
+    return not _works([*before, *after]) and any(_gives(step, owner, is_context=is_context) for step in after)
+
+
+def _gives(step: ast.stmt, owner: str, *, is_context: bool) -> bool:
+    """Return whether a statement passes something to the caller; `is_context`: what a context manager yields counts."""
+    if is_context:
+        return any(isinstance(node, ast.Yield) for node in walk(step))
+    match step:
+        case ast.Return(value=ast.expr() as value) | ast.Expr(value=ast.Yield(value=ast.expr() as value)):
+            return owner in names(value)
+        case _:
+            return False
+
+
+def _works(steps: Sequence[ast.stmt]) -> bool:
+    """Return whether some statements start work on a GPU, as far as their own calls show."""
+    calls = (last_name(node.func) for step in steps for node in walk(step) if isinstance(node, ast.Call))
+    return any(name in _WORK or (name.endswith("_") and not name.endswith("__")) for name in calls)
+
+
+def _owner(event: ast.expr) -> str:
+    """Return the object or the index that an event belongs to: `slot` of `slot.used` and `self.used[slot]`."""
+    match event:
+        case ast.Attribute(value=ast.Name(id=name)) if name != "self":
+            return name
+        case ast.Subscript(value=ast.Attribute(), slice=ast.Name(id=name)):
+            return name
+        case _:
+            return ""
+
+
+def _attribute(event: ast.expr) -> str:
+    """Return the attribute with an event, or with a list of events."""
+    return last_name(event.value if isinstance(event, ast.Subscript) else event)
+
+
+@once
+def _awaited(tree: ast.Module) -> frozenset[str]:
+    """Return the attributes with events that streams wait for."""
+    events = (awaited_event(node) for node in nodes_in(tree))
+    return frozenset(_attribute(event) for event in events if event is not None)
