@@ -300,7 +300,7 @@ class Analysis:
         foreign = {(code, sites.location(site).frame) for code, site in machine.imported.of_other_files()}
         found = [
             as_seen_in_source(finding)
-            for finding in strict.with_premises_first(report.findings, texts, sites.premises.about_code, self._premises)
+            for finding in strict.with_premises_first(report.findings, texts, sites.premises, self._premises)
             if not is_cross_function_timing(finding)
             and (finding.rule.code, finding.location.frame) not in foreign
             and not (finding.rule.code == "SYN401" and (flipped or is_unsure or finding.location.frame in unsure))

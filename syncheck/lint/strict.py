@@ -1,11 +1,11 @@
 """Findings of `--strict`: they rest on additional assumptions, and are warnings that state these assumptions."""
 
-from collections.abc import Iterable, Iterator, Mapping, Set
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
 
 from syncheck.findings import Finding, Frame
 from syncheck.lint.interp.machine import Machine
-from syncheck.lint.interp.premises import Premise
+from syncheck.lint.interp.premises import Premise, Premises
 from syncheck.lint.interp.values import Function, Value
 from syncheck.lint.parameters import assumed_tensor, tensors_given
 from syncheck.rules.model import Severity
@@ -15,25 +15,28 @@ PASSES: tuple[frozenset[Premise], ...] = tuple(frozenset((kind,)) for kind in Pr
 _MAX = {Premise.DEVICE: 2, Premise.CODE: 2, Premise.BRANCH: 1}
 """Maximum number of premises per finding, by kind. With more, it is rarely true, since conditions are related."""
 
+_CLOCK = "SYN701"
+
 Texts = Mapping[tuple[str, Frame], tuple[str, ...]]
 """The premises of findings, by rule code and frame."""
 
 
 def with_premises_first(
-    findings: Iterable[Finding], texts: Texts, about_code: Set[str], kinds: frozenset[Premise]
+    findings: Iterable[Finding], texts: Texts, premises: Premises, kinds: frozenset[Premise]
 ) -> Iterator[Finding]:
     """Yield findings with their premises listed before their other assumptions.
 
     Args:
         findings: the findings of one path.
         texts: the premises of findings.
-        about_code: the premises about unknown code.
+        premises: the premises of the path.
         kinds: the kinds of premises of this pass. Without any, findings about unknown code are warnings.
     """
     for finding in findings:
         taken = texts.get((finding.rule.code, finding.location.frame), ())
         resting = replace(finding, assumptions=(*taken, *finding.assumptions))
-        if kinds or about_code.isdisjoint(taken):
+        guessed = premises.about_code - (premises.about_networks if finding.rule.code == _CLOCK else set())
+        if kinds or guessed.isdisjoint(taken):
             yield resting
         elif resting.level is not Severity.ADVICE and is_likely(resting, frozenset((Premise.CODE,))):
             yield _worded(resting)
@@ -41,7 +44,7 @@ def with_premises_first(
 
 def is_likely(finding: Finding, kinds: frozenset[Premise]) -> bool:
     """Return whether a finding rests on few premises. Work that unknown code leaves for a clock is mere guesswork."""
-    if Premise.CODE in kinds and finding.rule.code == "SYN701":
+    if Premise.CODE in kinds and finding.rule.code == _CLOCK:
         return False
     return 0 < len(_premises(finding)) <= min((_MAX[kind] for kind in kinds), default=0)
 

@@ -29,6 +29,7 @@ class Premises:
     Attributes:
         found: (rule code, call site) of a finding -> the premises that it rests on.
         about_code: the premises about unknown code.
+        about_networks: those about networks, judging by their names.
 
     Args:
         kinds: the kinds of assumptions to make; none by default.
@@ -36,7 +37,7 @@ class Premises:
 
     def __init__(self, kinds: frozenset[Premise] = frozenset()) -> None:
         self.found: dict[tuple[str, SiteId], tuple[str, ...]] = {}
-        self.about_code = set[str]()
+        self.about_code, self.about_networks = set[str](), set[str]()
         self._kinds = kinds
         self._made: list[str] = []  # about code and branches, in the order in which the path makes them
         self._of: dict[AllocationId, frozenset[str]] = {}  # about the devices of tensors
@@ -59,9 +60,11 @@ class Premises:
         """Assume, if that is enabled, that a condition has only ever had one value; return whether it is."""
         return self.has(Premise.BRANCH) and self.make(Premise.BRANCH, true(node.test) if value else untrue(node.test))
 
-    def assume_of_code(self, text: str) -> None:
+    def assume_of_code(self, text: str, *, is_network: bool = False) -> None:
         """Make an assumption about unknown code that holds from now on; `text`: the assumption in words."""
         self.about_code.add(text)
+        if is_network:
+            self.about_networks.add(text)
         self._made.append(text)
 
     def assume_on_gpu(self, tensor: Tensor, text: str) -> None:

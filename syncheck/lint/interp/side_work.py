@@ -8,6 +8,7 @@ from syncheck.lint.interp.premises import Premise, description_of
 from syncheck.lint.interp.unknown import (
     called_name,
     derived,
+    is_network,
     is_on_host,
     makes_object,
     may_evaluate,
@@ -56,7 +57,9 @@ def is_only_used(machine: Machine, name: str, given: list[Value], node: ast.AST)
         return False
     if is_on_host(node) or makes_object(node) or takes_flag(node) or not all(map(is_plain, given)):
         return False
-    premises.assume_of_code(does_not_wait(node))
+    premises.assume_of_code(does_not_wait(node), is_network=is_network(node))
+    if is_network(node):
+        machine.guesses[machine.site(node)] = True
     premises.keep(use(machine, given, node))
     return True
 

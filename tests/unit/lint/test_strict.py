@@ -5,7 +5,7 @@ from dataclasses import replace
 import pytest
 
 from syncheck.findings import Applicability, Edit, EditKind, Finding, Fix, Frame, Location
-from syncheck.lint.interp.premises import Premise
+from syncheck.lint.interp.premises import Premise, Premises
 from syncheck.lint.interp.values import Function
 from syncheck.lint.strict import PASSES, assumed_arguments, is_likely, more, with_premises_first
 from syncheck.rules.catalogue import find
@@ -69,7 +69,7 @@ def test_a_fix_becomes_an_example():
 def test_findings_get_the_premises_of_their_place():
     texts = {("SYN101", Frame("a.py", 5)): ("a",)}
     findings = [finding("b"), finding("b", line=6), finding("b", code="SYN102")]
-    found = with_premises_first(findings, texts, frozenset(), frozenset())
+    found = with_premises_first(findings, texts, Premises(), frozenset())
     assert [each.assumptions for each in found] == [("a", "b"), ("b",), ("b",)]
 
 
@@ -77,8 +77,18 @@ def test_findings_about_unknown_code_are_warnings_without_the_option():
     texts = {("SYN101", Frame("a.py", 5)): ("a",), ("SYN701", Frame("a.py", 5)): ("a",)}
     texts |= {("SYN805", Frame("a.py", 5)): ("a",)}
     findings = [finding(), finding(line=6), finding(code="SYN701"), finding(code="SYN805")]
-    found = list(with_premises_first(findings, texts, {"a"}, frozenset()))
+    premises = Premises()
+    premises.assume_of_code("a")
+    found = list(with_premises_first(findings, texts, premises, frozenset()))
     assert [(each.message, each.level.value) for each in found] == [("message, if a", "warning"), ("message", "error")]
+
+
+def test_a_clock_misses_the_work_of_a_network():
+    texts = {(code, Frame("a.py", 5)): ("a",) for code in ("SYN101", "SYN701")}
+    premises = Premises()
+    premises.assume_of_code("a", is_network=True)
+    found = list(with_premises_first([finding(), finding(code="SYN701")], texts, premises, frozenset()))
+    assert [(each.rule.code, each.message) for each in found] == [("SYN101", "message, if a"), ("SYN701", "message")]
 
 
 @pytest.mark.parametrize("kinds", [frozenset[Premise](), *PASSES])
