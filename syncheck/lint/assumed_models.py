@@ -1,16 +1,18 @@
-"""Models and optimizers that a class with streams of its own gets, and of which it uses only the parameters.
+"""Models and optimizers that a class or a function with streams of its own gets.
 
-Such a class averages, copies or reduces parameters. They are assumed to be on a GPU, like the streams.
+A class that uses only the parameters averages, copies or reduces them. A function may also run the model. The
+parameters are assumed to be on a GPU, like the streams.
 """
 
 import ast
+from collections import defaultdict
 
 from syncheck.lint.interp.functions import own_nodes
 from syncheck.lint.interp.machine import Machine
 from syncheck.lint.interp.values import Function, Module, Optimizer, Tensor, Value
-from syncheck.lint.nodes import classes_of_methods, own_attribute, parameters, walk, without_none
-from syncheck.lint.parameters import assumed_tensor
-from syncheck.lint.prefilter import words_in
+from syncheck.lint.nodes import Method, classes_of_methods, own_attribute, parameters, walk, without_none
+from syncheck.lint.parameters import assumed_tensor, on_gpu
+from syncheck.lint.prefilter import STREAM_BLOCK, words_in
 from syncheck.source.expressions import last_name
 
 _OF_MODELS = frozenset("parameters named_parameters buffers named_buffers training eval train".split())
@@ -19,6 +21,9 @@ _OF_OPTIMIZERS = frozenset(
     register_step_post_hook""".split()
 )
 """What a class may use of them."""
+_SOURCES = frozenset({"parameters", "named_parameters"})
+_OPTIMIZERS = frozenset({"opt", "optim", "optimizer"})
+"""Names of parameters that are optimizers."""
 
 
 def assumed_models(machine: Machine, function: Function) -> dict[str, Value]:
@@ -33,10 +38,62 @@ def assumed_models(machine: Machine, function: Function) -> dict[str, Value]:
         if annotation == "Module" and _is_limited(kind, node, argument.arg, _OF_MODELS):
             made[argument.arg] = Module(_parameter(machine, argument))
         elif annotation == "Optimizer" and _is_limited(kind, node, argument.arg, _OF_OPTIMIZERS):
-            weight = _parameter(machine, argument)
-            weight.grad = _parameter(machine, argument)
-            made[argument.arg] = Optimizer([weight])
+            made[argument.arg] = _optimizer(machine, Module(_parameter(machine, argument)), argument)
     return made
+
+
+def trained_models(machine: Machine, function: Function) -> dict[str, Value]:
+    """Return the models of which a function on several streams uses the parameters, and the optimizer of one of them.
+
+    It is that of the only model that the function runs. Findings about them are warnings, except for those about
+    clocks, which are dropped: the function waits for the loss, if for anything.
+
+    Args:
+        machine: the machine.
+        function: a function that creates a stream and does work on it.
+    """
+    node = function.node
+    words = words_in(node)
+    if not {"Stream", STREAM_BLOCK} <= words or words.isdisjoint(_SOURCES) or not isinstance(node, Method):
+        return {}
+    uses = _uses(node)
+    given = parameters(node)
+    models = [each for each in given if _is_model(uses[each.arg])]
+    made: dict[str, Value] = {each.arg: Module(_parameter(machine, each)) for each in models}
+    machine.sites.premises.about_models.update(on_gpu(each) for each in models)
+    run = [each for each in models if any(isinstance(use, ast.Call) for use in uses[each.arg])]
+    for argument in given if len(run) == 1 else ():
+        members = {use.attr for use in uses[argument.arg] if isinstance(use, ast.Attribute)}
+        is_optimizer = argument.arg in _OPTIMIZERS or last_name(without_none(argument.annotation)) == "Optimizer"
+        if is_optimizer and "step" in members <= _OF_OPTIMIZERS:
+            made[argument.arg] = _optimizer(machine, made[run[0].arg], run[0])
+    return made
+
+
+def _uses(function: Method) -> dict[str, list[ast.AST | None]]:
+    """Return how a function uses each variable: as the owner of an attribute, by calling it, or otherwise (None)."""
+    nodes = own_nodes(function)
+    owners = {node.value: node for node in nodes if isinstance(node, ast.Attribute)}
+    calls = {node.func: node for node in nodes if isinstance(node, ast.Call)}
+    found: dict[str, list[ast.AST | None]] = defaultdict(list)
+    for node in nodes:
+        if isinstance(node, ast.Name):
+            found[node.id].append(owners.get(node) or calls.get(node))
+    return found
+
+
+def _is_model(uses: list[ast.AST | None]) -> bool:
+    """Return whether a function uses a variable as a model, among others for its parameters, and never passes it on."""
+    members = {use.attr for use in uses if isinstance(use, ast.Attribute)}
+    return None not in uses and bool(members & _SOURCES) and members <= _OF_MODELS
+
+
+def _optimizer(machine: Machine, model: Value, argument: ast.arg) -> Optimizer:
+    """Return the optimizer of a model, whose parameters get gradients; `argument`: the one that stands for them."""
+    weights = [model.weight] if isinstance(model, Module) and model.weight is not None else []
+    for weight in weights:
+        weight.grad = _parameter(machine, argument)
+    return Optimizer(weights)
 
 
 def _parameter(machine: Machine, argument: ast.arg) -> Tensor:

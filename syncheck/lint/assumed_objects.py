@@ -5,7 +5,7 @@ import contextlib
 
 from syncheck.hb.ids import NamedKind
 from syncheck.lint.assumed_arguments import assumed_arguments
-from syncheck.lint.assumed_models import assumed_models
+from syncheck.lint.assumed_models import assumed_models, trained_models
 from syncheck.lint.classes import assigned_elsewhere, lazily_created, without_changes
 from syncheck.lint.given_streams import streams_given
 from syncheck.lint.interp.contents import note_earlier_use, open_containers
@@ -41,7 +41,8 @@ class AssumedObjects:
 
     def arguments(self, interpreter: Interpreter, function: Function) -> dict[str, Value]:
         """Return the known arguments of a function that is interpreted on its own, by parameter name."""
-        return assumed_arguments(interpreter.machine, function) | self.given(interpreter, function)
+        known = assumed_arguments(interpreter.machine, function)
+        return known | trained_models(interpreter.machine, function) | self.given(interpreter, function)
 
     def given(self, interpreter: Interpreter, function: Function, depth: int = _DEEPEST) -> dict[str, Value]:
         """Return the objects that a function gets, by parameter name. All work of their constructors is complete."""

@@ -60,9 +60,14 @@ def tensors_given(function: Function, *, has_device: bool = False) -> Iterator[a
 def assumed_tensor(machine: Machine, argument: ast.arg) -> Tensor:
     """Return a new tensor for a parameter that is assumed to be on the current GPU. Other code may hold it."""
     tensor = Tensor(machine.allocate(machine.device, argument), stream=machine.current(machine.device))
-    machine.sites.premises.assume_on_gpu(tensor, f"`{argument.arg}` is on a GPU")
+    machine.sites.premises.assume_on_gpu(tensor, on_gpu(argument))
     machine.sites.premises.keep([tensor])
     return tensor
+
+
+def on_gpu(argument: ast.arg) -> str:
+    """Return, in words, that a parameter is on a GPU."""
+    return f"`{argument.arg}` is on a GPU"
 
 
 def _on_gpu(function: Function) -> Iterator[str]:

@@ -36,7 +36,10 @@ def with_premises_first(
         taken = texts.get((finding.rule.code, finding.location.frame), ())
         resting = replace(finding, assumptions=(*taken, *finding.assumptions))
         guessed = premises.about_code - (premises.about_networks if finding.rule.code == _CLOCK else set())
-        if kinds or guessed.isdisjoint(taken):
+        if not premises.about_models.isdisjoint(taken):
+            if finding.rule.code != _CLOCK:
+                yield _worded(resting)
+        elif kinds or guessed.isdisjoint(taken):
             yield resting
         elif resting.level is not Severity.ADVICE and is_likely(resting, frozenset((Premise.CODE,))):
             yield _worded(resting)

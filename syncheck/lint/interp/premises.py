@@ -30,6 +30,7 @@ class Premises:
         found: (rule code, call site) of a finding -> the premises that it rests on.
         about_code: the premises about unknown code.
         about_networks: those about networks, judging by their names.
+        about_models: the premises about whole models, of which little is known.
 
     Args:
         kinds: the kinds of assumptions to make; none by default.
@@ -37,7 +38,7 @@ class Premises:
 
     def __init__(self, kinds: frozenset[Premise] = frozenset()) -> None:
         self.found: dict[tuple[str, SiteId], tuple[str, ...]] = {}
-        self.about_code, self.about_networks = set[str](), set[str]()
+        self.about_code, self.about_networks, self.about_models = set[str](), set[str](), set[str]()
         self._kinds = kinds
         self._made: list[str] = []  # about code and branches, in the order in which the path makes them
         self._of: dict[AllocationId, frozenset[str]] = {}  # about the devices of tensors

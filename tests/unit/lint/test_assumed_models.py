@@ -2,7 +2,7 @@
 
 import pytest
 
-from syncheck.lint.assumed_models import assumed_models
+from syncheck.lint.assumed_models import assumed_models, trained_models
 from syncheck.lint.interp.values import Module, Optimizer
 from tests.unit.lint.program import follow
 
@@ -81,3 +81,37 @@ def test_only_constructors_get_models():
     assert assumed_models(program.machine, program.scope.find("A").find("f")) == {}
     program = follow("def __init__(given: torch.nn.Module): torch.cuda.Stream()\n")
     assert assumed_models(program.machine, program.scope.find("__init__")) == {}
+
+
+def trained(body, parameters="model, opt", stream="torch.cuda.Stream()"):
+    """Return what a function is assumed to get that also does work on a side stream."""
+    program = follow(
+        f"def train({parameters}):\n    side = {stream}\n    with torch.cuda.stream(side):\n        pass\n    {body}\n"
+    )
+    return trained_models(program.machine, program.scope.find("train"))
+
+
+def test_a_function_trains_the_model_that_it_runs():
+    made = trained("model(x); f(model.parameters()); opt.step()")
+    assert isinstance(made["model"], Module)
+    assert made["opt"].parameters == [made["model"].weight]
+    assert made["model"].weight.grad.block.device == 0
+
+
+def test_a_model_that_is_not_run_has_no_optimizer():
+    made = trained("model(x); list(copy.parameters()); model.named_parameters(); opt.step()", "model, copy, opt")
+    assert made["opt"].parameters == [made["model"].weight]
+    assert list(trained("model.parameters(); opt.step()")) == ["model"]
+    assert list(trained("a(x); b(a.parameters(), b.parameters()); opt.step()", "a, b, opt")) == ["a", "b"]
+
+
+@pytest.mark.parametrize(
+    "body",
+    ["model(x)", "f(model); model.parameters()", "model.parameters(); model.layers", "model = f(); model.parameters()"],
+)
+def test_what_is_used_otherwise_is_no_model(body):
+    assert trained(body) == {}
+
+
+def test_a_function_on_one_stream_gets_no_model():
+    assert trained("model.parameters()", stream="other") == {}
