@@ -4,7 +4,16 @@ import ast
 
 from syncheck.lint.interp.functions import block_nodes
 from syncheck.lint.interp.unknown import says_moved
-from syncheck.lint.nodes import bound_names, is_non_blocking, methods_of, names, own_attribute, statements, walk
+from syncheck.lint.nodes import (
+    blocks_in,
+    bound_names,
+    is_non_blocking,
+    methods_of,
+    names,
+    own_attribute,
+    statements,
+    walk,
+)
 from syncheck.source.expressions import last_name
 
 _MOVES = frozenset({"to", "cuda"})
@@ -14,30 +23,38 @@ _DROPPING = frozenset({"pop", "popitem", "popleft", "clear"})
 def evicted_copy(kind: ast.ClassDef, block: ast.With) -> ast.Assign | None:
     """Return where a block keeps copies to a GPU that a method drops; None if nowhere.
 
-    They are in a container of the object or of another one, or in an attribute of another object. The memory of such a
-    copy belongs to the stream of the block, which reuses it for the next copy.
+    They are in a container of the object or of another one, or in an attribute of another object, perhaps only after
+    the block. The memory of such a copy belongs to the stream of the block, which reuses it for the next copy.
     """
-    filled = _filled(block)
+    filled = _filled(kind, block)
     emptied = _emptied(kind, block) if filled else set()
     return next((node for name, node in filled.items() if name in emptied), None)
 
 
-def _filled(block: ast.With) -> dict[str, ast.Assign]:
-    """Return the places that a block assigns copies to, each with an assignment."""
-    assigned = [node for node in block_nodes(block) if isinstance(node, ast.Assign)]
-    assigned.sort(key=lambda node: node.lineno)
+def _filled(kind: ast.ClassDef, block: ast.With) -> dict[str, ast.Assign]:
+    """Return the places to which copies of a block are assigned, each with an assignment."""
+    inside = [node for node in block_nodes(block) if isinstance(node, ast.Assign)]
+    inside.sort(key=lambda node: node.lineno)
     copies: set[str] = set()
-    for node in assigned:  # what is computed from a copy belongs to the stream, too
+    for node in inside:  # what is computed from a copy belongs to the stream, too
         is_computed = isinstance(node.value, ast.Call) and bool(names(node.value) & copies)
         if is_computed or any(map(is_move, walk(node.value))):
             copies |= bound_names(node)
     found: dict[str, ast.Assign] = {}
-    for node in assigned:
+    for node in [*inside, *_following(kind, block)]:
         used = {inner.id for inner in walk(node.value) if isinstance(inner, ast.Name)}
-        if used & copies or any(map(is_move, walk(node.value))):
+        if used & copies or (node in inside and any(map(is_move, walk(node.value)))):
             found |= {_place(target): node for target in node.targets}
     found.pop("", None)
     return found
+
+
+def _following(kind: ast.ClassDef, block: ast.With) -> list[ast.Assign]:
+    """Return the assignments right after a block that keep what it has computed as it is, perhaps in a tuple."""
+    around = (steps for step in methods_of(kind).values() for steps in blocks_in(step, walk(step)) if block in steps)
+    after = next((steps[steps.index(block) + 1 :] for steps in around), [])
+    kept = [step for step in after if isinstance(step, ast.Assign)]
+    return [step for step in kept if isinstance(step.value, ast.Name | ast.Tuple)]
 
 
 def _emptied(kind: ast.ClassDef, block: ast.With) -> set[str]:

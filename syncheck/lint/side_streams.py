@@ -13,6 +13,7 @@ from syncheck.lint.interp.host_copies import host_copy_source
 from syncheck.lint.interp.sites import SourceSites
 from syncheck.lint.interp.unknown import may_wait
 from syncheck.lint.kept_buffers import unordered_fetch
+from syncheck.lint.kept_copies import kept_copy
 from syncheck.lint.kept_streams import streams_kept_by
 from syncheck.lint.loaded_batches import loaded_batch
 from syncheck.lint.locations import lines_of
@@ -25,7 +26,7 @@ from syncheck.lint.updated_arguments import updated_argument
 from syncheck.lint.yielded_copies import yielded_copy
 from syncheck.rules import missing_record_stream, unordered_first_use, unordered_side_stream, unordered_write
 from syncheck.rules.model import Family, Severity
-from syncheck.source.expressions import STREAM_CONTEXTS, last_name
+from syncheck.source.expressions import STREAM_CONTEXTS, has_line, last_name
 
 RULES = (unordered_side_stream.RULE, missing_record_stream.RULE, unordered_first_use.RULE, unordered_write.RULE)
 WORD = "Stream("
@@ -183,6 +184,8 @@ def _reused(kind: ast.ClassDef, block: ast.With, name: str, use: _Use) -> dict[s
         return {"tensor": f"`self.{attribute}`", "user": f"the stream that uses what `{method}` returns"}
     if method := loaded_batch(kind, block, name):
         return {"tensor": f"memory of stream `self.{name}`", "user": f"the stream that uses what `{method}` returns"}
+    if copy := kept_copy(kind, block, name):
+        return {"tensor": f"`{copy}`", "user": "the stream that uses it until a method drops it"}
     return {}
 
 
@@ -269,10 +272,7 @@ def _is_free_move(node: ast.AST) -> bool:
 
 def _is_unreported(block: ast.With, kind: ast.ClassDef, lines: set[int]) -> bool:
     """Return whether a block is in a class, and contains no other finding."""
-    last = block.end_lineno or block.lineno
-    return kind.lineno <= block.lineno <= (kind.end_lineno or last) and not any(
-        block.lineno <= line <= last for line in lines
-    )
+    return has_line(kind, block.lineno) and not any(has_line(block, line) for line in lines)
 
 
 def _use_of(name: str, attributes: list[ast.Attribute], parents: dict[ast.AST, ast.AST]) -> _Use:
