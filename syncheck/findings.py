@@ -352,10 +352,10 @@ def finding_key(finding: Finding) -> tuple[str, int, int, str]:
 
 def _joined(one: Finding, other: Finding) -> Finding:
     ranks = tuple(sorted({*one.ranks, *other.ranks}))
-    fewest = min(one.assumptions, other.assumptions, key=len)  # the finding does not need the other assumptions
     rank = ranks[0] if ranks else one.rank
     pairs = tuple(sorted((dict(other.pairs) | dict(one.pairs)).items()))
-    return replace(one, count=one.count + other.count, ranks=ranks, rank=rank, pairs=pairs, assumptions=fewest)
+    surer = min(one, other, key=lambda finding: len(finding.assumptions))  # the other assumptions are not needed
+    return replace(surer, count=one.count + other.count, ranks=ranks, rank=rank, pairs=pairs)
 
 
 def format_ranks(ranks: Iterable[int]) -> str:

@@ -314,8 +314,9 @@ class Analysis:
         has_chosen = interpreter.decisions.are_open
         interpreter.forget()
         left = Remainders.of(machine.recent.loops.remainders, sites, are_reported=self._is_strict)
-        known = (guesses, copies | moves, self._tree)
-        return list(adjusted(found, *known, ends=ends, remainders=left, has_chosen=has_chosen)), others
+        callers = {(codes, sites.location(site).frame): text for (codes, site), text in machine.of_callers.items()}
+        given = (guesses, copies | moves, self._tree, callers)
+        return list(adjusted(found, *given, ends=ends, remainders=left, has_chosen=has_chosen)), others
 
     # -- entry points
 

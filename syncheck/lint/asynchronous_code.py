@@ -17,7 +17,10 @@ from syncheck.lint.prefilter import lines_with, spans_any
 
 _KEEPING = ("Stream(", "pin_memory")
 """Words of classes whose instances may leave work running."""
-_LEAVING = ("isend(", "irecv(", "async_op=True")
+_LEAVING = (
+    "isend(", "irecv(", "async_op=True", "async_op=async_op", '"cpu", non_blocking', "'cpu', non_blocking",
+    '"cpu"), non_blocking', "'cpu'), non_blocking",
+)  # fmt: skip
 """Words of functions, and of classes, that may leave work running."""
 
 Function = ast.FunctionDef | ast.AsyncFunctionDef

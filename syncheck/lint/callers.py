@@ -19,6 +19,9 @@ _LISTING = frozenset("iter zip tuple list vars getattr fields astuple asdict val
 """Functions and methods that list what an object has."""
 
 
+_NO_WAIT = "the caller does not wait for its work on what it gets"
+
+
 def consume(interpreter: Interpreter, result: Value, function: ast.AST, before: int = 0) -> None:
     """Use a function's result as a loop over batches does: on the current stream, and no longer than needed.
 
@@ -196,6 +199,7 @@ def _use(interpreter: Interpreter, value: Value, node: ast.AST, function: str, b
     for tensor in tensors_in(value):
         if tensor.block.device is not None:
             used_at = _begin(node) if tensor.block.ident < before else node
+            machine.of_callers["SYN201", machine.site(used_at)] = _NO_WAIT
             machine.launch(machine.current(tensor.block.device), "the caller's work", [(tensor, False)], used_at)
     machine.function = caller
 

@@ -19,6 +19,7 @@ _HOST_WAITS = frozenset({"item", "tolist", "cpu", "numpy", "synchronize"})
 """Methods that make the host wait for a stream or a device."""
 
 _NONE = Remainders()
+_OF_NO_CALLER: dict[tuple[str, Frame], str] = {}
 
 
 def adjusted(
@@ -26,6 +27,7 @@ def adjusted(
     guesses: Mapping[Frame, bool],
     copies: Set[Frame],
     tree: ast.Module,
+    callers: Mapping[tuple[str, Frame], str] = _OF_NO_CALLER,
     *,
     ends: Remainders = _NONE,
     remainders: Remainders = _NONE,
@@ -38,6 +40,8 @@ def adjusted(
         guesses: the locations where unknown code may have left work running -> whether its name suggests so.
         copies: the locations of copies whose source is assumed to be on a GPU.
         tree: the file.
+        callers: (beginning of rule codes, location) -> what findings of these rules about it assume of callers. These
+            findings are warnings.
         ends: the intervals that miss one collective; see `RecentWork`.
         remainders: the intervals that miss less than an iteration.
         has_chosen: whether conditions on the path are unknown.
@@ -45,7 +49,19 @@ def adjusted(
     with_levels = _with_levels(list(findings), guesses, copies, tree, ends, remainders, has_chosen=has_chosen)
     for finding in with_levels:
         taken = (*finding.assumptions, *_assumptions(finding, guesses, copies, has_chosen=has_chosen))
-        yield replace(finding, assumptions=taken)
+        yield _weaker(replace(finding, assumptions=taken), callers)
+
+
+def _weaker(finding: Finding, callers: Mapping[tuple[str, Frame], str]) -> Finding:
+    """Return a finding as a warning that states what it assumes of callers, if it assumes anything of them."""
+    frames = {location.frame for location in finding.locations}
+    code = finding.rule.code
+    texts = [text for (codes, frame), text in callers.items() if code.startswith(codes) and frame in frames]
+    if not texts:
+        return finding
+    level = max(finding.level, Severity.WARNING, key=lambda level: level.rank)
+    message = f"{finding.message}, if {' and '.join(dict.fromkeys(texts))}"
+    return replace(finding, message=message, assumptions=(*finding.assumptions, *texts), level=level)
 
 
 def _assumptions(

@@ -85,6 +85,11 @@ def test_a_flag_of_a_private_function_has_the_value_that_all_calls_pass(calls, c
 
 @pytest.mark.parametrize("calls", ["", "def a(x, g):\n    return exchange(x, g, False)"])
 def test_other_files_may_pass_another_value_to_a_public_function(calls):
+    assert ("SYN601", "warning") in reported(EXCHANGE.format(name="exchange", calls=calls))
+
+
+def test_a_call_that_passes_the_flag_makes_it_an_error():
+    calls = "def a(x, g):\n    return exchange(x, g, True)"
     assert ("SYN601", "error") in reported(EXCHANGE.format(name="exchange", calls=calls))
 
 

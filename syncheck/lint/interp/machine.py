@@ -63,6 +63,7 @@ class Machine:
         guesses: call sites of unknown code that may have left work running -> whether its name suggests so.
         assumed_copies: call sites of copies whose source is assumed to be on a GPU.
         moves: call sites that move something to a GPU, judging by the name of the called function.
+        of_callers: (beginning of rule codes, site) -> what findings of these rules about the site assume of callers.
         unsure: sites that have waited for an event that is or may be recorded; UNKNOWN_SITE if any event may be.
 
     Args:
@@ -79,6 +80,7 @@ class Machine:
         self.ordering_only = self.n_relevant = self._n_idents = 0
         self.sites, self.function, self.called_later, self.hooks = sites, "", frozenset[ast.AST](), list[Call]()
         self.unsure, self.assumed_copies, self.moves = set[SiteId](), set[SiteId](), set[SiteId]()
+        self.of_callers = dict[tuple[str, SiteId], str]()
         self.guesses, self._unknown_devices, self.parts = dict[SiteId, bool](), set[str](), Parts(self.session)
         self.joins, self.recent = Joins(), RecentWork(self.session)
         self.self_waits = SelfWaits(self.session.collector)

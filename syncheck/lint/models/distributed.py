@@ -3,6 +3,7 @@
 import ast
 
 from syncheck.lint.interp.evaluator import Evaluator
+from syncheck.lint.interp.premises import description_of
 from syncheck.lint.interp.registry import models, models_below, models_methods
 from syncheck.lint.interp.values import UNKNOWN, Call, Sequence, Symbol, Value, Work
 
@@ -74,7 +75,13 @@ def _decided(evaluator: Evaluator, node: ast.AST) -> bool | None:
     keywords = node.keywords if isinstance(node, ast.Call) else []
     given = next((keyword.value for keyword in keywords if keyword.arg == "async_op"), None)
     name = given.operand if isinstance(given, ast.UnaryOp) and isinstance(given.op, ast.Not) else given
-    return evaluator.decide(given) if given is not None and isinstance(name, ast.Name | ast.Attribute) else None
+    if given is None or not isinstance(name, ast.Name | ast.Attribute):
+        return None
+    is_async = evaluator.decide(given)
+    if is_async:
+        machine = evaluator.machine
+        machine.of_callers["SYN60", machine.site(node)] = f"{description_of(given)} is true"
+    return is_async
 
 
 @models_methods(Work)

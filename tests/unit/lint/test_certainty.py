@@ -68,6 +68,30 @@ def test_a_finding_states_its_assumptions(code, guesses, copies, has_chosen, exp
     assert result.assumptions == expected
 
 
+def test_what_is_assumed_of_callers_makes_a_finding_a_warning_that_says_so():
+    callers = {("SYN60", frame(5)): "`async_op` is true", ("SYN201", frame(10)): "the caller waits"}
+    made = [finding("SYN603", related=(5,)), finding("SYN601", line=5), finding("SYN101"), finding("SYN201")]
+    found = list(adjusted(made, {}, frozenset(), EMPTY, callers, has_chosen=False))
+    assert [(each.message, each.level.value, each.assumptions) for each in found] == [
+        ("SYN603, if `async_op` is true", "warning", ("`async_op` is true",)),
+        ("SYN601, if `async_op` is true", "warning", ("`async_op` is true",)),
+        ("SYN101", "error", ()),
+        ("SYN201, if the caller waits", "warning", ("the caller waits",)),
+    ]
+
+
+def test_advice_does_not_become_a_warning():
+    (found,) = adjusted(
+        [finding("SYN603", level=Severity.ADVICE)],
+        {},
+        frozenset(),
+        EMPTY,
+        {("SYN60", frame(10)): "a"},
+        has_chosen=False,
+    )
+    assert found.level is Severity.ADVICE
+
+
 def test_of_equal_findings_the_one_with_the_fewest_assumptions_is_kept():
     made = finding("SYN301", related=(5,))
     some, more = replace(made, assumptions=("a",)), replace(made, assumptions=("a", "b"))
