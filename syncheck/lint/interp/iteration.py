@@ -92,11 +92,17 @@ class Iteration:
             self._count()
             done += 1
         if done >= most:
+            self._leave_out(source, done)
             return
         machine = self._evaluator.machine
         while not is_known and done < machine.sites.n_iterations(machine.function):
             yield self._elements.of(source, done) if has_identity(source) else derived(source)
             done += 1
+
+    def _leave_out(self, source: Value, done: int) -> None:
+        """Assume that a loop treats the handles of collectives that it does not reach here like the others."""
+        if isinstance(source, Sequence) and not source.is_iterator:
+            self._evaluator.collectives.escape_all(source.items[done:])
 
     def _count(self) -> None:
         """Count an iteration in another file, whose constants may be long lists, as a step."""
