@@ -24,6 +24,7 @@ from syncheck.sanitizer.monitor import Sites
 from syncheck.sanitizer.sync_history import NOT_RECORDED, LostRecord, SyncHistory, UnorderedWait, Wait
 
 _TIMING = "enable_timing=True"
+_WAIT_FIRST = "call `wait()` on the handles of that work before {line}, so that the event comes after it"
 
 
 @dataclass(slots=True)
@@ -348,9 +349,11 @@ class Events:
         worker = worked[0]
         facts: dict[str, Text] = {"stream": (StreamRef(last.stream),), "worker": (StreamRef(worker),)}
         records = [replacement(site, "record", "record(", StreamCode(worker), ")") for site in (first.site, last.site)]
-        fix = PendingFix(tuple(records), is_unsafe=True)
+        is_internal = self._collector.names.streams[worker].is_internal  # the program cannot name it then
+        fix = None if is_internal else PendingFix(tuple(records), is_unsafe=True)
+        advice: Text = (_WAIT_FIRST,) if is_internal else ()
         related: list[tuple[SiteId, Text]] = [(first.site, ("the first timing event is recorded here",))]
-        self._collector.add(PendingFinding(timing_on_wrong_stream.RULE, last.site, facts, related, fix=fix))
+        self._collector.add(PendingFinding(timing_on_wrong_stream.RULE, last.site, facts, related, advice, fix))
 
     def report_redundant(self, sites: Sites) -> None:
         """Report the lines whose waits never added order, unless they have other findings; called at the end."""

@@ -55,13 +55,9 @@ class Target:
         statement = self.line.statement
         if statement is None or self.is_split:
             return self.line.number
-        match kind:
-            case EditKind.INSERT_BEFORE:
-                return statement.lineno
-            case EditKind.INSERT_AFTER:
-                return statement.end_lineno or statement.lineno
-            case _:
-                return self.line.number
+        if kind is EditKind.INSERT_BEFORE:
+            return statement.lineno
+        return (statement.end_lineno or statement.lineno) if kind is EditKind.INSERT_AFTER else self.line.number
 
 
 @dataclass(slots=True)
@@ -267,12 +263,13 @@ class Spelling:
         stream, is_assumed = code.stream, not self._names.is_run and not code.is_last_resort
         info = self._names.streams[stream]
         is_current = code.is_current and not (line.is_user_code and self._is_library_stream(stream))
+        can_be_current = is_current or (is_assumed and before_stream_block(line) is None)
         name = self._name(NamedKind.STREAM, stream, line) if info.handle else ""
         if name and spelled.streams.setdefault(name, stream) == stream:
             spelled.add_name(name, line)
         elif info.handle and not is_current:
             self._add_missing("stream", self._names.stream_and_origin(stream), spelled)
-        elif is_current or (is_assumed and before_stream_block(line) is None):
+        elif can_be_current and spelled.streams.setdefault("current_stream()", stream) == stream:
             self._spell_call("current_stream", stream, line, spelled)
         elif not is_assumed and self._names.device_type in WITH_DEFAULT_STREAM:
             self._spell_call("default_stream", stream, line, spelled)
@@ -286,7 +283,7 @@ class Spelling:
         """
         info = self._names.streams[stream]
         frames = self._sites.location(info.site).stack if info.handle else ()
-        return bool(frames) and not frames[0].is_user and not frames[0].path.startswith("<")
+        return bool(frames) and not (frames[0].is_user or frames[0].path.startswith("<"))
 
     def _spell_call(self, function: str, stream: StreamId, line: SourceLine, spelled: Spelled) -> None:
         """Add a call of a function of `torch.cuda` or its counterpart, with the device of a stream."""

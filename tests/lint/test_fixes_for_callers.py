@@ -2,8 +2,10 @@
 
 import pytest
 
-from syncheck.lint.engine import all_rules
+from syncheck.lint.engine import all_rules, lint_source
+from syncheck.lint.files import Text
 from syncheck.lint.fixes.repair import repair
+from syncheck.rules.model import Severity
 from tests import warm
 
 LIBRARY = """import torch
@@ -47,3 +49,31 @@ def test_a_caller_on_another_stream_is_ordered_too(tmp_path, is_fixed):
     (tmp_path / "train.py").write_text(source + PROGRAM)
     run = warm.run("syncheck", "run", "--backend", "sim", "train.py", folder=tmp_path)
     assert run.returncode == (not is_fixed), run.stderr
+
+
+HELPER = """import torch
+
+def copy_into(target, source):
+    target.copy_(source, non_blocking=True)
+
+class Loader:
+    def __init__(self, loader, example):
+        self.loader = loader
+        self.stream = torch.cuda.Stream()
+        self.static = torch.empty_like(example, device="cuda")
+
+    def __iter__(self):
+        for batch in self.loader:
+            {wait}with torch.cuda.stream(self.stream):
+                copy_into(self.static, batch)
+            torch.cuda.current_stream().wait_stream(self.stream)
+            yield self.static
+"""
+
+
+def test_a_wait_in_a_helper_does_not_name_the_same_stream_twice():
+    given = HELPER.format(wait="")
+    result = lint_source("library.py", Text(given))
+    (finding,) = (each for each in result.findings if each.level is not Severity.ADVICE)
+    assert finding.rule.code == "SYN102"
+    assert "add `self.stream.wait_stream(torch.cuda.current_stream())` before line 14" in finding.help

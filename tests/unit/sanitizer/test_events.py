@@ -3,8 +3,9 @@
 import pytest
 
 from syncheck.findings import Frame
-from syncheck.hb.ids import NamedKind, StreamOrigin, WaitCall
+from syncheck.hb.ids import UNKNOWN_SITE, NamedKind, StreamOrigin, WaitCall
 from syncheck.sanitizer.events import Events
+from syncheck.sanitizer.messages import StreamInfo
 from syncheck.sanitizer.sync_history import SyncHistory
 from tests.unit.sanitizer.program import Text, found, new_collector, new_engine
 
@@ -311,6 +312,16 @@ def test_events_on_an_idle_stream_measure_nothing(watched):
     watched.engine.sync_device(0)
     watched.events.elapsed(7, 8, 40)
     assert watched.found() == [("SYN702", 21)]
+
+
+def test_events_cannot_be_recorded_on_a_stream_of_torch(watched):
+    watched.collector.names.streams[2] = StreamInfo(0, 2, UNKNOWN_SITE)
+    timed(watched, stream=1, worker=2)
+    watched.engine.sync_device(0)
+    watched.events.elapsed(7, 8, 40)
+    (finding,) = watched.collector.findings(watched.text)
+    assert (finding.rule.code, finding.fix) == ("SYN702", None)
+    assert "call `wait()` on the handles" in finding.help
 
 
 def test_events_around_joined_work_measure_it(watched):
