@@ -241,7 +241,7 @@ def _word(pending: PendingFix, spelling: Spelling, path: str) -> WordedFix:
         number = target.shown_line(edit.kind)
         where = f"line {number}" if line.path == path else f"{line.path}:{number}"
         if target.is_split:
-            sentences.append(_inside(spelling.author(edit.site), where, code))
+            sentences.append(_inside(spelling.author(edit.site), line.statement, where, code))
         elif target.may_be_none:
             sentences.append(f"if the call at {where} returns a handle and not None, call `{code.strip('.')}` on it")
         else:
@@ -265,9 +265,11 @@ def _merged(sentences: Sequence[str]) -> Iterator[str]:
         yield sentence.replace("the call at", f"{calls} at") if count > 1 else sentence
 
 
-def _inside(author: Frame | None, where: str, code: str) -> str:
+def _inside(author: Frame | None, statement: ast.AST | None, where: str, code: str) -> str:
     """Return the advice for a statement that launches work and also uses its result too early."""
     if author is None or not author.package:
+        if isinstance(statement, ast.With | ast.AsyncWith):  # the context manager is left after the block
+            return f"add `{code}` at the end of the block that begins in {where}"
         return f"split {where} and add `{code}` between the launch and the use"
     return f"in {author.package}, add `{code}` before {author.path}:{author.line}"
 

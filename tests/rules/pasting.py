@@ -33,7 +33,8 @@ def pasted(source: str, advice: str) -> str | None:
 
 def has_placeholder(advice: str) -> bool:
     """Return whether a reader would have to complete the advised code or choose its place."""
-    return re.search(r"`[^`]*<\w[\w ]*>[^`]*`|for example|split line|returns a handle and not None", advice) is not None
+    pattern = r"`[^`]*<\w[\w ]*>[^`]*`|for example|split line|end of the block|returns a handle and not None"
+    return re.search(pattern, advice) is not None
 
 
 def _method(code: str) -> str:

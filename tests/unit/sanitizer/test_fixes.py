@@ -203,6 +203,14 @@ def test_a_line_that_launches_and_uses_must_be_split(names):
     assert found.fix.applicability is Applicability.EXAMPLE
 
 
+def test_the_work_of_a_block_must_be_awaited_in_the_block(names):
+    pending = PendingFix((insertion(5, StreamCode(1), ".wait_stream(", StreamCode(2), ")"),), after=4)
+    text = LAUNCH_AND_USE.replace("total = make().sum()", "with timed():\n    make()")
+    found = worded(pending, names, text=text, callers={4: (5,)})
+    code = "torch.cuda.default_stream().wait_stream(side)"
+    assert found.text == f"add `{code}` at the end of the block that begins in line 5"
+
+
 def test_a_library_that_launches_and_uses_is_named(names):
     pending = PendingFix((insertion(5, StreamCode(1), ".wait_stream(", StreamCode(2), ")"),), after=4)
     stack = (Frame("acme/loader.py", 9, is_user=False), Frame("program.py", 5))
