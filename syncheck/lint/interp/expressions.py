@@ -17,6 +17,7 @@ from syncheck.lint.interp.choices import (
 from syncheck.lint.interp.contents import handles_in, parameters_of, tensors_in
 from syncheck.lint.interp.device_tests import with_gpu
 from syncheck.lint.interp.evaluator import Evaluator
+from syncheck.lint.interp.formatting import is_template, read_formatted
 from syncheck.lint.interp.functions import defaults_of
 from syncheck.lint.interp.guards import waits
 from syncheck.lint.interp.identities import is_unknown
@@ -93,10 +94,7 @@ class Expressions:
         for value in node.values:
             if isinstance(value, ast.FormattedValue):
                 inner = self.evaluate(value.value, scope)
-                for tensor in tensors_in(inner):
-                    self._operators.read_by_host(tensor, value.value, "format")
-                if may_be_read(inner) or (is_unknown(inner) and self._evaluator.machine.recent.is_of_unknown):
-                    self._evaluator.machine.read_unknown()
+                read_formatted(self._evaluator.machine, self._operators, inner, value.value)
                 is_known &= isinstance(inner, Constant)
                 parts.append(str(inner.value) if isinstance(inner, Constant) else "")
             elif isinstance(value, ast.Constant):
@@ -224,6 +222,9 @@ class Expressions:
 
     def binary(self, kind: ast.operator, left: Value, right: Value, node: ast.AST) -> Value:
         """Return the result of a binary operator."""
+        if is_template(kind, left, node) and not isinstance(right, Constant):
+            read_formatted(self._evaluator.machine, self._operators, right, node)
+            return UNKNOWN
         if isinstance(left, Tensor) or isinstance(right, Tensor):
             return self._operators.binary(f"aten::{operator_name(kind)}", left, right, node)
         if isinstance(left, ClockReading) or isinstance(right, ClockReading):
