@@ -11,7 +11,7 @@ from torch.utils._device import DeviceContext, _device_constructors
 from syncheck.instrument.methods import call_overrides, without_overrides
 from syncheck.instrument.named import in_place_of
 from syncheck.instrument.patching import Patches
-from syncheck.instrument.torch_internals import SPARSE, nested_functions
+from syncheck.instrument.torch_internals import SPARSE, nested_functions, overrides_dispatch
 from syncheck.sim.copies import Copies
 from syncheck.sim.device_kind import gpu, is_on_gpu
 from syncheck.sim.legacy_types import is_size
@@ -191,6 +191,9 @@ class Creation:
                     return original(*args, **kwargs)
                 tensor = args[0] if args else kwargs.pop("input")
                 if device.type == "cpu" and is_on_gpu(tensor):
+                    if overrides_dispatch(type(tensor)):  # it makes a tensor of its own class
+                        with self._runtime.unmonitored():
+                            return original(tensor, *args[1:], **{**kwargs, "device": device})
                     tensor = self._stand_in(tensor, is_new=is_new)
                 return original(tensor, *args[1:], **{**kwargs, "device": device})
 

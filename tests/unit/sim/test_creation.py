@@ -171,3 +171,30 @@ def test_legacy_constructors_with_sizes_only_allocate(gpu):
     assert not [call for call in gpu.calls_of(lambda: x.new(4)) if "launch" in call or "sync" in call]
     assert x.new(torch.Size([4])).shape == (4,)
     assert x.new([4, 5]).tolist() == [4, 5]
+
+
+class Scaled(torch.Tensor):
+    """A tensor that holds another one, and handles operators itself."""
+
+    @staticmethod
+    def __new__(cls, held):
+        return torch.Tensor._make_wrapper_subclass(cls, held.shape, dtype=held.dtype, device=held.device)
+
+    def __init__(self, held):
+        self.held = held
+
+    @classmethod
+    def __torch_dispatch__(cls, func, types, args=(), kwargs=None):
+        return cls(func(args[0].held, *args[1:], **(kwargs or {})))
+
+
+@pytest.mark.parametrize(
+    ("name", "args"),
+    [("new_empty", ((2,),)), ("new_zeros", ((2,),)), ("new_ones", ((2,),)), ("new_full", ((2,), 3.0))],
+)
+def test_a_class_that_handles_operators_makes_its_own_host_tensors(gpu, name, args):
+    made = getattr(Scaled(torch.ones(2, device="cuda")), name)(*args, device="cpu")
+    assert type(made) is Scaled
+    assert (made.device.type, made.held.device.type) == ("cpu", "cpu")
+    if name != "new_empty":
+        assert made.held.tolist() == {"new_zeros": [0, 0], "new_ones": [1, 1], "new_full": [3, 3]}[name]
