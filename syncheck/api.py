@@ -89,7 +89,7 @@ def check(
     appear in the outer report.
 
     Args:
-        backend: "auto", "cuda" or "sim"; on simulated GPUs the program must create its tensors inside the block.
+        backend: "auto", "cuda" or "sim"; tensors on simulated GPUs can only be used inside blocks.
         devices: number of simulated GPUs.
         device_type: "cuda" or "xpu": the torch module whose GPUs are simulated.
         select: rule codes, prefixes or names to report; empty for all.
@@ -146,15 +146,28 @@ MakeRun = Callable[[Options, Policy], run.Run]
 
 
 def new_run(options: Options, policy: Policy) -> run.Run:
-    """Return a run for one block.
+    """Return a run for one block. Simulated GPUs are those of earlier blocks, whose streams and tensors it may use.
 
     Raises:
         ConfigError: a rule name does not exist.
         BackendError: the requested GPUs cannot be used.
     """
     from syncheck.run import backends  # noqa: PLC0415  the first use of torch
+    from syncheck.run.kept import KeptRun  # noqa: PLC0415
 
-    return run.Run(options, partial(new_session, options), policy, lambda *_: 0, *backends.choose(options))
+    if not backends.simulates(options):
+        return run.Run(options, partial(new_session, options), policy, lambda *_: 0, *backends.choose(options))
+    settings = replace(options, select=(), ignore=(), max_findings=0, stacks=False)
+    kept: KeptRun | None = _KEPT.pop(settings, None)
+    if kept is None or not kept.was_complete:
+        kept = KeptRun(options, policy, *backends.choose(options))
+    kept.begin(options, policy)
+    _KEPT[settings] = kept
+    return kept
+
+
+_KEPT: dict[Options, Any] = {}
+"""The runs on simulated GPUs, by their settings."""
 
 
 @contextmanager

@@ -21,11 +21,12 @@ class KeptRun(Run):
 
     Attributes:
         n_devices: number of simulated GPUs.
+        was_complete: whether the whole of the latest block was checked. Otherwise, its GPUs may be in any state.
     """
 
     def __init__(self, options: Options, policy: Policy, backend_name: str, make_backend: MakeBackend) -> None:
         self._codes = options.selected()
-        self.n_devices = options.devices
+        self.n_devices, self.was_complete = options.devices, True
         self._at_begin: Checkpoint = {}
         self._n_known_sites = 0
         super().__init__(options, self._new_session, policy, lambda *_: 0, backend_name, make_backend)
@@ -58,7 +59,9 @@ class KeptRun(Run):
         with self.backend.lock:
             self.backend.flush_calls()
             self.session.add_final(self.sites)
-        return super().report(self._at_begin)
+        report = super().report(self._at_begin)
+        self.was_complete = not report.incomplete
+        return report
 
     def lines(self) -> set[tuple[str, int]]:
         """Return (displayed path, line) of the block's call sites."""

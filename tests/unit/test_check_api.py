@@ -4,6 +4,7 @@ import subprocess
 from pathlib import Path
 
 import pytest
+import torch
 
 import syncheck
 from syncheck.errors import BackendError, ConfigError
@@ -125,3 +126,44 @@ def test_an_error_note_contains_the_hint():
     with pytest.raises(ConfigError) as raised, syncheck.check(backend="smi"):
         pass
     assert f"hint: {raised.value.hint}" in raised.value.__notes__
+
+
+# -- several blocks
+
+
+def test_streams_and_tensors_of_an_earlier_block_can_be_used():
+    kept = {}
+
+    def step():
+        side = kept.setdefault("stream", torch.cuda.Stream())
+        with torch.cuda.stream(side):
+            x = kept.setdefault("weights", torch.ones(8, device="cuda")) * 2
+        return x.sum()  # no wait
+
+    for _ in range(2):
+        with syncheck.check(backend="sim") as report:
+            step()
+            assert kept["weights"].is_cuda
+        assert report.codes == ("SYN101",)
+
+
+def test_work_of_an_earlier_block_is_complete():
+    kept = {}
+    with syncheck.check(backend="sim") as report:
+        kept["stream"] = torch.cuda.Stream()
+        with torch.cuda.stream(kept["stream"]):
+            kept["x"] = torch.ones(8, device="cuda")
+    with syncheck.check(backend="sim") as later:
+        assert kept["x"].sum().item() == 8
+    assert (report.codes, later.codes) == ((), ())
+
+
+def test_the_next_block_is_checked_although_one_failed(monkeypatch):
+    with monkeypatch.context() as patched:
+        patched.setattr("syncheck.sanitizer.session.Session.wait_stream", lambda *_: 1 / 0)
+        with syncheck.check(backend="sim") as report:
+            torch.cuda.Stream().wait_stream(torch.cuda.current_stream())
+    assert report.incomplete
+    with syncheck.check(backend="sim") as report:
+        torch.ones(2, device="cuda")
+    assert report.incomplete == ()
