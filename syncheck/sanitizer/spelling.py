@@ -30,7 +30,7 @@ from syncheck.sanitizer.messages import (
 from syncheck.sanitizer.monitor import Sites, SourceLine
 from syncheck.sanitizer.results import is_new_tensor, may_return_none
 from syncheck.source.expressions import argument_of_call
-from syncheck.source.handles import container_in, returns_several, wait_for, wait_for_all
+from syncheck.source.handles import container_in, last_taken, returns_several, wait_for, wait_for_all
 
 
 @dataclass(frozen=True, slots=True)
@@ -337,8 +337,11 @@ class Spelling:
             spelled.code += wait
             spelled.may_be_none += [name] if may_be_none or is_asked else []
             return
-        kind = scopes.kind_of_container(container_in(statement)) if scopes is not None else ""
-        container, wait = wait_for_all(statement, origin.number, origin.column, kind)
+        stored_in = container_in(statement)
+        kind = scopes.kind_of_container(stored_in) if scopes is not None else ""
+        others = line.scopes.own_statements(line.number) if line.scopes is not None and stored_in else ()
+        taken = last_taken(others, stored_in, line.number)
+        container, wait = wait_for_all(statement, origin.number, origin.column, kind, taken)
         if container and _is_same(container, origin, line) and not may_be_none:
             spelled.code += wait
             return

@@ -1,6 +1,7 @@
 """Statements that wait for the handles bound by a statement of the program."""
 
 import ast
+from collections.abc import Iterable
 
 from syncheck.source.expressions import calls_in, is_at
 
@@ -40,7 +41,9 @@ def returns_several(statement: ast.stmt | None, line: int, column: int) -> bool:
     return any(ast.unparse(call.func).endswith("batch_isend_irecv") for call in exact)
 
 
-def wait_for_all(statement: ast.stmt | None, line: int, column: int, kind: str) -> tuple[str, str]:
+def wait_for_all(
+    statement: ast.stmt | None, line: int, column: int, kind: str, taken: ast.stmt | None = None
+) -> tuple[str, str]:
     """Return the container in which a statement stores a call's handle, and the statement that waits for all of them.
 
     Args:
@@ -48,10 +51,12 @@ def wait_for_all(statement: ast.stmt | None, line: int, column: int, kind: str) 
         line: line of the call.
         column: column of the call, from 1.
         kind: kind of the container's initial value in the program: "dict", "list"; "" if unknown.
+        taken: the statement that takes the item with the handle out of the container again; None if there is none.
 
     Returns:
         ("works", "[handle.wait() for handle in works]"), ("sends", "[item[0].wait() for item in sends]") for
-        `sends.append((start(x), x))`; ("", "") if it is unknown how to access the handles.
+        `sends.append((start(x), x))`, or ("sends", "work.wait()") after `work, x = sends.pop()`; ("", "") if it is
+        unknown how to access the handles.
     """
     container, item = _stored_item(statement)
     if container is None or item is None or (kind == "" and isinstance(statement, ast.Assign)):
@@ -59,6 +64,9 @@ def wait_for_all(statement: ast.stmt | None, line: int, column: int, kind: str) 
     accessor = _accessor_of(item, line, column)
     if accessor is None:
         return "", ""
+    if taken is not None:
+        handle = _taken_handle(taken, accessor)
+        return (ast.unparse(container), f"{handle}.wait()") if handle else ("", "")
     variable = "item" if accessor else "handle"
     items = f"{ast.unparse(container)}.values()" if kind == "dict" else ast.unparse(container)
     among = f"{variable} in {items}"
@@ -68,6 +76,32 @@ def wait_for_all(statement: ast.stmt | None, line: int, column: int, kind: str) 
     return ast.unparse(container), f"[{variable}{accessor}.wait() for {among}{condition}]"
 
 
+def last_taken(statements: Iterable[ast.stmt], container: str, line: int) -> ast.stmt | None:
+    """Return the last statement before a line that binds an item taken out of a container: `work = works.pop()`."""
+    found = None
+    for statement in statements:
+        match statement:
+            case ast.Assign(value=ast.Call(func=ast.Attribute(value=owner, attr="pop" | "popleft"))):
+                if statement.lineno < line and ast.unparse(owner) == container:
+                    found = statement
+            case _:
+                pass
+    return found
+
+
+def _taken_handle(taken: ast.stmt, accessor: str) -> str:
+    """Return the variable that holds the handle in an item that a statement binds; "" if unknown."""
+    match taken:
+        case ast.Assign(targets=[ast.Name(id=name)]):
+            return f"{name}{accessor}"
+        case ast.Assign(targets=[ast.Tuple(elts=parts)]) if accessor:
+            index = int(accessor.strip("[]"))
+            part = parts[index] if index < len(parts) else None
+            return part.id if isinstance(part, ast.Name) and part.id != "_" else ""
+        case _:
+            return ""
+
+
 def container_in(statement: ast.stmt | None) -> str:
     """Return the container in which a statement stores something; "" if there is none."""
     container, _ = _stored_item(statement)
@@ -75,7 +109,13 @@ def container_in(statement: ast.stmt | None) -> str:
 
 
 def _stored_item(statement: ast.stmt | None) -> tuple[ast.expr | None, ast.expr | None]:
-    """Return the container and the item stored in it: for `works[0].append(start())`, `works` and `start()`."""
+    """Return the container and the item stored in it: for `works[0].append(start())`, `works` and `start()`.
+
+    The statement may also pass a lambda on that stores it.
+    """
+    lambdas = [node for node in ast.walk(statement) if isinstance(node, ast.Lambda)] if statement is not None else []
+    if len(lambdas) == 1:
+        statement = ast.Expr(lambdas[0].body)
     match statement:
         case ast.Expr(value=ast.Call(args=[item])):
             appended_to = _container_of(statement)
@@ -115,9 +155,14 @@ def _bound_values(value: object) -> list[ast.expr]:
 def _wait_for_each(name: str, value: object, line: int, column: int) -> str:
     """Return the statement that waits for all handles of a comprehension."""
     match value:
-        case ast.ListComp(elt=handle) if is_at(handle, line, column):
-            return f"[handle.wait() for handle in {name}]"
-        case ast.DictComp(value=handle) if is_at(handle, line, column):
-            return f"[handle.wait() for handle in {name}.values()]"
+        case ast.ListComp(elt=item):
+            items = name
+        case ast.DictComp(value=item):
+            items = f"{name}.values()"
         case _:
             return ""
+    accessor = _accessor_of(item, line, column)
+    if accessor is None:
+        return ""
+    variable = "item" if accessor else "handle"
+    return f"[{variable}{accessor}.wait() for {variable} in {items}]"

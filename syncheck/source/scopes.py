@@ -83,11 +83,15 @@ class Scopes:
         """Return the innermost statement that contains a line; None for a line between statements."""
         return self._find(line)[0]
 
+    def own_statements(self, line: int) -> list[ast.stmt]:
+        """Return the statements of a line's own function, or of the module outside of functions."""
+        scope = self._find(line)[1]
+        return [statement for statement, around, _ in self._statements if around is scope]
+
     def subscripts_around(self, line: int) -> list[ast.Subscript]:
         """Return the subscript expressions of a line's own function, or of the module outside of functions."""
-        scope = self._find(line)[1]
-        own = (statement for statement, around, _ in self._statements if around is scope)
-        return [node for one in own for node in _expressions_of(one) if isinstance(node, ast.Subscript)]
+        nodes = (node for own in self.own_statements(line) for node in _expressions_of(own))
+        return [node for node in nodes if isinstance(node, ast.Subscript)]
 
     def is_in_loop(self, line: int) -> bool:
         """Return whether a line is inside a loop of its own function."""
@@ -123,9 +127,7 @@ class Scopes:
         for statement, _, _ in self._statements:
             targets = getattr(statement, "targets", None) or [getattr(statement, "target", None)]
             value = getattr(statement, "value", None)
-            if value is not None and any(
-                target is not None and ast.unparse(target) == expression for target in targets
-            ):
+            if value is not None and expression in [ast.unparse(target) for target in targets if target is not None]:
                 return container_kind(value)
         return ""
 

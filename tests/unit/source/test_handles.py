@@ -4,7 +4,7 @@ import ast
 
 import pytest
 
-from syncheck.source.handles import container_in, returns_several, wait_for, wait_for_all
+from syncheck.source.handles import container_in, last_taken, returns_several, wait_for, wait_for_all
 
 
 def waits(text, name, call="start("):
@@ -22,6 +22,8 @@ def waits(text, name, call="start("):
         ("use(work := start(x))", "work", "work.wait()"),
         ("works = [start(x) for x in xs]", "works[...]", "[handle.wait() for handle in works]"),
         ("works = {k: start(x) for k, x in xs}", "works[...]", "[handle.wait() for handle in works.values()]"),
+        ("works = [(start(x), x) for x in xs]", "works[...]", "[item[0].wait() for item in works]"),
+        ("works = {k: (x, start(x)) for k, x in xs}", "works[...]", "[item[1].wait() for item in works.values()]"),
     ],
 )
 def test_a_bound_handle_is_waited_for(text, name, expected):
@@ -32,7 +34,6 @@ def test_a_bound_handle_is_waited_for(text, name, expected):
     ("text", "name"),
     [
         ("pending = Pending(start(x), x)", "pending"),
-        ("works = [(start(x), x) for x in xs]", "works[...]"),
         ("works = (start(x) for x in xs)", "works[...]"),  # iterating over it would start the calls
         ("queue.append(start(x))", ""),
     ],
@@ -88,3 +89,33 @@ def test_a_batch_of_messages_returns_several_handles():
     assert returns_several(statement, 1, 9)
     assert not returns_several(statement, 1, 1)
     assert not returns_several(None, 1, 9)
+
+
+@pytest.mark.parametrize(
+    ("stored", "taken", "expected"),
+    [
+        ("works.append(start(x))", "work = works.pop()", "work.wait()"),
+        ("works.append((start(x), x))", "w, t = works.popleft()", "w.wait()"),
+        ("works.append((x, start(x)))", "item = works.pop(0)", "item[1].wait()"),
+        ("works.append((start(x), x))", "_, t = works.popleft()", ""),
+    ],
+)
+def test_a_handle_that_was_taken_out_again_is_waited_for(stored, taken, expected):
+    program = ast.parse(f"{stored}\n{taken}\nuse()").body
+    found = last_taken(program, "works", 3)
+    assert found is program[1]
+    assert wait_for_all(program[0], 1, stored.index("start(") + 1, "list", found)[1] == expected
+
+
+@pytest.mark.parametrize("text", ["others.pop()", "x = others.pop()", "works.pop()", "x = works.get(0)"])
+def test_nothing_else_takes_a_handle_out(text):
+    assert last_taken(ast.parse(text).body, "works", 3) is None
+    assert last_taken(ast.parse("x = works.pop()").body, "works", 1) is None  # comes later
+
+
+def test_a_lambda_may_store_the_handle():
+    text = "p.register_hook(lambda p: works.append(start(p.grad)))"
+    (statement,) = ast.parse(text).body
+    assert container_in(statement) == "works"
+    wait = wait_for_all(statement, 1, text.index("start(") + 1, "list")
+    assert wait == ("works", "[handle.wait() for handle in works]")
