@@ -1,6 +1,7 @@
 """Layers, parameters and optimizers of torch."""
 
 import ast
+import re
 
 from syncheck.lint.interp.contents import tensors_in
 from syncheck.lint.interp.evaluator import Evaluator
@@ -24,6 +25,7 @@ from syncheck.lint.interp.values import (
 from syncheck.lint.models.tensors import call_torch_function
 from syncheck.lint.nodes import names
 from syncheck.lint.prefilter import uses_gpu
+from syncheck.source.expressions import last_name
 
 _MOVING = frozenset({"to", "cuda", "cpu"})
 _KEEPING = frozenset("eval train half bfloat16 float requires_grad_ double share_memory".split())
@@ -128,6 +130,9 @@ def train_unknown(evaluator: Evaluator, name: str, call: Call) -> None:
     """Leave work running if a call is a backward pass or the step of an optimizer, in a file that uses GPUs."""
     machine, node = evaluator.machine, call.node
     is_step = name == "step" and called_name(node) == name
+    if name == "step" and _is_engine(node, machine.sites.text):
+        machine.read_unknown()
+        return
     if not (name == "backward" or is_step) or not isinstance(node, ast.Call) or not uses_gpu(machine.sites.text):
         return
     machine.guess(node)
@@ -136,6 +141,20 @@ def train_unknown(evaluator: Evaluator, name: str, call: Call) -> None:
         given = node.args or [node.func.value]
         machine.recent.losses.update(*(names(value) for value in given))
         machine.recent.losses.discard("self")
+
+
+def _is_engine(step: ast.AST, text: str) -> bool:
+    """Return whether a call of `step` is that of DeepSpeed's engine, judging by names. The host waits in it.
+
+    Source:
+        deepspeed/runtime/engine.py, `step`; deepspeed/utils/timer.py, `ThroughputTimer.stop`: `synchronized` is true by
+        default.
+    """
+    match step:
+        case ast.Call(func=ast.Attribute(value=owner)) if "deepspeed.initialize(" in text:
+            return not re.search("opt|sched|scaler", last_name(owner), re.IGNORECASE)
+        case _:
+            return False
 
 
 @models("torch.nn.ModuleList")
