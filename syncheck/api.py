@@ -1,5 +1,6 @@
 """Check part of a program from inside it: `with syncheck.check() as report: ...`."""
 
+import os
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import replace
@@ -157,17 +158,17 @@ def new_run(options: Options, policy: Policy) -> run.Run:
 
     if not backends.simulates(options):
         return run.Run(options, partial(new_session, options), policy, lambda *_: 0, *backends.choose(options))
-    settings = replace(options, select=(), ignore=(), max_findings=0, stacks=False)
-    kept: KeptRun | None = _KEPT.pop(settings, None)
+    key = os.getpid(), replace(options, select=(), ignore=(), max_findings=0, stacks=False)
+    kept: KeptRun | None = _KEPT.pop(key, None)
     if kept is None or not kept.was_complete:
         kept = KeptRun(options, policy, *backends.choose(options))
     kept.begin(options, policy)
-    _KEPT[settings] = kept
+    _KEPT[key] = kept
     return kept
 
 
-_KEPT: dict[Options, Any] = {}
-"""The runs on simulated GPUs, by their settings."""
+_KEPT: dict[tuple[int, Options], Any] = {}
+"""The runs on simulated GPUs, by process and settings. A forked process must not go on with its parent's."""
 
 
 @contextmanager

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from syncheck.pytest_plugin.settings import Settings, add_settings, as_usage, warn_of_unread_settings
+from syncheck.pytest_plugin.settings import Settings, add_settings, as_usage, check_settings
 
 if TYPE_CHECKING:
     from syncheck.api import BlockReport
@@ -75,7 +75,7 @@ def _checker(config: pytest.Config, *, is_for_all: bool = False) -> "Checker":
     checker = config.pluginmanager.get_plugin("syncheck-checker")
     if not isinstance(checker, Checker):
         checker = Checker(config, is_for_all=is_for_all)
-        warn_of_unread_settings(config)
+        check_settings(config)
         config.pluginmanager.register(checker, "syncheck-checker")
     return checker
 
@@ -350,7 +350,7 @@ class Syncheck:
         missing = [code for code in codes if not expected[code].intersection(report.codes)]
         if missing:
             found = f"found {', '.join(report.codes)}" if report.codes else "no findings"
-            pytest.fail(f"DID NOT REPORT {', '.join(missing)} ({found})")
+            pytest.fail(f"DID NOT REPORT {', '.join(missing)} ({found})", pytrace=False)
 
 
 @pytest.fixture

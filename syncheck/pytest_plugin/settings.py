@@ -3,6 +3,7 @@
 This module is imported in every test session, so modules that only checked sessions need are imported lazily.
 """
 
+import re
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from functools import cached_property
@@ -60,6 +61,7 @@ class Settings:
         self._config = config
         marker = item.get_closest_marker("syncheck") if item is not None else None
         self._given: dict[str, Any] = dict(marker.kwargs) if marker is not None else {}
+        self._unnamed = marker.args if marker is not None else ()
         self.is_marked = marker is not None
         self.is_disabled = bool(self._given.get("disable"))
 
@@ -72,6 +74,9 @@ class Settings:
         marked = self._given
         wrong = sorted(marked.keys() - set(_MARKED))
         with as_usage():
+            if self._unnamed:
+                example = f"select={self._unnamed!r}"
+                raise pytest.UsageError(f"the arguments of the marker syncheck need names, such as {example}")
             if wrong:
                 message = f"the marker syncheck has no argument {wrong[0]!r}; it has {', '.join(_MARKED)}"
                 raise pytest.UsageError(message)
@@ -114,11 +119,21 @@ class Settings:
             yield report
 
 
-def warn_of_unread_settings(config: pytest.Config) -> None:
-    """Issue a warning of pytest for each misspelled setting, except in a worker: its controller does."""
+def check_settings(config: pytest.Config) -> None:
+    """Refuse a report that cannot be written, and warn of each misspelled setting; in a worker, its controller does.
+
+    Raises:
+        pytest.UsageError: the report cannot be written.
+    """
     if hasattr(config, "workerinput"):
         return
     from syncheck.config import unread
+    from syncheck.system.files import reason_not_writable
+
+    output = config.getoption("--syncheck-output")
+    reason = reason_not_writable(output) if output else ""
+    if reason:
+        raise pytest.UsageError(f"cannot write the report to {output}: {reason}")
 
     with as_usage():
         notices = (*unread.tables(str(config.rootpath)), *unread.variables())
@@ -134,4 +149,6 @@ def as_usage() -> Iterator[None]:
     try:
         yield
     except SyncheckError as error:
-        raise pytest.UsageError("; ".join(filter(None, (str(error), error.hint)))) from error
+        text = "; ".join(filter(None, (str(error), error.hint)))
+        keys = "|".join(setting.key for setting in _in_command_line())
+        raise pytest.UsageError(re.sub(rf"(?<![\w-])--(?={keys})\b", "--syncheck-", text)) from error

@@ -465,11 +465,39 @@ def test_workers_report_marked_tests_without_the_flag(suite, pytester):
     assert "1 passed" in last(suite(source, *known))
 
 
-def test_findings_are_shown_if_the_report_cannot_be_written(suite):
+def test_a_report_that_cannot_be_written_is_refused_before_the_tests(suite):
     done = suite("def test_it():\n    race()\n", "--syncheck", "--syncheck-output", "nowhere/report.txt")
     assert done.returncode == 4
+    assert "cannot write the report to nowhere/report.txt: no such folder" in done.stderr
+    assert "passed" not in done.stdout
+
+
+def test_findings_are_shown_if_the_report_cannot_be_written(suite, pytester):
+    folder = pytester.mkdir("reports")
+    source = f"""
+        def test_it():
+            race()
+
+        def test_folder():
+            import os
+            os.rmdir({str(folder)!r})
+        """
+    done = suite(source, "--syncheck", "--syncheck-output", "reports/report.txt")
+    assert done.returncode == 4
     assert "error[SYN101]" in done.stdout
-    assert "nowhere" in done.stdout
+    assert "reports" in done.stdout
+
+
+def test_arguments_of_the_marker_need_names(suite):
+    done = suite("@pytest.mark.syncheck('SYN101')\ndef test_it():\n    race()\n")
+    assert "1 error" in last(done)
+    assert "the arguments of the marker syncheck need names, such as select=('SYN101',)" in done.stdout
+
+
+def test_messages_name_the_options_of_pytest(suite):
+    done = suite("def test_it():\n    race()\n", "--syncheck", "--syncheck-backend", "cuda")
+    assert done.returncode == 4
+    assert "use simulated GPUs: --syncheck-backend sim" in done.stderr
 
 
 def test_an_incomplete_check_is_reported(suite):
