@@ -19,6 +19,12 @@ ALIASES = frozenset(
 )
 """Methods that return an alias of the whole tensor. Some, such as `reshape`, copy if the strides require it."""
 
+CASTS = frozenset({"float", "half", "double", "bfloat16"})
+"""Methods that return the tensor itself if it has the data type already.
+
+Source: aten/src/ATen/native/TensorConversions.cpp.
+"""
+
 REORDERING = frozenset("t transpose permute swapaxes swapdims movedim T mT H mH t_ transpose_ swapaxes_".split())
 """Members of `ALIASES` whose result is no longer contiguous."""
 

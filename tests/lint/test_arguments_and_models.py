@@ -176,3 +176,16 @@ def test_a_language_model_that_generates_is_waited_for(method, codes):
         print("took", time.time() - began)
     """
     assert [code for code, _ in reported(source)] == codes
+
+
+@pytest.mark.parametrize(
+    ("use", "level"), [("float()", "warning"), ("half()", "warning"), ("sum()", "error"), ("add(1)", "error")]
+)
+def test_a_cast_of_a_copy_in_flight_may_read_nothing(use, level):
+    source = f"""
+import torch
+
+def fetch(x):
+    return x.cuda().to("cpu", non_blocking=True).{use}
+"""
+    assert reported(source) == [("SYN301", level)]

@@ -31,6 +31,7 @@ from syncheck.lint.interp.values import (
 from syncheck.semantics.operators import ALLOCATING
 from syncheck.semantics.python_api import (
     ALIASES,
+    CASTS,
     COMBINING,
     COMPARING,
     MEMBERS_WITHOUT_MEMORY,
@@ -201,9 +202,9 @@ class Operators:
         if any(target.block.device is None for target in out):  # torch would raise an error if the others were on a GPU
             inputs = [tensor for tensor in inputs if tensor.block.device is None]
         devices = [t.block.device for t in (*inputs, *out) if t.block.device is not None]
-        reads = [(tensor, False) for tensor in inputs]
+        touched = [*((tensor, False) for tensor in inputs), *((tensor, True) for tensor in out)]
         if not devices:
-            self._machine.touch_host(operator, [*reads, *((t, True) for t in out)], call.node)
+            self._machine.touch_host(operator, touched, call.node, escape=operator.removeprefix("aten::") in CASTS)
             return call.kwargs.get("out") or self._result(operator, inputs, None, call)
         if len(set(devices)) > 1 and not operator.startswith(_ON_SEVERAL):
             for tensor in (*inputs, *out):
@@ -211,7 +212,6 @@ class Operators:
             return call.kwargs.get("out") or UNKNOWN
         if not out:
             return self._result(operator, inputs, devices[0], call)
-        touched = [*reads, *((tensor, True) for tensor in out)]
         self._machine.launch(self._machine.current(devices[0]), operator, touched, call.node)
         return call.kwargs["out"]
 
