@@ -22,7 +22,7 @@ from syncheck.lint.nodes import (
     text,
     walk,
 )
-from syncheck.lint.prefilter import CLOCKS, clock_aliases
+from syncheck.lint.prefilter import CLOCKS, clock_aliases, words_in
 from syncheck.rules import unsynchronized_timing
 from syncheck.rules.model import Severity
 from syncheck.source.expressions import has_line, last_name
@@ -52,6 +52,8 @@ def findings(tree: ast.Module, sites: SourceSites, known: Sequence[Finding]) -> 
     lines = {finding.location.frame.line for finding in known if finding.rule == unsynchronized_timing.RULE}
     clocks, waits, kinds = CLOCKS | clock_aliases(sites.text), _Waits(tree), classes_of_methods(tree)
     for function, nodes in functions_with_nodes(tree):
+        if words_in(function).isdisjoint(clocks):
+            continue
         blocks = list(blocks_in(function, nodes))
         found = {
             reading: _HELP.format(late=wait.lineno, line=reading.lineno)
