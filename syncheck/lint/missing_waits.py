@@ -31,6 +31,7 @@ from syncheck.lint import (
     unready_events,
     unused_events,
     useless_waits,
+    waits_of_threads,
 )
 from syncheck.lint.interp.sites import SourceSites
 from syncheck.lint.source_file import SourceFile
@@ -57,6 +58,7 @@ _CHECKS = (
     misplaced_waits,
     records_before_copies,
     records_before_use,
+    waits_of_threads,
 )
 
 
