@@ -17,6 +17,11 @@ def simulates(options: Options) -> bool:
     return not (options.backend == "cuda" or (options.backend == "auto" and is_cuda and cuda.is_available()))
 
 
+def is_usable(options: Options) -> bool:
+    """Return whether the requested GPUs can be used, without initializing them."""
+    return options.backend != "cuda" or (options.device_type == "cuda" and cuda.is_available())
+
+
 def choose(options: Options) -> tuple[str, MakeBackend]:
     """Return the description and the factory of the backend that the options select.
 

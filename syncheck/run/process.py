@@ -117,9 +117,16 @@ def _run_class(options: Options) -> "type[Run]":
 
 
 def run_ranks(options: Options, policy: Policy, deliver: Callable[[Report], int]) -> int:
-    """Run the current command in several ranks, and deliver one report for all of them."""
-    from syncheck.run.start_ranks import start_ranks  # noqa: PLC0415  it needs torch
+    """Run the current command in several ranks, and deliver one report for all of them.
 
+    Raises:
+        BackendError: the requested GPUs cannot be used.
+    """
+    from syncheck.run import backends  # noqa: PLC0415  it needs torch, as below
+    from syncheck.run.start_ranks import start_ranks  # noqa: PLC0415
+
+    if not backends.is_usable(options):
+        backends.choose(options)  # raises the error once, not in each rank
     with tempfile.TemporaryDirectory(prefix="syncheck-") as folder:
         command = ["-m", "syncheck", *sys.argv[1:]]
         status = start_ranks(options.nproc, command, {rendezvous.PARTS: folder}, record.stdout_folder())

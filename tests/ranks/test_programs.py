@@ -168,3 +168,13 @@ def test_the_witness_reruns_all_ranks_of_nproc(run_in_folder, tmp_path):
     proof = finding["proof"]
     assert (finding["rule"], proof["outcome"]) == ("SYN101", "shown"), proof
     assert proof["differences"][0]["what"].startswith("in rank 1, what ")
+
+
+def test_gpus_that_cannot_be_used_are_reported_once(run_in_folder, tmp_path):
+    (tmp_path / "program.py").write_text("print('ran')\n")
+    done = run_in_folder(*RUN, "--nproc", "2", "--backend", "cuda", "program.py")
+    if "ran" in done.stdout:
+        pytest.skip("this machine has GPUs")
+    assert done.returncode == 3
+    assert done.stderr.count("syncheck: error:") == 1
+    assert "nothing was checked" not in done.stderr
