@@ -126,6 +126,32 @@ def _optimizer_methods(evaluator: Evaluator, owner: Optimizer, name: str, call: 
     return UNKNOWN
 
 
+@models("torch.autograd.backward")
+def _backward(evaluator: Evaluator, call: Call) -> Value:
+    """Run the backward pass of each known tensor. Source: torch/autograd/__init__.py, `backward`."""
+    known = _on_gpu(call.get("tensors", 0))
+    for tensor in known:
+        evaluator.call_method(tensor, "backward", Call(call.node, []))
+    if not known:
+        train_unknown(evaluator, "backward", call)
+    return NONE
+
+
+@models("torch.autograd.grad")
+def _gradients(evaluator: Evaluator, call: Call) -> Value:
+    """Return gradients, without keeping them in the leaves. Source: torch/autograd/__init__.py, `grad`."""
+    machine, known = evaluator.machine, _on_gpu(call.get("outputs", 0))
+    for tensor in known:
+        machine.launch(machine.current(tensor.block.device or 0), "aten::backward", [(tensor, False)], call.node)
+    if not known:
+        train_unknown(evaluator, "backward", call)
+    return DERIVED if known else UNKNOWN
+
+
+def _on_gpu(value: Value | None) -> list[Tensor]:
+    return [tensor for tensor in tensors_in(value) if tensor.block.device is not None]
+
+
 def train_unknown(evaluator: Evaluator, name: str, call: Call) -> None:
     """Leave work running if a call is a backward pass or the step of an optimizer, in a file that uses GPUs."""
     machine, node = evaluator.machine, call.node

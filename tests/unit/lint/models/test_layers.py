@@ -113,3 +113,13 @@ def test_networks_in_networks_are_moved_once():
     )
     moved = [call for call in calls_of("net = Net().cuda()", program) if "copy_" in call]
     assert len(moved) == 1
+
+
+def test_backward_of_several_tensors_writes_the_gradients():
+    source = "w = torch.ones(4, device='cuda', requires_grad=True)\n"
+    assert "launch cuda:0 backward r2 w3" in " ".join(calls_of("torch.autograd.backward([w * 2])", source))
+
+
+def test_gradients_read_the_outputs():
+    source = "w = torch.ones(4, device='cuda', requires_grad=True)\n"
+    assert "launch cuda:0 backward r2" in calls_of("g = torch.autograd.grad(w * 2, w)", source)
