@@ -208,7 +208,7 @@ class Expressions:
         source = self.evaluate(first.iter, scope) if begun is None else begun
         for item in self._evaluator.iterations(source, n_made(source)):
             self._evaluator.assign(first.target, item, inside)
-            if all(truth(self.evaluate(test, inside)) is not False for test in first.ifs):
+            if all(self._evaluator.condition(test, inside) is not False for test in first.ifs):
                 yield from self._made_by(element, others, inside)
         if self._evaluator.collectives.have_started and waits([element]):  # for all items, also those left out above
             for work in handles_in(source):

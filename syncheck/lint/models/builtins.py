@@ -21,6 +21,7 @@ from syncheck.lint.interp.values import (
     Instance,
     Key,
     Mapping,
+    Query,
     Sequence,
     Symbol,
     Tensor,
@@ -118,12 +119,35 @@ def _map(evaluator: Evaluator, call: Call) -> Value:
     return Generator(evaluator.call(function, Call(call.node, [item])) for item in evaluator.iterations(source))
 
 
+@models("torch.utils._pytree.tree_map", "torch.utils._pytree.tree_map_", "optree.tree_map")
+def _map_tree(evaluator: Evaluator, call: Call) -> Value | None:
+    """Call a function with each leaf of a nested structure, and return a structure of the results."""
+    function, tree = call.get("func", 0), call.get("tree", 1)
+    if function is None or tree is None or len(call.args) > 2:
+        return None
+
+    def mapped(value: Value) -> Value:
+        match value:
+            case Sequence(items=items):
+                return Sequence([mapped(item) for item in items], is_open=value.is_open)
+            case Mapping(items=items):
+                return Mapping({key: mapped(item) for key, item in items.items()}, is_open=value.is_open)
+            case _:
+                return evaluator.call(function, Call(call.node, [value]))
+
+    return mapped(tree)
+
+
 @models("builtins.any", "builtins.all")
 def _all_items(evaluator: Evaluator, call: Call) -> Value:
+    """Test the items. `all(event.query() for event in events)` is a query, too."""
+    result: Value = UNKNOWN
     for item in evaluator.iterations(_first(call)):
         if isinstance(item, Tensor):
             evaluator.operators.read_by_host(item, call.node)
-    return UNKNOWN
+        if isinstance(item, Query):
+            result = item
+    return result
 
 
 @models("builtins.getattr")
