@@ -25,6 +25,7 @@ _WAITING = frozenset({"synchronize", "query", "item", "cpu"})
 _WORKING = frozenset({"stream", "StreamContext", "cuda", "to", "copy_", "record_stream"})
 """Calls that use the copies on a GPU, for which making a stream wait is right."""
 _MAKES_EVENT = re.compile(r"cuda\.Event|record_event\(")
+_OF_HOST = frozenset({"threading.Event", "asyncio.Event", "multiprocessing.Event", "mp.Event"})
 _HELP = "call `{event}.synchronize()`"
 
 
@@ -66,8 +67,11 @@ def _finding(event: ast.expr, wait: ast.Call, read: ast.Call, function: str, sit
 def _events(tree: ast.Module) -> set[str]:
     """Return the names of the variables and attributes that are events of a GPU."""
     found: set[str] = set()
+    others: set[str] = set()  # of the standard library
     for node in nodes_in(tree):
         match node:
+            case ast.Assign(targets=targets, value=ast.Call(func=made)) if text(made) in _OF_HOST:
+                others |= {last_name(target) for target in targets}
             case ast.AnnAssign(target=target, annotation=kind) if "cuda.Event" in ast.unparse(kind):
                 found.add(last_name(target))
             case ast.arg(arg=name, annotation=ast.expr() as kind) if "cuda.Event" in ast.unparse(kind):
@@ -76,7 +80,7 @@ def _events(tree: ast.Module) -> set[str]:
                 found |= {last_name(target) for target in targets}
             case _:
                 pass
-    return found - {""}
+    return found - others - {""}
 
 
 def _variable(event: ast.expr) -> str:

@@ -14,13 +14,28 @@ _READS = frozenset({"item", "cpu", "tolist", "numpy", "nonzero"})
 """Calls that read a tensor on the host, which then waits for the current stream."""
 _OF_STREAMS = frozenset({"wait", "wait_stream", "wait_event"})
 """Waits of a stream."""
+_DECORATORS = frozenset(
+    """no_grad inference_mode enable_grad staticmethod classmethod property cached_property contextmanager override
+    wraps lru_cache cache abstractmethod once_differentiable custom_fwd custom_bwd ignore export unused disable setter
+    compile record_function overload final asynccontextmanager""".split()
+)
+"""Decorators that order no streams."""
 _MAX_CALLS = 3
 """Maximum length of a chain of methods that call one another."""
 
 
 def method_around(kind: ast.ClassDef, block: ast.With) -> Method | None:
-    """Return the method that contains a block directly, and not in a nested function; None if there is none."""
-    return next((step for step in methods_of(kind).values() if block in own_nodes(step)), None)
+    """Return the method that contains a block directly, and not in a nested function; None if there is none.
+
+    A decorator of another file may order the streams around its method, so such a method does not count.
+    """
+    methods = (step for step in methods_of(kind).values() if block in own_nodes(step))
+    return next((step for step in methods if all(map(_is_known, step.decorator_list))), None)
+
+
+def _is_known(decorator: ast.expr) -> bool:
+    """Return whether a decorator is known not to order streams."""
+    return last_name(decorator.func if isinstance(decorator, ast.Call) else decorator) in _DECORATORS
 
 
 def may_come_before(kind: ast.ClassDef, block: ast.With, stream: str) -> bool:

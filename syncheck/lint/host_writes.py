@@ -16,10 +16,12 @@ from syncheck.lint.nodes import (
     changed_in_place,
     is_non_blocking,
     methods_of,
+    own_attribute,
     own_container,
     recorded_event,
     text,
 )
+from syncheck.lint.prefilter import words_in
 from syncheck.rules import event_wait_is_not_host_sync as rule
 from syncheck.rules.model import Severity
 from syncheck.source.expressions import last_name
@@ -54,8 +56,9 @@ def findings(tree: ast.Module, sites: SourceSites, known: Sequence[Finding]) -> 
     lines = main_lines_of(known)
     for kind in (node for node in tree.body if isinstance(node, ast.ClassDef)):
         pinned = _pinned_by(kind)
+        waiting = {name for name, step in methods_of(kind).items() if any(map(_COMPLETING.search, words_in(step)))}
         for method in methods_of(kind).values() if pinned else ():
-            refill = _refill(method, pinned)
+            refill = _refill(method, pinned, waiting)
             if refill is not None and not lines & {refill.wait.lineno, refill.write.lineno}:
                 event = text(refill.event)
                 consequence = (
@@ -80,11 +83,11 @@ def _pinned_by(kind: ast.ClassDef) -> set[str]:
     }
 
 
-def _refill(method: Method, pinned: set[str]) -> _Refill | None:
-    """Return a wait of a stream that should have been one of the host."""
+def _refill(method: Method, pinned: set[str], waiting: set[str]) -> _Refill | None:
+    """Return a wait of a stream that should have been one of the host; `waiting`: methods in which the host waits."""
     nodes = sorted((node for node in own_nodes(method) if hasattr(node, "lineno")), key=lambda node: node.lineno)
     calls = [node for node in nodes if isinstance(node, ast.Call)]
-    if any(_COMPLETING.search(last_name(call.func)) for call in calls):
+    if any(_COMPLETING.search(last_name(call.func)) or own_attribute(call.func) in waiting for call in calls):
         return None
     names = pinned | _aliases(nodes, pinned)
     sent = next((call for call in calls if _sends(call, names)), None)

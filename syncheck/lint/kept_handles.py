@@ -5,7 +5,8 @@ its file only compares with None, or sets to None.
 """
 
 import ast
-from collections.abc import Iterator, Sequence
+import re
+from collections.abc import Iterator, Sequence, Set
 from dataclasses import replace
 from typing import NamedTuple
 
@@ -18,8 +19,10 @@ from syncheck.lint.nodes import bound_names, children, function_around, nodes_in
 from syncheck.lint.pending_writes import can_start, is_start, tensors_of, written
 from syncheck.rules import collective_buffer_modified, collective_result_before_wait, dropped_work
 from syncheck.rules.model import Severity
-from syncheck.source.expressions import last_name
+from syncheck.source.expressions import has_line, last_name
 
+_WITHOUT_WAITS = frozenset({"object", "Module", "ABC", "Protocol", "Generic", "Function", "Optimizer", "Enum"})
+"""Base classes of libraries that wait for no handle of a program."""
 _STARTED = "the collective of the iteration before is started here"
 _HELP = "wait for the handle of `{collective}` before the next iteration writes its buffer"
 _HELP_READ = "call `wait()` on the handle before `{name}` is used"
@@ -69,22 +72,23 @@ def _written_again(loop: ast.For) -> Iterator[tuple[ast.Call, ast.stmt]]:
     if any(may_wait(last_name(call.func)) for call in calls):
         return
     made = {name: step.value for step in loop.body if isinstance(step, ast.Assign) for name in bound_names(step)}
+    stored = {node.id for node in walk(loop) if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store)}
     for index, step in enumerate(loop.body):
         start = step.value if isinstance(step, ast.Assign) and isinstance(step.value, ast.Call) else None
         if start is not None and is_start(start):
-            kept = {tensor for tensor in tensors_of(start) if _is_kept(tensor, made)}
+            kept = {tensor for tensor in tensors_of(start) if _is_kept(tensor, made, stored)}
             write = next((other for other in loop.body[:index] if written(other) in kept), None)
             if write is not None:
                 yield start, write
 
 
-def _is_kept(tensor: str, made: dict[str, ast.expr]) -> bool:
+def _is_kept(tensor: str, made: dict[str, ast.expr], stored: Set[str]) -> bool:
     """Return whether all iterations use the same memory for a variable: it is bound before, or to a slice of such."""
     match made.get(tensor):
         case None:
-            return tensor.isidentifier()
+            return tensor.isidentifier() and tensor not in stored
         case ast.Subscript(value=ast.Name(id=name), slice=ast.Slice(lower=None)):
-            return name not in made
+            return name not in stored
         case _:
             return False
 
@@ -141,11 +145,19 @@ def _never_waited_for(tree: ast.Module, sites: SourceSites) -> Iterator[Finding]
         read = [use for use in nodes if isinstance(use, ast.Attribute) and use.attr == name]
         read = [use for use in read if isinstance(use.ctx, ast.Load)]
         is_dropped = bool(read) or _is_reset(tree, name, node)
-        if is_dropped and all(isinstance(parents.get(use), ast.Compare) for use in read):
+        is_elsewhere = _may_be_inherited(tree, node) or re.search(rf"['\"]{name}['\"]", sites.text) is not None
+        if is_dropped and not is_elsewhere and all(isinstance(parents.get(use), ast.Compare) for use in read):
             function = getattr(function_around(tree, node.lineno), "name", "")
             facts = {"collective": f"`{last_name(getattr(node.value, 'func', None))}`"}
             found = Finding.of(dropped_work.RULE, sites.location(sites.id_of(node.value, function)), **facts)
             yield replace(found, level=Severity.WARNING, help=_DROPPED.format(handle=text(node.targets[0])))
+
+
+def _may_be_inherited(tree: ast.Module, start: ast.Assign) -> bool:
+    """Return whether the class of a start has a base that the file does not define, and whose methods may wait."""
+    known = {node.name for node in nodes_in(tree) if isinstance(node, ast.ClassDef)} | _WITHOUT_WAITS
+    around = (node for node in nodes_in(tree) if isinstance(node, ast.ClassDef) and has_line(node, start.lineno))
+    return any(last_name(base) not in known for kind in around for base in kind.bases)
 
 
 def _is_reset(tree: ast.Module, name: str, start: ast.Assign) -> bool:

@@ -16,7 +16,6 @@ from syncheck.lint.nodes import (
     current_streams,
     entered_streams,
     is_current_stream,
-    names,
     parameters,
     text,
     waits_for_current,
@@ -24,10 +23,12 @@ from syncheck.lint.nodes import (
 )
 from syncheck.lint.recorded_streams import WORD, on_wrong_stream
 from syncheck.rules.model import Family
+from syncheck.semantics.python_api import MEMBERS_WITHOUT_MEMORY
 from syncheck.source.expressions import last_name
 
 Function = ast.FunctionDef | ast.AsyncFunctionDef
 
+_HOST_WAITS = frozenset({"item", "cpu", "tolist", "numpy", "synchronize"})
 _CURRENT = "current_stream"
 _HELP = "record it on the stream that uses it: `{tensor}.record_stream({stream})`"
 
@@ -69,9 +70,21 @@ def _misdirected(function: Function, nodes: list[ast.AST]) -> Iterator[tuple[ast
             continue
         for block in blocks:
             side = text(entered_streams(block)[0])
-            is_used = any(tensor in names(statement) for statement in block.body)
+            is_used = any(tensor in _used_in(statement) for statement in block.body) and not _waits_on_host(block)
             if block.lineno < call.lineno and is_used and _forks_only(side, calls, current):
                 yield call, tensor, side
+
+
+def _used_in(statement: ast.stmt) -> set[str]:
+    """Return the variables that a statement reads, except for those of which it only reads the shape or the like."""
+    nodes = walk(statement)
+    asked = {node.value for node in nodes if isinstance(node, ast.Attribute) and node.attr in MEMBERS_WITHOUT_MEMORY}
+    return {node.id for node in nodes if isinstance(node, ast.Name) and node not in asked}
+
+
+def _waits_on_host(block: ast.With) -> bool:
+    """Return whether a call in a block makes the host wait for the stream of the block."""
+    return any(isinstance(node, ast.Call) and last_name(node.func) in _HOST_WAITS for node in walk(block))
 
 
 def _forks_only(side: str, calls: list[ast.Call], current: set[str]) -> bool:

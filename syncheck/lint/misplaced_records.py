@@ -14,6 +14,8 @@ from syncheck.rules import unordered_side_stream
 from syncheck.rules.model import Severity
 from syncheck.source.expressions import has_line, last_name
 
+_JOINS = frozenset({"record", "record_event"})
+"""Calls that stand for the work of the stream of a block. So does one that gets the stream."""
 _FLAW = "`{event}` is recorded on the current stream, after the block on `{stream}` whose copies it stands for"
 _HELP = "record it on that stream: `{event}.record({stream})`"
 
@@ -65,10 +67,8 @@ def _copying_stream(block: ast.stmt) -> ast.expr | None:
     if stream is None or "current_stream" in text(stream):
         return None
     calls = [node for node in block_nodes(block) if isinstance(node, ast.Call)]
-    is_copying = any(map(is_non_blocking, calls))
-    return (
-        stream if is_copying and not any(last_name(call.func) in {"record", "record_event"} for call in calls) else None
-    )
+    is_joined = any(last_name(call.func) in _JOINS or text(stream) in map(text, call.args) for call in calls)
+    return stream if any(map(is_non_blocking, calls)) and not is_joined else None
 
 
 def _stands_for(event: ast.expr, block: ast.stmt, nodes: Sequence[ast.AST]) -> bool:

@@ -79,8 +79,16 @@ def _is_early(stream: str, after: ast.stmt, waits: Sequence[ast.Call]) -> bool:
     calls = [node for node in block_nodes(after) if isinstance(node, ast.Call)]
     is_copying = any(map(is_non_blocking, calls))
     later = [wait for wait in waits if wait.lineno > after.lineno and wait.args and text(wait.args[0]) == stream]
+    if all(isinstance(target, ast.Attribute) for target in _targets(after)):
+        return False  # the wait may be for the copies of the previous call
     is_joined_inside = any(last_name(call.func) in {"record", "record_event", "synchronize"} for call in calls)
     return stream in entered and is_copying and not later and not is_joined_inside
+
+
+def _targets(block: ast.With) -> list[ast.expr]:
+    """Return what a block assigns to; a name if it assigns to nothing."""
+    assigned = (node for node in block_nodes(block) if isinstance(node, ast.Assign))
+    return [target for node in assigned for target in node.targets] or [ast.Name("_")]
 
 
 def _record(step: ast.stmt) -> ast.Call | None:

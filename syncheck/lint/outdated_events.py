@@ -1,6 +1,7 @@
 """Events that a stream waits for, but that are recorded before what the stream then uses is computed (SYN105)."""
 
 import ast
+import builtins
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
@@ -12,6 +13,7 @@ from syncheck.lint.locations import main_lines_of
 from syncheck.lint.nodes import blocks_in, bound_names, entered_stream, entered_streams, text, walk
 from syncheck.rules import unordered_side_stream
 from syncheck.rules.model import Severity
+from syncheck.semantics.python_api import ALIASES, PARTS
 from syncheck.source.expressions import last_name
 from syncheck.source.words import words_of
 
@@ -104,6 +106,9 @@ def _computes(step: ast.Assign) -> bool:
     """Return whether a statement binds a variable to what a call computes from its arguments."""
     call = step.value
     if not isinstance(call, ast.Call) or not call.args or not bound_names(step) or makes_object(call):
+        return False
+    is_builtin = isinstance(call.func, ast.Name) and hasattr(builtins, call.func.id)
+    if is_builtin or last_name(call.func) in ALIASES | PARTS:
         return False
     return not words_of(last_name(call.func)) & _FETCHING
 

@@ -14,6 +14,7 @@ from syncheck.source.expressions import last_name
 
 _PRIVATE = re.compile(r"self\._\w+(?:: [^=\n]+)? = torch\.(?:\w+\.)?Event\(")
 _APPENDED = re.compile(r"self\._\w+\.append\(torch\.(?:\w+\.)?Event\(")
+_ABSTRACT = re.compile(r"abstractmethod|NotImplementedError")
 _ASKING = frozenset({"query", "synchronize", "wait"})
 _UNUSED = "nothing in this file waits for `self.{name}`, which is recorded here, nor for its stream"
 _HELP_UNUSED = "let the stream that uses the recorded work wait for `self.{name}`"
@@ -35,6 +36,8 @@ def findings(tree: ast.Module, sites: SourceSites, known: Sequence[Finding]) -> 
         sites: the call sites of the file.
         known: the findings on paths through the file. One about the same wait is more specific.
     """
+    if _ABSTRACT.search(sites.text):
+        return  # subclasses in other files may record or wait
     lines = {finding.location.frame.line for finding in known if finding.rule == wait_before_record.RULE}
     nodes = walk(tree)
     parents = {child: node for node in nodes for child in children(node)}
@@ -69,7 +72,7 @@ def _never_awaited(
     if any(word in source for word in ("wait_stream(", "synchronize(", "elapsed_time(", "query(")):
         return
     kept = {name for node in nodes if (name := _kept_event(node)).startswith("_")}
-    for name in sorted(kept):
+    for name in sorted(name for name in kept if not re.search(rf"['\"]{name}['\"]", source)):
         uses = [node for node in nodes if isinstance(node, ast.Attribute) and node.attr == name]
         read = [node for node in uses if isinstance(node.ctx, ast.Load)]
         records = [call for node in read if (call := _recording(node, parents)) is not None]

@@ -14,8 +14,8 @@ from syncheck.source.expressions import last_name
 
 _MOVING = frozenset({"to", "cuda", "to_device", "apply", "_apply", "map", "pin_memory"})
 """Methods of a batch that return it with its tensors on another device."""
-_MOVES = frozenset({"to", "cuda", "pin_memory", "apply"})
-"""Methods that move a tensor, or the parts of a batch."""
+_MOVES = frozenset({"to", "cuda", "apply"})
+"""Methods that move a tensor, or the parts of a batch, to a GPU."""
 _PASSIVE = frozenset(
     {"len", "isinstance", "type", "list", "tuple", "dict", "getattr", "hasattr", "replace", "str", "int"}
 )

@@ -101,7 +101,12 @@ def _is_on(record: ast.Call, streams: set[str]) -> bool:
 def _copies(
     event: ast.Attribute, steps: Sequence[ast.stmt], nodes: Sequence[ast.AST]
 ) -> Iterator[tuple[ast.Attribute, ast.Call]]:
-    """Yield the memory beside an event that statements copy to on the same stream, up to a wait for the event."""
+    """Yield the memory beside an event that statements copy to on the same stream, up to a wait for the event.
+
+    Copies before a record of another event of the same object are left out.
+    """
+    if any(_records_other(step, event) for step in steps):
+        return
     bound = {text(node.targets[0]): node.value for node in nodes if isinstance(node, ast.Assign)}
     for step in steps:
         if isinstance(step, ast.With) and is_on_stream(step):
@@ -115,6 +120,13 @@ def _copies(
             is_copy = name == "copy_" and is_non_blocking(call)
             if is_copy and isinstance(memory, ast.Attribute) and text(memory.value) == text(event.value) != "self":
                 yield memory, call
+
+
+def _records_other(step: ast.stmt, event: ast.Attribute) -> bool:
+    """Return whether a statement records another event of the same object."""
+    record = _record(step)
+    other = recorded_event(record) if record is not None else None
+    return isinstance(other, ast.Attribute) and text(other.value) == text(event.value)
 
 
 @once

@@ -68,16 +68,25 @@ def _is_given_unused(event: ast.expr, steps: Sequence[ast.stmt], index: int, fun
     waits = [awaited_event(step.value) for step in before if isinstance(step, ast.Expr)]
     if not any(wait is not None and _owner(wait) == owner != "" and text(wait) != text(event) for wait in waits):
         return False
-    return not _works([*before, *after]) and any(_gives(step, owner, is_context=is_context) for step in after)
+    is_index = isinstance(event, ast.Subscript)
+    gives = any(_gives(step, owner, is_context=is_context, is_index=is_index) for step in after)
+    return gives and not _works([*before, *after])
 
 
-def _gives(step: ast.stmt, owner: str, *, is_context: bool) -> bool:
-    """Return whether a statement passes something to the caller; `is_context`: what a context manager yields counts."""
+def _gives(step: ast.stmt, owner: str, *, is_context: bool, is_index: bool) -> bool:
+    """Return whether a statement passes memory to the caller.
+
+    Args:
+        step: the statement.
+        owner: the object or the index that the event belongs to.
+        is_context: whatever a context manager yields counts.
+        is_index: the owner is an index, which is no memory by itself.
+    """
     if is_context:
         return any(isinstance(node, ast.Yield) for node in walk(step))
     match step:
         case ast.Return(value=ast.expr() as value) | ast.Expr(value=ast.Yield(value=ast.expr() as value)):
-            return owner in names(value)
+            return owner in names(value) and not (is_index and text(value) == owner)
         case _:
             return False
 

@@ -12,6 +12,8 @@ from syncheck.lint.nodes import function_around, nodes_in, text
 from syncheck.rules import lost_event_record
 from syncheck.source.expressions import last_name
 
+_LAST = "-1"
+"""The index of the last record, which covers all others on the same stream."""
 _REPEATED = re.compile(r"Event\([^\n]*\)\] *\*|\* *\[[^\n]*Event\(")
 _ASKING = frozenset({"wait", "synchronize", "query", "elapsed_time"})
 _CONSEQUENCE = "`*` repeats one event, so all items are the same"
@@ -67,9 +69,10 @@ def _used_by_index(nodes: Sequence[ast.AST]) -> tuple[set[str], set[str]]:
                 recorded.add(last_name(owner))
             case ast.Call(func=ast.Attribute(attr="record_event"), args=[ast.Subscript(value=owner)]):
                 recorded.add(last_name(owner))
-            case ast.Call(func=ast.Attribute(value=ast.Subscript(value=owner), attr=attr)) if attr in _ASKING:
-                awaited.add(last_name(owner))
-            case ast.Call(func=ast.Attribute(attr="wait_event"), args=[ast.Subscript(value=owner)]):
+            case (
+                ast.Call(func=ast.Attribute(value=ast.Subscript(value=owner, slice=at), attr=attr))
+                | ast.Call(func=ast.Attribute(attr="wait_event" as attr), args=[ast.Subscript(value=owner, slice=at)])
+            ) if attr in _ASKING | {"wait_event"} and text(at) != _LAST:
                 awaited.add(last_name(owner))
             case _:
                 pass

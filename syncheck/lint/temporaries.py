@@ -63,7 +63,8 @@ def kept(nodes: Iterable[ast.AST]) -> set[str]:
             case ast.AnnAssign(target=ast.Attribute() | ast.Subscript(), value=value) if value is not None:
                 found |= _directly(value)
             case ast.Assign(targets=targets, value=value):
-                stored = any(isinstance(each, ast.Attribute) or _is_item(each) for each in targets)
+                flat = [part for each in targets for part in (each.elts if isinstance(each, ast.Tuple) else [each])]
+                stored = any(isinstance(each, ast.Attribute) or _is_item(each) for each in flat)
                 found |= _directly(value) if stored else set()
                 found |= (
                     _viewed(value) - bound_names(node) if all(isinstance(each, ast.Name) for each in targets) else set()

@@ -5,7 +5,7 @@ Either only a stream waits for the event, or `query()` has just returned False f
 
 import ast
 import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence, Set
 from dataclasses import replace
 
 from syncheck.findings import Finding
@@ -13,13 +13,15 @@ from syncheck.lint.interp.functions import functions_with_nodes
 from syncheck.lint.interp.guards import leaves
 from syncheck.lint.interp.sites import SourceSites
 from syncheck.lint.locations import main_lines_of
-from syncheck.lint.nodes import awaited_event, blocks_in, text, walk
+from syncheck.lint.nodes import awaited_event, blocks_in, functions_in, text, walk
+from syncheck.lint.prefilter import words_in
 from syncheck.rules import elapsed_time_before_sync
 from syncheck.rules.model import Severity
 from syncheck.source.expressions import last_name
 
 _HOST_WAITS = re.compile(r"synchroni|query|sleep|join|barrier|^(item|tolist|cpu|numpy|result|get)$")
 _MAY_WAIT = re.compile(r"synchroni|wait|sleep|join|barrier|drain|flush")
+_REPORTS = re.compile(r"log|print|debug|info|warn|error|repr|str|append")
 _HELP = "call `{event}.synchronize()` before line {line}"
 
 
@@ -37,14 +39,22 @@ def findings(tree: ast.Module, sites: SourceSites, known: Sequence[Finding]) -> 
         known: the findings on paths through the file. One in the same line is more specific.
     """
     lines = main_lines_of(known)
+    waiting = {step.name for step in functions_in(tree) if not words_in(step).isdisjoint({"synchronize", "query"})}
     for function, nodes in functions_with_nodes(tree):
         asking = [node for node in nodes if isinstance(node, ast.Call) and last_name(node.func) == "elapsed_time"]
         for call in asking:
             if call.lineno in lines or not call.args:
                 continue
             blocks = blocks_in(function, nodes)
+            if _calls_any(nodes, waiting):
+                continue
             if _is_awaited_by_stream(call, nodes) or _is_begun(call, nodes) or _is_queried(call, blocks):
                 yield _finding(call, function.name, sites)
+
+
+def _calls_any(nodes: Iterable[ast.AST], functions: Set[str]) -> bool:
+    """Return whether some nodes call one of some functions of the file."""
+    return any(isinstance(node, ast.Call) and last_name(node.func) in functions for node in nodes)
 
 
 def _finding(call: ast.Call, function: str, sites: SourceSites) -> Finding:
@@ -91,12 +101,17 @@ def _is_begun(call: ast.Call, nodes: Sequence[ast.AST]) -> bool:
     return first != last and {last_name(event) for event in asked} == {first}
 
 
+def _gets(call: ast.Call, event: str) -> bool:
+    """Return whether a call that does more than report gets an event: it may wait for it."""
+    return event in map(text, call.args) and not _REPORTS.search(last_name(call.func))
+
+
 def _is_ignored(step: ast.If, event: str) -> bool:
     """Return whether a branch is taken if an event is not complete, and neither waits for it nor leaves."""
     match step.test:
         case ast.UnaryOp(op=ast.Not(), operand=ast.Call(func=ast.Attribute(value=queried, attr="query"))):
             calls = [node for node in walk(step) if isinstance(node, ast.Call)]
-            may_wait = any(_MAY_WAIT.search(last_name(call.func)) for call in calls)
+            may_wait = any(_MAY_WAIT.search(last_name(call.func)) or _gets(call, event) for call in calls)
             return text(queried) == event and not may_wait and not leaves(step.body) and not step.orelse
         case _:
             return False

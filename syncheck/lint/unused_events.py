@@ -10,7 +10,7 @@ from syncheck.lint import deferred
 from syncheck.lint.early_records import early_record
 from syncheck.lint.interp.sites import SourceSites
 from syncheck.lint.nodes import children, walk
-from syncheck.lint.prefilter import words_in
+from syncheck.lint.prefilter import CLOCKS, words_in
 from syncheck.rules import unordered_side_stream
 
 WORDS = re.compile(r"\.record_event\(|\bEvent\(\)")
@@ -57,6 +57,8 @@ def _check(function: Function, sites: SourceSites, lines: set[int]) -> Iterator[
         if isinstance(node, ast.Name):
             uses.setdefault(node.id, []).append(node)
     shared = {name for node in nodes if isinstance(node, ast.Global | ast.Nonlocal) for name in node.names}
+    if not words_in(function).isdisjoint(CLOCKS):
+        return  # it may measure how long a record takes
     for name, made in _events_in(nodes):
         others = [node for node in uses[name] if isinstance(node.ctx, ast.Load)]
         records = [parents[parents[node]] for node in others if _is_recorded(node, parents)]

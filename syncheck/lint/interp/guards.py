@@ -2,10 +2,11 @@
 
 import ast
 from collections.abc import Iterable
-from typing import TypeGuard
+from typing import Protocol, TypeGuard
 
 from syncheck.lint.interp.decisions import Turn
 from syncheck.lint.interp.device_tests import on_gpu
+from syncheck.lint.interp.values import Call, Function, Instance, Value
 from syncheck.lint.nodes import names, once, text, walk
 from syncheck.semantics.python_api import MEMBERS_WITHOUT_MEMORY
 
@@ -14,6 +15,16 @@ _ORDERS = (ast.Lt, ast.LtE, ast.Gt, ast.GtE)
 _MANY_ITERATIONS = 5
 _ASSIGNMENTS = (ast.Assign, ast.AugAssign, ast.AnnAssign, ast.NamedExpr)
 _LEAVING = (ast.Return, ast.Raise, ast.Continue, ast.Break)
+
+
+class _Evaluator(Protocol):
+    def call_function(self, function: Function, call: Call) -> Value: ...
+
+
+def as_tested(evaluator: _Evaluator, value: Value, node: ast.expr) -> Value:
+    """Return what a condition tests: the result of an object's `__bool__`, if its class defines it, or the value."""
+    method = value.kind.find("__bool__") if isinstance(value, Instance) else None
+    return evaluator.call_function(method, Call(node, [value])) if isinstance(method, Function) else value
 
 
 def leaves(body: list[ast.stmt]) -> bool:

@@ -293,7 +293,7 @@ class Interpreter:
             thread.streams, thread.contexts, thread.device = before
 
     def _run_Match(self, node: ast.Match, scope: Scope) -> Iterator[Value]:
-        self.evaluate(node.subject, scope)
+        self.observe_truth_test(self.evaluate(node.subject, scope))
         yield from self.block(as_branches(node), scope)
 
     def _run_Try(self, node: ast.Try, scope: Scope) -> Iterator[Value]:
@@ -373,7 +373,7 @@ class Interpreter:
 
     def condition(self, test: ast.expr, scope: Scope) -> bool | None:
         """See `Evaluator`; testing a tensor makes the host wait."""
-        value = self.evaluate(test, scope)
+        value = guards.as_tested(self, self.evaluate(test, scope), test)
         if isinstance(value, Tensor):
             self.operators.tested_by_host(value, test)
         self.observe_truth_test(value)

@@ -155,16 +155,16 @@ class Operators:
         if "out" in call.kwargs:
             return self.run(f"aten::{name}", [], call)
         wanted = call.get("device")
-        device: DeviceIndex = None if wanted is None else self.device_in(wanted)
-        if isinstance(wanted, Constant) and wanted.value is None:
-            device = None
+        is_given = wanted is not None and not (isinstance(wanted, Constant) and wanted.value is None)
+        device: DeviceIndex = self.device_in(wanted) if is_given else None
         sources = [tensor for tensor in tensors_in(Sequence(call.values())) if tensor.block.device is not None]
         if name == "as_tensor" or (sources and name == "tensor"):
+            if sources and is_given and device is None:
+                self._wait(sources[0], call.node)  # for the copy to the host
             return UNKNOWN
         if device is None and wanted is None and name == "normal" and sources:
             device = sources[0].block.device
-        pinned = call.flag("pin_memory")
-        made = self.make(f"aten::{name}", call, device, is_pinned=bool(pinned))
+        made = self.make(f"aten::{name}", call, device, is_pinned=bool(pinned := call.flag("pin_memory")))
         if pinned is None and isinstance(made, Tensor):
             made.block.escaped = True
         if name == "tensor" and isinstance(made, Tensor):

@@ -1,6 +1,7 @@
 """Copies between host and devices: the stream that they run on, and who waits."""
 
 import ast
+import re
 
 from syncheck.hb.ids import NO_VIEW, AllocationId, SiteId, StreamId
 from syncheck.lint import nodes
@@ -62,6 +63,8 @@ class Transfers:
             return self._copy(tensor, call)
         if name == "pin_memory":
             return self._pin(tensor, call)
+        if name == "type" and _is_host_type(call.get("dtype", 0)):
+            name, call = "cpu", Call(call.node, [])
         if name not in {"to", "cuda", "cpu"}:
             return None
         target = self._target(name, call)
@@ -363,6 +366,12 @@ def _names_type(node: ast.AST) -> bool:
 
 def _is_type(value: Value) -> bool:
     return (isinstance(value, Symbol) and value.path.startswith("torch.")) or isinstance(value, Constant)
+
+
+def _is_host_type(value: Value | None) -> bool:
+    """Return whether a value is a type of host tensors, as in `x.type(torch.FloatTensor)`."""
+    name = value.path if isinstance(value, Symbol) else value.value if isinstance(value, Constant) else ""
+    return isinstance(name, str) and re.fullmatch(r"torch\.\w*Tensor", name) is not None
 
 
 @nodes.once

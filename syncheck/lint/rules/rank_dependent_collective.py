@@ -13,6 +13,14 @@ _MAIN = re.compile(r"(^|[._])is_(main|master|world|rank)_(process|zero|rank)(_ze
 _IN_TEXT = re.compile(
     r"rank(\([^)]*\))?([\s\\]|#.*\n)*==|is_(main|master|world|rank)_(process|zero|rank)"  # like _RANK and _MAIN
 )
+_GROUP_AT = {
+    "barrier": 0, "monitored_barrier": 0, "reduce": 3, "gather": 3, "scatter": 3, "reduce_scatter": 3,
+    "reduce_scatter_tensor": 3, "all_to_all_single": 4, "gather_object": 3, "scatter_object_list": 3,
+}  # fmt: skip
+"""Position of `group` in collectives in which it is not the third argument.
+
+Source: torch/distributed/distributed_c10d.py.
+"""
 _BY_ALL = frozenset(
     name for name, found in FUNCTIONS.items() if found.operator.partition("::")[2] not in POINT_TO_POINT | {"barrier"}
 )
@@ -66,6 +74,8 @@ class RankDependentCollective(SyntacticRule):
         if any(argument.keyword is not None and argument.keyword.value == "group" for argument in node.args):
             return ""
         module, _, name = self.full_name(node).rpartition(".")
+        if len([argument for argument in node.args if argument.keyword is None]) > _GROUP_AT.get(name, 2):
+            return ""
         return name if module == "torch.distributed" and name in _BY_ALL else ""
 
     def _is_about_rank(self, test: cst.BaseExpression) -> bool:
