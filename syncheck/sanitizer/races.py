@@ -79,10 +79,20 @@ class Races:
     # -- races
 
     def explain(self, races: list[Race], accesses: Accesses, *, inside_graph: bool = False) -> None:
-        """Report each missing edge once, starting with the edge that implies most of the others."""
-        races = without_covered_reads(races)
+        """Report each missing edge once, starting with the edge that implies most of the others.
+
+        Args:
+            races: the races that an operator completes.
+            accesses: what it accesses.
+            inside_graph: it is being captured.
+        """
         capture = self._graphs.capture
-        engine = capture.engine if inside_graph and capture else self._engine
+        if inside_graph and capture is not None and self._engine is not capture.engine:
+            of_capture = self._of_capture(capture.engine)
+            of_capture.explain(races, accesses, inside_graph=True)
+            self._events.assumed_ordered |= of_capture._events.assumed_ordered  # noqa: SLF001  of the same class
+            return
+        races, engine = without_covered_reads(races), self._engine
         for race in races:
             if race.by_host is not None and not engine.host_follows(race.by_host, race.prior.epoch):
                 self._collector.add(explain_host_use(self._context(race, self._views.used(race, accesses))))
@@ -94,6 +104,14 @@ class Races:
             self._report(race, view, None if inside_graph or race.is_in_pool else _pair(race))
             engine.assume_ordered(race)  # so that it is not reported again at every later use
             self._events.assumed_ordered.add(race.current.actor)
+
+    def _of_capture(self, engine: Engine) -> "Races":
+        """Return the same for a capture. Its clocks are not those of the program's waits and events."""
+        history = SyncHistory(engine.host_follows)
+        events = Events(engine, history, self._collector)
+        made = Races(engine, self._collector, history, events, self._graphs, self._labels, self._views)
+        made._mismatched = self._mismatched
+        return made
 
     def _report(self, race: Race, view: ViewId, pair: Pair | None) -> None:
         mismatch = self._mismatched.get(race.prior.label) or self._mismatched.get(race.current.label)
