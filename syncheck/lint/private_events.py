@@ -7,14 +7,13 @@ from dataclasses import replace
 
 from syncheck.findings import Finding, Location
 from syncheck.lint.interp.sites import SourceSites
-from syncheck.lint.nodes import children, function_around, own_attribute, walk
+from syncheck.lint.nodes import children, function_around, methods_of, own_attribute, walk
 from syncheck.rules import unordered_side_stream, wait_before_record
 from syncheck.rules.model import Severity
-from syncheck.source.expressions import last_name
+from syncheck.source.expressions import has_line, last_name
 
 _PRIVATE = re.compile(r"self\._\w+(?:: [^=\n]+)? = torch\.(?:\w+\.)?Event\(")
 _APPENDED = re.compile(r"self\._\w+\.append\(torch\.(?:\w+\.)?Event\(")
-_ABSTRACT = re.compile(r"abstractmethod|NotImplementedError")
 _ASKING = frozenset({"query", "synchronize", "wait"})
 _UNUSED = "nothing in this file waits for `self.{name}`, which is recorded here, nor for its stream"
 _HELP_UNUSED = "let the stream that uses the recorded work wait for `self.{name}`"
@@ -36,13 +35,14 @@ def findings(tree: ast.Module, sites: SourceSites, known: Sequence[Finding]) -> 
         sites: the call sites of the file.
         known: the findings on paths through the file. One about the same wait is more specific.
     """
-    if _ABSTRACT.search(sites.text):
-        return  # subclasses in other files may record or wait
     lines = {finding.location.frame.line for finding in known if finding.rule == wait_before_record.RULE}
     nodes = walk(tree)
     parents = {child: node for node in nodes for child in children(node)}
+    abstract = [node for node in nodes if isinstance(node, ast.ClassDef) and _is_abstract(node)]
     made = {own_attribute(target): value for node in nodes for target, value in _bound(node) if _is_event(value)}
     for name, event in made.items():
+        if any(has_line(kind, event.lineno) for kind in abstract):
+            continue  # subclasses in other files may record it
         uses = [node for node in nodes if isinstance(node, ast.Attribute) and node.attr == name]
         read = [node for node in uses if isinstance(node.ctx, ast.Load)]
         calls = [call for node in read if (call := _waiting(node, parents)) is not None]
@@ -58,11 +58,23 @@ def findings(tree: ast.Module, sites: SourceSites, known: Sequence[Finding]) -> 
             advice = _HELP.format(event=f"self.{name}")
             yield replace(finding, level=Severity.WARNING, related=related, help=advice)
     for name, record in _never_awaited(nodes, parents, sites.text):
-        if record.lineno not in lines:
+        if record.lineno not in lines and not any(has_line(kind, record.lineno) for kind in abstract):
             unused: Finding = Finding.of(
                 unordered_side_stream.RULE, _location(record, tree, sites), flaw=_UNUSED.format(name=name)
             )
             yield replace(unused, level=Severity.WARNING, help=_HELP_UNUSED.format(name=name))
+
+
+def _is_abstract(kind: ast.ClassDef) -> bool:
+    """Return whether a class has methods that subclasses must define."""
+    for method in methods_of(kind).values():
+        if any(last_name(decorator) == "abstractmethod" for decorator in method.decorator_list):
+            return True
+        last = method.body[-1]
+        raised = last.exc if isinstance(last, ast.Raise) and len(method.body) <= 2 else None
+        if last_name(raised.func if isinstance(raised, ast.Call) else raised) == "NotImplementedError":
+            return True
+    return False
 
 
 def _never_awaited(

@@ -493,20 +493,21 @@ def test_waits_before_a_capture_do_not_explain_a_race_in_it(check):
         x = torch.zeros(8, device="cuda")
         s1, s2 = torch.cuda.Stream(), torch.cuda.Stream()
         torch.cuda.synchronize()
-        for stream in (s1, s2):
-            stream.wait_stream(torch.cuda.current_stream())
-            for _ in range(50):  # more work than in the capture, whose clocks begin anew
-                with torch.cuda.stream(stream):
-                    torch.zeros(8, device="cuda")
-        torch.cuda.synchronize()
+        for _ in range(50):  # more work than in the capture, whose clocks begin anew
+            with torch.cuda.stream(s2):
+                torch.zeros(8, device="cuda")
+        y = torch.zeros(8, device="cuda:1")
         torch.cuda.synchronize(1)
         graph = torch.cuda.CUDAGraph()
-        with torch.cuda.graph(graph, stream=s1):
+        with torch.cuda.stream(s1):
+            graph.capture_begin()
             s2.wait_stream(s1)
             with torch.cuda.stream(s2):
                 x.mul_(3)
             x.mul_(3)
             s1.wait_stream(s2)
+            graph.capture_end()
+        del y
         torch.cuda.synchronize()
 
     assert check(program) == ["SYN103"]
