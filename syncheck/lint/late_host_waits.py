@@ -9,9 +9,10 @@ from syncheck.findings import Finding
 from syncheck.lint.interp.functions import functions_with_nodes
 from syncheck.lint.interp.sites import SourceSites
 from syncheck.lint.locations import main_lines_of
-from syncheck.lint.nodes import blocks_in, changed_in_place, is_non_blocking, text
+from syncheck.lint.nodes import blocks_in, changed_in_place, is_non_blocking, nodes_in, text
 from syncheck.rules import host_write_in_flight
 from syncheck.rules.model import Severity
+from syncheck.source.expressions import last_name
 
 _HELP = "move `{wait}` in line {late} before line {line}"
 
@@ -38,6 +39,8 @@ def findings(tree: ast.Module, sites: SourceSites, known: Sequence[Finding]) -> 
                 slot, event = _written(write), _awaited(after)
                 if not slot or not event or slot not in sent or write.lineno in lines:
                     continue
+                if not _may_be_pinned(slot, nodes, tree):
+                    continue
                 index = _index(slot, indices)
                 if index and index == _index(event, indices):
                     facts = {"tensor": f"`{slot}`", "stream": "the stream of its last copy", "verb": "reading"}
@@ -45,6 +48,36 @@ def findings(tree: ast.Module, sites: SourceSites, known: Sequence[Finding]) -> 
                     found = Finding.of(host_write_in_flight.RULE, location, **facts)
                     advice = _HELP.format(wait=f"{event}.synchronize()", late=after.lineno, line=write.lineno)
                     yield replace(found, level=Severity.WARNING, help=advice)
+
+
+def _may_be_pinned(slot: str, nodes: Sequence[ast.AST], tree: ast.Module) -> bool:
+    """Return whether a slot may be in pinned memory: unless the file makes its container without that."""
+    container = last_name(_container_of(slot, nodes))
+    made = [node for node in nodes_in(tree) if isinstance(node, ast.Assign | ast.AnnAssign) and node.value is not None]
+    values = [
+        node.value
+        for node in made
+        for target in (node.targets if isinstance(node, ast.Assign) else [node.target])
+        if container and last_name(target) == container
+    ]
+    known = [value for value in values if isinstance(value, ast.ListComp | ast.List)]
+    return not known or any(value is not None and "pin" in text(value) for value in values)
+
+
+def _container_of(slot: str, nodes: Sequence[ast.AST]) -> ast.expr | None:
+    """Return the container of the item that a variable is bound to, `self.slots` after `slot = self.slots[k]`."""
+    for node in nodes:
+        match node:
+            case ast.Assign(targets=[ast.Tuple(elts=targets)], value=ast.Tuple(elts=values)):
+                pairs = list(zip(targets, values, strict=False))
+            case ast.Assign(targets=[target], value=value):
+                pairs = [(target, value)]
+            case _:
+                continue
+        for target, value in pairs:
+            if text(target) == slot and isinstance(value, ast.Subscript):
+                return value.value
+    return None
 
 
 def _indices(nodes: Sequence[ast.AST]) -> dict[str, str]:

@@ -9,7 +9,7 @@ from syncheck.findings import Finding
 from syncheck.lint.interp.functions import block_nodes, functions_with_nodes
 from syncheck.lint.interp.sites import SourceSites
 from syncheck.lint.locations import lines_of
-from syncheck.lint.nodes import blocks_in, entered_streams, is_non_blocking, text, walk
+from syncheck.lint.nodes import blocks_in, entered_streams, is_non_blocking, names, text, walk
 from syncheck.rules import unordered_side_stream, useless_record_stream
 from syncheck.rules.model import Severity
 from syncheck.source.expressions import has_line, last_name
@@ -50,8 +50,18 @@ def findings(tree: ast.Module, sites: SourceSites, known: Sequence[Finding]) -> 
                     early: Finding = Finding.of(unordered_side_stream.RULE, location, flaw=_EARLY.format(**words))
                     yield replace(early, level=Severity.WARNING, help=_HELP_EARLY.format(line=after.end_lineno))
                 record = _record(after)
-                if record is not None and waiter not in recorded and text(record.args[0]) == stream:
+                is_reader = record is not None and _reads(stream, record, nodes)
+                if record is not None and waiter not in recorded and text(record.args[0]) == stream and not is_reader:
                     yield _useless(record, waiter, function.name, sites)
+
+
+def _reads(stream: str, record: ast.Call, nodes: Sequence[ast.AST]) -> bool:
+    """Return whether a block on a stream reads a recorded tensor that its function gets: it may be of another one."""
+    tensor = text(record.func.value) if isinstance(record.func, ast.Attribute) else ""
+    stored = {node.id for node in nodes if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store)}
+    blocks = (node for node in nodes if isinstance(node, ast.With) and stream in map(text, entered_streams(node)))
+    is_read = any(tensor in names(statement) for block in blocks for statement in block.body)
+    return is_read and tensor not in stored
 
 
 def _useless(record: ast.Call, waiter: str, function: str, sites: SourceSites) -> Finding:

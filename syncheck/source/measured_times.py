@@ -10,7 +10,7 @@ from syncheck.source.words import words_of
 _MAX_NAMES = 4
 _SECONDS = frozenset({60, 3600})
 """Divisors that convert a time to minutes or hours: such a time is that of a whole run."""
-_OF_THE_HOST = frozenset("cpu host launch dispatch enqueue submit issue compile".split())
+_OF_THE_HOST = frozenset("cpu host python overhead launch dispatch enqueue submit issue compile".split())
 """Words in the names of times that measure the host's own work on purpose."""
 _SENDING = frozenset("launch launching dispatch enqueue submit schedule scheduling".split())
 """Words in messages that say the same."""
