@@ -18,6 +18,9 @@ _FOR_HOSTS_TIME = frozenset({"SYN701", "SYN402", "SYN502"})
 _HOST_WAITS = frozenset({"item", "tolist", "cpu", "numpy", "synchronize"})
 """Methods that make the host wait for a stream or a device."""
 
+_FIRST_USE = "SYN104"
+"""The rule about new memory that another stream may still use."""
+_USED_BEFORE = "the new memory was in use before"
 _NONE = Remainders()
 _OF_NO_CALLER: dict[tuple[str, Frame], str] = {}
 
@@ -53,10 +56,12 @@ def adjusted(
 
 
 def _weaker(finding: Finding, callers: Mapping[tuple[str, Frame], str]) -> Finding:
-    """Return a finding as a warning that states what it assumes of callers, if it assumes anything of them."""
+    """Return a finding as a warning that states what it assumes of callers, or of memory, if it assumes anything."""
     frames = {location.frame for location in finding.locations}
     code = finding.rule.code
     texts = [text for (codes, frame), text in callers.items() if code.startswith(codes) and frame in frames]
+    if code == _FIRST_USE:  # the allocator may just as well return memory that was never used
+        texts.append(_USED_BEFORE)
     if not texts:
         return finding
     level = max(finding.level, Severity.WARNING, key=lambda level: level.rank)

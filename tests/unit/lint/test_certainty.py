@@ -80,6 +80,11 @@ def test_what_is_assumed_of_callers_makes_a_finding_a_warning_that_says_so():
     ]
 
 
+def test_new_memory_may_never_have_been_used():
+    (found,) = adjusted([finding("SYN104")], {}, frozenset(), EMPTY, has_chosen=False)
+    assert (found.level, found.assumptions) == (Severity.WARNING, ("the new memory was in use before",))
+
+
 def test_advice_does_not_become_a_warning():
     (found,) = adjusted(
         [finding("SYN603", level=Severity.ADVICE)],
