@@ -65,6 +65,7 @@ ROWS: dict[str, tuple[int | None, int]] = {
     "index_select": (1, 2), "index_copy_": (1, 2), "index_add_": (1, 2), "index_fill_": (1, 2), "index_reduce_": (1, 2),
     "gather": (1, 2), "scatter_": (1, 2), "scatter_add_": (1, 2), "scatter_reduce_": (1, 2), "embedding": (None, 1),
     "_embedding_bag": (None, 1), "_embedding_bag_forward_only": (None, 1), "embedding_renorm_": (None, 1),
+    "masked_select": (None, 1), "take": (None, 1), "put_": (None, 1),
     "index": (None, 1), "index_put_": (None, 1), "_index_put_impl_": (None, 1), "_unsafe_index": (None, 1),
 }  # fmt: skip
 """Operators that access only those rows of their first tensor that an index selects: positions of `dim` and the index.

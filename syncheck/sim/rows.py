@@ -83,11 +83,30 @@ def selection_of(base: str, tensor: torch.Tensor, args: Sequence[Any], kwargs: M
         return _multi_index(tensor, index)
     if not isinstance(index, torch.Tensor):
         return None
+    if base in _WITHOUT_DIM:
+        return _WITHOUT_DIM[base](tensor, index)
     dim = 0 if dim_position is None else int(args[dim_position] if dim_position < len(args) else kwargs["dim"])
     dim %= tensor.dim()
     if base in ELEMENTWISE and index.dim() == tensor.dim():
         return _elements(dim, index)
     return Selection([dim], [index], tensor.shape)
+
+
+def _masked(tensor: torch.Tensor, mask: torch.Tensor) -> Selection | None:
+    """Return the elements that a mask selects, or None if the tensor is broadcast to the mask."""
+    try:
+        return _multi_index(tensor, [mask.expand_as(tensor)])
+    except RuntimeError:
+        return None
+
+
+def _flat(tensor: torch.Tensor, index: torch.Tensor) -> Selection:
+    """Return the elements at positions that count those of the whole tensor."""
+    return Selection(range(tensor.dim()), torch.unravel_index(index % tensor.numel(), tensor.shape), ())
+
+
+_WITHOUT_DIM = {"masked_select": _masked, "take": _flat, "put_": _flat}
+"""Operators whose index is a mask, or counts the elements of the whole tensor. Source: TensorAdvancedIndexing.cpp."""
 
 
 def _elements(dim: int, index: torch.Tensor) -> Selection:

@@ -96,6 +96,10 @@ READS = {
     "gather of a dimension": lambda cache, index: cache.t().gather(1, index[None].expand(16, -1)),
     "two indices": lambda cache, index: cache.view(8, 2, 16)[index // 2, index % 2],
     "mask": lambda cache, index: cache[torch.zeros(16, dtype=torch.bool, device="cuda").index_fill_(0, index, True)],
+    "masked_select": lambda cache, index: cache.masked_select(
+        torch.zeros(16, 1, dtype=torch.bool, device="cuda").index_fill_(0, index, True)
+    ),
+    "take": lambda cache, index: cache.take(index * 16 + 3),
     "embedding_bag": lambda cache, index: torch.nn.functional.embedding_bag(index[None], cache, mode="sum"),
 }
 WRITES = {
@@ -105,6 +109,7 @@ WRITES = {
     "index_add_": lambda cache, index: cache.index_add_(0, index, torch.ones(len(index), 16, device="cuda")),
     "index_fill_": lambda cache, index: cache.index_fill_(0, index, 1.0),
     "scatter_": lambda cache, index: cache.scatter_(0, index[:, None].expand(-1, 16).contiguous(), 1.0),
+    "put_": lambda cache, index: cache.put_(index * 16 - 250, torch.ones(len(index), device="cuda")),
     "embedding_renorm_": lambda cache, index: torch.embedding_renorm_(cache, index, 1.0, 2.0),
 }
 
