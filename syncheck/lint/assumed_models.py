@@ -10,6 +10,7 @@ from collections import defaultdict
 from syncheck.lint.interp.functions import own_nodes
 from syncheck.lint.interp.machine import Machine
 from syncheck.lint.interp.values import Function, Module, Optimizer, Tensor, Value
+from syncheck.lint.model_parameters import SOURCES
 from syncheck.lint.nodes import Method, classes_of_methods, own_attribute, parameters, walk, without_none
 from syncheck.lint.parameters import assumed_tensor, on_gpu
 from syncheck.lint.prefilter import STREAM_BLOCK, words_in
@@ -21,7 +22,6 @@ _OF_OPTIMIZERS = frozenset(
     register_step_post_hook""".split()
 )
 """What a class may use of them."""
-_SOURCES = frozenset({"parameters", "named_parameters"})
 _OPTIMIZERS = frozenset({"opt", "optim", "optimizer"})
 """Names of parameters that are optimizers."""
 
@@ -54,7 +54,7 @@ def trained_models(machine: Machine, function: Function) -> dict[str, Value]:
     """
     node = function.node
     words = words_in(node)
-    if not {"Stream", STREAM_BLOCK} <= words or words.isdisjoint(_SOURCES) or not isinstance(node, Method):
+    if not {"Stream", STREAM_BLOCK} <= words or words.isdisjoint(SOURCES) or not isinstance(node, Method):
         return {}
     uses = _uses(node)
     given = parameters(node)
@@ -85,7 +85,7 @@ def _uses(function: Method) -> dict[str, list[ast.AST | None]]:
 def _is_model(uses: list[ast.AST | None]) -> bool:
     """Return whether a function uses a variable as a model, among others for its parameters, and never passes it on."""
     members = {use.attr for use in uses if isinstance(use, ast.Attribute)}
-    return None not in uses and bool(members & _SOURCES) and members <= _OF_MODELS
+    return None not in uses and bool(members & SOURCES) and members <= _OF_MODELS
 
 
 def _optimizer(machine: Machine, model: Value, argument: ast.arg) -> Optimizer:

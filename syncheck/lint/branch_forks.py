@@ -6,7 +6,6 @@ Both branches bind what the stream then uses. If one must wait, so must the othe
 import ast
 import re
 from collections.abc import Iterator, Sequence
-from dataclasses import replace
 
 from syncheck.findings import Finding
 from syncheck.lint.interp.functions import functions_with_nodes
@@ -25,7 +24,7 @@ from syncheck.lint.nodes import (
     walk,
 )
 from syncheck.rules import unordered_side_stream
-from syncheck.rules.model import Family, Severity
+from syncheck.rules.model import Family
 from syncheck.source.expressions import last_name
 
 _CURRENT = "current_stream"
@@ -65,11 +64,9 @@ def findings(tree: ast.Module, sites: SourceSites, known: Sequence[Finding]) -> 
             name = _given_by_both(branch, wait) & _used(block)
             span = set(range(block.lineno, (block.end_lineno or block.lineno) + 1))
             if name and not lines & span:
-                location = sites.location(sites.id_of(entered_streams(block)[0], function.name))
-                found = Finding.of(
-                    unordered_side_stream.RULE, location, flaw=_FLAW.format(stream=stream, name=min(name))
-                )
-                yield replace(found, level=Severity.WARNING, help=_HELP.format(wait=text(wait)))
+                entered, flaw = entered_streams(block)[0], _FLAW.format(stream=stream, name=min(name))
+                advice = _HELP.format(wait=text(wait))
+                yield sites.warning(unordered_side_stream.RULE, entered, function.name, advice, flaw=flaw)
 
 
 def _pairs(body: list[ast.stmt]) -> Iterator[tuple[ast.If, ast.With]]:

@@ -17,8 +17,6 @@ from syncheck.source.expressions import last_name
 _WAITING = frozenset({"synchronize", "wait"})
 _LISTING = frozenset("iter zip tuple list vars getattr fields astuple asdict values items keys".split())
 """Functions and methods that list what an object has."""
-
-
 _NO_WAIT = "the caller does not wait for its work on what it gets"
 
 

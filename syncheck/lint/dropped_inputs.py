@@ -5,7 +5,6 @@ The memory belongs to the current stream, which may reuse it at once.
 
 import ast
 from collections.abc import Iterator
-from dataclasses import replace
 
 from syncheck.findings import Finding
 from syncheck.lint.dropped_arguments import dropped_arguments, packed_argument
@@ -15,7 +14,6 @@ from syncheck.lint.interp.unknown import may_wait
 from syncheck.lint.nodes import bound_names, children, text
 from syncheck.lint.temporaries import is_new, kept
 from syncheck.rules import missing_record_stream
-from syncheck.rules.model import Severity
 from syncheck.source.expressions import last_name
 
 _FORKS = frozenset({"wait_stream", "wait_event"})
@@ -52,9 +50,8 @@ def findings(
     for node in sorted(_read_in(block), key=lambda name: (name.lineno, name.col_offset)):
         if node.id not in passed and is_new(node, before, given):
             passed.add(node.id)  # once
-            location = sites.location(sites.id_of(node, function.name))
             facts = {"tensor": f"`{node.id}`", "user": f"stream `{stream}`", "verb": "reading"}
-            yield replace(Finding.of(missing_record_stream.RULE, location, **facts), level=Severity.WARNING)
+            yield sites.warning(missing_record_stream.RULE, node, function.name, **facts)
 
 
 def other_branches(nodes: list[ast.AST], block: ast.With) -> set[int]:

@@ -7,7 +7,6 @@ A copy, and the event after it, reach the reader together, as in the jobs of a t
 import ast
 import re
 from collections.abc import Iterator, Sequence
-from dataclasses import replace
 
 from syncheck.findings import Finding
 from syncheck.lint.interp.functions import functions_with_nodes, own_nodes
@@ -15,7 +14,6 @@ from syncheck.lint.interp.sites import SourceSites
 from syncheck.lint.locations import main_lines_of
 from syncheck.lint.nodes import awaited_event, classes_of_methods, methods_of, nodes_in, own_attribute, text
 from syncheck.rules import event_wait_is_not_host_sync as rule
-from syncheck.rules.model import Severity
 from syncheck.source.expressions import last_name
 
 _READING = frozenset({"numpy", "tolist", "tobytes", "save", "dump", "from_dlpack", "memoryview"})
@@ -58,10 +56,9 @@ def findings(tree: ast.Module, sites: SourceSites, known: Sequence[Finding]) -> 
 
 
 def _finding(event: ast.expr, wait: ast.Call, read: ast.Call, function: str, sites: SourceSites) -> Finding:
-    location = sites.location(sites.id_of(wait, function))
     consequence = f"the host then reads what was copied, in line {read.lineno}"
-    found = Finding.of(rule.RULE, location, event=text(event), consequence=consequence)
-    return replace(found, level=Severity.WARNING, help=_HELP.format(event=text(event)))
+    words = {"event": text(event), "consequence": consequence}
+    return sites.warning(rule.RULE, wait, function, _HELP.format(event=text(event)), **words)
 
 
 def _events(tree: ast.Module) -> set[str]:

@@ -3,7 +3,6 @@
 import ast
 import re
 from collections.abc import Iterator, Sequence
-from dataclasses import replace
 from typing import NamedTuple
 
 from syncheck.findings import Finding
@@ -23,7 +22,6 @@ from syncheck.lint.nodes import (
 )
 from syncheck.lint.prefilter import words_in
 from syncheck.rules import event_wait_is_not_host_sync as rule
-from syncheck.rules.model import Severity
 from syncheck.source.expressions import last_name
 
 _PINNED = re.compile(r"\bpin_memory\b")
@@ -65,9 +63,8 @@ def findings(tree: ast.Module, sites: SourceSites, known: Sequence[Finding]) -> 
                     f"the host then writes `{refill.buffer}`, in line {refill.write.lineno}, which the last copy may "
                     "still be reading"
                 )
-                location = sites.location(sites.id_of(refill.wait, method.name))
-                found = Finding.of(rule.RULE, location, event=event, consequence=consequence)
-                yield replace(found, level=Severity.WARNING, help=_HELP.format(event=event))
+                words = {"event": event, "consequence": consequence}
+                yield sites.warning(rule.RULE, refill.wait, method.name, _HELP.format(event=event), **words)
 
 
 def _pinned_by(kind: ast.ClassDef) -> set[str]:

@@ -5,7 +5,6 @@ its file only compares with None, or sets to None.
 """
 
 import ast
-import re
 from collections.abc import Iterator, Sequence, Set
 from dataclasses import replace
 from typing import NamedTuple
@@ -15,10 +14,9 @@ from syncheck.lint.interp.functions import functions_with_nodes
 from syncheck.lint.interp.sites import SourceSites
 from syncheck.lint.interp.unknown import may_wait
 from syncheck.lint.locations import main_lines_of
-from syncheck.lint.nodes import bound_names, children, function_around, nodes_in, text, walk
+from syncheck.lint.nodes import bound_names, children, function_around, is_quoted, nodes_in, text, walk
 from syncheck.lint.pending_writes import can_start, is_start, tensors_of, written
 from syncheck.rules import collective_buffer_modified, collective_result_before_wait, dropped_work
-from syncheck.rules.model import Severity
 from syncheck.source.expressions import has_line, last_name
 
 _WITHOUT_WAITS = frozenset({"object", "Module", "ABC", "Protocol", "Generic", "Function", "Optimizer", "Enum"})
@@ -52,18 +50,18 @@ def findings(tree: ast.Module, sites: SourceSites, known: Sequence[Finding]) -> 
         for start, read in (pair for loop in loops if collected for pair in _read_early(loop, collected)):
             if read.lineno not in lines:
                 facts = {"collective": f"`{last_name(start.func)}`"}
-                location = sites.location(sites.id_of(read, function.name))
-                early: Finding = Finding.of(collective_result_before_wait.RULE, location, **facts)
-                yield replace(early, level=Severity.WARNING, help=_HELP_READ.format(name=text(read)))
+                advice = _HELP_READ.format(name=text(read))
+                yield sites.warning(collective_result_before_wait.RULE, read, function.name, advice, **facts)
     yield from (found for found in _never_waited_for(tree, sites) if found.location.frame.line not in lines)
 
 
 def _overwritten(start: ast.Call, write: ast.stmt, function: str, sites: SourceSites) -> Finding:
     collective = last_name(start.func)
     facts = {"tensor": f"`{written(write)}`", "collective": f"`{collective}`"}
-    found = Finding.of(collective_buffer_modified.RULE, sites.location(sites.id_of(write, function)), **facts)
+    advice = _HELP.format(collective=collective)
+    found = sites.warning(collective_buffer_modified.RULE, write, function, advice, **facts)
     started = replace(sites.location(sites.id_of(start, function)), message=_STARTED)
-    return replace(found, related=(started,), help=_HELP.format(collective=collective), level=Severity.WARNING)
+    return replace(found, related=(started,))
 
 
 def _written_again(loop: ast.For) -> Iterator[tuple[ast.Call, ast.stmt]]:
@@ -145,12 +143,12 @@ def _never_waited_for(tree: ast.Module, sites: SourceSites) -> Iterator[Finding]
         read = [use for use in nodes if isinstance(use, ast.Attribute) and use.attr == name]
         read = [use for use in read if isinstance(use.ctx, ast.Load)]
         is_dropped = bool(read) or _is_reset(tree, name, node)
-        is_elsewhere = _may_be_inherited(tree, node) or re.search(rf"['\"]{name}['\"]", sites.text) is not None
+        is_elsewhere = _may_be_inherited(tree, node) or is_quoted(name, sites.text)
         if is_dropped and not is_elsewhere and all(isinstance(parents.get(use), ast.Compare) for use in read):
             function = getattr(function_around(tree, node.lineno), "name", "")
             facts = {"collective": f"`{last_name(getattr(node.value, 'func', None))}`"}
-            found = Finding.of(dropped_work.RULE, sites.location(sites.id_of(node.value, function)), **facts)
-            yield replace(found, level=Severity.WARNING, help=_DROPPED.format(handle=text(node.targets[0])))
+            advice = _DROPPED.format(handle=text(node.targets[0]))
+            yield sites.warning(dropped_work.RULE, node.value, function, advice, **facts)
 
 
 def _may_be_inherited(tree: ast.Module, start: ast.Assign) -> bool:

@@ -2,7 +2,6 @@
 
 import ast
 from collections.abc import Iterator, Sequence
-from dataclasses import replace
 from itertools import pairwise
 
 from syncheck.findings import Finding
@@ -11,7 +10,6 @@ from syncheck.lint.interp.sites import SourceSites
 from syncheck.lint.locations import main_lines_of
 from syncheck.lint.nodes import blocks_in, changed_in_place, is_non_blocking, nodes_in, text
 from syncheck.rules import host_write_in_flight
-from syncheck.rules.model import Severity
 from syncheck.source.expressions import last_name
 
 _HELP = "move `{wait}` in line {late} before line {line}"
@@ -44,10 +42,8 @@ def findings(tree: ast.Module, sites: SourceSites, known: Sequence[Finding]) -> 
                 index = _index(slot, indices)
                 if index and index == _index(event, indices):
                     facts = {"tensor": f"`{slot}`", "stream": "the stream of its last copy", "verb": "reading"}
-                    location = sites.location(sites.id_of(write, function.name))
-                    found = Finding.of(host_write_in_flight.RULE, location, **facts)
                     advice = _HELP.format(wait=f"{event}.synchronize()", late=after.lineno, line=write.lineno)
-                    yield replace(found, level=Severity.WARNING, help=advice)
+                    yield sites.warning(host_write_in_flight.RULE, write, function.name, advice, **facts)
 
 
 def _may_be_pinned(slot: str, nodes: Sequence[ast.AST], tree: ast.Module) -> bool:
@@ -66,35 +62,25 @@ def _may_be_pinned(slot: str, nodes: Sequence[ast.AST], tree: ast.Module) -> boo
 
 def _container_of(slot: str, nodes: Sequence[ast.AST]) -> ast.expr | None:
     """Return the container of the item that a variable is bound to, `self.slots` after `slot = self.slots[k]`."""
-    for node in nodes:
-        match node:
-            case ast.Assign(targets=[ast.Tuple(elts=targets)], value=ast.Tuple(elts=values)):
-                pairs = list(zip(targets, values, strict=False))
-            case ast.Assign(targets=[target], value=value):
-                pairs = [(target, value)]
-            case _:
-                continue
-        for target, value in pairs:
-            if text(target) == slot and isinstance(value, ast.Subscript):
-                return value.value
-    return None
+    return next((item.value for target, item in _bound_items(nodes) if text(target) == slot), None)
 
 
 def _indices(nodes: Sequence[ast.AST]) -> dict[str, str]:
     """Return the index of the item that each variable is bound to, as written: `slot, event = slots[k], sent[k]`."""
-    found: dict[str, str] = {}
+    return {target.id: text(item.slice) for target, item in _bound_items(nodes) if isinstance(target, ast.Name)}
+
+
+def _bound_items(nodes: Sequence[ast.AST]) -> Iterator[tuple[ast.expr, ast.Subscript]]:
+    """Yield each target that is assigned an item of a container, with the item."""
     for node in nodes:
         match node:
-            case ast.Assign(targets=[ast.Tuple(elts=names)], value=ast.Tuple(elts=values)) if len(names) == len(values):
-                pairs = list(zip(names, values, strict=True))
-            case ast.Assign(targets=[name], value=value):
-                pairs = [(name, value)]
+            case ast.Assign(targets=[ast.Tuple(elts=many)], value=ast.Tuple(elts=values)) if len(many) == len(values):
+                pairs = list(zip(many, values, strict=True))
+            case ast.Assign(targets=[target], value=value):
+                pairs = [(target, value)]
             case _:
-                pairs = []
-        for name, value in pairs:
-            if isinstance(name, ast.Name) and isinstance(value, ast.Subscript):
-                found[name.id] = text(value.slice)
-    return found
+                continue
+        yield from ((target, value) for target, value in pairs if isinstance(value, ast.Subscript))
 
 
 def _index(expression: str, indices: dict[str, str]) -> str:

@@ -2,7 +2,6 @@
 
 import ast
 from collections.abc import Iterator, Sequence
-from dataclasses import replace
 from itertools import pairwise
 
 from syncheck.findings import Finding
@@ -11,7 +10,6 @@ from syncheck.lint.interp.sites import SourceSites
 from syncheck.lint.locations import lines_of
 from syncheck.lint.nodes import blocks_in, entered_stream, entered_streams, is_non_blocking, names, nodes_in, text, walk
 from syncheck.rules import unordered_side_stream
-from syncheck.rules.model import Severity
 from syncheck.source.expressions import has_line, last_name
 
 _JOINS = frozenset({"record", "record_event"})
@@ -44,10 +42,9 @@ def findings(tree: ast.Module, sites: SourceSites, known: Sequence[Finding]) -> 
                     continue
                 event = record.func.value if isinstance(record.func, ast.Attribute) else record
                 if _stands_for(event, block, nodes) and not _is_awaited_by(stream, event, tree):
-                    location = sites.location(sites.id_of(record, function.name))
                     words = {"event": text(event), "stream": text(stream)}
-                    found: Finding = Finding.of(unordered_side_stream.RULE, location, flaw=_FLAW.format(**words))
-                    yield replace(found, level=Severity.WARNING, help=_HELP.format(**words))
+                    flaw, advice = _FLAW.format(**words), _HELP.format(**words)
+                    yield sites.warning(unordered_side_stream.RULE, record, function.name, advice, flaw=flaw)
 
 
 def _record(step: ast.stmt) -> ast.Call | None:

@@ -2,7 +2,6 @@
 
 import ast
 from collections.abc import Iterator, Sequence
-from dataclasses import replace
 from itertools import pairwise
 
 from syncheck.findings import Finding
@@ -11,7 +10,6 @@ from syncheck.lint.interp.sites import SourceSites
 from syncheck.lint.locations import lines_of
 from syncheck.lint.nodes import blocks_in, entered_streams, is_non_blocking, names, text, walk
 from syncheck.rules import unordered_side_stream, useless_record_stream
-from syncheck.rules.model import Severity
 from syncheck.source.expressions import has_line, last_name
 
 _EARLY = "`{waiter}` waits for `{stream}` here, before the copies that it should wait for are started"
@@ -45,10 +43,9 @@ def findings(tree: ast.Module, sites: SourceSites, known: Sequence[Finding]) -> 
                     continue
                 is_known = any(has_line(after, line) for line in lines)
                 if waiter in recorded and not is_known and _is_early(stream, after, waits):
-                    words = {"waiter": waiter, "stream": stream}
-                    location = sites.location(sites.id_of(step, function.name))
-                    early: Finding = Finding.of(unordered_side_stream.RULE, location, flaw=_EARLY.format(**words))
-                    yield replace(early, level=Severity.WARNING, help=_HELP_EARLY.format(line=after.end_lineno))
+                    flaw = _EARLY.format(waiter=waiter, stream=stream)
+                    advice = _HELP_EARLY.format(line=after.end_lineno)
+                    yield sites.warning(unordered_side_stream.RULE, step, function.name, advice, flaw=flaw)
                 record = _record(after)
                 is_reader = record is not None and _reads(stream, record, nodes)
                 if record is not None and waiter not in recorded and text(record.args[0]) == stream and not is_reader:
@@ -67,9 +64,8 @@ def _reads(stream: str, record: ast.Call, nodes: Sequence[ast.AST]) -> bool:
 def _useless(record: ast.Call, waiter: str, function: str, sites: SourceSites) -> Finding:
     tensor = text(record.func.value) if isinstance(record.func, ast.Attribute) else text(record)
     reason = _REASON.format(stream=text(record.args[0]), waiter=waiter)
-    location = sites.location(sites.id_of(record, function))
-    found: Finding = Finding.of(useless_record_stream.RULE, location, tensor=f"`{tensor}`", reason=reason)
-    return replace(found, level=Severity.WARNING, help=_HELP_RECORD.format(tensor=tensor, waiter=waiter))
+    advice = _HELP_RECORD.format(tensor=tensor, waiter=waiter)
+    return sites.warning(useless_record_stream.RULE, record, function, advice, tensor=f"`{tensor}`", reason=reason)
 
 
 def _wait(step: ast.stmt) -> tuple[str, str]:
@@ -89,16 +85,11 @@ def _is_early(stream: str, after: ast.stmt, waits: Sequence[ast.Call]) -> bool:
     calls = [node for node in block_nodes(after) if isinstance(node, ast.Call)]
     is_copying = any(map(is_non_blocking, calls))
     later = [wait for wait in waits if wait.lineno > after.lineno and wait.args and text(wait.args[0]) == stream]
-    if all(isinstance(target, ast.Attribute) for target in _targets(after)):
+    targets = [target for node in block_nodes(after) if isinstance(node, ast.Assign) for target in node.targets]
+    if targets and all(isinstance(target, ast.Attribute) for target in targets):
         return False  # the wait may be for the copies of the previous call
     is_joined_inside = any(last_name(call.func) in {"record", "record_event", "synchronize"} for call in calls)
     return stream in entered and is_copying and not later and not is_joined_inside
-
-
-def _targets(block: ast.With) -> list[ast.expr]:
-    """Return what a block assigns to; a name if it assigns to nothing."""
-    assigned = (node for node in block_nodes(block) if isinstance(node, ast.Assign))
-    return [target for node in assigned for target in node.targets] or [ast.Name("_")]
 
 
 def _record(step: ast.stmt) -> ast.Call | None:

@@ -8,7 +8,7 @@ from syncheck.lint.interp.functions import own_nodes
 from syncheck.lint.nodes import Method, bound_names, names, once, own_attribute, parameters, walk
 from syncheck.source.expressions import last_name
 
-_SOURCES = frozenset({"parameters", "named_parameters"})
+SOURCES = frozenset({"parameters", "named_parameters"})
 """Methods of a model that return its parameters."""
 _PASSING = frozenset({"list", "tuple", "zip", "enumerate", "reversed", "sorted", "dict"})
 """Functions whose result contains the items of their arguments."""
@@ -83,7 +83,7 @@ def _holds(value: ast.expr, variables: set[str], kept: frozenset[str] | set[str]
         case ast.Call(func=function, args=args) if last_name(function) in _PASSING and args:
             return any(_holds(part, variables, kept) for part in args)
         case ast.Call(func=ast.Attribute(attr=name)):
-            return name in _SOURCES
+            return name in SOURCES
         case ast.ListComp(elt=element, generators=[generator]):
             inside = set(_items(generator.target, generator.iter, variables, kept))
             return bool(inside & names(element))

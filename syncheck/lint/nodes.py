@@ -1,6 +1,7 @@
 """Frequent queries on the nodes of a syntax tree. Each result is cached on its node."""
 
 import ast
+import re
 from collections.abc import Callable, Collection, Iterable, Iterator
 from typing import Any, TypeVar
 
@@ -221,6 +222,11 @@ def entered_stream(context: ast.expr | None) -> ast.expr | None:
     if not isinstance(context, ast.Call) or last_name(context.func) not in STREAM_CONTEXTS or not context.args:
         return None
     return context.args[0]
+
+
+def is_quoted(name: str, source: str) -> bool:
+    """Return whether a file contains a name as a string, as for `getattr`."""
+    return re.search(rf"['\"]{name}['\"]", source) is not None
 
 
 def is_current_stream(node: ast.expr) -> bool:

@@ -12,7 +12,6 @@ from syncheck.lint.interp.unknown import makes_object
 from syncheck.lint.locations import main_lines_of
 from syncheck.lint.nodes import blocks_in, bound_names, entered_stream, entered_streams, text, walk
 from syncheck.rules import unordered_side_stream
-from syncheck.rules.model import Severity
 from syncheck.semantics.python_api import ALIASES, PARTS
 from syncheck.source.expressions import last_name
 from syncheck.source.words import words_of
@@ -55,10 +54,10 @@ def _finding(block: ast.With, event: str, made: ast.Assign, function: str, sites
     stream = entered_streams(block)[0]
     name = min(bound_names(made))
     flaw = _FLAW.format(stream=text(stream), event=event, name=name)
-    found: Finding = Finding.of(unordered_side_stream.RULE, sites.location(sites.id_of(stream, function)), flaw=flaw)
     where = replace(sites.location(sites.id_of(made, function)), message="it is computed here")
     help_text = _HELP.format(event=event, line=made.end_lineno or made.lineno)
-    return replace(found, related=(where,), help=help_text, level=Severity.WARNING)
+    found = sites.warning(unordered_side_stream.RULE, stream, function, help_text, flaw=flaw)
+    return replace(found, related=(where,))
 
 
 def _outdated(steps: Sequence[ast.stmt], current: set[str]) -> Iterator[tuple[ast.With, str, ast.Assign]]:

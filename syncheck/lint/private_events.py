@@ -7,7 +7,7 @@ from dataclasses import replace
 
 from syncheck.findings import Finding, Location
 from syncheck.lint.interp.sites import SourceSites
-from syncheck.lint.nodes import children, function_around, methods_of, own_attribute, walk
+from syncheck.lint.nodes import children, function_around, is_quoted, methods_of, own_attribute, walk
 from syncheck.rules import unordered_side_stream, wait_before_record
 from syncheck.rules.model import Severity
 from syncheck.source.expressions import has_line, last_name
@@ -84,7 +84,7 @@ def _never_awaited(
     if any(word in source for word in ("wait_stream(", "synchronize(", "elapsed_time(", "query(")):
         return
     kept = {name for node in nodes if (name := _kept_event(node)).startswith("_")}
-    for name in sorted(name for name in kept if not re.search(rf"['\"]{name}['\"]", source)):
+    for name in sorted(name for name in kept if not is_quoted(name, source)):
         uses = [node for node in nodes if isinstance(node, ast.Attribute) and node.attr == name]
         read = [node for node in uses if isinstance(node.ctx, ast.Load)]
         records = [call for node in read if (call := _recording(node, parents)) is not None]

@@ -2,14 +2,12 @@
 
 import ast
 from collections.abc import Iterator, Sequence
-from dataclasses import replace
 
 from syncheck.findings import Finding
 from syncheck.lint.interp.sites import SourceSites
 from syncheck.lint.locations import main_lines_of
 from syncheck.lint.nodes import Method, methods_of, names, own_attribute, parameters, walk
 from syncheck.rules import missing_record_stream
-from syncheck.rules.model import Severity
 from syncheck.source.expressions import last_name
 
 _MOVING = frozenset({"to", "cuda", "to_device", "apply", "_apply", "map", "pin_memory"})
@@ -55,9 +53,8 @@ def findings(tree: ast.Module, sites: SourceSites, known: Sequence[Finding]) -> 
             continue
         field = missing[0]
         facts = {"tensor": f"`self.{field}`", "user": f"`{given[0]}`", "verb": "using"}
-        location = sites.location(sites.id_of(calls[-1], method.name))
-        found = Finding.of(missing_record_stream.RULE, location, **facts)
-        yield replace(found, level=Severity.WARNING, help=_HELP.format(field=field, stream=given[0]))
+        advice = _HELP.format(field=field, stream=given[0])
+        yield sites.warning(missing_record_stream.RULE, calls[-1], method.name, advice, **facts)
 
 
 def _is_generic(method: Method) -> bool:

@@ -7,7 +7,6 @@ In a block of work on a side stream that waits for the current stream, `x.record
 import ast
 import re
 from collections.abc import Iterator
-from dataclasses import replace
 
 from syncheck.findings import Finding
 from syncheck.lint.interp.functions import own_nodes
@@ -15,7 +14,6 @@ from syncheck.lint.interp.sites import SourceSites
 from syncheck.lint.interp.unknown import may_wait
 from syncheck.lint.nodes import entered_stream, text, walk
 from syncheck.rules import missing_record_stream
-from syncheck.rules.model import Severity
 from syncheck.source.expressions import last_name
 
 WORD = "record_stream"
@@ -44,9 +42,8 @@ def on_wrong_stream(
     call: ast.Call, tensor: str, user: str, function: Function, sites: SourceSites, advice: str = ""
 ) -> Finding:
     """Return the finding about a record on a stream that does not use a tensor; `user`: the stream that does."""
-    location = sites.location(sites.id_of(call, function.name))
-    found = Finding.of(missing_record_stream.RULE, location, tensor=f"`{tensor}`", user=user, verb="reading")
-    return replace(found, level=Severity.WARNING, help=advice or found.help)
+    facts = {"tensor": f"`{tensor}`", "user": user, "verb": "reading"}
+    return sites.warning(missing_record_stream.RULE, call, function.name, advice, **facts)
 
 
 def _current_streams(nodes: list[ast.AST]) -> dict[str, int]:

@@ -5,7 +5,6 @@ The host waits for `slot.ready` and then reads `slot.host`, so `slot.ready` must
 
 import ast
 from collections.abc import Iterator, Sequence
-from dataclasses import replace
 from typing import TypeGuard
 
 from syncheck.findings import Finding
@@ -26,7 +25,6 @@ from syncheck.lint.nodes import (
     walk,
 )
 from syncheck.rules import unordered_side_stream
-from syncheck.rules.model import Severity
 from syncheck.source.expressions import last_name
 
 _VIEWS = frozenset({"view", "view_as", "reshape", "flatten", "narrow", "squeeze", "unsqueeze", "detach"})
@@ -63,10 +61,8 @@ def findings(tree: ast.Module, sites: SourceSites, known: Sequence[Finding]) -> 
                     continue
                 for memory, copy in _copies(event, steps[index + 1 :], nodes):
                     if memory.attr in _read_by_host(tree):
-                        location = sites.location(sites.id_of(record, function.name))
                         flaw = _FLAW.format(event=text(event), memory=text(memory), line=copy.lineno)
-                        found: Finding = Finding.of(unordered_side_stream.RULE, location, flaw=flaw)
-                        yield replace(found, level=Severity.WARNING, help=_HELP)
+                        yield sites.warning(unordered_side_stream.RULE, record, function.name, _HELP, flaw=flaw)
                         break
 
 

@@ -6,7 +6,6 @@ again waits for the second event, which does not cover what the caller does with
 
 import ast
 from collections.abc import Iterator, Sequence
-from dataclasses import replace
 
 from syncheck.findings import Finding
 from syncheck.lint.interp.functions import functions_with_nodes
@@ -14,7 +13,6 @@ from syncheck.lint.interp.sites import SourceSites
 from syncheck.lint.locations import main_lines_of
 from syncheck.lint.nodes import Method, awaited_event, blocks_in, names, nodes_in, once, recorded_event, text, walk
 from syncheck.rules import unordered_side_stream
-from syncheck.rules.model import Severity
 from syncheck.source.expressions import last_name
 
 _WORK = frozenset({"stream", "copy_", "to", "cuda"})
@@ -45,10 +43,8 @@ def findings(tree: ast.Module, sites: SourceSites, known: Sequence[Finding]) -> 
                 if event is None or step.lineno in lines or [text(each) for each in records].count(text(event)) > 1:
                     continue
                 if _attribute(event) in _awaited(tree) and _is_given_unused(event, steps, index, function):
-                    location = sites.location(sites.id_of(step, function.name))
-                    words = {"event": text(event), "function": function.name}
-                    found: Finding = Finding.of(unordered_side_stream.RULE, location, flaw=_FLAW.format(**words))
-                    yield replace(found, level=Severity.WARNING, help=_HELP)
+                    flaw = _FLAW.format(event=text(event), function=function.name)
+                    yield sites.warning(unordered_side_stream.RULE, step, function.name, _HELP, flaw=flaw)
 
 
 def _is_given_unused(event: ast.expr, steps: Sequence[ast.stmt], index: int, function: Method) -> bool:

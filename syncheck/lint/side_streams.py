@@ -143,9 +143,8 @@ def _used_too_long(
     """Yield what a block overwrites, or whose memory its stream reuses, while another stream may still read it."""
     reused = _reused(kind, block, name, use)
     if reused:
-        location = sites.location(sites.id_of(block.items[-1].context_expr, function))
-        found = Finding.of(missing_record_stream.RULE, location, verb="reading", **reused)
-        yield replace(found, help=_RECORD.format(stream=f"self.{name}"), level=Severity.WARNING)
+        context, advice = block.items[-1].context_expr, _RECORD.format(stream=f"self.{name}")
+        yield sites.warning(missing_record_stream.RULE, context, function, advice, verb="reading", **reused)
     elif use.is_awaited:
         buffer = None if may_host_wait else overwritten_buffer(kind, block, [other for other, _ in use.blocks])
         if buffer := buffer or reused_buffer(kind, block, name):

@@ -4,9 +4,7 @@ An object of the file has the event. The stream that uses the memory records it,
 """
 
 import ast
-import re
 from collections.abc import Iterator, Sequence
-from dataclasses import replace
 
 from syncheck.findings import Finding
 from syncheck.lint.interp.functions import functions_with_nodes
@@ -17,6 +15,7 @@ from syncheck.lint.nodes import (
     children,
     entered_stream,
     is_on_stream,
+    is_quoted,
     nodes_in,
     own_attribute,
     recorded_event,
@@ -24,7 +23,6 @@ from syncheck.lint.nodes import (
     walk,
 )
 from syncheck.rules import unordered_side_stream
-from syncheck.rules.model import Severity
 from syncheck.source.expressions import last_name
 
 _WORDS = ("Event", ".record", "stream(")
@@ -57,13 +55,10 @@ def findings(tree: ast.Module, sites: SourceSites, known: Sequence[Finding]) -> 
     ((stream, writer),) = streams.items()
     lines = main_lines_of(known)
     for event, record, function in _only_recorded(tree, fields):
-        is_by_name = re.search(rf"['\"]{last_name(event)}['\"]", sites.text) is not None  # `getattr(slot, "used")`
-        if function is not writer and record.lineno not in lines and not is_by_name:
-            location = sites.location(sites.id_of(record, function.name))
-            words = {"event": text(event), "stream": f"`{stream}`"}
-            finding: Finding = Finding.of(unordered_side_stream.RULE, location, flaw=_FLAW.format(**words))
+        if function is not writer and record.lineno not in lines and not is_quoted(last_name(event), sites.text):
+            flaw = _FLAW.format(event=text(event), stream=f"`{stream}`")
             advice = _HELP.format(event=text(event), stream=stream)
-            yield replace(finding, level=Severity.WARNING, help=advice)
+            yield sites.warning(unordered_side_stream.RULE, record, function.name, advice, flaw=flaw)
 
 
 def _fields(tree: ast.Module) -> set[str]:

@@ -6,7 +6,6 @@ Either only a stream waits for the event, or `query()` has just returned False f
 import ast
 import re
 from collections.abc import Iterable, Iterator, Sequence, Set
-from dataclasses import replace
 
 from syncheck.findings import Finding
 from syncheck.lint.interp.functions import functions_with_nodes
@@ -16,7 +15,6 @@ from syncheck.lint.locations import main_lines_of
 from syncheck.lint.nodes import awaited_event, blocks_in, functions_in, text, walk
 from syncheck.lint.prefilter import words_in
 from syncheck.rules import elapsed_time_before_sync
-from syncheck.rules.model import Severity
 from syncheck.source.expressions import last_name
 
 _HOST_WAITS = re.compile(r"synchroni|query|sleep|join|barrier|^(item|tolist|cpu|numpy|result|get)$")
@@ -42,12 +40,12 @@ def findings(tree: ast.Module, sites: SourceSites, known: Sequence[Finding]) -> 
     waiting = {step.name for step in functions_in(tree) if not words_in(step).isdisjoint({"synchronize", "query"})}
     for function, nodes in functions_with_nodes(tree):
         asking = [node for node in nodes if isinstance(node, ast.Call) and last_name(node.func) == "elapsed_time"]
+        if not asking or _calls_any(nodes, waiting):
+            continue
         for call in asking:
             if call.lineno in lines or not call.args:
                 continue
             blocks = blocks_in(function, nodes)
-            if _calls_any(nodes, waiting):
-                continue
             if _is_awaited_by_stream(call, nodes) or _is_begun(call, nodes) or _is_queried(call, blocks):
                 yield _finding(call, function.name, sites)
 
@@ -59,10 +57,8 @@ def _calls_any(nodes: Iterable[ast.AST], functions: Set[str]) -> bool:
 
 def _finding(call: ast.Call, function: str, sites: SourceSites) -> Finding:
     event = text(call.args[0])
-    found: Finding = Finding.of(
-        elapsed_time_before_sync.RULE, sites.location(sites.id_of(call, function)), event=f"`{event}`"
-    )
-    return replace(found, level=Severity.WARNING, help=_HELP.format(event=event, line=call.lineno))
+    advice = _HELP.format(event=event, line=call.lineno)
+    return sites.warning(elapsed_time_before_sync.RULE, call, function, advice, event=f"`{event}`")
 
 
 def _is_awaited_by_stream(call: ast.Call, nodes: Sequence[ast.AST]) -> bool:

@@ -50,6 +50,8 @@ def _can_matter(words: set[str]) -> bool:
 
 
 def _check(function: Function, sites: SourceSites, lines: set[int]) -> Iterator[Finding]:
+    if not words_in(function).isdisjoint(CLOCKS):
+        return  # it may measure how long a record takes
     nodes = walk(function)
     parents = {child: node for node in nodes for child in children(node)}
     uses: dict[str, list[ast.Name]] = {}
@@ -57,8 +59,6 @@ def _check(function: Function, sites: SourceSites, lines: set[int]) -> Iterator[
         if isinstance(node, ast.Name):
             uses.setdefault(node.id, []).append(node)
     shared = {name for node in nodes if isinstance(node, ast.Global | ast.Nonlocal) for name in node.names}
-    if not words_in(function).isdisjoint(CLOCKS):
-        return  # it may measure how long a record takes
     for name, made in _events_in(nodes):
         others = [node for node in uses[name] if isinstance(node.ctx, ast.Load)]
         records = [parents[parents[node]] for node in others if _is_recorded(node, parents)]

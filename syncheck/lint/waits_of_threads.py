@@ -25,7 +25,6 @@ from syncheck.lint.nodes import (
     walk,
 )
 from syncheck.rules import host_read_in_flight
-from syncheck.rules.model import Severity
 from syncheck.source.expressions import last_name
 
 _READING = frozenset({"save", "numpy", "tolist", "tobytes", "dump"})
@@ -57,12 +56,11 @@ def findings(tree: ast.Module, sites: SourceSites, known: Sequence[Finding]) -> 
         for step in in_thread.values():
             wait, read = _wait_and_read(step)
             if wait is not None and read is not None and read.lineno not in lines:
-                location = sites.location(sites.id_of(read, step.name))
                 facts = {"tensor": "what the thread gets", "stream": f"stream `{stream}`"}
-                found: Finding = Finding.of(host_read_in_flight.RULE, location, **facts)
+                advice = _HELP.format(stream=stream)
+                found = sites.warning(host_read_in_flight.RULE, read, step.name, advice, **facts)
                 related = replace(sites.location(sites.id_of(wait, step.name)), message=_WAIT)
-                help_ = _HELP.format(stream=stream)
-                yield replace(found, level=Severity.WARNING, related=(related,), help=help_)
+                yield replace(found, related=(related,))
 
 
 def _run_in_threads(kind: ast.ClassDef, methods: Mapping[str, Method]) -> dict[str, Method]:

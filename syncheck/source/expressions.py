@@ -5,6 +5,9 @@ import re
 from collections.abc import Container, Iterable, Iterator
 from functools import lru_cache
 
+STREAM_CONTEXTS = frozenset({"stream", "StreamContext"})
+"""Last names of the calls that make a stream current in a block."""
+
 
 @lru_cache(maxsize=4096)
 def parsed(expression: str) -> ast.expr | None:
@@ -29,10 +32,6 @@ def names_in(expression: str) -> frozenset[str]:
     if tree is None:
         return frozenset({""})  # a name that is never bound
     return frozenset(node.id for node in ast.walk(tree) if isinstance(node, ast.Name))
-
-
-STREAM_CONTEXTS = frozenset({"stream", "StreamContext"})
-"""Last names of the calls that make a stream current in a block."""
 
 
 def has_index(expression: str) -> bool:

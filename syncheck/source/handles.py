@@ -67,13 +67,25 @@ def wait_for_all(
     if taken is not None:
         handle = _taken_handle(taken, accessor)
         return (ast.unparse(container), f"{handle}.wait()") if handle else ("", "")
-    variable = "item" if accessor else "handle"
     items = f"{ast.unparse(container)}.values()" if kind == "dict" else ast.unparse(container)
-    among = f"{variable} in {items}"
-    if isinstance(statement, ast.Expr) and isinstance(_container_of(statement), ast.Subscript):
-        among = f"several in {items} for {variable} in several"
-    condition = f" if {variable} is not None" if isinstance(statement, ast.Assign) and kind == "list" else ""
-    return ast.unparse(container), f"[{variable}{accessor}.wait() for {among}{condition}]"
+    is_nested = isinstance(statement, ast.Expr) and isinstance(_container_of(statement), ast.Subscript)
+    may_be_none = isinstance(statement, ast.Assign) and kind == "list"
+    return ast.unparse(container), _wait_for_items(items, accessor, is_nested=is_nested, may_be_none=may_be_none)
+
+
+def _wait_for_items(items: str, accessor: str, *, is_nested: bool = False, may_be_none: bool = False) -> str:
+    """Return the statement that waits for all handles of a container.
+
+    Args:
+        items: the expression for its items.
+        accessor: the index of the handle in an item; "" if the items are the handles.
+        is_nested: its items are containers of such items.
+        may_be_none: an item may be None.
+    """
+    variable = "item" if accessor else "handle"
+    among = f"several in {items} for {variable} in several" if is_nested else f"{variable} in {items}"
+    condition = f" if {variable} is not None" if may_be_none else ""
+    return f"[{variable}{accessor}.wait() for {among}{condition}]"
 
 
 def last_taken(statements: Iterable[ast.stmt], container: str, line: int) -> ast.stmt | None:
@@ -162,7 +174,4 @@ def _wait_for_each(name: str, value: object, line: int, column: int) -> str:
         case _:
             return ""
     accessor = _accessor_of(item, line, column)
-    if accessor is None:
-        return ""
-    variable = "item" if accessor else "handle"
-    return f"[{variable}{accessor}.wait() for {variable} in {items}]"
+    return "" if accessor is None else _wait_for_items(items, accessor)

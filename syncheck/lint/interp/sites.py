@@ -2,14 +2,15 @@
 
 import ast
 from collections.abc import Iterable
+from dataclasses import replace
 
-from syncheck.findings import Frame, Location
+from syncheck.findings import Finding, Frame, Location
 from syncheck.hb.ids import AllocationId, SiteId
 from syncheck.lint.interp.arithmetic import MAX_ITERATIONS
 from syncheck.lint.interp.premises import Premise, Premises
 from syncheck.lint.interp.values import Tensor
 from syncheck.lint.source_file import SourceFile
-from syncheck.rules.model import Rule
+from syncheck.rules.model import Rule, Severity
 from syncheck.sanitizer.collector import PendingFinding
 from syncheck.sanitizer.monitor import SourceLine
 
@@ -101,6 +102,19 @@ class SourceSites:
         source = self._lines[line - 1] if line <= len(self._lines) else ""
         start, end = _column(source, column), self._end(end_line, end_column)
         return self._source.location(line, start, end_line, end, self._functions[site - 1])
+
+    def warning(self, rule: Rule, node: ast.AST, function: str, advice: str = "", **facts: str) -> Finding:
+        """Return a finding about a node of a function as a warning.
+
+        Args:
+            rule: the rule.
+            node: the node.
+            function: the name of the function that contains the node.
+            advice: the help of the finding; that of the rule by default.
+            facts: the facts for the message of the rule.
+        """
+        found: Finding = Finding.of(rule, self.location(self.id_of(node, function)), **facts)
+        return replace(found, level=Severity.WARNING, help=advice or found.help)
 
     def lines_of(self, site: SiteId) -> tuple[SourceLine, ...]:
         """See `Sites`."""

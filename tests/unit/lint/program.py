@@ -5,6 +5,8 @@ import textwrap
 from types import SimpleNamespace
 
 from syncheck.lint import models
+from syncheck.lint.engine import lint_source
+from syncheck.lint.files import Text
 from syncheck.lint.imports import Module
 from syncheck.lint.interp.interpreter import Interpreter
 from syncheck.lint.interp.machine import N_DEVICES, Machine
@@ -87,3 +89,13 @@ def call(*args, **kwargs):
     """Return a call with these arguments."""
     node = ast.parse("f()", mode="eval").body
     return Call(node, list(args), kwargs)
+
+
+def reported(source, changes, words):
+    """Return the code and the line of each finding whose message contains some words, in a file with some changes."""
+    for old, new in changes:
+        assert old in source
+        source = source.replace(old, new)
+    result = lint_source("m.py", Text(source))
+    assert not result.problem, result.problem
+    return [(each.rule.code, each.location.frame.line) for each in result.findings if words in each.message]

@@ -9,6 +9,7 @@ from syncheck.lint.nodes import (
     children,
     classes_of_methods,
     function_around,
+    is_quoted,
     methods_of,
     names,
     once,
@@ -216,3 +217,11 @@ def test_what_a_call_changes_in_place_and_whether_it_may_not_block(call, target,
 def test_the_streams_that_a_block_enters_are_found():
     (block,) = ast.parse("with open(p), torch.cuda.stream(a), StreamContext(b.c): pass").body
     assert [ast.unparse(stream) for stream in nodes.entered_streams(block)] == ["a", "b.c"]
+
+
+@pytest.mark.parametrize(
+    ("source", "expected"),
+    [("getattr(x, 'done')", True), ('getattr(x, "done")', True), ("x.done", False), ('"it is done"', False)],
+)
+def test_a_name_may_be_a_string_of_the_file(source, expected):
+    assert is_quoted("done", source) is expected

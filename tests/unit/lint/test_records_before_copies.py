@@ -3,8 +3,7 @@
 import pytest
 
 from syncheck.lint import records_before_copies
-from syncheck.lint.engine import lint_source
-from syncheck.lint.files import Text
+from tests.unit.lint.program import reported
 
 SOURCE = """
 import torch
@@ -33,17 +32,7 @@ LINE = 14
 
 
 def found(*changes):
-    source = SOURCE
-    for old, new in changes:
-        assert old in source
-        source = source.replace(old, new)
-    result = lint_source("m.py", Text(source))
-    assert not result.problem, result.problem
-    return [
-        (finding.rule.code, finding.location.frame.line)
-        for finding in result.findings
-        if "which it stands for" in finding.message
-    ]
+    return reported(SOURCE, changes, "which it stands for")
 
 
 def in_block(body):

@@ -3,8 +3,7 @@
 import pytest
 
 from syncheck.lint import records_before_use
-from syncheck.lint.engine import lint_source
-from syncheck.lint.files import Text
+from tests.unit.lint.program import reported
 
 SOURCE = """
 import contextlib
@@ -35,17 +34,7 @@ LINE = 21
 
 
 def found(*changes):
-    source = SOURCE
-    for old, new in changes:
-        assert old in source
-        source = source.replace(old, new)
-    result = lint_source("m.py", Text(source))
-    assert not result.problem, result.problem
-    return [
-        (finding.rule.code, finding.location.frame.line)
-        for finding in result.findings
-        if "before the caller can use" in finding.message
-    ]
+    return reported(SOURCE, changes, "before the caller can use")
 
 
 @pytest.mark.parametrize(

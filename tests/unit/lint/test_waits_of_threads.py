@@ -3,8 +3,7 @@
 import pytest
 
 from syncheck.lint import waits_of_threads
-from syncheck.lint.engine import lint_source
-from syncheck.lint.files import Text
+from tests.unit.lint.program import reported
 
 SOURCE = """
 import queue
@@ -45,17 +44,7 @@ LINE = 33
 
 
 def found(*changes):
-    source = SOURCE
-    for old, new in changes:
-        assert old in source
-        source = source.replace(old, new)
-    result = lint_source("m.py", Text(source))
-    assert not result.problem, result.problem
-    return [
-        (finding.rule.code, finding.location.frame.line)
-        for finding in result.findings
-        if "what the thread gets" in finding.message
-    ]
+    return reported(SOURCE, changes, "what the thread gets")
 
 
 @pytest.mark.parametrize(

@@ -4,9 +4,12 @@ import ast
 
 import pytest
 
+from syncheck.findings import Finding
 from syncheck.lint.interp.sites import UNKNOWN_LOCATION, SourceSites, span
 from syncheck.lint.source_file import SourceFile
+from syncheck.rules import useless_record_stream
 from syncheck.rules.catalogue import CATALOGUE
+from syncheck.rules.model import Severity
 
 SOURCE = """\
 def f():
@@ -38,6 +41,20 @@ def test_a_node_has_one_number_and_a_place(sites):
     assert (frame.path, frame.line, frame.column, frame.end_line, frame.end_column) == ("program.py", 2, 9, 3, 16)
     assert (frame.function, frame.source) == ("f", "    x = make(1,")
     assert sites.location(sites.id_of(node("open"))).frame.function == "<module>"
+
+
+def test_a_warning_is_about_a_node(sites):
+    found = sites.warning(useless_record_stream.RULE, node("open"), "f", "drop it", tensor="`x`", reason="why")
+    assert (found.rule.code, found.level, found.help) == ("SYN202", Severity.WARNING, "drop it")
+    assert (found.location.frame.line, found.location.frame.function) == (5, "f")
+    assert "`x`" in found.message
+    assert "why" in found.message
+
+
+def test_the_advice_of_a_warning_is_that_of_its_rule_by_default(sites):
+    facts = {"tensor": "`x`", "reason": "why"}
+    rule = useless_record_stream.RULE
+    assert sites.warning(rule, node("open"), "f", **facts).help == Finding.of(rule, UNKNOWN_LOCATION, **facts).help
 
 
 def test_the_excerpt_contains_the_surrounding_lines(sites):
