@@ -37,6 +37,7 @@ class PendingFinding:
         exempt: evaluated at the end; call sites that are correct: findings on their lines are dropped.
         thread: the thread of the program that completed a race with another thread.
         is_about_call: whether it asks to change a call; it is dropped if torch itself makes that call.
+        exempt_paths: start of the paths of torch's files; it is dropped if the call is made in one of them.
         pair: the accesses of the race, the first of several; None for other findings.
         view: the part of the tensor concerned; NO_VIEW for the whole tensor.
         extent: start and end (exclusive) of that part in the allocation, in bytes; None without a view.
@@ -60,6 +61,7 @@ class PendingFinding:
     exempt: Set[SiteId] | None = None
     thread: HostId | None = None
     is_about_call: bool = False
+    exempt_paths: tuple[str, ...] = ()
     pair: Pair | None = None
     view: ViewId = NO_VIEW
     extent: tuple[int, int] | None = None
@@ -188,7 +190,7 @@ class Collector:
         selected = [(d, count) for d, count in selected if not (d.superseded and d.superseded())]
         selected = [(d, count) for d, count in selected if not (d.irrelevant and d.irrelevant())]
         selected = [(d, count) for d, count in selected if not (d.exempt and is_at_a_line_of(d.site, d.exempt, sites))]
-        selected = [(d, count) for d, count in selected if not (d.is_about_call and _is_torch_call(d.site, sites))]
+        selected = [(d, count) for d, count in selected if not _is_call_of_library(d, sites)]
         for pending, _ in selected:
             self._name(pending, sites)
         causes = _merge_by_location(_merge_by_cause(selected, sites, self.names), sites, self.names)
@@ -382,7 +384,9 @@ def _line(site: SiteId, sites: Sites) -> tuple[str, int]:
     return line.path, line.number
 
 
-def _is_torch_call(site: SiteId, sites: Sites) -> bool:
-    """Return whether torch's own code made a call, apart from methods such as `wait_stream` that wrap other calls."""
-    caller = next((frame for frame in sites.location(site).stack if frame.path not in _STREAMS), None)
-    return caller is not None and caller.package == "torch"
+def _is_call_of_library(pending: PendingFinding, sites: Sites) -> bool:
+    """Return whether a finding is about a call that the program cannot change, because torch makes it."""
+    paths = ("torch/",) if pending.is_about_call else pending.exempt_paths
+    # the caller of methods such as `wait_stream` that wrap other calls
+    caller = next((frame for frame in sites.location(pending.site).stack if frame.path not in _STREAMS), None)
+    return caller is not None and not caller.is_user and caller.path.startswith(paths)

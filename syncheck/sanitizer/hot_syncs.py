@@ -9,6 +9,8 @@ from syncheck.sanitizer.messages import Names, Text
 from syncheck.semantics.copies import COPIES
 
 _READS = frozenset({*COPIES, "aten::_local_scalar_dense"})
+_IN_STEPS = ("torch/optim/", "torch/amp/grad_scaler.py", "torch/cuda/amp/grad_scaler.py")
+"""Files of torch that read values in `step`, as `LBFGS` and `GradScaler` do: the program cannot avoid it."""
 _CALLS = {"aten::_local_scalar_dense": "`.item()`", "aten::copy_": "a copy to the host", "": "`synchronize()`"}
 
 
@@ -45,7 +47,9 @@ class HotSyncs:
                 "keep the value on the GPU and read it once, after the loop or every few iterations; where the wait is "
                 'intended: `with syncheck.allow_sync("why"):`',
             )
-            self._collector.add(PendingFinding(host_sync_in_loop.RULE, site, {"call": call}, [], advice))
+            self._collector.add(
+                PendingFinding(host_sync_in_loop.RULE, site, {"call": call}, [], advice, exempt_paths=_IN_STEPS)
+            )
 
     def device_waits(self, site: SiteId, device: int, names: Names) -> None:
         """Note that the host waits for a device; called before the engine is notified."""

@@ -2,6 +2,7 @@
 
 import pytest
 
+from syncheck.findings import Frame
 from syncheck.sanitizer.hot_syncs import HotSyncs
 from syncheck.sanitizer.iteration_counter import HOT, IterationCounter
 from tests.unit.sanitizer.program import Text, found, new_collector, new_engine
@@ -55,6 +56,22 @@ def test_a_read_is_hot_from_the_twentieth_iteration(loop):
     assert loop.codes() == []
     read(loop, 1)
     assert loop.codes() == [("SYN801", 50)]
+
+
+@pytest.mark.parametrize(
+    ("path", "is_user", "reported"),
+    [
+        ("torch/optim/lbfgs.py", False, False),
+        ("torch/amp/grad_scaler.py", False, False),
+        ("torch/nn/utils/clip_grad.py", False, True),
+        ("torch/optim/mine.py", True, True),
+    ],
+)
+def test_reads_that_a_step_of_torch_makes_are_not_reported(loop, path, is_user, reported):
+    read(loop, HOT)
+    sites = Text()
+    sites.stacks[50] = (Frame(path, 1, is_user=is_user), Frame("program.py", 50))
+    assert bool(loop.collector.findings(sites)) == reported
 
 
 @pytest.mark.parametrize(
