@@ -3,6 +3,7 @@
 Source:
     aten/src/ATen/autocast_mode.h: AT_FORALL_LOWER_PRECISION_FP, AT_FORALL_FP32, AT_FORALL_FP32_SET_OPT_DTYPE,
     AT_FORALL_PROMOTE; autocast_mode.cpp for what each group does.
+    aten/src/ATen/cudnn/AutocastRNN.cpp: recurrent networks compute in float16, whatever the lower precision is.
 """
 
 import threading
@@ -34,6 +35,7 @@ upsample_bicubic2d _upsample_bicubic2d_aa norm.Scalar norm.ScalarOpt_dim""".spli
 _FULL_RESULT = """prod prod.dim_int softmax.int log_softmax.int cumprod cumsum linalg_vector_norm linalg_matrix_norm
 linalg_matrix_norm.str_ord sum sum.dim_IntList""".split()
 _WIDEST = "addcdiv addcmul atan2 bilinear cross dot vdot grid_sampler index_put tensordot scatter_add".split()
+_RECURRENT = [f"{name}.{kind}" for name in ("lstm", "gru", "rnn_tanh", "rnn_relu") for kind in ("input", "data")]
 _BANNED = ["binary_cross_entropy"]
 _UNSAFE = """torch.nn.functional.binary_cross_entropy and torch.nn.BCELoss are unsafe to autocast.
 Many models use a sigmoid layer right before the binary cross entropy layer.
@@ -109,6 +111,7 @@ class Autocast:
             (_cpu_only(), _fall_through),
             (_LOWER, partial(self._casting, None)),
             (_FULL, partial(self._casting, torch.float32)),
+            (_RECURRENT, partial(self._casting, torch.float16)),
             (_FULL_RESULT, self._full_result),
             (_WIDEST, self._widest),
             (_BANNED, self._banned),

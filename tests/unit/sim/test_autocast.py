@@ -32,6 +32,19 @@ def test_the_lower_precision_can_be_chosen(x):
         assert (x @ x).dtype == torch.float32
 
 
+@pytest.mark.parametrize("network", [torch.nn.LSTM, torch.nn.GRU, torch.nn.RNN])
+@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16])
+def test_recurrent_networks_compute_in_half_precision(gpu, network, dtype):
+    model, data = network(2, 2).cuda(), torch.ones(3, 1, 2, device="cuda")
+    packed = torch.nn.utils.rnn.pack_padded_sequence(data, torch.tensor([3]))
+    with torch.autocast("cuda", dtype=dtype):
+        output, _ = model(data)
+        assert output.dtype == model(packed)[0].data.dtype == torch.float16
+    output.sum().backward()
+    assert all(weight.grad.dtype == torch.float32 for weight in model.parameters())
+    assert model(data)[0].dtype == torch.float32
+
+
 def test_cpu_tensors_are_not_affected(x):
     with torch.autocast("cuda"):
         assert (torch.ones(2, 2) @ torch.ones(2, 2)).dtype == torch.float32
