@@ -30,6 +30,8 @@ from syncheck.system.descriptors import Descriptor, moved_up
 
 MARK = "hang"
 """Name of the file that a rank creates to report to the others that the job hangs."""
+PATIENCE = 30.0
+"""Seconds after which a line says what this rank waits for."""
 _POLL_INTERVAL = 0.5
 _MAIN_THREAD_TIMEOUT = 1.0
 """Seconds that the main thread has to handle a signal itself."""
@@ -47,15 +49,22 @@ class Watch:
         timeout: seconds that a collective may take; 0 for no limit.
         location_of: converts a frame to a location.
         end: delivers the report and ends this process, given its status and the reason; does not return.
+        print_line: prints a line for the user while the program runs.
     """
 
     def __init__(
-        self, timeout: float, location_of: Callable[[FrameType | None], Location], end: Callable[[int, str], NoReturn]
+        self,
+        timeout: float,
+        location_of: Callable[[FrameType | None], Location],
+        end: Callable[[int, str], NoReturn],
+        print_line: Callable[[str], None],
     ) -> None:
         self.pending: dict[str, tuple[Callable[[], bool], float]] = {}
         self.timeout = timeout
         self._location_of = location_of
         self._end = end
+        self._print_line = print_line
+        self._printed = 0.0  # start of the wait that was printed last
         self._waits: list[tuple[str, str, float]] = []
         self._main = threading.main_thread().ident or 0
         self._stack: Descriptor | None = None
@@ -87,15 +96,32 @@ class Watch:
 
     def _monitor(self) -> None:
         while True:
-            self.arm()
-            for number in self._received():
-                self._answer(number)
-            if self.timeout and self._is_marked():
-                self._give_up(1, "the job hangs")
-            stuck = self._stuck()
-            if stuck is not None and time.monotonic() - stuck[2] > self.timeout > 0:
-                self._mark_hang()
-                self._give_up(1, f"the job hangs: {stuck[0]} took more than {self.timeout:g} seconds")
+            self.poll()
+
+    def poll(self) -> None:
+        """Handle what has happened, after waiting half a second for signals."""
+        self.arm()
+        for number in self._received():
+            self._answer(number)
+        if self.timeout and self._is_marked():
+            self._give_up(1, "the job hangs")
+        stuck = self._stuck()
+        if stuck is None:
+            return
+        what, _, since = stuck
+        if time.monotonic() - since > self.timeout > 0:
+            self._mark_hang()
+            self._give_up(1, f"the job hangs: {what} took more than {self.timeout:g} seconds")
+        if time.monotonic() - since > PATIENCE and since != self._printed:
+            self._printed = since
+            self._print_wait(what)
+
+    def _print_wait(self, what: str) -> None:
+        recorder = writer.current()
+        who = f"rank {recorder.process.rank}" if recorder is not None and recorder.process.rank >= 0 else "this rank"
+        frame = self._location_of(frames_of_threads().get(self._main)).frame
+        advice = "" if self.timeout else "; --hang-timeout ends a job that hangs"
+        self._print_line(f"{who} has waited {PATIENCE:g} s for others: {what} at {frame.path}:{frame.line}{advice}")
 
     def _received(self) -> bytes:
         try:
@@ -167,12 +193,15 @@ active: Watch | None = None
 
 
 def begin(
-    timeout: float, location_of: Callable[[FrameType | None], Location], end: Callable[[int, str], NoReturn]
+    timeout: float,
+    location_of: Callable[[FrameType | None], Location],
+    end: Callable[[int, str], NoReturn],
+    print_line: Callable[[str], None],
 ) -> None:
     """Monitor this process from now on; see `Watch`."""
     global active  # noqa: PLW0603  one per process
     if active is None:
-        active = Watch(timeout, location_of, end)
+        active = Watch(timeout, location_of, end, print_line)
         active.start()
         processes.after_fork_in_child(_reset_in_child)
 

@@ -99,8 +99,12 @@ def make_run(
     run = run_class(options, partial(new_session, options), policy, ended, name, make_backend)
     details.begin()
     member = rendezvous.active or rendezvous.begin(options.ranks_dir)
+    lines = Details(is_wanted=not options.quiet)
     member.on_join = lambda: watchdog.begin(
-        options.hang_timeout, lambda frame: run.sites.location(run.sites.capture(frame)), run.end_now
+        options.hang_timeout,
+        lambda frame: run.sites.location(run.sites.capture(frame)),
+        run.end_now,
+        lines.write_line,
     )
     return run
 
