@@ -368,14 +368,14 @@ class Engine(Order):
     def order_root_causes_first(self, races: list[Race]) -> list[Race]:
         """Sort the races of one op, those first whose prior actor's clock covers most of the other prior accesses.
 
-        Among the accesses of one prior op, a write comes first: the order in which they were noted is arbitrary.
+        Allocations come last: the memory may never have been in use. Of one op's accesses, a write comes first.
         """
 
         def seen(race: Race) -> int:
             return sum(covers(self._clocks[race.prior.actor], other.prior.epoch) for other in races)
 
-        def rank(race: Race) -> tuple[int, int, bool]:
-            return -seen(race), -race.prior.epoch, not race.prior.is_write
+        def rank(race: Race) -> tuple[int, bool, int, bool]:
+            return -seen(race), race.is_first_use, -race.prior.epoch, not race.prior.is_write
 
         return races if len(races) < 2 else sorted(races, key=rank)
 

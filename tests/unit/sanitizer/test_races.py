@@ -26,6 +26,16 @@ def test_of_several_races_of_one_operation_the_most_ordering_edge_is_missing():
     assert related(program, "SYN101") == (20, [12], 1)
 
 
+def test_an_unordered_read_is_reported_rather_than_the_first_use_of_new_memory():
+    """The read is wrong in any case; the memory may never have been in use before."""
+    program = Program()
+    x = program.allocate(1)
+    program.write(1, x, 10)
+    new = program.allocate(1)
+    program.session.launch(2, "aten::copy_", [(new, program.view, True), (x, program.view, False)], 20)
+    assert program.found() == [("SYN101", 20)]
+
+
 def test_two_independent_writers_are_two_findings():
     program = Program(3)
     x, y = program.allocate(1), program.allocate(1)
