@@ -105,9 +105,9 @@ class Calls:
             return self._call_name(function.path, call, scope)
         if isinstance(function, Tensor) and called_name(call.node) == "values":  # of a dictionary, or a sparse tensor
             return Sequence([function])
-        is_on_gpu = isinstance(function, Tensor) or function is MOVED  # it was moved there: a layer
-        if is_on_gpu or function in self._objects:
-            return self._call_network(call, may_move=is_on_gpu)
+        may_move = function is MOVED or (isinstance(function, Tensor) and function.block.device is not None)
+        if may_move or isinstance(function, Tensor) or function in self._objects:  # a layer
+            return self._call_network(call, may_move=may_move)
         by_kind = _BY_KIND.get(function.__class__)
         return self.call_unknown("", call) if by_kind is None else getattr(self, by_kind)(function, call)
 

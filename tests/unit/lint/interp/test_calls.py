@@ -171,6 +171,12 @@ def test_an_object_of_an_unknown_class_computes_if_it_is_called_with_a_tensor(ma
     assert list(program.machine.guesses.values()) == [is_likely]
 
 
+@pytest.mark.parametrize(("device", "is_likely"), [("cuda", True), ("cpu", False)])
+def test_a_tensor_that_is_called_is_a_layer_on_its_device(device, is_likely):
+    program = follow(f"import torch\nmodel = torch.ones(4, device={device!r})\nmodel(rows)")
+    assert list(program.machine.guesses.values()) == [True] * is_likely
+
+
 @pytest.mark.parametrize(
     ("call", "is_likely"), [("model(rows)", True), ("model(prompt)", False), ("tool(rows)", False)]
 )
