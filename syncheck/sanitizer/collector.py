@@ -307,13 +307,18 @@ def binds_result(name: str, freed: SourceLine, use: SourceLine) -> bool:
 def _merge_by_cause(
     found: list[tuple[PendingFinding, int]], sites: Sites, names: Names
 ) -> list[tuple[PendingFinding, int]]:
-    """Merge findings with one cause, keeping the first place and all edits."""
-    groups: dict[object, list[tuple[PendingFinding, int]]] = {}
+    """Merge findings with one cause about tensors freed or used at one line, keeping the first place and all edits."""
+    groups: list[list[tuple[PendingFinding, int]]] = []
+    group_of: dict[object, list[tuple[PendingFinding, int]]] = {}
     for pending, count in found:
-        freed = sites.location(pending.freed).frame
-        key = (pending.rule.code, pending.cause, freed.path, freed.line) if pending.cause else id(pending)
-        groups.setdefault(key, []).append((pending, count))
-    return [_joined(group, sites, names) for group in groups.values()]
+        ends = (("freed", pending.freed), ("used", pending.site)) if pending.cause else ()
+        keys = [(pending.rule.code, pending.cause, end, *_line(site, sites)) for end, site in ends]
+        group = next((group_of[key] for key in keys if key in group_of), None)
+        if group is None:
+            groups.append(group := [])
+        group.append((pending, count))
+        group_of |= {key: group for key in keys if key not in group_of}
+    return [_joined(group, sites, names) for group in groups]
 
 
 def _joined(group: list[tuple[PendingFinding, int]], sites: Sites, names: Names) -> tuple[PendingFinding, int]:
