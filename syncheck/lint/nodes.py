@@ -268,6 +268,21 @@ def parameters(function: Method | ast.Lambda) -> list[ast.arg]:
 
 
 @once
+def is_abstract(node: ast.AST) -> bool:
+    """Return whether a function is a method without code of its own, which other classes define."""
+    if not isinstance(node, Method) or not node.args.args or node.args.args[0].arg != "self":
+        return False
+    is_marked = any(last_name(decorator) == "abstractmethod" for decorator in node.decorator_list)
+    match node.body:
+        case [ast.Pass()] | [_, ast.Pass()]:
+            return is_marked
+        case [ast.Raise(exc=ast.Call(func=raised) | raised)] | [_, ast.Raise(exc=ast.Call(func=raised) | raised)]:
+            return last_name(raised) == "NotImplementedError"
+        case [*statements]:
+            return all(isinstance(part, ast.Expr) and isinstance(part.value, ast.Constant) for part in statements)
+
+
+@once
 def text(node: ast.AST) -> str:
     """Return the source of a node, as written by `ast.unparse`."""
     if isinstance(node, ast.Name):

@@ -7,7 +7,16 @@ from dataclasses import replace
 
 from syncheck.findings import Finding, Location
 from syncheck.lint.interp.sites import SourceSites
-from syncheck.lint.nodes import children, function_around, is_quoted, methods_of, own_attribute, walk
+from syncheck.lint.nodes import (
+    Method,
+    children,
+    function_around,
+    is_abstract,
+    is_quoted,
+    methods_of,
+    own_attribute,
+    walk,
+)
 from syncheck.rules import unordered_side_stream, wait_before_record
 from syncheck.rules.model import Severity
 from syncheck.source.expressions import has_line, last_name
@@ -38,7 +47,8 @@ def findings(tree: ast.Module, sites: SourceSites, known: Sequence[Finding]) -> 
     lines = {finding.location.frame.line for finding in known if finding.rule == wait_before_record.RULE}
     nodes = walk(tree)
     parents = {child: node for node in nodes for child in children(node)}
-    abstract = [node for node in nodes if isinstance(node, ast.ClassDef) and _is_abstract(node)]
+    classes = [node for node in nodes if isinstance(node, ast.ClassDef)]
+    abstract = [kind for kind in classes if any(map(_is_for_subclasses, methods_of(kind).values()))]
     made = {own_attribute(target): value for node in nodes for target, value in _bound(node) if _is_event(value)}
     for name, event in made.items():
         if any(has_line(kind, event.lineno) for kind in abstract):
@@ -65,16 +75,9 @@ def findings(tree: ast.Module, sites: SourceSites, known: Sequence[Finding]) -> 
             yield replace(unused, level=Severity.WARNING, help=_HELP_UNUSED.format(name=name))
 
 
-def _is_abstract(kind: ast.ClassDef) -> bool:
-    """Return whether a class has methods that subclasses must define."""
-    for method in methods_of(kind).values():
-        if any(last_name(decorator) == "abstractmethod" for decorator in method.decorator_list):
-            return True
-        last = method.body[-1]
-        raised = last.exc if isinstance(last, ast.Raise) and len(method.body) <= 2 else None
-        if last_name(raised.func if isinstance(raised, ast.Call) else raised) == "NotImplementedError":
-            return True
-    return False
+def _is_for_subclasses(method: Method) -> bool:
+    """Return whether subclasses must define a method."""
+    return is_abstract(method) or any(last_name(mark) == "abstractmethod" for mark in method.decorator_list)
 
 
 def _never_awaited(

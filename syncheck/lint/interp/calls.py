@@ -13,7 +13,7 @@ from syncheck.lint.interp.control_flow import Returned
 from syncheck.lint.interp.dataclass_fields import is_dataclass, set_fields
 from syncheck.lint.interp.decorators import changes_nothing, is_property
 from syncheck.lint.interp.evaluator import Evaluator
-from syncheck.lint.interp.functions import bind, is_generator
+from syncheck.lint.interp.functions import bind, is_generator, without_self
 from syncheck.lint.interp.identities import Objects, is_unknown
 from syncheck.lint.interp.imported import FindFunction, ImportedFunctions
 from syncheck.lint.interp.passed_functions import PassedFunctions
@@ -242,8 +242,8 @@ class Calls:
         self.followed.add(node)
         if self._running.count(node) > 1:
             return self._repeat(call)
-        if self._depth >= _DEEPEST:
-            return self.call_unknown(name, call)
+        if self._depth >= _DEEPEST or nodes.is_abstract(node):
+            return self.call_unknown(name, without_self(call) if nodes.is_abstract(node) else call)
         scope = Scope(function.scope)
         scope.names = bind(function, call)
         self._evaluator.enter(scope.names)

@@ -117,12 +117,10 @@ class Expressions:
         function = self.evaluate(node.func, scope)
         args, kwargs, is_complete = list[Value](), dict[str, Value](), True
         for argument in node.args:
+            value = self.evaluate(argument, scope)
             if isinstance(argument, ast.Starred):
-                inner = self.evaluate(argument.value, scope)
-                is_complete &= isinstance(inner, Sequence) and not inner.is_open
-                args += inner.items if isinstance(inner, Sequence) else [inner]
-            else:
-                args.append(self.evaluate(argument, scope))
+                is_complete &= isinstance(value, Sequence) and not value.is_open
+            args += value.items if isinstance(argument, ast.Starred) and isinstance(value, Sequence) else [value]
         for keyword in node.keywords:
             value = with_gpu(keyword, self.evaluate(keyword.value, scope))
             if keyword.arg is not None:
@@ -143,7 +141,8 @@ class Expressions:
         return Function(node, scope, defaults_of(node, lambda default: self.evaluate(default, scope)))
 
     def _of_Starred(self, node: ast.Starred, scope: Scope) -> Value:
-        return self.evaluate(node.value, scope)
+        value = items_of_tuple(self.evaluate(node.value, scope))
+        return self._evaluator.listed(value) if isinstance(value, Generator) else value
 
     # -- containers
 

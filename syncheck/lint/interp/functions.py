@@ -49,6 +49,11 @@ def bind(function: Function, call: Call) -> dict[str, Value]:
     return bound
 
 
+def without_self(call: Call) -> Call:
+    """Return a call of a method without the object that it is called on."""
+    return Call(call.node, call.args[1:], call.kwargs, call.is_complete)
+
+
 @once
 def _parameters(node: ast.AST) -> tuple[list[str], list[str]]:
     """Return the names of a function's positional parameters, and of all its parameters."""

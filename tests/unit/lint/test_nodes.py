@@ -225,3 +225,23 @@ def test_the_streams_that_a_block_enters_are_found():
 )
 def test_a_name_may_be_a_string_of_the_file(source, expected):
     assert is_quoted("done", source) is expected
+
+
+@pytest.mark.parametrize(
+    ("method", "expected"),
+    [
+        ("def f(self): ...", True),
+        ("def f(self):\n    'Do it.'", True),
+        ("def f(self):\n    'Do it.'\n    raise NotImplementedError", True),
+        ("def f(self): raise NotImplementedError('f')", True),
+        ("@abstractmethod\ndef f(self): pass", True),
+        ("@abstractmethod\ndef f(self): return 3", False),
+        ("def f(self): pass", False),
+        ("def f(self): raise ValueError", False),
+        ("def f(x): ...", False),
+        ("lambda self: ...", False),
+    ],
+)
+def test_a_method_without_code_is_abstract(method, expected):
+    (statement,) = ast.parse(method).body
+    assert nodes.is_abstract(getattr(statement, "value", statement)) == expected

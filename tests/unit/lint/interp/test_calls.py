@@ -2,7 +2,7 @@
 
 import pytest
 
-from tests.unit.lint.program import calls_of, constant, follow
+from tests.unit.lint.program import calls_of, constant, follow, reported
 
 X = "x = torch.ones(4, device='cuda')\n"
 S = "s = torch.cuda.Stream()\n"
@@ -169,6 +169,23 @@ def test_a_tensor_may_stand_for_a_dictionary_of_tensors(loop):
 def test_an_object_of_an_unknown_class_computes_if_it_is_called_with_a_tensor(made, call, is_likely):
     program = follow(X + f"lookup = {made}\n{call}")
     assert list(program.machine.guesses.values()) == [is_likely]
+
+
+@pytest.mark.parametrize(("body", "is_read"), [("...", True), ("return 3", False)])
+def test_a_method_of_a_protocol_may_read_its_arguments(body, is_read):
+    source = (
+        f"import torch\nclass Sink:\n    def put(self, rows): {body}\n"
+        "def f(sink: Sink):\n"
+        "    host = torch.empty(4, pin_memory=True)\n"
+        "    host.copy_(torch.ones(4, device='cuda'), non_blocking=True)\n"
+        "    sink.put(host.numpy())\n"
+    )
+    assert reported(source, (), "the host reads") == [("SYN301", 7)] * is_read
+
+
+@pytest.mark.parametrize("container", ["(torch.ones(2) for _ in range(2))", "[torch.ones(2), torch.ones(2)]"])
+def test_starred_arguments_are_the_items_of_what_is_unpacked(container):
+    assert constant("f(*made)", f"import torch\nmade = {container}\ndef f(*values): return len(values)") == 2
 
 
 @pytest.mark.parametrize(("device", "is_likely"), [("cuda", True), ("cpu", False)])
