@@ -283,7 +283,7 @@ class Analysis:
             follow(interpreter)
             interpreter.transfers.given.ended()
         except (Jump, TooLongError):
-            pass
+            machine.unsure.add(UNKNOWN_SITE)  # the rest may record any event
         except RecursionError:
             self.budget.too_deep()
         except ValueError as error:
