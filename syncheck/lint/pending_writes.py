@@ -28,6 +28,7 @@ _CLOSED = Function | ast.ClassDef
 _STARTING = re.compile(r"\basync_op\b|\bi(?:send|recv)\(")
 _VIEWS = frozenset({"data", "detach", "view", "flatten", "contiguous"})
 """Members of a tensor that have its memory."""
+_TRANSPOSED = re.compile(r"\.(?:t\(|T\b|mT\b|transpose\(|permute\(|swapaxes\(|movedim\()")
 _NO_WRITES = frozenset({"requires_grad_", "share_memory_", "retain_grad_"})
 _IDLE = frozenset("append extend add print len get_world_size get_rank div_ mul_ copy_ zero_ add_ sub_ fill_".split())
 """Calls between the start and the write that cannot reach the handle, or that are writes themselves."""
@@ -65,8 +66,17 @@ def findings(functions: Iterable[Function], sites: SourceSites, known: Sequence[
             continue
         for function in (node for node in walk(outer) if isinstance(node, Function)):
             for start, write in _writes(function):
-                if not lines & {start.lineno, write.lineno}:
+                if not lines & {start.lineno, write.lineno} and not _is_given_copy(start, function):
                     yield _finding(start, write, (function.name, function.name), sites)
+
+
+def _is_given_copy(start: ast.Call, function: Function) -> bool:
+    """Return whether a collective gets `x.contiguous()` of a transposed tensor, which is a copy."""
+    methods = [part for each in start.args for part in walk(each) if isinstance(part, ast.Attribute)]
+    owners = {text(method.value) for method in methods if method.attr in {"contiguous", "flatten"}}
+    made = [node for node in walk(function) if isinstance(node, ast.Assign)]
+    values = [text(node.value) for node in made if any(text(target) in owners for target in node.targets)]
+    return any(_TRANSPOSED.search(value) for value in (*owners, *values))
 
 
 def _finding(start: ast.Call, write: ast.stmt, functions: tuple[str, str], sites: SourceSites) -> Finding:

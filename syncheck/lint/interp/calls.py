@@ -13,7 +13,7 @@ from syncheck.lint.interp.control_flow import Returned
 from syncheck.lint.interp.dataclass_fields import is_dataclass, set_fields
 from syncheck.lint.interp.decorators import changes_nothing, is_property
 from syncheck.lint.interp.evaluator import Evaluator
-from syncheck.lint.interp.functions import bind, is_generator, without_self
+from syncheck.lint.interp.functions import bind, hooks_itself, is_generator, without_self
 from syncheck.lint.interp.identities import Objects, is_unknown
 from syncheck.lint.interp.imported import FindFunction, ImportedFunctions
 from syncheck.lint.interp.passed_functions import PassedFunctions
@@ -335,7 +335,7 @@ class Calls:
 
     def _call_instance(self, instance: Instance, call: Call) -> Value:
         name = "__call__" if instance.kind.find("__call__") else "forward" if instance.kind.is_net else "__call__"
-        member = instance.kind.find(name)
+        member = None if hooks_itself(instance.kind.node) else instance.kind.find(name)
         if isinstance(member, Function):
             return self.call_function(member, Call(call.node, [instance, *call.args], call.kwargs, call.is_complete))
         return self.call_unknown("", call)

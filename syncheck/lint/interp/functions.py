@@ -6,8 +6,9 @@ from collections.abc import Callable
 from syncheck.lint import deferred
 from syncheck.lint.interp.identities import named
 from syncheck.lint.interp.values import Call, Function, Mapping, Sequence, Value
-from syncheck.lint.nodes import Method, children, functions_in, once
+from syncheck.lint.nodes import Method, children, functions_in, once, own_attribute, walk
 
+_HOOKING = frozenset({"register_forward_hook", "register_forward_pre_hook"})
 _YIELDING = frozenset({ast.Yield, ast.YieldFrom})
 _CLOSED = frozenset({ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda, ast.ClassDef, *deferred.KINDS.values()})
 """Nodes whose contents belong to another function."""
@@ -52,6 +53,13 @@ def bind(function: Function, call: Call) -> dict[str, Value]:
 def without_self(call: Call) -> Call:
     """Return a call of a method without the object that it is called on."""
     return Call(call.node, call.args[1:], call.kwargs, call.is_complete)
+
+
+@once
+def hooks_itself(kind: ast.AST) -> bool:
+    """Return whether the objects of a class register hooks on themselves, which run around `forward`."""
+    calls = (node.func for node in walk(kind) if isinstance(node, ast.Call))
+    return any(own_attribute(function) in _HOOKING for function in calls)
 
 
 @once
