@@ -16,12 +16,13 @@ import socket
 import tempfile
 import time
 import uuid
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
+from syncheck.errors import RecordError
 from syncheck.findings import Report
 from syncheck.ranks import merging, watchdog, writer
 from syncheck.ranks.writer import Process
@@ -35,6 +36,32 @@ _VISIBILITY_TIMEOUT = 5.0
 """Seconds within which a folder created on another machine must become visible."""
 _GRACE_TIMEOUT = 5.0
 """Seconds that rank 0 of a failing job waits for the others."""
+
+
+def _job_name() -> str:
+    return f"job-{time.strftime('%Y%m%d-%H%M%S')}-{uuid.uuid4().hex[:8]}"
+
+
+@contextlib.contextmanager
+def folder_for_ranks(wanted: Path | None) -> Iterator[Path]:
+    """Yield a folder for the records of ranks that this process starts.
+
+    Args:
+        wanted: the user's folder for jobs, in which the records are kept; None for a temporary folder.
+
+    Raises:
+        RecordError: the user's folder cannot be written.
+    """
+    if wanted is None:
+        with tempfile.TemporaryDirectory(prefix="syncheck-") as temporary:
+            yield Path(temporary)
+        return
+    folder = wanted.absolute() / _job_name()
+    try:
+        folder.mkdir(parents=True)
+    except OSError as error:
+        raise RecordError(f"cannot write to {wanted}: {error.strerror}", "specify another --ranks-dir") from error
+    yield folder
 
 
 class Membership:
@@ -127,7 +154,7 @@ class Membership:
         Returns:
             The folder, or None and the reason.
         """
-        name = f"job-{time.strftime('%Y%m%d-%H%M%S')}-{uuid.uuid4().hex[:8]}"
+        name = _job_name()
         default = Path(".syncheck").absolute()
         problem = ""
         for folder in [self._wanted / name] if self._wanted else [default / name, Path(tempfile.gettempdir(), name)]:

@@ -2,12 +2,10 @@
 
 import os
 import sys
-import tempfile
 from collections.abc import Callable, Iterable
 from dataclasses import replace
 from functools import partial
 from importlib import import_module
-from pathlib import Path
 from traceback import extract_tb
 from typing import TYPE_CHECKING
 
@@ -125,17 +123,18 @@ def run_ranks(options: Options, policy: Policy, deliver: Callable[[Report], int]
 
     Raises:
         BackendError: the requested GPUs cannot be used.
+        RecordError: the folder for the records cannot be written.
     """
     from syncheck.run import backends  # noqa: PLC0415  it needs torch, as below
     from syncheck.run.start_ranks import start_ranks  # noqa: PLC0415
 
     if not backends.is_usable(options):
         backends.choose(options)  # raises the error once, not in each rank
-    with tempfile.TemporaryDirectory(prefix="syncheck-") as folder:
+    with rendezvous.folder_for_ranks(options.ranks_dir) as folder:
         command = ["-m", "syncheck", *sys.argv[1:]]
-        status = start_ranks(options.nproc, command, {rendezvous.PARTS: folder}, record.stdout_folder())
+        status = start_ranks(options.nproc, command, {rendezvous.PARTS: str(folder)}, record.stdout_folder())
         try:
-            report = shown(merging.merge([Path(folder)]), policy)
+            report = shown(merging.merge([folder]), policy)
         except RecordError as error:
             reason = f"no rank wrote a record: {error}"
             report = Report(incomplete=(reason,))
