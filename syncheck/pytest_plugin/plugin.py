@@ -210,9 +210,9 @@ class Checker:
         if running is None or self._refused or settings.is_disabled or is_set_up:
             return (yield)
         findings = self._proved(item, self._new_findings(running, settings.options), settings.options)
-        new = [finding for finding in findings if not self._is_known(finding)]
-        text = ""
-        if new and not settings.options.write_baseline:
+        is_expected, text = item.get_closest_marker("xfail") is not None, ""
+        new = [finding for finding in findings if is_expected or not self._is_known(finding)]
+        if new and (is_expected or not settings.options.write_baseline):
             text = _text(new, settings.options) + _page(running, item, new, settings.options)
         is_failing = any(finding.level.rank <= settings.options.fail_on.rank for finding in new)
         is_failure = bool(text) and is_failing and call.excinfo is None

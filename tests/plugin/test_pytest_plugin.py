@@ -354,6 +354,13 @@ def test_pytest_options_override_settings_in_pyproject(suite, pytester):
     assert "1 passed" in last(suite(body.format(5), "--syncheck", "--syncheck-devices", "5"))
 
 
+def test_an_expected_failure_stays_one_with_a_baseline(suite):
+    source = "@pytest.mark.xfail(strict=True)\ndef test_it(): race()\n"
+    baseline = ("--syncheck", "--syncheck-baseline", "known.json")
+    assert "1 xfailed" in last(suite(source, *baseline, "--syncheck-write-baseline"))
+    assert "1 xfailed" in last(suite(source, *baseline))
+
+
 @pytest.mark.parametrize("parallel", [(), ("-n", "2")])
 def test_a_baseline_lets_known_findings_pass(suite, pytester, parallel):
     source = "def test_it():\n    race()\ndef test_other():\n    race()\n"
