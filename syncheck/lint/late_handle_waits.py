@@ -1,0 +1,120 @@
+"""Kept buffers that are written right before the wait for the collective that still sends them (SYN602).
+
+`buffer.copy_(x)`, then `self.sent[k].wait()`, then `self.sent[k] = dist.isend(buffer, peer)`: the wait is for the send
+of the call before, which may still read the buffer while it is written.
+"""
+
+import ast
+from collections.abc import Iterator, Sequence
+
+from syncheck.findings import Finding
+from syncheck.lint.interp.functions import functions_with_nodes
+from syncheck.lint.interp.sites import SourceSites
+from syncheck.lint.locations import main_lines_of
+from syncheck.lint.nodes import blocks_in, changed_in_place, nodes_in, once, own_attribute, own_container, text, walk
+from syncheck.rules import collective_buffer_modified
+from syncheck.semantics.collectives import FUNCTIONS
+from syncheck.source.expressions import last_name
+
+_HELP = "move the wait for `{handle}` in line {late} before line {line}"
+
+
+def can_matter(source: str) -> bool:
+    """Return whether this check may apply to a file."""
+    return ".wait()" in source and ("isend(" in source or "async_op" in source)
+
+
+def findings(tree: ast.Module, sites: SourceSites, known: Sequence[Finding]) -> Iterator[Finding]:
+    """Yield the writes.
+
+    Args:
+        tree: the file.
+        sites: the call sites of the file.
+        known: the findings on paths through the file. One in the same line is more specific.
+    """
+    lines = main_lines_of(known)
+    for function, nodes in functions_with_nodes(tree):
+        calls = [node for node in nodes if isinstance(node, ast.Call)]
+        if not any(map(_is_asynchronous, calls)):
+            continue
+        values = {text(target): node.value for node in nodes if isinstance(node, ast.Assign) for target in node.targets}
+        for steps in blocks_in(function, nodes):
+            for index, step in enumerate(steps):
+                handle, call = _launch(step)
+                given = [*call.args, *(word.value for word in call.keywords)] if call is not None else []
+                sent = [text(buffer) for buffer in given if _is_kept(buffer, values)]
+                write = next((before for before in reversed(steps[:index]) if _written(before) in sent), None)
+                if handle is None or call is None or write is None or write.lineno in lines:
+                    continue
+                names = {text(handle), *(name for name, value in values.items() if text(handle) in text(value))}
+                waits = [each.lineno for each in calls if _waits(each, names, _waiting_methods(tree, handle))]
+                late = [line for line in waits if write.lineno < line < step.lineno]
+                if late and not any(line <= write.lineno for line in waits):
+                    facts = {"tensor": f"`{_written(write)}`", "collective": f"the `{last_name(call.func)}` before"}
+                    advice = _HELP.format(handle=text(handle), late=late[0], line=write.lineno)
+                    yield sites.warning(collective_buffer_modified.RULE, write, function.name, advice, **facts)
+
+
+def _is_asynchronous(node: ast.AST) -> bool:
+    """Return whether a call starts a collective that it does not wait for."""
+    if not isinstance(node, ast.Call) or (known := FUNCTIONS.get(last_name(node.func))) is None:
+        return False
+    given = {word.arg: word.value for word in node.keywords}.get("async_op")
+    return known.always_asynchronous or (isinstance(given, ast.Constant) and given.value is True)
+
+
+def _launch(step: ast.stmt) -> tuple[ast.expr | None, ast.Call | None]:
+    """Return the kept handle that a statement sets, and the collective; None for any other statement."""
+    match step:
+        case ast.Assign(targets=[target], value=ast.Call() as call) if _is_asynchronous(call):
+            return (target, call) if own_attribute(target) or own_container(target) else (None, None)
+        case _:
+            return None, None
+
+
+def _is_kept(buffer: ast.expr, values: dict[str, ast.expr]) -> bool:
+    """Return whether a buffer is one that the object keeps from call to call; `values`: those of its variables."""
+    made = values.get(text(buffer), buffer)
+    return bool(own_attribute(made) or own_container(made))
+
+
+def _written(step: ast.stmt) -> str:
+    """Return the tensor that a statement writes in place; "" if it writes none."""
+    match step:
+        case ast.Expr(value=ast.Call() as call):
+            changed = changed_in_place(call)
+        case ast.Assign(targets=[ast.Subscript(value=target)]):
+            changed = target
+        case _:
+            changed = None
+    while isinstance(changed, ast.Subscript) and not own_container(changed):
+        changed = changed.value
+    return "" if changed is None else text(changed)
+
+
+def _waits(node: ast.AST, names: set[str], methods: frozenset[str]) -> bool:
+    """Return whether a call waits for a handle, itself or in a method of the object."""
+    match node:
+        case ast.Call(func=ast.Attribute(value=owner, attr="wait")):
+            return text(owner) in names
+        case ast.Call(func=func):
+            return own_attribute(func) in methods
+        case _:
+            return False
+
+
+def _waiting_methods(tree: ast.Module, handle: ast.expr) -> frozenset[str]:
+    """Return the methods in a file that mention where a handle is kept, and wait for something."""
+    kept = own_attribute(handle) or own_container(handle)
+    return frozenset(name for name, mentioned in _methods_with_waits(tree) if kept in mentioned)
+
+
+@once
+def _methods_with_waits(tree: ast.Module) -> list[tuple[str, frozenset[str]]]:
+    """Return the functions in a file that call `wait()`, each with the attributes of `self` that it mentions."""
+    functions = [node for node in nodes_in(tree) if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)]
+    return [
+        (function.name, frozenset(map(own_attribute, walk(function))))
+        for function in functions
+        if any(isinstance(node, ast.Call) and last_name(node.func) == "wait" for node in walk(function))
+    ]
