@@ -32,6 +32,7 @@ from syncheck.lint import (
     unready_events,
     unused_events,
     useless_waits,
+    waits_before_steps,
     waits_of_threads,
 )
 from syncheck.lint.interp.sites import SourceSites
@@ -60,6 +61,7 @@ _CHECKS = (
     misplaced_waits,
     records_before_copies,
     records_before_use,
+    waits_before_steps,
     waits_of_threads,
 )
 
