@@ -34,6 +34,7 @@ from syncheck.lint import (
     useless_waits,
     waits_before_steps,
     waits_of_threads,
+    wrong_device_waits,
 )
 from syncheck.lint.interp.sites import SourceSites
 from syncheck.lint.source_file import SourceFile
@@ -63,6 +64,7 @@ _CHECKS = (
     records_before_use,
     waits_before_steps,
     waits_of_threads,
+    wrong_device_waits,
 )
 
 

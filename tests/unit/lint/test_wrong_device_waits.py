@@ -1,0 +1,59 @@
+"""Waits of a stream for the current stream of another device than its own."""
+
+import pytest
+
+from syncheck.lint import wrong_device_waits
+from tests.unit.lint.program import reported
+
+SOURCE = """
+import torch
+
+
+class Link:
+    def __init__(self, src, dst):
+        self.src = src
+        self.dst = dst
+        self.stream = torch.cuda.Stream(self.src)
+
+    def send(self, x):
+        with torch.cuda.device(self.dst):
+            out = torch.empty_like(x, device=self.dst)
+            self.stream.wait_stream(torch.cuda.current_stream())
+            with torch.cuda.stream(self.stream):
+                out.copy_(x, non_blocking=True)
+                copied = self.stream.record_event()
+            torch.cuda.current_stream(self.dst).wait_event(copied)
+        return out
+"""
+COPY = "            with torch.cuda.stream(self.stream):\n"
+LINE = 14
+
+
+def found(*changes):
+    return reported(SOURCE, changes, "`torch.cuda.current_stream()` is that of")
+
+
+@pytest.mark.parametrize("changes", [[], [("Stream(self.src)", "Stream(self.src) if self.src else None")]])
+def test_a_wait_for_the_stream_of_another_device_is_reported(changes):
+    assert found(*changes) == [("SYN105", LINE)]
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        [("wait_stream(torch.cuda.current_stream())", "wait_stream(torch.cuda.current_stream(self.src))")],
+        [("torch.cuda.device(self.dst)", "torch.cuda.device(self.src)")],
+        [("Stream(self.src)", "Stream(self.dst)")],
+        [("Stream(self.src)", "Stream()")],
+        [(COPY, "            self.stream.wait_event(x.ready)\n" + COPY)],
+        [("        self.src = src\n", "")],
+    ],
+    ids=["named device", "same device", "stream of the other", "unknown device", "another wait", "unknown attribute"],
+)
+def test_other_waits_are_not_reported(changes):
+    assert found(*changes) == []
+
+
+def test_only_files_that_make_devices_current_are_searched():
+    assert wrong_device_waits.can_matter(SOURCE)
+    assert not wrong_device_waits.can_matter(SOURCE.replace("cuda.device(", "cuda.other("))
