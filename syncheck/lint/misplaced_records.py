@@ -8,7 +8,20 @@ from syncheck.findings import Finding
 from syncheck.lint.interp.functions import block_nodes, functions_with_nodes
 from syncheck.lint.interp.sites import SourceSites
 from syncheck.lint.locations import lines_of
-from syncheck.lint.nodes import blocks_in, entered_stream, entered_streams, is_non_blocking, names, nodes_in, text, walk
+from syncheck.lint.nodes import (
+    blocks_in,
+    classes_of_methods,
+    entered_stream,
+    entered_streams,
+    is_current_stream,
+    is_non_blocking,
+    methods_of,
+    names,
+    nodes_in,
+    own_attribute,
+    text,
+    walk,
+)
 from syncheck.rules import unordered_side_stream
 from syncheck.source.expressions import has_line, last_name
 
@@ -20,7 +33,7 @@ _HELP = "record it on that stream: `{event}.record({stream})`"
 
 def can_matter(source: str) -> bool:
     """Return whether this check may apply to a file. An event that is timed may be recorded on any stream."""
-    return ".record()" in source and "non_blocking" in source and "elapsed_time(" not in source
+    return ".record(" in source and "non_blocking" in source and "elapsed_time(" not in source
 
 
 def findings(tree: ast.Module, sites: SourceSites, known: Sequence[Finding]) -> Iterator[Finding]:
@@ -36,7 +49,7 @@ def findings(tree: ast.Module, sites: SourceSites, known: Sequence[Finding]) -> 
         for steps in blocks_in(function, nodes):
             for block, step in pairwise(steps):
                 record = _record(step)
-                stream = _copying_stream(block)
+                stream = _copying_stream(block) or _stream_of_method(block, classes_of_methods(tree).get(function))
                 is_known = any(has_line(step, line) or has_line(block, line) for line in lines)
                 if record is None or stream is None or is_known:
                     continue
@@ -50,8 +63,10 @@ def findings(tree: ast.Module, sites: SourceSites, known: Sequence[Finding]) -> 
 def _record(step: ast.stmt) -> ast.Call | None:
     """Return the call of a statement that records an event on the current stream."""
     match step:
-        case ast.Expr(value=ast.Call(func=ast.Attribute(attr="record"), args=[], keywords=[]) as call):
-            return call
+        case ast.Expr(value=ast.Call(func=ast.Attribute(attr="record"), args=given, keywords=[]) as call):
+            return call if all(map(is_current_stream, given)) else None
+        case ast.If(body=[only], orelse=[]):
+            return _record(only)
         case _:
             return None
 
@@ -68,11 +83,36 @@ def _copying_stream(block: ast.stmt) -> ast.expr | None:
     return stream if any(map(is_non_blocking, calls)) and not is_joined else None
 
 
+def _stream_of_method(step: ast.stmt, kind: ast.ClassDef | None) -> ast.expr | None:
+    """Return the stream on which a method starts copies, if a statement calls it; None for any other statement."""
+    methods = methods_of(kind) if kind is not None else {}
+    call = step.value if isinstance(step, ast.Expr) else None
+    method = methods.get(own_attribute(call.func)) if isinstance(call, ast.Call) else None
+    blocks = [node for node in walk(method) if isinstance(node, ast.With)] if method is not None else []
+    streams = [stream for block in blocks for stream in entered_streams(block)]
+    if len(streams) != 1 or not own_attribute(streams[0]):
+        return None
+    called = [node for block in blocks for node in block_nodes(block) if isinstance(node, ast.Call)]
+    inner = [methods[name] for node in called if (name := own_attribute(node.func)) in methods]
+    nodes = [node for each in inner for node in walk(each) if isinstance(node, ast.Call)] + called
+    is_joined = any(last_name(node.func) in _JOINS for node in nodes)
+    return streams[0] if any(map(is_non_blocking, nodes)) and not is_joined else None
+
+
 def _stands_for(event: ast.expr, block: ast.stmt, nodes: Sequence[ast.AST]) -> bool:
-    """Return whether an event leaves a function with what a block has copied, or has the index of its memory."""
+    """Return whether an event leaves a function with what a block has copied, or has the index of its memory.
+
+    Args:
+        event: the event.
+        block: the block, or the call of a method with the block.
+        nodes: the function.
+    """
     inside = walk(block)
     if isinstance(event, ast.Subscript):
-        return any(isinstance(node, ast.Subscript) and text(node.slice) == text(event.slice) for node in inside)
+        indices = [node.slice for node in inside if isinstance(node, ast.Subscript)]
+        if isinstance(block, ast.Expr) and isinstance(block.value, ast.Call):
+            indices = block.value.args
+        return text(event.slice) in map(text, indices)
     bound = {node.id for node in inside if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store)}
     values = (node.value for node in nodes if isinstance(node, ast.Return | ast.Expr | ast.Yield))
     groups = (part for value in values if value is not None for part in walk(value))

@@ -5,6 +5,7 @@ import pytest
 from syncheck.lint import misplaced_records
 from syncheck.lint.interp.sites import SourceSites
 from syncheck.lint.source_file import SourceFile
+from tests.unit.lint.program import reported
 
 LOADER = """
 import torch
@@ -64,3 +65,55 @@ def test_a_block_on_the_current_stream_is_no_side_stream():
     source = LOADER.format(**PARTS).replace("stream(side)", "stream(torch.cuda.current_stream())")
     file = SourceFile("file.py", source)
     assert list(misplaced_records.findings(file.tree, SourceSites(file), [])) == []
+
+
+LAYERS = """
+import torch
+class Cache:
+    def __init__(self, pool, layers):
+        self.side, self.pool = torch.cuda.Stream(), pool
+        self.ready = [torch.cuda.Event() for _ in range(layers)]
+
+    def copy(self, layer, target, source):
+        target[layer].copy_(source[layer], non_blocking=True)
+
+    def transfer(self, layer, target, source):
+        with torch.cuda.stream(self.side):
+            self.copy(layer, target, source)
+
+    def restore(self, host, layers):
+        for layer in range(layers):
+            self.transfer(layer, self.pool, host)
+            if host:
+                self.ready[layer].record(torch.cuda.current_stream())
+
+    def wait(self, layer):
+        torch.cuda.current_stream().wait_event(self.ready[layer])
+"""
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        [],
+        [("            if host:\n    ", "")],
+        [("self.copy(layer, target, source)", "target[layer].copy_(source[layer], non_blocking=True)")],
+    ],
+)
+def test_the_block_may_be_in_a_method_that_is_called(changes):
+    assert [code for code, _ in reported(LAYERS, changes, "is recorded on the current stream")] == ["SYN105"]
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        [("record(torch.cuda.current_stream())", "record(self.side)")],
+        [("self.ready[layer].record", "self.ready[layers].record")],
+        [("self.copy(layer, target, source)", "self.copy(layer, target, source), self.ready[layer].record()")],
+        [(", non_blocking=True)", ")")],
+        [("torch.cuda.current_stream().wait_event", "self.side.wait_event")],
+    ],
+    ids=["side stream", "other index", "recorded inside", "blocking", "awaited by the side stream"],
+)
+def test_other_records_after_a_call_are_not_reported(changes):
+    assert reported(LAYERS, changes, "is recorded on the current stream") == []
