@@ -10,11 +10,13 @@ from syncheck.lint.model_parameters import kept_parameters, parameters_in
 from syncheck.lint.nodes import (
     Method,
     bound_names,
+    is_non_blocking,
     is_on_stream,
     methods_of,
     names,
     own_attribute,
     own_container,
+    parameters,
     text,
     viewed,
     walk,
@@ -64,7 +66,7 @@ def missing_fork(
     made = {name for other in blocks for name in created_in(other)}
     if sent := _sent_from_outside(block, made):
         return SENDS, sent
-    if copy := _fetch(kind, block, blocks):
+    if copy := _fetch(kind, block, blocks) or _copy_in_method(kind, block):
         return COPIES, copy
     used = _used_layer(kind, method, block, made) or _Inputs(kind, method, block, blocks).first_use()
     return (USES, used) if used else None
@@ -141,6 +143,42 @@ def _pending_source(node: ast.AST) -> ast.expr | None:
             return source
         case _:
             return None
+
+
+def _copy_in_method(kind: ast.ClassDef, block: ast.With) -> ast.AST | None:
+    """Return a call of a method that copies between its arguments, one of which the constructor was given."""
+    methods, given = methods_of(kind), _given_tensors(kind)
+    for call in (node for node in block_nodes(block) if isinstance(node, ast.Call)):
+        method = methods.get(own_attribute(call.func))
+        if method is not None and any(map(_is_copy, walk(method))) and given & set(map(own_attribute, call.args)):
+            return call
+    return None
+
+
+def _is_copy(node: ast.AST) -> bool:
+    """Return whether a call copies one variable to another without waiting: `a[i].copy_(b[k], non_blocking=True)`."""
+    match node:
+        case ast.Call(func=ast.Attribute(value=target, attr="copy_"), args=[source, *_]):
+            return is_non_blocking(node) and not any("self" in names(end) for end in (target, source))
+        case _:
+            return False
+
+
+def _given_tensors(kind: ast.ClassDef) -> set[str]:
+    """Return the attributes that a constructor sets to a parameter, or to a list of what is in one."""
+    begin = methods_of(kind).get("__init__")
+    given = {argument.arg for argument in parameters(begin)} if begin is not None else set()
+    found: set[str] = set()
+    for node in own_nodes(begin) if begin is not None else ():
+        match node:
+            case ast.Assign(
+                targets=[target],
+                value=ast.Name(id=name) | ast.Call(func=ast.Name(id="list" | "tuple"), args=[ast.Name(id=name)]),
+            ):
+                found |= {own_attribute(target)} if name in given else set()
+            case _:
+                pass
+    return found - {""}
 
 
 def _host_devices(kind: ast.ClassDef) -> set[str]:

@@ -170,3 +170,38 @@ def test_the_work_that_needs_the_wait_is_named():
     blocks = [node for node in walk(kind) if isinstance(node, ast.With)]
     _, work = missing_fork(kind, blocks[0], "s", blocks)
     assert ast.unparse(work) == "x.cpu()"
+
+
+SWAPPER = """
+class Swapper:
+    def __init__(self, pool, size):
+        self.out = torch.cuda.Stream()
+        self.pool = list(pool)
+        self.host = torch.empty(size, pin_memory=True)
+
+    @staticmethod
+    def copy(source, target):
+        for one, other in zip(source, target):
+            other.copy_(one, non_blocking=True)
+
+    def swap(self):
+        with torch.cuda.stream(self.out):
+            self.copy(self.pool, self.host)
+"""
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "expected"),
+    [
+        ("", "", COPIES),
+        ("list(pool)", "pool", COPIES),
+        ("list(pool)", "torch.empty(size)", ""),
+        ("self.copy(self.pool, self.host)", "self.copy(self.host, self.host)", ""),
+        (", non_blocking=True", "", ""),
+    ],
+    ids=["list", "as given", "its own memory", "host memory only", "blocking"],
+)
+def test_a_method_may_copy_what_the_constructor_was_given(old, new, expected):
+    kind = ast.parse(SWAPPER.replace(old, new) if old else SWAPPER).body[0]
+    blocks = [node for node in walk(kind) if isinstance(node, ast.With)]
+    assert message_of(missing_fork(kind, blocks[0], "out", blocks)) == expected
