@@ -1,6 +1,7 @@
-"""Events that are recorded before the last copy to the host memory of the same object, which they stand for (SYN105).
+"""Events that are recorded before the copies of the host memory of the same object, which they stand for (SYN105).
 
-The host waits for `slot.ready` and then reads `slot.host`, so `slot.ready` must be recorded after all copies to it.
+The host waits for `slot.ready` and then reads `slot.host`, so `slot.ready` must be recorded after all copies to it. It
+waits for `slot.sent` before it fills `slot.host` again, so `slot.sent` must be recorded after the copies from it.
 """
 
 import ast
@@ -30,7 +31,7 @@ from syncheck.source.expressions import last_name
 _VIEWS = frozenset({"view", "view_as", "reshape", "flatten", "narrow", "squeeze", "unsqueeze", "detach"})
 _HOST_READS = frozenset({"numpy", "tolist", "item", "tobytes"})
 _HOST_WAITS = frozenset({"synchronize", "query"})
-_FLAW = "`{event}` is recorded before the copy to `{memory}` in line {line}, which it stands for"
+_FLAW = "`{event}` is recorded before the copy {way} `{memory}` in line {line}, which it stands for"
 _HELP = "record it after that copy"
 
 
@@ -59,11 +60,13 @@ def findings(tree: ast.Module, sites: SourceSites, known: Sequence[Finding]) -> 
                     continue
                 if record.lineno in lines or not _is_on(record, streams) or event.attr not in _awaited_by_host(tree):
                     continue
-                for memory, copy in _copies(event, steps[index + 1 :], nodes):
-                    if memory.attr in _read_by_host(tree):
-                        flaw = _FLAW.format(event=text(event), memory=text(memory), line=copy.lineno)
-                        yield sites.warning(unordered_side_stream.RULE, record, function.name, _HELP, flaw=flaw)
-                        break
+                after = steps[index + 1 :]
+                copies = [("to", *each) for each in _copies(event, after, nodes) if each[0].attr in _read_by_host(tree)]
+                if streams and not index:
+                    copies += [("from", *each) for each in _uploads(event, after, _copying_functions(tree))]
+                for way, memory, copy in copies[:1]:
+                    flaw = _FLAW.format(event=text(event), way=way, memory=text(memory), line=copy.lineno)
+                    yield sites.warning(unordered_side_stream.RULE, record, function.name, _HELP, flaw=flaw)
 
 
 def _has_body(node: ast.AST, steps: list[ast.stmt]) -> TypeGuard[ast.With]:
@@ -116,6 +119,34 @@ def _copies(
             is_copy = name == "copy_" and is_non_blocking(call)
             if is_copy and isinstance(memory, ast.Attribute) and text(memory.value) == text(event.value) != "self":
                 yield memory, call
+
+
+def _uploads(
+    event: ast.Attribute, steps: Sequence[ast.stmt], functions: frozenset[str]
+) -> Iterator[tuple[ast.Attribute, ast.Call]]:
+    """Yield the memory beside an event that statements copy from, themselves or in a function, before another record.
+
+    Args:
+        event: the event.
+        steps: the statements after its record, which is the first in a block on a side stream.
+        functions: the names of functions in the file that make copies without waiting.
+    """
+    if text(event.value) == "self" or any(_records_other(step, event) for step in steps):
+        return
+    for call in (node for step in steps for node in walk(step) if isinstance(node, ast.Call)):
+        if not is_non_blocking(call) and last_name(call.func) not in functions:
+            continue
+        owner = [call.func.value] if isinstance(call.func, ast.Attribute) and last_name(call.func) != "copy_" else []
+        for memory in (viewed(each, _VIEWS) for each in (*owner, *call.args)):
+            if isinstance(memory, ast.Attribute) and text(memory.value) == text(event.value):
+                yield memory, call
+
+
+@once
+def _copying_functions(tree: ast.Module) -> frozenset[str]:
+    """Return the names of the functions in a file that make copies without waiting."""
+    calls = {node for node in nodes_in(tree) if isinstance(node, ast.Call) and is_non_blocking(node)}
+    return frozenset(function.name for function, nodes in functions_with_nodes(tree) if not calls.isdisjoint(nodes))
 
 
 def _records_other(step: ast.stmt, event: ast.Attribute) -> bool:

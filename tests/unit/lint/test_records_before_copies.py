@@ -84,3 +84,52 @@ def test_nothing_is_reported_if_the_event_may_stand_for_other_work(changes):
 def test_a_file_without_the_words_is_not_looked_at():
     assert records_before_copies.can_matter(SOURCE)
     assert not records_before_copies.can_matter("slot.ready.record()\nslot.host.copy_(x)")
+
+
+UPLOAD = """
+import torch
+
+
+class Buffer:
+    def __init__(self, slots):
+        self.side, self.slots, self.store = torch.cuda.Stream(), slots, {}
+
+    def write(self, host, rows):
+        for name, store in self.store.items():
+            store[:rows].copy_(host[name][:rows], non_blocking=True)
+
+    def add(self, slot, chunk, rows):
+        slot.sent.synchronize()
+        slot.host[:rows] = chunk
+        with torch.cuda.stream(self.side):
+            slot.sent.record(self.side)
+            self.write(slot.host, rows)
+"""
+SENT, WRITE = "            slot.sent.record(self.side)\n", "            self.write(slot.host, rows)\n"
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        [],
+        [("self.write(slot.host, rows)", "self.store.copy_(slot.host, non_blocking=True)")],
+        [("self.write(slot.host, rows)", "self.last = slot.host.to('cuda', non_blocking=True)")],
+    ],
+)
+def test_an_event_recorded_before_the_copies_from_its_memory_is_reported(changes):
+    assert reported(UPLOAD, changes, "before the copy from `slot.host`") == [("SYN105", 17)]
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        [(SENT + WRITE, WRITE + SENT)],
+        [("        slot.sent.synchronize()\n", "")],
+        [(SENT, "            self.prepare()\n" + SENT)],
+        [(", non_blocking=True)", ")")],
+        [(WRITE, WRITE + SENT)],
+    ],
+    ids=["record last", "host does not wait", "after other work", "blocking", "recorded again"],
+)
+def test_other_records_beside_uploads_are_not_reported(changes):
+    assert reported(UPLOAD, changes, "before the copy from") == []
