@@ -1,23 +1,38 @@
-"""Events that stand for a caller's use of some memory, but are recorded before the caller gets it (SYN105).
+"""Events that stand for the use of some memory, but are recorded before it (SYN105).
 
 A method waits until a buffer is filled, records that it was used, and returns it. The stream that fills the buffer
-again waits for the second event, which does not cover what the caller does with the buffer.
+again waits for the second event, which does not cover what the caller does with the buffer. Or a function hands a
+buffer back, which records that event, and then uses the buffer.
 """
 
 import ast
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Sequence, Set
 
 from syncheck.findings import Finding
 from syncheck.lint.interp.functions import functions_with_nodes
 from syncheck.lint.interp.sites import SourceSites
+from syncheck.lint.interp.unknown import is_on_host
 from syncheck.lint.locations import main_lines_of
-from syncheck.lint.nodes import Method, awaited_event, blocks_in, names, nodes_in, once, recorded_event, text, walk
+from syncheck.lint.nodes import (
+    Method,
+    awaited_event,
+    blocks_in,
+    names,
+    nodes_in,
+    once,
+    parameters,
+    recorded_event,
+    text,
+    walk,
+)
 from syncheck.rules import unordered_side_stream
 from syncheck.source.expressions import last_name
 
 _WORK = frozenset({"stream", "copy_", "to", "cuda"})
 """Calls that show that a function itself works on what it waits for."""
 _FLAW = "`{event}` is recorded before the caller can use what `{function}` gives it, so it does not stand for that use"
+_FLAW_RELEASED = "`{call}` records that `{name}` was used, before it is used in line {line}"
+_HELP_RELEASED = "move the call after line {line}"
 _HELP = "record it after the use: when the caller is done, or asks for the next one"
 
 
@@ -36,6 +51,7 @@ def findings(tree: ast.Module, sites: SourceSites, known: Sequence[Finding]) -> 
     """
     lines = main_lines_of(known)
     for function, nodes in functions_with_nodes(tree):
+        yield from _used_after_release(function, nodes, tree, sites, lines)
         records = [event for node in nodes if (event := recorded_event(node)) is not None]
         for steps in blocks_in(function, nodes) if records else ():
             for index, step in enumerate(steps):
@@ -45,6 +61,59 @@ def findings(tree: ast.Module, sites: SourceSites, known: Sequence[Finding]) -> 
                 if _attribute(event) in _awaited(tree) and _is_given_unused(event, steps, index, function):
                     flaw = _FLAW.format(event=text(event), function=function.name)
                     yield sites.warning(unordered_side_stream.RULE, step, function.name, _HELP, flaw=flaw)
+
+
+def _used_after_release(
+    function: Method, nodes: Sequence[ast.AST], tree: ast.Module, sites: SourceSites, lines: Set[int]
+) -> Iterator[Finding]:
+    """Yield the calls that hand back a buffer which the following statements use."""
+    methods = _releasing_methods(tree)
+    for steps in blocks_in(function, nodes) if methods else ():
+        for index, step in enumerate(steps):
+            match step:
+                case ast.Expr(value=ast.Call(func=ast.Attribute(attr=called), args=[ast.Name(id=name)]) as call):
+                    after = steps[index + 1 :]
+                case _:
+                    continue
+            use = next((line for each in after if (line := _line_of_use(each, name))), 0)
+            is_bound = any(name in _bound(each) for each in after)
+            if called in methods and use and not is_bound and step.lineno not in lines:
+                flaw = _FLAW_RELEASED.format(call=text(call), name=name, line=use)
+                advice = _HELP_RELEASED.format(line=use)
+                yield sites.warning(unordered_side_stream.RULE, step, function.name, advice, flaw=flaw)
+
+
+def _line_of_use(step: ast.stmt, name: str) -> int:
+    """Return the line in which a statement passes an attribute of a variable to a call; 0 if it passes none."""
+    for call in (node for node in walk(step) if isinstance(node, ast.Call) and not is_on_host(node)):
+        for given in (*call.args, *(word.value for word in call.keywords)):
+            if isinstance(given, ast.Attribute) and isinstance(given.value, ast.Name) and given.value.id == name:
+                return call.lineno
+    return 0
+
+
+def _bound(step: ast.stmt) -> frozenset[str]:
+    """Return the variables that a statement binds."""
+    found = (node for node in walk(step) if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store))
+    return frozenset(node.id for node in found)
+
+
+@once
+def _releasing_methods(tree: ast.Module) -> frozenset[str]:
+    """Return the methods that record an event of their only argument, for which a stream in the file waits.
+
+    A name that several classes use for methods is left out.
+    """
+    functions = functions_with_nodes(tree)
+    names_of_all = [function.name for function, _ in functions]
+    found = set[str]()
+    for function, nodes in functions:
+        given = [argument.arg for argument in parameters(function)]
+        events = (event for node in nodes if (event := recorded_event(node)) is not None)
+        attributes = [event for event in events if isinstance(event, ast.Attribute) and _owner(event) in given[1:]]
+        if len(given) == 2 and any(event.attr in _awaited(tree) for event in attributes):
+            found.add(function.name)
+    return frozenset(name for name in found if names_of_all.count(name) == 1)
 
 
 def _is_given_unused(event: ast.expr, steps: Sequence[ast.stmt], index: int, function: Method) -> bool:

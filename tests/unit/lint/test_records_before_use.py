@@ -80,3 +80,59 @@ def test_nothing_is_reported_if_the_event_may_stand_for_other_work(changes):
 def test_a_file_without_the_words_is_not_looked_at():
     assert records_before_use.can_matter(SOURCE)
     assert not records_before_use.can_matter("slot.used.record()")
+
+
+RELEASE = """
+import torch
+
+
+class Ring:
+    def __init__(self, slots):
+        self.side, self.free = torch.cuda.Stream(), slots
+
+    def push(self, batch):
+        slot = self.free.popleft()
+        self.side.wait_event(slot.used)
+        with torch.cuda.stream(self.side):
+            slot.data.copy_(batch, non_blocking=True)
+
+    def release(self, slot):
+        if slot.used is not None:
+            slot.used.record(torch.cuda.current_stream())
+        self.free.append(slot)
+
+
+def run(ring, model):
+    slot = ring.pop()
+    ring.release(slot)
+    output = model(slot.data)
+    return output
+"""
+HAND_BACK, USE = "    ring.release(slot)\n", "    output = model(slot.data)\n"
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        [],
+        [("model(slot.data)", "model(x=slot.data)")],
+        [("slot.used.record(torch.cuda.current_stream())", "torch.cuda.current_stream().record_event(slot.used)")],
+    ],
+)
+def test_a_buffer_that_is_used_after_it_is_handed_back_is_reported(changes):
+    assert reported(RELEASE, changes, "before it is used in line") == [("SYN105", 23)]
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        [(HAND_BACK + USE, USE + HAND_BACK)],
+        [("    output", "    slot = ring.pop()\n    output")],
+        [("model(slot.data)", "print(slot.data)")],
+        [("slot.used.record(torch.cuda.current_stream())", "slot.used.synchronize()")],
+        [("def run", "class Other:\n    def release(self, slot): pass\n\n\ndef run")],
+    ],
+    ids=["release last", "another slot", "printed only", "no record", "two methods"],
+)
+def test_other_uses_of_a_buffer_are_not_reported(changes):
+    assert reported(RELEASE, changes, "before it is used in line") == []
