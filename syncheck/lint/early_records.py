@@ -23,7 +23,7 @@ def early_record(function: Method, event: str, made: ast.Call) -> tuple[ast.Call
     """
     nodes = walk(function)
     calls = [node for node in nodes if isinstance(node, ast.Call)]
-    if not _is_kept(nodes, event) or any(_waits(call, event) for call in calls):
+    if not _is_kept(nodes, event) or any(_waits(call, event) or _is_wait_for_earlier(call) for call in calls):
         return None
     blocks = [node for node in function.body if isinstance(node, ast.With) and _entered(node)]
     for block in blocks:
@@ -82,6 +82,15 @@ def _recorded_on(call: ast.Call, event: str, made: ast.Call) -> ast.expr | None:
         given = [*call.args, *(word.value for word in call.keywords)]
         return given[0] if given else None
     return None
+
+
+def _is_wait_for_earlier(call: ast.Call) -> bool:
+    """Return whether the host waits for an event that an earlier call kept: `events.popleft().synchronize()`."""
+    match call.func:
+        case ast.Attribute(value=ast.Call(func=ast.Attribute(attr="pop" | "popleft" | "get")), attr="synchronize"):
+            return True
+        case _:
+            return False
 
 
 def _waits(call: ast.Call, event: str) -> bool:

@@ -15,6 +15,7 @@ from syncheck.rules import unordered_side_stream
 
 WORDS = re.compile(r"stream\(\s*(?:\w+\.)*Stream\(")
 """Text that a file must contain for this rule to apply."""
+_HOST = re.compile(r"(?:list|List|tuple|Tuple|Sequence|int|float|str|bytes|bool|np\.ndarray|Path)\b(?:\[|$)")
 _ORDERING = re.compile(r"wait|synchron|barrier|record|current_stream|graph|capture|sleep", re.IGNORECASE)
 """Words for code that orders streams, waits for the device (as does graph capture), or is meant to be late."""
 _READING = frozenset({"item", "cpu", "tolist", "numpy", "print"})
@@ -49,17 +50,24 @@ def _check(block: ast.With, function: ast.FunctionDef | ast.AsyncFunctionDef, si
         return
     used = frozenset[str]().union(*(names(statement) for statement in block.body))
     called = _called(node for statement in block.body for node in walk(statement))
-    if called and used & _bound_outside(block, function):
-        flaw = _FORK if called & _READING else _FLAW
+    is_read = bool(called & _READING)
+    if called and (used - called if is_read else used) & _bound_outside(block, function):
+        flaw = _FORK if is_read else _FLAW
         location = sites.location(sites.id_of(context, function.name))
         yield replace(Finding.of(unordered_side_stream.RULE, location, flaw=flaw), help=_ADVICE)
 
 
 def _bound_outside(block: ast.With, function: ast.FunctionDef | ast.AsyncFunctionDef) -> set[str]:
-    """Return the parameters of a function, and the variables that it binds before a block."""
-    given = {argument.arg for argument in parameters(function)}
+    """Return the parameters of a function that may be tensors, and the variables that it binds before a block."""
+    given = {argument.arg for argument in parameters(function) if not _is_of_host(argument.annotation)}
     bound = (node for node in own_nodes(function) if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store))
     return given | {node.id for node in bound if node.lineno < block.lineno}
+
+
+def _is_of_host(annotation: ast.expr | None) -> bool:
+    """Return whether an annotation says that a parameter is no tensor: `list[float]`."""
+    words = text(annotation) if annotation is not None else ""
+    return _HOST.match(words) is not None and "Tensor" not in words
 
 
 def _makes_stream(context: ast.expr) -> bool:
