@@ -25,7 +25,7 @@ from syncheck.lint.interp.values import (
     Stream,
     Value,
 )
-from syncheck.lint.nodes import WAITS, Method, own_attribute, statements, walk
+from syncheck.lint.nodes import WAITS, Method, once, own_attribute, statements, walk
 from syncheck.lint.prefilter import has_anchor
 from syncheck.rules.model import Severity
 from syncheck.source.expressions import last_name
@@ -67,10 +67,10 @@ def order(kind: ast.ClassDef, *, is_asynchronous: bool = False) -> list[Method]:
     first.sort(key=lambda method: not _is_waiting_block(method, members))
     waiting = [method for method in (*first, *last) if only_waits(method)]
     working = [method for method in (*first, *last) if method not in waiting]
-    once = [step for method in working for step in (method, *waiting)]
+    single = [step for method in working for step in (method, *waiting)]
     is_ordered_by_class = {method.name for method in waiting} <= _own_calls(kind)
     repeated = [method for method in working if method.name in _REPEATED] if is_ordered_by_class else []
-    return [*once, *once, *(method for method in repeated for _ in range(2)), *final]
+    return [*single, *single, *(method for method in repeated for _ in range(2)), *final]
 
 
 def _hooks(kind: ast.ClassDef) -> set[str]:
@@ -100,6 +100,7 @@ def _is_public(method: Method) -> bool:
     return is_plain and has_self_parameter and (not method.name.startswith("_") or method.name in _CALLED_BY_PYTHON)
 
 
+@once
 def only_waits(method: Method) -> bool:
     """Return whether a method waits, and starts no work."""
     nodes = walk(method)
@@ -110,9 +111,10 @@ def only_waits(method: Method) -> bool:
     return bool(words & WAITS) and not words & _WORKING and not has_others and not changes
 
 
-def _own_calls(node: ast.AST) -> set[str]:
+@once
+def _own_calls(node: ast.AST) -> frozenset[str]:
     """Return the methods that a class or a method calls of its own object."""
-    return {own_attribute(call.func) for call in walk(node) if isinstance(call, ast.Call)} - {""}
+    return frozenset(own_attribute(call.func) for call in walk(node) if isinstance(call, ast.Call)) - {""}
 
 
 def has_more_paths(steps: list[Method]) -> bool:

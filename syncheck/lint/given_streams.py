@@ -75,6 +75,11 @@ def _entered_by(user: ast.AST) -> frozenset[str]:
 
 def _name(function: Function, parameter: str) -> str:
     """Return the attribute that a function assigns a parameter to, as it is written, or else the parameter."""
-    assigned = (node for node in walk(function) if isinstance(node, ast.Assign) and parameter in names(node.value))
-    kept = (text(target) for node in assigned for target in node.targets if own_attribute(target))
-    return next(kept, parameter)
+    return next((attribute for attribute, value in _attributes(function) if parameter in names(value)), parameter)
+
+
+@once
+def _attributes(function: ast.AST) -> list[tuple[str, ast.expr]]:
+    """Return the attributes of `self` that a function assigns, as they are written, each with its value."""
+    assigned = [node for node in walk(function) if isinstance(node, ast.Assign)]
+    return [(text(target), node.value) for node in assigned for target in node.targets if own_attribute(target)]

@@ -99,8 +99,10 @@ class Calls:
 
     def call(self, function: Value, call: Call, scope: Scope | None = None) -> Value:
         """See `Evaluator`."""
-        if isinstance(function, Partial):
-            return self._call_partial(function, call, scope)
+        by_kind = _BY_KIND.get(function.__class__)
+        if by_kind is not None:
+            result: Value = getattr(self, by_kind)(function, call)
+            return result
         if isinstance(function, Symbol):
             return self._call_name(function.path, call, scope)
         if isinstance(function, Tensor) and called_name(call.node) == "values":  # of a dictionary, or a sparse tensor
@@ -108,8 +110,7 @@ class Calls:
         may_move = function is MOVED or (isinstance(function, Tensor) and function.block.device is not None)
         if may_move or isinstance(function, Tensor) or function in self._objects:  # a layer
             return self._call_network(call, may_move=may_move)
-        by_kind = _BY_KIND.get(function.__class__)
-        return self.call_unknown("", call) if by_kind is None else getattr(self, by_kind)(function, call)
+        return self.call_unknown("", call)
 
     def _call_network(self, call: Call, *, may_move: bool) -> Value:
         """Call something unknown that is a network if it gets something on a GPU; `may_move`: or if it has its name."""
@@ -121,15 +122,14 @@ class Calls:
         return found if found is DERIVED else made
 
     def _call_native(self, function: Native, call: Call) -> Value:
-        result = function.function(call)
-        return self.call_unknown("", call) if result is None else result
+        return function.function(call) or self.call_unknown("", call)
 
     def _call_attribute(self, function: Attribute, call: Call) -> Value:
         return self.call_method(function.owner, function.name, call)
 
-    def _call_partial(self, function: Partial, call: Call, scope: Scope | None) -> Value:
+    def _call_partial(self, function: Partial, call: Call) -> Value:
         args, kwargs = [*function.args, *call.args], {**function.kwargs, **call.kwargs}
-        return self.call(function.function, Call(call.node, args, kwargs, call.is_complete), scope)
+        return self.call(function.function, Call(call.node, args, kwargs, call.is_complete))
 
     def _call_name(self, path: str, call: Call, scope: Scope | None) -> Value:
         if path == "builtins.super" and scope is not None:
@@ -392,6 +392,7 @@ _BY_KIND: dict[type[Value], str] = {
     Function: "call_function",
     Native: "_call_native",
     Attribute: "_call_attribute",
+    Partial: "_call_partial",
     Class: "_construct",
     Module: "_call_layer",
     Instance: "_call_instance",

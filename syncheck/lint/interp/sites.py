@@ -45,6 +45,7 @@ class SourceSites:
         self.mentions_cuda = "cuda" in source.text
         self.enters_streams = source.enters_streams
         self.has_asynchronous_collectives = source.has_asynchronous_collectives
+        self._has_more_iterations = source.has_ring or (source.enters_streams and "yield" in source.text)
         self._bindings = source.bindings
         self.callers: dict[SiteId, tuple[tuple[ast.AST, str], ...]] = {}
         self.mentions: dict[tuple[AllocationId, int], ast.expr] = {}
@@ -64,8 +65,7 @@ class SourceSites:
         loop, so that one of them is used again. If it may load batches ahead, there is one more, too: a batch is freed
         when the next one is used, and the stream that loads them may reuse its memory for the one after that.
         """
-        is_ahead = self._source.enters_streams and "yield" in self._source.text
-        return MAX_ITERATIONS + ((self._source.has_ring or is_ahead) and function != "__init__")
+        return MAX_ITERATIONS + (self._has_more_iterations and function != "__init__")
 
     def id_of(self, node: ast.AST, function: str = "") -> SiteId:
         """Return the call site of a node. Numbers start at 1."""
