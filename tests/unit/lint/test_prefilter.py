@@ -25,6 +25,8 @@ from syncheck.lint.prefilter import (
         (b"from deepspeed.accelerator import get_accelerator\nx.to(d, non_blocking=True)", True),
         (b"import torch\nx = torch.ones(3)", False),
         (b"s = Stream()", False),  # without torch
+        (b"import mxnet  # not torch\nt = time.time()\nx.cuda()", False),
+        (b"import mxnet\nfrom torch import cuda\nt = time.time()", True),
         (b"import torch\nt = time.perf_counter()", False),
         (b"import torch\nt = time.perf_counter()\nx.cuda()", True),
         (b"import torch\nloss.backward()\nloss.item()", True),
