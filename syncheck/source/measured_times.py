@@ -66,12 +66,25 @@ def _is_call_at(node: ast.AST, frame: Frame) -> bool:
     )
 
 
+def _is_kept_unread(node: ast.AST, function: ast.AST) -> bool:
+    """Return whether a call appends a value to a list of the function that nothing reads."""
+    match node:
+        case ast.Call(func=ast.Attribute(value=ast.Name(id=name), attr="append")):
+            nodes = list(ast.walk(function))
+            used = [part for part in nodes if isinstance(part, ast.Name) and part.id == name]
+            owners = [part.value for part in nodes if isinstance(part, ast.Attribute) and part.attr == "append"]
+            is_local = any(isinstance(part.ctx, ast.Store) for part in used)
+            return is_local and all(isinstance(part.ctx, ast.Store) or part in owners for part in used)
+        case _:
+            return False
+
+
 def _is_used(node: ast.AST, function: ast.AST, parents: dict[ast.AST, ast.AST], depth: int) -> bool:
     """Return whether a value is used other than in a comparison or a sleep."""
     while isinstance(node, ast.expr | ast.keyword | ast.FormattedValue):
         if isinstance(node, ast.Compare) or (isinstance(node, ast.Call) and _name(node).endswith("sleep")):
             return False
-        if _excludes_gpu_work(node):
+        if _excludes_gpu_work(node) or _is_kept_unread(node, function):
             return False
         node = parents.get(node, function)
     targets = node.targets if isinstance(node, ast.Assign) else []

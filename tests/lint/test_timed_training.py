@@ -161,6 +161,7 @@ def main(net, batches, criterion, optimizer, epochs):
         total = train(net, batches, criterion, optimizer)
         spent = time.time() - begin
         {use}
+    return times
 """
 
 

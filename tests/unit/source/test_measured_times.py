@@ -29,6 +29,8 @@ def measured(use):
         "seconds = clock() - start; log(seconds)",
         "end = clock(); log(end - start)",
         "self.total += clock() - start",
+        "times = []; times.append(clock() - start); log(times)",
+        "times.append(clock() - start)",
     ],
 )
 def test_a_time_that_is_used_is_measured(use):
@@ -38,6 +40,7 @@ def test_a_time_that_is_used_is_measured(use):
 @pytest.mark.parametrize(
     "use",
     [
+        "times = []; times.append(clock() - start)",
         "if clock() - start > limit: return 1",
         "end = clock()\n    if end - start > limit: return 1",
         "while clock() < limit: pass",
