@@ -59,12 +59,9 @@ class Transfers:
 
     def method(self, tensor: Tensor, name: str, call: Call) -> Value | None:
         """Run a method that may copy between devices; return None for any other method."""
-        if name == "copy_":
-            return self._copy(tensor, call)
-        if name == "pin_memory":
-            return self._pin(tensor, call)
-        if name == "type" and _is_host_type(call.get("dtype", 0)):
-            name, call = "cpu", Call(call.node, [])
+        special = {"copy_": self._copy, "pin_memory": self._pin, "type": self._as_type}.get(name)
+        if special is not None:
+            return special(tensor, call)
         if name not in {"to", "cuda", "cpu"}:
             return None
         target = self._target(name, call)
@@ -76,6 +73,14 @@ class Transfers:
         if target == tensor.block.device and not call.flag("copy"):
             return self._operators.run("aten::_to_copy", [tensor], call) if self._casts(name, call) else tensor
         return self._new_copy(tensor, target, call, non_blocking=non_blocking)
+
+    def _as_type(self, tensor: Tensor, call: Call) -> Value | None:
+        wanted = call.get("dtype", 0)
+        if _is_host_type(wanted):
+            return self.method(tensor, "cpu", Call(call.node, []))
+        if tensor.block.device is None and wanted is not None and not _is_type(wanted):
+            self._machine.assume_synchronized()  # `x.type(y.type())` may copy to a GPU, which waits for it
+        return None
 
     def enter(self, function: ast.FunctionDef | ast.AsyncFunctionDef) -> None:
         """Note whether a called function expects a side stream of its caller, which may wait for copies on it."""

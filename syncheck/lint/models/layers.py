@@ -103,6 +103,8 @@ def _layer_methods(evaluator: Evaluator, owner: Module, name: str, call: Call) -
         return _parameters([owner])
     if name in {"named_parameters", "named_buffers"}:
         return Sequence([Sequence([UNKNOWN, owner.weight])] if owner.weight is not None else [])
+    if name == "load_state_dict" and owner.weight is not None and owner.weight.block.device is None:
+        evaluator.machine.read_unknown()  # what it copies may come from a GPU
     if name == "zero_grad":
         if owner.weight is not None and not evaluator.machine.ordering_only:
             owner.weight.grad = None
