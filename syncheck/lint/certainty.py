@@ -7,16 +7,20 @@ from itertools import pairwise
 
 from syncheck.findings import Finding, Frame
 from syncheck.lint.interp.functions import own_nodes
-from syncheck.lint.nodes import branches, function_around
+from syncheck.lint.nodes import branches, function_around, statements, text
 from syncheck.lint.remainders import Remainders
 from syncheck.rules.model import Severity
 from syncheck.source.expressions import has_line
 from syncheck.source.measured_times import is_measured
+from syncheck.source.words import words_of
 
 _FOR_HOSTS_TIME = frozenset({"SYN701", "SYN402", "SYN502"})
 """Rules about work that is still running when the host continues."""
 _HOST_WAITS = frozenset({"item", "tolist", "cpu", "numpy", "synchronize"})
 """Methods that make the host wait for a stream or a device."""
+_METERS = frozenset("meter meters metric metrics logger tracker".split())
+"""Words in the names of objects whose `update` reads a loss on the host."""
+_LOSSES = frozenset({"loss", "losses"})
 
 _FIRST_USE = "SYN104"
 """The rule about new memory that another stream may still use."""
@@ -105,7 +109,7 @@ def _with_levels(
             or _continues_in_loop(finding.location.frame, tree, waits=True)
         ):
             continue
-        if finding.rule.code == "SYN902" and has_chosen and _is_elsewhere(finding):
+        if _depends_on_caller(finding, tree, has_chosen=has_chosen):
             yield replace(finding, level=Severity.WARNING)
             continue
         likely = [guesses[location.frame] for location in finding.related if location.frame in guesses]
@@ -120,6 +124,15 @@ def _with_levels(
             yield finding
         elif is_sure or (all(likely) and not misses_little):
             yield replace(finding, level=Severity.WARNING)
+
+
+def _depends_on_caller(finding: Finding, tree: ast.Module, *, has_chosen: bool) -> bool:
+    """Return whether what a finding misses may be done by the caller, or by a generator that its caller resumes."""
+    if finding.rule.code == "SYN603":
+        frame = finding.location.frame
+        nodes = own_nodes(function_around(tree, frame.line))
+        return any(isinstance(node, ast.Yield | ast.YieldFrom) and node.lineno > frame.line for node in nodes)
+    return finding.rule.code == "SYN902" and has_chosen and _is_elsewhere(finding)
 
 
 def merge_by_clock(findings: Iterable[Finding]) -> list[Finding]:
@@ -192,7 +205,8 @@ def _continues_in_loop(frame: Frame, tree: ast.Module, *, waits: bool = False) -
     """
     function = function_around(tree, frame.line)
     for loop in (node for node in own_nodes(function) if isinstance(node, ast.For | ast.While)):
-        if any(isinstance(node, ast.For | ast.While) for node in own_nodes(loop)):
+        inside = statements(loop, lambda node: not isinstance(node, ast.If))
+        if any(isinstance(node, ast.For | ast.While) for node in inside[1:]):
             continue  # an outer loop: its time covers many batches
         if waits and not _waits_for_device(loop):
             continue
@@ -214,7 +228,18 @@ def _restarts(step: ast.stmt, after: ast.stmt) -> bool:
 
 def _waits_for_device(loop: ast.For | ast.While, *, reads: bool = False) -> bool:
     """Return whether the iterations of a loop wait for the device; `reads`: also by converting a value to a number."""
-    calls = [node.func for node in own_nodes(loop) if isinstance(node, ast.Call)]
-    return any(isinstance(function, ast.Attribute) and function.attr in _HOST_WAITS for function in calls) or (
-        reads and any(isinstance(function, ast.Name) and function.id == "float" for function in calls)
+    calls = [node for node in own_nodes(loop) if isinstance(node, ast.Call)]
+    functions = [call.func for call in calls]
+    return (
+        any(isinstance(function, ast.Attribute) and function.attr in _HOST_WAITS for function in functions)
+        or any(map(_updates_meter, calls))
+        or (reads and any(isinstance(function, ast.Name) and function.id == "float" for function in functions))
     )
+
+
+def _updates_meter(call: ast.Call) -> bool:
+    """Return whether a call gives a meter a loss, which it reads: `meters.update(loss=loss)`."""
+    if not isinstance(call.func, ast.Attribute) or call.func.attr != "update":
+        return False
+    given = [text(value) for value in (*call.args, *(word.value for word in call.keywords))]
+    return bool(words_of(text(call.func.value)) & _METERS) and any(words_of(value) & _LOSSES for value in given)

@@ -116,6 +116,14 @@ def test_a_capture_in_another_function_on_a_chosen_path_is_only_a_warning(functi
     assert shown([finding("SYN101", related=(frame(5, function),))], has_chosen=has_chosen) == [("SYN101", "error")]
 
 
+@pytest.mark.parametrize(("after", "level"), [("yield", "warning"), ("wait(work)", "error")])
+def test_a_generator_may_wait_when_it_is_resumed(after, level):
+    tree = ast.parse(f"def f():\n    work = start()\n    {after}\n")
+    made = replace(finding("SYN603", 2), location=Location(frame(2, "f")))
+    (found,) = adjusted([made], {}, set(), tree, has_chosen=False)
+    assert found.level.value == level
+
+
 # -- waits of a stream for itself
 
 
