@@ -16,7 +16,7 @@ from syncheck.source.expressions import STREAM_CONTEXTS, last_name
 
 _TORCH = (b"torch", b"accelerator")
 _OTHER_LIBRARY = re.compile(rb"^ *(?:import|from) +(?:mxnet|tensorflow|paddle|mindspore|jax)\b", re.MULTILINE)
-_IMPORT = re.compile(rb"\b(?:import|from) +\S*torch")
+_IMPORT = re.compile(rb"^ *(?:import|from) [^#\n]*torch", re.MULTILINE)
 _WORDS = (
     b"Stream(", b"Event(enable_timing", b"non_blocking", b"async_op", b"isend", b"irecv", b"CUDAGraph",
     b"make_graphed", b"wait_stream", b"record_stream", b"elapsed_time", b"import Stream", b"import Event",

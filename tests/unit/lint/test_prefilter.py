@@ -26,6 +26,8 @@ from syncheck.lint.prefilter import (
         (b"import torch\nx = torch.ones(3)", False),
         (b"s = Stream()", False),  # without torch
         (b"import mxnet  # not torch\nt = time.time()\nx.cuda()", False),
+        (b"import mxnet\n# from pytorch\nt = time.time()\nx.cuda()", False),
+        (b"import mxnet, torch\nt = time.time()\nx.cuda()", True),
         (b"import mxnet\nfrom torch import cuda\nt = time.time()", True),
         (b"import torch\nt = time.perf_counter()", False),
         (b"import torch\nt = time.perf_counter()\nx.cuda()", True),
