@@ -30,6 +30,7 @@ from syncheck.sanitizer.messages import (
 from syncheck.sanitizer.monitor import Sites, SourceLine
 from syncheck.sanitizer.results import is_new_tensor, may_return_none
 from syncheck.source.expressions import argument_of_call
+from syncheck.source.gpu_checks import may_lack_gpu
 from syncheck.source.handles import container_in, last_taken, returns_several, wait_for, wait_for_all
 
 
@@ -68,27 +69,27 @@ class Spelled:
         code: the code, with placeholders such as "<stream>" where there is no name.
         missing: placeholder -> description of the object.
         is_usable: whether every name is bound on the line.
-        may_be_none: the names of handles, streams, events and tensors that may be None.
+        checks: the conditions for running it, as that a handle, a stream, an event or a tensor is not None.
         streams: name -> the stream that it stands for.
     """
 
     code: str = ""
     missing: dict[str, str] = field(default_factory=dict)
     is_usable: bool = True
-    may_be_none: list[str] = field(default_factory=list)
+    checks: list[str] = field(default_factory=list)
     streams: dict[str, StreamId] = field(default_factory=dict)
 
     @property
     def statement(self) -> str:
-        """Return the code, guarded by a check of each name that may be None."""
-        checks = " and ".join(f"{name} is not None" for name in dict.fromkeys(self.may_be_none))
+        """Return the code, guarded by its conditions."""
+        checks = " and ".join(dict.fromkeys(self.checks))
         return f"if {checks}: {self.code}" if checks else self.code
 
     def add_name(self, name: str, line: SourceLine) -> None:
         """Append the name of an object that may be None."""
         self.code += name
         if line.scopes is not None and line.scopes.may_be_none(name, line.number):
-            self.may_be_none.append(name)
+            self.checks.append(f"{name} is not None")
 
 
 _COALESCING = frozenset({"_coalescing_manager"})
@@ -218,6 +219,8 @@ class Spelling:
         match part:
             case DeviceSyncCode(stream):
                 self._spell_call("synchronize", stream, line, spelled)
+                if may_lack_gpu(line.scopes):
+                    spelled.checks.append(f"{_torch(line, spelled)}.{self._names.device_type}.is_available()")
             case TorchCode(name):
                 spelled.code += f"{_torch(line, spelled)}.{name}"
             case ResultCode(site):
@@ -235,28 +238,21 @@ class Spelling:
         """Spell the stream that a line passes to `record_stream`."""
         here = self._sites.lines_of(site)[0]
         name = argument_of_call(line.statement, "record_stream", line.number, line.column) if here == line else ""
-        if name:
-            spelled.code += name
-        else:
-            self._add_missing("stream", "", spelled)
+        self._add(name, "stream", "", spelled)
 
     def _spell_result(self, site: SiteId, line: SourceLine, spelled: Spelled) -> None:
         """Spell the tensor that a call returns, behind the statement that assigns it."""
         name, frame = self._sites.bound(site), self._sites.location(site).frame
         is_here = self._sites.lines_of(site)[0] == line
-        if name and is_here and "[" not in name and is_new_tensor(line, frame):
-            spelled.code += name
-        else:
-            self._add_missing("tensor", "", spelled)
+        is_valid = is_here and "[" not in name and is_new_tensor(line, frame)
+        self._add(name if is_valid else "", "tensor", "", spelled)
 
     def _spell_wait_for_tensor(self, site: SiteId, line: SourceLine, spelled: Spelled) -> None:
         """Spell the wait for a functional collective, which returns a tensor instead of a handle."""
         name, origin = self._sites.bound(site), self._sites.lines_of(site)[0]
         spelled.code += f"{_torch(line, spelled)}.ops._c10d_functional.wait_tensor("
-        if name and (origin == line or _is_same(name, origin, line)):
-            spelled.code += name
-        else:
-            self._add_missing("result", f"what the call at line {origin.number} returns", spelled)
+        is_valid = origin == line or _is_same(name, origin, line)
+        self._add(name if is_valid else "", "result", f"what the call at line {origin.number} returns", spelled)
         spelled.code += ")"
 
     def _spell_stream(self, code: StreamCode, line: SourceLine, spelled: Spelled) -> None:
@@ -268,13 +264,13 @@ class Spelling:
         if name and spelled.streams.setdefault(name, stream) == stream:
             spelled.add_name(name, line)
         elif info.handle and not is_current:
-            self._add_missing("stream", self._names.stream_and_origin(stream), spelled)
+            self._add("", "stream", self._names.stream_and_origin(stream), spelled)
         elif can_be_current and spelled.streams.setdefault("current_stream()", stream) == stream:
             self._spell_call("current_stream", stream, line, spelled)
         elif not is_assumed and self._names.device_type in WITH_DEFAULT_STREAM:
             self._spell_call("default_stream", stream, line, spelled)
         else:
-            self._add_missing("stream", self._names.stream(stream), spelled)
+            self._add("", "stream", self._names.stream(stream), spelled)
 
     def _is_library_stream(self, stream: StreamId) -> bool:
         """Return whether a library created a stream, in which case it is not current on lines of user code.
@@ -299,7 +295,7 @@ class Spelling:
             return
         given = self._names.given.get((kind, ident))
         noun = {NamedKind.EVENT: "event", NamedKind.ALLOCATION: "tensor"}.get(kind, "group")
-        self._add_missing(noun, f"`{given}`" if given else "", spelled)
+        self._add("", noun, f"`{given}`" if given else "", spelled)
 
     def _refers_to_tensor(self, allocation: AllocationId, name: str, line: SourceLine) -> bool:
         """Return whether a name certainly refers to a tensor on a line.
@@ -335,7 +331,7 @@ class Spelling:
         is_there &= is_sure and not (may_be_none and is_one_of_many) and not _is_unbound_item(name, origin, line)
         if wait and is_there:
             spelled.code += wait
-            spelled.may_be_none += [name] if may_be_none or is_asked else []
+            spelled.checks += [f"{name} is not None"] if may_be_none or is_asked else []
             return
         stored_in = container_in(statement)
         kind = scopes.kind_of_container(stored_in) if scopes is not None else ""
@@ -346,10 +342,14 @@ class Spelling:
             spelled.code += wait
             return
         where = f"line {origin.number}" if origin.path == line.path else f"{origin.path}:{origin.number}"
-        self._add_missing("handle", f"what the call at {where} returns", spelled)
+        self._add("", "handle", f"what the call at {where} returns", spelled)
         spelled.code += ".wait()"
 
-    def _add_missing(self, placeholder: str, what: str, spelled: Spelled) -> None:
+    def _add(self, name: str, placeholder: str, what: str, spelled: Spelled) -> None:
+        """Add a name, or a placeholder that stands for `what` if there is none."""
+        if name:
+            spelled.code += name
+            return
         text = f"<{placeholder}>"
         if spelled.missing.get(text, what) != what:
             text = f"<other {placeholder}>"

@@ -89,6 +89,12 @@ def test_a_wait_for_an_event_that_may_be_none_is_guarded(names):
     assert found.statement == "if done is not None: side.wait_event(done)"
 
 
+def test_a_wait_for_a_device_is_guarded_in_a_program_that_may_lack_one(names):
+    spelling = Spelling(names, Text("import torch as th\nif th.cuda.is_available():\n    use()\nprint(clock())\n"))
+    found = spelling.spell((DeviceSyncCode(1),), spelling._sites.line(4))
+    assert found.statement == "if th.cuda.is_available(): th.cuda.synchronize()"
+
+
 def test_one_name_does_not_stand_for_two_streams(spelling, names):
     names.streams[4] = StreamInfo(0, 8, 0)
     names.seen_at[NamedKind.STREAM, 4] = {("program.py", 10): "side"}

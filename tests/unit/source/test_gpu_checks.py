@@ -1,0 +1,31 @@
+"""Programs that may also run without a GPU."""
+
+import ast
+
+import pytest
+
+from syncheck.source.gpu_checks import may_lack_gpu
+from syncheck.source.scopes import Scopes
+
+
+@pytest.mark.parametrize(
+    ("source", "expected"),
+    [
+        ("device = 'cuda' if torch.cuda.is_available() else 'cpu'", True),
+        ("use_gpu = torch.cuda.is_available() and not args.cpu", True),
+        ("if torch.cuda.is_available():\n    model.cuda()", True),
+        ("if not torch.cuda.is_available():\n    device = 'cpu'", True),
+        ("model.cuda()", False),
+        ("assert torch.cuda.is_available()", False),
+        ("if not torch.cuda.is_available():\n    raise RuntimeError", False),
+        ("def f():\n    if not torch.cuda.is_available():\n        return", False),
+        ("if not torch.cuda.is_available():\n    print('no GPU')\n    sys.exit(1)", False),
+        ("@pytest.mark.skipif(not torch.cuda.is_available(), reason='')\ndef test(): pass", False),
+    ],
+)
+def test_a_file_may_run_without_a_gpu(source, expected):
+    assert may_lack_gpu(Scopes(ast.parse(source), source)) == expected
+
+
+def test_nothing_is_known_of_an_unreadable_file():
+    assert not may_lack_gpu(None)
