@@ -96,6 +96,16 @@ def test_an_imported_function_that_reads_counts_as_a_read(codes):
     assert codes(MADE + "y = scale(x)", "scale") == ["SYN101: y = scale(x)"]
 
 
+def test_a_collective_that_another_file_starts_may_be_waited_for_there(tmp_path):
+    (tmp_path / "pyproject.toml").touch()
+    helper = "import torch.distributed as dist\ndef send(x): dist.isend(x, 1)\n"
+    (tmp_path / "helper.py").write_text(helper)
+    source = "import torch\nfrom helper import send\nsend(torch.ones(4, device='cuda'))\n"
+    (finding,) = lint_source(str(tmp_path / "main.py"), Text(source)).findings
+    assert (finding.rule.code, finding.level.value) == ("SYN603", "warning")
+    assert finding.message.endswith("if the other file that starts it does not wait for it later")
+
+
 def test_a_returned_tensor_is_checked_where_it_is_used(codes):
     body = "x = torch.zeros(4, device='cuda')\ny = scale(x)\nwith torch.cuda.stream(torch.cuda.Stream()):\n    y + 1"
     assert codes(body, "scale") == ["SYN101: y + 1"]

@@ -22,6 +22,9 @@ _ORDERING = frozenset({"wait_stream", "wait_event"})
 """Methods of streams, in which the host does not wait."""
 
 
+_ELSEWHERE = "the other file that starts it does not wait for it later"
+
+
 class Collectives:
     """Runs collectives on a machine.
 
@@ -102,6 +105,8 @@ class Collectives:
         event = EventId(machine.next_ident())
         session.event(event, UNKNOWN_SITE, timing=False)
         session.record(event, stream, site)
+        if machine.imported.running is not None:
+            machine.of_callers["SYN603", site] = _ELSEWHERE
         work = Work(event, index, on_host=device is None)
         self.held[event] = stream
         if collective.operator.partition("::")[2] in POINT_TO_POINT:
