@@ -59,7 +59,8 @@ def findings(tree: ast.Module, sites: SourceSites, known: Sequence[Finding]) -> 
 
 def _is_generic(method: Method) -> bool:
     """Return whether a method may record tensors that it does not name."""
-    used = {last_name(node) for node in walk(method) if isinstance(node, ast.Name | ast.Attribute)}
+    named = [node for node in walk(method) if isinstance(node, ast.Name | ast.Attribute)]
+    used = {last_name(node) for node in named if not own_attribute(node)}  # a field may be called `values`
     own = {own_attribute(node.func) for node in walk(method) if isinstance(node, ast.Call)} - {""}
     return bool(used & _GENERIC or own)
 

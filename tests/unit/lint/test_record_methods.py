@@ -42,6 +42,7 @@ def found(**parts):
         {"record": "for x in (self.images,): x.record_stream(stream)"},
         {"mover": "def to(self, d):\n        w = self.weights\n        return Batch(self.images.to(d), w.to(d))"},
         {"mover": "def apply(self, fn): return Batch(fn(self.images), fn(self.weights))"},
+        {"record": "self.values.record_stream(stream)"},  # a field, not the method of a dictionary
         {
             "kind": "list[Block]",
             "mover": "def to(self, d): return Batch(self.images.to(d), [b.to(d) for b in self.weights])",
