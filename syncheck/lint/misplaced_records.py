@@ -54,7 +54,8 @@ def findings(tree: ast.Module, sites: SourceSites, known: Sequence[Finding]) -> 
                 if record is None or stream is None or is_known:
                     continue
                 event = record.func.value if isinstance(record.func, ast.Attribute) else record
-                if _stands_for(event, block, nodes) and not _is_awaited_by(stream, event, tree):
+                stands_for = _stands_for(event, block, nodes) or _is_awaited_by_host(event, stream, nodes)
+                if stands_for and not _is_awaited_by(stream, event, tree):
                     words = {"event": text(event), "stream": text(stream)}
                     flaw, advice = _FLAW.format(**words), _HELP.format(**words)
                     yield sites.warning(unordered_side_stream.RULE, record, function.name, advice, flaw=flaw)
@@ -118,6 +119,17 @@ def _stands_for(event: ast.expr, block: ast.stmt, nodes: Sequence[ast.AST]) -> b
     groups = (part for value in values if value is not None for part in walk(value))
     given = [group for group in groups if isinstance(group, ast.Tuple | ast.Call) and names(group) & bound]
     return any(text(part) == text(event) for group in given for part in _parts(group))
+
+
+def _is_awaited_by_host(event: ast.expr, stream: ast.expr, nodes: Sequence[ast.AST]) -> bool:
+    """Return whether the host waits in a function for an event, and nothing there waits for a stream."""
+    if not isinstance(event, ast.Name):
+        return False
+    calls = [node for node in nodes if isinstance(node, ast.Call)]
+    methods = [call.func for call in calls if isinstance(call.func, ast.Attribute)]
+    owners = {text(method.value) for method in methods if method.attr == "synchronize"}
+    awaited = {text(given) for call in calls if last_name(call.func) == "wait_stream" for given in call.args}
+    return event.id in owners and text(stream) not in owners | awaited
 
 
 def _parts(value: ast.Tuple | ast.Call) -> list[ast.expr]:

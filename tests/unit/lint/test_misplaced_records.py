@@ -67,6 +67,38 @@ def test_a_block_on_the_current_stream_is_no_side_stream():
     assert list(misplaced_records.findings(file.tree, SourceSites(file), [])) == []
 
 
+SNAPSHOT = """
+import torch
+def snapshot(state, buffers, device):
+    done, stream = torch.cuda.Event(), torch.cuda.Stream(device)
+    stream.wait_stream(torch.cuda.current_stream(device))
+    with torch.cuda.stream(stream):
+        for name, tensor in state.items():
+            buffers[name].copy_(tensor, non_blocking=True)
+    done.record()
+    done.synchronize()
+    torch.save(buffers, "x")
+"""
+
+
+def test_an_event_that_the_host_waits_for_stands_for_the_copies_before_it():
+    assert reported(SNAPSHOT, (), "is recorded on the current stream") == [("SYN105", 9)]
+
+
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [
+        ("done.record()", "done.record(stream)"),
+        ("    done.record()", "    torch.cuda.current_stream().wait_stream(stream)\n    done.record()"),
+        ("    torch.save", "    stream.synchronize()\n    torch.save"),
+        ("    done.synchronize()\n", ""),
+    ],
+    ids=["on the stream", "joined", "stream awaited", "not awaited"],
+)
+def test_other_events_after_copies_are_not_reported(old, new):
+    assert reported(SNAPSHOT, [(old, new)], "is recorded on the current stream") == []
+
+
 LAYERS = """
 import torch
 class Cache:
