@@ -54,6 +54,43 @@ def test_other_waits_are_not_reported(changes):
     assert found(*changes) == []
 
 
-def test_only_files_that_make_devices_current_are_searched():
+LOCAL = """
+import torch
+
+
+def run(encoder, decoder, batches, src, dst):
+    bridge = torch.cuda.Stream(src)
+    for x in batches:
+        encoded = encoder(x)
+        bridge.wait_stream(torch.cuda.current_stream(dst))
+        with torch.cuda.stream(bridge):
+            memory = encoded.to(dst, non_blocking=True)
+        torch.cuda.current_stream(dst).wait_stream(bridge)
+        decoder(memory)
+"""
+
+
+@pytest.mark.parametrize(
+    "changes", [[], [("current_stream(dst))\n        with", "current_stream(device=dst))\n        with")]]
+)
+def test_a_stream_in_a_variable_counts_too(changes):
+    assert reported(LOCAL, changes, "is that of `dst`") == [("SYN105", 9)]
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        [("current_stream(dst))\n        with", "current_stream(src))\n        with")],
+        [("Stream(src)", "Stream(dst)")],
+        [("        with", "        bridge.wait_stream(torch.cuda.current_stream(src))\n        with")],
+        [("src, dst)", "dst)"), ("Stream(src)", "Stream(other)")],
+    ],
+    ids=["own device", "other stream", "both devices", "unknown device"],
+)
+def test_a_wait_for_the_own_device_is_enough(changes):
+    assert reported(LOCAL, changes, "is that of") == []
+
+
+def test_only_files_with_waits_for_streams_are_searched():
     assert wrong_device_waits.can_matter(SOURCE)
-    assert not wrong_device_waits.can_matter(SOURCE.replace("cuda.device(", "cuda.other("))
+    assert not wrong_device_waits.can_matter(SOURCE.replace("wait_stream(", "wait("))
