@@ -1,7 +1,7 @@
 """Asynchronous collectives whose handles wait too late, or never (SYN602, SYN603).
 
 A loop writes the buffer again that the collective of the iteration before still uses, or an object keeps a handle that
-its file only compares with None, or sets to None.
+its file only compares with None, or sets to None, or a list of handles that its file only clears.
 """
 
 import ast
@@ -14,7 +14,7 @@ from syncheck.lint.interp.functions import functions_with_nodes
 from syncheck.lint.interp.sites import SourceSites
 from syncheck.lint.interp.unknown import may_wait
 from syncheck.lint.locations import main_lines_of
-from syncheck.lint.nodes import bound_names, children, function_around, is_quoted, nodes_in, text, walk
+from syncheck.lint.nodes import bound_names, children, function_around, is_quoted, nodes_in, own_attribute, text, walk
 from syncheck.lint.pending_writes import can_start, is_start, tensors_of, written
 from syncheck.rules import collective_buffer_modified, collective_result_before_wait, dropped_work
 from syncheck.source.expressions import has_line, last_name
@@ -24,6 +24,7 @@ _WITHOUT_WAITS = frozenset({"object", "Module", "ABC", "Protocol", "Generic", "F
 _STARTED = "the collective of the iteration before is started here"
 _HELP = "wait for the handle of `{collective}` before the next iteration writes its buffer"
 _HELP_READ = "call `wait()` on the handle before `{name}` is used"
+_DROPPED_ALL = "call `wait()` on each handle in `{handles}` before the list is emptied"
 _DROPPED = "call `{handle}.wait()` before its tensor is used"
 
 
@@ -52,7 +53,8 @@ def findings(tree: ast.Module, sites: SourceSites, known: Sequence[Finding]) -> 
                 facts = {"collective": f"`{last_name(start.func)}`"}
                 advice = _HELP_READ.format(name=text(read))
                 yield sites.warning(collective_result_before_wait.RULE, read, function.name, advice, **facts)
-    yield from (found for found in _never_waited_for(tree, sites) if found.location.frame.line not in lines)
+    never = (*_never_waited_for(tree, sites), *_only_collected(tree, sites))
+    yield from (found for found in never if found.location.frame.line not in lines)
 
 
 def _overwritten(start: ast.Call, write: ast.stmt, function: str, sites: SourceSites) -> Finding:
@@ -143,7 +145,7 @@ def _never_waited_for(tree: ast.Module, sites: SourceSites) -> Iterator[Finding]
         read = [use for use in nodes if isinstance(use, ast.Attribute) and use.attr == name]
         read = [use for use in read if isinstance(use.ctx, ast.Load)]
         is_dropped = bool(read) or _is_reset(tree, name, node)
-        is_elsewhere = _may_be_inherited(tree, node) or is_quoted(name, sites.text)
+        is_elsewhere = _may_be_inherited(tree, node.lineno) or is_quoted(name, sites.text)
         if is_dropped and not is_elsewhere and all(isinstance(parents.get(use), ast.Compare) for use in read):
             function = getattr(function_around(tree, node.lineno), "name", "")
             facts = {"collective": f"`{last_name(getattr(node.value, 'func', None))}`"}
@@ -151,10 +153,55 @@ def _never_waited_for(tree: ast.Module, sites: SourceSites) -> Iterator[Finding]
             yield sites.warning(dropped_work.RULE, node.value, function, advice, **facts)
 
 
-def _may_be_inherited(tree: ast.Module, start: ast.Assign) -> bool:
-    """Return whether the class of a start has a base that the file does not define, and whose methods may wait."""
+def _only_collected(tree: ast.Module, sites: SourceSites) -> Iterator[Finding]:
+    """Yield the collectives whose handles a file appends to a list of an object that it only counts or clears."""
+    nodes = nodes_in(tree)
+    started = [kept for node in nodes if (kept := _list_of_handles(node))]
+    if not started:
+        return
+    parents = {child: node for node in nodes for child in children(node)}
+    for name, start in started:
+        uses = [use for use in nodes if isinstance(use, ast.Attribute) and use.attr == name]
+        is_cleared = any(_is_cleared(use, parents) for use in uses)
+        if not is_cleared or _may_be_inherited(tree, start.lineno) or is_quoted(name, sites.text):
+            continue
+        if all(_is_counted(use, parents) or isinstance(use.ctx, ast.Store) for use in uses):
+            function = getattr(function_around(tree, start.lineno), "name", "")
+            facts = {"collective": f"`{last_name(start.func)}`"}
+            advice = _DROPPED_ALL.format(handles=f"self.{name}")
+            yield sites.warning(dropped_work.RULE, start, function, advice, **facts)
+
+
+def _list_of_handles(node: ast.AST) -> tuple[str, ast.Call] | None:
+    """Return the attribute with the list to which a statement appends a handle, and its collective; otherwise None."""
+    match node:
+        case ast.Expr(value=ast.Call(func=ast.Attribute(value=kept, attr="append"), args=[ast.Call() as start])):
+            return (own_attribute(kept), start) if own_attribute(kept) and is_start(start) else None
+        case _:
+            return None
+
+
+def _is_cleared(use: ast.Attribute, parents: dict[ast.AST, ast.AST]) -> bool:
+    """Return whether a list is emptied: `self.works.clear()`."""
+    method = parents.get(use)
+    return isinstance(method, ast.Attribute) and method.attr == "clear"
+
+
+def _is_counted(use: ast.Attribute, parents: dict[ast.AST, ast.AST]) -> bool:
+    """Return whether a list is only appended to, emptied, tested or counted."""
+    match parents.get(use):
+        case ast.Attribute(attr="append" | "clear") | ast.If() | ast.While() | ast.UnaryOp():
+            return True
+        case ast.Call(func=ast.Name(id="len" | "bool")):
+            return True
+        case _:
+            return False
+
+
+def _may_be_inherited(tree: ast.Module, line: int) -> bool:
+    """Return whether the class around a line has a base that the file does not define, and whose methods may wait."""
     known = {node.name for node in nodes_in(tree) if isinstance(node, ast.ClassDef)} | _WITHOUT_WAITS
-    around = (node for node in nodes_in(tree) if isinstance(node, ast.ClassDef) and has_line(node, start.lineno))
+    around = (node for node in nodes_in(tree) if isinstance(node, ast.ClassDef) and has_line(node, line))
     return any(last_name(base) not in known for kind in around for base in kind.bases)
 
 

@@ -5,6 +5,7 @@ import pytest
 from syncheck.lint import kept_handles
 from syncheck.lint.interp.sites import SourceSites
 from syncheck.lint.source_file import SourceFile
+from tests.unit.lint.program import reported
 
 
 def found(source):
@@ -125,3 +126,43 @@ def test_a_result_that_may_be_complete_is_not_reported(steps, parts):
 def test_a_loop_in_a_nested_function_is_reported_once():
     nested = "def outer():\n" + "".join(f"    {line}\n" for line in LOOP.format(**PARTS).strip().split("\n"))
     assert found(nested) == [("SYN602", 6)]
+
+
+COLLECTED = """
+import torch.distributed as dist
+
+
+class Reducer:
+    def __init__(self):
+        self.works = []
+
+    def reduce(self, grad):
+        self.works.append(dist.all_reduce(grad, async_op=True))
+
+    def finish(self):
+        print(len(self.works))
+        {end}
+"""
+
+
+def found_in(end):
+    return reported(COLLECTED.format(end=end), (), "is never waited for")
+
+
+@pytest.mark.parametrize("end", ["self.works.clear()", "if self.works: self.works.clear()"])
+def test_a_list_of_handles_that_is_only_emptied_is_reported(end):
+    assert found_in(end) == [("SYN603", 10)]
+
+
+@pytest.mark.parametrize(
+    "end",
+    [
+        "for work in self.works: work.wait()",
+        "wait_for_all(self.works); self.works.clear()",
+        "works = self.works; self.works.clear()",
+        "return self",
+        "getattr(self, 'works').clear()",
+    ],
+)
+def test_a_list_of_handles_that_something_may_wait_for_is_not_reported(end):
+    assert found_in(end) == []
