@@ -1,0 +1,124 @@
+"""Items whose memory is taken into use again without a wait for the event that they hold (SYN105).
+
+`while queue and queue[0].done.query(): free.extend(queue.popleft().blocks)` waits; the method that takes blocks early,
+`item = queue.popleft(); free.extend(item.blocks)`, has to let its stream wait for `item.done`.
+"""
+
+import ast
+import re
+from collections.abc import Iterable, Iterator, Sequence
+
+from syncheck.findings import Finding
+from syncheck.lint.interp.functions import own_nodes
+from syncheck.lint.interp.sites import SourceSites
+from syncheck.lint.interp.unknown import may_wait
+from syncheck.lint.locations import main_lines_of
+from syncheck.lint.nodes import Method, children, methods_of, nodes_in, own_attribute, own_container, walk
+from syncheck.rules import unordered_side_stream
+from syncheck.source.expressions import last_name
+
+_POPS = frozenset({"pop", "popleft"})
+_WAITS = frozenset({"query", "synchronize", "wait"})
+_OF_STREAMS = frozenset({"wait_stream", "wait_event"})
+_FLAW = "`{item}` is taken out of `self.{container}` and used without a wait for `{item}.{event}`"
+_HELP = "let the stream that uses it wait: `torch.cuda.current_stream().wait_event({item}.{event})`"
+
+
+def can_matter(source: str) -> bool:
+    """Return whether this check may apply to a file."""
+    return "Event" in source and ".pop" in source and (".query()" in source or ".synchronize()" in source)
+
+
+def findings(tree: ast.Module, sites: SourceSites, known: Sequence[Finding]) -> Iterator[Finding]:
+    """Yield the calls that take out the items.
+
+    Args:
+        tree: the file.
+        sites: the call sites of the file.
+        known: the findings on paths through the file. One in the same line is more specific.
+    """
+    lines = main_lines_of(known)
+    for kind in (node for node in nodes_in(tree) if isinstance(node, ast.ClassDef)):
+        methods = methods_of(kind)
+        for container, event in sorted(_events_of_items(methods.values(), sites.text)):
+            for name, method in methods.items():
+                callers = [each for each in methods.values() if name in map(own_attribute, walk(each))]
+                if _mentions(method, event) or _waits_in(method) or any(map(_host_waits_in, callers)):
+                    continue
+                for item, call in _taken(method, container):
+                    if call.lineno not in lines and _is_used_in_parts(item, method):
+                        flaw = _FLAW.format(item=item, container=container, event=event)
+                        advice = _HELP.format(item=item, event=event)
+                        yield sites.warning(unordered_side_stream.RULE, call, name, advice, flaw=flaw)
+
+
+def _events_of_items(methods: Iterable[Method], source: str) -> set[tuple[str, str]]:
+    """Return the containers of a class whose items have an event that a method tests or waits for, with its name."""
+    found = set[tuple[str, str]]()
+    for method in methods:
+        nodes = list(own_nodes(method))
+        containers = {item: container for container in _popped(nodes) for item in _popped(nodes)[container]}
+        for node in nodes:
+            match node:
+                case ast.Call(func=ast.Attribute(value=ast.Attribute(value=item, attr=event), attr=name)) if (
+                    name in _WAITS
+                ):
+                    container = own_container(item) if isinstance(item, ast.Subscript) else ""
+                    container = container or containers.get(getattr(item, "id", ""), "")
+                    if container and re.search(rf"\b{event}\b *[:=].*\b(?:Event|record_event)\b", source):
+                        found.add((container, event))
+                case _:
+                    pass
+    return found
+
+
+def _popped(nodes: Sequence[ast.AST]) -> dict[str, set[str]]:
+    """Return the variables that are bound to items taken out of a container of `self`, by container."""
+    found: dict[str, set[str]] = {}
+    for node in nodes:
+        match node:
+            case ast.Assign(
+                targets=[ast.Name(id=item)], value=ast.Call(func=ast.Attribute(value=container, attr=name))
+            ) if name in _POPS and own_attribute(container):
+                found.setdefault(own_attribute(container), set()).add(item)
+            case _:
+                pass
+    return found
+
+
+def _taken(method: Method, container: str) -> Iterator[tuple[str, ast.Call]]:
+    """Yield the variables of a method that are bound to items of a container, each with the call that takes it out."""
+    for node in own_nodes(method):
+        match node:
+            case ast.Assign(
+                targets=[ast.Name(id=item)], value=ast.Call(func=ast.Attribute(value=owner, attr=name)) as call
+            ):
+                if name in _POPS and own_attribute(owner) == container:
+                    yield item, call
+            case _:
+                pass
+
+
+def _mentions(method: Method, event: str) -> bool:
+    return any(isinstance(node, ast.Attribute) and node.attr == event for node in walk(method))
+
+
+def _waits_in(method: Method) -> set[str]:
+    """Return the names of the calls in a method that may wait."""
+    called = {last_name(node.func) for node in walk(method) if isinstance(node, ast.Call)}
+    return {name for name in called if may_wait(name)}
+
+
+def _host_waits_in(method: Method) -> bool:
+    """Return whether the host may wait in a method."""
+    return bool(_waits_in(method) - _OF_STREAMS)
+
+
+def _is_used_in_parts(item: str, method: Method) -> bool:
+    """Return whether a method only uses members of an item, at least one of them as an argument or a result."""
+    nodes = list(own_nodes(method))
+    parents = {child: node for node in nodes for child in children(node)}
+    uses = [node for node in nodes if isinstance(node, ast.Name) and node.id == item and isinstance(node.ctx, ast.Load)]
+    members = [parents.get(use) for use in uses]
+    are_members = all(isinstance(member, ast.Attribute) for member in members)
+    return are_members and any(isinstance(parents.get(member), ast.Call | ast.Return) for member in members if member)
