@@ -6,6 +6,7 @@ from collections.abc import Iterable, Sequence
 from syncheck.findings import Finding
 from syncheck.lint import (
     branch_forks,
+    early_slots,
     host_reads,
     host_writes,
     ignored_events,
@@ -42,6 +43,7 @@ from syncheck.lint.source_file import SourceFile
 
 _CHECKS = (
     branch_forks,
+    early_slots,
     queued_batches,
     late_records,
     late_synchronizations,
