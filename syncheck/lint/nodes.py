@@ -273,10 +273,10 @@ def is_abstract(node: ast.AST) -> bool:
     if not isinstance(node, Method) or not node.args.args or node.args.args[0].arg != "self":
         return False
     is_marked = any(last_name(decorator) == "abstractmethod" for decorator in node.decorator_list)
-    match node.body:
-        case [ast.Pass()] | [_, ast.Pass()]:
+    match node.body[ast.get_docstring(node, clean=False) is not None :]:
+        case [ast.Pass()]:
             return is_marked
-        case [ast.Raise(exc=ast.Call(func=raised) | raised)] | [_, ast.Raise(exc=ast.Call(func=raised) | raised)]:
+        case [ast.Raise(exc=ast.Call(func=raised) | raised)]:
             return last_name(raised) == "NotImplementedError"
         case [*statements]:
             return all(isinstance(part, ast.Expr) and isinstance(part.value, ast.Constant) for part in statements)

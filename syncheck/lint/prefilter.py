@@ -15,8 +15,8 @@ from syncheck.lint.nodes import once, walk
 from syncheck.source.expressions import STREAM_CONTEXTS, last_name
 
 _TORCH = (b"torch", b"accelerator")
-_OTHER_LIBRARY = re.compile(rb"^ *(?:import|from) +(?:mxnet|tensorflow|paddle|mindspore|jax)\b", re.MULTILINE)
-_IMPORT = re.compile(rb"^ *(?:import|from) [^#\n]*torch", re.MULTILINE)
+_OTHER_LIBRARY = re.compile(rb"^\s*(?:import|from) +(?:mxnet|tensorflow|paddle|mindspore|jax)\b", re.MULTILINE)
+_USE = re.compile(rb"^[^#\n]*(?:\btorch\b)", re.MULTILINE)
 _WORDS = (
     b"Stream(", b"Event(enable_timing", b"non_blocking", b"async_op", b"isend", b"irecv", b"CUDAGraph",
     b"make_graphed", b"wait_stream", b"record_stream", b"elapsed_time", b"import Stream", b"import Event",
@@ -70,7 +70,7 @@ def _can_be_followed(data: bytes) -> bool:
     """Return whether a semantic rule could report anything in a file."""
     if any(word.encode() in data for word in _of_libraries):
         return True
-    if not mentions_torch(data) or (_OTHER_LIBRARY.search(data) and not _IMPORT.search(data)):
+    if not mentions_torch(data) or (_OTHER_LIBRARY.search(data) and not _USE.search(data)):
         return False
     if any(word in data for word in _WORDS):
         return True

@@ -71,10 +71,21 @@ def _is_kept_unread(node: ast.AST, function: ast.AST) -> bool:
     match node:
         case ast.Call(func=ast.Attribute(value=ast.Name(id=name), attr="append")):
             nodes = list(ast.walk(function))
-            used = [part for part in nodes if isinstance(part, ast.Name) and part.id == name]
+            if any(isinstance(part, ast.Global | ast.Nonlocal) and name in part.names for part in nodes):
+                return False
+            made = [part.targets[0] for part in nodes if isinstance(part, ast.Assign) and _makes_list(part)]
             owners = [part.value for part in nodes if isinstance(part, ast.Attribute) and part.attr == "append"]
-            is_local = any(isinstance(part.ctx, ast.Store) for part in used)
-            return is_local and all(isinstance(part.ctx, ast.Store) or part in owners for part in used)
+            used = [part for part in nodes if isinstance(part, ast.Name) and part.id == name]
+            return any(part in made for part in used) and all(part in made or part in owners for part in used)
+        case _:
+            return False
+
+
+def _makes_list(node: ast.Assign) -> bool:
+    """Return whether an assignment binds only one variable to a new, empty list."""
+    match node:
+        case ast.Assign(targets=[ast.Name()], value=ast.List(elts=[]) | ast.Call(func=ast.Name(id="list"), args=[])):
+            return True
         case _:
             return False
 

@@ -238,6 +238,7 @@ def test_a_name_may_be_a_string_of_the_file(source, expected):
         ("@abstractmethod\ndef f(self): return 3", False),
         ("def f(self): pass", False),
         ("def f(self): raise ValueError", False),
+        ("def f(self, x):\n    if x: return 3\n    raise NotImplementedError", False),
         ("def f(x): ...", False),
         ("lambda self: ...", False),
     ],

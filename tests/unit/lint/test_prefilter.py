@@ -27,6 +27,8 @@ from syncheck.lint.prefilter import (
         (b"s = Stream()", False),  # without torch
         (b"import mxnet  # not torch\nt = time.time()\nx.cuda()", False),
         (b"import mxnet\n# from pytorch\nt = time.time()\nx.cuda()", False),
+        (b"import mxnet\ntry:\n\timport torch\nexcept ImportError: pass\nt = time.time()\nx.cuda()", True),
+        (b"import mxnet\nfrom common import (\n  np,\n  torch,\n)\nt = time.time()\nx.cuda()", True),
         (b"import mxnet, torch\nt = time.time()\nx.cuda()", True),
         (b"import mxnet\nfrom torch import cuda\nt = time.time()", True),
         (b"import torch\nt = time.perf_counter()", False),

@@ -31,6 +31,9 @@ def measured(use):
         "self.total += clock() - start",
         "times = []; times.append(clock() - start); log(times)",
         "times.append(clock() - start)",
+        "times = self.times; times.append(clock() - start)",
+        "global times; times = []; times.append(clock() - start)",
+        "log['times'] = times = []; times.append(clock() - start)",
     ],
 )
 def test_a_time_that_is_used_is_measured(use):
