@@ -18,8 +18,17 @@ def may_lack_gpu(scopes: Scopes | None) -> bool:
 @lru_cache(maxsize=16)
 def _continues_without(tree: ast.Module) -> bool:
     parents = {child: node for node in ast.walk(tree) for child in ast.iter_child_nodes(node)}
-    asked = [node for node in parents if isinstance(node, ast.Call) and last_name(node.func) == "is_available"]
-    return bool(asked) and not any(_stops(_statement(call, parents)) for call in asked)
+    marks = {part for node in parents for mark in getattr(node, "decorator_list", ()) for part in ast.walk(mark)}
+    asked = [node for node in parents if _asks_for_gpu(node) and node not in marks]
+    return any(not _stops(_statement(call, parents)) for call in asked)
+
+
+def _asks_for_gpu(node: ast.AST) -> bool:
+    match node:
+        case ast.Call(func=ast.Attribute(value=owner, attr="is_available")):
+            return last_name(owner) in {"cuda", "xpu", "accelerator"}
+        case _:
+            return False
 
 
 def _statement(node: ast.AST, parents: dict[ast.AST, ast.AST]) -> ast.AST:
@@ -31,10 +40,13 @@ def _statement(node: ast.AST, parents: dict[ast.AST, ast.AST]) -> ast.AST:
 def _stops(statement: ast.AST) -> bool:
     """Return whether a statement ends the program, the function or a test unless its condition holds."""
     match statement:
-        case ast.Assert() | ast.FunctionDef() | ast.AsyncFunctionDef() | ast.ClassDef():
+        case ast.Assert():
             return True
-        case ast.If(test=ast.UnaryOp(op=ast.Not()), body=[*_, last]):
-            is_exit = isinstance(last, ast.Expr) and isinstance(last.value, ast.Call)
-            return isinstance(last, ast.Raise | ast.Return) or (is_exit and "exit" in ast.unparse(last))
+        case ast.If(test=ast.UnaryOp(op=ast.Not()), body=[*_, ast.Raise() | ast.Return(value=None)]):
+            return True
+        case ast.If(test=ast.UnaryOp(op=ast.Not()), body=[*_, ast.Expr(value=ast.Call(func=called))]):
+            return last_name(called) in {"exit", "_exit", "skip"}
+        case ast.If(orelse=[*_, ast.Raise()]):
+            return True
         case _:
             return False
