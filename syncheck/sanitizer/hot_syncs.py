@@ -9,8 +9,8 @@ from syncheck.sanitizer.messages import Names, Text
 from syncheck.semantics.copies import COPIES
 
 _READS = frozenset({*COPIES, "aten::_local_scalar_dense"})
-_IN_STEPS = ("torch/optim/", "torch/amp/grad_scaler.py", "torch/cuda/amp/grad_scaler.py")
-"""Files of torch that read values in `step`, as `LBFGS` and `GradScaler` do: the program cannot avoid it."""
+_IN_STEPS = ("torch/optim/lbfgs.py", "torch/amp/grad_scaler.py")
+"""Files of torch whose `step` reads values: the program cannot avoid it."""
 _CALLS = {"aten::_local_scalar_dense": "`.item()`", "aten::copy_": "a copy to the host", "": "`synchronize()`"}
 
 

@@ -64,6 +64,8 @@ def test_a_read_is_hot_from_the_twentieth_iteration(loop):
         ("torch/optim/lbfgs.py", False, False),
         ("torch/amp/grad_scaler.py", False, False),
         ("torch/nn/utils/clip_grad.py", False, True),
+        ("torch/optim/lr_scheduler.py", False, True),  # `ReduceLROnPlateau.step` gets a value that it reads
+        ("torch/optim/swa_utils.py", False, True),
         ("torch/optim/mine.py", True, True),
     ],
 )
