@@ -112,7 +112,7 @@ class Watch:
         if time.monotonic() - since > self.timeout > 0:
             self._mark_hang()
             self._give_up(1, f"the job hangs: {what} took more than {self.timeout:g} seconds")
-        if time.monotonic() - since > PATIENCE and since != self._printed:
+        if self._waits and time.monotonic() - since > PATIENCE and since != self._printed:
             self._printed = since
             self._print_wait(what)
 
