@@ -78,7 +78,7 @@ class Transfers:
         wanted = call.get("dtype", 0)
         if _is_host_type(wanted):
             return self.method(tensor, "cpu", Call(call.node, []))
-        if tensor.block.device is None and wanted is not None and not _is_type(wanted):
+        if tensor.block.device is None and _is_type_of_tensor(_first(call.node)):
             self._machine.assume_synchronized()  # `x.type(y.type())` may copy to a GPU, which waits for it
         return None
 
@@ -377,6 +377,11 @@ def _is_host_type(value: Value | None) -> bool:
     """Return whether a value is a type of host tensors, as in `x.type(torch.FloatTensor)`."""
     name = value.path if isinstance(value, Symbol) else value.value if isinstance(value, Constant) else ""
     return isinstance(name, str) and re.fullmatch(r"torch\.\w*Tensor", name) is not None
+
+
+def _is_type_of_tensor(node: ast.expr | None) -> bool:
+    """Return whether an expression is the type of a tensor, which includes its device: `y.type()`."""
+    return isinstance(node, ast.Call) and last_name(node.func) == "type" and not node.args
 
 
 @nodes.once
