@@ -9,6 +9,7 @@ from syncheck.findings import Applicability, Finding, Frame, distinct, merge_equ
 from syncheck.hb.ids import NO_ALLOCATION, NO_VIEW, UNKNOWN_SITE, AllocationId, HostId, NamedKind, SiteId, ViewId
 from syncheck.rules.model import Rule, Severity
 from syncheck.sanitizer import fixes
+from syncheck.sanitizer.causes import line_of, merge_by_cause, merge_by_location
 from syncheck.sanitizer.device_names import for_device_type
 from syncheck.sanitizer.fixes import PendingFix
 from syncheck.sanitizer.merging import MAX_RELATED, merge_by_fix
@@ -193,7 +194,7 @@ class Collector:
         selected = [(d, count) for d, count in selected if not _is_call_of_library(d, sites)]
         for pending, _ in selected:
             self._name(pending, sites)
-        causes = _merge_by_location(_merge_by_cause(selected, sites, self.names), sites, self.names)
+        causes = merge_by_location(merge_by_cause(selected, sites, self.names), sites, self.names)
         return merge_by_fix(merge_equal(self._word(pending, sites).counted(count) for pending, count in causes))
 
     def _word(self, pending: PendingFinding, sites: Sites) -> Finding:
@@ -304,72 +305,6 @@ def binds_result(name: str, freed: SourceLine, use: SourceLine) -> bool:
     return not use.scopes.is_mentioned(name, use.number, is_bound=False)
 
 
-def _merge_by_cause(
-    found: list[tuple[PendingFinding, int]], sites: Sites, names: Names
-) -> list[tuple[PendingFinding, int]]:
-    """Merge findings with one cause about tensors freed or used at one line, keeping the first place and all edits."""
-    groups: list[list[tuple[PendingFinding, int]]] = []
-    group_of: dict[object, list[tuple[PendingFinding, int]]] = {}
-    for pending, count in found:
-        ends = (("freed", pending.freed), ("used", pending.site)) if pending.cause else ()
-        keys = [(pending.rule.code, pending.cause, end, *_line(site, sites)) for end, site in ends]
-        group = next((group_of[key] for key in keys if key in group_of), None)
-        if group is None:
-            groups.append(group := [])
-        group.append((pending, count))
-        group_of |= {key: group for key in keys if key not in group_of}
-    return [_joined(group, sites, names) for group in groups]
-
-
-def _joined(group: list[tuple[PendingFinding, int]], sites: Sites, names: Names) -> tuple[PendingFinding, int]:
-    """Merge several findings into one; identical findings at the same location count as repetitions."""
-    if len(group) == 1:
-        return group[0]
-    tensors: dict[tuple[int, int, str, str], tuple[PendingFinding, int]] = {}
-    for pending, count in group:
-        frame = sites.location(pending.site).frame
-        # two unnamed tensors differ in the names that the fix uses for them on its line
-        repair = fixes.word(pending.fix, names, sites, frame.path).text if pending.fix is not None else ""
-        key = (frame.line, frame.column, names.format(pending.facts["tensor"]), repair)
-        known, before = tensors.get(key, (pending, 0))
-        tensors[key] = known, before + count
-    (first, count), *others = (tensors[key] for key in sorted(tensors))
-    fixes_of_all = [pending.fix for pending in (first, *(pending for pending, _ in others)) if pending.fix is not None]
-    edits = [edit for fix in fixes_of_all for edit in fix.edits]
-    fix = fixes.for_all(fixes_of_all, names, sites) if fixes_of_all else None
-    if fix is None and first.fix is not None:
-        fix = first.fix._replace(edits=tuple(dict.fromkeys(edits)))
-    joined = replace(first, fix=fix, related=list(first.related))
-    for pending, _ in others:
-        joined.mention([(pending.site, (*pending.facts["tensor"], " may be reused, too"))])
-    return joined, count
-
-
-def _merge_by_location(
-    found: list[tuple[PendingFinding, int]], sites: Sites, names: Names
-) -> list[tuple[PendingFinding, int]]:
-    """Merge findings of one rule with equal locations, like `merge_equal`; they come from loops over streams.
-
-    The merged finding has one fix for all of them.
-    """
-    groups: dict[object, list[tuple[PendingFinding, int]]] = {}
-    for pending, count in found:
-        related = (site for site, _ in pending.related if site)
-        locations = [sites.location(site).frame for site in (pending.site, *related)]
-        key = (pending.rule.code, *((frame.path, frame.line, frame.column) for frame in locations))
-        groups.setdefault(key, []).append((pending, count))
-    return [_with_combined_fix(group, sites, names) for group in groups.values()]
-
-
-def _with_combined_fix(
-    group: list[tuple[PendingFinding, int]], sites: Sites, names: Names
-) -> tuple[PendingFinding, int]:
-    first = group[0][0]
-    repairs = [pending.fix for pending, _ in group if pending.fix is not None]
-    of_all = fixes.for_all(repairs, names, sites) if 1 < len(repairs) == len(group) else None
-    return replace(first, fix=of_all or first.fix), sum(count for _, count in group)
-
-
 def _is_call(frame: Frame) -> bool:
     """Return whether a location is a call, rather than a binding or deletion of a variable."""
     text = frame.source[frame.column - 1 : frame.end_column - 1] if frame.column else ""
@@ -381,12 +316,7 @@ def _is_call(frame: Frame) -> bool:
 
 def is_at_a_line_of(site: SiteId, others: Set[SiteId], sites: Sites) -> bool:
     """Return whether a call site is on the line of one of the others: the same call, possibly from another caller."""
-    return site in others or _line(site, sites) in {_line(other, sites) for other in others}
-
-
-def _line(site: SiteId, sites: Sites) -> tuple[str, int]:
-    line = sites.lines_of(site)[0]
-    return line.path, line.number
+    return site in others or line_of(site, sites) in {line_of(other, sites) for other in others}
 
 
 def _is_call_of_library(pending: PendingFinding, sites: Sites) -> bool:

@@ -1,7 +1,5 @@
 """Texts of findings other than races."""
 
-import pytest
-
 from syncheck.hb.footprint import dense
 from syncheck.hb.ids import NamedKind, ObjectKind
 from syncheck.hb.memory import AccessRecord, FreedAccess
@@ -105,30 +103,6 @@ def test_every_rule_worded_here_is_listed():
         misuse.lost_context(1, 2, 20),
     ]
     assert {made.rule.code for made in pending} == {rule.code for rule in misuse.RULES}
-
-
-@pytest.mark.parametrize(
-    ("places", "edited"),
-    [(((22, 30), (20, 30), (21, 31)), [20, 22]), (((20, 31), (20, 30), (21, 32)), [20])],
-    ids=["freed at one line", "used at one line"],
-)
-def test_two_tensors_freed_or_used_at_one_line_are_one_finding(places, edited):
-    collector = new_collector()
-    names = collector.names
-    names.streams |= {1: StreamInfo(0, 0, 0), 2: StreamInfo(0, 7, 3)}
-    names.given |= {(NamedKind.ALLOCATION, 9): "x", (NamedKind.ALLOCATION, 8): "y", (NamedKind.ALLOCATION, 7): "z"}
-    names.views.append(View((4,), 4, "float32"))
-    for allocation, (used_at, freed_at) in zip((9, 8, 7), places, strict=True):
-        use = AccessRecord(2, 4096 | 2, 5, dense(0, 16), is_write=False)
-        freed = FreedAccess(allocation, 1, use, 6, 7, 16)
-        label, places_of_life = Label(used_at, "aten::sum"), (10 + allocation, freed_at, 40)
-        collector.add(misuse.reuse(freed, 0, label, places_of_life, StreamInfo(0, 7, 3)), allocation)
-    both, other = collector.findings(Text())
-    assert (both.location.frame.line, other.location.frame.line) == (20, 21)
-    named = both.message + " ".join(location.message for location in both.related)
-    assert "`x` (4 float32, 16 bytes) may be reused" in named
-    assert "`y` (4 float32, 16 bytes) may be reused" in named
-    assert [edit.line for edit in both.fix.edits] == edited
 
 
 def test_one_tensor_freed_again_at_one_place_is_one_finding():
