@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from syncheck.pytest_plugin.outcome import are_failing, may_fail
 from syncheck.pytest_plugin.settings import Settings, add_settings, as_usage, check_settings
 
 if TYPE_CHECKING:
@@ -210,12 +211,11 @@ class Checker:
         if running is None or self._refused or settings.is_disabled or is_set_up:
             return (yield)
         findings = self._proved(item, self._new_findings(running, settings.options), settings.options)
-        is_expected, text = item.get_closest_marker("xfail") is not None, ""
+        is_expected = may_fail(item)
         new = [finding for finding in findings if is_expected or not self._is_known(finding)]
-        if new and (is_expected or not settings.options.write_baseline):
-            text = _text(new, settings.options) + _page(running, item, new, settings.options)
-        is_failing = any(finding.level.rank <= settings.options.fail_on.rank for finding in new)
-        is_failure = bool(text) and is_failing and call.excinfo is None
+        is_shown = bool(new) and (is_expected or not settings.options.write_baseline)
+        text = _text(new, settings.options) + _page(running, item, new, settings.options) if is_shown else ""
+        is_failure = is_shown and call.excinfo is None and are_failing(new, settings.options)
         if is_failure:
             call.excinfo = _failure(text)
         report = yield

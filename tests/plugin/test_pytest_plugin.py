@@ -361,6 +361,18 @@ def test_an_expected_failure_stays_one_with_a_baseline(suite):
     assert "1 xfailed" in last(suite(source, *baseline))
 
 
+def test_a_failure_that_is_not_expected_is_known_from_the_baseline(suite):
+    source = """
+    @pytest.mark.xfail(False, reason="not here")
+    def test_other_machine(): race()
+    @pytest.mark.xfail(raises=ValueError)
+    def test_other_error(): race()
+    """
+    baseline = ("--syncheck", "--syncheck-baseline", "known.json")
+    suite(source, *baseline, "--syncheck-write-baseline")
+    assert "1 passed, 1 xpassed" in last(suite(source, *baseline))
+
+
 @pytest.mark.parametrize("parallel", [(), ("-n", "2")])
 def test_a_baseline_lets_known_findings_pass(suite, pytester, parallel):
     source = "def test_it():\n    race()\ndef test_other():\n    race()\n"
