@@ -6,12 +6,24 @@ of the call before, which may still read the buffer while it is written.
 
 import ast
 from collections.abc import Iterator, Sequence
+from typing import NamedTuple
 
 from syncheck.findings import Finding
 from syncheck.lint.interp.functions import functions_with_nodes
 from syncheck.lint.interp.sites import SourceSites
+from syncheck.lint.interp.unknown import may_wait
 from syncheck.lint.locations import main_lines_of
-from syncheck.lint.nodes import blocks_in, changed_in_place, nodes_in, once, own_attribute, own_container, text, walk
+from syncheck.lint.nodes import (
+    NO_WRITES,
+    blocks_in,
+    changed_in_place,
+    nodes_in,
+    once,
+    own_attribute,
+    own_container,
+    text,
+    walk,
+)
 from syncheck.rules import collective_buffer_modified
 from syncheck.semantics.collectives import FUNCTIONS
 from syncheck.source.expressions import last_name
@@ -34,25 +46,74 @@ def findings(tree: ast.Module, sites: SourceSites, known: Sequence[Finding]) -> 
     """
     lines = main_lines_of(known)
     for function, nodes in functions_with_nodes(tree):
-        calls = [node for node in nodes if isinstance(node, ast.Call)]
-        if not any(map(_is_asynchronous, calls)):
+        if any(map(_is_asynchronous, nodes)):
+            for steps in blocks_in(function, nodes):
+                for found in _late_waits(steps, nodes, tree):
+                    if found.write.lineno not in lines:
+                        facts = {"tensor": f"`{found.buffer}`", "collective": f"the `{found.collective}` before"}
+                        advice = _HELP.format(handle=found.handle, late=found.wait, line=found.write.lineno)
+                        yield sites.warning(
+                            collective_buffer_modified.RULE, found.write, function.name, advice, **facts
+                        )
+
+
+class _Late(NamedTuple):
+    """A write of a buffer before the wait for the collective that still uses it.
+
+    Attributes:
+        write: the statement that writes the buffer.
+        buffer: the buffer, as written.
+        handle: the handle that is waited for, as written.
+        wait: the line of the wait.
+        collective: the function that starts the collective.
+    """
+
+    write: ast.stmt
+    buffer: str
+    handle: str
+    wait: int
+    collective: str
+
+
+def _late_waits(steps: Sequence[ast.stmt], nodes: Sequence[ast.AST], tree: ast.Module) -> Iterator[_Late]:
+    """Yield the writes among some statements that come before the wait for a collective, which they start again.
+
+    Args:
+        steps: the statements.
+        nodes: the nodes of the function.
+        tree: the file.
+    """
+    values = {text(target): node.value for node in nodes if isinstance(node, ast.Assign) for target in node.targets}
+    calls = [node for node in nodes if isinstance(node, ast.Call)]
+    for index, step in enumerate(steps):
+        handle, call = _launch(step)
+        if handle is None or call is None:
             continue
-        values = {text(target): node.value for node in nodes if isinstance(node, ast.Assign) for target in node.targets}
-        for steps in blocks_in(function, nodes):
-            for index, step in enumerate(steps):
-                handle, call = _launch(step)
-                given = [*call.args, *(word.value for word in call.keywords)] if call is not None else []
-                sent = [text(buffer) for buffer in given if _is_kept(buffer, values)]
-                write = next((before for before in reversed(steps[:index]) if _written(before) in sent), None)
-                if handle is None or call is None or write is None or write.lineno in lines:
-                    continue
-                names = {text(handle), *(name for name, value in values.items() if text(handle) in text(value))}
-                waits = [each.lineno for each in calls if _waits(each, names, _waiting_methods(tree, handle))]
-                late = [line for line in waits if write.lineno < line < step.lineno]
-                if late and not any(line <= write.lineno for line in waits):
-                    facts = {"tensor": f"`{_written(write)}`", "collective": f"the `{last_name(call.func)}` before"}
-                    advice = _HELP.format(handle=text(handle), late=late[0], line=write.lineno)
-                    yield sites.warning(collective_buffer_modified.RULE, write, function.name, advice, **facts)
+        given = [*call.args, *(word.value for word in call.keywords)]
+        sent = [text(buffer) for buffer in given if _is_kept_with(handle, values.get(text(buffer), buffer))]
+        write = next((before for before in reversed(steps[:index]) if _written(before) in sent), None)
+        if write is None or any(each.lineno < write.lineno and may_wait(last_name(each.func)) for each in calls):
+            continue
+        names = {text(handle), *(name for name, value in values.items() if _mentions(value, handle))}
+        waits = [each.lineno for each in calls if _waits(each, names, _waiting_methods(tree, handle))]
+        late = next((line for line in waits if write.lineno < line < step.lineno), 0)
+        if late and min(waits) > write.lineno:
+            yield _Late(write, _written(write), text(handle), late, last_name(call.func))
+
+
+def _is_kept_with(handle: ast.expr, buffer: ast.expr) -> bool:
+    """Return whether an object keeps a buffer beside the handle of its collective: both at the same index, or alone."""
+    match handle, buffer:
+        case ast.Subscript(slice=one), ast.Subscript(slice=other):
+            return text(one) == text(other) and bool(own_container(buffer))
+        case ast.Attribute(), ast.Attribute():
+            return bool(own_attribute(buffer))
+        case _:
+            return False
+
+
+def _mentions(value: ast.expr, handle: ast.expr) -> bool:
+    return any(isinstance(part, ast.expr) and text(part) == text(handle) for part in walk(value))
 
 
 def _is_asynchronous(node: ast.AST) -> bool:
@@ -72,16 +133,10 @@ def _launch(step: ast.stmt) -> tuple[ast.expr | None, ast.Call | None]:
             return None, None
 
 
-def _is_kept(buffer: ast.expr, values: dict[str, ast.expr]) -> bool:
-    """Return whether a buffer is one that the object keeps from call to call; `values`: those of its variables."""
-    made = values.get(text(buffer), buffer)
-    return bool(own_attribute(made) or own_container(made))
-
-
 def _written(step: ast.stmt) -> str:
     """Return the tensor that a statement writes in place; "" if it writes none."""
     match step:
-        case ast.Expr(value=ast.Call() as call):
+        case ast.Expr(value=ast.Call() as call) if last_name(call.func) not in NO_WRITES:
             changed = changed_in_place(call)
         case ast.Assign(targets=[ast.Subscript(value=target)]):
             changed = target

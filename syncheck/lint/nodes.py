@@ -9,6 +9,8 @@ from syncheck.source.expressions import STREAM_CONTEXTS, bodies, last_name
 
 WAITS = frozenset({"wait", "wait_stream", "wait_event", "synchronize"})
 """Methods of streams, events and handles after which the host or a stream waits for them."""
+NO_WRITES = frozenset({"requires_grad_", "share_memory_", "retain_grad_"})
+"""Methods whose names end like those of methods that write, and that write nothing."""
 
 Method = ast.FunctionDef | ast.AsyncFunctionDef
 N = TypeVar("N", bound=ast.AST)

@@ -16,7 +16,7 @@ from syncheck.lint import deferred
 from syncheck.lint.interp.sites import SourceSites
 from syncheck.lint.interp.unknown import may_wait
 from syncheck.lint.locations import lines_of
-from syncheck.lint.nodes import branches, statements, text, walk
+from syncheck.lint.nodes import NO_WRITES, branches, statements, text, walk
 from syncheck.rules import collective_buffer_modified
 from syncheck.semantics.collectives import FUNCTIONS, Collective
 from syncheck.source.expressions import bodies, last_name
@@ -29,7 +29,6 @@ _STARTING = re.compile(r"\basync_op\b|\bi(?:send|recv)\(")
 _VIEWS = frozenset({"data", "detach", "view", "flatten", "contiguous"})
 """Members of a tensor that have its memory."""
 _TRANSPOSED = re.compile(r"\.(?:t\(|T\b|mT\b|transpose\(|permute\(|swapaxes\(|movedim\()")
-_NO_WRITES = frozenset({"requires_grad_", "share_memory_", "retain_grad_"})
 _IDLE = frozenset("append extend add print len get_world_size get_rank div_ mul_ copy_ zero_ add_ sub_ fill_".split())
 """Calls between the start and the write that cannot reach the handle, or that are writes themselves."""
 _STARTED = "the collective is started here"
@@ -128,17 +127,21 @@ def _kept_by(function: Function) -> Iterator[_Kept]:
 
 def _is_before_wait(handle: str, write: ast.stmt, after: Sequence[ast.stmt], function: Function) -> bool:
     """Return whether a handle is first waited for after a write, and not started in between."""
-    waits = [call for call in _calls(function) if last_name(call.func) == "wait" and _owner(call) == handle]
+    waits = [call for call in _calls(function) if may_wait(last_name(call.func))]
     if any((call.lineno, call.col_offset) < (write.lineno, write.col_offset) for call in waits):
         return False
     for step in after:
-        if any(last_name(call.func) == "wait" and _owner(call) == handle for call in _calls(step)):
+        if any(_waits_for(call, handle) for call in _calls(step)):
             return True
         if not _is_simple(step) or _may_wait(step) or _rebinds(step, {handle}):
             return False
         if any(last_name(call.func) not in _IDLE for call in _calls(step)):
             return False
     return False
+
+
+def _waits_for(call: ast.Call, handle: str) -> bool:
+    return last_name(call.func) == "wait" and _owner(call) == handle
 
 
 def _owner(call: ast.Call) -> str:
@@ -244,7 +247,7 @@ def written(statement: ast.stmt) -> str:
         case ast.AugAssign(target=ast.Name() | ast.Attribute() as target):
             return _name_of(target)
         case ast.Expr(value=ast.Call(func=ast.Attribute(value=value, attr=name))) if (
-            name.endswith("_") and not name.endswith("__") and name not in _NO_WRITES
+            name.endswith("_") and not name.endswith("__") and name not in NO_WRITES
         ):
             return _name_of(value)
         case _:

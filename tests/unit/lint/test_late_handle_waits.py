@@ -32,6 +32,7 @@ class Channel:
 WRITE = "        buffer.copy_(activation)\n"
 WAIT = "        work = self.works[slot]\n        if work is not None:\n            work.wait()\n"
 SEND = "dist.isend(buffer, self.peer)"
+ONE_BUFFER = [("self.works[slot] = dist", "self.work = dist"), ("buffer = self.buffers[slot]", "buffer = self.buffer")]
 LINE = 19
 
 
@@ -47,7 +48,7 @@ def found(*changes):
         [(WAIT, "        self.settle(slot)\n")],
         [(SEND, "dist.isend(tensor=buffer, dst=self.peer)")],
         [(SEND, "dist.all_reduce(buffer, async_op=True)")],
-        [("self.works[slot] = dist", "self.work = dist"), (WAIT, "        self.work.wait()\n")],
+        [*ONE_BUFFER, (WAIT, "        self.work.wait()\n")],
     ],
 )
 def test_a_write_before_the_wait_for_the_last_send_is_reported(changes):
@@ -62,9 +63,24 @@ def test_a_write_before_the_wait_for_the_last_send_is_reported(changes):
         [("buffer = self.buffers[slot]", "buffer = torch.empty_like(activation)")],
         [(WRITE, "        activation.mul_(2)\n")],
         [(SEND, "dist.isend(activation, self.peer)")],
-        [(SEND, "dist.all_reduce(buffer)")],
+        [(SEND, "dist.all_reduce(buffer); self.last = dist.isend(activation, 1)")],
+        [("self.works[slot] = dist", "self.work = dist"), (WAIT, "        self.work.wait()\n")],
+        [(WRITE, "        for work in self.works: work.wait()\n" + WRITE)],
+        [(WRITE, "        torch.cuda.synchronize()\n" + WRITE)],
+        [(WRITE, "        buffer.requires_grad_(False)\n")],
     ],
-    ids=["wait first", "wait in a method first", "new buffer", "other tensor", "other input", "synchronous"],
+    ids=[
+        "wait first",
+        "wait in a method first",
+        "new buffer",
+        "other tensor",
+        "other input",
+        "synchronous",
+        "two buffers, one handle",
+        "waits in a loop",
+        "host waits",
+        "no write",
+    ],
 )
 def test_other_orders_are_not_reported(changes):
     assert found(*changes) == []
