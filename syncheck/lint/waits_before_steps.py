@@ -10,15 +10,17 @@ from collections.abc import Iterator, Sequence
 from syncheck.findings import Finding
 from syncheck.lint.interp.functions import functions_with_nodes
 from syncheck.lint.interp.sites import SourceSites
+from syncheck.lint.interp.unknown import may_wait
 from syncheck.lint.locations import main_lines_of
-from syncheck.lint.model_parameters import SOURCES
-from syncheck.lint.nodes import blocks_in, current_streams, entered_streams, names, text, walk
+from syncheck.lint.model_parameters import kept_parameters, parameters_in
+from syncheck.lint.nodes import blocks_in, classes_of_methods, current_streams, entered_streams, text, walk
 from syncheck.rules import unordered_side_stream
 from syncheck.source.expressions import last_name
 from syncheck.source.words import words_of
 
-_OPTIMIZERS = frozenset({"optimizer", "optim", "opt", "optimizers"})
-_FLAW = "`{stream}` waits here for what was launched before `{step}` in line {line}, and then reads its result"
+_OPTIMIZERS = frozenset({"optimizer", "optim", "opt", "optimizers", "scaler"})
+_HOST_READS = frozenset({"item", "tolist", "cpu"})
+_FLAW = "this wait comes before `{step}` in line {line}, whose result `{stream}` reads afterwards"
 _HELP = "move the wait after line {line}"
 
 
@@ -37,32 +39,22 @@ def findings(tree: ast.Module, sites: SourceSites, known: Sequence[Finding]) -> 
     """
     lines = main_lines_of(known)
     for function, nodes in functions_with_nodes(tree):
-        derived, current = _of_parameters(nodes), current_streams(nodes)
-        for steps in blocks_in(function, nodes) if derived else ():
+        kind = classes_of_methods(tree).get(function)
+        kept = kept_parameters(kind) if kind is not None else frozenset()
+        weights, current = parameters_in(function, kept) | {f"self.{name}" for name in kept}, current_streams(nodes)
+        for steps in blocks_in(function, nodes) if weights else ():
             for index, wait in enumerate(steps):
                 stream, after = _waiter(wait), steps[index + 1 :]
                 place = next((at for at, step in enumerate(after) if _is_step(step)), None)
                 if not stream or stream in current or place is None or wait.lineno in lines:
                     continue
-                waited = [node for step in after for node in walk(step) if _waiter(node) == stream]
-                if not waited and any(_reads_on(stream, step, derived) for step in after[place + 1 :]):
+                later = after[place + 1 :]
+                is_ordered = any(_may_order(node) for step in later for node in walk(step))
+                if not is_ordered and any(_block_reads(stream, step, weights) for step in later):
                     step = after[place]
                     flaw = _FLAW.format(stream=stream, step=text(step), line=step.lineno)
                     advice = _HELP.format(line=step.lineno)
                     yield sites.warning(unordered_side_stream.RULE, wait, function.name, advice, flaw=flaw)
-
-
-def _of_parameters(nodes: Sequence[ast.AST]) -> set[str]:
-    """Return the variables of a function that hold parameters of a model, or tensors that share their memory."""
-    assigned = [node for node in nodes if isinstance(node, ast.Assign)]
-    return {
-        target.id
-        for node in assigned
-        for target in node.targets
-        if isinstance(target, ast.Name)
-        and any(isinstance(part, ast.Call) and last_name(part.func) in SOURCES for part in walk(node.value))
-        and not (isinstance(node.value, ast.Call) and words_of(target.id) & _OPTIMIZERS)
-    }
 
 
 def _waiter(node: ast.AST) -> str:
@@ -83,8 +75,14 @@ def _is_step(step: ast.stmt) -> bool:
             return False
 
 
-def _reads_on(stream: str, step: ast.stmt, derived: set[str]) -> bool:
-    """Return whether a block on a stream in a statement reads some variables."""
+def _may_order(node: ast.AST) -> bool:
+    """Return whether a call may order streams, or let the host wait."""
+    return isinstance(node, ast.Call) and (may_wait(last_name(node.func)) or last_name(node.func) in _HOST_READS)
+
+
+def _block_reads(stream: str, step: ast.stmt, weights: set[str]) -> bool:
+    """Return whether a block on a stream in a statement mentions some variables or attributes."""
     blocks = [node for node in walk(step) if isinstance(node, ast.With)]
     inside = [block for block in blocks if stream in map(text, entered_streams(block))]
-    return any(derived & names(part) for block in inside for part in block.body)
+    parts = (part for block in inside for each in block.body for part in walk(each))
+    return any(isinstance(part, ast.Name | ast.Attribute) and text(part) in weights for part in parts)

@@ -27,7 +27,7 @@ LINE = 12
 
 
 def found(*changes):
-    return reported(SOURCE, changes, "then reads its result")
+    return reported(SOURCE, changes, "reads afterwards")
 
 
 @pytest.mark.parametrize(
