@@ -18,7 +18,7 @@ _FOR_HOSTS_TIME = frozenset({"SYN701", "SYN402", "SYN502"})
 """Rules about work that is still running when the host continues."""
 _HOST_WAITS = frozenset({"item", "tolist", "cpu", "numpy", "synchronize"})
 """Methods that make the host wait for a stream or a device."""
-_METERS = frozenset("meter meters metric metrics logger tracker".split())
+_METERS = frozenset("meter meters logger tracker".split())
 """Words in the names of objects whose `update` reads a loss on the host."""
 _LOSSES = frozenset({"loss", "losses"})
 
@@ -127,11 +127,13 @@ def _with_levels(
 
 
 def _depends_on_caller(finding: Finding, tree: ast.Module, *, has_chosen: bool) -> bool:
-    """Return whether what a finding misses may be done by the caller, or by a generator that its caller resumes."""
+    """Return whether a caller may still wait for what a finding reports, directly or by resuming a generator."""
     if finding.rule.code == "SYN603":
         frame = finding.location.frame
         nodes = own_nodes(function_around(tree, frame.line))
-        return any(isinstance(node, ast.Yield | ast.YieldFrom) and node.lineno > frame.line for node in nodes)
+        dropped = (node for node in nodes if isinstance(node, ast.Expr) and isinstance(node.value, ast.Call))
+        is_kept = not any(node.lineno == frame.line and node.col_offset + 1 == frame.column for node in dropped)
+        return is_kept and any(isinstance(n, ast.Yield | ast.YieldFrom) and n.lineno > frame.line for n in nodes)
     return finding.rule.code == "SYN902" and has_chosen and _is_elsewhere(finding)
 
 

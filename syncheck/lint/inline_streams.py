@@ -15,7 +15,9 @@ from syncheck.rules import unordered_side_stream
 
 WORDS = re.compile(r"stream\(\s*(?:\w+\.)*Stream\(")
 """Text that a file must contain for this rule to apply."""
-_HOST = re.compile(r"(?:list|List|tuple|Tuple|Sequence|int|float|str|bytes|bool|np\.ndarray|Path)\b(?:\[|$)")
+_HOST = re.compile(
+    r"(?:(?:list|List|tuple|Tuple|Sequence)\[)?(?:int|float|str|bytes|bool|np\.ndarray|Path)\b(?:, \.\.\.)?\]?$"
+)
 _ORDERING = re.compile(r"wait|synchron|barrier|record|current_stream|graph|capture|sleep", re.IGNORECASE)
 """Words for code that orders streams, waits for the device (as does graph capture), or is meant to be late."""
 _READING = frozenset({"item", "cpu", "tolist", "numpy", "print"})
@@ -66,8 +68,7 @@ def _bound_outside(block: ast.With, function: ast.FunctionDef | ast.AsyncFunctio
 
 def _is_of_host(annotation: ast.expr | None) -> bool:
     """Return whether an annotation says that a parameter is no tensor: `list[float]`."""
-    words = text(annotation) if annotation is not None else ""
-    return _HOST.match(words) is not None and "Tensor" not in words
+    return annotation is not None and _HOST.match(text(annotation)) is not None
 
 
 def _makes_stream(context: ast.expr) -> bool:

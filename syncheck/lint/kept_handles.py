@@ -157,7 +157,7 @@ def _only_collected(tree: ast.Module, sites: SourceSites) -> Iterator[Finding]:
     """Yield the collectives whose handles a file appends to a list of an object that it only counts or clears."""
     nodes = nodes_in(tree)
     started = [kept for node in nodes if (kept := _list_of_handles(node))]
-    if not started:
+    if not started or "synchronize(" in sites.text:  # which may wait for the collectives
         return
     parents = {child: node for node in nodes for child in children(node)}
     for name, start in started:

@@ -9,6 +9,7 @@ from syncheck.lint.interp.functions import block_nodes, functions_with_nodes
 from syncheck.lint.interp.sites import SourceSites
 from syncheck.lint.locations import lines_of
 from syncheck.lint.nodes import (
+    WAITS,
     blocks_in,
     classes_of_methods,
     entered_stream,
@@ -91,8 +92,10 @@ def _stream_of_method(step: ast.stmt, kind: ast.ClassDef | None) -> ast.expr | N
     method = methods.get(own_attribute(call.func)) if isinstance(call, ast.Call) else None
     blocks = [node for node in walk(method) if isinstance(node, ast.With)] if method is not None else []
     streams = [stream for block in blocks for stream in entered_streams(block)]
-    if len(streams) != 1 or not own_attribute(streams[0]):
+    if method is None or len(streams) != 1 or not own_attribute(streams[0]):
         return None
+    if any(isinstance(node, ast.Call) and last_name(node.func) in WAITS for node in walk(method)):
+        return None  # it may order the streams itself
     called = [node for block in blocks for node in block_nodes(block) if isinstance(node, ast.Call)]
     inner = [methods[name] for node in called if (name := own_attribute(node.func)) in methods]
     nodes = [node for each in inner for node in walk(each) if isinstance(node, ast.Call)] + called
@@ -122,14 +125,11 @@ def _stands_for(event: ast.expr, block: ast.stmt, nodes: Sequence[ast.AST]) -> b
 
 
 def _is_awaited_by_host(event: ast.expr, stream: ast.expr, nodes: Sequence[ast.AST]) -> bool:
-    """Return whether the host waits in a function for an event, and nothing there waits for a stream."""
-    if not isinstance(event, ast.Name):
-        return False
-    calls = [node for node in nodes if isinstance(node, ast.Call)]
-    methods = [call.func for call in calls if isinstance(call.func, ast.Attribute)]
-    owners = {text(method.value) for method in methods if method.attr == "synchronize"}
-    awaited = {text(given) for call in calls if last_name(call.func) == "wait_stream" for given in call.args}
-    return event.id in owners and text(stream) not in owners | awaited
+    """Return whether the host waits in a function for an event, and nothing after it mentions a stream."""
+    after = [node for node in nodes if getattr(node, "lineno", 0) > event.lineno]
+    owners = {text(node.value) for node in after if isinstance(node, ast.Attribute) and node.attr == "synchronize"}
+    is_mentioned = any(isinstance(node, ast.expr) and text(node) == text(stream) for node in after)
+    return isinstance(event, ast.Name) and event.id in owners and not is_mentioned
 
 
 def _parts(value: ast.Tuple | ast.Call) -> list[ast.expr]:

@@ -2,6 +2,7 @@
 
 import ast
 import re
+from collections.abc import Iterator
 
 from syncheck.lint.host_waits import may_come_before, method_around
 from syncheck.lint.interp.functions import block_nodes, own_nodes
@@ -146,22 +147,42 @@ def _pending_source(node: ast.AST) -> ast.expr | None:
 
 
 def _copy_in_method(kind: ast.ClassDef, block: ast.With) -> ast.AST | None:
-    """Return a call of a method that copies between its arguments, one of which the constructor was given."""
-    methods, given = methods_of(kind), _given_tensors(kind)
+    """Return a call of a method that copies from what the constructor was given to pinned memory of the object."""
+    methods, given, pinned = methods_of(kind), _given_tensors(kind), _pinned(kind)
     for call in (node for node in block_nodes(block) if isinstance(node, ast.Call)):
         method = methods.get(own_attribute(call.func))
-        if method is not None and any(map(_is_copy, walk(method))) and given & set(map(own_attribute, call.args)):
-            return call
+        names_of = [argument.arg for argument in parameters(method)] if method is not None else []
+        passed = dict(zip((name for name in names_of if name != "self"), map(own_attribute, call.args), strict=False))
+        for source, target in _copies(method) if method is not None else ():
+            if passed.get(source) in given and passed.get(target) in pinned:
+                return call
     return None
 
 
-def _is_copy(node: ast.AST) -> bool:
-    """Return whether a call copies one variable to another without waiting: `a[i].copy_(b[k], non_blocking=True)`."""
-    match node:
-        case ast.Call(func=ast.Attribute(value=target, attr="copy_"), args=[source, *_]):
-            return is_non_blocking(node) and not any("self" in names(end) for end in (target, source))
-        case _:
-            return False
+def _copies(method: Method) -> Iterator[tuple[str, str]]:
+    """Yield the parameters, or those whose items loops iterate over, between which a method copies without waiting."""
+    owners: dict[str, str] = {}
+    for node in own_nodes(method):
+        match node:
+            case ast.For(target=ast.Tuple(elts=targets), iter=ast.Call(func=ast.Name(id="zip"), args=iterated)):
+                owners |= {text(one): text(other) for one, other in zip(targets, iterated, strict=False)}
+            case ast.For(target=ast.Name(id=name), iter=iterated):
+                owners[name] = text(iterated)
+            case _:
+                pass
+    for node in own_nodes(method):
+        match node:
+            case ast.Call(func=ast.Attribute(value=target, attr="copy_"), args=[source, *_]) if is_non_blocking(node):
+                ends = [text(end.value if isinstance(end, ast.Subscript) else end) for end in (source, target)]
+                yield owners.get(ends[0], ends[0]), owners.get(ends[1], ends[1])
+            case _:
+                pass
+
+
+def _pinned(kind: ast.ClassDef) -> set[str]:
+    """Return the attributes that a class sets to pinned memory, or to a list of it."""
+    assigned = [node for node in walk(kind) if isinstance(node, ast.Assign) and "pin_memory" in text(node.value)]
+    return {own_attribute(target) for node in assigned for target in node.targets} - {""}
 
 
 def _given_tensors(kind: ast.ClassDef) -> set[str]:

@@ -93,7 +93,7 @@ def findings(
         found += pending_writes.findings(functions, SourceSites(source), known)
     for check in _CHECKS:
         if check.can_matter(text):
-            found += check.findings(tree, SourceSites(source), known)
+            found += check.findings(tree, SourceSites(source), [*known, *found])
     if side_streams.WORD in text:
         if inline_streams.WORDS.search(text):
             found += inline_streams.findings(tree, SourceSites(source), known)

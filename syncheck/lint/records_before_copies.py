@@ -63,7 +63,8 @@ def findings(tree: ast.Module, sites: SourceSites, known: Sequence[Finding]) -> 
                 after = steps[index + 1 :]
                 copies = [("to", *each) for each in _copies(event, after, nodes) if each[0].attr in _read_by_host(tree)]
                 if streams and not index:
-                    copies += [("from", *each) for each in _uploads(event, after, _copying_functions(tree))]
+                    uploads = _uploads(event, after, _copying_functions(tree))
+                    copies += [("from", *each) for each in uploads if each[0].attr in _filled_by_host(tree)]
                 for way, memory, copy in copies[:1]:
                     flaw = _FLAW.format(event=text(event), way=way, memory=text(memory), line=copy.lineno)
                     yield sites.warning(unordered_side_stream.RULE, record, function.name, _HELP, flaw=flaw)
@@ -131,7 +132,7 @@ def _uploads(
         steps: the statements after its record, which is the first in a block on a side stream.
         functions: the names of functions in the file that make copies without waiting.
     """
-    if text(event.value) == "self" or any(_records_other(step, event) for step in steps):
+    if text(event.value) == "self" or any(_records(node) for step in steps for node in walk(step)):
         return
     for call in (node for step in steps for node in walk(step) if isinstance(node, ast.Call)):
         if not is_non_blocking(call) and last_name(call.func) not in functions:
@@ -147,6 +148,30 @@ def _copying_functions(tree: ast.Module) -> frozenset[str]:
     """Return the names of the functions in a file that make copies without waiting."""
     calls = {node for node in nodes_in(tree) if isinstance(node, ast.Call) and is_non_blocking(node)}
     return frozenset(function.name for function, nodes in functions_with_nodes(tree) if not calls.isdisjoint(nodes))
+
+
+def _records(node: ast.AST) -> bool:
+    return isinstance(node, ast.Call) and last_name(node.func) in {"record", "record_event"}
+
+
+@once
+def _filled_by_host(tree: ast.Module) -> frozenset[str]:
+    """Return the attributes with memory that the host writes, or that is pinned."""
+    found = set[str]()
+    for node in nodes_in(tree):
+        match node:
+            case (
+                ast.Assign(targets=[ast.Attribute(attr=name)], value=ast.expr() as value)
+                | ast.AnnAssign(target=ast.Attribute(attr=name), value=ast.expr() as value)
+            ) if "pin_memory" in text(value):
+                found.add(name)
+            case ast.Assign(targets=[ast.Subscript(value=ast.Attribute(attr=name))]):
+                found.add(name)
+            case ast.Call(func=ast.Attribute(value=ast.Attribute(attr=name), attr="numpy")):
+                found.add(name)
+            case _:
+                pass
+    return frozenset(found)
 
 
 def _records_other(step: ast.stmt, event: ast.Attribute) -> bool:

@@ -17,6 +17,7 @@ from syncheck.lint.nodes import (
     Method,
     awaited_event,
     blocks_in,
+    changed_in_place,
     names,
     nodes_in,
     once,
@@ -31,7 +32,7 @@ from syncheck.source.expressions import last_name
 _WORK = frozenset({"stream", "copy_", "to", "cuda"})
 """Calls that show that a function itself works on what it waits for."""
 _FLAW = "`{event}` is recorded before the caller can use what `{function}` gives it, so it does not stand for that use"
-_FLAW_RELEASED = "`{call}` records that `{name}` was used, before it is used in line {line}"
+_FLAW_RELEASED = "`{call}` records that `{name}` is no longer used, but line {line} still uses it"
 _HELP_RELEASED = "move the call after line {line}"
 _HELP = "record it after the use: when the caller is done, or asks for the next one"
 
@@ -75,7 +76,7 @@ def _used_after_release(
                     after = steps[index + 1 :]
                 case _:
                     continue
-            use = next((line for each in after if (line := _line_of_use(each, name))), 0)
+            use = next((line for each in after if (line := _line_of_use(each, name, _written(tree)))), 0)
             is_bound = any(name in _bound(each) for each in after)
             if called in methods and use and not is_bound and step.lineno not in lines:
                 flaw = _FLAW_RELEASED.format(call=text(call), name=name, line=use)
@@ -83,12 +84,21 @@ def _used_after_release(
                 yield sites.warning(unordered_side_stream.RULE, step, function.name, advice, flaw=flaw)
 
 
-def _line_of_use(step: ast.stmt, name: str) -> int:
-    """Return the line in which a statement passes an attribute of a variable to a call; 0 if it passes none."""
+def _line_of_use(step: ast.stmt, name: str, memory: Set[str]) -> int:
+    """Return the line in which a statement passes the memory of a variable to a call; 0 if it passes none.
+
+    Args:
+        step: the statement.
+        name: the variable.
+        memory: the attributes that are memory.
+    """
     for call in (node for node in walk(step) if isinstance(node, ast.Call) and not is_on_host(node)):
         for given in (*call.args, *(word.value for word in call.keywords)):
-            if isinstance(given, ast.Attribute) and isinstance(given.value, ast.Name) and given.value.id == name:
-                return call.lineno
+            match given:
+                case ast.Attribute(value=ast.Name(id=owner), attr=part) if owner == name and part in memory:
+                    return call.lineno
+                case _:
+                    pass
     return 0
 
 
@@ -96,6 +106,13 @@ def _bound(step: ast.stmt) -> frozenset[str]:
     """Return the variables that a statement binds."""
     found = (node for node in walk(step) if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store))
     return frozenset(node.id for node in found)
+
+
+@once
+def _written(tree: ast.Module) -> frozenset[str]:
+    """Return the attributes that a file changes in place by methods such as `copy_`."""
+    changed = (changed_in_place(node) for node in nodes_in(tree))
+    return frozenset(target.attr for target in changed if isinstance(target, ast.Attribute))
 
 
 @once

@@ -14,8 +14,11 @@ from syncheck.lint.locations import main_lines_of
 from syncheck.lint.nodes import (
     Method,
     classes_of_methods,
+    entered_streams,
     is_current_stream,
+    is_on_stream,
     methods_of,
+    own_attribute,
     parameters,
     text,
     walk,
@@ -23,7 +26,8 @@ from syncheck.lint.nodes import (
 from syncheck.rules import unordered_side_stream
 from syncheck.source.expressions import last_name
 
-_FLAW = "`{stream}` is on `{own}`, but `{awaited}` is that of `{other}` here"
+_ALLOCATING = ("empty", "new_empty", "zeros")
+_FLAW = "`{stream}`, which copies from `{own}`, waits only for the current stream of `{other}`"
 _HELP = "wait for `torch.cuda.current_stream({own})`"
 
 
@@ -44,28 +48,61 @@ def findings(tree: ast.Module, sites: SourceSites, known: Sequence[Finding]) -> 
     for function, nodes in functions_with_nodes(tree):
         kind = classes_of_methods(tree).get(function)
         calls = [node for node in nodes if isinstance(node, ast.Call)]
-        devices = _devices_of_streams([*nodes, *(walk(kind) if kind is not None else ())])
+        own_nodes = [node for node in (walk(kind) if kind is not None else ()) if _sets_attribute(node)]
+        devices = _devices_of_streams([*nodes, *own_nodes])
         for wait, other in _waits(nodes):
             stream = wait.func.value if isinstance(wait.func, ast.Attribute) else wait
             own = devices.get(text(stream), "")
             if not own or not other or own == other or wait.lineno in lines or _waits_elsewhere(stream, wait, calls):
                 continue
-            if _is_given(own, function, kind) and _is_given(other, function, kind):
-                flaw = _FLAW.format(stream=text(stream), own=own, awaited=text(wait.args[0]), other=other)
-                advice = _HELP.format(own=own)
-                yield sites.warning(unordered_side_stream.RULE, wait, function.name, advice, flaw=flaw)
+            is_given = _is_given(own, function, kind) and _is_given(other, function, kind)
+            if is_given and _copies_to_new_memory(text(stream), nodes):
+                flaw = _FLAW.format(stream=text(stream), own=own, other=other)
+                yield sites.warning(unordered_side_stream.RULE, wait, function.name, _HELP.format(own=own), flaw=flaw)
+
+
+def _sets_attribute(node: ast.AST) -> bool:
+    targets = node.targets if isinstance(node, ast.Assign) else [getattr(node, "target", None)]
+    return any(own_attribute(target) for target in targets)
+
+
+def _copies_to_new_memory(stream: str, nodes: Sequence[ast.AST]) -> bool:
+    """Return whether a block on a stream copies what it has not computed to memory that the function has allocated.
+
+    Such a copy need not wait for readers of its target, only for the device that computes its source.
+    """
+    assigned = [node for node in nodes if isinstance(node, ast.Assign)]
+    made = {text(target): node.value for node in assigned for target in node.targets}
+    blocks = [node for node in nodes if isinstance(node, ast.With) and stream in map(text, entered_streams(node))]
+    inside = [node for block in blocks for node in walk(block)]
+    computed = {text(target) for node in inside if isinstance(node, ast.Assign) for target in node.targets}
+    for node in inside:
+        match node:
+            case ast.Call(func=ast.Attribute(value=target, attr="copy_"), args=[ast.Name(id=source), *_]):
+                value = made.get(text(target))
+                is_new = isinstance(value, ast.Call) and last_name(value.func).startswith(_ALLOCATING)
+                if is_new and source not in computed:
+                    return True
+            case ast.Assign(value=ast.Call(func=ast.Attribute(value=ast.Name(id=source), attr="to" | "cuda"))):
+                if source not in computed:
+                    return True
+            case _:
+                pass
+    return False
 
 
 def _waits(nodes: Sequence[ast.AST]) -> Iterator[tuple[ast.Call, str]]:
     """Yield the waits of streams for the current stream of a device, with the device as written."""
     inside = {node: device for block in nodes if (device := _entered_device(block)) for node in walk(block)}
+    on_stream = {node for block in nodes if isinstance(block, ast.With) and is_on_stream(block) for node in walk(block)}
     for node in nodes:
         match node:
             case ast.Call(func=ast.Attribute(attr="wait_stream"), args=[ast.Call() as current]) if is_current_stream(
                 current
             ):
                 given = [*current.args, *(word.value for word in current.keywords)]
-                yield node, text(given[0]) if given else inside.get(node, "")
+                here = "" if node in on_stream else inside.get(node, "")  # a stream's block makes its device current
+                yield node, text(given[0]) if given else here
             case _:
                 pass
 
@@ -92,14 +129,17 @@ def _waits_elsewhere(stream: ast.expr, wait: ast.Call, calls: Sequence[ast.Call]
 
 
 def _devices_of_streams(nodes: Sequence[ast.AST]) -> dict[str, str]:
-    """Return the device of each variable or attribute that is only set to new streams of one device, as written."""
+    """Return the device of each variable or attribute that is set to new streams of one device, as written."""
     found: dict[str, set[str]] = {}
     for node in nodes:
         match node:
             case ast.Assign(targets=[target], value=value) | ast.AnnAssign(target=target, value=ast.expr() as value):
                 made = value.body if isinstance(value, ast.IfExp) else value
                 if isinstance(made, ast.Call) and last_name(made.func) == "Stream":
-                    found.setdefault(text(target), set()).add(text(made.args[0]) if made.args else "")
+                    given = [*made.args, *(word.value for word in made.keywords if word.arg == "device")]
+                    found.setdefault(text(target), set()).add(text(given[0]) if given else "")
+                elif text(target) in found and not (isinstance(made, ast.Constant) and made.value is None):
+                    found[text(target)].add("")
             case _:
                 pass
     return {name: devices.pop() for name, devices in found.items() if len(devices) == 1}

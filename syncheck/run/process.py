@@ -97,13 +97,16 @@ def make_run(
     run = run_class(options, partial(new_session, options), policy, ended, name, make_backend)
     details.begin()
     member = rendezvous.active or rendezvous.begin(options.ranks_dir)
-    lines = Details(is_wanted=not options.quiet)
-    member.on_join = lambda: watchdog.begin(
-        options.hang_timeout,
-        lambda frame: run.sites.location(run.sites.capture(frame)),
-        run.end_now,
-        lines.write_line,
-    )
+
+    def watch() -> None:
+        watchdog.begin(
+            options.hang_timeout,
+            lambda frame: run.sites.location(run.sites.capture(frame)),
+            run.end_now,
+            Details(is_wanted=not options.quiet).write_line,
+        )
+
+    member.on_join = watch
     return run
 
 

@@ -13,7 +13,7 @@ class Details:
     """Prints what a command does, line by line, if requested.
 
     Args:
-        is_wanted: whether `--verbose` was given.
+        is_wanted: whether to print the lines: with `--verbose`, or without `--quiet` for those that users always want.
         sender: prefix of each line.
     """
 

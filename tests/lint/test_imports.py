@@ -103,7 +103,7 @@ def test_a_collective_that_another_file_starts_may_be_waited_for_there(tmp_path)
     source = "import torch\nfrom helper import send\nsend(torch.ones(4, device='cuda'))\n"
     (finding,) = lint_source(str(tmp_path / "main.py"), Text(source)).findings
     assert (finding.rule.code, finding.level.value) == ("SYN603", "warning")
-    assert finding.message.endswith("if the other file that starts it does not wait for it later")
+    assert finding.message.endswith("if the file that starts it does not wait for it")
 
 
 def test_a_returned_tensor_is_checked_where_it_is_used(codes):

@@ -335,7 +335,7 @@ class Calls:
 
     def _call_instance(self, instance: Instance, call: Call) -> Value:
         name = "__call__" if instance.kind.find("__call__") else "forward" if instance.kind.is_net else "__call__"
-        member = None if hooks_itself(instance.kind.node) else instance.kind.find(name)
+        member = None if hooks_itself(instance.kind) else instance.kind.find(name)
         if isinstance(member, Function):
             return self.call_function(member, Call(call.node, [instance, *call.args], call.kwargs, call.is_complete))
         return self.call_unknown("", call)

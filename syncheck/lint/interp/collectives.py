@@ -22,7 +22,7 @@ _ORDERING = frozenset({"wait_stream", "wait_event"})
 """Methods of streams, in which the host does not wait."""
 
 
-_ELSEWHERE = "the other file that starts it does not wait for it later"
+_ELSEWHERE = "the file that starts it does not wait for it"
 
 
 class Collectives:

@@ -5,7 +5,7 @@ from collections.abc import Callable
 
 from syncheck.lint import deferred
 from syncheck.lint.interp.identities import named
-from syncheck.lint.interp.values import Call, Function, Mapping, Sequence, Value
+from syncheck.lint.interp.values import Call, Class, Function, Mapping, Sequence, Value
 from syncheck.lint.nodes import Method, children, functions_in, once, own_attribute, walk
 
 _HOOKING = frozenset({"register_forward_hook", "register_forward_pre_hook"})
@@ -55,9 +55,13 @@ def without_self(call: Call) -> Call:
     return Call(call.node, call.args[1:], call.kwargs, call.is_complete)
 
 
-@once
-def hooks_itself(kind: ast.AST) -> bool:
+def hooks_itself(kind: Class) -> bool:
     """Return whether the objects of a class register hooks on themselves, which run around `forward`."""
+    return _registers_hooks(kind.node) or any(isinstance(base, Class) and hooks_itself(base) for base in kind.bases)
+
+
+@once
+def _registers_hooks(kind: ast.AST) -> bool:
     calls = (node.func for node in walk(kind) if isinstance(node, ast.Call))
     return any(own_attribute(function) in _HOOKING for function in calls)
 

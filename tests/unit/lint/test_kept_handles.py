@@ -162,6 +162,7 @@ def test_a_list_of_handles_that_is_only_emptied_is_reported(end):
         "works = self.works; self.works.clear()",
         "return self",
         "getattr(self, 'works').clear()",
+        "torch.cuda.synchronize(); self.works.clear()",
     ],
 )
 def test_a_list_of_handles_that_something_may_wait_for_is_not_reported(end):

@@ -144,8 +144,9 @@ def test_the_block_may_be_in_a_method_that_is_called(changes):
         [("self.copy(layer, target, source)", "self.copy(layer, target, source), self.ready[layer].record()")],
         [(", non_blocking=True)", ")")],
         [("torch.cuda.current_stream().wait_event", "self.side.wait_event")],
+        [("    def restore", "        torch.cuda.current_stream().wait_stream(self.side)\n\n    def restore")],
     ],
-    ids=["side stream", "other index", "recorded inside", "blocking", "awaited by the side stream"],
+    ids=["side stream", "other index", "recorded inside", "blocking", "awaited by the side stream", "joined"],
 )
 def test_other_records_after_a_call_are_not_reported(changes):
     assert reported(LAYERS, changes, "is recorded on the current stream") == []

@@ -198,8 +198,10 @@ class Swapper:
         ("list(pool)", "torch.empty(size)", ""),
         ("self.copy(self.pool, self.host)", "self.copy(self.host, self.host)", ""),
         (", non_blocking=True", "", ""),
+        ("self.copy(self.pool, self.host)", "self.copy(self.host, self.pool)", ""),
+        ("torch.empty(size, pin_memory=True)", "torch.empty(size)", ""),
     ],
-    ids=["list", "as given", "its own memory", "host memory only", "blocking"],
+    ids=["list", "as given", "its own memory", "host memory only", "blocking", "upload", "not pinned"],
 )
 def test_a_method_may_copy_what_the_constructor_was_given(old, new, expected):
     kind = ast.parse(SWAPPER.replace(old, new) if old else SWAPPER).body[0]

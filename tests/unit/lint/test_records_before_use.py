@@ -106,7 +106,7 @@ def run(ring, model):
     slot = ring.pop()
     ring.release(slot)
     output = model(slot.data)
-    return output
+    return ring
 """
 HAND_BACK, USE = "    ring.release(slot)\n", "    output = model(slot.data)\n"
 
@@ -120,7 +120,7 @@ HAND_BACK, USE = "    ring.release(slot)\n", "    output = model(slot.data)\n"
     ],
 )
 def test_a_buffer_that_is_used_after_it_is_handed_back_is_reported(changes):
-    assert reported(RELEASE, changes, "before it is used in line") == [("SYN105", 23)]
+    assert reported(RELEASE, changes, "still uses it") == [("SYN105", 23)]
 
 
 @pytest.mark.parametrize(
@@ -130,9 +130,11 @@ def test_a_buffer_that_is_used_after_it_is_handed_back_is_reported(changes):
         [("    output", "    slot = ring.pop()\n    output")],
         [("model(slot.data)", "print(slot.data)")],
         [("slot.used.record(torch.cuda.current_stream())", "slot.used.synchronize()")],
+        [("model(slot.data)", "model(slot.key)")],
+        [("output = model(slot.data)", "side.wait_event(slot.used)")],
         [("def run", "class Other:\n    def release(self, slot): pass\n\n\ndef run")],
     ],
-    ids=["release last", "another slot", "printed only", "no record", "two methods"],
+    ids=["release last", "another slot", "printed only", "no record", "a number", "the event", "two methods"],
 )
 def test_other_uses_of_a_buffer_are_not_reported(changes):
-    assert reported(RELEASE, changes, "before it is used in line") == []
+    assert reported(RELEASE, changes, "still uses it") == []

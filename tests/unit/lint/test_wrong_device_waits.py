@@ -30,7 +30,7 @@ LINE = 14
 
 
 def found(*changes):
-    return reported(SOURCE, changes, "`torch.cuda.current_stream()` is that of")
+    return reported(SOURCE, changes, "waits only for the current stream")
 
 
 @pytest.mark.parametrize("changes", [[], [("Stream(self.src)", "Stream(self.src) if self.src else None")]])
@@ -47,8 +47,17 @@ def test_a_wait_for_the_stream_of_another_device_is_reported(changes):
         [("Stream(self.src)", "Stream()")],
         [(COPY, "            self.stream.wait_event(x.ready)\n" + COPY)],
         [("        self.src = src\n", "")],
+        [("            out = torch.empty_like(x, device=self.dst)\n", "            out = self.buffer\n")],
     ],
-    ids=["named device", "same device", "stream of the other", "unknown device", "another wait", "unknown attribute"],
+    ids=[
+        "named device",
+        "same device",
+        "stream of the other",
+        "unknown device",
+        "another wait",
+        "unknown attribute",
+        "kept memory",
+    ],
 )
 def test_other_waits_are_not_reported(changes):
     assert found(*changes) == []
@@ -74,7 +83,7 @@ def run(encoder, decoder, batches, src, dst):
     "changes", [[], [("current_stream(dst))\n        with", "current_stream(device=dst))\n        with")]]
 )
 def test_a_stream_in_a_variable_counts_too(changes):
-    assert reported(LOCAL, changes, "is that of `dst`") == [("SYN105", 9)]
+    assert reported(LOCAL, changes, "waits only for the current stream of `dst`") == [("SYN105", 9)]
 
 
 @pytest.mark.parametrize(
@@ -84,11 +93,12 @@ def test_a_stream_in_a_variable_counts_too(changes):
         [("Stream(src)", "Stream(dst)")],
         [("        with", "        bridge.wait_stream(torch.cuda.current_stream(src))\n        with")],
         [("src, dst)", "dst)"), ("Stream(src)", "Stream(other)")],
+        [("        encoded = encoder(x)\n", "        with torch.cuda.stream(bridge): encoded = encoder(x)\n")],
     ],
-    ids=["own device", "other stream", "both devices", "unknown device"],
+    ids=["own device", "other stream", "both devices", "unknown device", "computed on the stream"],
 )
 def test_a_wait_for_the_own_device_is_enough(changes):
-    assert reported(LOCAL, changes, "is that of") == []
+    assert reported(LOCAL, changes, "waits only for the current stream") == []
 
 
 def test_only_files_with_waits_for_streams_are_searched():
