@@ -59,7 +59,7 @@ def test_a_slot_that_is_handed_out_before_the_wait_is_reported(changes):
         [(WAIT, ""), ("        return self.slots", WAIT + "        return self.slots")],
         [("        return self.slots", WAIT + "        return self.slots")],
         [(", pin_memory=True", "")],
-        [(", non_blocking=True", "")],
+        [(", non_blocking=True", ", non_blocking=False")],
         [("return self.slots[self.current].numpy()", "return self.current")],
         [("        self.uploaded[self.current].record(torch.cuda.current_stream())\n", "")],
     ],

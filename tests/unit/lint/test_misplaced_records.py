@@ -142,7 +142,7 @@ def test_the_block_may_be_in_a_method_that_is_called(changes):
         [("record(torch.cuda.current_stream())", "record(self.side)")],
         [("self.ready[layer].record", "self.ready[layers].record")],
         [("self.copy(layer, target, source)", "self.copy(layer, target, source), self.ready[layer].record()")],
-        [(", non_blocking=True)", ")")],
+        [(", non_blocking=True)", ", non_blocking=False)")],
         [("torch.cuda.current_stream().wait_event", "self.side.wait_event")],
         [("    def restore", "        torch.cuda.current_stream().wait_stream(self.side)\n\n    def restore")],
     ],

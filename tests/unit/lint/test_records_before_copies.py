@@ -126,7 +126,7 @@ def test_an_event_recorded_before_the_copies_from_its_memory_is_reported(changes
         [(SENT + WRITE, WRITE + SENT)],
         [("        slot.sent.synchronize()\n", "")],
         [(SENT, "            self.prepare()\n" + SENT)],
-        [(", non_blocking=True)", ")")],
+        [(", non_blocking=True)", ", non_blocking=False)")],
         [(WRITE, WRITE + SENT)],
     ],
     ids=["record last", "host does not wait", "after other work", "blocking", "recorded again"],
