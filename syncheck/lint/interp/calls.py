@@ -13,7 +13,7 @@ from syncheck.lint.interp.control_flow import Returned
 from syncheck.lint.interp.dataclass_fields import is_dataclass, set_fields
 from syncheck.lint.interp.decorators import changes_nothing, is_property
 from syncheck.lint.interp.evaluator import Evaluator
-from syncheck.lint.interp.functions import bind, hooks_itself, is_generator, without_self
+from syncheck.lint.interp.functions import HOOKS, bind, is_generator, without_self
 from syncheck.lint.interp.identities import Objects, is_unknown
 from syncheck.lint.interp.imported import FindFunction, ImportedFunctions
 from syncheck.lint.interp.passed_functions import PassedFunctions
@@ -122,7 +122,7 @@ class Calls:
         return found if found is DERIVED else made
 
     def _call_native(self, function: Native, call: Call) -> Value:
-        return function.function(call) or self.call_unknown("", call)
+        return self.call_unknown("", call) if (made := function.function(call)) is None else made
 
     def _call_attribute(self, function: Attribute, call: Call) -> Value:
         return self.call_method(function.owner, function.name, call)
@@ -335,7 +335,7 @@ class Calls:
 
     def _call_instance(self, instance: Instance, call: Call) -> Value:
         name = "__call__" if instance.kind.find("__call__") else "forward" if instance.kind.is_net else "__call__"
-        member = None if hooks_itself(instance.kind) else instance.kind.find(name)
+        member = None if HOOKS in instance.attributes else instance.kind.find(name)
         if isinstance(member, Function):
             return self.call_function(member, Call(call.node, [instance, *call.args], call.kwargs, call.is_complete))
         return self.call_unknown("", call)

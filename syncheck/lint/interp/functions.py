@@ -5,10 +5,11 @@ from collections.abc import Callable
 
 from syncheck.lint import deferred
 from syncheck.lint.interp.identities import named
-from syncheck.lint.interp.values import Call, Class, Function, Mapping, Sequence, Value
-from syncheck.lint.nodes import Method, children, functions_in, once, own_attribute, walk
+from syncheck.lint.interp.values import Call, Function, Mapping, Sequence, Value
+from syncheck.lint.nodes import Method, children, functions_in, once
 
-_HOOKING = frozenset({"register_forward_hook", "register_forward_pre_hook"})
+HOOKS = "_forward_hooks"
+"""Attribute of a layer with hooks, which run around its `forward`. Source: torch/nn/modules/module.py."""
 _YIELDING = frozenset({ast.Yield, ast.YieldFrom})
 _CLOSED = frozenset({ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda, ast.ClassDef, *deferred.KINDS.values()})
 """Nodes whose contents belong to another function."""
@@ -53,17 +54,6 @@ def bind(function: Function, call: Call) -> dict[str, Value]:
 def without_self(call: Call) -> Call:
     """Return a call of a method without the object that it is called on."""
     return Call(call.node, call.args[1:], call.kwargs, call.is_complete)
-
-
-def hooks_itself(kind: Class) -> bool:
-    """Return whether the objects of a class register hooks on themselves, which run around `forward`."""
-    return _registers_hooks(kind.node) or any(isinstance(base, Class) and hooks_itself(base) for base in kind.bases)
-
-
-@once
-def _registers_hooks(kind: ast.AST) -> bool:
-    calls = (node.func for node in walk(kind) if isinstance(node, ast.Call))
-    return any(own_attribute(function) in _HOOKING for function in calls)
 
 
 @once

@@ -3,6 +3,7 @@
 from syncheck.hb.ids import UNKNOWN_SITE
 from syncheck.lint.interp.contents import tensors_in
 from syncheck.lint.interp.evaluator import Evaluator
+from syncheck.lint.interp.functions import HOOKS
 from syncheck.lint.interp.identities import is_unknown
 from syncheck.lint.interp.registry import models_methods
 from syncheck.lint.interp.unknown import is_moved, may_be_tensor
@@ -113,6 +114,8 @@ def _constant(evaluator: Evaluator, owner: Value, name: str, call: Call) -> Valu
 def _instance(evaluator: Evaluator, owner: Instance, name: str, call: Call) -> Value | None:
     """Call a method that the object's class does not define: it belongs to an unknown base class."""
     if owner.kind.is_net:
+        if name in {"register_forward_hook", "register_forward_pre_hook"}:
+            owner.attributes[HOOKS] = UNKNOWN
         found = call_module_method(evaluator, owner, name, call)
         if found is not None:
             return found
