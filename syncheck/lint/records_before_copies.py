@@ -31,7 +31,8 @@ from syncheck.source.expressions import last_name
 _VIEWS = frozenset({"view", "view_as", "reshape", "flatten", "narrow", "squeeze", "unsqueeze", "detach"})
 _HOST_READS = frozenset({"numpy", "tolist", "item", "tobytes"})
 _HOST_WAITS = frozenset({"synchronize", "query"})
-_FLAW = "`{event}` is recorded before the copy {way} `{memory}` in line {line}, which it stands for"
+_FLAW_TO = "`{event}` is recorded before the copy to `{memory}` in line {line}, which it stands for"
+_FLAW_FROM = "`{event}` is recorded before the copy from `{memory}` in line {line}, which it stands for"
 _HELP = "record it after that copy"
 
 
@@ -60,14 +61,30 @@ def findings(tree: ast.Module, sites: SourceSites, known: Sequence[Finding]) -> 
                     continue
                 if record.lineno in lines or not _is_on(record, streams) or event.attr not in _awaited_by_host(tree):
                     continue
-                after = steps[index + 1 :]
-                copies = [("to", *each) for each in _copies(event, after, nodes) if each[0].attr in _read_by_host(tree)]
-                if streams and not index:
-                    uploads = _uploads(event, after, _copying_functions(tree))
-                    copies += [("from", *each) for each in uploads if each[0].attr in _filled_by_host(tree)]
-                for way, memory, copy in copies[:1]:
-                    flaw = _FLAW.format(event=text(event), way=way, memory=text(memory), line=copy.lineno)
+                is_first = bool(streams) and not index
+                flaw = next(_flaws(event, steps[index + 1 :], nodes, tree, is_first=is_first), "")
+                if flaw:
                     yield sites.warning(unordered_side_stream.RULE, record, function.name, _HELP, flaw=flaw)
+
+
+def _flaws(
+    event: ast.Attribute, after: Sequence[ast.stmt], nodes: Sequence[ast.AST], tree: ast.Module, *, is_first: bool
+) -> Iterator[str]:
+    """Yield a text about each copy after the record of an event that stands for it.
+
+    Args:
+        event: the event.
+        after: the statements after the record.
+        nodes: the nodes of the function.
+        tree: the file.
+        is_first: whether a block on a side stream begins with the record.
+    """
+    for memory, copy in _copies(event, after, nodes):
+        if memory.attr in _read_by_host(tree):
+            yield _FLAW_TO.format(event=text(event), memory=text(memory), line=copy.lineno)
+    for memory, copy in _uploads(event, after, _copying_functions(tree)) if is_first else ():
+        if memory.attr in _filled_by_host(tree):
+            yield _FLAW_FROM.format(event=text(event), memory=text(memory), line=copy.lineno)
 
 
 def _has_body(node: ast.AST, steps: list[ast.stmt]) -> TypeGuard[ast.With]:
