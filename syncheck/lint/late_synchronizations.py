@@ -27,7 +27,10 @@ from syncheck.rules import unsynchronized_timing
 from syncheck.rules.model import Severity
 from syncheck.source.expressions import has_line, last_name
 from syncheck.source.measured_times import is_host_time, is_measured
+from syncheck.source.words import words_of
 
+_OF_HOST = frozenset("parse parser read open tokenize json yaml listdir sleep".split())
+"""Words in the names of functions that only use the host."""
 _WAITING = re.compile(r"synchronize|wait|barrier|bench|^(item|tolist|cpu|numpy|join|result|sleep)$")
 _SYNCHRONIZES = re.compile(r"\.synchronize\(")
 _DEVICES = frozenset("cuda xpu npu hpu musa accelerator device_util device_utils".split())
@@ -241,10 +244,11 @@ def _start_of(step: _Simple, reading: ast.Call, nodes: Sequence[ast.AST], clocks
 
 
 def _works(between: Sequence[ast.AST]) -> bool:
-    """Return whether something is called in an interval, also in the block of a context, and nothing waits there."""
+    """Return whether something that may use a GPU is called in an interval, or in a context's block, and none waits."""
     called = [last_name(node.func) for node in between if isinstance(node, ast.Call)]
     is_context = any(isinstance(node, ast.Yield) for node in between)
-    return (bool(called) or is_context) and not any(_WAITING.search(name) for name in called)
+    is_work = any(not words_of(name) & _OF_HOST for name in called)
+    return (is_work or is_context) and not any(_WAITING.search(name) for name in called)
 
 
 def _is_read_again(start: ast.Assign, wait: ast.stmt, nodes: Sequence[ast.AST], clocks: Set[str]) -> bool:
