@@ -19,6 +19,7 @@ from syncheck.lint.nodes import (
     current_streams,
     entered_streams,
     names,
+    own_container,
     text,
     waits_for_current,
     walk,
@@ -61,7 +62,7 @@ def findings(tree: ast.Module, sites: SourceSites, known: Sequence[Finding]) -> 
             wait, stream = waits[0], text(entered_streams(block)[0])
             if not _is_fork(wait, stream, current):
                 continue
-            name = _given_by_both(branch, wait) & _used(block)
+            name = (_given_by_both(branch, wait) & _used(block)) - _kept_by(block, branch)
             span = set(range(block.lineno, (block.end_lineno or block.lineno) + 1))
             if name and not lines & span:
                 entered, flaw = entered_streams(block)[0], _FLAW.format(stream=stream, name=min(name))
@@ -100,6 +101,13 @@ def _given_by_both(branch: ast.If, wait: ast.Call) -> set[str]:
     if _ABOUT_PLACE.search(text(branch.test)) or any(_ELSEWHERE.search(text(step)) for step in other):
         return set()
     return _bound(branch.body) & _bound(branch.orelse)
+
+
+def _kept_by(block: ast.With, branch: ast.If) -> set[str]:
+    """Return the variables that a branch binds to items which the block itself has stored, on its own stream."""
+    stored = {own_container(target) for node in walk(block) if isinstance(node, ast.Assign) for target in node.targets}
+    assigned = [node for node in walk(branch) if isinstance(node, ast.Assign)]
+    return {name for node in assigned if own_container(node.value) in stored - {""} for name in bound_names(node)}
 
 
 def _bound(body: list[ast.stmt]) -> set[str]:
