@@ -3,7 +3,7 @@
 from functools import partial
 
 from syncheck.findings import EditKind
-from syncheck.hb.clock import HOST, TICK
+from syncheck.hb.clock import HOST, TICK, Epoch
 from syncheck.hb.engine import Engine, Race
 from syncheck.hb.ids import NO_ALLOCATION, NO_VIEW, Accesses, Context, SiteId, StreamId, ViewId
 from syncheck.rules import wait_before_record
@@ -97,11 +97,13 @@ class Races:
             if race.by_host is not None and not engine.host_follows(race.by_host, race.prior.epoch):
                 self._collector.add(explain_host_use(self._context(race, self._views.used(race, accesses))))
                 engine.assume_ordered(race)
-        for race in engine.order_root_causes_first([race for race in races if race.by_host is None]):
+        races = engine.order_root_causes_first([race for race in races if race.by_host is None])
+        for race in races:
             if engine.covers(race.current.actor, race.prior.epoch):
                 continue  # already ordered by the edge added for an earlier race
             view = NO_VIEW if race.allocation == NO_ALLOCATION else self._views.used(race, accesses)
-            self._report(race, view, None if inside_graph or race.is_in_pool else _pair(race))
+            latest = max(other.prior.epoch for other in races if other.prior.actor == race.prior.actor)
+            self._report(race, view, None if inside_graph or race.is_in_pool else _pair(race), latest)
             engine.assume_ordered(race)  # so that it is not reported again at every later use
             self._events.assumed_ordered.add(race.current.actor)
 
@@ -113,14 +115,15 @@ class Races:
         made._mismatched = self._mismatched
         return made
 
-    def _report(self, race: Race, view: ViewId, pair: Pair | None) -> None:
+    def _report(self, race: Race, view: ViewId, pair: Pair | None, latest: Epoch) -> None:
+        """Report a race; `latest`: the last op that the wait must cover, which may be an allocation."""
         mismatch = self._mismatched.get(race.prior.label) or self._mismatched.get(race.current.label)
         if mismatch is not None:
             mismatch.pair, mismatch.level = mismatch.pair or pair, Severity.ERROR
             consequence = self._labels[race.current.label].site
             if consequence != mismatch.site and all(site != consequence for site, _ in mismatch.related):
                 mismatch.related.append((consequence, ("this relies on ordering that the context does not provide",)))
-        context = self._context(race, view)
+        context = self._context(race, view, latest)
         pending = classify.explain(context)
         pending.pair = pair
         if view != NO_VIEW:
@@ -137,10 +140,10 @@ class Races:
             self._events.fix_unrecorded(ineffective.site, _blame_idle_wait(pending, ineffective, context))
         self._collector.add(pending, race.prior.actor)
 
-    def _context(self, race: Race, view: ViewId) -> RaceContext:
+    def _context(self, race: Race, view: ViewId, latest: Epoch | None = None) -> RaceContext:
         prior = race.prior
         by_host = race.current.actor == HOST
-        after = self._events.first_event_after(prior.epoch, prior.actor)
+        after = self._events.first_event_after(latest or prior.epoch, prior.actor)
         events = (self._events.newest_event_covering(prior.epoch), after) if by_host else (after,)
         return RaceContext(
             race,

@@ -3,6 +3,7 @@
 import pytest
 
 from syncheck.hb.ids import Context
+from syncheck.sanitizer.messages import EventCode
 from tests.unit.sanitizer.program import Program
 
 FAR = 2
@@ -34,6 +35,21 @@ def test_an_unordered_read_is_reported_rather_than_the_first_use_of_new_memory()
     new = program.allocate(1)
     program.session.launch(2, "aten::copy_", [(new, program.view, True), (x, program.view, False)], 20)
     assert program.found() == [("SYN101", 20)]
+
+
+def test_the_wait_for_an_unordered_read_covers_the_first_use_of_new_memory():
+    program = Program()
+    x, other, early, late = program.allocate(1), program.allocate(1), program.event(), program.event()
+    program.write(1, x, 10)
+    program.session.record(early, 1, 11)
+    program.write(1, other, 12)
+    new = program.allocate(1)
+    program.session.record(late, 1, 13)
+    program.session.launch(2, "aten::copy_", [(new, program.view, True), (x, program.view, False)], 20)
+    (pending,) = program.session.collector._pending_findings.values()
+    codes = [part for edit in pending.fix.edits for part in edit.code]
+    assert EventCode(late) in codes
+    assert EventCode(early) not in codes
 
 
 def test_two_independent_writers_are_two_findings():
