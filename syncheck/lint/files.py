@@ -19,6 +19,7 @@ _ALWAYS_LEFT_OUT = frozenset(
     """.git .hg .svn .tox .nox .venv venv .mypy_cache .ruff_cache .pytest_cache .syncheck_cache __pycache__ node_modules
     .eggs build dist site-packages""".split()
 )
+_MAY_BE_PACKAGES = frozenset(("build", "dist", "venv"))
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,8 +92,10 @@ def _named(path: str, options: Options, on_skip: Skip) -> list[str]:
     own = os.path.join(folder, ".gitignore")
     if options.respect_gitignore and os.path.isfile(own):
         specs.append((folder, _spec(own)))
-    folders = set(os.path.relpath(path, options.root or ".").split(os.sep)[:-1])
-    reason = _BY_NAME if folders & _ALWAYS_LEFT_OUT else _skip_reason(path, (".", options.root or "."), specs, left_out)
+    bases = (".", options.root or ".")
+    parents = Path(os.path.relpath(path, bases[1])).parents
+    by_name = any(_is_left_out_by_name(os.path.join(bases[1], parent), parent.name) for parent in parents)
+    reason = _BY_NAME if by_name else _skip_reason(path, bases, specs, left_out)
     if reason:
         on_skip(path, reason)
     return [] if reason else [path]
@@ -113,7 +116,7 @@ def _under(root: str, options: Options, on_skip: Skip) -> Iterator[str]:
         ignored[os.path.dirname(os.path.join(folder, ""))] = specs  # `root` may end with a slash
         inner = {f"{os.path.join(folder, name)}/": name for name in sorted(folders)}
         reasons = {
-            path: _BY_NAME if name in _ALWAYS_LEFT_OUT else _skip_reason(path, bases, specs, left_out)
+            path: _BY_NAME if _is_left_out_by_name(path, name) else _skip_reason(path, bases, specs, left_out)
             for path, name in inner.items()
         }
         folders[:] = [name for path, name in inner.items() if not reasons[path]]
@@ -159,7 +162,14 @@ def _spec(path: str) -> pathspec.GitIgnoreSpec:
         return pathspec.GitIgnoreSpec.from_lines([])
 
 
-_BY_NAME = "folders of this name are never searched"
+_BY_NAME = "folders of this name are not searched"
+
+
+def _is_left_out_by_name(folder: str, name: str) -> bool:
+    """Return whether a folder is skipped for its name: `dist` is one of built files, or a package of the program."""
+    if name in _MAY_BE_PACKAGES and os.path.isfile(os.path.join(folder, "__init__.py")):
+        return False
+    return name in _ALWAYS_LEFT_OUT
 
 
 def _skip_reason(

@@ -72,6 +72,21 @@ def test_settings_exclude_files(folder):
     assert found("a.py", force_exclude=True) == ["a.py"]
 
 
+def test_a_package_is_searched_even_if_it_has_the_name_of_a_folder_of_built_files(folder):
+    tree(folder, pkg__dist__e_py="", pkg__venv__f_py="", dist__g_py="")
+    for package in ("pkg/dist", "pkg/venv"):
+        (folder / package / "__init__.py").write_text("")
+    packages = ["pkg/dist/__init__.py", "pkg/dist/e.py", "pkg/venv/__init__.py", "pkg/venv/f.py"]
+    assert [path for path in found(".") if "dist" in path or "venv" in path] == packages
+    assert found("pkg/dist/e.py", "dist/g.py", force_exclude=True) == ["pkg/dist/e.py"]
+
+
+def test_a_folder_of_installed_packages_is_skipped_even_if_it_is_a_package(folder):
+    (folder / "site-packages").mkdir()
+    (folder / "site-packages" / "__init__.py").write_text("")
+    assert found(".") == ["a.py", "note.ipynb", "pkg/b.py", "pkg/deep/c.py"]
+
+
 def test_links_to_a_file_are_the_same_file(folder):
     (folder / "link.py").symlink_to(folder / "a.py")
     assert found("a.py", "link.py") == ["a.py"]
