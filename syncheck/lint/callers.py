@@ -10,7 +10,7 @@ from syncheck.lint.interp.control_flow import Raised
 from syncheck.lint.interp.interpreter import Interpreter
 from syncheck.lint.interp.machine import Machine
 from syncheck.lint.interp.values import Call, Function, Generator, Instance, Mapping, Sequence, Stream, Tensor, Value
-from syncheck.lint.nodes import Method, methods_of, names, parameters, walk
+from syncheck.lint.nodes import Method, methods_of, names, parameters, stored_names, walk
 from syncheck.lint.prefilter import words_in
 from syncheck.source.expressions import last_name
 
@@ -62,7 +62,7 @@ def _is_record(made: Instance) -> bool:
     if not isinstance(begin, Function) or made.kind.find("__next__") is not None:
         return False
     nodes = walk(begin.node)
-    bound = {node.id for node in nodes if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store)}
+    bound = stored_names(nodes)
     calls = (node for node in nodes if isinstance(node, ast.Call))
     body = begin.node.body if isinstance(begin.node, Method) else []
     used = {name for step in body for name in names(step)}

@@ -13,9 +13,10 @@ from syncheck.lint.interp.sites import SourceSites
 from syncheck.lint.locations import main_lines_of
 from syncheck.lint.nodes import (
     Method,
+    callers_among,
+    classes_in,
     is_non_blocking,
     methods_of,
-    nodes_in,
     own_attribute,
     own_container,
     recorded_event,
@@ -41,7 +42,7 @@ def findings(tree: ast.Module, sites: SourceSites, known: Sequence[Finding]) -> 
         known: the findings on paths through the file. One in the same line is more specific.
     """
     lines = main_lines_of(known)
-    for kind in (node for node in nodes_in(tree) if isinstance(node, ast.ClassDef)):
+    for kind in classes_in(tree):
         methods = methods_of(kind)
         for sender in methods.values():
             for slots, event in sorted(_sent_after_wait(sender, methods)):
@@ -93,8 +94,7 @@ def _waits_for(method: Method, event: str, methods: dict[str, Method]) -> bool:
 
 def _is_helper(method: Method, sender: Method, methods: dict[str, Method]) -> bool:
     """Return whether only one method of the class calls another one."""
-    callers = [each for each in methods.values() if method.name in map(own_attribute, walk(each))]
-    return callers == [sender]
+    return callers_among(methods.values(), method.name) == [sender]
 
 
 def _container(event: ast.expr | None, method: Method) -> str:

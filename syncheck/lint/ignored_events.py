@@ -13,7 +13,16 @@ from syncheck.lint.interp.functions import own_nodes
 from syncheck.lint.interp.sites import SourceSites
 from syncheck.lint.interp.unknown import may_wait
 from syncheck.lint.locations import main_lines_of
-from syncheck.lint.nodes import Method, children, methods_of, nodes_in, own_attribute, own_container, walk
+from syncheck.lint.nodes import (
+    Method,
+    callers_among,
+    children,
+    classes_in,
+    methods_of,
+    own_attribute,
+    own_container,
+    walk,
+)
 from syncheck.rules import unordered_side_stream
 from syncheck.source.expressions import last_name
 
@@ -38,15 +47,15 @@ def findings(tree: ast.Module, sites: SourceSites, known: Sequence[Finding]) -> 
         known: the findings on paths through the file. One in the same line is more specific.
     """
     lines = main_lines_of(known)
-    for kind in (node for node in nodes_in(tree) if isinstance(node, ast.ClassDef)):
+    for kind in classes_in(tree):
         methods = methods_of(kind)
         for container, event in sorted(_events_of_items(methods.values(), sites.text)):
             for name, method in methods.items():
-                callers = [each for each in methods.values() if name in map(own_attribute, walk(each))]
+                callers = callers_among(methods.values(), name)
                 if _mentions(method, event) or _waits_in(method) or any(map(_host_waits_in, callers)):
                     continue
-                for item, call in _taken(method, container):
-                    if call.lineno not in lines and _is_used_in_parts(item, method):
+                for taken, item, call in _taken(own_nodes(method)):
+                    if taken == container and call.lineno not in lines and _is_used_in_parts(item, method):
                         flaw = _FLAW.format(item=item, container=container, event=event)
                         advice = _HELP.format(item=item, event=event)
                         yield sites.warning(unordered_side_stream.RULE, call, name, advice, flaw=flaw)
@@ -57,7 +66,7 @@ def _events_of_items(methods: Iterable[Method], source: str) -> set[tuple[str, s
     found = set[tuple[str, str]]()
     for method in methods:
         nodes = list(own_nodes(method))
-        containers = {item: container for container in _popped(nodes) for item in _popped(nodes)[container]}
+        containers = {item: container for container, item, _ in _taken(nodes)}
         for node in nodes:
             match node:
                 case ast.Call(func=ast.Attribute(value=ast.Attribute(value=item, attr=event), attr=name)) if (
@@ -72,29 +81,14 @@ def _events_of_items(methods: Iterable[Method], source: str) -> set[tuple[str, s
     return found
 
 
-def _popped(nodes: Sequence[ast.AST]) -> dict[str, set[str]]:
-    """Return the variables that are bound to items taken out of a container of `self`, by container."""
-    found: dict[str, set[str]] = {}
+def _taken(nodes: Iterable[ast.AST]) -> Iterator[tuple[str, str, ast.Call]]:
+    """Yield the containers of `self` from which items are taken, with the variable for each and the call."""
     for node in nodes:
         match node:
             case ast.Assign(
-                targets=[ast.Name(id=item)], value=ast.Call(func=ast.Attribute(value=container, attr=name))
-            ) if name in _POPS and own_attribute(container):
-                found.setdefault(own_attribute(container), set()).add(item)
-            case _:
-                pass
-    return found
-
-
-def _taken(method: Method, container: str) -> Iterator[tuple[str, ast.Call]]:
-    """Yield the variables of a method that are bound to items of a container, each with the call that takes it out."""
-    for node in own_nodes(method):
-        match node:
-            case ast.Assign(
                 targets=[ast.Name(id=item)], value=ast.Call(func=ast.Attribute(value=owner, attr=name)) as call
-            ):
-                if name in _POPS and own_attribute(owner) == container:
-                    yield item, call
+            ) if name in _POPS and own_attribute(owner):
+                yield own_attribute(owner), item, call
             case _:
                 pass
 

@@ -14,7 +14,18 @@ from syncheck.lint.interp.functions import functions_with_nodes
 from syncheck.lint.interp.sites import SourceSites
 from syncheck.lint.interp.unknown import may_wait
 from syncheck.lint.locations import main_lines_of
-from syncheck.lint.nodes import bound_names, children, function_around, is_quoted, nodes_in, own_attribute, text, walk
+from syncheck.lint.nodes import (
+    bound_names,
+    children,
+    classes_in,
+    function_around,
+    is_quoted,
+    nodes_in,
+    own_attribute,
+    stored_names,
+    text,
+    walk,
+)
 from syncheck.lint.pending_writes import can_start, is_start, tensors_of, written
 from syncheck.rules import collective_buffer_modified, collective_result_before_wait, dropped_work
 from syncheck.source.expressions import has_line, last_name
@@ -72,7 +83,7 @@ def _written_again(loop: ast.For) -> Iterator[tuple[ast.Call, ast.stmt]]:
     if any(may_wait(last_name(call.func)) for call in calls):
         return
     made = {name: step.value for step in loop.body if isinstance(step, ast.Assign) for name in bound_names(step)}
-    stored = {node.id for node in walk(loop) if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store)}
+    stored = stored_names(walk(loop))
     for index, step in enumerate(loop.body):
         start = step.value if isinstance(step, ast.Assign) and isinstance(step.value, ast.Call) else None
         if start is not None and is_start(start):
@@ -200,8 +211,8 @@ def _is_counted(use: ast.Attribute, parents: dict[ast.AST, ast.AST]) -> bool:
 
 def _may_be_inherited(tree: ast.Module, line: int) -> bool:
     """Return whether the class around a line has a base that the file does not define, and whose methods may wait."""
-    known = {node.name for node in nodes_in(tree) if isinstance(node, ast.ClassDef)} | _WITHOUT_WAITS
-    around = (node for node in nodes_in(tree) if isinstance(node, ast.ClassDef) and has_line(node, line))
+    known = {kind.name for kind in classes_in(tree)} | _WITHOUT_WAITS
+    around = (kind for kind in classes_in(tree) if has_line(kind, line))
     return any(last_name(base) not in known for kind in around for base in kind.bases)
 
 

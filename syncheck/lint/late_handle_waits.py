@@ -95,7 +95,8 @@ def _late_waits(steps: Sequence[ast.stmt], nodes: Sequence[ast.AST], tree: ast.M
         if write is None or any(each.lineno < write.lineno and may_wait(last_name(each.func)) for each in calls):
             continue
         names = {text(handle), *(name for name, value in values.items() if _mentions(value, handle))}
-        waits = [each.lineno for each in calls if _waits(each, names, _waiting_methods(tree, handle))]
+        methods = _waiting_methods(tree, handle)
+        waits = [each.lineno for each in calls if _waits(each, names, methods)]
         late = next((line for line in waits if write.lineno < line < step.lineno), 0)
         if late and min(waits) > write.lineno:
             yield _Late(write, _written(write), text(handle), late, last_name(call.func))

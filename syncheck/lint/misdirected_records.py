@@ -5,7 +5,7 @@ current stream, which protects it against nothing: only `record_stream` with the
 """
 
 import ast
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 
 from syncheck.findings import Finding
 from syncheck.lint.interp.functions import functions_with_nodes
@@ -17,6 +17,7 @@ from syncheck.lint.nodes import (
     entered_streams,
     is_current_stream,
     parameters,
+    stored_names,
     text,
     waits_for_current,
     walk,
@@ -60,7 +61,7 @@ def _misdirected(function: Function, nodes: list[ast.AST]) -> Iterator[tuple[ast
     inside = {inner for block in blocks for inner in walk(block)}
     outside = [node for node in nodes if node not in inside]
     given = {argument.arg for argument in parameters(function)}
-    bound = (given | _assigned(outside)) - _assigned(inside)
+    bound = (given | stored_names(outside)) - stored_names(inside)
     current = current_streams(outside)
     calls = [node for node in nodes if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute)]
     records = [(call, _owner(call), text(call.args[0])) for call in calls if _is_record(call)]
@@ -91,10 +92,6 @@ def _forks_only(side: str, calls: list[ast.Call], current: set[str]) -> bool:
     """Return whether a side stream waits for the current stream, and nothing else in a function waits."""
     waits = [call for call in calls if last_name(call.func) in WAITS]
     return bool(waits) and all(waits_for_current(call, side, current) for call in waits) and side not in current
-
-
-def _assigned(nodes: Iterable[ast.AST]) -> set[str]:
-    return {node.id for node in nodes if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store)}
 
 
 def _owner(call: ast.Call) -> str:

@@ -20,6 +20,7 @@ from syncheck.lint.nodes import (
     names,
     nodes_in,
     own_attribute,
+    stored_names,
     text,
     walk,
 )
@@ -117,7 +118,7 @@ def _stands_for(event: ast.expr, block: ast.stmt, nodes: Sequence[ast.AST]) -> b
         if isinstance(block, ast.Expr) and isinstance(block.value, ast.Call):
             indices = block.value.args
         return text(event.slice) in map(text, indices)
-    bound = {node.id for node in inside if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store)}
+    bound = stored_names(inside)
     values = (node.value for node in nodes if isinstance(node, ast.Return | ast.Expr | ast.Yield))
     groups = (part for value in values if value is not None for part in walk(value))
     given = [group for group in groups if isinstance(group, ast.Tuple | ast.Call) and names(group) & bound]

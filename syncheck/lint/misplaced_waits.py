@@ -8,7 +8,7 @@ from syncheck.findings import Finding
 from syncheck.lint.interp.functions import block_nodes, functions_with_nodes
 from syncheck.lint.interp.sites import SourceSites
 from syncheck.lint.locations import lines_of
-from syncheck.lint.nodes import blocks_in, entered_streams, is_non_blocking, names, text, walk
+from syncheck.lint.nodes import blocks_in, blocks_on, entered_streams, is_non_blocking, names, stored_names, text, walk
 from syncheck.rules import unordered_side_stream, useless_record_stream
 from syncheck.source.expressions import has_line, last_name
 
@@ -55,9 +55,8 @@ def findings(tree: ast.Module, sites: SourceSites, known: Sequence[Finding]) -> 
 def _reads(stream: str, record: ast.Call, nodes: Sequence[ast.AST]) -> bool:
     """Return whether a block on a stream reads a recorded tensor that its function gets: it may be of another one."""
     tensor = text(record.func.value) if isinstance(record.func, ast.Attribute) else ""
-    stored = {node.id for node in nodes if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store)}
-    blocks = (node for node in nodes if isinstance(node, ast.With) and stream in map(text, entered_streams(node)))
-    is_read = any(tensor in names(statement) for block in blocks for statement in block.body)
+    stored = stored_names(nodes)
+    is_read = any(tensor in names(statement) for block in blocks_on(stream, nodes) for statement in block.body)
     return is_read and tensor not in stored
 
 

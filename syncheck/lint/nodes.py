@@ -81,6 +81,12 @@ def functions_in(tree: ast.Module) -> list[Method]:
     return [node for node in nodes_in(tree) if isinstance(node, Method)]
 
 
+@once
+def classes_in(tree: ast.Module) -> list[ast.ClassDef]:
+    """Return the classes of a file, outer ones first, with nested ones."""
+    return [node for node in nodes_in(tree) if isinstance(node, ast.ClassDef)]
+
+
 def children(node: ast.AST) -> list[ast.AST]:
     """Return the nodes directly below a node, without contexts and operators."""
     found: list[ast.AST] = []
@@ -183,8 +189,17 @@ def methods_of(kind: ast.ClassDef) -> dict[str, Method]:
 @once
 def classes_of_methods(tree: ast.Module) -> dict[ast.AST, ast.ClassDef]:
     """Return the class of each method of a file."""
-    kinds = [node for node in nodes_in(tree) if isinstance(node, ast.ClassDef)]
-    return {method: kind for kind in kinds for method in methods_of(kind).values()}
+    return {method: kind for kind in classes_in(tree) for method in methods_of(kind).values()}
+
+
+def callers_among(methods: Iterable[Method], name: str) -> list[Method]:
+    """Return the methods that mention a method of the same object."""
+    return [each for each in methods if name in map(own_attribute, walk(each))]
+
+
+def stored_names(nodes: Iterable[ast.AST]) -> set[str]:
+    """Return the variables that some nodes bind."""
+    return {node.id for node in nodes if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store)}
 
 
 def bound_names(node: ast.Assign) -> set[str]:
@@ -253,6 +268,11 @@ def entered_streams(block: ast.With) -> list[ast.expr]:
     """Return the streams that a block makes current, directly in its `with` statement."""
     streams = (entered_stream(item.context_expr) for item in block.items)
     return [stream for stream in streams if stream is not None]
+
+
+def blocks_on(stream: str, nodes: Iterable[ast.AST]) -> list[ast.With]:
+    """Return the blocks that make a stream current, directly in their `with` statements; `stream`: as written."""
+    return [node for node in nodes if isinstance(node, ast.With) and stream in map(text, entered_streams(node))]
 
 
 def is_on_stream(block: ast.With) -> bool:

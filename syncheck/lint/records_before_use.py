@@ -23,6 +23,7 @@ from syncheck.lint.nodes import (
     once,
     parameters,
     recorded_event,
+    stored_names,
     text,
     walk,
 )
@@ -77,7 +78,7 @@ def _used_after_release(
                 case _:
                     continue
             use = next((line for each in after if (line := _line_of_use(each, name, _written(tree)))), 0)
-            is_bound = any(name in _bound(each) for each in after)
+            is_bound = any(name in stored_names(walk(each)) for each in after)
             if called in methods and use and not is_bound and step.lineno not in lines:
                 flaw = _FLAW_RELEASED.format(call=text(call), name=name, line=use)
                 advice = _HELP_RELEASED.format(line=use)
@@ -100,12 +101,6 @@ def _line_of_use(step: ast.stmt, name: str, memory: Set[str]) -> int:
                 case _:
                     pass
     return 0
-
-
-def _bound(step: ast.stmt) -> frozenset[str]:
-    """Return the variables that a statement binds."""
-    found = (node for node in walk(step) if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store))
-    return frozenset(node.id for node in found)
 
 
 @once

@@ -13,7 +13,7 @@ from syncheck.lint.interp.sites import SourceSites
 from syncheck.lint.interp.unknown import may_wait
 from syncheck.lint.locations import main_lines_of
 from syncheck.lint.model_parameters import kept_parameters, parameters_in
-from syncheck.lint.nodes import blocks_in, classes_of_methods, current_streams, entered_streams, text, walk
+from syncheck.lint.nodes import blocks_in, blocks_on, classes_of_methods, current_streams, text, walk
 from syncheck.rules import unordered_side_stream
 from syncheck.source.expressions import last_name
 from syncheck.source.words import words_of
@@ -82,7 +82,5 @@ def _may_order(node: ast.AST) -> bool:
 
 def _block_reads(stream: str, step: ast.stmt, weights: set[str]) -> bool:
     """Return whether a block on a stream in a statement mentions some variables or attributes."""
-    blocks = [node for node in walk(step) if isinstance(node, ast.With)]
-    inside = [block for block in blocks if stream in map(text, entered_streams(block))]
-    parts = (part for block in inside for each in block.body for part in walk(each))
+    parts = (part for block in blocks_on(stream, walk(step)) for each in block.body for part in walk(each))
     return any(isinstance(part, ast.Name | ast.Attribute) and text(part) in weights for part in parts)

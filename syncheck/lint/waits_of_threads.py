@@ -14,6 +14,7 @@ from syncheck.lint.interp.sites import SourceSites
 from syncheck.lint.locations import lines_of
 from syncheck.lint.nodes import (
     Method,
+    classes_in,
     current_streams,
     entered_streams,
     is_current_stream,
@@ -47,7 +48,7 @@ def findings(tree: ast.Module, sites: SourceSites, known: Sequence[Finding]) -> 
         known: the findings on paths through the file. One about the same read is more specific.
     """
     lines = lines_of(known)
-    for kind in (node for node in walk(tree) if isinstance(node, ast.ClassDef)):
+    for kind in classes_in(tree):
         methods = methods_of(kind)
         in_thread = _run_in_threads(kind, methods)
         stream = _copying_stream(step for name, step in methods.items() if name not in in_thread)

@@ -13,8 +13,8 @@ from syncheck.lint.interp.sites import SourceSites
 from syncheck.lint.locations import main_lines_of
 from syncheck.lint.nodes import (
     Method,
+    blocks_on,
     classes_of_methods,
-    entered_streams,
     is_current_stream,
     is_on_stream,
     methods_of,
@@ -73,8 +73,7 @@ def _copies_to_new_memory(stream: str, nodes: Sequence[ast.AST]) -> bool:
     """
     assigned = [node for node in nodes if isinstance(node, ast.Assign)]
     made = {text(target): node.value for node in assigned for target in node.targets}
-    blocks = [node for node in nodes if isinstance(node, ast.With) and stream in map(text, entered_streams(node))]
-    inside = [node for block in blocks for node in walk(block)]
+    inside = [node for block in blocks_on(stream, nodes) for node in walk(block)]
     computed = {text(target) for node in inside if isinstance(node, ast.Assign) for target in node.targets}
     for node in inside:
         match node:
