@@ -242,7 +242,7 @@ class Imports:
         return _read(path, stamp) if stamp is not None and stamp[1] <= _LARGEST else None
 
 
-@lru_cache(maxsize=96)
+@lru_cache(maxsize=512)
 def _read(path: str, stamp: disk.Stamp) -> Module | None:
     """Return a file as of a given stamp."""
     del stamp  # part of the cache key

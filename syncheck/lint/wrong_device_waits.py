@@ -46,11 +46,14 @@ def findings(tree: ast.Module, sites: SourceSites, known: Sequence[Finding]) -> 
     """
     lines = main_lines_of(known)
     for function, nodes in functions_with_nodes(tree):
+        waits = list(_waits(nodes))
+        if not waits:
+            continue
         kind = classes_of_methods(tree).get(function)
         calls = [node for node in nodes if isinstance(node, ast.Call)]
         own_nodes = [node for node in (walk(kind) if kind is not None else ()) if _sets_attribute(node)]
         devices = _devices_of_streams([*nodes, *own_nodes])
-        for wait, other in _waits(nodes):
+        for wait, other in waits:
             stream = wait.func.value if isinstance(wait.func, ast.Attribute) else wait
             own = devices.get(text(stream), "")
             if not own or not other or own == other or wait.lineno in lines or _waits_elsewhere(stream, wait, calls):
