@@ -47,21 +47,31 @@ def findings(tree: ast.Module, sites: SourceSites, known: Sequence[Finding]) -> 
                     advice = _HELP_EARLY.format(line=after.end_lineno)
                     yield sites.warning(unordered_side_stream.RULE, step, function.name, advice, flaw=flaw)
                 record = _record(after)
-                is_reader = record is not None and _reads(stream, record, nodes)
-                if record is not None and waiter not in recorded and text(record.args[0]) == stream and not is_reader:
+                if record is None or waiter in recorded or text(record.args[0]) != stream:
+                    continue
+                if not _reads(stream, record, nodes) and not _makes(waiter, record, nodes):
                     yield _useless(record, waiter, function.name, sites)
+
+
+def _makes(stream: str, record: ast.Call, nodes: Sequence[ast.AST]) -> bool:
+    """Return whether a block on a stream binds a recorded tensor, so that its memory belongs to that stream."""
+    return any(_tensor(record) in stored_names(walk(block)) for block in blocks_on(stream, nodes))
+
+
+def _tensor(record: ast.Call) -> str:
+    return text(record.func.value) if isinstance(record.func, ast.Attribute) else ""
 
 
 def _reads(stream: str, record: ast.Call, nodes: Sequence[ast.AST]) -> bool:
     """Return whether a block on a stream reads a recorded tensor that its function gets: it may be of another one."""
-    tensor = text(record.func.value) if isinstance(record.func, ast.Attribute) else ""
+    tensor = _tensor(record)
     stored = stored_names(nodes)
     is_read = any(tensor in names(statement) for block in blocks_on(stream, nodes) for statement in block.body)
     return is_read and tensor not in stored
 
 
 def _useless(record: ast.Call, waiter: str, function: str, sites: SourceSites) -> Finding:
-    tensor = text(record.func.value) if isinstance(record.func, ast.Attribute) else text(record)
+    tensor = _tensor(record)
     reason = _REASON.format(stream=text(record.args[0]), waiter=waiter)
     advice = _HELP_RECORD.format(tensor=tensor, waiter=waiter)
     return sites.warning(useless_record_stream.RULE, record, function, advice, tensor=f"`{tensor}`", reason=reason)

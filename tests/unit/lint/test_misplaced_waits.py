@@ -45,6 +45,10 @@ def test_recording_the_stream_that_was_waited_for_is_reported(record):
     assert code == "SYN202"
 
 
+def test_memory_of_the_stream_that_waits_is_recorded_on_the_other_one():
+    assert found(f"{BLOCK}side.wait_stream(main)\n{RECORD}") == []
+
+
 @pytest.mark.parametrize(
     "record", ["x.record_stream(main)", "x.record_stream(side)\nx.record_stream(main)", "x.record_stream(other)"]
 )
