@@ -182,17 +182,21 @@ class Transfers:
         return made
 
     def upload(self, call: Call, name: str) -> Value | None:
-        """Copy a tensor to an unknown target. A non-blocking copy is assumed to involve a GPU."""
+        """Copy a tensor to an unknown target. A non-blocking copy is assumed to involve a GPU.
+
+        A stream reads a tensor that is on a GPU, wherever the target is. Without `non_blocking`, the host may then wait
+        as in any unknown code.
+        """
         source, machine = call.get("src", 0) if name == "copy_" else None, self._machine
-        if not isinstance(source, Tensor) or not call.flag("non_blocking", 1):
+        if not isinstance(source, Tensor):
             return None
-        device = source.block.device
-        if device is None and not source.block.is_pinned:
+        device, is_free = source.block.device, call.flag("non_blocking", 1)
+        if device is None and not (is_free and source.block.is_pinned):
             return None
-        machine.n_relevant += 1
+        machine.n_relevant += bool(is_free)
         stream = machine.current(machine.thread.device if device is None else device)
         machine.launch(stream, "aten::copy_", [(source, False)], call.node)
-        return UNKNOWN
+        return UNKNOWN if is_free else None
 
     def _is_to_gpu(self, target: int | Value, call: Call) -> bool:
         """Return whether something that may be a layer is moved to a GPU, as far as the source shows."""

@@ -50,6 +50,12 @@ def test_copies_from_and_within_a_device(call, calls):
     assert calls_of(call, X) == calls
 
 
+def test_a_copy_to_something_unknown_reads_a_tensor_on_its_device():
+    assert calls_of("f().copy_(x, non_blocking=True)", X) == ["launch cuda:0 copy_ r1"]
+    assert calls_of("f().copy_(x)", X)[0] == "launch cuda:0 copy_ r1"
+    assert not any("copy_" in call for call in calls_of("f().copy_(p)", P))
+
+
 @pytest.mark.parametrize("args", ["h, non_blocking=True", "h, True"])
 def test_a_tensor_is_filled_from_another_device(args):
     assert calls_of(f"x.copy_({args})", X + H) == ["launch cuda:0 copy_ r2 w1"]
