@@ -1,9 +1,13 @@
-"""Private events of objects that a file waits for and never records, so that the waits do nothing (SYN401)."""
+"""Private events of objects that a file waits for and never records, so that the waits do nothing (SYN401).
+
+So are the events of a dataclass of which the file records only the others.
+"""
 
 import ast
 import re
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
+from typing import TypeGuard
 
 from syncheck.findings import Finding, Location
 from syncheck.lint.interp.sites import SourceSites
@@ -15,13 +19,17 @@ from syncheck.lint.nodes import (
     is_quoted,
     methods_of,
     own_attribute,
+    recorded_event,
+    text,
     walk,
+    without_none,
 )
 from syncheck.rules import unordered_side_stream, wait_before_record
 from syncheck.rules.model import Severity
 from syncheck.source.expressions import has_line, last_name
 
 _PRIVATE = re.compile(r"self\._\w+(?:: [^=\n]+)? = torch\.(?:\w+\.)?Event\(")
+_FIELD = re.compile(r"^ +\w+: [^=\n]*\btorch\.(?:\w+\.)?Event\b", re.MULTILINE)
 _APPENDED = re.compile(r"self\._\w+\.append\(torch\.(?:\w+\.)?Event\(")
 _ASKING = frozenset({"query", "synchronize", "wait"})
 _UNUSED = "nothing in this file waits for `self.{name}`, which is recorded here, nor for its stream"
@@ -31,7 +39,9 @@ _HELP = "record `{event}` where the work that it stands for was launched: `{even
 
 def can_matter(source: str) -> bool:
     """Return whether this check may apply to a file."""
-    return "Event(" in source and (_PRIVATE.search(source) is not None or _APPENDED.search(source) is not None)
+    if "Event" not in source:
+        return False
+    return any(pattern.search(source) is not None for pattern in (_PRIVATE, _APPENDED, _FIELD))
 
 
 def findings(tree: ast.Module, sites: SourceSites, known: Sequence[Finding]) -> Iterator[Finding]:
@@ -49,23 +59,26 @@ def findings(tree: ast.Module, sites: SourceSites, known: Sequence[Finding]) -> 
     parents = {child: node for node in nodes for child in children(node)}
     classes = [node for node in nodes if isinstance(node, ast.ClassDef)]
     abstract = [kind for kind in classes if any(map(_is_for_subclasses, methods_of(kind).values()))]
-    made = {own_attribute(target): value for node in nodes for target, value in _bound(node) if _is_event(value)}
-    for name, event in made.items():
+    made: dict[str, ast.expr | ast.AnnAssign] = {
+        own_attribute(target): value for node in nodes for target, value in _bound(node) if _is_event(value)
+    }
+    fields = dict(_fields(classes, nodes, sites.text))
+    for name, event in (made | fields).items():
         if any(has_line(kind, event.lineno) for kind in abstract):
             continue  # subclasses in other files may record it
         uses = [node for node in nodes if isinstance(node, ast.Attribute) and node.attr == name]
         read = [node for node in uses if isinstance(node.ctx, ast.Load)]
         calls = [call for node in read if (call := _waiting(node, parents)) is not None]
         waits = [call for call in calls if last_name(call.func) != "query"]
-        is_only_waited_for = len(calls) == len(read) and len(uses) == len(read) + 1
+        is_only_waited_for = len(calls) == len(read) and len(uses) == len(read) + (name not in fields)
         if waits and is_only_waited_for and not lines & {call.lineno for call in calls}:
             location = _location(waits[0], tree, sites)
             waiter = "the host" if last_name(waits[0].func) == "synchronize" else "the stream"
-            finding = Finding.of(wait_before_record.RULE, location, waiter=waiter, event=f"`self.{name}`")
-            related = (
-                replace(_location(event, tree, sites), message="created here, and recorded nowhere in this file"),
-            )
-            advice = _HELP.format(event=f"self.{name}")
+            awaited = text(next(node for node in read if _waiting(node, parents) is waits[0]))
+            finding = Finding.of(wait_before_record.RULE, location, waiter=waiter, event=f"`{awaited}`")
+            how = f"{'declared' if name in fields else 'created'} here, and recorded nowhere in this file"
+            related = (replace(_location(event, tree, sites), message=how),)
+            advice = _HELP.format(event=awaited)
             yield replace(finding, level=Severity.WARNING, related=related, help=advice)
     for name, record in _never_awaited(nodes, parents, sites.text):
         if record.lineno not in lines and not any(has_line(kind, record.lineno) for kind in abstract):
@@ -73,6 +86,25 @@ def findings(tree: ast.Module, sites: SourceSites, known: Sequence[Finding]) -> 
                 unordered_side_stream.RULE, _location(record, tree, sites), flaw=_UNUSED.format(name=name)
             )
             yield replace(unused, level=Severity.WARNING, help=_HELP_UNUSED.format(name=name))
+
+
+def _fields(
+    classes: Sequence[ast.ClassDef], nodes: Sequence[ast.AST], source: str
+) -> Iterator[tuple[str, ast.AnnAssign]]:
+    """Yield the events among the fields of classes of which a file records others and not this one."""
+    recorded = {event.attr for node in nodes if isinstance(event := recorded_event(node), ast.Attribute)}
+    for kind in classes:
+        fields = {text(field.target): field for field in kind.body if _is_event_field(field)}
+        if not recorded.isdisjoint(fields):
+            yield from ((name, fields[name]) for name in fields if name not in recorded and not is_quoted(name, source))
+
+
+def _is_event_field(node: ast.stmt) -> TypeGuard[ast.AnnAssign]:
+    """Return whether a statement declares a field that is an event."""
+    if not isinstance(node, ast.AnnAssign) or not isinstance(node.target, ast.Name):
+        return False
+    declared = text(without_none(node.annotation) or node.annotation)
+    return declared.startswith("torch.") and declared.endswith(".Event")
 
 
 def _is_for_subclasses(method: Method) -> bool:
@@ -122,7 +154,7 @@ def _is_filled(node: ast.expr, parents: dict[ast.AST, ast.AST]) -> bool:
     return isinstance(outer, ast.Attribute) and outer.attr == "append"
 
 
-def _location(node: ast.expr, tree: ast.Module, sites: SourceSites) -> Location:
+def _location(node: ast.expr | ast.AnnAssign, tree: ast.Module, sites: SourceSites) -> Location:
     """Return the location of an expression in the function around it."""
     return sites.location(sites.id_of(node, getattr(function_around(tree, node.lineno), "name", "")))
 
