@@ -1,0 +1,130 @@
+"""Events that are unpacked together with the memory that they stand for, and ignored (SYN105).
+
+A class keeps `(done, blocks)` until the copy from the blocks is complete. A method that takes the blocks into use again
+with `done, blocks = self.leaving.popleft()` has to let its stream wait for `done`.
+"""
+
+import ast
+from collections.abc import Iterable, Iterator, Sequence
+
+from syncheck.findings import Finding
+from syncheck.lint.interp.functions import own_nodes
+from syncheck.lint.interp.sites import SourceSites
+from syncheck.lint.interp.unknown import may_wait
+from syncheck.lint.locations import main_lines_of
+from syncheck.lint.nodes import (
+    Method,
+    bound_names,
+    callers_among,
+    children,
+    classes_in,
+    methods_of,
+    own_attribute,
+    recorded_event,
+    walk,
+)
+from syncheck.rules import unordered_side_stream
+from syncheck.source.expressions import last_name
+
+_POPS = frozenset({"pop", "popleft"})
+_CHANGES = _POPS | {"append", "clear"}
+_FLAW = "`{event}` is taken out of `self.{container}` and ignored: nothing waits for the work before it"
+_HELP = "let the stream that uses the rest wait: `torch.cuda.current_stream().wait_event({event})`"
+
+
+def can_matter(source: str) -> bool:
+    """Return whether this check may apply to a file."""
+    return ".pop" in source and ".append((" in source and ".record" in source
+
+
+def findings(tree: ast.Module, sites: SourceSites, known: Sequence[Finding]) -> Iterator[Finding]:
+    """Yield the calls that take out such events.
+
+    Args:
+        tree: the file.
+        sites: the call sites of the file.
+        known: the findings on paths through the file. One in the same line is more specific.
+    """
+    lines = main_lines_of(known)
+    for kind in classes_in(tree):
+        methods = methods_of(kind)
+        places = sorted(_places_of_events(methods.values()))
+        ignored = [each for each in places if not any(_is_read(method, *each) for method in methods.values())]
+        for name, method in methods.items() if ignored else ():
+            if any(map(_waits_in, [method, *callers_among(methods.values(), name)])):
+                continue
+            for container, place in ignored:
+                for taken, event, call in _unpacked(method, place):
+                    if taken == container and call.lineno not in lines:
+                        flaw = _FLAW.format(event=event, container=container)
+                        yield sites.warning(
+                            unordered_side_stream.RULE, call, name, _HELP.format(event=event), flaw=flaw
+                        )
+
+
+def _waits_in(method: Method) -> bool:
+    return any(may_wait(last_name(node.func)) for node in walk(method) if isinstance(node, ast.Call))
+
+
+def _places_of_events(methods: Iterable[Method]) -> set[tuple[str, int]]:
+    """Return the containers to which a class appends tuples with a recorded event, with its place in the tuple."""
+    found = set[tuple[str, int]]()
+    for method in methods:
+        nodes = list(own_nodes(method))
+        recorded = {name for node in nodes for name in _recorded(node)}
+        for node in nodes if recorded else ():
+            match node:
+                case ast.Call(func=ast.Attribute(value=owner, attr="append"), args=[ast.Tuple(elts=parts)]):
+                    events = (place for place, part in enumerate(parts) if getattr(part, "id", "") in recorded)
+                    found.update((own_attribute(owner), place) for place in events if own_attribute(owner))
+                case _:
+                    pass
+    return found
+
+
+def _recorded(node: ast.AST) -> set[str]:
+    """Return the variables of the events that a call records, or that an assignment binds to a new record."""
+    match node:
+        case ast.Assign(value=ast.Call(func=ast.Attribute(attr="record_event"), args=[])):
+            return bound_names(node)
+        case _:
+            event = recorded_event(node)
+            return {event.id} if isinstance(event, ast.Name) else set()
+
+
+def _is_read(method: Method, container: str, place: int) -> bool:
+    """Return whether a method may use the event of an item: it takes one out, or reads items in other ways."""
+    nodes = list(own_nodes(method))
+    parents = {child: node for node in nodes for child in children(node)}
+    taken = 0
+    attributes = [node for node in nodes if isinstance(node, ast.Attribute) and isinstance(node.ctx, ast.Load)]
+    for use in (node for node in attributes if own_attribute(node) == container):
+        match parents.get(use):
+            case ast.Attribute(attr=name) if name in _CHANGES:
+                taken += name in _POPS
+            case ast.If() | ast.While() | ast.UnaryOp() | ast.BoolOp():
+                pass
+            case ast.Call(func=ast.Name(id="len")):
+                pass
+            case _:
+                return True
+    return taken > [each for each, _, _ in _unpacked(method, place)].count(container)
+
+
+def _unpacked(method: Method, place: int) -> Iterator[tuple[str, str, ast.Call]]:
+    """Yield the containers of `self` from which a method takes tuples whose part at a place it ignores.
+
+    With each come the variable of that part and the call. Another part must be used.
+    """
+    nodes = list(own_nodes(method))
+    read = {node.id for node in nodes if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Load)}
+    for node in nodes:
+        match node:
+            case ast.Assign(
+                targets=[ast.Tuple(elts=parts)], value=ast.Call(func=ast.Attribute(value=owner, attr=name)) as call
+            ) if name in _POPS and own_attribute(owner) and place < len(parts):
+                names = [getattr(part, "id", "") for part in parts]
+                if names[place] and names[place] not in read and not read.isdisjoint(names):
+                    yield own_attribute(owner), names[place], call
+            case _:
+                pass
