@@ -12,12 +12,16 @@ from syncheck.lint.interp.contents import note_earlier_use, open_containers
 from syncheck.lint.interp.control_flow import Raised
 from syncheck.lint.interp.interpreter import Interpreter
 from syncheck.lint.interp.scope import Scope
-from syncheck.lint.interp.values import Call, Class, Function, Instance, Stream, Symbol, Value
+from syncheck.lint.interp.values import Call, Class, Function, Instance, Sequence, Stream, Symbol, Value
 from syncheck.lint.nodes import Method, parameters, without_none
+from syncheck.lint.prefilter import has_anchor
 from syncheck.rules.model import Rule
+from syncheck.source.expressions import last_name
 
 _DEEPEST = 3
 """Maximum number of objects that hold one another: a reader with a pool with a ring."""
+_LISTS = frozenset({"list", "List", "Sequence", "Iterable", "Collection"})
+"""Types of containers that are assumed to hold at least one object, if its class may leave work running."""
 _ABOUT_STREAMS = ("SYN1", "SYN2", "SYN3")
 """Prefixes of the rules that depend on which streams a function gets."""
 _MOST_LINES = 250
@@ -48,9 +52,13 @@ class AssumedObjects:
         """Return the objects that a function gets, by parameter name. All work of their constructors is complete."""
         found = self._streams(interpreter, function)
         for argument in parameters(function.node) if depth else ():
-            kind = _class_of(interpreter, argument.annotation, function.scope)
-            if kind is not None and not kind.is_net and _n_lines(kind.node) <= _MOST_LINES:
-                found[argument.arg] = made = self.new(interpreter, kind, argument, depth - 1)
+            annotation, is_list = _item_annotation(argument.annotation)
+            kind = _class_of(interpreter, annotation, function.scope)
+            if kind is None or kind.is_net or _n_lines(kind.node) > _MOST_LINES:
+                continue
+            if not is_list or has_anchor(kind.node):
+                made = self.new(interpreter, kind, argument, depth - 1)
+                found[argument.arg] = Sequence([made], is_open=True) if is_list else made
                 open_containers(made)
                 note_earlier_use(made)
                 interpreter.machine.assume_synchronized()
@@ -105,6 +113,15 @@ class AssumedObjects:
 
 def _n_lines(node: ast.ClassDef) -> int:
     return (node.end_lineno or node.lineno) - node.lineno
+
+
+def _item_annotation(annotation: ast.expr | None) -> tuple[ast.expr | None, bool]:
+    """Return the type of the items of a list, or of the value itself, and whether it is a list, by its annotation."""
+    match without_none(annotation):
+        case ast.Subscript(value=container, slice=item) if last_name(container) in _LISTS:
+            return item, True
+        case _:
+            return annotation, False
 
 
 def _class_of(interpreter: Interpreter, annotation: ast.expr | None, scope: Scope) -> Class | None:

@@ -72,8 +72,8 @@ def _imported_names(module: ast.Module, imports: Imports) -> Iterator[str]:
 
 
 def _given(linked: Iterable[str], text: str) -> set[str]:
-    """Return the variables that are annotated with the names of some classes."""
-    return set(re.findall(rf"\b(\w+)\s*:\s*['\"]?(?:Optional\[)?['\"]?(?:{_any(linked)})\b", text))
+    """Return the variables that are annotated with the names of some classes, or with containers of them."""
+    return set(re.findall(rf"\b(\w+)\s*:\s*['\"]?(?:[\w.]+\[)?['\"]?(?:{_any(linked)})\b", text))
 
 
 def _calls_of(names: Iterable[str], text: str, given: Iterable[str] = ()) -> re.Pattern[str]:
@@ -87,7 +87,7 @@ def _calls_of(names: Iterable[str], text: str, given: Iterable[str] = ()) -> re.
     made = rf"\b(?:{_any(names)})\("
     kept = rf"(?:{made}|\b(?:{_any(given)})\b)" if given else made
     owned = set(re.findall(rf"\bself\.(\w+)(?:\s*:[^=\n]+)?\s*=[^=\n]*{kept}", text))
-    return re.compile(rf"{made}|\bself\.(?:{_any(owned)})\.\w+\b" if owned else made)
+    return re.compile(rf"{made}|\bself\.(?:{_any(owned)})(?:\.\w+|\s*[:)])" if owned else made)
 
 
 def _any(names: Iterable[str]) -> str:

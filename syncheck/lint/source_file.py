@@ -137,7 +137,7 @@ class SourceFile:
     @cached_property
     def has_asynchronous_collectives(self) -> bool:
         """Whether the file starts collectives that it waits for later, judging by its text."""
-        return any(word in self.text for word in _ASYNCHRONOUS)
+        return may_start_collectives(self.text)
 
     @cached_property
     def has_ring(self) -> bool:
@@ -201,3 +201,8 @@ def _is_at(statement: ast.stmt, line: int) -> bool:
 
 def _binds(node: ast.AST) -> bool:
     return isinstance(node, ast.Assign | ast.AnnAssign | ast.NamedExpr | ast.Delete | ast.withitem)
+
+
+def may_start_collectives(source: str) -> bool:
+    """Return whether some code may start collectives that it waits for later, judging by its text."""
+    return any(word in source for word in _ASYNCHRONOUS)

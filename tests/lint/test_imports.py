@@ -106,6 +106,28 @@ def test_a_collective_that_another_file_starts_may_be_waited_for_there(tmp_path)
     assert finding.message.endswith("if the file that starts it does not wait for it")
 
 
+@pytest.mark.parametrize("given", ["bucket: Bucket", "buckets: list[Bucket]"])
+def test_an_object_of_another_file_that_starts_collectives_holds_gpu_tensors(tmp_path, given):
+    (tmp_path / "pyproject.toml").touch()
+    helper = """
+        import torch
+        import torch.distributed as dist
+        class Bucket:
+            def __init__(self, device): self.flat = torch.zeros(8, device=device)
+            def launch(self): return dist.all_reduce(self.flat, async_op=True)
+            def reset(self): self.flat.zero_()
+    """
+    (tmp_path / "helper.py").write_text(textwrap.dedent(helper))
+    loop = f"    for bucket in {given.partition(':')[0] if 'list' in given else '[bucket]'}:\n"
+    source = f"import torch\nfrom helper import Bucket\ndef step({given}):\n{loop}"
+    early, late = "        bucket.reset()\n        work.wait()\n", "        work.wait()\n        bucket.reset()\n"
+    found = [
+        lint_source(str(tmp_path / "main.py"), Text(f"{source}        work = bucket.launch()\n{end}")).findings
+        for end in (early, late)
+    ]
+    assert [[finding.rule.code for finding in each] for each in found] == [["SYN602"], []]
+
+
 def test_a_returned_tensor_is_checked_where_it_is_used(codes):
     body = "x = torch.zeros(4, device='cuda')\ny = scale(x)\nwith torch.cuda.stream(torch.cuda.Stream()):\n    y + 1"
     assert codes(body, "scale") == ["SYN101: y + 1"]

@@ -18,6 +18,8 @@ _OPERATION = "P2POp"
 def exchanged_variables(tree: ast.Module) -> frozenset[str]:
     """Return the variables and attributes that asynchronous collectives use, as they are written.
 
+    The functions of the file that make them are given as "name()".
+
     With NCCL these tensors are on a GPU. With other backends, too, they must not change while a collective runs.
     """
     calls = calls_by_name(tree)
@@ -28,7 +30,27 @@ def exchanged_variables(tree: ast.Module) -> frozenset[str]:
     assigned = [node for node in nodes_in(tree) if isinstance(node, ast.Assign)] if used else []
     views = [node for node in assigned if isinstance(node.value, ast.Subscript | ast.Call)]
     used |= {_source(node.value) for node in views if any(text(target) in used for target in node.targets)}
+    made = [
+        value
+        for node in assigned
+        if any(text(target) in used for target in node.targets)
+        for value in items_of(node.value)
+    ]
+    used |= {f"{last_name(value.func)}()" for value in made if isinstance(value, ast.Call)}
     return frozenset(used - {""})
+
+
+def items_of(value: ast.expr) -> list[ast.expr]:
+    """Return the expressions that make an expression, or the items of the list that it is."""
+    match value:
+        case ast.ListComp(elt=made):
+            return items_of(made)
+        case ast.List(elts=parts):
+            return [item for part in parts for item in items_of(part)]
+        case ast.IfExp(body=first, orelse=second):
+            return [*items_of(first), *items_of(second)]
+        case _:
+            return [value]
 
 
 def _tensors_of(kind: str, call: ast.Call) -> Iterator[str]:

@@ -9,6 +9,7 @@ from typing import Protocol
 from syncheck.hb.ids import NamedKind
 from syncheck.lint.interp.control_flow import Raised, TooLongError
 from syncheck.lint.interp.evaluator import Evaluator
+from syncheck.lint.interp.exchanged import exchanged_variables
 from syncheck.lint.interp.imported_calls import ImportedCall
 from syncheck.lint.interp.imported_objects import ImportedObjects
 from syncheck.lint.interp.scope import LazyScope, Scope, full_name
@@ -28,6 +29,7 @@ from syncheck.lint.interp.values import (
     Stream,
     Value,
 )
+from syncheck.lint.source_file import may_start_collectives
 
 _WORDS = re.compile("sync|wait|barrier|join|[Ss]tream|[Ee]vent|cuda|device|time|clock|item|reduce|gather|return")
 """Words of functions that have an effect here even if they get no GPU tensor."""
@@ -198,7 +200,8 @@ class ImportedFunctions:
         if found is None or not found[0].is_class(found[1]):
             return None
         machine = self._machine
-        with machine.imported.run(ImportedCall(node, machine.function, len(machine.calls))):
+        here = ImportedCall(node, machine.function, len(machine.calls))
+        with machine.imported.run(here), self._evaluator.decide_by_default():
             made = self._defined(*found)
         return made if isinstance(made, Class) else None
 
@@ -210,8 +213,12 @@ class ImportedFunctions:
         return scope.find(name)
 
     def _define(self, module: Module, statement: ast.stmt, scope: Scope) -> None:
+        user = self._machine.current_node
         with self._machine.earlier.run(self._machine):
             self._evaluator.run([statement], scope)
+        self._machine.current_node = user
+        if isinstance(statement, ast.ClassDef) and may_start_collectives(module.source(statement.name)):
+            self._machine.imported.exchanged |= exchanged_variables(ast.Module([statement], []))
         if isinstance(statement, ast.ImportFrom):
             alias = statement.names[0]
             found = self._find(full_name(statement, alias.name), module.path)

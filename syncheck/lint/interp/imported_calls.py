@@ -32,10 +32,12 @@ class ImportedCalls:
 
     Attributes:
         running: the running call; None while code of this file runs.
+        exchanged: what asynchronous collectives use in the functions and classes of other files, as written there.
     """
 
     def __init__(self) -> None:
         self.running: ImportedCall | None = None
+        self.exchanged = set[str]()
         self._inside: set[tuple[str, SiteId]] = set()
         self._outside: set[tuple[str, SiteId]] = set()
 

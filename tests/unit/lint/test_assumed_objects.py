@@ -19,6 +19,8 @@ class Pool:
         self.ring, self.owner, self.count = ring, owner, 3
     def grow(self):
         self.count = other()
+class Plain:
+    def __init__(self): self.n = 1
 class Net(torch.nn.Module):
     def __init__(self): self.n = 1
 """
@@ -35,7 +37,17 @@ def test_an_annotation_names_the_class(annotation):
     assert found["ring"].kind.node.name == "Ring"
 
 
-@pytest.mark.parametrize("annotation", ["int", "Missing", "list[Ring]", "'not an expression'", "Net", "Ring | int"])
+@pytest.mark.parametrize("annotation", ["list[Ring]", "Iterable['Ring']", "typing.List[Ring] | None"])
+def test_a_list_holds_an_object_of_the_class(annotation):
+    rings = given(f"rings: {annotation}")["rings"]
+    assert [ring.kind.node.name for ring in rings.items] == ["Ring"]
+    assert rings.is_open
+    assert given(f"rings: {annotation.replace('Ring', 'Plain')}") == {}
+
+
+@pytest.mark.parametrize(
+    "annotation", ["int", "Missing", "dict[str, Ring]", "'not an expression'", "Net", "Ring | int"]
+)
 def test_other_annotations_name_no_object(annotation):
     assert given(f"ring: {annotation}") == {}
 

@@ -77,14 +77,19 @@ def test_functions_that_use_code_of_another_file(code):
             def idle(self): return plain()
         class Idle:
             def idle(self): return plain()
+        class Many:
+            def __init__(self, loaders: list[Loader]):
+                self.loaders = list(loaders)
+            def all(self):
+                for loader in self.loaders: loader.next()
         def annotated(loader: Loader): return loader.next()
         def calling(): return make()
     """)
     assert {name for name, function in functions.items() if found.is_linked_to(function)} == {
-        "given", "created", "annotated", "calling",
+        "given", "created", "all", "annotated", "calling",
     }  # fmt: skip
     kinds = {node.name: found.are_linked(node) for node in tree.body if isinstance(node, ast.ClassDef)}
-    assert kinds == {"User": True, "Idle": False}
+    assert kinds == {"User": True, "Idle": False, "Many": True}
 
 
 def test_a_file_without_such_code_has_no_such_functions(code):

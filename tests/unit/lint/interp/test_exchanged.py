@@ -25,6 +25,12 @@ def test_tensors_of_calls_that_return_before_the_collective_ends(call, names):
     assert found(call) == names
 
 
+def test_the_functions_that_make_them():
+    used = "dist.isend(self.out[i], 1)\n"
+    assert found(used + "self.out = self._buffers()") == ["_buffers()", "self.out"]
+    assert found(used + "self.out = [make() for _ in range(2)] if rank else []") == ["make()", "self.out"]
+
+
 def test_what_they_are_views_of_counts_too():
     assert found("send = self.buffer[:n]\nother = self.y\ndist.isend(send, 1)") == ["self.buffer", "send"]
 
