@@ -3,8 +3,9 @@
 Hooks that the constructor registers run before each method that does more than wait, as in a backward pass.
 """
 
+import ast
 import contextlib
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
 from syncheck.lint.assumed_arguments import reuse_memory
 from syncheck.lint.assumed_objects import AssumedObjects
@@ -13,9 +14,9 @@ from syncheck.lint.classes import after_constructor, only_waits
 from syncheck.lint.interp.control_flow import Raised
 from syncheck.lint.interp.interpreter import Interpreter
 from syncheck.lint.interp.machine import Machine
-from syncheck.lint.interp.values import Call, Class, Function
+from syncheck.lint.interp.values import Call, Class, Function, Value
 from syncheck.lint.models.hooks import run_hooks
-from syncheck.lint.nodes import Method
+from syncheck.lint.nodes import Method, once, parameters, walk
 
 _Member = tuple[Method, Function]
 
@@ -28,7 +29,8 @@ def follow(interpreter: Interpreter, made: Class, steps: list[Method], objects: 
     interpreter.decisions.begin()
     found = ((step, made.members.get(step.name)) for step in steps)
     members = [(step, member) for step, member in found if isinstance(member, Function)]
-    known = {step: objects.arguments(interpreter, member) for step, member in members}
+    shared = _shared_indices(step for step, _ in members)
+    known = {step: shared.get(step, {}) | objects.arguments(interpreter, member) for step, member in members}
     passed_on, objects_passed_on = PassedOnTensor(), PassedOnObjects(known.values())
     for step, member in _with_hooks(machine, interpreter, after_constructor(machine, members, instance)):
         machine.current_node = step
@@ -43,6 +45,35 @@ def follow(interpreter: Interpreter, made: Class, steps: list[Method], objects: 
         reuse_memory(machine, step)
     for value in (value for given in known.values() for value in given.values()):
         interpreter.escape(value)
+
+
+def _shared_indices(methods: Iterable[Method]) -> dict[Method, dict[str, Value]]:
+    """Return the arguments by which several methods choose an item: the caller passes each method the same one.
+
+    In `begin(slot)` and `end(slot)`, both methods use `self.slots[slot]`.
+    """
+    found: dict[Method, dict[str, Value]] = {}
+    made: dict[str, Value] = {}
+    for method in methods:
+        given = {argument.arg for argument in parameters(method)}
+        for name in given & _indices(method):
+            found.setdefault(method, {})[name] = made.setdefault(name, Value())
+    return found
+
+
+@once
+def _indices(method: Method) -> set[str]:
+    """Return the variables that a method uses as an index or a key."""
+    found = set[str]()
+    for node in walk(method):
+        match node:
+            case ast.Subscript(slice=ast.Name(id=name)):
+                found.add(name)
+            case ast.Call(func=ast.Attribute(attr="get" | "pop" | "setdefault"), args=[ast.Name(id=name), *_]):
+                found.add(name)
+            case _:
+                pass
+    return found
 
 
 def _with_hooks(machine: Machine, interpreter: Interpreter, members: list[_Member]) -> Iterator[_Member]:

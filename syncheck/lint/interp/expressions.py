@@ -277,7 +277,8 @@ class Expressions:
             return compared(node.ops[0], left.value, right.value)
         if kind in _OF_MEMBERSHIP:
             self._operators.read_all_by_host([right], node)
-            return UNKNOWN
+            is_key = isinstance(right, Mapping) and self._evaluator.picks.has(right, left, node.left)
+            return Constant(kind is ast.In) if is_key else UNKNOWN
         return by_size(node, left, right, self._evaluator.machine.loops, self._evaluator.decide) or derived(left, right)
 
     def _of_BoolOp(self, node: ast.BoolOp, scope: Scope) -> Value:

@@ -7,9 +7,21 @@ from syncheck.lint import nodes
 from syncheck.lint.interp.contents import any_items, holds_graph, is_key
 from syncheck.lint.interp.decisions import Decisions, words_of_source
 from syncheck.lint.interp.identities import has_identity
-from syncheck.lint.interp.values import UNKNOWN, Constant, Event, Key, Mapping, Sequence, Stream, Tensor, Value
+from syncheck.lint.interp.values import (
+    UNKNOWN,
+    Constant,
+    Event,
+    Instance,
+    Key,
+    Mapping,
+    Sequence,
+    Stream,
+    Tensor,
+    Value,
+)
 
 _UNIQUE = (Event, Stream)
+_ALIASED = (*_UNIQUE, Instance)
 """Kinds of items that another index may stand for, too: treating them as two could show a wait that does not exist."""
 
 
@@ -43,6 +55,10 @@ class Picks:
         if place is None and key is not None and owner.items and all(map(holds_graph, owner.items.values())):
             return next(iter(owner.items))
         return place
+
+    def has(self, owner: Mapping, value: Value, node: ast.expr) -> bool:
+        """Return whether a dictionary certainly has an item under a key."""
+        return known_key(owner, value, self.key(value, node)) is not None
 
     def item(self, owner: Mapping | Sequence, value: Value, node: ast.expr | None) -> Value | None:
         """Return the item under a key; None if it is unknown which item that is. An unknown slice may be any items."""
@@ -91,21 +107,27 @@ def known_key(owner: Mapping, value: Value, key: Key | None) -> object:
 def _index(owner: Sequence, key: Key) -> int | None:
     """Return the position of the item that an unknown index stands for. For tensors, each new index gets a new item."""
     first = owner.items[0] if owner.items else None
-    if not isinstance(first, Tensor | Event | Stream) or any(type(item) is not type(first) for item in owner.items):
+    is_mixed = any(type(item) is not type(first) for item in owner.items)
+    if is_mixed or not isinstance(first, Tensor | Event | Stream | Instance):
         return None
     known = next((place for place, other in enumerate(owner.picked) if other.is_like(key)), None)
     if known is not None:
         return known
-    if len(owner.picked) >= (1 if isinstance(first, _UNIQUE) else len(owner.items)):
-        for item in owner.items:
-            if isinstance(item, Event):
-                item.escaped = True
+    if len(owner.picked) >= (1 if isinstance(first, _ALIASED) else len(owner.items)):
+        for event in (event for item in owner.items for event in _events_of(item)):
+            event.escaped = True
         return None
     for item in owner.items if isinstance(first, Event) else ():
         if isinstance(item, Event):
             item.escaped |= item.recorded is None  # another iteration may have recorded it
     owner.picked.append(key)
     return len(owner.picked) - 1
+
+
+def _events_of(item: Value) -> list[Event]:
+    """Return the event that an item is, or the events of the object that it is."""
+    held = item.attributes.values() if isinstance(item, Instance) else [item]
+    return [event for event in held if isinstance(event, Event)]
 
 
 def forget_items(owner: Mapping | Sequence, escape: Callable[[Value], None]) -> None:

@@ -95,6 +95,13 @@ def _device_module(evaluator: Evaluator, call: Call) -> Value:
     return Symbol("torch.cuda")
 
 
+@models("torch.cuda.is_synchronized_device", "torch.cuda.use_host_timers")
+def _is_synchronized(evaluator: Evaluator, call: Call) -> Value:
+    """Return that the host waits for no kernel of CUDA: DeepSpeed, accelerator/cuda_accelerator.py."""
+    del evaluator, call
+    return Constant(False)
+
+
 @models("torch.cuda.empty_cache")
 def _empty_cache(evaluator: Evaluator, call: Call) -> Value:
     """Wait for the device only as far as clocks are concerned. A program must not rely on this wait otherwise."""

@@ -42,6 +42,24 @@ def test_without_hooks_only_the_methods_run(registered):
     assert "sin_" not in launched(registered)
 
 
+@pytest.mark.parametrize("get", ["self.slots[{}]", "self.slots.get({})", "self.slots.pop({})"])
+def test_a_caller_passes_the_same_index_to_several_methods(get):
+    def found(begin, end):
+        lines = [
+            "class Pool:",
+            "    def __init__(self): self.slots = {}",
+            f"    def begin(self, {begin}): self.slots[{begin}] = torch.ones(3, device='cuda')",
+            f"    def end(self, {end}): {get.format(end)}.sin_()",
+        ]
+        program = script("\n".join(lines))
+        made = program.scope.find("Pool")
+        follow(program.interpreter, made, made.node.body[1:], AssumedObjects())
+        return any("sin_" in call for call in program.calls)
+
+    assert found("slot", "slot")
+    assert not found("slot", "other")
+
+
 def test_a_method_that_is_a_hook_is_one_of_the_steps():
     tree = ast.parse(CLASS.format(registered="p.register_hook(self._ready)").replace("def hook", "def _ready"))
     assert "_ready" in [method.name for method in order(tree.body[0])]

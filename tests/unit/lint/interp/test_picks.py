@@ -67,6 +67,19 @@ def test_different_indices_denote_different_tensors():
     assert calls_of("a[i].sin_()\na[j].sin_()\na[k].cos_()", RING)[2:] == []
 
 
+def test_two_indices_may_denote_the_same_object():
+    objects = "class Slot:\n    def __init__(self): self.n = 7\na = [Slot() for _ in range(2)]\n"
+    assert constant("a[i].n", objects) == 7
+    assert constant("[a[i].n, a[j].n]", objects) == [7, "attribute"]
+
+
+@pytest.mark.parametrize(
+    ("test", "value"), [("k in a", True), ("k not in a", False), ("j in a", "unknown"), ("'x' in {'x': 1}", True)]
+)
+def test_a_dictionary_has_the_keys_that_were_set(test, value):
+    assert constant(test, "a = {}\na[k] = 1\n") == value
+
+
 def test_two_indices_may_denote_the_same_stream():
     streams = "a = [torch.cuda.Stream() for _ in range(2)]\n"
     assert constant("a[i]", streams) == "stream"

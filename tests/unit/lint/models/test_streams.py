@@ -31,6 +31,11 @@ def test_a_device_is_current_in_its_block_or_until_changed():
     assert constant("torch.cuda.current_device()", "torch.cuda.set_device(2)") == 2
 
 
+def test_the_host_does_not_wait_for_kernels_of_cuda():
+    made = "from deepspeed.accelerator import get_accelerator\n"
+    assert constant("get_accelerator().use_host_timers()", made) is False
+
+
 # -- streams
 
 
