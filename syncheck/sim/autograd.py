@@ -21,7 +21,7 @@ from syncheck.hb.ids import BY_TORCH, UNKNOWN_SITE, Accesses, SiteId, StreamId
 from syncheck.instrument.plan import tensors_in
 from syncheck.instrument.torch_internals import current_node, engine, next_sequence_number, sequence_number
 from syncheck.sim.backward_pass import BackwardPass, ThreadGradients
-from syncheck.sim.nodes import ThreadLog, is_leaf, leads_to, node_of, note_leaves, note_streams
+from syncheck.sim.nodes import ThreadLog, is_leaf, is_leaf_tensor, leads_to, made_by, node_of, note_leaves, note_streams
 from syncheck.sim.runtime import Runtime
 
 _ENGINE: CodeType = engine().__code__
@@ -107,17 +107,15 @@ class Backward:
         Source:
             torch/csrc/autograd/variable.cpp, `grad_accumulator`: created at first use, kept while a graph holds it.
         """
-        if not (tensor.requires_grad and tensor.grad_fn is None and torch.is_grad_enabled()):
-            return
-        if self.records_leaves:
+        if self.records_leaves and torch.is_grad_enabled() and is_leaf_tensor(tensor):
             note_streams(tensor, dict(self._gpus.thread.streams))
 
     def note_function(self, outputs: Any, device: Callable[[torch.Tensor], int]) -> None:
         """Record the device of a custom autograd.Function's outputs, where missing gradients are created."""
         for output in outputs if isinstance(outputs, tuple) else (outputs,):
-            if isinstance(output, torch.Tensor) and output.grad_fn is not None:
-                metadata: Any = output.grad_fn.metadata  # typed as a method by torch
-                metadata.setdefault("syncheck device", device(output))
+            node = made_by(output) if isinstance(output, torch.Tensor) else None
+            if node is not None:
+                node.metadata.setdefault("syncheck device", device(output))
 
     # -- backward
 

@@ -42,15 +42,38 @@ class ThreadLog:
         """Record in the nodes of the last results that this thread created them, which sequence numbers do not tell."""
         for reference in self.made:
             tensor = reference()
-            if tensor is not None and tensor.grad_fn is not None:
-                metadata: Any = tensor.grad_fn.metadata  # typed as a method by torch
-                metadata.setdefault("syncheck log", self)
+            node = made_by(tensor) if tensor is not None else None
+            if node is not None:
+                node.metadata.setdefault("syncheck log", self)
         self.made.clear()
 
     def at(self, number: int) -> dict[int, StreamId]:
         """Return the streams that were current when the node with this sequence number was created."""
         index = bisect_right(self.numbers, number) - 1
         return self.streams[index] if index >= 0 else {}
+
+
+def made_by(tensor: torch.Tensor) -> Any:
+    """Return the node that computes a tensor, or None if there is none or torch refuses to return it.
+
+    Reading `grad_fn` or `is_leaf` of one of several views raises an error after its base has been modified in place,
+    although the program may never use the view again.
+
+    Source:
+        torch/csrc/autograd/variable.cpp, `handle_view_on_rebase`.
+    """
+    try:
+        return tensor.grad_fn
+    except RuntimeError:
+        return None
+
+
+def is_leaf_tensor(tensor: torch.Tensor) -> bool:
+    """Return whether a tensor is a leaf; False if torch refuses to tell, see `made_by`."""
+    try:
+        return tensor.requires_grad and tensor.is_leaf
+    except RuntimeError:
+        return False
 
 
 def leads_to(start: Any, node: Any) -> bool:
@@ -114,7 +137,7 @@ def note_leaves(streams: dict[int, StreamId]) -> None:
     """
     with disable_dispatch_modes():
         for tensor in living_tensors():
-            if tensor.requires_grad and tensor.is_leaf:
+            if is_leaf_tensor(tensor):
                 note_streams(tensor, streams)
 
 

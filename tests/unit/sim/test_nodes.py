@@ -1,9 +1,20 @@
 """Nodes of the autograd graph."""
 
+import weakref
+
 import pytest
 import torch
 
-from syncheck.sim.nodes import accumulator_of, is_leaf, leads_to, node_of, note_leaves, note_streams
+from syncheck.sim.nodes import (
+    ThreadLog,
+    accumulator_of,
+    is_leaf,
+    leads_to,
+    made_by,
+    node_of,
+    note_leaves,
+    note_streams,
+)
 
 
 @pytest.fixture
@@ -34,6 +45,19 @@ def test_note_leaves_marks_every_leaf_once(leaf):
     note_streams(leaf, {0: 2})
     assert [accumulator_of(one).metadata["syncheck"] for one in (leaf, *others)] == [{0: 1}] * 4
     assert len(retained) == 4
+
+
+def test_a_view_that_autograd_rejects_has_no_node(leaf):
+    views = torch.split(leaf, 1)
+    with torch.no_grad():
+        leaf.add_(1)  # reading `grad_fn` or `is_leaf` of a view raises an error from here on
+    assert [made_by(view) for view in views] == [None] * 3
+    note_leaves({0: 1})
+    assert accumulator_of(leaf).metadata["syncheck"] == {0: 1}
+    log = ThreadLog(made=[weakref.ref(view) for view in views])
+    log.tag_nodes()
+    with pytest.raises(RuntimeError, match="modified inplace"):
+        views[0].sum().backward()
 
 
 def test_leaves_without_a_node_are_skipped(leaf):
