@@ -1,11 +1,11 @@
 """Checks of events: ineffective waits, lost records, elapsed time."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from syncheck.findings import EditKind, Frame
 from syncheck.hb.clock import ACTOR_MASK, HOST, TICK, Epoch, VectorClock, covers
 from syncheck.hb.engine import Engine
-from syncheck.hb.ids import NO_EVENT, UNKNOWN_SITE, EventId, NamedKind, SiteId, StreamId, StreamOrigin, WaitCall
+from syncheck.hb.ids import NO_EVENT, UNKNOWN_SITE, EventId, HostId, NamedKind, SiteId, StreamId, StreamOrigin, WaitCall
 from syncheck.hb.order import WaitResult
 from syncheck.rules import (
     elapsed_time_before_sync,
@@ -37,7 +37,7 @@ class Record:
         origin: how the program obtained the stream, as in `Monitor.wait`.
         current: the stream that was current at the call.
         used: whether it has been waited for, synchronized or queried since.
-        host_synced: whether the program made the host wait for it.
+        waited_by: the threads in which the program made the host wait for it.
     """
 
     stream: StreamId
@@ -47,7 +47,7 @@ class Record:
     origin: StreamOrigin
     current: StreamId
     used: bool = False
-    host_synced: bool = False
+    waited_by: set[HostId] = field(default_factory=set)
 
 
 @dataclass(slots=True)
@@ -157,8 +157,8 @@ class Events:
         else:
             self._effective_sites.add(site)
             redundant = result is WaitResult.REDUNDANT and self._engine.unordered_record(event) is None
-            if last is not None and last.host_synced and self._is_known(last):
-                self._note_redundant(site, redundant=True)  # the host has already waited for this record
+            if last is not None and self._engine.host in last.waited_by and self._is_known(last):
+                self._note_redundant(site, redundant=True)  # this thread has already waited for this record
             elif recorded[0] != stream:
                 self.count_redundant(site, stream, acquired or [], redundant=redundant)
             elif (
@@ -214,7 +214,8 @@ class Events:
             return
         self._effective_sites.add(site)
         if state.last is not None:
-            state.last.used = state.last.host_synced = True
+            state.last.used = True
+            state.last.waited_by.add(self._engine.host)
 
     def is_reported_as_unrecorded(self, site: SiteId) -> bool:
         """Return whether a wait call was never effective, so that SYN401 is reported for it; called at the end."""

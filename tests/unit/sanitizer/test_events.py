@@ -3,7 +3,7 @@
 import pytest
 
 from syncheck.findings import Frame
-from syncheck.hb.ids import UNKNOWN_SITE, NamedKind, StreamOrigin, WaitCall
+from syncheck.hb.ids import MAIN_THREAD, UNKNOWN_SITE, NamedKind, StreamOrigin, WaitCall
 from syncheck.sanitizer.events import Events
 from syncheck.sanitizer.messages import StreamInfo
 from syncheck.sanitizer.sync_history import SyncHistory
@@ -170,6 +170,17 @@ def test_a_wait_after_a_host_wait_for_the_same_record_is_redundant(watched):
     watched.events.sync(7, 29)
     watched.wait(7, 3)
     assert watched.found() == [("SYN802", 30)]
+
+
+def test_a_host_wait_in_another_thread_makes_no_wait_redundant(watched):
+    watched.work(2)
+    watched.record(7, 2)
+    watched.engine.switch_host(2)
+    watched.events.sync(7, 29)
+    watched.engine.switch_host(MAIN_THREAD)
+    watched.engine.acquire_all()  # the other thread may have informed this one unseen
+    watched.wait(7, 3)
+    assert watched.found() == []
 
 
 def test_an_ordering_assumed_after_a_race_makes_no_wait_redundant(watched):
