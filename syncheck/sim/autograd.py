@@ -98,8 +98,8 @@ class Backward:
         """Return whether `note_leaf` has anything to record. In a backward pass, only a node may create nodes."""
         return self.has_changed and (self.local.run is None or torch.is_grad_enabled())
 
-    def note_leaf(self, tensor: torch.Tensor) -> None:
-        """Record the streams that were current when a leaf's AccumulateGrad node was created.
+    def note_leaf(self, tensor: torch.Tensor) -> Any:
+        """Record the streams that were current when a leaf's AccumulateGrad node was created, and return the node.
 
         It is created when the leaf is first used in a graph. Nodes created before the first stream change have already
         been recorded by then.
@@ -107,8 +107,20 @@ class Backward:
         Source:
             torch/csrc/autograd/variable.cpp, `grad_accumulator`: created at first use, kept while a graph holds it.
         """
-        if self.records_leaves and torch.is_grad_enabled() and is_leaf_tensor(tensor):
-            note_streams(tensor, dict(self._gpus.thread.streams))
+        if not (self.records_leaves and torch.is_grad_enabled() and is_leaf_tensor(tensor)):
+            return None
+        return note_streams(tensor, dict(self._gpus.thread.streams))
+
+    def note_inputs(self, inputs: Iterable[Any]) -> list[Any]:
+        """Record the streams of the leaves that a custom autograd.Function gets, and return their nodes.
+
+        A leaf without another graph has its node only while something refers to it, so the caller keeps the nodes until
+        the function has been called.
+
+        Source:
+            torch/csrc/autograd/python_function.cpp, `THPFunction_apply`: their nodes are created before `forward`.
+        """
+        return [self.note_leaf(value) for value in inputs if isinstance(value, torch.Tensor)]
 
     def note_function(self, outputs: Any, device: Callable[[torch.Tensor], int]) -> None:
         """Record the device of a custom autograd.Function's outputs, where missing gradients are created."""

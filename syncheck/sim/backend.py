@@ -233,7 +233,9 @@ class Simulator:
         apply: Any = vars(function)["apply"]  # a class method, written in C++ since torch 2.14
 
         def applied(cls: Any, *args: Any, **kwargs: Any) -> Any:
+            nodes = backward.note_inputs(args)
             result = apply.__get__(None, cls)(*args, **kwargs)
+            nodes.clear()
             backward.note_function(result, device)
             return result
 

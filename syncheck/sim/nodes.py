@@ -123,11 +123,12 @@ def accumulator_of(leaf: torch.Tensor) -> Any:
         return None if node is None else node.next_functions[0][0]
 
 
-def note_streams(leaf: torch.Tensor, streams: dict[int, StreamId]) -> None:
-    """Record in a leaf's node the streams that were current at its creation, unless already recorded."""
+def note_streams(leaf: torch.Tensor, streams: dict[int, StreamId]) -> Any:
+    """Record in a leaf's node the streams that were current at its creation, unless already recorded; return it."""
     node: Any = accumulator_of(leaf) if _supports_views(leaf) else None
     if node is not None:
         node.metadata.setdefault("syncheck", streams)
+    return node
 
 
 def note_leaves(streams: dict[int, StreamId]) -> None:

@@ -239,6 +239,27 @@ def test_work_of_a_hook_is_attributed_to_the_hook(gpu, side):
     assert "races with the first write" in finding.location.frame.source
 
 
+def test_a_leaf_that_only_a_function_of_the_program_uses_belongs_to_the_stream_of_the_call(gpu, side):
+    class Scale(torch.autograd.Function):
+        @staticmethod
+        def forward(ctx, x):
+            return x * 2
+
+        @staticmethod
+        def backward(ctx, gradient):
+            shared.add_(1)
+            return gradient * 2
+
+    shared = torch.ones(3, device="cuda")
+    x = torch.ones(3, device="cuda", requires_grad=True)
+    side.wait_stream(torch.cuda.current_stream())
+    with torch.cuda.stream(side):
+        Scale.apply(x).sum().backward()  # torch joins no stream with the default stream
+    shared.add_(1)
+    gpu.simulator.flush_calls()
+    assert "SYN103" in [finding.rule.code for finding in gpu.session.report(gpu.sites).findings]
+
+
 def test_work_of_a_pass_is_attributed_to_its_backward_call(gpu, side):
     for number in range(2):
         w = torch.ones(3, device="cuda", requires_grad=True)
