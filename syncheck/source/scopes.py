@@ -324,8 +324,10 @@ class Scopes:
             return hasattr(builtins, name)
         if self._is_left_over(name, owner, line) and not self.is_mentioned(name, line, is_bound=False):
             return False
-        if owner is not scope or statement is None:
-            return True  # from an enclosing scope, which has usually run on by the time this one runs
+        if owner is not scope:  # an enclosing scope, which has usually run on by the time this one runs
+            return not self._is_rebound_outside(name, owner) or _uses(name, scope.node)
+        if statement is None:
+            return True
         is_parameter = ALWAYS in owner.bindings[name]
         return is_certainly_bound(name, owner.node.body, statement, initially=is_parameter)
 
@@ -334,6 +336,12 @@ class Scopes:
         loops = [loop for loop in self._loops if loop[1] is owner and name in _targets(loop[0])]
         is_inside = any(has_line(loop, line) for loop, _ in loops)
         return bool(loops) and len(loops) == len(owner.bindings[name]) and not is_inside
+
+    def _is_rebound_outside(self, name: str, scope: Scope) -> bool:
+        """Return whether a loop of a scope binds a name: functions may see the value of any iteration, or None."""
+        lines = scope.bindings[name]
+        loops = (node for node, owner, _ in self._statements if owner is scope and isinstance(node, Loop))
+        return any(has_line(loop, line) for loop in loops for line in lines)
 
     @cached_property
     def _loops(self) -> list[tuple[ast.For | ast.AsyncFor, Scope]]:
@@ -394,6 +402,13 @@ def _expressions_of(statement: ast.stmt | None) -> Iterator[ast.expr]:
         if isinstance(node, ast.expr):
             yield node
         waiting += [child for child in ast.iter_child_nodes(node) if not isinstance(child, ast.stmt)]
+
+
+def _uses(name: str, node: ast.AST) -> bool:
+    """Return whether a function, or a class, reads a name."""
+    return any(
+        isinstance(inner, ast.Name) and inner.id == name and isinstance(inner.ctx, ast.Load) for inner in ast.walk(node)
+    )
 
 
 def _targets(loop: ast.For | ast.AsyncFor) -> frozenset[str]:

@@ -166,6 +166,14 @@ def test_a_loop_variable_is_not_visible_after_its_loop():
     assert scopes_in("s = f()\nfor s in t: pass\ng()\n").is_visible("s", 3)
 
 
+def test_a_function_does_not_see_what_a_loop_outside_rebinds_unless_it_uses_it():
+    text = "once = last = None\nonce = f()\ndef g(x):\n    {}\n    return x\nfor x in xs:\n    last = g(x)\n"
+    assert not scopes_in(text.format("pass")).is_visible("last.event", 5)
+    assert scopes_in(text.format("print(last)")).is_visible("last.event", 5)
+    assert scopes_in(text.format("pass")).is_visible("once.event", 5)
+    assert scopes_in(text.format("pass")).is_visible("last.event", 7)
+
+
 def test_a_loop_rebinds_its_variable_on_each_iteration():
     scopes = scopes_in(LOOPS)
     assert scopes.is_rebound("stream.x", 2)
