@@ -18,10 +18,12 @@ from syncheck.hb.memory import (
     AccessRecord,
     Block,
     Cell,
+    Freed,
     FreedAccess,
     Note,
     Pool,
     Stamp,
+    is_written_elsewhere,
     may_conflict,
     supersede,
     uncovered,
@@ -56,19 +58,6 @@ class Race(NamedTuple):
     is_first_use: bool = False
     by_host: HostId | None = None
     is_in_pool: bool = False
-
-
-class Freed(NamedTuple):
-    """The outcome of a free.
-
-    Attributes:
-        useless_records: streams passed to `record_stream` whose uses the home stream had already waited for.
-        useful_records: the other recorded streams, including those that only the host had waited for: that does not
-            prove the call useless.
-    """
-
-    useless_records: tuple[StreamId, ...]
-    useful_records: tuple[StreamId, ...]
 
 
 class Engine(Order):
@@ -242,6 +231,10 @@ class Engine(Order):
     def is_live(self, allocation: AllocationId) -> bool:
         """Return whether the allocation exists and has not been freed."""
         return allocation in self._blocks
+
+    def writes_other_host_memory(self, allocation: AllocationId, label: int) -> bool:
+        """Return whether the op of a label last wrote other host memory, too, as with the slots of a ring."""
+        return is_written_elsewhere(self._blocks, allocation, label)
 
     def _block(self, allocation: AllocationId) -> Block:
         try:

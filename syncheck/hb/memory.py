@@ -102,6 +102,19 @@ class Note(NamedTuple):
 NO_NOTE = Note()
 
 
+class Freed(NamedTuple):
+    """The outcome of a free.
+
+    Attributes:
+        useless_records: streams passed to `record_stream` whose uses the home stream had already waited for.
+        useful_records: the other recorded streams, including those that only the host had waited for: that does not
+            prove the call useless.
+    """
+
+    useless_records: tuple[StreamId, ...]
+    useful_records: tuple[StreamId, ...]
+
+
 class Block:
     """The lifetime of one allocation.
 
@@ -226,6 +239,12 @@ class Block:
             if clock[actor] < epoch and (actor not in latest or latest[actor].epoch < epoch):
                 latest[actor] = AccessRecord(actor, epoch, label, footprint, is_write)
         return list(latest.values())
+
+
+def is_written_elsewhere(blocks: dict[AllocationId, Block], allocation: AllocationId, label: int) -> bool:
+    """Return whether the op of a label was the last to write other host memory than an allocation."""
+    others = (block for other, block in blocks.items() if other != allocation and block.home == HOST)
+    return any(cell.write_label == label for block in others for cell in block.cells.values())
 
 
 def supersede(writer: Cell) -> None:

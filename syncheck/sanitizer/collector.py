@@ -15,6 +15,7 @@ from syncheck.sanitizer.fixes import PendingFix
 from syncheck.sanitizer.merging import MAX_RELATED, merge_by_fix
 from syncheck.sanitizer.messages import Names, Text, ThreadRef
 from syncheck.sanitizer.monitor import Sites, SourceLine
+from syncheck.sanitizer.overwritten_copies import with_other_buffer
 from syncheck.source.expressions import object_of_call
 from syncheck.witness.schedule import Pair
 
@@ -43,6 +44,7 @@ class PendingFinding:
         view: the part of the tensor concerned; NO_VIEW for the whole tensor.
         extent: start and end (exclusive) of that part in the allocation, in bytes; None without a view.
         successor: the tensor in the same role as the freed one while its use is repeated; 0 at other times.
+        early_record: the record before the work of the event that the host has waited for; 0 for other findings.
         instead: advice to show if the fix cannot be applied; () to show the fix anyway.
     """
 
@@ -67,6 +69,7 @@ class PendingFinding:
     view: ViewId = NO_VIEW
     extent: tuple[int, int] | None = None
     successor: AllocationId = NO_ALLOCATION
+    early_record: SiteId = UNKNOWN_SITE
     instead: Text = ()
     count: int = 1
 
@@ -198,6 +201,8 @@ class Collector:
         return merge_by_fix(merge_equal(self._word(pending, sites).counted(count) for pending, count in causes))
 
     def _word(self, pending: PendingFinding, sites: Sites) -> Finding:
+        if pending.early_record:
+            pending = with_other_buffer(pending, sites)
         word = self.names.format
         location = sites.location(pending.site)
         facts = {name: word(value) for name, value in pending.facts.items()}

@@ -2,6 +2,7 @@
 
 import pytest
 
+from syncheck.hb.clock import HOST
 from syncheck.hb.ids import Context
 from syncheck.sanitizer.messages import EventCode
 from tests.unit.sanitizer.program import Program
@@ -184,6 +185,25 @@ def test_the_record_that_the_later_side_waited_for_is_shown_if_it_comes_before_t
     assert related(program, "SYN301" if by_host else "SYN101") == (20, [10, 9], 1)
     (finding,) = (found for found in program.report().findings if found.rule.code in {"SYN301", "SYN101"})
     assert "after `mul_` instead of before it" in finding.help
+
+
+@pytest.mark.parametrize("n_buffers", [1, 2])
+def test_a_copy_that_the_next_iteration_overwrites_needs_another_buffer(n_buffers):
+    program = Program()
+    buffers, done = [program.allocate(HOST) for _ in range(n_buffers)], program.event()
+    program.write(1, buffers[-1], 10)
+    program.session.record(done, 1, 12)
+    program.write(1, buffers[0], 10)  # the next iteration
+    program.session.sync_event(done, 14)
+    program.host(buffers[0], 20)
+    (finding,) = (found for found in program.report().findings if found.rule.code == "SYN301")
+    if n_buffers > 1:  # the wait is for the event of another buffer
+        assert "after `mul_` instead of before it" in finding.help
+        return
+    assert "overwrites what the host has not read yet" in finding.help
+    assert "one buffer for each copy in flight" in finding.help
+    assert finding.fix is None
+    assert any("for the copy of an earlier iteration" in related.message for related in finding.related)
 
 
 def test_a_record_of_another_stream_is_not_too_early():
