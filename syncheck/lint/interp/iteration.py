@@ -100,9 +100,14 @@ class Iteration:
             done += 1
 
     def _leave_out(self, source: Value, done: int) -> None:
-        """Assume that a loop treats the handles of collectives that it does not reach here like the others."""
+        """Assume that a loop treats the handles of collectives that it does not reach here like the others.
+
+        An object ends a loop in a call of `__next__` that raises `StopIteration`, and may wait in it.
+        """
         if isinstance(source, Sequence) and not source.is_iterator:
             self._evaluator.collectives.escape_all(source.items[done:])
+        elif isinstance(source, Instance):
+            self._evaluator.escape(source)
 
     def _count(self) -> None:
         """Count an iteration in another file, whose constants may be long lists, as a step."""
