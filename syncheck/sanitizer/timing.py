@@ -1,6 +1,6 @@
 """Checks of host clocks: differences between two readings that span unfinished device work."""
 
-from collections import OrderedDict
+from collections import Counter, OrderedDict
 from dataclasses import dataclass
 from functools import partial
 
@@ -43,6 +43,8 @@ class Timing:
         self._sync_history = sync_history
         self._collector = collector
         self._readings: OrderedDict[ReadingId, Reading] = OrderedDict()
+        self._steady: Counter[SiteId] = Counter()  # call site -> its readings in a steady state
+        self._reported: Counter[SiteId] = Counter()
 
     def read(self, reading: ReadingId, site: SiteId, launched_at: dict[StreamId, SiteId]) -> None:
         """Store a reading; `launched_at`: the call site of each stream's last op."""
@@ -59,9 +61,13 @@ class Timing:
             return
         for stream, epoch in second.unfinished.items():
             began = first.submitted[stream] if stream < len(first.submitted) else 0
-            if epoch > began and not self._is_steady_state(first, second, stream):
+            if epoch <= began:
+                continue
+            if not self._is_steady_state(first, second, stream):
+                self._reported[second.site] += 1
                 self._report(first, second, stream, epoch)
                 return
+            self._steady[second.site] += 1
 
     def _is_steady_state(self, first: Reading, second: Reading, stream: StreamId) -> bool:
         """Return whether a loop has the same work in flight at both readings, so that the time between them is correct.
@@ -73,6 +79,13 @@ class Timing:
         if before is None or not self._engine.host_covers(before):
             return False
         return first.launched_at.get(stream) == second.launched_at.get(stream)
+
+    def _is_about_first_iteration(self, site: SiteId) -> bool:
+        """Return whether a reading in a loop misses work in the first iteration only, and is steady from then on.
+
+        The linter interprets too few iterations to tell.
+        """
+        return self._collector.names.is_run and self._steady[site] > self._reported[site] == 1
 
     def _report(self, first: Reading, second: Reading, stream: StreamId, epoch: Epoch) -> None:
         device = self._collector.names.streams[stream].device
@@ -95,6 +108,7 @@ class Timing:
             facts: dict[str, Text] = {"stream": (StreamRef(stream),)}
             pending = PendingFinding(unsynchronized_timing.RULE, second.site, facts, related, fix=fix)
         pending.irrelevant = partial(self._excludes_gpu_work, second.site)
+        pending.superseded = partial(self._is_about_first_iteration, second.site)
         self._collector.add(pending)
 
     def _excludes_gpu_work(self, site: SiteId) -> bool:

@@ -84,6 +84,17 @@ def test_a_loop_with_the_same_work_in_flight_measures_the_right_time(clocked, se
     assert clocked.found() == expected
 
 
+@pytest.mark.parametrize(("iterations", "expected"), [(2, [("SYN701", 12)]), (4, [])])
+def test_a_loop_that_misses_work_in_its_first_iteration_only_is_steady(clocked, iterations, expected):
+    clocked.read(1, 10)
+    for reading in range(2, 2 + iterations):
+        clocked.engine.sync_stream(2)
+        clocked.work(2, 11)
+        clocked.read(reading, 12)
+        clocked.timing.difference(reading - 1, reading)
+    assert clocked.found() == expected
+
+
 def test_a_loop_that_never_waits_is_not_steady(clocked):
     for reading in (1, 2):
         clocked.work(2, 11)
