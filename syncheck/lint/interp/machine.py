@@ -25,12 +25,13 @@ from syncheck.lint.interp.active_loops import ActiveLoops
 from syncheck.lint.interp.earlier_work import EarlierWork
 from syncheck.lint.interp.imported_calls import ImportedCalls
 from syncheck.lint.interp.joins import Joins
+from syncheck.lint.interp.life import Life
 from syncheck.lint.interp.parts import N_BYTES, Parts
 from syncheck.lint.interp.recent_work import QUICK, RecentWork
 from syncheck.lint.interp.self_waits import SelfWaits
 from syncheck.lint.interp.sites import SourceSites
 from syncheck.lint.interp.unknown import computes, is_on_host
-from syncheck.lint.interp.values import UNKNOWN_STREAM, Block, Call, ClockReading, Event, Graph, Life, Stream, Tensor
+from syncheck.lint.interp.values import UNKNOWN_STREAM, Block, Call, ClockReading, Event, Graph, Stream, Tensor
 from syncheck.lint.lifetimes import weakly
 from syncheck.sanitizer.collector import PendingFinding
 from syncheck.sanitizer.session import Session
@@ -126,7 +127,7 @@ class Machine:
         ident = self._add_stream(device, len(self.streams), site)
         return Stream(ident, device, life=self.life(ObjectKind.STREAM, site) if is_made and self.loops else None)
 
-    def life(self, kind: ObjectKind, site: SiteId) -> "Life | None":
+    def life(self, kind: ObjectKind, site: SiteId) -> Life | None:
         """Report the creation of a stream or a timing event. The result reports the end when it is destroyed."""
         if self.ordering_only:
             return None

@@ -17,7 +17,7 @@ from syncheck.lint.interp.unknown import (
     takes_code,
     takes_flag,
 )
-from syncheck.lint.interp.values import MOVED, UNKNOWN_STREAM, Call, Sequence, Tensor, Value
+from syncheck.lint.interp.values import MOVED, UNKNOWN_STREAM, Call, Event, Sequence, Stream, Tensor, Value
 from syncheck.lint.nodes import Method, function_around, names, parameters
 from syncheck.semantics.waits import SYNCHRONIZING
 
@@ -127,3 +127,6 @@ def note_arguments(machine: Machine, call: Call, given: list[Value]) -> None:
         machine.read_unknown()
     if stores(call.node):
         machine.sites.premises.keep(tensors_in(Sequence(given)))
+        for value in given:
+            if isinstance(value, Stream | Event) and value.life is not None:
+                value.life.keep()

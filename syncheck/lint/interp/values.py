@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from typing import Any, TypeAlias
 
 from syncheck.hb.ids import AllocationId, EventId, GraphId, ReadingId, SiteId, StreamId, StreamOrigin
+from syncheck.lint.interp.life import Life
 
 
 class Value:
@@ -86,18 +87,6 @@ class Device(Value):
 
 DeviceIndex: TypeAlias = int | Value | None
 """The index of a CUDA device; None for the CPU, UNKNOWN if unknown."""
-
-
-class Life:
-    """Calls a function when the last value that holds this object is gone."""
-
-    __slots__ = ("_ended",)
-
-    def __init__(self, ended: Callable[[], None]) -> None:
-        self._ended = ended
-
-    def __del__(self) -> None:
-        self._ended()
 
 
 @dataclass(eq=False, slots=True)

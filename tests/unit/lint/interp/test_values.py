@@ -5,6 +5,7 @@ import ast
 import pytest
 
 from syncheck.lint.interp.contents import is_key, tensors_in
+from syncheck.lint.interp.life import Life
 from syncheck.lint.interp.values import (
     NONE,
     UNKNOWN,
@@ -16,7 +17,6 @@ from syncheck.lint.interp.values import (
     Constant,
     Device,
     Instance,
-    Life,
     Mapping,
     Query,
     Sequence,

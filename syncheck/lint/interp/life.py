@@ -1,0 +1,20 @@
+"""Lifetimes of objects that a program creates, as long as their stand-ins, by reference counting."""
+
+from collections.abc import Callable
+
+
+class Life:
+    """Calls a function when the last value that holds this object is gone."""
+
+    __slots__ = ("_ended",)
+
+    def __init__(self, ended: Callable[[], None]) -> None:
+        self._ended: Callable[[], None] | None = ended
+
+    def keep(self) -> None:
+        """Let the object stay alive, because unknown code has stored it."""
+        self._ended = None
+
+    def __del__(self) -> None:
+        if self._ended is not None:
+            self._ended()
