@@ -16,6 +16,7 @@ from syncheck.sanitizer.merging import MAX_RELATED, merge_by_fix
 from syncheck.sanitizer.messages import Names, Text, ThreadRef
 from syncheck.sanitizer.monitor import Sites, SourceLine
 from syncheck.sanitizer.overwritten_copies import with_other_buffer
+from syncheck.semantics.collectives import as_called
 from syncheck.source.expressions import object_of_call
 from syncheck.witness.schedule import Pair
 
@@ -218,11 +219,12 @@ class Collector:
             repair, fix = worded.text, worded.fix
             if pending.instead and fix.applicability is Applicability.EXAMPLE:
                 repair, fix, advice = "", None, pending.instead
-        advised = repair + word(advice).replace("{line}", f"line {location.frame.line}")
+        sources = [each.frame.source for each in (location, *related)]
+        advised = as_called(repair + word(advice).replace("{line}", f"line {location.frame.line}"), sources)
         worded_finding = Finding(
             rule=finding.rule,
             location=location,
-            message=finding.message + where,
+            message=as_called(finding.message, sources) + where,
             help=advised,
             related=related,
             count=pending.count,

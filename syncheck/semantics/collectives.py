@@ -5,7 +5,7 @@ Source:
 """
 
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 NAMESPACES = frozenset({"c10d", "_c10d_functional"})
@@ -79,6 +79,18 @@ def collective_name(operator: str) -> str:
     return _NAMES.get(base, base.strip("_"))
 
 
+_RENAMED = {"all_gather_into_tensor": "all_gather_single", "reduce_scatter_tensor": "reduce_scatter_single"}
+"""Name before torch 2.13 -> name since, for functions that call the same operator."""
+
+
+def as_called(text: str, sources: Iterable[str]) -> str:
+    """Return a text about collectives with the names by which lines of the program call them."""
+    for name, renamed in _RENAMED.items():
+        if name in text and any(renamed in source for source in sources):
+            text = text.replace(name, renamed)
+    return text
+
+
 # -- functions of torch.distributed
 
 Parameter = tuple[int, str]
@@ -107,8 +119,10 @@ FUNCTIONS = {
     "reduce": Collective("c10d::reduce_", ((0, "tensor"),)),
     "all_gather": Collective("c10d::allgather_", ((0, "tensor_list"),), ((1, "tensor"),)),
     "all_gather_into_tensor": Collective("c10d::_allgather_base_", ((0, "output_tensor"),), ((1, "input_tensor"),)),
+    "all_gather_single": Collective("c10d::_allgather_base_", ((0, "output_tensor"),), ((1, "input_tensor"),)),
     "reduce_scatter": Collective("c10d::reduce_scatter_", ((0, "output"),), ((1, "input_list"),)),
     "reduce_scatter_tensor": Collective("c10d::_reduce_scatter_base_", ((0, "output"),), ((1, "input"),)),
+    "reduce_scatter_single": Collective("c10d::_reduce_scatter_base_", ((0, "output"),), ((1, "input"),)),
     "all_to_all": Collective("c10d::alltoall_", ((0, "output_tensor_list"),), ((1, "input_tensor_list"),)),
     "all_to_all_single": Collective("c10d::alltoall_base_", ((0, "output"),), ((1, "input"),)),
     "gather": Collective("c10d::gather_", ((1, "gather_list"),), ((0, "tensor"),)),
@@ -119,7 +133,11 @@ FUNCTIONS = {
     "irecv": Collective("c10d::recv_", ((0, "tensor"),), always_asynchronous=True),
     "barrier": Collective("c10d::barrier"),
 }
-"""The torch.distributed functions that the linter models. Source: torch/distributed/distributed_c10d.py."""
+"""The torch.distributed functions that the linter models. Source: torch/distributed/distributed_c10d.py.
+
+Since torch 2.13, `all_gather_single` and `reduce_scatter_single` are the names of `all_gather_into_tensor` and
+`reduce_scatter_tensor`, which are deprecated.
+"""
 
 
 # -- waiting

@@ -15,6 +15,8 @@ X = "x = torch.ones(4, device='cuda')\ny = torch.ones(4, device='cuda')\n"
         ("dist.all_gather([x], tensor=y)", "allgather_ w1 r2"),
         ("dist.broadcast(tensor=x, src=0)", "broadcast_ w1"),
         ("dist.reduce_scatter_tensor(x, input=y)", "_reduce_scatter_base_ w1 r2"),
+        ("dist.reduce_scatter_single(x, input=y)", "_reduce_scatter_base_ w1 r2"),
+        ("dist.all_gather_single(x, y)", "_allgather_base_ w1 r2"),
     ],
 )
 def test_a_synchronous_collective_runs_on_the_current_stream(call, launch):
