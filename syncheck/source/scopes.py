@@ -28,6 +28,7 @@ from syncheck.source.expressions import (
     subscripts_of,
 )
 from syncheck.source.none_values import NoneValues
+from syncheck.source.rebinding import is_bound_between, is_bound_in_loop, is_loop_variable_outside, reads
 
 Loop: TypeAlias = ast.For | ast.AsyncFor | ast.While
 _FETCHING = frozenset({"result", "get", "join"})
@@ -315,38 +316,33 @@ class Scopes:
         if one is not two and name == one.first_parameter == two.first_parameter:
             return one.parent is two.parent and self._is_bound(name, other)
         first, second = binding_scope(name, one), binding_scope(name, two)
-        return first is not None and first is second and self._is_bound(name, other)
+        if first is None or first is not second or (one is first is two and self._is_bound_between(name, line, other)):
+            return False
+        return self._is_bound(name, other)
+
+    def _is_bound_between(self, name: str, line: int, other: int) -> bool:
+        """Return whether a name is certainly bound again between two lines of its scope."""
+        scope = self._find(line)[1]
+        return is_bound_between(range(line + 1, other), scope.bindings[name], self._own(scope), scope.node.body)
 
     def _is_bound(self, name: str, line: int) -> bool:
         statement, scope, _ = self._find(line)
         owner = binding_scope(name, scope)
         if owner is None:
             return hasattr(builtins, name)
-        if self._is_left_over(name, owner, line) and not self.is_mentioned(name, line, is_bound=False):
+        is_left_over = is_loop_variable_outside(name, owner.bindings[name], self._own(owner), line)
+        if is_left_over and not self.is_mentioned(name, line, is_bound=False):
             return False
         if owner is not scope:  # an enclosing scope, which has usually run on by the time this one runs
-            return not self._is_rebound_outside(name, owner) or _uses(name, scope.node)
+            return not is_bound_in_loop(owner.bindings[name], self._own(owner)) or reads(name, scope.node)
         if statement is None:
             return True
         is_parameter = ALWAYS in owner.bindings[name]
         return is_certainly_bound(name, owner.node.body, statement, initially=is_parameter)
 
-    def _is_left_over(self, name: str, owner: Scope, line: int) -> bool:
-        """Return whether a name is only a loop variable and the line is outside those loops: a leftover value."""
-        loops = [loop for loop in self._loops if loop[1] is owner and name in _targets(loop[0])]
-        is_inside = any(has_line(loop, line) for loop, _ in loops)
-        return bool(loops) and len(loops) == len(owner.bindings[name]) and not is_inside
-
-    def _is_rebound_outside(self, name: str, scope: Scope) -> bool:
-        """Return whether a loop of a scope binds a name: functions may see the value of any iteration, or None."""
-        lines = scope.bindings[name]
-        loops = (node for node, owner, _ in self._statements if owner is scope and isinstance(node, Loop))
-        return any(has_line(loop, line) for loop in loops for line in lines)
-
-    @cached_property
-    def _loops(self) -> list[tuple[ast.For | ast.AsyncFor, Scope]]:
-        """All for loops, each with its scope."""
-        return [(node, scope) for node, scope, _ in self._statements if isinstance(node, ast.For | ast.AsyncFor)]
+    def _own(self, scope: Scope) -> list[ast.stmt]:
+        """Return the statements of a scope, without those of the functions and classes in it."""
+        return [statement for statement, owner, _ in self._statements if owner is scope]
 
     # -- None, and branches
 
@@ -402,14 +398,3 @@ def _expressions_of(statement: ast.stmt | None) -> Iterator[ast.expr]:
         if isinstance(node, ast.expr):
             yield node
         waiting += [child for child in ast.iter_child_nodes(node) if not isinstance(child, ast.stmt)]
-
-
-def _uses(name: str, node: ast.AST) -> bool:
-    """Return whether a function, or a class, reads a name."""
-    return any(
-        isinstance(inner, ast.Name) and inner.id == name and isinstance(inner.ctx, ast.Load) for inner in ast.walk(node)
-    )
-
-
-def _targets(loop: ast.For | ast.AsyncFor) -> frozenset[str]:
-    return frozenset(node.id for node in ast.walk(loop.target) if isinstance(node, ast.Name))

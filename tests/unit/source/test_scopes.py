@@ -174,6 +174,13 @@ def test_a_function_does_not_see_what_a_loop_outside_rebinds_unless_it_uses_it()
     assert scopes_in(text.format("pass")).is_visible("last.event", 7)
 
 
+def test_a_variable_that_is_bound_again_in_between_means_something_else():
+    text = "side = f()\nuse(side)\n{}\nuse(side.x)\n"
+    assert scopes_in(text.format("other = f()")).has_same_meaning("side", 1, 4)
+    assert not scopes_in(text.format("side = f()")).has_same_meaning("side", 1, 4)
+    assert scopes_in("if a:\n    side = f()\nelse:\n    side = g()\nuse(side)\n").has_same_meaning("side", 2, 5)
+
+
 def test_a_loop_rebinds_its_variable_on_each_iteration():
     scopes = scopes_in(LOOPS)
     assert scopes.is_rebound("stream.x", 2)

@@ -1,0 +1,62 @@
+"""Names that are bound again, so that they stand for something else on another line."""
+
+import ast
+from collections.abc import Iterable, Sequence
+
+from syncheck.source.expressions import bodies, has_line
+
+_ASSIGNMENTS = (ast.Assign, ast.AnnAssign)
+_LOOPS = (ast.For, ast.AsyncFor, ast.While)
+
+
+def is_bound_in_loop(lines: Iterable[int], statements: Iterable[ast.stmt]) -> bool:
+    """Return whether a name is bound in a loop, so that other functions may see the value of any iteration, or None.
+
+    Args:
+        lines: where the name is bound.
+        statements: those of its scope.
+    """
+    loops = [statement for statement in statements if isinstance(statement, _LOOPS)]
+    return any(has_line(loop, line) for loop in loops for line in lines)
+
+
+def is_loop_variable_outside(name: str, lines: Sequence[int], statements: Iterable[ast.stmt], line: int) -> bool:
+    """Return whether a name is only a loop variable and a line is outside those loops: a leftover value.
+
+    Args:
+        name: the name.
+        lines: where it is bound.
+        statements: those of its scope.
+        line: the line.
+    """
+    loops = [one for one in statements if isinstance(one, ast.For | ast.AsyncFor) and name in _names_in(one.target)]
+    return bool(loops) and len(loops) == len(lines) and not any(has_line(loop, line) for loop in loops)
+
+
+def _names_in(target: ast.expr) -> set[str]:
+    return {node.id for node in ast.walk(target) if isinstance(node, ast.Name)}
+
+
+def is_bound_between(
+    between: range, lines: Sequence[int], statements: Iterable[ast.stmt], body: list[ast.stmt]
+) -> bool:
+    """Return whether a name is certainly bound again between two lines.
+
+    Args:
+        between: the lines in between.
+        lines: where the name is bound.
+        statements: those of its scope.
+        body: those of them that are not inside another one.
+    """
+    again = {line for line in lines if line in between}
+    if not again:
+        return False
+    blocks = [body, *(block for statement in statements for block in bodies(statement))]
+    around = (block for block in blocks if any(has_line(statement, between.stop) for statement in block))
+    return any(isinstance(each, _ASSIGNMENTS) and each.lineno in again for block in around for each in block)
+
+
+def reads(name: str, node: ast.AST) -> bool:
+    """Return whether a function, or a class, reads a name."""
+    names = (inner for inner in ast.walk(node) if isinstance(inner, ast.Name))
+    return any(inner.id == name and isinstance(inner.ctx, ast.Load) for inner in names)
