@@ -40,6 +40,23 @@ def exchanged_variables(tree: ast.Module) -> frozenset[str]:
     return frozenset(used - {""})
 
 
+def target_of(value: ast.AST, statement: ast.AST, function: str) -> str:
+    """Return the variable or attribute that is bound to a value, or to a list of such values; "" if none is.
+
+    Args:
+        value: the value.
+        statement: the statement around it.
+        function: the current function. If it returns the value, its name is returned, followed by "()".
+    """
+    match statement:
+        case ast.Assign(targets=[ast.Name() | ast.Attribute() as target], value=bound) if value in items_of(bound):
+            return text(target)
+        case ast.Return(value=ast.expr() as bound) if value in items_of(bound):
+            return f"{function}()"
+        case _:
+            return ""
+
+
 def items_of(value: ast.expr) -> list[ast.expr]:
     """Return the expressions that make an expression, or the items of the list that it is."""
     match value:

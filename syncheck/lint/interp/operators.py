@@ -5,10 +5,9 @@ from collections.abc import Iterable
 from typing import Any
 
 from syncheck.hb.ids import NO_ALLOCATION
-from syncheck.lint import nodes
 from syncheck.lint.interp.block_inputs import block_inputs
 from syncheck.lint.interp.contents import tensors_in
-from syncheck.lint.interp.exchanged import exchanged_variables, items_of
+from syncheck.lint.interp.exchanged import exchanged_variables, target_of
 from syncheck.lint.interp.identities import is_unknown
 from syncheck.lint.interp.machine import N_DEVICES, Machine, TensorAccess
 from syncheck.lint.interp.premises import Premise, description_of
@@ -115,27 +114,13 @@ class Operators:
 
         An asynchronous collective uses it, or a stream block computes with it.
         """
-        sites, imported = self._machine.sites, self._machine.imported
+        machine, sites, imported = self._machine, self._machine.sites, self._machine.imported
+        target = target_of(node, machine.current_node, machine.function)
         if imported.running is not None:
-            target = self._target_of(node) if imported.exchanged else ""
             return target if target in imported.exchanged else ""
-        target = self._target_of(node) if sites.has_asynchronous_collectives else ""
-        if target and target in exchanged_variables(sites.tree):
+        if target and sites.has_asynchronous_collectives and target in exchanged_variables(sites.tree):
             return target
         return block_inputs(sites.tree).get(node, "") if sites.enters_streams else ""
-
-    def _target_of(self, value: ast.AST) -> str:
-        """Return the variable or attribute that is bound to a value, or to a list of such values.
-
-        For a value that the current function returns, this is the name of the function, followed by "()".
-        """
-        match self._machine.current_node:
-            case ast.Assign(targets=[ast.Name() | ast.Attribute() as target], value=bound) if value in items_of(bound):
-                return nodes.text(target)
-            case ast.Return(value=ast.expr() as bound) if value in items_of(bound):
-                return f"{self._machine.function}()"
-            case _:
-                return ""
 
     def make(self, operator: str, call: Call, device: DeviceIndex, *, is_pinned: bool = False) -> Value:
         """Run an operator that creates a tensor from scratch."""
