@@ -82,7 +82,9 @@ class Suppression:
         return self.is_file or first <= self.line <= last
 
     def __str__(self) -> str:
-        return f"unused `{self.text}`" + (f"{_BECAUSE}{self.problem}" if self.problem else "")
+        if self.problem:
+            return f"`{self.text}` has no effect{_BECAUSE}{self.problem}"
+        return f"unused `{self.text}`"
 
 
 _BECAUSE = ": "
@@ -90,7 +92,7 @@ _BECAUSE = ": "
 
 def is_malformed(message: str) -> bool:
     """Return whether a message about an unused comment says that it is not a valid one."""
-    return f"`{_BECAUSE}" in message
+    return f"` has no effect{_BECAUSE}" in message
 
 
 def read(source: str) -> list[Suppression]:

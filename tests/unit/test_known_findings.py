@@ -374,6 +374,7 @@ def test_a_malformed_comment_suppresses_nothing_and_is_reported(folder, comment,
         found, report = half(folder)
         assert found == FOUND
         assert reason in report["notes"][0]
+        assert ("` has no effect: " in report["notes"][0]) == bool(reason)
         assert not any("--remove-unused-ignores" in note for note in report["notes"][1:] if reason)
 
 
