@@ -5,7 +5,7 @@ So are the events of a dataclass of which the file records only the others.
 
 import ast
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import replace
 from typing import TypeGuard
 
@@ -95,8 +95,26 @@ def _fields(
     recorded = {event.attr for node in nodes if isinstance(event := recorded_event(node), ast.Attribute)}
     for kind in classes:
         fields = {text(field.target): field for field in kind.body if _is_event_field(field)}
-        if not recorded.isdisjoint(fields):
+        if not recorded.isdisjoint(fields) and not _is_handed_out(kind.name, fields, nodes):
             yield from ((name, fields[name]) for name in fields if name not in recorded and not is_quoted(name, source))
+
+
+def _is_handed_out(kind: str, fields: Collection[str], nodes: Sequence[ast.AST]) -> bool:
+    """Return whether a public function returns an object of a class, whose events other files may record.
+
+    Args:
+        kind: the class.
+        fields: its events. A variable that has one of them is such an object.
+        nodes: the nodes of the file.
+    """
+    owners = {text(node.value) for node in nodes if isinstance(node, ast.Attribute) and node.attr in fields}
+    for function in (node for node in nodes if isinstance(node, Method) and not node.name.startswith("_")):
+        if kind in text(function.returns or ast.Constant(None)):
+            return True
+        given = (node.value for node in walk(function) if isinstance(node, ast.Return | ast.Yield))
+        if any(value is not None and text(value) in owners for value in given):
+            return True
+    return False
 
 
 def _is_event_field(node: ast.stmt) -> TypeGuard[ast.AnnAssign]:

@@ -16,7 +16,7 @@ from syncheck.lint.interp.interpreter import Interpreter
 from syncheck.lint.interp.machine import Machine
 from syncheck.lint.interp.values import Call, Class, Function, Value
 from syncheck.lint.models.hooks import run_hooks
-from syncheck.lint.nodes import Method, once, parameters, walk
+from syncheck.lint.nodes import Method, once, parameters, text, walk
 
 _Member = tuple[Method, Function]
 
@@ -32,6 +32,7 @@ def follow(interpreter: Interpreter, made: Class, steps: list[Method], objects: 
     shared = _shared_indices(step for step, _ in members)
     known = {step: shared.get(step, {}) | objects.arguments(interpreter, member) for step, member in members}
     passed_on, objects_passed_on = PassedOnTensor(), PassedOnObjects(known.values())
+    awaited = _awaited_by_others(machine.sites.tree) - _awaited_by_itself(made.node)
     for step, member in _with_hooks(machine, interpreter, after_constructor(machine, members, instance)):
         machine.current_node = step
         with contextlib.suppress(Raised):
@@ -42,9 +43,32 @@ def follow(interpreter: Interpreter, made: Class, steps: list[Method], objects: 
             if not objects_passed_on.take(result):
                 consume(interpreter, result, step, before)
             del result, args
+        interpreter.collectives.escape_all(value for name, value in instance.attributes.items() if name in awaited)
         reuse_memory(machine, step)
     for value in (value for given in known.values() for value in given.values()):
         interpreter.escape(value)
+
+
+@once
+def _awaited_by_others(tree: ast.Module) -> frozenset[str]:
+    """Return the attributes of objects whose handles other code of a file waits for: `bucket.work.wait()`."""
+    return frozenset(name for owner, name in _awaited(tree) if owner != "self")
+
+
+@once
+def _awaited_by_itself(kind: ast.ClassDef) -> frozenset[str]:
+    """Return the attributes whose handles a class waits for itself."""
+    return frozenset(name for owner, name in _awaited(kind) if owner == "self")
+
+
+def _awaited(node: ast.AST) -> Iterator[tuple[str, str]]:
+    """Yield the owner, as written, and the name of each attribute that is waited for."""
+    for inner in walk(node):
+        match inner:
+            case ast.Call(func=ast.Attribute(value=ast.Attribute(value=owner, attr=name), attr="wait")):
+                yield text(owner), name
+            case _:
+                pass
 
 
 def _shared_indices(methods: Iterable[Method]) -> dict[Method, dict[str, Value]]:
