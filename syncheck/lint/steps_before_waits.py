@@ -1,7 +1,8 @@
 """Steps of an optimizer before the wait for the collectives that reduce its gradients (SYN601).
 
 `works.append(dist.all_reduce(p.grad, async_op=True))`, then `optimizer.step()`, then `work.wait()` for each handle: the
-step reads gradients that are still being reduced. A hook may have started the collectives.
+step reads gradients that are still being reduced. A hook may have started the collectives, and gradients may be clipped
+first.
 """
 
 import ast
@@ -13,20 +14,22 @@ from syncheck.lint.interp.functions import functions_with_nodes
 from syncheck.lint.interp.sites import SourceSites
 from syncheck.lint.interp.unknown import may_wait
 from syncheck.lint.locations import main_lines_of
-from syncheck.lint.nodes import Method, blocks_in, classes_of_methods, functions_in, own_attribute, text, walk
+from syncheck.lint.nodes import Method, blocks_in, classes_of_methods, functions_in, text, walk
 from syncheck.lint.pending_writes import can_start, is_start
 from syncheck.rules import collective_result_before_wait
 from syncheck.source.expressions import last_name
 from syncheck.source.words import words_of
 
 _OPTIMIZERS = frozenset({"optimizer", "optim", "opt", "optimizers", "scaler"})
+_CLIPPING = frozenset({"clip_grad_norm_", "clip_grad_value_"})
 _STARTED = "the collective is started here"
-_HELP = "move the wait for `{handles}` in line {line} before this step"
+_HELP = "move the wait for the handles in line {line} before this"
 
 
 def can_matter(source: str) -> bool:
     """Return whether this check may apply to a file."""
-    return ".step(" in source and ".grad" in source and ".wait()" in source and can_start(source)
+    is_used = ".step(" in source or "clip_grad" in source
+    return is_used and ".grad" in source and ".wait()" in source and can_start(source)
 
 
 def findings(tree: ast.Module, sites: SourceSites, known: Sequence[Finding]) -> Iterator[Finding]:
@@ -51,7 +54,7 @@ def findings(tree: ast.Module, sites: SourceSites, known: Sequence[Finding]) -> 
                     wait = next((later for later in steps[index + 1 :] if _waits_for(later, handles, tree)), None)
                     if wait is not None and not _is_awaited_before(step, handles, nodes, tree):
                         facts = {"collective": f"`{last_name(start.func)}`"}
-                        advice = _HELP.format(handles=handles, line=wait.lineno)
+                        advice = _HELP.format(line=wait.lineno)
                         found = sites.warning(collective_result_before_wait.RULE, step, function.name, advice, **facts)
                         began = replace(sites.location(sites.id_of(start, starter.name)), message=_STARTED)
                         yield replace(found, related=(began,))
@@ -105,8 +108,12 @@ def _mentions_gradient(value: ast.expr) -> bool:
 
 
 def _is_step(step: ast.stmt, *, is_optimizer: bool) -> bool:
-    """Return whether a statement updates the parameters; `is_optimizer`: whether it is in an optimizer."""
+    """Return whether a statement updates the parameters or clips gradients; `is_optimizer`: it is in an optimizer."""
     match step:
+        case ast.Expr(value=ast.Call(func=func)) | ast.Assign(value=ast.Call(func=func)) if (
+            last_name(func) in _CLIPPING
+        ):
+            return True
         case (
             ast.Expr(value=ast.Call(func=ast.Attribute(value=owner, attr="step")))
             | ast.Assign(value=ast.Call(func=ast.Attribute(value=owner, attr="step")))
@@ -133,7 +140,9 @@ def _waiting_for(handles: str, tree: ast.Module) -> frozenset[str]:
 
 
 def _called(nodes: Sequence[ast.AST]) -> set[str]:
-    return {own_attribute(node.func) for node in nodes if isinstance(node, ast.Call)}
+    """Return the names of the methods that some nodes call, of any object."""
+    functions = (node.func for node in nodes if isinstance(node, ast.Call))
+    return {function.attr for function in functions if isinstance(function, ast.Attribute)}
 
 
 def _is_wait(node: ast.AST) -> bool:
@@ -149,6 +158,6 @@ def _is_awaited_before(step: ast.stmt, handles: str, nodes: Sequence[ast.AST], t
     waiting = _waiting_for(handles, tree)
     for call in (node for node in nodes if isinstance(node, ast.Call) and node.lineno < step.lineno):
         given = [part for each in (*call.args, *(word.value for word in call.keywords)) for part in walk(each)]
-        if may_wait(last_name(call.func)) or own_attribute(call.func) in waiting or _mentions(given, handles):
+        if may_wait(last_name(call.func)) or last_name(call.func) in waiting or _mentions(given, handles):
             return True
     return False

@@ -37,6 +37,7 @@ def found(*changes):
         [("optimizer.step()", "scaler.step(optimizer)")],
         [(START, "works.append((p, dist.all_reduce(p.grad.data, async_op=True)))"), ("for work in", "for _, work in")],
         [(START, "work = dist.all_reduce(p.grad, async_op=True)\n            works.append(work)")],
+        [("optimizer.step()", "norm = torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)")],
         [(WAIT, "        while works:\n            works.pop().wait()\n")],
     ],
 )
@@ -62,7 +63,7 @@ def test_other_orders_are_not_reported(changes):
 def test_the_start_of_the_collective_is_shown():
     source = SourceFile("m.py", SOURCE)
     (finding,) = steps_before_waits.findings(source.tree, SourceSites(source), [])
-    assert finding.help == "move the wait for `works` in line 12 before this step"
+    assert finding.help == "move the wait for the handles in line 12 before this"
     assert [related.frame.line for related in finding.related] == [10]
 
 
