@@ -7,7 +7,7 @@ from itertools import pairwise
 
 from syncheck.findings import Finding, Frame
 from syncheck.lint.interp.functions import own_nodes
-from syncheck.lint.nodes import branches, function_around, statements, text
+from syncheck.lint.nodes import branches, function_around, statements, text, walk
 from syncheck.lint.remainders import Remainders
 from syncheck.rules.model import Severity
 from syncheck.source.expressions import has_line
@@ -113,6 +113,8 @@ def _with_levels(
             yield replace(finding, level=Severity.WARNING)
             continue
         likely = [guesses[location.frame] for location in finding.related if location.frame in guesses]
+        if not likely and finding.rule.code == "SYN701" and _is_operator_on_guess(finding, guesses, tree):
+            likely = [True]
         is_sure = not likely or finding.rule.code not in _FOR_HOSTS_TIME
         if remainders.include(finding):
             yield from remainders.reported(finding) if is_sure or all(likely) else ()
@@ -124,6 +126,19 @@ def _with_levels(
             yield finding
         elif is_sure or (all(likely) and not misses_little):
             yield replace(finding, level=Severity.WARNING)
+
+
+def _is_operator_on_guess(finding: Finding, guesses: Mapping[Frame, bool], tree: ast.Module) -> bool:
+    """Return whether only an operator such as `*` is certainly running, on the result of unknown code that may wait."""
+    running = finding.related[0].frame if finding.related else finding.location.frame
+    operators = (node for node in own_nodes(function_around(tree, running.line)) if isinstance(node, ast.BinOp))
+    place, guessed = (running.line, running.column), {(frame.line, frame.column) for frame in guesses}
+    inside = (walk(node) for node in operators if _place(node) == place)
+    return any(isinstance(node, ast.Call) and _place(node) in guessed for nodes in inside for node in nodes)
+
+
+def _place(node: ast.expr) -> tuple[int, int]:
+    return node.lineno, node.col_offset + 1
 
 
 def _depends_on_caller(finding: Finding, tree: ast.Module, *, has_chosen: bool) -> bool:

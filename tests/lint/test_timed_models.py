@@ -46,6 +46,24 @@ def test_a_model_on_a_gpu_computes_on_what_was_moved_there_and_on_its_parts(work
     assert timed(work)
 
 
+@pytest.mark.parametrize(
+    ("work", "level"), [("out = net(x)[0] * scale", "warning"), ("out = (x @ x) * scale", "error")]
+)
+def test_an_operator_on_what_unknown_code_returns_is_only_likely_to_matter(work, level):
+    source = f"""
+        import time
+        import torch
+        x = torch.rand(8, 8, device="cuda")
+        scale = torch.rand(8, device="cuda")
+        def bench(net):
+            start = time.perf_counter()
+            {work}
+            print(time.perf_counter() - start)
+    """
+    (found,) = lint_source("m.py", Text(textwrap.dedent(source))).findings
+    assert (found.rule.code, found.level.value) == ("SYN701", level)
+
+
 @pytest.mark.parametrize("work", ["out = model(prompt)", "rows = inputs.shape[0]", "size = load_model(inputs.shape)"])
 def test_a_call_that_gets_nothing_from_a_gpu_may_do_its_work_on_the_host(work):
     assert not timed(work)
