@@ -43,8 +43,9 @@ class Timing:
         self._sync_history = sync_history
         self._collector = collector
         self._readings: OrderedDict[ReadingId, Reading] = OrderedDict()
-        self._steady: Counter[SiteId] = Counter()  # call site -> its readings in a steady state
-        self._reported: Counter[SiteId] = Counter()
+        self._reported: Counter[SiteId] = Counter()  # call site of a later reading -> how often it missed work
+        self._at_begin: Counter[SiteId] = Counter()  # how often of these in the first iteration of a loop
+        self._missed_since: dict[SiteId, SiteId] = {}  # later reading -> the earlier one, if the latest time missed work
 
     def read(self, reading: ReadingId, site: SiteId, launched_at: dict[StreamId, SiteId]) -> None:
         """Store a reading; `launched_at`: the call site of each stream's last op."""
@@ -65,9 +66,11 @@ class Timing:
                 continue
             if not self._is_steady_state(first, second, stream):
                 self._reported[second.site] += 1
+                self._missed_since[second.site] = first.site
                 self._report(first, second, stream, epoch)
                 return
-            self._steady[second.site] += 1
+            if self._missed_since.pop(second.site, first.site) != first.site:
+                self._at_begin[second.site] += 1  # that time began before the loop, and this one inside
 
     def _is_steady_state(self, first: Reading, second: Reading, stream: StreamId) -> bool:
         """Return whether a loop has the same work in flight at both readings, so that the time between them is correct.
@@ -80,12 +83,14 @@ class Timing:
             return False
         return first.launched_at.get(stream) == second.launched_at.get(stream)
 
-    def _is_about_first_iteration(self, site: SiteId) -> bool:
-        """Return whether a reading in a loop misses work in the first iteration only, and is steady from then on.
+    def _is_irrelevant(self, site: SiteId) -> bool:
+        """Return whether a reading is not worth a finding, judging by what has happened until the end.
 
-        The linter interprets too few iterations to tell.
+        A reading in a loop may miss work in first iterations only, and be steady from then on. The linter interprets
+        too few iterations to tell.
         """
-        return self._collector.names.is_run and self._steady[site] > self._reported[site] == 1
+        is_off_at_begin_only = self._collector.names.is_run and self._at_begin[site] == self._reported[site]
+        return is_off_at_begin_only or self._excludes_gpu_work(site)
 
     def _report(self, first: Reading, second: Reading, stream: StreamId, epoch: Epoch) -> None:
         device = self._collector.names.streams[stream].device
@@ -107,8 +112,7 @@ class Timing:
             fix = PendingFix(edits, is_unsafe=True, after=launched)
             facts: dict[str, Text] = {"stream": (StreamRef(stream),)}
             pending = PendingFinding(unsynchronized_timing.RULE, second.site, facts, related, fix=fix)
-        pending.irrelevant = partial(self._excludes_gpu_work, second.site)
-        pending.superseded = partial(self._is_about_first_iteration, second.site)
+        pending.irrelevant = partial(self._is_irrelevant, second.site)
         self._collector.add(pending)
 
     def _excludes_gpu_work(self, site: SiteId) -> bool:
