@@ -10,6 +10,7 @@ from dataclasses import replace
 from typing import TypeGuard
 
 from syncheck.findings import Finding, Location
+from syncheck.lint.file_calls import argument_of, unpacks
 from syncheck.lint.interp.sites import SourceSites
 from syncheck.lint.nodes import (
     Method,
@@ -95,8 +96,28 @@ def _fields(
     recorded = {event.attr for node in nodes if isinstance(event := recorded_event(node), ast.Attribute)}
     for kind in classes:
         fields = {text(field.target): field for field in kind.body if _is_event_field(field)}
-        if not recorded.isdisjoint(fields) and not _is_handed_out(kind.name, fields, nodes):
-            yield from ((name, fields[name]) for name in fields if name not in recorded and not is_quoted(name, source))
+        if recorded.isdisjoint(fields) or _is_handed_out(kind.name, fields, nodes):
+            continue
+        for name, field in fields.items():
+            if name not in recorded and not is_quoted(name, source) and _is_made_new(name, kind, nodes):
+                yield name, field
+
+
+def _is_made_new(name: str, kind: ast.ClassDef, nodes: Sequence[ast.AST]) -> bool:
+    """Return whether all objects of a class are made in its file, each with a new event in a field."""
+    declared = [field for field in kind.body if isinstance(field, ast.AnnAssign)]
+    position = next(index for index, field in enumerate(declared) if text(field.target) == name)
+    default = declared[position].value
+    made = [node for node in nodes if isinstance(node, ast.Call) and last_name(node.func) == kind.name]
+    given = [argument_of(call, name, position) for call in made if not unpacks(call)]
+    is_new = [_is_event(value) if value is not None else _makes_event(default) for value in given]
+    return bool(made) and len(given) == len(made) and all(is_new)
+
+
+def _makes_event(default: ast.expr | None) -> bool:
+    """Return whether the default of a field is a factory of events: `field(default_factory=torch.cuda.Event)`."""
+    factories = [word.value for word in default.keywords] if isinstance(default, ast.Call) else []
+    return any(text(factory).startswith("torch.") and last_name(factory) == "Event" for factory in factories)
 
 
 def _is_handed_out(kind: str, fields: Collection[str], nodes: Sequence[ast.AST]) -> bool:

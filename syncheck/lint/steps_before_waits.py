@@ -8,20 +8,23 @@ first.
 import ast
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
+from typing import NamedTuple
 
 from syncheck.findings import Finding
 from syncheck.lint.interp.functions import functions_with_nodes
 from syncheck.lint.interp.sites import SourceSites
 from syncheck.lint.interp.unknown import may_wait
 from syncheck.lint.locations import main_lines_of
-from syncheck.lint.nodes import Method, blocks_in, classes_of_methods, functions_in, text, walk
+from syncheck.lint.nodes import Method, blocks_in, classes_of_methods, functions_in, text, viewed, walk
 from syncheck.lint.pending_writes import can_start, is_start
 from syncheck.rules import collective_result_before_wait
 from syncheck.source.expressions import last_name
 from syncheck.source.words import words_of
 
 _OPTIMIZERS = frozenset({"optimizer", "optim", "opt", "optimizers", "scaler"})
+_SCHEDULERS = frozenset({"scheduler", "sched", "schedule", "lr"})
 _CLIPPING = frozenset({"clip_grad_norm_", "clip_grad_value_"})
+_VIEWS = frozenset({"view", "reshape", "flatten", "detach", "contiguous", "view_as"})
 _STARTED = "the collective is started here"
 _HELP = "move the wait for the handles in line {line} before this"
 
@@ -30,6 +33,24 @@ def can_matter(source: str) -> bool:
     """Return whether this check may apply to a file."""
     is_used = ".step(" in source or "clip_grad" in source
     return is_used and ".grad" in source and ".wait()" in source and can_start(source)
+
+
+class _Started(NamedTuple):
+    """Collectives that reduce gradients.
+
+    Attributes:
+        handles: the variable or attribute with their handles, as written.
+        start: one of them.
+        starter: the function that starts them.
+        waiting: the functions of the file that wait for handles in an attribute of that name.
+        is_here: whether the handles are those of the object, or the variable, of the function that is looked at.
+    """
+
+    handles: str
+    start: ast.Call
+    starter: Method
+    waiting: frozenset[str]
+    is_here: bool = True
 
 
 def findings(tree: ast.Module, sites: SourceSites, known: Sequence[Finding]) -> Iterator[Finding]:
@@ -41,38 +62,58 @@ def findings(tree: ast.Module, sites: SourceSites, known: Sequence[Finding]) -> 
         known: the findings on paths through the file. One in the same line is more specific.
     """
     lines = main_lines_of(known)
-    of_objects = _of_objects(tree)
+    of_objects = list(_of_objects(tree))
     for function, nodes in functions_with_nodes(tree):
-        started = of_objects | {handles: (start, function) for handles, start in _started(nodes)}
-        bases = getattr(classes_of_methods(tree).get(function), "bases", [])
-        is_optimizer = any("optim" in text(base).lower() for base in bases)
-        for steps in blocks_in(function, nodes) if started else ():
+        local = [_Started(*each, function, frozenset()) for each in _started(nodes) if not each[0].startswith("self.")]
+        kept = [each._replace(is_here=_is_of_same_object(function, each.starter, tree)) for each in of_objects]
+        started = [*local, *kept]
+        owners = {_stepped(node) for node in nodes if isinstance(node, ast.Call)} - {""}
+        if not started or len(owners) > 1:  # one of several optimizers may have other gradients
+            continue
+        for steps in blocks_in(function, nodes):
             for index, step in enumerate(steps):
-                if step.lineno in lines or not _is_step(step, is_optimizer=is_optimizer):
+                if step.lineno in lines or not _reads_gradients(step, function, tree):
                     continue
-                for handles, (start, starter) in started.items():
-                    wait = next((later for later in steps[index + 1 :] if _waits_for(later, handles, tree)), None)
-                    if wait is not None and not _is_awaited_before(step, handles, nodes, tree):
-                        facts = {"collective": f"`{last_name(start.func)}`"}
-                        advice = _HELP.format(line=wait.lineno)
-                        found = sites.warning(collective_result_before_wait.RULE, step, function.name, advice, **facts)
-                        began = replace(sites.location(sites.id_of(start, starter.name)), message=_STARTED)
-                        yield replace(found, related=(began,))
+                for each in started:
+                    wait = _wait_after(each, steps[index + 1 :])
+                    if wait is not None and _is_before(each, step, function) and not _may_wait(each, step, nodes):
+                        yield _finding(each, step, wait, function, sites)
                         break
 
 
-def _of_objects(tree: ast.Module) -> dict[str, tuple[ast.Call, Method]]:
-    """Return the attributes of objects that hold such handles, each with a collective and the method that starts it."""
-    found: dict[str, tuple[ast.Call, Method]] = {}
+def _finding(each: _Started, step: ast.stmt, wait: ast.stmt, function: Method, sites: SourceSites) -> Finding:
+    facts = {"collective": f"`{last_name(each.start.func)}`"}
+    advice = _HELP.format(line=wait.lineno)
+    found = sites.warning(collective_result_before_wait.RULE, step, function.name, advice, **facts)
+    began = replace(sites.location(sites.id_of(each.start, each.starter.name)), message=_STARTED)
+    return replace(found, related=(began,))
+
+
+def _of_objects(tree: ast.Module) -> Iterator[_Started]:
+    """Yield the collectives whose handles objects keep."""
     for function, nodes in functions_with_nodes(tree):
-        found |= {handles: (start, function) for handles, start in _started(nodes) if handles.startswith("self.")}
-    return found
+        for handles, start in _started(nodes):
+            if handles.startswith("self."):
+                yield _Started(handles, start, function, _waiting_for(handles, tree))
+
+
+def _waiting_for(handles: str, tree: ast.Module) -> frozenset[str]:
+    """Return the functions in a file that mention the attribute that some handles are kept in, and wait."""
+    bodies = ((function.name, walk(function)) for function in functions_in(tree) if function.name != "step")
+    return frozenset(name for name, nodes in bodies if _mentions(nodes, handles) and any(map(_is_wait, nodes)))
+
+
+def _is_of_same_object(function: Method, starter: Method, tree: ast.Module) -> bool:
+    """Return whether two methods belong to one class, or the first one to a class derived from that of the other."""
+    kinds = classes_of_methods(tree)
+    kind, other = kinds.get(function), kinds.get(starter)
+    return kind is not None and other is not None and (kind is other or other.name in map(last_name, kind.bases))
 
 
 def _started(nodes: Sequence[ast.AST]) -> Iterator[tuple[str, ast.Call]]:
     """Yield where a function keeps the handles of collectives that reduce gradients, each with a collective."""
     assigned = [node for node in nodes if isinstance(node, ast.Assign)]
-    gradients = {text(target) for node in assigned for target in node.targets if _mentions_gradient(node.value)}
+    gradients = {text(target) for node in assigned for target in node.targets if _is_gradient(node.value, set())}
     starts: dict[str, ast.Call] = {}
     for step in assigned:
         start = _start_in(step.value, gradients, starts)
@@ -96,47 +137,67 @@ def _start_in(value: ast.expr, gradients: set[str], starts: dict[str, ast.Call])
     for node in walk(value):
         if isinstance(node, ast.Call) and is_start(node):
             given = [*node.args, *(word.value for word in node.keywords)]
-            if any(_mentions_gradient(each) or text(each) in gradients for each in given):
+            if any(_is_gradient(each, gradients) for each in given):
                 return node
         if isinstance(node, ast.Name) and node.id in starts:
             return starts[node.id]
     return None
 
 
-def _mentions_gradient(value: ast.expr) -> bool:
-    return any(isinstance(node, ast.Attribute) and node.attr == "grad" for node in walk(value))
+def _is_gradient(value: ast.expr, gradients: set[str]) -> bool:
+    """Return whether an expression is a gradient, or a view of one; `gradients`: variables that are gradients."""
+    tensor = viewed(value, _VIEWS)
+    if isinstance(tensor, ast.Attribute) and tensor.attr == "data":
+        tensor = tensor.value
+    return text(tensor) in gradients or (isinstance(tensor, ast.Attribute) and tensor.attr == "grad")
 
 
-def _is_step(step: ast.stmt, *, is_optimizer: bool) -> bool:
-    """Return whether a statement updates the parameters or clips gradients; `is_optimizer`: it is in an optimizer."""
+def _stepped(call: ast.Call) -> str:
+    """Return the optimizer whose `step` a call is, as written; "" if it is another call."""
+    owner = call.func.value if isinstance(call.func, ast.Attribute) and call.func.attr == "step" else None
+    words = words_of(last_name(owner)) if owner is not None else set()
+    return text(owner) if owner is not None and words & _OPTIMIZERS and not words & _SCHEDULERS else ""
+
+
+def _reads_gradients(step: ast.stmt, function: Method, tree: ast.Module) -> bool:
+    """Return whether a statement updates the parameters, or clips their gradients."""
     match step:
-        case ast.Expr(value=ast.Call(func=func)) | ast.Assign(value=ast.Call(func=func)) if (
-            last_name(func) in _CLIPPING
-        ):
-            return True
-        case (
-            ast.Expr(value=ast.Call(func=ast.Attribute(value=owner, attr="step")))
-            | ast.Assign(value=ast.Call(func=ast.Attribute(value=owner, attr="step")))
-        ):
-            is_of_base = isinstance(owner, ast.Call) and text(owner.func) == "super" and is_optimizer
-            return is_of_base or bool(words_of(last_name(owner)) & _OPTIMIZERS)
+        case ast.Expr(value=ast.Call() as call) | ast.Assign(value=ast.Call() as call):
+            is_of_base = text(call.func) == "super().step" and _is_in_optimizer(function, tree)
+            return is_of_base or bool(_stepped(call)) or last_name(call.func) in _CLIPPING
         case _:
             return False
 
 
-def _waits_for(step: ast.stmt, handles: str, tree: ast.Module) -> bool:
-    """Return whether a statement waits for some handles, itself or in a function of the file."""
-    nodes = walk(step)
-    if _mentions(nodes, handles) and any(map(_is_wait, nodes)):
-        return True
-    return not _waiting_for(handles, tree).isdisjoint(_called(nodes))
+def _is_in_optimizer(function: Method, tree: ast.Module) -> bool:
+    kind = classes_of_methods(tree).get(function)
+    return kind is not None and any("optim" in text(base).lower() for base in kind.bases)
 
 
-def _waiting_for(handles: str, tree: ast.Module) -> frozenset[str]:
-    """Return the functions in a file that mention the attribute that some handles are kept in, and wait."""
-    functions = functions_in(tree) if handles.startswith("self.") else []
-    bodies = ((function.name, walk(function)) for function in functions)
-    return frozenset(name for name, nodes in bodies if _mentions(nodes, handles) and any(map(_is_wait, nodes)))
+def _wait_after(each: _Started, after: Sequence[ast.stmt]) -> ast.stmt | None:
+    """Return the first of some statements that waits for some handles; None if one of them starts others before."""
+    for step in after:
+        nodes = walk(step)
+        if each.start in nodes or _binds(nodes, each.handles):
+            return None
+        is_own = each.is_here and _mentions(nodes, each.handles) and any(map(_is_wait, nodes))
+        if is_own or not each.waiting.isdisjoint(_called(nodes)):
+            return step
+    return None
+
+
+def _is_before(each: _Started, step: ast.stmt, function: Method) -> bool:
+    """Return whether collectives are started before a statement, as far as the function shows it."""
+    return each.starter is not function or each.start.lineno < step.lineno
+
+
+def _may_wait(each: _Started, step: ast.stmt, nodes: Sequence[ast.AST]) -> bool:
+    """Return whether a function may wait for some handles before a step, or pass them on."""
+    for call in (node for node in nodes if isinstance(node, ast.Call) and node.lineno < step.lineno):
+        given = [part for value in (*call.args, *(word.value for word in call.keywords)) for part in walk(value)]
+        if may_wait(last_name(call.func)) or last_name(call.func) in each.waiting or _mentions(given, each.handles):
+            return True
+    return False
 
 
 def _called(nodes: Sequence[ast.AST]) -> set[str]:
@@ -153,11 +214,6 @@ def _mentions(nodes: Sequence[ast.AST], handles: str) -> bool:
     return any(isinstance(node, ast.Name | ast.Attribute) and text(node) == handles for node in nodes)
 
 
-def _is_awaited_before(step: ast.stmt, handles: str, nodes: Sequence[ast.AST], tree: ast.Module) -> bool:
-    """Return whether a function may wait for some handles before a step, or pass them on."""
-    waiting = _waiting_for(handles, tree)
-    for call in (node for node in nodes if isinstance(node, ast.Call) and node.lineno < step.lineno):
-        given = [part for each in (*call.args, *(word.value for word in call.keywords)) for part in walk(each)]
-        if may_wait(last_name(call.func)) or last_name(call.func) in waiting or _mentions(given, handles):
-            return True
-    return False
+def _binds(nodes: Sequence[ast.AST], handles: str) -> bool:
+    stored = (node for node in nodes if isinstance(node, ast.Name | ast.Attribute) and isinstance(node.ctx, ast.Store))
+    return any(text(node) == handles for node in stored)

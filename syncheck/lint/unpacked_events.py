@@ -5,7 +5,7 @@ with `done, blocks = self.leaving.popleft()` has to let its stream wait for `don
 """
 
 import ast
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from syncheck.findings import Finding
 from syncheck.lint.interp.functions import own_nodes
@@ -18,6 +18,7 @@ from syncheck.lint.nodes import (
     callers_among,
     children,
     classes_in,
+    is_on_stream,
     methods_of,
     own_attribute,
     recorded_event,
@@ -28,8 +29,9 @@ from syncheck.source.expressions import last_name
 
 _POPS = frozenset({"pop", "popleft"})
 _CHANGES = _POPS | {"append", "clear"}
-_FLAW = "`{event}` is taken out of `self.{container}` and ignored: nothing waits for the work before it"
-_HELP = "let the stream that uses the rest wait: `torch.cuda.current_stream().wait_event({event})`"
+_FLAW = "the event {event}is taken out of `self.{container}` and ignored: nothing waits for the work before it"
+_HELP = "let the stream that uses the rest wait for it: `torch.cuda.current_stream().wait_event({event})`"
+_IGNORED = "_"
 
 
 def can_matter(source: str) -> bool:
@@ -51,15 +53,32 @@ def findings(tree: ast.Module, sites: SourceSites, known: Sequence[Finding]) -> 
         places = sorted(_places_of_events(methods.values()))
         ignored = [each for each in places if not any(_is_read(method, *each) for method in methods.values())]
         for name, method in methods.items() if ignored else ():
-            if any(map(_waits_in, [method, *callers_among(methods.values(), name)])):
+            around = [method, *_callers(methods, name)]
+            if any(map(_waits_in, around)) or any(map(_enters_stream, around)):
                 continue
             for container, place in ignored:
                 for taken, event, call in _unpacked(method, place):
                     if taken == container and call.lineno not in lines:
-                        flaw = _FLAW.format(event=event, container=container)
-                        yield sites.warning(
-                            unordered_side_stream.RULE, call, name, _HELP.format(event=event), flaw=flaw
-                        )
+                        shown = "" if event == _IGNORED else f"`{event}` "
+                        flaw = _FLAW.format(event=shown, container=container)
+                        advice = _HELP.format(event="done" if event == _IGNORED else event)
+                        yield sites.warning(unordered_side_stream.RULE, call, name, advice, flaw=flaw)
+
+
+def _callers(methods: Mapping[str, Method], name: str) -> list[Method]:
+    """Return the methods that mention a method of the same object, or one that mentions it, and so on."""
+    found: dict[str, Method] = {}
+    waiting = [name]
+    for each in waiting:  # the list grows during iteration
+        new = [method for method in callers_among(methods.values(), each) if method.name not in found]
+        found |= {method.name: method for method in new}
+        waiting += [method.name for method in new]
+    return list(found.values())
+
+
+def _enters_stream(method: Method) -> bool:
+    """Return whether a method makes a stream current, which may be the one that has recorded the event."""
+    return any(isinstance(node, ast.With) and is_on_stream(node) for node in walk(method))
 
 
 def _waits_in(method: Method) -> bool:
@@ -67,9 +86,12 @@ def _waits_in(method: Method) -> bool:
 
 
 def _places_of_events(methods: Iterable[Method]) -> set[tuple[str, int]]:
-    """Return the containers to which a class appends tuples with a recorded event, with its place in the tuple."""
+    """Return the containers to which a class appends tuples with a recorded event, with its place in the tuple.
+
+    A method that appends one and lets the host wait leaves nothing to wait for.
+    """
     found = set[tuple[str, int]]()
-    for method in methods:
+    for method in (each for each in methods if "synchronize" not in _called(each)):
         nodes = list(own_nodes(method))
         recorded = {name for node in nodes for name in _recorded(node)}
         for node in nodes if recorded else ():
@@ -80,6 +102,10 @@ def _places_of_events(methods: Iterable[Method]) -> set[tuple[str, int]]:
                 case _:
                     pass
     return found
+
+
+def _called(method: Method) -> set[str]:
+    return {last_name(node.func) for node in walk(method) if isinstance(node, ast.Call)}
 
 
 def _recorded(node: ast.AST) -> set[str]:
@@ -114,17 +140,21 @@ def _is_read(method: Method, container: str, place: int) -> bool:
 def _unpacked(method: Method, place: int) -> Iterator[tuple[str, str, ast.Call]]:
     """Yield the containers of `self` from which a method takes tuples whose part at a place it ignores.
 
-    With each come the variable of that part and the call. Another part must be used.
+    With each come the variable of that part and the call. Another part must be passed on or returned.
     """
     nodes = list(own_nodes(method))
     read = {node.id for node in nodes if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Load)}
+    calls = (node for node in nodes if isinstance(node, ast.Call))
+    passed = [argument for call in calls for argument in call.args]
+    passed += [node.value for node in nodes if isinstance(node, ast.Return) and node.value is not None]
+    given = {inner.id for value in passed for inner in walk(value) if isinstance(inner, ast.Name)}
     for node in nodes:
         match node:
             case ast.Assign(
                 targets=[ast.Tuple(elts=parts)], value=ast.Call(func=ast.Attribute(value=owner, attr=name)) as call
             ) if name in _POPS and own_attribute(owner) and place < len(parts):
                 names = [getattr(part, "id", "") for part in parts]
-                if names[place] and names[place] not in read and not read.isdisjoint(names):
+                if names[place] and names[place] not in read and not given.isdisjoint(names):
                     yield own_attribute(owner), names[place], call
             case _:
                 pass
