@@ -1,6 +1,7 @@
 """Events whose time is asked for although the host has not waited for them (SYN404).
 
-Either only a stream waits for the event, or `query()` has just returned False for it.
+Either only a stream waits for the event, or `query()` has just returned False for it, or the file contains nothing for
+which the host waits.
 """
 
 import ast
@@ -18,6 +19,11 @@ from syncheck.rules import elapsed_time_before_sync
 from syncheck.source.expressions import last_name
 
 _HOST_WAITS = re.compile(r"synchroni|query|sleep|join|barrier|^(item|tolist|cpu|numpy|result|get)$")
+_MAY_COMPLETE = re.compile(
+    r"synchroni|\bsync\b|\.(?:query|item|tolist|cpu|numpy|wait|join|result|get|all|any)\(|barrier|sleep|nonzero|"
+    r"save\(|to\(\s*(?:device\s*=\s*)?['\"]cpu|\b(?:float|int|bool)\(|blocking|from \.|import \*"
+)
+"""Code for which the host may wait for the GPU, here or in another file."""
 _MAY_WAIT = re.compile(r"synchroni|wait|sleep|join|barrier|drain|flush")
 _REPORTS = re.compile(r"log|print|debug|info|warn|error|repr|str|append")
 _HELP = "call `{event}.synchronize()` before line {line}"
@@ -25,7 +31,15 @@ _HELP = "call `{event}.synchronize()` before line {line}"
 
 def can_matter(source: str) -> bool:
     """Return whether this check may apply to a file."""
-    return "elapsed_time(" in source and any(word in source for word in (".wait(", "wait_event(", ".query("))
+    if "elapsed_time(" not in source:
+        return False
+    return any(word in source for word in (".wait(", "wait_event(", ".query(")) or _never_waits(source)
+
+
+def _never_waits(source: str) -> bool:
+    """Return whether a file that records the events itself contains nothing for which the host may wait."""
+    is_own = ".record(" in source and "Event(" in source and "def elapsed_time" not in source
+    return is_own and _MAY_COMPLETE.search(source) is None
 
 
 def findings(tree: ast.Module, sites: SourceSites, known: Sequence[Finding]) -> Iterator[Finding]:
@@ -38,6 +52,7 @@ def findings(tree: ast.Module, sites: SourceSites, known: Sequence[Finding]) -> 
     """
     lines = main_lines_of(known)
     waiting = {step.name for step in functions_in(tree) if not words_in(step).isdisjoint({"synchronize", "query"})}
+    never_waits = _never_waits(sites.text)
     for function, nodes in functions_with_nodes(tree):
         asking = [node for node in nodes if isinstance(node, ast.Call) and last_name(node.func) == "elapsed_time"]
         if not asking or _calls_any(nodes, waiting):
@@ -46,7 +61,8 @@ def findings(tree: ast.Module, sites: SourceSites, known: Sequence[Finding]) -> 
             if call.lineno in lines or not call.args:
                 continue
             blocks = blocks_in(function, nodes)
-            if _is_awaited_by_stream(call, nodes) or _is_begun(call, nodes) or _is_queried(call, blocks):
+            is_ready = not (_is_awaited_by_stream(call, nodes) or _is_begun(call, nodes) or _is_queried(call, blocks))
+            if not is_ready or (never_waits and not _prints_before(call, nodes)):
                 yield _finding(call, function.name, sites)
 
 
@@ -83,6 +99,12 @@ def _is_queried(call: ast.Call, blocks: Iterable[list[ast.stmt]]) -> bool:
                 if call in after and not any(_MAY_WAIT.search(last_name(node.func)) for node in waiting):
                     return True
     return False
+
+
+def _prints_before(call: ast.Call, nodes: Sequence[ast.AST]) -> bool:
+    """Return whether a function prints something before a call: the host waits for a tensor that it prints."""
+    calls = (node for node in nodes if isinstance(node, ast.Call))
+    return any(last_name(other.func) == "print" and other.lineno < call.lineno for other in calls)
 
 
 def _is_begun(call: ast.Call, nodes: Sequence[ast.AST]) -> bool:

@@ -59,3 +59,33 @@ def test_a_more_specific_finding_in_the_same_line_comes_first():
     known = list(unready_events.findings(file.tree, SourceSites(file), []))
     assert len(known) == 1
     assert list(unready_events.findings(file.tree, SourceSites(file), known)) == []
+
+
+HOOKS = """
+import torch
+def times(model, x):
+    pairs = []
+    def before(*_):
+        pairs.append((torch.cuda.Event(enable_timing=True), torch.cuda.Event(enable_timing=True)))
+        pairs[-1][0].record()
+    def after(*_):
+        pairs[-1][1].record()
+    model.register_forward_pre_hook(before)
+    model.register_forward_hook(after)
+    {work}
+    return [start.elapsed_time(stop) for start, stop in pairs]
+"""
+
+
+@pytest.mark.parametrize(
+    ("work", "lines"),
+    [
+        ("model(x)", [13]), ("model(x); torch.cuda.synchronize()", []), ("print(model(x))", []),
+        ("model(x).item()", []),
+        ("model(x)\n    from .helpers import finish; finish()", []),
+    ],
+)  # fmt: skip
+def test_a_file_that_never_waits_asks_too_early(work, lines):
+    file = SourceFile("file.py", HOOKS.format(work=work))
+    assert unready_events.can_matter(file.text) or not lines
+    assert [f.location.frame.line for f in unready_events.findings(file.tree, SourceSites(file), [])] == lines
