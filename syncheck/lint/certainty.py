@@ -113,8 +113,7 @@ def _with_levels(
             yield replace(finding, level=Severity.WARNING)
             continue
         likely = [guesses[location.frame] for location in finding.related if location.frame in guesses]
-        if not likely and finding.rule.code == "SYN701" and _is_operator_on_guess(finding, guesses, tree):
-            likely = [True]
+        likely = likely or [True] * _is_operator_on_guess(finding, guesses, tree)
         is_sure = not likely or finding.rule.code not in _FOR_HOSTS_TIME
         if remainders.include(finding):
             yield from remainders.reported(finding) if is_sure or all(likely) else ()
@@ -130,6 +129,8 @@ def _with_levels(
 
 def _is_operator_on_guess(finding: Finding, guesses: Mapping[Frame, bool], tree: ast.Module) -> bool:
     """Return whether only an operator such as `*` is certainly running, on the result of unknown code that may wait."""
+    if finding.rule.code != "SYN701":
+        return False
     running = finding.related[0].frame if finding.related else finding.location.frame
     operators = (node for node in own_nodes(function_around(tree, running.line)) if isinstance(node, ast.BinOp))
     place, guessed = (running.line, running.column), {(frame.line, frame.column) for frame in guesses}

@@ -45,7 +45,9 @@ class Timing:
         self._readings: OrderedDict[ReadingId, Reading] = OrderedDict()
         self._reported: Counter[SiteId] = Counter()  # call site of a later reading -> how often it missed work
         self._at_begin: Counter[SiteId] = Counter()  # how often of these in the first iteration of a loop
-        self._missed_since: dict[SiteId, SiteId] = {}  # later reading -> the earlier one, if the latest time missed work
+        self._missed_since: dict[
+            SiteId, SiteId
+        ] = {}  # later reading -> the earlier one, if the latest time missed work
 
     def read(self, reading: ReadingId, site: SiteId, launched_at: dict[StreamId, SiteId]) -> None:
         """Store a reading; `launched_at`: the call site of each stream's last op."""

@@ -11,7 +11,9 @@ from syncheck.lint.nodes import Method, bound_names, functions_in, is_on_stream,
 
 _OPERATORS = re.compile(r"^(?:torch|F|torch\.nn\.functional)\.(?!as_|from_|is_|load|save|tensor$)[a-z_]\w*$")
 _COLLECTIVES = re.compile(r"^(?:dist|torch\.distributed)\.\w+$")
-_COMPUTING = frozenset("add add_ mul mul_ div div_ sub sub_ matmul exp sum mean norm clone record_stream zero_".split())
+_COMPUTING = frozenset(
+    "index_select add add_ mul mul_ div div_ sub sub_ matmul exp sum mean norm clone record_stream zero_".split()
+)
 """Methods of a tensor that run on its device, or that only tensors on a GPU need."""
 _MOVING = frozenset({"to", "cuda", "pin_memory", "cpu", "numpy", "item", "tolist", "is_cuda", "device"})
 """Members whose use shows that the device of a tensor is not fixed."""

@@ -2,7 +2,6 @@
 
 import ast
 from collections import abc
-from collections.abc import Iterator
 from weakref import WeakSet
 
 from syncheck.lint import nodes
@@ -243,7 +242,8 @@ class Calls:
         if self._running.count(node) > 1:
             return self._repeat(call)
         if self._depth >= _DEEPEST or nodes.is_abstract(node):
-            return self.call_unknown(name, without_self(call) if nodes.is_abstract(node) else call)
+            is_abstract = nodes.is_abstract(node)
+            return self.call_method(UNKNOWN, name, without_self(call)) if is_abstract else self.call_unknown(name, call)
         scope = Scope(function.scope)
         scope.names = bind(function, call)
         self._evaluator.enter(scope.names)
@@ -308,7 +308,7 @@ class Calls:
         finally:
             scope.names.clear()
 
-    def _next_of(self, steps: Iterator[Value], name: str) -> Value:
+    def _next_of(self, steps: abc.Iterator[Value], name: str) -> Value:
         """Return the next value of a generator. It is not bound to a name, which would keep it alive."""
         machine = self._machine
         before = machine.function

@@ -12,7 +12,7 @@ from syncheck.lint.models.layers import call_list_method
 _ADDING = frozenset("append add put appendleft put_nowait".split())
 _TAKING = frozenset("pop popleft get get_nowait".split())
 _TAKING_FIRST = _TAKING - {"pop"}
-_MIXING = frozenset("insert remove sort reverse extend rotate".split())
+_MIXING = frozenset("insert remove sort extend rotate".split())
 _ASKING = frozenset("index count __len__ empty qsize".split())
 
 
@@ -37,8 +37,8 @@ def _call_plain(evaluator: Evaluator, owner: Sequence, name: str, call: Call) ->
         owner.items.insert(0 if name == "appendleft" else len(owner.items), first)
     elif name == "extend" and isinstance(first, Sequence | Generator):
         owner.items += evaluator.listed(first).items
-    elif name == "clear":
-        owner.items.clear()
+    elif name in {"clear", "reverse"}:
+        getattr(owner.items, name)()
     else:
         _mix(owner, name)
         return None

@@ -1,5 +1,7 @@
 """Methods of the program's objects that their classes do not define, and of values without a model of their own."""
 
+import re
+
 from syncheck.hb.ids import UNKNOWN_SITE
 from syncheck.lint.interp.contents import tensors_in
 from syncheck.lint.interp.evaluator import Evaluator
@@ -31,8 +33,8 @@ from syncheck.lint.models.hooks import call_hook, is_called_later
 from syncheck.lint.models.layers import call_module_method, train_unknown
 from syncheck.semantics.python_api import MEMBERS_WITHOUT_MEMORY, NEW, RETURNING_VALUES, SIZED_BY_VALUES
 
-_FILLING = frozenset({"readinto", "readinto1", "recv_into"})
-"""Methods of files and sockets that write to a given buffer."""
+_FILLING = re.compile(r"readinto1?$|\w+_into$")
+"""Methods of files, sockets and decoders that write to a given buffer."""
 
 
 @models_methods(Value)
@@ -53,7 +55,7 @@ def _unknown(evaluator: Evaluator, owner: Value, name: str, call: Call) -> Value
     if name in SIZED_BY_VALUES:  # it waits if it is on a GPU, which matters only to clocks
         evaluator.machine.recent.flush()
         return UNKNOWN
-    if name in _FILLING:
+    if _FILLING.match(name):
         return _fill(evaluator, name, call)
     return _call_unknown(evaluator, owner, name, call)
 
