@@ -23,7 +23,7 @@ from syncheck.hb.memory import (
     Note,
     Pool,
     Stamp,
-    is_written_elsewhere,
+    fills_several,
     may_conflict,
     supersede,
     uncovered,
@@ -232,9 +232,9 @@ class Engine(Order):
         """Return whether the allocation exists and has not been freed."""
         return allocation in self._blocks
 
-    def writes_other_host_memory(self, allocation: AllocationId, label: int) -> bool:
-        """Return whether the op of a label last wrote other host memory, too, as with the slots of a ring."""
-        return is_written_elsewhere(self._blocks, allocation, label)
+    def fills_slots(self, label: int) -> bool:
+        """Return whether the ops of a label were the last to write several parts of host memory, as slots of a ring."""
+        return fills_several(self._blocks.values(), label)
 
     def _block(self, allocation: AllocationId) -> Block:
         try:

@@ -241,10 +241,10 @@ class Block:
         return list(latest.values())
 
 
-def is_written_elsewhere(blocks: dict[AllocationId, Block], allocation: AllocationId, label: int) -> bool:
-    """Return whether the op of a label was the last to write other host memory than an allocation."""
-    others = (block for other, block in blocks.items() if other != allocation and block.home == HOST)
-    return any(cell.write_label == label for block in others for cell in block.cells.values())
+def fills_several(blocks: Iterable[Block], label: int) -> bool:
+    """Return whether the ops of a label were the last to write several parts of host memory, as the slots of a ring."""
+    cells = (cell for block in blocks if block.home == HOST for cell in block.cells.values())
+    return sum(cell.write_label == label for cell in cells) > 1
 
 
 def supersede(writer: Cell) -> None:

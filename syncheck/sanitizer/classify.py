@@ -302,8 +302,8 @@ def _plain_host(context: RaceContext) -> PendingFinding:
     if context.current.is_escape:
         pending.level = Severity.WARNING
     _note_early_record(pending, context)
-    is_ring = context.engine.writes_other_host_memory(race.allocation, race.prior.label)
-    if context.early_record is not None and rule is host_read_in_flight.RULE and not is_ring:
+    is_covered = context.early_record is not None and rule is host_read_in_flight.RULE and bool(context.events)
+    if context.early_record is not None and is_covered and not context.engine.fills_slots(race.prior.label):
         pending.early_record = context.early_record.site
     return pending
 

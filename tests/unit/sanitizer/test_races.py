@@ -194,6 +194,7 @@ def test_a_copy_that_the_next_iteration_overwrites_needs_another_buffer(n_buffer
     program.write(1, buffers[-1], 10)
     program.session.record(done, 1, 12)
     program.write(1, buffers[0], 10)  # the next iteration
+    program.session.record(program.event(), 1, 12)
     program.session.sync_event(done, 14)
     program.host(buffers[0], 20)
     (finding,) = (found for found in program.report().findings if found.rule.code == "SYN301")
