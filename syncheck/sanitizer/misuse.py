@@ -119,7 +119,7 @@ def pageable(allocation: AllocationId, view: ViewId, site: SiteId) -> PendingFin
 
 def created_in_loop(kind: ObjectKind, site: SiteId) -> PendingFinding:
     """Return the finding for a stream or event that is created on every iteration of a loop."""
-    advice: Text = ("create it once, outside the loop, and use it again in each iteration",)
+    advice: Text = ("create it once, before the loop that runs {line}",)
     return PendingFinding(stream_in_loop.RULE, site, {"thing": (str(kind),)}, [], advice)
 
 

@@ -3,9 +3,8 @@
 import ast
 from collections.abc import Iterable, Sequence
 
-from syncheck.source.expressions import bodies, has_line
+from syncheck.source.expressions import has_line
 
-_ASSIGNMENTS = (ast.Assign, ast.AnnAssign)
 _LOOPS = (ast.For, ast.AsyncFor, ast.While)
 
 
@@ -37,23 +36,23 @@ def _names_in(target: ast.expr) -> set[str]:
     return {node.id for node in ast.walk(target) if isinstance(node, ast.Name)}
 
 
-def is_bound_between(
-    between: range, lines: Sequence[int], statements: Iterable[ast.stmt], body: list[ast.stmt]
-) -> bool:
-    """Return whether a name is certainly bound again between two lines.
+def is_bound_between(between: range, lines: Iterable[int], statements: Iterable[ast.stmt]) -> bool:
+    """Return whether a name may be bound again between two lines.
 
     Args:
         between: the lines in between.
         lines: where the name is bound.
         statements: those of its scope.
-        body: those of them that are not inside another one.
     """
-    again = {line for line in lines if line in between}
-    if not again:
-        return False
-    blocks = [body, *(block for statement in statements for block in bodies(statement))]
-    around = (block for block in blocks if any(has_line(statement, between.stop) for statement in block))
-    return any(isinstance(each, _ASSIGNMENTS) and each.lineno in again for block in around for each in block)
+    again = [line for line in lines if line in between]
+    branches = [statement for statement in statements if isinstance(statement, ast.If)] if again else []
+    return any(not any(_are_alternatives(branch, between.start - 1, line) for branch in branches) for line in again)
+
+
+def _are_alternatives(branch: ast.If, line: int, other: int) -> bool:
+    """Return whether only one of two lines runs, because they are in different branches."""
+    arms = [any(has_line(statement, number) for statement in branch.body) for number in (line, other)]
+    return has_line(branch, line) and has_line(branch, other) and arms[0] != arms[1]
 
 
 def reads(name: str, node: ast.AST) -> bool:

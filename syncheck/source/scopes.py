@@ -321,9 +321,9 @@ class Scopes:
         return self._is_bound(name, other)
 
     def _is_bound_between(self, name: str, line: int, other: int) -> bool:
-        """Return whether a name is certainly bound again between two lines of its scope."""
+        """Return whether a name may be bound again between two lines of its scope."""
         scope = self._find(line)[1]
-        return is_bound_between(range(line + 1, other), scope.bindings[name], self._own(scope), scope.node.body)
+        return is_bound_between(range(line + 1, other), scope.bindings[name], self._own(scope))
 
     def _is_bound(self, name: str, line: int) -> bool:
         statement, scope, _ = self._find(line)

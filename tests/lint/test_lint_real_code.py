@@ -954,6 +954,7 @@ def test_a_conditional_host_wait_in_a_capture_is_only_a_warning(test, level):
     [
         ("for _ in range(9):\n    s = torch.cuda.Stream()", ["SYN805"]),
         ("pool = make_queue()\nfor _ in range(9):\n    pool.put_nowait(torch.cuda.Stream())", []),
+        ("pool = make_queue()\nfor i in range(9):\n    pool.put({'s': (torch.cuda.Stream(), i)})", []),
         ("for _ in range(9):\n    on_a_stream()", ["SYN805"]),
         ("on_a_stream()\non_a_stream()\non_a_stream()\non_a_stream()", []),
         ("for _ in range(12):\n    e = torch.cuda.Event(enable_timing=True)", ["SYN805"]),

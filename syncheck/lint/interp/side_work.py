@@ -2,7 +2,7 @@
 
 import ast
 
-from syncheck.lint.interp.contents import is_plain, tensors_in
+from syncheck.lint.interp.contents import held_by, is_plain, tensors_in
 from syncheck.lint.interp.machine import Machine
 from syncheck.lint.interp.premises import Premise, description_of
 from syncheck.lint.interp.unknown import (
@@ -17,7 +17,7 @@ from syncheck.lint.interp.unknown import (
     takes_code,
     takes_flag,
 )
-from syncheck.lint.interp.values import MOVED, UNKNOWN_STREAM, Call, Event, Sequence, Stream, Tensor, Value
+from syncheck.lint.interp.values import MOVED, UNKNOWN_STREAM, Call, Event, Instance, Sequence, Stream, Tensor, Value
 from syncheck.lint.nodes import Method, function_around, names, parameters
 from syncheck.semantics.waits import SYNCHRONIZING
 
@@ -116,6 +116,15 @@ def combine(machine: Machine, kind: ast.operator, values: tuple[Value, Value], n
     return compute(machine, node, is_long=isinstance(kind, ast.MatMult)) if found is MOVED else found
 
 
+def _keep(value: Value, depth: int = 3) -> None:
+    """Let the streams and events that are stored, themselves or in something, stay alive."""
+    if isinstance(value, Stream | Event) and value.life is not None:
+        value.life.keep()
+    inside = value.attributes.values() if isinstance(value, Instance) else held_by(value)
+    for item in inside if depth else ():
+        _keep(item, depth - 1)
+
+
 def note_arguments(machine: Machine, call: Call, given: list[Value]) -> None:
     """Let an unknown function use what it gets.
 
@@ -127,6 +136,6 @@ def note_arguments(machine: Machine, call: Call, given: list[Value]) -> None:
         machine.read_unknown()
     if stores(call.node):
         machine.sites.premises.keep(tensors_in(Sequence(given)))
+    if stores(call.node) or makes_object(call.node):
         for value in given:
-            if isinstance(value, Stream | Event) and value.life is not None:
-                value.life.keep()
+            _keep(value)
