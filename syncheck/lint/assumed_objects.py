@@ -11,10 +11,11 @@ from syncheck.lint.given_streams import streams_given
 from syncheck.lint.interp.contents import note_earlier_use, open_containers
 from syncheck.lint.interp.control_flow import Raised
 from syncheck.lint.interp.interpreter import Interpreter
+from syncheck.lint.interp.machine import N_DEVICES
 from syncheck.lint.interp.scope import Scope
-from syncheck.lint.interp.values import Call, Class, Function, Instance, Sequence, Stream, Symbol, Value
-from syncheck.lint.nodes import Method, parameters, without_none
-from syncheck.lint.prefilter import has_anchor
+from syncheck.lint.interp.values import UNKNOWN_STREAM, Call, Class, Function, Instance, Sequence, Stream, Symbol, Value
+from syncheck.lint.nodes import Method, methods_of, parameters, without_none
+from syncheck.lint.prefilter import has_anchor, words_in
 from syncheck.rules.model import Rule
 from syncheck.source.expressions import last_name
 
@@ -100,6 +101,8 @@ class AssumedObjects:
         if isinstance(begin, Function) and begin.node is method:
             return Instance(kind)
         instance = self.new(interpreter, kind)
+        if _sets_stream(kind.node, method):  # whose thread this method may run in
+            interpreter.machine.thread.streams = dict.fromkeys(range(N_DEVICES), UNKNOWN_STREAM)
         assigned = self._attributes.get(kind.node)
         if assigned is None:
             assigned = self._attributes[kind.node] = assigned_elsewhere(kind.node)
@@ -109,6 +112,12 @@ class AssumedObjects:
             if not isinstance(instance.attributes.get(name), Stream):
                 instance.attributes[name] = lazily_created(interpreter, kind, values)
         return instance
+
+
+def _sets_stream(kind: ast.ClassDef, method: Method) -> bool:
+    """Return whether another method of a class than its constructor and a given method sets the current stream."""
+    others = (step for name, step in methods_of(kind).items() if name != "__init__" and step is not method)
+    return any("set_stream" in words_in(step) for step in others)
 
 
 def _n_lines(node: ast.ClassDef) -> int:
