@@ -12,8 +12,21 @@ from syncheck.lint.interp.contents import note_earlier_use, open_containers
 from syncheck.lint.interp.control_flow import Raised
 from syncheck.lint.interp.interpreter import Interpreter
 from syncheck.lint.interp.machine import N_DEVICES
+from syncheck.lint.interp.rings import periods
 from syncheck.lint.interp.scope import Scope
-from syncheck.lint.interp.values import UNKNOWN_STREAM, Call, Class, Function, Instance, Sequence, Stream, Symbol, Value
+from syncheck.lint.interp.values import (
+    UNKNOWN,
+    UNKNOWN_STREAM,
+    Call,
+    Class,
+    Constant,
+    Function,
+    Instance,
+    Sequence,
+    Stream,
+    Symbol,
+    Value,
+)
 from syncheck.lint.nodes import Method, methods_of, parameters, without_none
 from syncheck.lint.prefilter import has_anchor, words_in
 from syncheck.rules.model import Rule
@@ -59,6 +72,7 @@ class AssumedObjects:
                 continue
             if not is_list or has_anchor(kind.node):
                 made = self.new(interpreter, kind, argument, depth - 1)
+                _forget_periods(made, interpreter.machine.sites.tree)
                 found[argument.arg] = Sequence([made], is_open=True) if is_list else made
                 open_containers(made)
                 note_earlier_use(made)
@@ -112,6 +126,13 @@ class AssumedObjects:
             if not isinstance(instance.attributes.get(name), Stream):
                 instance.attributes[name] = lazily_created(interpreter, kind, values)
         return instance
+
+
+def _forget_periods(instance: Instance, tree: ast.Module) -> None:
+    """Let the default of a period be unknown: with `every = 10`, a branch runs in the first iteration only."""
+    for name in periods(tree):
+        if isinstance(instance.attributes.get(name, instance.kind.find(name)), Constant):
+            instance.attributes[name] = UNKNOWN
 
 
 def _sets_stream(kind: ast.ClassDef, method: Method) -> bool:

@@ -45,6 +45,13 @@ def _size(tree: ast.Module, value: Value, node: ast.AST) -> Value:
 
 
 @once
+def periods(tree: ast.Module) -> frozenset[str]:
+    """Return the last names of divisors in a file that are no sizes of rings: `every` of `step % cfg.every == 0`."""
+    divisors = (node.right for node in nodes_in(tree) if isinstance(node, ast.BinOp) and isinstance(node.op, ast.Mod))
+    return frozenset(map(last_name, divisors)) - _sizes(tree) - {""}
+
+
+@once
 def _sizes(tree: ast.Module) -> frozenset[str]:
     """Return the last names of variables that are the number of items of a list and the divisor of an index."""
     made, divided = set[str](), set[str]()

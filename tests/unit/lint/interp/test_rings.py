@@ -7,7 +7,7 @@ import pytest
 from syncheck.lint.engine import lint_source
 from syncheck.lint.files import Text
 from syncheck.lint.interp.arithmetic import MAX_ITERATIONS
-from syncheck.lint.interp.rings import of_containers
+from syncheck.lint.interp.rings import of_containers, periods
 from syncheck.lint.interp.values import NONE, UNKNOWN, Constant, Mapping, Sequence
 
 RING = "slots = [make() for _ in range(n)]\nevents = [None] * n\ni = k % n\n"
@@ -71,3 +71,10 @@ def upload(shards, rows, nbuf=3):
 def test_a_slot_of_a_ring_is_written_again(wait, codes):
     found = lint_source("m.py", Text(UPLOAD.format(wait=wait))).findings
     assert [finding.rule.code for finding in found if finding.rule.code.startswith("SYN3")] == codes
+
+
+def test_a_divisor_that_is_no_size_is_a_period():
+    source = (
+        "slots = [make() for _ in range(cfg.depth)]\nuse(slots[i % cfg.depth])\nif i % cfg.every == 0: log(i % n)\n"
+    )
+    assert periods(ast.parse(source)) == {"every", "n"}
