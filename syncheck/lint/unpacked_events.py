@@ -28,6 +28,7 @@ from syncheck.rules import unordered_side_stream
 from syncheck.source.expressions import last_name
 
 _POPS = frozenset({"pop", "popleft"})
+_OF_STREAMS = frozenset({"wait_stream", "wait_event"})
 _CHANGES = _POPS | {"append", "clear"}
 _FLAW = "the event {event}is taken out of `self.{container}` and ignored: nothing waits for the work before it"
 _HELP = "let the stream that uses the rest wait for it: `torch.cuda.current_stream().wait_event({event})`"
@@ -53,8 +54,7 @@ def findings(tree: ast.Module, sites: SourceSites, known: Sequence[Finding]) -> 
         places = sorted(_places_of_events(methods.values()))
         ignored = [each for each in places if not any(_is_read(method, *each) for method in methods.values())]
         for name, method in methods.items() if ignored else ():
-            around = [method, *_callers(methods, name)]
-            if any(map(_waits_in, around)) or any(map(_enters_stream, around)):
+            if _waits_in(method) or _enters_stream(method) or any(map(_host_waits_in, _callers(methods, name))):
                 continue
             for container, place in ignored:
                 for taken, event, call in _unpacked(method, place):
@@ -81,8 +81,14 @@ def _enters_stream(method: Method) -> bool:
     return any(isinstance(node, ast.With) and is_on_stream(node) for node in walk(method))
 
 
-def _waits_in(method: Method) -> bool:
-    return any(may_wait(last_name(node.func)) for node in walk(method) if isinstance(node, ast.Call))
+def _waits_in(method: Method) -> set[str]:
+    """Return the names of the calls in a method that may wait."""
+    return {name for name in _called(method) if may_wait(name)}
+
+
+def _host_waits_in(method: Method) -> bool:
+    """Return whether the host may wait in a method."""
+    return bool(_waits_in(method) - _OF_STREAMS)
 
 
 def _places_of_events(methods: Iterable[Method]) -> set[tuple[str, int]]:
