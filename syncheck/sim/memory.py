@@ -92,7 +92,10 @@ class Memory:
 
     def _tag_of_registered(self, storage: torch.UntypedStorage) -> Allocation | None:
         """Return the tag of a storage in host memory pinned by the program itself, or None for other memory."""
-        address = storage_address(storage)
+        try:
+            address = storage_address(storage)
+        except RuntimeError:  # a tensor that wraps others, such as a DTensor, has a storage without memory
+            return None
         if any(start <= address < start + size for start, size in self._registered.items()):
             return self.tag(storage, HOST_DEVICE, UNKNOWN_SITE, pinned=True)
         return None

@@ -37,6 +37,14 @@ def memory(monitor):
     return Memory(gpus, GpuTrace(gpus))
 
 
+def test_a_tensor_without_memory_of_its_own_is_not_in_registered_memory(memory):
+    host = torch.empty(1024)
+    memory.register_host(host.data_ptr(), 4096)
+    assert memory.of(host[:4]).pinned
+    inner = torch.nested.nested_tensor([torch.ones(2, 3), torch.ones(4, 3)], layout=torch.jagged)
+    assert memory.of(inner) is None
+
+
 def test_a_storage_lives_from_its_tag_to_its_last_tensor(memory, monitor):
     x = torch.ones(4)
     tag = memory.tag(x.untyped_storage(), 1, 0)
