@@ -58,11 +58,11 @@ def target_of(value: ast.AST, statement: ast.AST, function: str) -> str:
 
 
 def items_of(value: ast.expr) -> list[ast.expr]:
-    """Return the expressions that make an expression, or the items of the list that it is."""
+    """Return the expressions of which an expression returns one, or each of the items of a list or a dictionary."""
     match value:
-        case ast.ListComp(elt=made):
+        case ast.ListComp(elt=made) | ast.DictComp(value=made):
             return items_of(made)
-        case ast.List(elts=parts):
+        case ast.List(elts=parts) | ast.Dict(values=parts):
             return [item for part in parts for item in items_of(part)]
         case ast.IfExp(body=first, orelse=second):
             return [*items_of(first), *items_of(second)]

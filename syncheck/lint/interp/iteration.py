@@ -100,9 +100,10 @@ class Iteration:
             done += 1
 
     def _leave_out(self, source: Value, done: int) -> None:
-        """Assume that a loop treats the handles of collectives that it does not reach here like the others.
+        """Take the iterations of a loop into account that are not interpreted.
 
-        An object ends a loop in a call of `__next__` that raises `StopIteration`, and may wait in it.
+        They treat the handles of collectives like the others. An object ends the loop in a call of `__next__` that
+        raises `StopIteration`, and may wait in it.
         """
         if isinstance(source, Sequence) and not source.is_iterator:
             self._evaluator.collectives.escape_all(source.items[done:])

@@ -29,6 +29,7 @@ def test_the_functions_that_make_them():
     used = "dist.isend(self.out[i], 1)\n"
     assert found(used + "self.out = self._buffers()") == ["_buffers()", "self.out"]
     assert found(used + "self.out = [make() for _ in range(2)] if rank else []") == ["make()", "self.out"]
+    assert found(used + "self.out = {p: make() for p in peers}") == ["make()", "self.out"]
 
 
 def test_what_they_are_views_of_counts_too():
