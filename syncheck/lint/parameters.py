@@ -18,7 +18,8 @@ _OF_THE_HOST = frozenset("cpu host pin pinned".split())
 """Words in the names of tensors in host memory."""
 _METHODS = frozenset(
     """record_stream is_cuda contiguous detach clone numel element_size data_ptr view reshape narrow flatten permute
-    transpose unsqueeze squeeze requires_grad grad_fn new_empty new_zeros""".split()
+    transpose unsqueeze squeeze requires_grad grad_fn new_empty new_zeros exp sigmoid tanh relu softmax log_softmax
+    matmul mm bmm masked_fill index_select""".split()
 )
 """Members that hardly anything but a tensor has."""
 _MOVING = frozenset({"cuda", "to", "pin_memory", "cpu", "is_pinned", "numpy", "device"})

@@ -24,7 +24,15 @@ def test_a_parameter_annotated_as_a_tensor_is_one(annotation):
 
 @pytest.mark.parametrize(
     "use",
-    ["x.record_stream(s)", "x.view(-1)", "if x.is_cuda: pass", "torch.mm(x, y)", "F.relu(x)", "dist.all_reduce(x)"],
+    [
+        "x.record_stream(s)",
+        "x.view(-1)",
+        "y = x.exp()",
+        "if x.is_cuda: pass",
+        "torch.mm(x, y)",
+        "F.relu(x)",
+        "dist.all_reduce(x)",
+    ],
 )
 def test_a_parameter_used_as_only_tensors_can_be_is_one(use):
     assert given(f"def f(n, x):\n    {use}") == ["x"]
