@@ -9,14 +9,13 @@ from syncheck.lint.assumed_models import assumed_models, trained_models
 from syncheck.lint.classes import assigned_elsewhere, lazily_created, without_changes
 from syncheck.lint.given_streams import streams_given
 from syncheck.lint.interp.contents import note_earlier_use, open_containers
+from syncheck.lint.interp.contexts import unknown_streams
 from syncheck.lint.interp.control_flow import Raised
 from syncheck.lint.interp.interpreter import Interpreter
-from syncheck.lint.interp.machine import N_DEVICES
 from syncheck.lint.interp.rings import periods
 from syncheck.lint.interp.scope import Scope
 from syncheck.lint.interp.values import (
     UNKNOWN,
-    UNKNOWN_STREAM,
     Call,
     Class,
     Constant,
@@ -116,7 +115,7 @@ class AssumedObjects:
             return Instance(kind)
         instance = self.new(interpreter, kind)
         if _sets_stream(kind.node, method):  # whose thread this method may run in
-            interpreter.machine.thread.streams = dict.fromkeys(range(N_DEVICES), UNKNOWN_STREAM)
+            interpreter.machine.thread.streams = unknown_streams()
         assigned = self._attributes.get(kind.node)
         if assigned is None:
             assigned = self._attributes[kind.node] = assigned_elsewhere(kind.node)

@@ -11,7 +11,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from syncheck.findings import Finding
 from syncheck.lint.interp.functions import own_nodes
 from syncheck.lint.interp.sites import SourceSites
-from syncheck.lint.interp.unknown import may_wait
+from syncheck.lint.interp.unknown import host_waits_in, waits_in
 from syncheck.lint.locations import main_lines_of
 from syncheck.lint.nodes import (
     Method,
@@ -24,11 +24,9 @@ from syncheck.lint.nodes import (
     walk,
 )
 from syncheck.rules import unordered_side_stream
-from syncheck.source.expressions import last_name
 
 _POPS = frozenset({"pop", "popleft"})
 _WAITS = frozenset({"query", "synchronize", "wait"})
-_OF_STREAMS = frozenset({"wait_stream", "wait_event"})
 _FLAW = "`{item}` is taken out of `self.{container}` and used without a wait for `{item}.{event}`"
 _HELP = "let the stream that uses it wait: `torch.cuda.current_stream().wait_event({item}.{event})`"
 
@@ -52,7 +50,7 @@ def findings(tree: ast.Module, sites: SourceSites, known: Sequence[Finding]) -> 
         for container, event in sorted(_events_of_items(methods.values(), sites.text)):
             for name, method in methods.items():
                 callers = callers_among(methods.values(), name)
-                if _mentions(method, event) or _waits_in(method) or any(map(_host_waits_in, callers)):
+                if _mentions(method, event) or waits_in(method) or any(map(host_waits_in, callers)):
                     continue
                 for taken, item, call in _taken(own_nodes(method)):
                     if taken == container and call.lineno not in lines and _is_used_in_parts(item, method):
@@ -95,17 +93,6 @@ def _taken(nodes: Iterable[ast.AST]) -> Iterator[tuple[str, str, ast.Call]]:
 
 def _mentions(method: Method, event: str) -> bool:
     return any(isinstance(node, ast.Attribute) and node.attr == event for node in walk(method))
-
-
-def _waits_in(method: Method) -> set[str]:
-    """Return the names of the calls in a method that may wait."""
-    called = {last_name(node.func) for node in walk(method) if isinstance(node, ast.Call)}
-    return {name for name in called if may_wait(name)}
-
-
-def _host_waits_in(method: Method) -> bool:
-    """Return whether the host may wait in a method."""
-    return bool(_waits_in(method) - _OF_STREAMS)
 
 
 def _is_used_in_parts(item: str, method: Method) -> bool:

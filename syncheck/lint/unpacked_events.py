@@ -10,7 +10,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from syncheck.findings import Finding
 from syncheck.lint.interp.functions import own_nodes
 from syncheck.lint.interp.sites import SourceSites
-from syncheck.lint.interp.unknown import may_wait
+from syncheck.lint.interp.unknown import host_waits_in, waits_in
 from syncheck.lint.locations import main_lines_of
 from syncheck.lint.nodes import (
     Method,
@@ -28,7 +28,6 @@ from syncheck.rules import unordered_side_stream
 from syncheck.source.expressions import last_name
 
 _POPS = frozenset({"pop", "popleft"})
-_OF_STREAMS = frozenset({"wait_stream", "wait_event"})
 _CHANGES = _POPS | {"append", "clear"}
 _FLAW = "the event {event}is taken out of `self.{container}` and ignored: nothing waits for the work before it"
 _HELP = "let the stream that uses the rest wait for it: `torch.cuda.current_stream().wait_event({event})`"
@@ -54,7 +53,7 @@ def findings(tree: ast.Module, sites: SourceSites, known: Sequence[Finding]) -> 
         places = sorted(_places_of_events(methods.values()))
         ignored = [each for each in places if not any(_is_read(method, *each) for method in methods.values())]
         for name, method in methods.items() if ignored else ():
-            if _waits_in(method) or _enters_stream(method) or any(map(_host_waits_in, _callers(methods, name))):
+            if waits_in(method) or _enters_stream(method) or any(map(host_waits_in, _callers(methods, name))):
                 continue
             for container, place in ignored:
                 for taken, event, call in _unpacked(method, place):
@@ -79,16 +78,6 @@ def _callers(methods: Mapping[str, Method], name: str) -> list[Method]:
 def _enters_stream(method: Method) -> bool:
     """Return whether a method makes a stream current, which may be the one that has recorded the event."""
     return any(isinstance(node, ast.With) and is_on_stream(node) for node in walk(method))
-
-
-def _waits_in(method: Method) -> set[str]:
-    """Return the names of the calls in a method that may wait."""
-    return {name for name in _called(method) if may_wait(name)}
-
-
-def _host_waits_in(method: Method) -> bool:
-    """Return whether the host may wait in a method."""
-    return bool(_waits_in(method) - _OF_STREAMS)
 
 
 def _places_of_events(methods: Iterable[Method]) -> set[tuple[str, int]]:

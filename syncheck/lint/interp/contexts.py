@@ -50,6 +50,11 @@ def restoring(save: Callable[[], T], enter: Callable[[], Value], restore: Callab
     return Context(begin, end, is_portable=True)
 
 
+def unknown_streams() -> dict[int, StreamId]:
+    """Return the current stream of each device where no stream is known."""
+    return dict.fromkeys(range(N_DEVICES), UNKNOWN_STREAM)
+
+
 def stream_context(machine: Machine, stream: Stream, node: ast.AST) -> Context:
     """Return the context in which a stream and its device are current."""
 
@@ -60,7 +65,7 @@ def stream_context(machine: Machine, stream: Stream, node: ast.AST) -> Context:
         thread = machine.thread
         thread.set_explicitly = True
         if not stream.ident:
-            thread.streams = dict.fromkeys(range(N_DEVICES), UNKNOWN_STREAM)
+            thread.streams = unknown_streams()
             return stream
         thread.contexts.append((stream.ident, machine.site(node)))
         thread.streams = thread.streams | {stream.device: stream.ident}
@@ -117,7 +122,7 @@ class Contexts:
         thread = self._evaluator.machine.thread
 
         def enter() -> Value:
-            thread.streams = dict.fromkeys(range(N_DEVICES), UNKNOWN_STREAM)
+            thread.streams = unknown_streams()
             return UNKNOWN
 
         def restore(streams: dict[int, StreamId]) -> None:

@@ -20,12 +20,15 @@ from syncheck.lint.interp.values import (
     Tensor,
     Value,
 )
+from syncheck.source.expressions import last_name
 from syncheck.source.words import words_of
 
 _WAITING = frozenset(
     """sync synchronize synchronise synchronized synchronizes wait waits barrier join flush finish finalize finalise
     drain block""".split()
 )
+_OF_STREAMS = frozenset({"wait_stream", "wait_event"})
+"""Waits of a stream, which do not block the host."""
 _NOT_WAITING = re.compile(r"^os\.path\.|block_|_block|(^|[._])no_?sync|to_?sync\b")
 _COMPUTING = frozenset(
     """model net network module layer encoder decoder backbone criterion forward backward fwd bwd kernel attention attn
@@ -100,6 +103,17 @@ def says_moved(name: str) -> bool:
     """Return whether a function moves its arguments to a GPU, judging by its name: `move_batch_to_device`."""
     words = words_of(name)
     return bool(words & _GPUS and words & _MOVING) and not words & _BACK
+
+
+def waits_in(method: nodes.Method) -> set[str]:
+    """Return the names of the calls in a method that may wait."""
+    called = {last_name(node.func) for node in nodes.walk(method) if isinstance(node, ast.Call)}
+    return {name for name in called if may_wait(name)}
+
+
+def host_waits_in(method: nodes.Method) -> bool:
+    """Return whether the host may wait in a method."""
+    return bool(waits_in(method) - _OF_STREAMS)
 
 
 def may_order(body: list[ast.stmt]) -> bool:

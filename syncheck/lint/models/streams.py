@@ -3,7 +3,7 @@
 import ast
 
 from syncheck.hb.ids import NamedKind, StreamOrigin, WaitCall
-from syncheck.lint.interp.contexts import restoring, stream_context
+from syncheck.lint.interp.contexts import restoring, stream_context, unknown_streams
 from syncheck.lint.interp.evaluator import Evaluator
 from syncheck.lint.interp.machine import N_DEVICES, Machine
 from syncheck.lint.interp.never_recorded import report_never_recorded
@@ -192,7 +192,7 @@ def _set_stream(evaluator: Evaluator, call: Call) -> Value:
         thread.streams[stream.device] = stream.ident
         thread.device = stream.device
     else:
-        thread.streams = dict.fromkeys(range(N_DEVICES), UNKNOWN_STREAM)
+        thread.streams = unknown_streams()
     return NONE
 
 
