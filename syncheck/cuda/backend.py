@@ -52,6 +52,7 @@ from syncheck.instrument.clocks import Clocks
 from syncheck.instrument.findings import NewFindings
 from syncheck.instrument.higher_order import install_higher_order_operators
 from syncheck.instrument.hosts import Hosts
+from syncheck.instrument.kept_results import KeptResults
 from syncheck.instrument.library import Library
 from syncheck.instrument.locked_monitor import LockedMonitor
 from syncheck.instrument.modes import enter_mode, leave_mode
@@ -263,7 +264,8 @@ class Cuda:
         hooks = Hooks(reporter, streams, self.threads, self.memory, self.events, self.copies, self.launches, patches)
         hooks.install(self.gpu_trace)
         self.threads.on_first_thread.append(hooks.watch_default_device)
-        Graphs(reporter, streams, self.memory.owners, captures).install(patches)
+        kept_results = KeptResults(self.memory.allocation_of)
+        Graphs(reporter, streams, self.memory.owners, captures, kept_results).install(patches)
         self.host.install(patches)
         install_subclasses(patches)
         install_higher_order_operators(patches)

@@ -20,6 +20,7 @@ from syncheck.cuda.owners import Owners
 from syncheck.cuda.reporter import Reporter
 from syncheck.cuda.streams import Streams
 from syncheck.hb.ids import GraphId
+from syncheck.instrument.kept_results import KeptResults
 from syncheck.instrument.patching import Patches
 from syncheck.instrument.torch_internals import disable_dispatch_modes
 
@@ -35,10 +36,13 @@ def device_of_graph(graph: Any) -> int:
 class Graphs:
     """Hooks the methods of torch.cuda.CUDAGraph."""
 
-    def __init__(self, reporter: Reporter, streams: Streams, owners: Owners, captures: Captures) -> None:
+    def __init__(
+        self, reporter: Reporter, streams: Streams, owners: Owners, captures: Captures, kept_results: KeptResults
+    ) -> None:
         self._reporter = reporter
         self._streams = streams
         self._owners = owners
+        self._kept_results = kept_results
         self._captures = captures
         self._pools: dict[tuple[int, int], int] = {}  # memory pool of torch -> its number
         self._numbers = count(1)
@@ -121,7 +125,9 @@ class Graphs:
             self._owners.clear()
             with reporter.locked_monitor() as monitor:
                 device = getattr(graph, _IDENT)[2]  # it runs where it was captured, regardless of the current device
-                monitor.replay(ident, self._streams.current(device), reporter.site())
+                site = reporter.site()
+                monitor.replay(ident, self._streams.current(device), site)
+                self._kept_results.replayed(ident, monitor, site)
             return result
 
         return replay

@@ -171,7 +171,8 @@ class Analysis:
     def _without_paths(self, known: list[Finding]) -> list[Finding]:
         """Return the findings about waits that a function or a class lacks on every path."""
         kinds = (kind for kind in self._tree.body if isinstance(kind, ast.ClassDef) and self._has_anchor_word(kind))
-        return missing_waits.findings(self._source, [function for function, _ in self._functions()], kinds, known)
+        functions = [function for function, _ in self._functions()]
+        return missing_waits.findings(self._source, functions, kinds, known, self._imports.kind)
 
     def _with_premises(self) -> Iterator[Finding]:
         """Yield the findings that rest on additional assumptions."""

@@ -36,7 +36,9 @@ _AT_THE_END = frozenset("reset clear stop flush finish".split())
 _FINAL = frozenset("close shutdown destroy cleanup finalize".split())
 """Words in the names of methods after which an object is not used any more."""
 _WORKING = frozenset({"non_blocking", "copy_", "async_op"})
-_BETWEEN_METHODS = frozenset("SYN101 SYN102 SYN103 SYN104 SYN201 SYN301 SYN302 SYN402 SYN601 SYN602 SYN903".split())
+_BETWEEN_METHODS = frozenset(
+    "SYN101 SYN102 SYN103 SYN104 SYN201 SYN301 SYN302 SYN402 SYN601 SYN602 SYN903 SYN906".split()
+)
 """Rules about what one part of a program leaves behind for another part."""
 _IN_CLASSES = _BETWEEN_METHODS | {"SYN501"}
 """Rules whose findings may also rest on what the constructor created, which is unknown if a method is run alone."""

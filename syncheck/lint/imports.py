@@ -176,6 +176,12 @@ class Imports:
             self._found[key] = self._find(importer or self._path, name, _MAX_HOPS)
         return self._found[key]
 
+    def kind(self, name: str) -> ast.ClassDef | None:
+        """Return a class of another file by its full name; None if unknown."""
+        found = self.function(name)
+        statement = found[0].get(found[1]) if found is not None and found[0].is_class(found[1]) else None
+        return statement if isinstance(statement, ast.ClassDef) else None
+
     def is_asynchronous(self, name: str) -> bool:
         """Return whether a function or a class of another file may leave work running, by its full name."""
         found = self.function(name)

@@ -1,16 +1,18 @@
 """Findings about waits that a function, a class or a file lacks on every path."""
 
 import ast
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 
 from syncheck.findings import Finding
 from syncheck.lint import (
     branch_forks,
     early_slots,
+    graph_runners,
     host_reads,
     host_writes,
     ignored_events,
     inline_streams,
+    kept_graph_results,
     kept_handles,
     late_handle_waits,
     late_host_waits,
@@ -40,6 +42,7 @@ from syncheck.lint import (
     waits_of_threads,
     wrong_device_waits,
 )
+from syncheck.lint.graph_runners import FindClass, GraphRunners
 from syncheck.lint.interp.sites import SourceSites
 from syncheck.lint.source_file import SourceFile
 
@@ -81,6 +84,7 @@ def findings(
     functions: Sequence[ast.FunctionDef | ast.AsyncFunctionDef],
     classes: Iterable[ast.ClassDef],
     known: list[Finding],
+    imported: FindClass,
 ) -> list[Finding]:
     """Return the findings in a file.
 
@@ -89,19 +93,27 @@ def findings(
         functions: its functions that are not nested in another function.
         classes: its top-level classes that contain an anchor.
         known: the findings on paths through the file. They are more specific than others at the same location.
+        imported: finds classes of other files by their full names.
     """
     text, tree, found = source.text, source.tree, list[Finding]()
-    if unused_events.can_matter(text):
-        found += unused_events.findings(functions, SourceSites(source), known)
-    if pending_writes.can_matter(text):
-        found += pending_writes.findings(functions, SourceSites(source), known)
+    for of_functions in (unused_events, pending_writes):
+        if of_functions.can_matter(text):
+            found += of_functions.findings(functions, SourceSites(source), known)
     for check in _CHECKS:
         if check.can_matter(text):
             found += check.findings(tree, SourceSites(source), [*known, *found])
+    if graph_runners.can_matter(text):
+        runners = GraphRunners(tree, graph_runners.imported_runners(source.imports, imported))
+        found += kept_graph_results.findings(tree, SourceSites(source), [*known, *found], runners)
     if side_streams.WORD in text:
-        if inline_streams.WORDS.search(text):
-            found += inline_streams.findings(tree, SourceSites(source), known)
-        found += side_streams.findings(tree, classes, SourceSites(source), [*known, *found])
+        found += _on_side_streams(source, classes, [*known, *found])
     if one_sided.can_matter(text):
         found += one_sided.findings(functions, SourceSites(source), [*known, *found])
     return found
+
+
+def _on_side_streams(source: SourceFile, classes: Iterable[ast.ClassDef], known: list[Finding]) -> Iterator[Finding]:
+    """Yield the findings about blocks on side streams."""
+    if inline_streams.WORDS.search(source.text):
+        yield from inline_streams.findings(source.tree, SourceSites(source), known)
+    yield from side_streams.findings(source.tree, classes, SourceSites(source), known)

@@ -4,8 +4,13 @@ from dataclasses import dataclass, field
 
 from syncheck.hb.clock import HOST, TICK, VectorClock
 from syncheck.hb.engine import Engine, Race
-from syncheck.hb.ids import UNKNOWN_SITE, Access, Accesses, AllocationId, EventId, GraphId, SiteId, StreamId
-from syncheck.rules import capture_without_warmup, graph_uses_freed_memory, sync_in_capture
+from syncheck.hb.ids import NO_VIEW, UNKNOWN_SITE, Access, Accesses, AllocationId, EventId, GraphId, SiteId, StreamId
+from syncheck.rules import (
+    capture_without_warmup,
+    graph_result_overwritten,
+    graph_uses_freed_memory,
+    sync_in_capture,
+)
 from syncheck.sanitizer.collector import Collector, PendingFinding
 from syncheck.sanitizer.graph_pools import OWN_POOL, GraphPools
 from syncheck.sanitizer.messages import TensorCode, TensorRef, Text
@@ -13,6 +18,10 @@ from syncheck.semantics.operators import display_name, is_lazy
 
 GRAPH_POOLS = -2
 """Pool ids of graphs count down from here; their memory stays with the graph, so later reuse is not a hazard."""
+
+
+_BY_TORCH = ("torch/_inductor/",)
+"""Graphs of compiled code: torch itself makes sure that no result in use is overwritten (cudagraph_trees.py)."""
 
 
 @dataclass(slots=True)
@@ -221,6 +230,29 @@ class Graphs:
         if state is not None:
             state.replayed = engine.clock(stream)
 
+    def results(self, graph: GraphId) -> frozenset[AllocationId]:
+        """Return the memory allocated in a capture that the program has not freed."""
+        state = self._graphs.get(graph)
+        return frozenset() if state is None else frozenset(state.owned & self._pooled)
+
+    def result_kept(self, graph: GraphId, allocation: AllocationId, site: SiteId) -> None:
+        """Report that the program collects a result of a graph, which the replay at a call site overwrites."""
+        state = self._graphs.get(graph)
+        if state is not None:
+            facts: dict[str, Text] = {"tensor": (TensorRef(allocation, NO_VIEW),)}
+            related: list[tuple[SiteId, Text]] = [(state.site, ("the graph was captured here",))]
+            advice: Text = ("keep a copy of each result, with `.clone()`, after the replay at {line}",)
+            pending = PendingFinding(
+                graph_result_overwritten.RULE,
+                site,
+                facts,
+                related,
+                advice,
+                allocation=allocation,
+                exempt_paths=_BY_TORCH,
+            )
+            self._collector.add(pending, allocation)
+
     def replay(self, graph: GraphId, site: SiteId) -> list[Access]:
         """Return the accesses of a replay, and report freed memory."""
         state = self._graphs.get(graph)
@@ -246,5 +278,10 @@ class Graphs:
         return [access for access in state.accesses if access[0] not in gone]
 
 
-RULES = (capture_without_warmup.RULE, graph_uses_freed_memory.RULE, sync_in_capture.RULE)
+RULES = (
+    capture_without_warmup.RULE,
+    graph_result_overwritten.RULE,
+    graph_uses_freed_memory.RULE,
+    sync_in_capture.RULE,
+)
 """The rules that this module reports."""

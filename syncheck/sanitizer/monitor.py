@@ -303,6 +303,13 @@ class Monitor(Protocol):
     def replay(self, graph: GraphId, stream: StreamId, site: SiteId) -> None:
         """Report that a captured graph is launched on a stream."""
 
+    def results(self, graph: GraphId) -> frozenset[AllocationId]:
+        """Return the memory that was allocated in the capture of a graph and that the program has not freed."""
+        ...
+
+    def result_kept(self, graph: GraphId, allocation: AllocationId, site: SiteId) -> None:
+        """Report that the program collects a graph's results, which the replay at `site` overwrites."""
+
     def ended(self) -> None:
         """Report that the program ran to its end without an error."""
 

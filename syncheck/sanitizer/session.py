@@ -84,8 +84,7 @@ class Session:
         self._timing = timing.Timing(self._engine, self._sync_history, self.collector)
         following = pending_collectives.PendingCollectives(self._engine, self.collector)
         self.collective, self.ended = following.add, following.report  # see `Monitor`
-        self.clock_difference = self._timing.difference
-        self._labels = Labels()
+        self.clock_difference, self._labels = self._timing.difference, Labels()
         self._launch_labels: dict[tuple[SiteId, str], int] = {}  # of the current thread's launches outside captures
         self._labels_of = {MAIN_THREAD: self._launch_labels}
         self._views = Views(self._engine, self.collector.names.views)
@@ -95,6 +94,7 @@ class Session:
             engine, self.collector, self._sync_history, self._events, self._graphs, self._labels, self._views
         )
         self.lost_context = self._races.lost_context
+        self.results, self.result_kept = self._graphs.results, self._graphs.result_kept
         self._lives = lives = Lifetimes(self._engine, self.collector, self._graphs, self._labels, self._views)
         self._is_run, names.is_run, self.n_operators = is_run, is_run, 0
         self.allocate, self.free, self.record_stream = lives.allocate, lives.free, lives.record_stream

@@ -17,6 +17,7 @@ from syncheck.instrument.control_flow import install_control_flow
 from syncheck.instrument.findings import NewFindings
 from syncheck.instrument.higher_order import install_higher_order_operators
 from syncheck.instrument.hosts import Hosts
+from syncheck.instrument.kept_results import KeptResults
 from syncheck.instrument.library import Library
 from syncheck.instrument.modes import skip_rules
 from syncheck.instrument.patching import Patches
@@ -197,6 +198,7 @@ class Simulator:
         install_comm(runtime, patches)
         install_cuda(runtime, launches, self.random, patches)
         patches.set(CUDAGraph, "recorder", self.recorder)
+        patches.set(CUDAGraph, "kept_results", KeptResults(runtime.allocation_of))
         self._install_autograd(patches)
         skip_rules(SimulatorMode, patches)
         Autocast(patches).install()

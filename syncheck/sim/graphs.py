@@ -3,6 +3,7 @@
 import warnings
 from typing import Any, ClassVar
 
+from syncheck.instrument.kept_results import KeptResults
 from syncheck.sim.capture_modes import CaptureMode
 from syncheck.sim.errors import NotSimulatedError, cuda_error, not_simulated
 from syncheck.sim.graph_recorder import GraphRecorder, Tape
@@ -18,10 +19,12 @@ class CUDAGraph:
     """`torch.cuda.CUDAGraph` for virtual devices.
 
     Attributes:
-        recorder: records the capture in progress; set for the duration of a check.
+        recorder: records the capture in progress; set for the duration of a check, like the next.
+        kept_results: watches the results of all graphs.
     """
 
     recorder: ClassVar[GraphRecorder]
+    kept_results: ClassVar[KeptResults]
 
     def __init__(self, keep_graph: bool = False) -> None:
         del keep_graph
@@ -109,7 +112,9 @@ class CUDAGraph:
             else:
                 for step in self._tape.steps:
                     step()
-        gpus.monitor.replay(self._tape.ident, stream, gpus.site())
+        site = gpus.site()
+        gpus.monitor.replay(self._tape.ident, stream, site)
+        self.kept_results.replayed(self._tape.ident, gpus.monitor, site)
         runtime.name_findings()
 
     def reset(self) -> None:

@@ -11,7 +11,7 @@ from simulated import Outcome, Runner, problems
 MAX_ROUNDS = 8
 PROGRAMS = Path(__file__).with_name("programs")
 IN_PROSE = frozenset(
-    "SYN405 SYN406 SYN501 SYN604 SYN801 SYN803 SYN804 SYN805 SYN806 SYN808 SYN901 SYN902 SYN904".split()
+    "SYN405 SYN406 SYN501 SYN604 SYN801 SYN803 SYN804 SYN805 SYN806 SYN808 SYN901 SYN902 SYN904 SYN906".split()
 )
 """Rules whose advice is not a line of code."""
 WITHOUT_A_LINE = {

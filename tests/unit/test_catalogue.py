@@ -59,6 +59,7 @@ SYN902 sync-in-capture error
 SYN903 graph-input-overwritten error
 SYN904 graph-uses-freed-memory error
 SYN905 unordered-graph-replays error
+SYN906 graph-result-overwritten error
 """
 
 BAD = '''# devices: 2

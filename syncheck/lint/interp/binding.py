@@ -159,7 +159,9 @@ class Binding:
         elif isinstance(setter, Function):
             self._evaluator.call_function(setter, Call(node, [owner, index, value]))
         elif not self._machine.ordering_only:
-            self._put(owner, index, value, node)
+            taken = self._machine.graph_results.taken(value, self._machine.site)
+            self._put(owner, index, taken, node)
+            self._machine.graph_results.added(owner, taken, self._machine.site)
 
     def _put(self, owner: Value, index: Value, value: Value, node: ast.Subscript) -> None:
         """Bind an item of a list or a dictionary."""

@@ -168,7 +168,7 @@ class Calls:
         if has_tensor and launches_kernel(call.node):
             side_work.use(self._machine, given, call.node)
             return UNKNOWN
-        if has_tensor and self._machine.is_capturing():
+        if self._machine.is_capturing() and (has_tensor or is_network(call.node)):
             return side_work.capture(self._machine, given, call.node)
         self._evaluator.transfers.given.give(given, call.node)
         if (has_tensor or not name) and side_work.is_only_used(self._machine, name, given, call.node):
@@ -277,7 +277,7 @@ class Calls:
             if isinstance(returned.value, Function):
                 return self._closed(returned.value, scope)
             scope.is_kept = scope.is_kept or isinstance(returned.value, Generator)  # it may use the variables later
-            return returned.value
+            return machine.graph_results.taken(returned.value, machine.site)
         finally:
             if not scope.is_kept:
                 scope.names.clear()

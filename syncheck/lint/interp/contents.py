@@ -124,10 +124,10 @@ def owner_of_method(value: Value) -> Value:
             return value
 
 
-def holds_graph(value: Value) -> bool:
-    """Return whether a value is a CUDA graph, or a container or an object that holds one."""
+def graphs_in(value: Value) -> list[Graph]:
+    """Return the CUDA graph that a value is, or those that a container or an object holds."""
     inside = list(value.attributes.values()) if isinstance(value, Instance) else held_by(value)
-    return isinstance(value, Graph) or any(isinstance(item, Graph) for item in inside)
+    return [item for item in (value, *inside) if isinstance(item, Graph)]
 
 
 def function_of(value: Value) -> ast.AST | None:

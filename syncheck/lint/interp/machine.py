@@ -23,6 +23,7 @@ from syncheck.hb.ids import (
 )
 from syncheck.lint.interp.active_loops import ActiveLoops
 from syncheck.lint.interp.earlier_work import EarlierWork
+from syncheck.lint.interp.graph_results import GraphResults
 from syncheck.lint.interp.imported_calls import ImportedCalls
 from syncheck.lint.interp.joins import Joins
 from syncheck.lint.interp.life import Life
@@ -49,7 +50,7 @@ class Machine:
 
     Attributes:
         session: performs the checks.
-        self_waits: reports streams that wait for their own events.
+        self_waits, graph_results: report streams that wait for their own events, and overwritten results of graphs.
         joins: waits of streams for each other.
         findings, named: the findings reported so far; the allocations in them whose names are known.
         calls: the active calls of the program's functions, outermost first, each with the function that contains it.
@@ -84,7 +85,7 @@ class Machine:
         self.of_callers = dict[tuple[str, SiteId], str]()
         self.guesses, self._unknown_devices, self.parts = dict[SiteId, bool](), set[str](), Parts(self.session)
         self.joins, self.recent = Joins(), RecentWork(self.session)
-        self.self_waits = SelfWaits(self.session.collector)
+        self.self_waits, self.graph_results = SelfWaits(self.session.collector), GraphResults(self.session.collector)
         self.thread = self._main_thread = ThreadState()
         self.current_node: ast.AST = ast.Pass(lineno=1, col_offset=0)
         self.streams: list[tuple[int, int]] = [(-1, 0)]  # id -> (device, handle)
@@ -363,6 +364,7 @@ class Machine:
         self.recent.note(stream, operator, is_quick=is_quick)
         calls = self.imported.callers(self.calls) if self.thread is self._main_thread else []
         self.sites.note_launch(site, calls, touched)
+        self.graph_results.launched(touched, site)
         self.session.launch(stream, operator, self.accesses(touched), site, context)
 
     def guess(self, node: ast.AST) -> None:

@@ -8,6 +8,7 @@ from syncheck.hb.ids import NO_ALLOCATION
 from syncheck.lint.interp.block_inputs import block_inputs
 from syncheck.lint.interp.contents import tensors_in
 from syncheck.lint.interp.exchanged import exchanged_variables, target_of
+from syncheck.lint.interp.graph_results import taken_from
 from syncheck.lint.interp.identities import is_unknown
 from syncheck.lint.interp.machine import N_DEVICES, Machine, TensorAccess
 from syncheck.lint.interp.premises import Premise, description_of
@@ -301,7 +302,7 @@ class Operators:
         alias = Tensor(tensor.block, part, tensor.leaves, tensor.keeps, tensor.stream, is_mask=tensor.is_mask)
         alias.is_strided = tensor.is_strided or is_strided
         alias.is_argument, alias.array = tensor.is_argument, tensor.array
-        return alias
+        return alias if tensor.block.replays is None else taken_from(tensor, alias, self._machine.site())
 
     def item(self, tensor: Tensor, index: Value) -> Tensor:
         """Return the part of a tensor that an index without tensors selects."""

@@ -4,7 +4,7 @@ import ast
 from collections.abc import Callable
 
 from syncheck.lint import nodes
-from syncheck.lint.interp.contents import any_items, holds_graph, is_key
+from syncheck.lint.interp.contents import any_items, graphs_in, is_key
 from syncheck.lint.interp.decisions import Decisions, words_of_source
 from syncheck.lint.interp.identities import has_identity
 from syncheck.lint.interp.values import (
@@ -52,8 +52,10 @@ class Picks:
         """
         key = self.key(value, node)
         place = known_key(owner, value, key)
-        if place is None and key is not None and owner.items and all(map(holds_graph, owner.items.values())):
-            return next(iter(owner.items))
+        if place is None and key is not None and owner.items and all(map(graphs_in, owner.items.values())):
+            place = next(iter(owner.items))
+            for graph in graphs_in(owner.items[place]):
+                graph.replays.is_picked = True
         return place
 
     def has(self, owner: Mapping, value: Value, node: ast.expr) -> bool:

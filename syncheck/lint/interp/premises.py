@@ -6,6 +6,7 @@ from enum import StrEnum
 
 from syncheck.hb.ids import AllocationId, SiteId
 from syncheck.lint.interp.values import Block, Tensor
+from syncheck.rules import graph_result_overwritten
 from syncheck.rules.model import Rule
 
 _LONGEST = 40
@@ -97,6 +98,8 @@ class Premises:
         texts = self._of.get(allocation, _NOTHING).union(*(self._at.get(other, _NOTHING) for other in sites))
         first = min((self._n_before[other] for other in sites if other in self._n_before), default=0)
         since = self._made[first:] or ([] if texts else self._made)
+        if rule is graph_result_overwritten.RULE:  # which no wait prevents
+            since = [text for text in since if text not in self.about_code]
         self.found.setdefault((rule.code, site), tuple(dict.fromkeys([*sorted(texts), *since])))
 
 

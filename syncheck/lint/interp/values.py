@@ -7,6 +7,7 @@ from typing import Any, TypeAlias
 
 from syncheck.hb.ids import AllocationId, EventId, GraphId, ReadingId, SiteId, StreamId, StreamOrigin
 from syncheck.lint.interp.life import Life
+from syncheck.lint.interp.replays import Replays
 
 
 class Value:
@@ -143,15 +144,17 @@ class Block:
     Attributes:
         escaped: unknown code may hold it.
         is_assumed: the source of the copy that filled it is only assumed to be on a GPU.
+        replays: those of the CUDA graph that writes it; None without one.
     """
 
-    __slots__ = ("_died", "device", "escaped", "ident", "is_assumed", "is_pinned")
+    __slots__ = ("_died", "device", "escaped", "ident", "is_assumed", "is_pinned", "replays")
 
     def __init__(
         self, ident: AllocationId, device: int | None, *, is_pinned: bool, died: Callable[[AllocationId], None]
     ) -> None:
         self.ident, self.device, self.is_pinned, self._died = ident, device, is_pinned, died
         self.escaped = self.is_assumed = False
+        self.replays: Replays | None = None
 
     def __del__(self) -> None:
         self._died(self.ident)
@@ -180,6 +183,7 @@ class Tensor(Value):
         is_argument: a caller passed it, so that its memory layout is unknown.
         array: the call that created a NumPy array over its memory. Code that gets the array reads it.
         hooks: the functions that a backward pass calls, and whether with the tensor itself instead of its gradient.
+        taken: where the program took this result of a CUDA graph, and after how many replays; None for others.
     """
 
     block: Block
@@ -194,6 +198,7 @@ class Tensor(Value):
     is_argument: bool = False
     array: ast.AST | None = None
     hooks: list[tuple[Value, bool]] = field(default_factory=list)
+    taken: tuple[SiteId, int] | None = None
 
 
 @dataclass(eq=False, slots=True)
@@ -235,6 +240,7 @@ class Graph(Value):
 
     ident: GraphId
     has_captured: bool = False
+    replays: Replays = field(default_factory=Replays)
 
 
 @dataclass(eq=False, slots=True)

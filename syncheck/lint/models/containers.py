@@ -34,7 +34,10 @@ def _call_plain(evaluator: Evaluator, owner: Sequence, name: str, call: Call) ->
     for work in handles_in(first) if evaluator.collectives.held else ():
         evaluator.collectives.store(work)
     if name in _ADDING and first is not None:
-        owner.items.insert(0 if name == "appendleft" else len(owner.items), first)
+        machine = evaluator.machine
+        item = machine.graph_results.taken(first, machine.site)
+        owner.items.insert(0 if name == "appendleft" else len(owner.items), item)
+        machine.graph_results.added(owner, item, machine.site, _argument(call))
     elif name == "extend" and isinstance(first, Sequence | Generator):
         owner.items += evaluator.listed(first).items
     elif name in {"clear", "reverse"}:
@@ -75,7 +78,7 @@ def _listed(owner: Mapping, name: str) -> Value | None:
 
 def _with_default(evaluator: Evaluator, owner: Mapping, key: Value, call: Call) -> Value:
     """Return the item under a key, which is added if it is missing."""
-    node = _key_of(call)
+    node = _argument(call)
     place = evaluator.picks.existing_key(owner, key, node)
     if place is not None:
         return owner.items.get(place, UNKNOWN)
@@ -104,7 +107,7 @@ def _entry(evaluator: Evaluator, owner: Mapping, name: str, key: Constant, call:
 
 def _unknown_entry(evaluator: Evaluator, owner: Mapping, name: str, key: Value, call: Call) -> Value:
     """Return the item under an unknown key. If an unknown item is removed, any item may be gone."""
-    place = evaluator.picks.existing_key(owner, key, _key_of(call))
+    place = evaluator.picks.existing_key(owner, key, _argument(call))
     if place is not None:
         found = owner.items.get(place, UNKNOWN)
         if name == "pop" and not evaluator.machine.ordering_only:
@@ -115,8 +118,8 @@ def _unknown_entry(evaluator: Evaluator, owner: Mapping, name: str, key: Value, 
     return UNKNOWN
 
 
-def _key_of(call: Call) -> ast.expr | None:
-    """Return the expression of the key that a method gets."""
+def _argument(call: Call) -> ast.expr | None:
+    """Return the expression of the item or the key that a method gets."""
     return call.node.args[0] if isinstance(call.node, ast.Call) and call.node.args else None
 
 

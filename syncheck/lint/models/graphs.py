@@ -60,6 +60,7 @@ def _graph_methods(evaluator: Evaluator, owner: Graph, name: str, call: Call) ->
         stream = machine.current(machine.device)
         if stream:
             machine.session.replay(owner.ident, stream, machine.site(call.node))
+            machine.graph_results.replayed(owner, machine.site(call.node))
     elif name in {"capture_begin", "capture_end"}:
         _capture(machine, owner, call.node, is_begin=name == "capture_begin")
     return UNKNOWN
@@ -73,5 +74,7 @@ def _capture(machine: Machine, graph: Graph, node: ast.AST, *, is_begin: bool) -
     if is_begin and not graph.has_captured:
         machine.session.capture_begin(graph.ident, stream, machine.site(node))
         graph.has_captured = True
+        machine.graph_results.begin(graph)
     elif not is_begin and machine.session.capturing(stream):
         machine.session.capture_end(graph.ident)
+        machine.graph_results.end()

@@ -9,13 +9,15 @@ import torch
 from syncheck.cuda import devices
 from syncheck.cuda.graphs import Graphs
 from syncheck.cuda.streams import NOT_SOLE
+from syncheck.instrument.kept_results import KeptResults
 
 
 @pytest.fixture
 def graphs(gpu, monkeypatch):
     monkeypatch.setattr(devices, "current_device", lambda: 0)
     cuda = gpu.cuda
-    made = Graphs(cuda.reporter, cuda.streams, cuda.memory.owners, cuda.captures)
+    kept_results = KeptResults(cuda.memory.allocation_of)
+    made = Graphs(cuda.reporter, cuda.streams, cuda.memory.owners, cuda.captures, kept_results)
     yield SimpleNamespace(
         begin=made._capture_begin(lambda graph: None), end=made._capture_end(lambda graph: None),
         replay=made._replay(lambda graph: None), gpu=gpu, graphs=made,

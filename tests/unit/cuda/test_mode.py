@@ -17,6 +17,7 @@ from syncheck.cuda.callback_order import Callback, Kind, work_index, working_str
 from syncheck.cuda.graphs import Graphs
 from syncheck.errors import BackendError
 from syncheck.instrument.collectives import plan_of
+from syncheck.instrument.kept_results import KeptResults
 from syncheck.instrument.patching import Patches
 from syncheck.instrument.plan import plan_of as operator_plan
 from syncheck.instrument.sites import SiteTable
@@ -580,7 +581,9 @@ def test_torchs_own_fills_of_a_graphs_seed_and_offset_are_ignored(gpu, monkeypat
     monkeypatch.setattr(torch.cuda, "CUDAGraph", Graph)
     monkeypatch.setattr(devices, "current_device", lambda: 0)
     patches = Patches()
-    Graphs(gpu.cuda.reporter, gpu.cuda.streams, gpu.cuda.memory.owners, gpu.cuda.captures).install(patches)
+    cuda = gpu.cuda
+    kept_results = KeptResults(cuda.memory.allocation_of)
+    Graphs(cuda.reporter, cuda.streams, cuda.memory.owners, cuda.captures, kept_results).install(patches)
     x, graph = torch.ones(4), Graph()
     gpu.current.handle = 7
     gpu.cuda.streams.of(0, 7)

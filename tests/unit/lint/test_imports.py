@@ -202,3 +202,11 @@ def test_a_definition_that_is_used_from_a_third_file_counts(repository):
     assert Imports(str(root / "m.py")).is_asynchronous("between.f")
     imports = Imports(str(root / "pkg" / "m.py"))
     assert imports.function("other.side", str(root / "between.py")) is not None
+
+
+def test_a_class_is_found_by_its_full_name(repository):
+    imports = Imports(str(repository(a="class A: pass\ndef f(): pass") / "main.py"))
+    kind = imports.kind("a.A")
+    assert kind is not None
+    assert kind.name == "A"
+    assert imports.kind("a.f") is imports.kind("a.B") is None

@@ -55,20 +55,30 @@ def f(x, side):
 """
 
 
+COLLECTED = """
+class Runner:
+    def __call__(self, x):
+        self.graph.replay()
+        return self.out
+def f(runner: Runner, xs):
+    return [runner(x) for x in xs]
+"""
+
+
 def found(text, known=()):
     source = SourceFile("program.py", text)
     body = source.tree.body
     classes = [node for node in body if isinstance(node, ast.ClassDef)]
     functions = [node for node in body if isinstance(node, ast.FunctionDef)]
     functions += [member for kind in classes for member in kind.body]
-    return findings(source, functions, classes, list(known))
+    return findings(source, functions, classes, list(known), lambda _: None)
 
 
 @pytest.mark.parametrize(
     ("text", "code"),
     [
         (INLINE, "SYN105"), (ONE_SIDED, "SYN105"), (UNUSED_EVENT, "SYN105"), (KEPT, "SYN105"), (QUEUED, "SYN105"),
-        (OWN, "SYN201"), ("def f(x):\n    return x + 1", ""),
+        (OWN, "SYN201"), (COLLECTED, "SYN906"), ("def f(x):\n    return x + 1", ""),
     ],
 )  # fmt: skip
 def test_all_checks_are_made(text, code):

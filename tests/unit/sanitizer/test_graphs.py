@@ -169,3 +169,23 @@ def test_a_synchronization_during_capture_is_reported_with_the_capture(captured,
     assert (finding.rule.code, finding.location.frame.line) == ("SYN902", 12)
     assert "`.item()`" in finding.message
     assert [location.frame.line for location in finding.related] == ([10] if is_capturing else [])
+
+
+def test_the_results_of_a_graph_are_what_its_capture_allocated_and_the_program_still_has(captured):
+    captured.begin()
+    for allocation in (5, 6):
+        captured.graphs.allocated(allocation, 2, 16)
+    captured.graphs.freed(6, 11, 10)
+    captured.graphs.end()
+    assert captured.graphs.results(1) == {5}
+    captured.graphs.freed(5, 12, 10)
+    assert captured.graphs.results(1) == captured.graphs.results(99) == frozenset()
+
+
+def test_collected_results_are_reported_at_each_place_that_replays(captured):
+    captured.begin()
+    captured.graphs.end()
+    for site in (20, 20, 21):
+        captured.graphs.result_kept(1, 5, site)
+    captured.graphs.result_kept(99, 5, 22)
+    assert captured.found() == [("SYN906", 20), ("SYN906", 21)]
