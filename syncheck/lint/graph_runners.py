@@ -7,6 +7,7 @@ from functools import partial
 
 from syncheck.lint.interp.functions import own_nodes
 from syncheck.lint.nodes import (
+    VIEWS,
     Method,
     bound_names,
     classes_in,
@@ -22,10 +23,6 @@ from syncheck.lint.nodes import (
 )
 from syncheck.source.expressions import last_name
 
-VIEWS = frozenset(
-    "view view_as reshape flatten squeeze unsqueeze narrow select transpose permute t detach expand".split()
-)
-"""Methods that return a view of a tensor."""
 _LAST_WORD = re.compile(r"[A-Z]?[a-z]+$|[A-Z]+$")
 _CALLED = ("__call__", "forward")
 

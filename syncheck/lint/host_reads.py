@@ -1,23 +1,36 @@
 """Copies that other code reads on the host after it has only made a stream wait for their event (SYN402).
 
 A copy, and the event after it, reach the reader together, as in the jobs of a thread that writes checkpoints:
-`job.copied.wait()`, then `torch.save(job.buffers, path)`.
+`job.copied.wait()`, then `torch.save(job.buffers, path)`. Or one function copies, records, waits and reads.
 """
 
 import ast
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Container, Iterator, Sequence
 
 from syncheck.findings import Finding
 from syncheck.lint.interp.functions import functions_with_nodes, own_nodes
 from syncheck.lint.interp.sites import SourceSites
 from syncheck.lint.locations import main_lines_of
-from syncheck.lint.nodes import awaited_event, classes_of_methods, methods_of, nodes_in, own_attribute, text
+from syncheck.lint.nodes import (
+    VIEWS,
+    awaited_event,
+    classes_of_methods,
+    is_non_blocking,
+    methods_of,
+    nodes_in,
+    own_attribute,
+    recorded_event,
+    text,
+    viewed,
+)
 from syncheck.rules import event_wait_is_not_host_sync as rule
 from syncheck.source.expressions import last_name
 
 _READING = frozenset({"numpy", "tolist", "tobytes", "save", "dump", "from_dlpack", "memoryview"})
 """Functions and methods that read host memory."""
+_MEMBERS = frozenset({"numpy", "tolist", "tobytes", "item"})
+"""Methods of a tensor that read its memory on the host, if it is there."""
 _WAITING = frozenset({"synchronize", "query", "item", "cpu"})
 """Calls for which the host may wait until the copy is complete."""
 _WORKING = frozenset({"stream", "StreamContext", "cuda", "to", "copy_", "record_stream"})
@@ -29,7 +42,7 @@ _HELP = "call `{event}.synchronize()`"
 
 def can_matter(source: str) -> bool:
     """Return whether this check may apply to a file."""
-    return "non_blocking" in source and "pin_memory" in source and _MAKES_EVENT.search(source) is not None
+    return "non_blocking" in source and _MAKES_EVENT.search(source) is not None
 
 
 def findings(tree: ast.Module, sites: SourceSites, known: Sequence[Finding]) -> Iterator[Finding]:
@@ -46,8 +59,15 @@ def findings(tree: ast.Module, sites: SourceSites, known: Sequence[Finding]) -> 
     for function, nodes in functions_with_nodes(tree):
         for wait in (node for node in nodes if isinstance(node, ast.Call)):
             event = awaited_event(wait)
-            given = _variable(event) if event is not None and last_name(event) in events else ""
-            if event is None or given in {"", "self"} or wait.lineno in lines:
+            if event is None or last_name(event) not in events or wait.lineno in lines:
+                continue
+            read = _own_read(wait, text(event), nodes)
+            if read is not None:
+                if read.lineno not in lines:
+                    yield _finding(event, wait, read, function.name, sites)
+                continue
+            given = _variable(event)
+            if given in {"", "self"} or "pin_memory" not in sites.text:
                 continue
             used = [*nodes, *_called_with(given, wait, nodes, owners.get(function))]
             read = _read_after(wait, used, nodes)
@@ -73,11 +93,49 @@ def _events(tree: ast.Module) -> set[str]:
                 found.add(last_name(target))
             case ast.arg(arg=name, annotation=ast.expr() as kind) if "cuda.Event" in ast.unparse(kind):
                 found.add(name)
-            case ast.Assign(targets=targets, value=ast.Call() as made) if _MAKES_EVENT.search(text(made)):
+            case ast.Assign(targets=targets, value=ast.Call() | ast.IfExp() as made) if _MAKES_EVENT.search(text(made)):
                 found |= {last_name(target) for target in targets}
             case _:
                 pass
     return found - others - {""}
+
+
+def _own_read(wait: ast.Call, event: str, nodes: Sequence[ast.AST]) -> ast.Call | None:
+    """Return the first read on the host, after a wait, of what the function copied before the event; None without one.
+
+    Args:
+        wait: the wait of a stream.
+        event: the event, as written.
+        nodes: the nodes of the function.
+    """
+    calls = sorted((node for node in nodes if isinstance(node, ast.Call)), key=lambda call: call.lineno)
+    records = [call.lineno for call in calls if (made := recorded_event(call)) is not None and text(made) == event]
+    recorded = max((line for line in records if line < wait.lineno), default=0)
+    copies = {memory: call.lineno for call in calls if call.lineno < recorded and (memory := _filled(call))}
+    for read in calls if copies else ():
+        method = read.func
+        if read.lineno <= wait.lineno or not isinstance(method, ast.Attribute) or method.attr not in _MEMBERS:
+            continue
+        begin = copies.get(text(viewed(method.value, VIEWS)), 0)
+        if begin and not any(begin < call.lineno <= read.lineno and _may_complete(call, copies) for call in calls):
+            return read
+    return None
+
+
+def _filled(call: ast.Call) -> str:
+    """Return the memory that a call copies to without waiting, as written and without its views; "" for others."""
+    match call:
+        case ast.Call(func=ast.Attribute(value=target, attr="copy_")) if is_non_blocking(call):
+            return text(viewed(target, VIEWS))
+        case _:
+            return ""
+
+
+def _may_complete(call: ast.Call, copies: Container[str]) -> bool:
+    """Return whether the host may wait in a call until copies are complete, unless it only reads their memory."""
+    if not isinstance(call.func, ast.Attribute) or call.func.attr not in _WAITING | _MEMBERS:
+        return last_name(call.func) in _WAITING
+    return text(viewed(call.func.value, VIEWS)) not in copies
 
 
 def _variable(event: ast.expr) -> str:

@@ -7,11 +7,11 @@ import ast
 from collections.abc import Iterator, Sequence
 
 from syncheck.findings import Finding
-from syncheck.lint.graph_runners import VIEWS, GraphRunners
+from syncheck.lint.graph_runners import GraphRunners
 from syncheck.lint.interp.functions import functions_with_nodes
 from syncheck.lint.interp.sites import SourceSites
 from syncheck.lint.locations import main_lines_of
-from syncheck.lint.nodes import Method, classes_of_methods, names, stored_names, text, viewed, walk
+from syncheck.lint.nodes import VIEWS, Method, classes_of_methods, names, stored_names, text, viewed, walk
 from syncheck.rules import graph_result_overwritten
 from syncheck.source.expressions import last_name
 

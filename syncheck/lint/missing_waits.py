@@ -6,6 +6,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from syncheck.findings import Finding
 from syncheck.lint import (
     branch_forks,
+    deleted_inputs,
     early_slots,
     graph_runners,
     host_reads,
@@ -30,10 +31,13 @@ from syncheck.lint import (
     record_methods,
     records_before_copies,
     records_before_use,
+    refilled_buffers,
     shared_events,
     side_streams,
+    slots_of_others,
     steps_before_waits,
     unawaited_events,
+    unawaited_slots,
     unpacked_events,
     unready_events,
     unused_events,
@@ -76,6 +80,10 @@ _CHECKS = (
     waits_before_steps,
     waits_of_threads,
     wrong_device_waits,
+    deleted_inputs,
+    refilled_buffers,
+    slots_of_others,
+    unawaited_slots,
 )
 
 

@@ -12,6 +12,11 @@ WAITS = frozenset({"wait", "wait_stream", "wait_event", "synchronize"})
 NO_WRITES = frozenset({"requires_grad_", "share_memory_", "retain_grad_"})
 """Methods whose names end like those of methods that write, and that write nothing."""
 
+VIEWS = frozenset(
+    "view view_as reshape flatten squeeze unsqueeze narrow select transpose permute t detach expand".split()
+)
+"""Methods of a tensor that return a view of it."""
+
 Method = ast.FunctionDef | ast.AsyncFunctionDef
 N = TypeVar("N", bound=ast.AST)
 T = TypeVar("T")

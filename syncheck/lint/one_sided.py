@@ -19,7 +19,7 @@ from syncheck.lint.interp.unknown import makes_object, may_wait
 from syncheck.lint.kept_streams import makes_stream
 from syncheck.lint.locations import lines_of
 from syncheck.lint.missing_forks import LAYERS
-from syncheck.lint.nodes import children, entered_stream, names, text, walk
+from syncheck.lint.nodes import changed_in_place, children, entered_stream, names, text, walk
 from syncheck.lint.parameters import tensors_given
 from syncheck.lint.prefilter import STREAM_BLOCK, words_in
 from syncheck.lint.unordered_fetches import fetches_computed, made_by
@@ -29,7 +29,7 @@ from syncheck.source.expressions import STREAM_CONTEXTS, last_name
 
 WORDS = re.compile(r"\b(?:stream|StreamContext)\(")
 """Text that a file must contain for this rule to apply."""
-_ORDERING = re.compile(r"wait|record|synchronize")
+_ORDERING = re.compile(r"wait|record|synchronize|cpu\b|tolist|item\b")
 """Text that a function must contain, too."""
 _CURRENT = re.compile(r"(?:current|default)_stream")
 _HOST_WAITS = frozenset({"item", "cpu", "tolist", "numpy", "graph", "capture_begin", "elapsed_time", "query"})
@@ -217,7 +217,8 @@ class _FunctionChecker:
         return any(_CURRENT.search(text(value)) for value in (node, *values) if value is not None)
 
     def _is_made_here(self, stream: str) -> bool:
-        values = self._bound.get(stream, [])
+        bound = self._bound.get(stream, [])
+        values = [value for value in bound if not (isinstance(value, ast.Constant) and value.value is None)]
         return bool(values) and stream not in self._shared and all(map(makes_stream, values))
 
     def _is_kept(self, stream: str) -> bool:
@@ -319,17 +320,20 @@ class _FunctionChecker:
         """Return whether a function later works on the results of a block, outside blocks on the same stream."""
         end = block.end_lineno or block.lineno
         inside = {node for each in blocks for node in walk(each)}
-        made = {name for statement in block.body for node in walk(statement) for name in made_by(node)}
-        after = [
-            node for node in self._nodes if isinstance(node, ast.Name) and node.lineno > end and node not in inside
-        ]
+        within = [node for statement in block.body for node in walk(statement)]
+        made = {name for node in within for name in made_by(node)}
+        changed = {text(target) for node in within if isinstance(target := changed_in_place(node), ast.Attribute)}
+        later = [node for node in self._nodes if getattr(node, "lineno", 0) > end and node not in inside]
+        if any(isinstance(n, ast.Attribute) and text(n) in changed and self._is_worked_on(n) for n in later):
+            return True
+        after = [node for node in later if isinstance(node, ast.Name)]
         again = {node.id: node.lineno for node in reversed(after) if not isinstance(node.ctx, ast.Load)}
         return any(
             node.id in made and node.lineno <= again.get(node.id, node.lineno) and self._is_worked_on(node)
             for node in after
         )
 
-    def _is_worked_on(self, node: ast.Name) -> bool:
+    def _is_worked_on(self, node: ast.Name | ast.Attribute) -> bool:
         parent = self._parents.get(node)
         match parent:
             case ast.BinOp() | ast.AugAssign():

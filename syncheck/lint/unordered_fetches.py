@@ -1,4 +1,7 @@
-"""Copies to the host, on a stream that did not wait, of what a function has just computed on another stream."""
+"""Copies to the host, on a stream that did not wait, of what a function has just computed on another stream.
+
+The host may wait for such a copy: it waits for the copy's own stream, on which the copy comes too early.
+"""
 
 import ast
 from collections.abc import Sequence
@@ -14,6 +17,8 @@ _READING = frozenset("read load open collate".split())
 """Words in the names of functions that read data on the host."""
 _OF_THE_HOST = frozenset("from_numpy as_tensor tensor frombuffer".split())
 """Functions that make tensors from data of the host."""
+_READS = frozenset({"cpu", "tolist", "item", "numpy"})
+"""Methods of a tensor whose values the host gets."""
 _CASTS = frozenset({"float", "int", "bool"})
 """Functions that read a tensor on the host, which then waits."""
 
@@ -32,7 +37,8 @@ def fetches_computed(
         hosts: the lines on which the host waits.
     """
     within = [node for statement in block.body for node in walk(statement)]
-    fetched = {part for node in within if (source := host_copy_source(node)) is not None for part in _parts(source)}
+    sources = (host_copy_source(node) or _read_by_host(node) for node in within)
+    fetched = {part for source in sources if source is not None for part in _parts(source)}
     if not fetched:
         return False
     for node in sorted(_assignments(within), key=lambda node: node.lineno, reverse=True):
@@ -72,6 +78,17 @@ def _parts(value: ast.expr) -> set[str]:
         elif not (isinstance(node, ast.Call) and last_name(node.func) in _OF_THE_HOST):
             waiting += children(node)
     return found
+
+
+def _read_by_host(node: ast.AST) -> ast.expr | None:
+    """Return the tensor whose values a call copies to the host, which waits for this stream only; None for others."""
+    match node:
+        case ast.Call(func=ast.Attribute(value=source, attr=name), args=[]) if name in _READS:
+            return source
+        case ast.Call(func=ast.Attribute(value=source, attr="to"), args=[ast.Constant(value="cpu")]):
+            return source
+        case _:
+            return None
 
 
 def _is_fetched(value: ast.expr) -> bool:

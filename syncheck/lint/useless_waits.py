@@ -1,6 +1,7 @@
-"""Waits for an event in the statement after its record, on the same side stream, which order nothing (SYN407).
+"""Waits for an event by the stream that has recorded it, which order nothing (SYN407).
 
-In a block on a side stream, another stream was meant to wait. Elsewhere the wait may be a harmless leftover.
+Either the wait is the statement after the record in a block on a side stream, where another stream was meant to wait;
+elsewhere that may be a harmless leftover. Or it is the only use of an event that the function itself records.
 """
 
 import ast
@@ -47,6 +48,39 @@ def findings(tree: ast.Module, sites: SourceSites, known: Sequence[Finding]) -> 
                     event_waits_for_itself.RULE, location, stream="the stream", event=f"`{text(event)}`"
                 )
                 yield replace(found, help=_HELP.format(event=text(event)))
+        for own, waiter, name in _waits_for_own(nodes):
+            if own.lineno not in lines:
+                words = {"stream": f"stream `{waiter}`", "event": f"`{name}`"}
+                yield sites.warning(event_waits_for_itself.RULE, own, function.name, _HELP.format(event=name), **words)
+
+
+def _waits_for_own(nodes: Sequence[ast.AST]) -> Iterator[tuple[ast.Call, str, str]]:
+    """Yield each wait of a stream for an event that it has recorded, with the stream and the event.
+
+    The event is a variable that the function uses for nothing else.
+    """
+    for node in nodes:
+        match node:
+            case ast.Assign(
+                targets=[ast.Name(id=name)], value=ast.Call(func=ast.Attribute(value=recorder, attr="record_event"))
+            ) if not isinstance(recorder, ast.Call):
+                uses = [each for each in nodes if isinstance(each, ast.Name) and each.id == name]
+                read = [each for each in uses if isinstance(each.ctx, ast.Load)]
+                waits = (_stream_waiting(each, read) for each in nodes if isinstance(each, ast.Call))
+                waiting = next((found for found in waits if found is not None), None) if len(read) == 1 else None
+                if waiting is not None and text(waiting[1]) == text(recorder):
+                    yield waiting[0], text(recorder), name
+            case _:
+                pass
+
+
+def _stream_waiting(call: ast.Call, events: Sequence[ast.expr]) -> tuple[ast.Call, ast.expr] | None:
+    """Return a call that lets a stream wait for one of some events, with the stream; None for other calls."""
+    match call:
+        case ast.Call(func=ast.Attribute(value=stream, attr="wait_event"), args=[event]) if event in events:
+            return call, stream
+        case _:
+            return None
 
 
 def _call(step: ast.stmt) -> ast.Call | None:

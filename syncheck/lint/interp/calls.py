@@ -168,7 +168,7 @@ class Calls:
         if has_tensor and launches_kernel(call.node):
             side_work.use(self._machine, given, call.node)
             return UNKNOWN
-        if self._machine.is_capturing() and (has_tensor or is_network(call.node)):
+        if has_tensor and self._machine.is_capturing():
             return side_work.capture(self._machine, given, call.node)
         self._evaluator.transfers.given.give(given, call.node)
         if (has_tensor or not name) and side_work.is_only_used(self._machine, name, given, call.node):

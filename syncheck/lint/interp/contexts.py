@@ -14,6 +14,7 @@ from syncheck.lint.interp.values import (
     UNKNOWN_STREAM,
     Call,
     Context,
+    Event,
     Function,
     Generator,
     Instance,
@@ -138,3 +139,14 @@ def within(context: Context, run: Callable[[], Value]) -> Value:
         return run()
     finally:
         context.leave()
+
+
+def is_awaited(machine: Machine, polled: Value, node: ast.AST) -> bool:
+    """Let the host wait until the work of an event or a stream is complete; return False for unknown ones."""
+    if isinstance(polled, Event) and not polled.escaped and polled.recorded is not None:
+        machine.sync_event(polled, node)
+    elif isinstance(polled, Stream) and polled.ident:
+        machine.sync_stream(polled.ident, node, explicit=True)
+    else:
+        return False
+    return True

@@ -13,7 +13,7 @@ from syncheck.lint.interp.binding import Binding
 from syncheck.lint.interp.calls import Calls
 from syncheck.lint.interp.class_definitions import decorated
 from syncheck.lint.interp.collectives import Collectives
-from syncheck.lint.interp.contexts import Contexts
+from syncheck.lint.interp.contexts import Contexts, is_awaited
 from syncheck.lint.interp.control_flow import BreakSignal, ContinueSignal, Jump, Raised, Returned, TooLongError
 from syncheck.lint.interp.decisions import Decisions, Flipped, queried
 from syncheck.lint.interp.device_tests import on_gpu
@@ -50,7 +50,9 @@ from syncheck.lint.interp.values import (
 
 _MAX_KNOWN = 12
 """Maximum number of iterations of a `while` loop whose condition is known."""
-_LIKE = {"AsyncFunctionDef": "FunctionDef", "TryStar": "Try", "AsyncFor": "For", "AsyncWith": "With"}
+_LIKE = {
+    "AsyncFunctionDef": "FunctionDef", "TryStar": "Try", "AsyncFor": "For", "AsyncWith": "With", "Nonlocal": "Global",
+}  # fmt: skip
 """Statements that are interpreted like another kind."""
 _Steps: TypeAlias = Iterator[Value] | None
 """Values that a statement yields; None for a statement that has run and yields nothing."""
@@ -188,13 +190,9 @@ class Interpreter:
         for target in node.targets:
             self._delete(target, scope)
 
-    def _run_Global(self, node: ast.Global, scope: Scope) -> None:
+    def _run_Global(self, node: ast.Global | ast.Nonlocal, scope: Scope) -> None:
         for name in node.names:
-            scope.share(name, is_global=True)
-
-    def _run_Nonlocal(self, node: ast.Nonlocal, scope: Scope) -> None:
-        for name in node.names:
-            scope.share(name, is_global=False)
+            scope.share(name, is_global=isinstance(node, ast.Global))
 
     def _run_Import(self, node: ast.Import, scope: Scope) -> None:
         for alias in node.names:
@@ -332,6 +330,8 @@ class Interpreter:
     def _run_While(self, node: ast.While, scope: Scope) -> Iterator[Value]:
         done, loop = 0, self.machine.recent.loops.begin()
         known: bool | None = None
+        if (polled := polling.polled(node)) and is_awaited(self.machine, self.evaluate(polled, scope), node):
+            return
         try:
             while done < _MAX_KNOWN:
                 known = self.condition(node.test, scope)

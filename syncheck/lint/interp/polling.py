@@ -3,6 +3,7 @@
 import ast
 from collections.abc import Iterator
 
+from syncheck.lint.interp.decisions import queried
 from syncheck.lint.nodes import once, text, walk
 
 _ASSIGNMENTS = (ast.Assign, ast.AugAssign, ast.AnnAssign, ast.NamedExpr)
@@ -13,6 +14,23 @@ _RAISED = ast.Call(func=ast.Name(id="raised", ctx=ast.Load()), args=[], keywords
 """Stands for the condition that something raises an exception."""
 
 
+def polled(loop: ast.While) -> ast.expr | None:
+    """Return the event or the stream of a loop that does nothing until its work is complete; None for other loops.
+
+    Such a loop is `while not event.query(): pass`. Other tasks may run meanwhile.
+    """
+    asked, outcome = queried(loop.test)
+    match asked:
+        case ast.Call(func=ast.Attribute(value=owner)) if not outcome and not loop.orelse and _only_passes_time(loop):
+            return owner
+        case _:
+            return None
+
+
+def _only_passes_time(loop: ast.While) -> bool:
+    return all(isinstance(step, ast.Pass) or "sleep" in text(step) for step in loop.body)
+
+
 @once
 def may_poll(loop: ast.While) -> bool:
     """Return whether a loop may end because work is complete.
@@ -20,7 +38,7 @@ def may_poll(loop: ast.While) -> bool:
     Its condition depends on a call other than `len`, or the loop only passes the time. An endless loop has the
     conditions of its exits. Like a `for` loop, it does not poll if it ends when an iterator has no more items.
     """
-    if all(isinstance(step, ast.Pass) or "sleep" in text(step) for step in loop.body):
+    if _only_passes_time(loop):
         return True
     if not isinstance(loop.test, ast.Constant):
         return _depends_on_call(loop.test, loop)

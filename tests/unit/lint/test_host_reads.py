@@ -58,5 +58,34 @@ def test_the_message_says_where_the_host_reads():
     assert message == f"job.copied.wait() does not block the host: the host then reads what was copied, in line {line}"
 
 
-def test_files_without_pinned_copies_are_skipped():
-    assert not host_reads.can_matter("x.to(device, non_blocking=True)\ne = torch.cuda.Event()")
+def test_files_without_copies_that_do_not_wait_are_skipped():
+    assert not host_reads.can_matter("x.to(device)\ne = torch.cuda.Event()")
+
+
+OWN = """
+import torch
+def f(x, host, other, path, stream):
+    done = torch.cuda.Event() if x.is_cuda else None
+"""
+
+
+@pytest.mark.parametrize(
+    ("body", "is_found"),
+    [
+        ("host.copy_(x, non_blocking=True)\ndone.record()\ndone.wait()\nreturn host.numpy()", True),
+        ("host[:4].copy_(x, non_blocking=x.is_cuda)\ndone.record()\ndone.wait()\nreturn host[:4].tolist()", True),
+        ("host.a.copy_(x, non_blocking=True)\ndone.record(stream)\ndone.wait()\nuse(host.a.view(-1).tolist())", True),
+        ("host.copy_(x, non_blocking=True)\ndone.record()\ndone.synchronize()\nreturn host.numpy()", False),
+        ("host.copy_(x, non_blocking=True)\ndone.record()\ndone.wait()\nx.cpu()\nreturn host.numpy()", False),
+        ("host.copy_(x, non_blocking=True)\ndone.record()\ndone.wait()\nx.item()\nreturn host.numpy()", False),
+        ("host.copy_(x)\ndone.record()\ndone.wait()\nreturn host.numpy()", False),
+        ("done.record()\nhost.copy_(x, non_blocking=True)\ndone.wait()\nreturn host.numpy()", False),  # SYN301
+        ("host.copy_(x, non_blocking=True)\ndone.record()\nuse(host.numpy())\ndone.wait()", False),
+        ("host.copy_(x, non_blocking=True)\ndone.record()\ndone.wait()\nreturn other.numpy()", False),
+    ],
+)
+def test_a_function_reads_what_it_copied_itself(body, is_found):
+    source = OWN + "".join(f"    {line}\n" for line in body.split("\n"))
+    file = SourceFile("file.py", source)
+    found = [f.rule.code for f in host_reads.findings(file.tree, SourceSites(file), [])]
+    assert found == ["SYN402"] * is_found

@@ -57,6 +57,18 @@ def found(stream=SIDE, *, make="pass", fork=FORK, work="y = gate(x)", join=JOIN,
         ({"stream": "side", "make": OWN, "fork": "pass", "work": FETCH, "join": "{stream}.synchronize()"}, NO_FORK),
         ({"stream": "side", "make": "side = self.sides.get()", "join": "pass"}, NO_JOIN),
         ({"stream": "side", "make": "side = self.side", "join": "pass"}, NO_JOIN),
+        ({"join": "pass", "work": "kept.a.copy_(gate, non_blocking=True)", "after": "return x @ kept.a"}, NO_JOIN),
+        (
+            {
+                "stream": "side",
+                "make": f"side = None; {OWN}",
+                "fork": "pass",
+                "work": "y = gate(x).cpu()",
+                "join": "pass",
+                "after": "return y",
+            },
+            NO_FORK,
+        ),
     ],
 )
 def test_a_stream_ordered_on_one_side_only_is_found(given, flaw):
@@ -78,6 +90,8 @@ def test_another_finding_is_more_specific_unless_it_is_about_the_host(code, n_fo
         {"join": "pass", "after": "kept.append(y)"},
         {"join": "pass", "after": "return y.shape"},
         {"join": "pass", "after": "y = x\n        return y + 1"},
+        {"join": "pass", "work": "kept.a.copy_(gate, non_blocking=True)", "after": "return x @ kept.b"},
+        {"join": "pass", "work": "kept.a.copy_(gate, non_blocking=True)", "after": "return kept.a.shape"},
         {"join": "torch.cuda.synchronize()"},
         {"join": "self.join()"},
         {"join": "done = {stream}.record_event()"},

@@ -31,6 +31,8 @@ def test_a_copy_of_a_result_is_found():
     assert is_found(work="y = y[0].to('cpu', non_blocking=True)")
     assert is_found(before="y = model(x)[0]")
     assert is_found(before="y, z = model(x)")
+    assert is_found(work="z = decode(y).cpu()")
+    assert is_found(work="print(y.item(), y.to('cpu'))")
 
 
 def test_a_copy_of_what_the_block_computes_from_a_result_is_found():
@@ -55,8 +57,8 @@ def test_what_this_function_did_not_compute_is_not_found(before):
     assert not is_found(before=before)
 
 
-@pytest.mark.parametrize("work", ["pinned.copy_(y)", "y.copy_(pinned, non_blocking=True)", "z = y + 1"])
-def test_only_a_copy_to_the_host_that_does_not_wait_counts(work):
+@pytest.mark.parametrize("work", ["pinned.copy_(y)", "y.copy_(pinned, non_blocking=True)", "z = y + 1", "y.to('cuda')"])
+def test_only_a_copy_to_the_host_counts(work):
     assert not is_found(work=work)
 
 

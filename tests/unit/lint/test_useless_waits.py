@@ -53,3 +53,41 @@ def test_a_wait_elsewhere_makes_the_event_useful():
     assert found("event.record()\nevent.wait()", "def g(event):\n    event.synchronize()\n") == []
     assert found("event.record()\nevent.wait()", "def g(event):\n    event.record()\n") != []
     assert found("event.record()", after="    event.wait()\n") == []
+
+
+OF_ITSELF = """
+import torch
+def f(x, side, main):
+    with torch.cuda.stream(side):
+        y = x.cuda(non_blocking=True)
+        done = {record}
+    {before}
+    {wait}
+    {after}
+    return y + 1
+"""
+
+
+def found_of_itself(record="side.record_event()", before="pass", wait="side.wait_event(done)", after="pass"):
+    source = OF_ITSELF.format(record=record, before=before, wait=wait, after=after)
+    file = SourceFile("file.py", source)
+    return [(f.rule.code, f.location.frame.line) for f in useless_waits.findings(file.tree, SourceSites(file), [])]
+
+
+def test_the_only_wait_for_an_event_by_the_stream_that_recorded_it_is_reported():
+    assert found_of_itself() == [("SYN407", 8)]
+
+
+@pytest.mark.parametrize(
+    "given",
+    [
+        {"wait": "main.wait_event(done)"},
+        {"after": "main.wait_event(done)"},
+        {"after": "done.synchronize()"},
+        {"after": "queue.put(done)"},
+        {"record": "torch.cuda.current_stream().record_event()"},
+        {"wait": "side.wait_stream(main)"},
+    ],
+)
+def test_an_event_with_another_use_is_not_reported(given):
+    assert found_of_itself(**given) == []

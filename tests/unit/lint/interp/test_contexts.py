@@ -80,3 +80,15 @@ def test_a_context_is_left_even_if_what_runs_in_it_fails():
         within(context, fail)
     assert calls == ["enter", "run", "leave"]
     assert within(context, lambda: NONE) is NONE
+
+
+@pytest.mark.parametrize("polled", ["e", "s"])
+def test_a_loop_that_polls_waits_for_what_it_polls(polled):
+    before = f"{S}{X}e = torch.cuda.Event()\ne.record(s)\n"
+    (call,) = calls_of(f"while not {polled}.query():\n    pass", before)
+    assert call.startswith("sync")
+    assert set(calls_of("while not unknown.query():\n    pass", before)) == {"all complete"}
+
+
+def test_an_event_that_is_not_known_to_be_recorded_may_stand_for_all_work():
+    assert set(calls_of("while not e.query():\n    pass", "e = torch.cuda.Event()\n")) == {"all complete"}

@@ -4,7 +4,8 @@ import ast
 
 import pytest
 
-from syncheck.lint.interp.polling import may_poll
+from syncheck.lint.interp.polling import may_poll, polled
+from syncheck.lint.nodes import text
 
 
 def body(text):
@@ -36,3 +37,22 @@ def body(text):
 )
 def test_a_loop_may_end_because_work_is_complete(loop, expected):
     assert may_poll(body(loop)[0]) is expected
+
+
+@pytest.mark.parametrize(
+    ("loop", "expected"),
+    [
+        ("while not event.query(): pass", "event"),
+        ("while not self.events[0].query():\n    await asyncio.sleep(0)", "self.events[0]"),
+        ("while event.query() is False: time.sleep(1)", "event"),
+        ("while event.query(): pass", None),
+        ("while not event.query() and n < 4: pass", None),
+        ("while not event.query(): work()", None),
+        ("while not event.done(): pass", None),
+        ("while True: pass", None),
+        ("while not event.query(): pass\nelse: work()", None),
+    ],
+)
+def test_a_loop_that_only_passes_the_time_waits_for_what_it_asks(loop, expected):
+    found = polled(body("async def f():\n    " + loop.replace("\n", "\n    "))[0].body[0])
+    assert (found if found is None else text(found)) == expected

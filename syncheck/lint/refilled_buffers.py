@@ -1,0 +1,96 @@
+"""Buffers that a loop fills again while the collective of the iteration before still uses them (SYN602)."""
+
+import ast
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+
+from syncheck.findings import Finding
+from syncheck.lint.interp.functions import functions_with_nodes
+from syncheck.lint.interp.sites import SourceSites
+from syncheck.lint.interp.unknown import may_wait
+from syncheck.lint.locations import lines_of
+from syncheck.lint.nodes import VIEWS, changed_in_place, names, stored_names, text, viewed, walk
+from syncheck.lint.pending_writes import can_start, is_start
+from syncheck.rules import collective_buffer_modified
+from syncheck.source.expressions import last_name
+
+_KEEPING = frozenset({"append", "appendleft", "add", "extend"})
+_COALESCING = "coalescing"
+_STARTED = "the collective is started here, in each iteration"
+_HELP = "wait for the handle of the iteration before first, or fill another buffer"
+
+
+def can_matter(source: str) -> bool:
+    """Return whether this check may apply to a file."""
+    return can_start(source)
+
+
+def findings(tree: ast.Module, sites: SourceSites, known: Sequence[Finding]) -> Iterator[Finding]:
+    """Yield the writes. They are warnings, since a loop may run once.
+
+    Args:
+        tree: the file.
+        sites: the call sites of the file.
+        known: the findings on paths through the file. One in the same line is more specific.
+    """
+    lines = lines_of(known)
+    for function, nodes in functions_with_nodes(tree):
+        for loop in (node for node in nodes if isinstance(node, ast.For | ast.While)):
+            for start, write, buffer in _refills(loop):
+                if not lines & {start.lineno, write.lineno}:
+                    lines.add(write.lineno)
+                    facts = {"tensor": f"`{buffer}`", "collective": f"`{last_name(start.func)}`"}
+                    found = sites.warning(collective_buffer_modified.RULE, write, function.name, _HELP, **facts)
+                    started = replace(sites.location(sites.id_of(start, function.name)), message=_STARTED)
+                    yield replace(found, related=(started,))
+
+
+def _refills(loop: ast.For | ast.While) -> Iterator[tuple[ast.Call, ast.Call | ast.Assign, str]]:
+    """Yield each collective that a loop starts, with the earlier write of its buffer, unless the loop may wait."""
+    nodes = [node for step in loop.body for node in walk(step)]
+    calls = [node for node in nodes if isinstance(node, ast.Call)]
+    starts = [call for call in calls if is_start(call)]
+    if not starts or any(may_wait(last_name(call.func)) for call in calls) or _passes_handles(nodes, starts):
+        return
+    if any(isinstance(node, ast.With) and _COALESCING in text(node.items[0].context_expr) for node in nodes):
+        return
+    bound = stored_names([*nodes, *(walk(loop.target) if isinstance(loop, ast.For) else ())])
+    for start in starts:
+        given = [viewed(each, VIEWS) for each in (*start.args, *(word.value for word in start.keywords))]
+        buffers = {text(each) for each in given if isinstance(each, ast.Name | ast.Attribute)}
+        fixed = {text(each) for each in given if not names(each) & bound}
+        for node in nodes:
+            written = _written(node) if isinstance(node, ast.Call | ast.Assign) else ""
+            if isinstance(node, ast.Call | ast.Assign) and written in buffers & fixed and node.lineno < start.lineno:
+                yield start, node, written
+                break
+
+
+def _passes_handles(nodes: Sequence[ast.AST], starts: Sequence[ast.Call]) -> bool:
+    """Return whether a loop passes the handles that it keeps to other code, which may wait for them."""
+    kept: set[str] = set()
+    for node in nodes:
+        match node:
+            case ast.Call(func=ast.Attribute(value=owner, attr=name), args=[value]) if name in _KEEPING:
+                kept |= {text(owner)} if any(start in walk(value) for start in starts) else set()
+            case ast.Assign(targets=targets, value=value) if value in starts:
+                kept |= set(map(text, targets))
+            case _:
+                pass
+    others = (node for node in nodes if isinstance(node, ast.Call) and last_name(node.func) not in _KEEPING)
+    given = (text(value) for call in others for value in (*call.args, *(word.value for word in call.keywords)))
+    return any(value in kept for value in given)
+
+
+def _written(node: ast.Call | ast.Assign) -> str:
+    """Return the memory that a call or an assignment of items writes, as written and without its views."""
+    match node:
+        case ast.Assign(targets=[ast.Subscript(value=target)]):
+            return text(viewed(target, VIEWS))
+        case ast.Call():
+            out = next((word.value for word in node.keywords if word.arg == "out"), None)
+            changed = changed_in_place(node)
+            written = out if changed is None else changed
+            return text(viewed(written, VIEWS)) if written is not None else ""
+        case _:
+            return ""
