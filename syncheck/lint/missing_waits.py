@@ -32,6 +32,7 @@ from syncheck.lint import (
     records_before_copies,
     records_before_use,
     refilled_buffers,
+    replaced_graph_inputs,
     shared_events,
     side_streams,
     slots_of_others,
@@ -82,6 +83,7 @@ _CHECKS = (
     wrong_device_waits,
     deleted_inputs,
     refilled_buffers,
+    replaced_graph_inputs,
     slots_of_others,
     unawaited_slots,
 )

@@ -3,12 +3,14 @@
 ## Why it matters
 A graph keeps addresses, not references. Memory that was allocated before the capture and freed after it
 returns to the allocator and is reused for other tensors, which each replay then reads or overwrites. No wait
-can fix that.
+can fix that. An input that is bound to a new tensor before a replay is such a case: the graph still reads the
+old one.
 
 ## Fix
-Keep a reference to every outside tensor that the capture uses, for as long as the graph is replayed. Let
-workspaces grow to their full size before the capture. In PyTorch versions that have it, `torch.cuda.graph(g,
-check_input_liveness=True)` makes the replay raise an error instead.
+Keep a reference to every outside tensor that the capture uses, for as long as the graph is replayed. Fill its
+inputs, as in `inputs["positions"].copy_(positions)`, instead of replacing them. Let workspaces grow to their full
+size before the capture. In PyTorch versions that have it, `torch.cuda.graph(g, check_input_liveness=True)` makes the
+replay raise an error instead.
 
 ## Source
 PyTorch notes, "CUDA semantics", section "CUDA Graphs", "Graph memory management"; torch 2.13,

@@ -1,0 +1,117 @@
+"""Replays after an input of the graph was bound to another tensor instead of being filled (SYN904).
+
+The graph still reads the memory that it captured, which is freed with the last reference to it.
+"""
+
+import ast
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+
+from syncheck.findings import Finding
+from syncheck.lint.interp.functions import functions_with_nodes, own_nodes
+from syncheck.lint.interp.sites import SourceSites
+from syncheck.lint.locations import main_lines_of
+from syncheck.lint.nodes import blocks_in, branches, nodes_in, text, walk
+from syncheck.rules import graph_uses_freed_memory
+from syncheck.source.expressions import last_name
+
+_REPLACED = "bound to another tensor here"
+_HELP = "fill the captured tensor instead in line {line}: `{input}.copy_({value})`"
+
+_Scope = tuple[str, ast.AST, Sequence[ast.AST]]
+"""The name of a function, the function or the file, and its nodes."""
+
+
+def can_matter(source: str) -> bool:
+    """Return whether this check may apply to a file."""
+    return ".replay()" in source
+
+
+def findings(tree: ast.Module, sites: SourceSites, known: Sequence[Finding]) -> Iterator[Finding]:
+    """Yield the replays, as warnings, since something else may hold the old tensor.
+
+    Args:
+        tree: the file.
+        sites: the call sites of the file.
+        known: the findings on paths through the file. One in the same line is more specific.
+    """
+    lines = main_lines_of(known)
+    captured = {text(node) for node in _captured(nodes_in(tree)) if isinstance(node, ast.Attribute)}
+    own = [node for node in own_nodes(tree) if hasattr(node, "lineno")]
+    scopes: list[_Scope] = [("", tree, own), *((f.name, f, nodes) for f, nodes in functions_with_nodes(tree))]
+    for function, scope, nodes in scopes:
+        named = {node.id for node in _captured(nodes) if isinstance(node, ast.Name)}
+        for steps in (*([tree.body] if scope is tree else ()), *blocks_in(scope, nodes)):
+            for assign, replay in _replaced(steps, captured, named):
+                if replay.lineno not in lines:
+                    lines.add(replay.lineno)
+                    target = text(assign.targets[0])
+                    advice = _HELP.format(line=assign.lineno, input=target, value=text(assign.value))
+                    rule = graph_uses_freed_memory.RULE
+                    found = sites.warning(rule, replay, function, advice, tensor=f"`{target}`")
+                    where = replace(sites.location(sites.id_of(assign, function)), message=_REPLACED)
+                    yield replace(found, related=(where,))
+
+
+def _captured(nodes: Sequence[ast.AST]) -> Iterator[ast.expr]:
+    """Yield what calls in captures get: variables and attributes."""
+    for block in nodes:
+        if isinstance(block, ast.With) and _captures(block):
+            for call in (node for step in block.body for node in walk(step) if isinstance(node, ast.Call)):
+                for value in (*call.args, *(word.value for word in call.keywords)):
+                    yield value.value if isinstance(value, ast.Starred) else value
+
+
+def _captures(step: ast.AST) -> bool:
+    """Return whether a statement is a block that captures a graph."""
+    contexts = (item.context_expr for item in step.items) if isinstance(step, ast.With) else ()
+    return any(
+        isinstance(each, ast.Call) and text(each.func) in {"torch.cuda.graph", "cuda.graph"} for each in contexts
+    )
+
+
+def _replaced(steps: Sequence[ast.stmt], captured: set[str], named: set[str]) -> Iterator[tuple[ast.Assign, ast.Call]]:
+    """Yield the assignments of inputs in a list of statements, each with the next replay.
+
+    An entry of a dictionary counts if the statements fill another entry of it.
+    """
+    for index, step in enumerate(steps):
+        replay = _replay(step)
+        if replay is None or not isinstance(replay.func, ast.Attribute):
+            continue
+        captures = [place for place, other in enumerate(steps[:index]) if _captures(other)]
+        owner, before = text(replay.func.value), steps[max(captures, default=-1) + 1 : index]
+        filled = {container for node in before for container in _filled(node)}
+        for assign in before:
+            match assign:
+                case ast.Assign(targets=[ast.Subscript(value=container, slice=ast.Constant(value=str()))]):
+                    is_input = text(container) in filled and _belongs(text(container), owner)
+                case ast.Assign(targets=[ast.Attribute() as target]):
+                    is_input = text(target) in captured and _belongs(text(target), owner)
+                case ast.Assign(targets=[ast.Name(id=name)]):
+                    is_input = name in named and "." not in owner
+                case _:
+                    continue
+            if is_input and not isinstance(assign.value, ast.Constant):
+                yield assign, replay
+
+
+def _replay(step: ast.stmt) -> ast.Call | None:
+    """Return the replay in a statement without branches; None if there is none."""
+    calls = (node for node in walk(step) if isinstance(node, ast.Call)) if not branches(step) else ()
+    replays = (call for call in calls if last_name(call.func) == "replay" and not (call.args or call.keywords))
+    return next(replays, None)
+
+
+def _belongs(container: str, owner: str) -> bool:
+    """Return whether a container is of the object that replays, or of the one that has the graph."""
+    return container.startswith((f"{owner}.", f"{owner.rpartition('.')[0] or owner}."))
+
+
+def _filled(step: ast.stmt) -> Iterator[str]:
+    """Yield the dictionaries of which a statement fills an entry."""
+    match step:
+        case ast.Expr(value=ast.Call(func=ast.Attribute(value=ast.Subscript(value=container), attr="copy_"))):
+            yield text(container)
+        case _:
+            pass
