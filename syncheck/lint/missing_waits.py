@@ -7,6 +7,7 @@ from syncheck.findings import Finding
 from syncheck.lint import (
     branch_forks,
     deleted_inputs,
+    devices_in_turn,
     early_slots,
     graph_runners,
     host_reads,
@@ -82,6 +83,7 @@ _CHECKS = (
     waits_of_threads,
     wrong_device_waits,
     deleted_inputs,
+    devices_in_turn,
     refilled_buffers,
     replaced_graph_inputs,
     slots_of_others,

@@ -53,9 +53,11 @@ def findings(tree: ast.Module, sites: SourceSites, known: Sequence[Finding]) -> 
         calls = [node for node in nodes if isinstance(node, ast.Call)]
         own_nodes = [node for node in (walk(kind) if kind is not None else ()) if _sets_attribute(node)]
         devices = _devices_of_streams([*nodes, *own_nodes])
+        kept = _kept_parameters(kind)
         for wait, other in waits:
             stream = wait.func.value if isinstance(wait.func, ast.Attribute) else wait
             own = devices.get(text(stream), "")
+            own = kept.get(own, own) if text(stream).startswith("self.") else own
             if not own or not other or own == other or wait.lineno in lines or _waits_elsewhere(stream, wait, calls):
                 continue
             is_given = _is_given(own, function, kind) and _is_given(other, function, kind)
@@ -145,6 +147,15 @@ def _devices_of_streams(nodes: Sequence[ast.AST]) -> dict[str, str]:
             case _:
                 pass
     return {name: devices.pop() for name, devices in found.items() if len(devices) == 1}
+
+
+def _kept_parameters(kind: ast.ClassDef | None) -> dict[str, str]:
+    """Return the parameters that a constructor keeps, each with the attribute that it binds to it."""
+    begin = methods_of(kind).get("__init__") if kind is not None else None
+    given = {argument.arg for argument in parameters(begin)} if begin is not None else set[str]()
+    assigned = [node for node in (walk(begin) if begin is not None else ()) if isinstance(node, ast.Assign)]
+    pairs = ((node.value, node.targets[0]) for node in assigned if len(node.targets) == 1)
+    return {value.id: text(target) for value, target in pairs if isinstance(value, ast.Name) and value.id in given}
 
 
 def _is_given(device: str, function: Method, kind: ast.ClassDef | None) -> bool:

@@ -33,7 +33,14 @@ def found(*changes):
     return reported(SOURCE, changes, "waits only for the current stream")
 
 
-@pytest.mark.parametrize("changes", [[], [("Stream(self.src)", "Stream(self.src) if self.src else None")]])
+@pytest.mark.parametrize(
+    "changes",
+    [
+        [],
+        [("Stream(self.src)", "Stream(self.src) if self.src else None")],
+        [("Stream(self.src)", "Stream(src)")],
+    ],
+)
 def test_a_wait_for_the_stream_of_another_device_is_reported(changes):
     assert found(*changes) == [("SYN105", LINE)]
 
