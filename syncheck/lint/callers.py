@@ -47,9 +47,11 @@ def consume(interpreter: Interpreter, result: Value, function: ast.AST, before: 
         return
     step = result.kind.find("__next__") if isinstance(result, Instance) else None
     before = interpreter.machine.next_ident()
+    is_context = any(last_name(each).endswith("contextmanager") for each in getattr(function, "decorator_list", ()))
     for item in interpreter.iterations(result):
         used_at = step.node if isinstance(step, Function) else interpreter.machine.current_node
-        _use(interpreter, item, used_at, name, before)
+        if not is_context or _are_of_other_streams(interpreter.machine, item):
+            _use(interpreter, item, used_at, name, before)
         del item
         before = interpreter.machine.next_ident()
     for work in handles_in(result):
@@ -85,6 +87,12 @@ def _returns_awaited_tensors(machine: Machine, result: Value) -> bool:
     current = {tensor.block.device: machine.current(tensor.block.device or 0) for tensor in made}
     others = [tensor for tensor in made if tensor.stream != current[tensor.block.device]]
     return bool(others) and all(machine.joins.cover(tensor, current[tensor.block.device]) for tensor in others)
+
+
+def _are_of_other_streams(machine: Machine, value: Value) -> bool:
+    """Return whether tensors come from other streams. The block of a context may leave others alone."""
+    made = [tensor for tensor in tensors_in(value) if tensor.block.device is not None]
+    return bool(made) and all(tensor.stream != machine.current(tensor.block.device or 0) for tensor in made)
 
 
 class PassedOnTensor:

@@ -2,17 +2,19 @@
 
 import ast
 import re
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from functools import partial
+from collections.abc import Callable, Iterable, Mapping, Sequence, Set
+from typing import NamedTuple
 
 from syncheck.lint.interp.functions import own_nodes
 from syncheck.lint.nodes import (
     VIEWS,
     Method,
     bound_names,
+    changed_in_place,
     classes_in,
     functions_in,
     methods_of,
+    names,
     own_attribute,
     parameters,
     stored_names,
@@ -24,10 +26,27 @@ from syncheck.lint.nodes import (
 from syncheck.source.expressions import last_name
 
 _LAST_WORD = re.compile(r"[A-Z]?[a-z]+$|[A-Z]+$")
+_NO_MEMORY = frozenset({"shape", "dtype", "device", "ndim"})
+"""Members of a tensor that are no tensors."""
 _CALLED = ("__call__", "forward")
 
-Results = tuple[bool, ...]
-"""For each returned value, whether it is a result of a graph. A function that returns no tuple returns one value."""
+
+class Results(NamedTuple):
+    """What a function returns.
+
+    Attributes:
+        are_kept: for each returned value, whether it is a result of a graph. Without a tuple, there is one value.
+        is_bucketed: whether the function chooses among several graphs, so that two calls may replay two of them.
+    """
+
+    are_kept: tuple[bool, ...] = ()
+    is_bucketed: bool = False
+
+    def __bool__(self) -> bool:
+        return any(self.are_kept)
+
+
+_NOTHING = Results()
 _LIKELY = re.compile(r"graph|runner|captur|replay", re.IGNORECASE)
 FindClass = Callable[[str], ast.ClassDef | None]
 """Returns a class of another file by its full name."""
@@ -71,7 +90,7 @@ class GraphRunners:
         self.are_any = bool(self._functions or self._kinds)
 
     def results(self, call: ast.Call, function: Method, kind: ast.ClassDef | None) -> Results:
-        """Return which values a call returns are results of a graph; () if it calls no such function.
+        """Return which values a call returns are results of a graph.
 
         Args:
             call: the call.
@@ -82,12 +101,12 @@ class GraphRunners:
             case ast.Name(id=name) if name in self._functions:
                 return self._functions[name]
             case ast.Attribute(value=ast.Name(id="self"), attr=name) if kind is not None and name in methods_of(kind):
-                return self._kinds.get(kind.name, {}).get(name, ())
+                return self._kinds.get(kind.name, {}).get(name, _NOTHING)
             case ast.Attribute(value=owner, attr=name) if any(name in methods for methods in self._kinds.values()):
-                return self._methods(owner, function, kind).get(name, ())
+                return self._methods(owner, function, kind).get(name, _NOTHING)
             case _:
                 methods = self._methods(call.func, function, kind)
-                return next((methods[name] for name in _CALLED if name in methods), ())
+                return next((methods[name] for name in _CALLED if name in methods), _NOTHING)
 
     def _methods(self, owner: ast.expr, function: Method, kind: ast.ClassDef | None) -> Mapping[str, Results]:
         """Return what the methods of an object return, by its annotation, its constructor or else its name."""
@@ -101,7 +120,8 @@ class GraphRunners:
 
 def _results_of_methods(kind: ast.ClassDef) -> dict[str, Results]:
     """Return the methods of a class that return results of graphs."""
-    found = ((name, results_of(method)) for name, method in methods_of(kind).items())
+    captured = _captured_by(kind)
+    found = ((name, results_of(method, captured)) for name, method in methods_of(kind).items())
     return {name: results for name, results in found if results}
 
 
@@ -154,21 +174,64 @@ def _made(nodes: Iterable[ast.AST], owner: ast.expr) -> list[str]:
     return found
 
 
-def results_of(function: Method) -> Results:
-    """Return which values a function returns are results of a graph that it has replayed; () if none is."""
+def results_of(function: Method, captured: Set[str] | None = None) -> Results:
+    """Return which values a function returns are results of a graph that it has replayed.
+
+    Args:
+        function: the function.
+        captured: the attributes of its class that are bound to what a capture computes; None if unknown.
+    """
     nodes = own_nodes(function)
-    replays = [node for node in nodes if isinstance(node, ast.Call) and _is_replay(node)]
-    if not replays:
-        return ()
-    first = min(call.lineno for call in replays)
-    roots = {_root(call.func) for call in replays} | {"self"} | _free_names(function, nodes)
+    replays = [node.func for node in nodes if isinstance(node, ast.Call) and _is_replay(node)]
+    if not replays or any(_takes_turns(replay, nodes) for replay in replays):
+        return _NOTHING
+    first = min(replay.lineno for replay in replays)
     returned = [node.value for node in nodes if isinstance(node, ast.Return) and node.lineno > first and node.value]
-    if not returned:
-        return ()
-    value = max(returned, key=lambda node: node.lineno)
+    value = max(returned, key=lambda node: node.lineno, default=None)
+    if value is None or any(isinstance(other, ast.Call) for other in returned if other is not value):
+        return _NOTHING  # a caller may have asked for a copy
+    roots = {_root(replay) for replay in replays} | {"self"} | _free_names(function, nodes)
     parts = value.elts if isinstance(value, ast.Tuple) else [value]
-    found = tuple(map(partial(_is_static, nodes=nodes, roots=roots), parts))
-    return found if any(found) else ()
+    given = {argument.arg for argument in parameters(function)}
+    found = tuple(_is_static(part, nodes, roots, captured) and not _is_indexed(part, given) for part in parts)
+    return Results(found, any(_is_chosen(replay) for replay in replays))
+
+
+def _captured_by(kind: ast.ClassDef) -> set[str] | None:
+    """Return the attributes that a class binds to what a capture computes; None if it captures nothing."""
+    found: set[str] | None = None
+    for method in methods_of(kind).values():
+        nodes = own_nodes(method)
+        blocks = [node for node in nodes if isinstance(node, ast.With) and _is_capture(node)]
+        if blocks:
+            inside = {node for block in blocks for step in block.body for node in walk(step)}
+            made = stored_names(inside)
+            assigned = [node for node in nodes if isinstance(node, ast.Assign)]
+            kept = [node for node in assigned if node in inside or names(node.value) & made]
+            targets = (part for node in kept for target in node.targets for part in walk(target))
+            found = (found or set()) | {own_attribute(part) for part in targets} - {""}
+    return found
+
+
+def _is_capture(block: ast.With) -> bool:
+    return any("graph(" in text(item.context_expr) for item in block.items)
+
+
+def _is_chosen(replay: ast.expr) -> bool:
+    """Return whether a replay is of one of several graphs: an item, or the graph of a variable."""
+    return _root(replay) != "self" or any(isinstance(node, ast.Subscript) for node in walk(replay))
+
+
+def _takes_turns(replay: ast.expr, nodes: Sequence[ast.AST]) -> bool:
+    """Return whether a function replays the graphs of a list in turn, so that the next call replays another one."""
+    indices = [node.slice for node in walk(replay) if isinstance(node, ast.Subscript)]
+    chosen = {name for index in indices for name in names(index)}
+    assigned = [node for node in nodes if isinstance(node, ast.Assign)]
+    sources = [*indices, *(node.value for node in assigned if bound_names(node) & chosen)]
+    used = {own_attribute(part) for source in sources for part in walk(source)} - {""}
+    changed: list[ast.expr] = [node.target for node in nodes if isinstance(node, ast.AugAssign)]
+    changed += [target for node in assigned for target in node.targets]
+    return bool(used & set(map(own_attribute, changed)))
 
 
 def _is_replay(call: ast.Call) -> bool:
@@ -189,15 +252,38 @@ def _root(node: ast.expr) -> str:
     return node.id if isinstance(node, ast.Name) else ""
 
 
-def _is_static(value: ast.expr, nodes: Sequence[ast.AST], roots: set[str]) -> bool:
+def _is_static(value: ast.expr, nodes: Sequence[ast.AST], roots: Set[str], captured: Set[str] | None) -> bool:
     """Return whether an expression is memory that exists before the function, of its object or beside its graph."""
     source = viewed(value, VIEWS)
+    if _is_copied(value) or any(_fills(node, source) for node in nodes):
+        return False
     if isinstance(source, ast.Name) and source.id not in roots:
         bound = [node.value for node in nodes if isinstance(node, ast.Assign) and source.id in bound_names(node)]
         stores = [node for node in nodes if isinstance(node, ast.Name) and node.id == source.id]
         n_stores = sum(isinstance(node.ctx, ast.Store) for node in stores)
-        return n_stores == len(bound) == 1 and source.id not in map(_root, bound) and _is_static(bound[0], nodes, roots)
+        is_bound_once = n_stores == len(bound) == 1 and source.id not in map(_root, bound)
+        return is_bound_once and _is_static(bound[0], nodes, roots, captured)
     if not isinstance(source, ast.Name | ast.Attribute) or _root(source) not in roots or text(source) == "self":
+        return False
+    if isinstance(source, ast.Attribute) and source.attr in _NO_MEMORY:
+        return False
+    if captured is not None and own_attribute(source) and own_attribute(source) not in captured:
         return False
     changed = (target for node in nodes if isinstance(node, ast.Assign) for target in node.targets)
     return not any(text(part) == text(source) for target in changed for part in walk(target))
+
+
+def _is_indexed(value: ast.expr, given: Set[str]) -> bool:
+    """Return whether an expression selects what a parameter names, perhaps rows, which are copied then."""
+    return isinstance(value, ast.Subscript) and isinstance(value.slice, ast.Name) and value.slice.id in given
+
+
+def _is_copied(value: ast.expr) -> bool:
+    """Return whether an expression selects elements by a condition or by a computed index, which copies them."""
+    return isinstance(value, ast.Subscript) and isinstance(value.slice, ast.Compare | ast.UnaryOp | ast.Call)
+
+
+def _fills(node: ast.AST, source: ast.expr) -> bool:
+    """Return whether a call writes to some memory, which is then a copy of its own."""
+    changed = changed_in_place(node)
+    return changed is not None and text(viewed(changed, VIEWS)) == text(source)

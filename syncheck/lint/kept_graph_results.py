@@ -4,20 +4,22 @@ The function returns the graph's own memory, which its next call overwrites.
 """
 
 import ast
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 
 from syncheck.findings import Finding
-from syncheck.lint.graph_runners import GraphRunners
+from syncheck.lint.graph_runners import GraphRunners, Results
 from syncheck.lint.interp.functions import functions_with_nodes
 from syncheck.lint.interp.sites import SourceSites
 from syncheck.lint.locations import main_lines_of
 from syncheck.lint.nodes import VIEWS, Method, classes_of_methods, names, stored_names, text, viewed, walk
 from syncheck.rules import graph_result_overwritten
 from syncheck.source.expressions import last_name
+from syncheck.source.words import words_of
 
 _ADDING = frozenset({"append", "appendleft", "add"})
 _TAKING = frozenset({"clear", "pop", "popleft"})
 _DICTIONARIES = frozenset({"dict", "defaultdict", "OrderedDict"})
+_SIZES = frozenset({"size", "sizes", "bucket", "buckets", "shape", "shapes"})
 _HELP = "keep a copy: `{value}.clone()`"
 
 
@@ -33,7 +35,10 @@ def findings(
         runners: the functions that return such results.
     """
     kinds, lines = classes_of_methods(tree), main_lines_of(known)
+    reported = [finding.location.frame for finding in known if finding.rule is graph_result_overwritten.RULE]
     for function, nodes in functions_with_nodes(tree) if runners.are_any else ():
+        if any(function.lineno <= frame.line <= (function.end_lineno or function.lineno) for frame in reported):
+            continue
         loops = [node for node in nodes if isinstance(node, ast.For | ast.AsyncFor | ast.While)]
         kept = [place for loop in loops for place in _Loop(loop, runners, function, kinds.get(function)).kept(nodes)]
         kept += [place for node in nodes for place in _listed(node, runners, function, kinds.get(function))]
@@ -63,9 +68,9 @@ class _Loop:
     ) -> None:  # fmt: skip
         self._nodes = [node for step in loop.body for node in walk(step)]
         bound = stored_names([*self._nodes, *(walk(loop.target) if not isinstance(loop, ast.While) else ())])
-        calls = [node for node in self._nodes if isinstance(node, ast.Call) and not names(node.func) & bound]
+        calls = [node for node in self._nodes if isinstance(node, ast.Call) and _is_same(node.func, bound)]
         found = {call: runners.results(call, function, kind) for call in calls}
-        self._calls = {call: results for call, results in found.items() if results}
+        self._calls = {call: each for call, each in found.items() if each and not _is_of_size(call, each, loop)}
         self._taken = dict(self._variables())
 
     def _variables(self) -> Iterator[tuple[str, ast.Call]]:
@@ -75,7 +80,7 @@ class _Loop:
             if not isinstance(node, ast.Assign) or node.value not in self._calls:
                 continue
             assert isinstance(node.value, ast.Call)  # one of the calls
-            results = self._calls[node.value]
+            results = self._calls[node.value].are_kept
             for target in node.targets:
                 parts = target.elts if isinstance(target, ast.Tuple) else [target]
                 flags = results if len(parts) == len(results) else [all(results)] * len(parts)
@@ -87,7 +92,7 @@ class _Loop:
         """Return the call whose result an expression is, or is a view of."""
         source = viewed(value, VIEWS)
         if isinstance(source, ast.Call):
-            return source if all(self._calls.get(source, (False,))) else None
+            return source if source in self._calls and all(self._calls[source].are_kept) else None
         return self._taken.get(source.id) if isinstance(source, ast.Name) else None
 
     def kept(self, nodes: Sequence[ast.AST]) -> Iterator[tuple[ast.stmt | ast.expr, ast.expr]]:
@@ -95,11 +100,12 @@ class _Loop:
         for node in self._nodes if self._calls else ():
             match node:
                 case ast.Call(func=ast.Attribute(value=owner, attr=name), args=[value]) if name in _ADDING:
-                    if self._fills(owner):
+                    if self._fills(owner) and not _is_bounded(owner, nodes):
                         yield from ((node, part) for part in _parts(value) if self._source(part))
                 case ast.Assign(targets=[ast.Subscript(value=owner, slice=key)], value=value):
                     call = self._source(value)
                     is_new = call is not None and not isinstance(key, ast.Constant) and not names(key) & names(call)
+                    is_new = is_new and call is not None and not self._calls[call].is_bucketed
                     if is_new and self._fills(owner) and _is_dictionary(owner, nodes):
                         yield node, value
                 case ast.Assign(targets=[target], value=value):
@@ -150,7 +156,8 @@ def _listed(
         call = viewed(node.elt, VIEWS)
         if isinstance(call, ast.Call) and not names(call.func) & bound:
             results = runners.results(call, function, kind)
-            if results and all(results):
+            is_kept = all(results.are_kept) and not _is_of_size(call, results, node.generators[0])
+            if results and is_kept and _is_same(call.func, bound):
                 yield node, node.elt
 
 
@@ -163,7 +170,8 @@ def _used_after_next(
         match step:
             case ast.Assign(targets=[ast.Name(id=name)], value=ast.Call(func=called) as call):
                 before = latest.pop(text(called), None)
-                if all(runners.results(call, function, kind) or (False,)):
+                results = runners.results(call, function, kind)
+                if results and all(results.are_kept) and not results.is_bucketed:
                     latest[text(called)] = (step, name)
                 if before is not None and _is_read_after(before[1], step, nodes):
                     yield before[0], before[0].value
@@ -176,6 +184,24 @@ def _is_read_after(name: str, step: ast.stmt, nodes: Sequence[ast.AST]) -> bool:
     uses = [node for node in nodes if isinstance(node, ast.Name) and node.id == name]
     stores = [node for node in uses if isinstance(node.ctx, ast.Store)]
     return len(stores) == 1 and any(node.lineno > (step.end_lineno or step.lineno) for node in uses)
+
+
+def _is_same(called: ast.expr, bound: Collection[str]) -> bool:
+    """Return whether a call is of the same object in each iteration; `bound`: the variables that change."""
+    return not names(called) & set(bound) and not any(isinstance(node, ast.Subscript) for node in walk(called))
+
+
+def _is_of_size(call: ast.Call, results: Results, loop: ast.For | ast.AsyncFor | ast.While | ast.comprehension) -> bool:
+    """Return whether a loop is over sizes, for each of which a runner that it calls has another graph."""
+    if isinstance(loop, ast.While) or not results.is_bucketed or not names(loop.target) & names(call):
+        return False
+    return isinstance(loop.iter, ast.Tuple | ast.List) or bool(words_of(last_name(loop.iter)) & _SIZES)
+
+
+def _is_bounded(owner: ast.expr, nodes: Sequence[ast.AST]) -> bool:
+    """Return whether a function makes a container that drops old items."""
+    made = (node.value for node in nodes if isinstance(node, ast.Assign) and text(owner) in map(text, node.targets))
+    return any("maxlen" in text(value) for value in made)
 
 
 def _parts(value: ast.expr) -> list[ast.expr]:

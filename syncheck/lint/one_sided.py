@@ -25,6 +25,7 @@ from syncheck.lint.prefilter import STREAM_BLOCK, words_in
 from syncheck.lint.unordered_fetches import fetches_computed, made_by
 from syncheck.rules import unordered_side_stream
 from syncheck.rules.model import Family
+from syncheck.semantics.python_api import FACTORIES
 from syncheck.source.expressions import STREAM_CONTEXTS, last_name
 
 WORDS = re.compile(r"\b(?:stream|StreamContext)\(")
@@ -40,6 +41,7 @@ _LOADING = frozenset({"to", "cuda", "copy_", "pin_memory", "next"})
 """Calls that transfer something from the host, which requires no wait before."""
 _IDLE = _LOADING | frozenset("record_stream append print range len enumerate zip isinstance add extend update".split())
 """Calls that submit no work on their arguments to the current stream."""
+_OF_SIZES = FACTORIES | {"range", "len"}
 _OBJECTS = frozenset({"self", "cls"})
 _KEEPING = frozenset("shape size dim device dtype numel record_stream append keys is_cuda ndim del_ items".split())
 """Members of tensors and containers that submit no work."""
@@ -379,8 +381,12 @@ def _leaves_results(block: ast.With) -> bool:
 
 
 def _given_to_calls(block: ast.With) -> set[str]:
-    """Return the variables that calls in a block get as arguments, directly or indexed, or that are called."""
-    calls = [node for statement in block.body for node in walk(statement) if isinstance(node, ast.Call)]
+    """Return the variables that calls in a block get as arguments, directly or indexed, or that are called.
+
+    Functions that make new tensors get sizes and values of the host.
+    """
+    inside = [node for statement in block.body for node in walk(statement)]
+    calls = [node for node in inside if isinstance(node, ast.Call) and last_name(node.func) not in _OF_SIZES]
     given = [part for call in calls for part in (call.func, *call.args, *(word.value for word in call.keywords))]
     parts = [part.value if isinstance(part, ast.Starred | ast.Subscript) else part for part in given]
     return {part.id for part in parts if isinstance(part, ast.Name)}

@@ -17,7 +17,7 @@ from syncheck.source.expressions import last_name
 _KEEPING = frozenset({"append", "appendleft", "add", "extend"})
 _COALESCING = "coalescing"
 _STARTED = "the collective is started here, in each iteration"
-_HELP = "wait for the handle of the iteration before first, or fill another buffer"
+_HELP = "before this line, wait for the handle of the previous iteration, or fill another buffer"
 
 
 def can_matter(source: str) -> bool:
@@ -55,15 +55,30 @@ def _refills(loop: ast.For | ast.While) -> Iterator[tuple[ast.Call, ast.Call | a
     if any(isinstance(node, ast.With) and _COALESCING in text(node.items[0].context_expr) for node in nodes):
         return
     bound = stored_names([*nodes, *(walk(loop.target) if isinstance(loop, ast.For) else ())])
+    conditional = {inner for node in nodes if isinstance(node, ast.If) for inner in walk(node)}
     for start in starts:
-        given = [viewed(each, VIEWS) for each in (*start.args, *(word.value for word in start.keywords))]
-        buffers = {text(each) for each in given if isinstance(each, ast.Name | ast.Attribute)}
-        fixed = {text(each) for each in given if not names(each) & bound}
+        given = [*start.args, *(word.value for word in start.keywords)]
+        buffers = {name for each in given if (name := _buffer(each, bound))}
         for node in nodes:
-            written = _written(node) if isinstance(node, ast.Call | ast.Assign) else ""
-            if isinstance(node, ast.Call | ast.Assign) and written in buffers & fixed and node.lineno < start.lineno:
+            written = _written(node) if isinstance(node, ast.Call | ast.Assign) and start not in conditional else ""
+            if isinstance(node, ast.Call | ast.Assign) and written in buffers and node.lineno < start.lineno:
                 yield start, node, written
                 break
+
+
+def _buffer(given: ast.expr, bound: set[str]) -> str:
+    """Return the memory that a collective gets in each iteration, as written and without its views; "" if it changes.
+
+    Args:
+        given: the argument.
+        bound: the variables that change in the loop.
+    """
+    source = viewed(given, VIEWS)
+    if not isinstance(source, ast.Name | ast.Attribute) or names(source) & bound:
+        return ""
+    indices = [node.slice for node in walk(given) if isinstance(node, ast.Subscript)]
+    begins = [index.lower if isinstance(index, ast.Slice) else index for index in indices]
+    return "" if any(begin is not None and names(begin) & bound for begin in begins) else text(source)
 
 
 def _passes_handles(nodes: Sequence[ast.AST], starts: Sequence[ast.Call]) -> bool:

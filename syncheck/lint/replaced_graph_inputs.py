@@ -79,7 +79,7 @@ def _replaced(steps: Sequence[ast.stmt], captured: set[str], named: set[str]) ->
         replay = _replay(step)
         if replay is None or not isinstance(replay.func, ast.Attribute):
             continue
-        captures = [place for place, other in enumerate(steps[:index]) if _captures(other)]
+        captures = [place for place, other in enumerate(steps[:index]) if any(map(_captures, walk(other)))]
         owner, before = text(replay.func.value), steps[max(captures, default=-1) + 1 : index]
         filled = {container for node in before for container in _filled(node)}
         for assign in before:

@@ -10,14 +10,16 @@ from dataclasses import replace
 from itertools import pairwise
 
 from syncheck.findings import Finding
-from syncheck.lint.interp.functions import functions_with_nodes
+from syncheck.lint.interp.functions import functions_with_nodes, own_nodes
+from syncheck.lint.interp.host_copies import host_copy_source
 from syncheck.lint.interp.sites import SourceSites
 from syncheck.lint.locations import main_lines_of
-from syncheck.lint.nodes import is_on_stream, nodes_in, text
+from syncheck.lint.nodes import classes_of_methods, is_on_stream, methods_of, nodes_in, own_attribute, text
 from syncheck.rules import event_waits_for_itself
 from syncheck.source.expressions import last_name
 
 _OTHER_USES = frozenset({"synchronize", "query", "elapsed_time", "wait_event", "wait", "ipc_handle"})
+_HOST_HELP = "if the host is to read the copy, call `{event}.synchronize()` before"
 _HELP = "let the stream that uses the results wait: `torch.cuda.current_stream().wait_event({event})` there"
 
 
@@ -34,7 +36,7 @@ def findings(tree: ast.Module, sites: SourceSites, known: Sequence[Finding]) -> 
         sites: the call sites of the file.
         known: the findings on paths through the file. One in the same line is more specific.
     """
-    lines = main_lines_of(known)
+    lines, kinds = main_lines_of(known), classes_of_methods(tree)
     for function, nodes in functions_with_nodes(tree):
         for block in (node for node in nodes if isinstance(node, ast.With) and is_on_stream(node)):
             for record, wait in pairwise(map(_call, block.body)):
@@ -48,22 +50,33 @@ def findings(tree: ast.Module, sites: SourceSites, known: Sequence[Finding]) -> 
                     event_waits_for_itself.RULE, location, stream="the stream", event=f"`{text(event)}`"
                 )
                 yield replace(found, help=_HELP.format(event=text(event)))
-        for own, waiter, name in _waits_for_own(nodes):
+        is_fetched = any(host_copy_source(node) is not None for node in nodes)
+        for own, waiter, name in _waits_for_own(nodes, kinds.get(function)):
             if own.lineno not in lines:
                 words = {"stream": f"stream `{waiter}`", "event": f"`{name}`"}
-                yield sites.warning(event_waits_for_itself.RULE, own, function.name, _HELP.format(event=name), **words)
+                yield sites.warning(
+                    event_waits_for_itself.RULE,
+                    own,
+                    function.name,
+                    (_HOST_HELP if is_fetched else _HELP).format(event=name),
+                    **words,
+                )
 
 
-def _waits_for_own(nodes: Sequence[ast.AST]) -> Iterator[tuple[ast.Call, str, str]]:
+def _waits_for_own(nodes: Sequence[ast.AST], kind: ast.ClassDef | None) -> Iterator[tuple[ast.Call, str, str]]:
     """Yield each wait of a stream for an event that it has recorded, with the stream and the event.
 
     The event is a variable that the function uses for nothing else.
+
+    Args:
+        nodes: the nodes of a function.
+        kind: its class, if it is a method.
     """
     for node in nodes:
         match node:
             case ast.Assign(
                 targets=[ast.Name(id=name)], value=ast.Call(func=ast.Attribute(value=recorder, attr="record_event"))
-            ) if not isinstance(recorder, ast.Call):
+            ) if isinstance(recorder, ast.Name | ast.Attribute) and _is_fixed(recorder, nodes, kind):
                 uses = [each for each in nodes if isinstance(each, ast.Name) and each.id == name]
                 read = [each for each in uses if isinstance(each.ctx, ast.Load)]
                 waits = (_stream_waiting(each, read) for each in nodes if isinstance(each, ast.Call))
@@ -72,6 +85,22 @@ def _waits_for_own(nodes: Sequence[ast.AST]) -> Iterator[tuple[ast.Call, str, st
                     yield waiting[0], text(recorder), name
             case _:
                 pass
+
+
+def _is_fixed(stream: ast.expr, nodes: Sequence[ast.AST], kind: ast.ClassDef | None) -> bool:
+    """Return whether an expression is one stream throughout: a variable that is bound once, or such an attribute."""
+    if isinstance(stream, ast.Name):
+        given = [node for node in nodes if isinstance(node, ast.arg) and node.arg == stream.id]
+        uses = [node for node in nodes if isinstance(node, ast.Name) and node.id == stream.id]
+        return len(given) + sum(not isinstance(node.ctx, ast.Load) for node in uses) <= 1
+    name = own_attribute(stream)
+    stores = [
+        method.name
+        for method in (methods_of(kind).values() if kind is not None and name else ())
+        for node in own_nodes(method)
+        if own_attribute(node) == name and not isinstance(getattr(node, "ctx", None), ast.Load)
+    ]
+    return bool(name) and set(stores) <= {"__init__"}
 
 
 def _stream_waiting(call: ast.Call, events: Sequence[ast.expr]) -> tuple[ast.Call, ast.expr] | None:

@@ -4,7 +4,7 @@ import ast
 from itertools import islice
 
 from syncheck.hb.ids import NamedKind
-from syncheck.lint.interp.contents import handles_in, is_key, tensors_in
+from syncheck.lint.interp.contents import graphs_in, handles_in, is_key, tensors_in
 from syncheck.lint.interp.evaluator import Evaluator
 from syncheck.lint.interp.identities import is_unknown, named
 from syncheck.lint.interp.named_tuples import items_of_tuple
@@ -165,6 +165,9 @@ class Binding:
 
     def _put(self, owner: Value, index: Value, value: Value, node: ast.Subscript) -> None:
         """Bind an item of a list or a dictionary."""
+        if not isinstance(node.slice, ast.Constant):
+            for graph in graphs_in(value):
+                graph.replays.is_picked = True
         if isinstance(owner, Mapping) and isinstance(index, Constant) and is_key(index.value):
             owner.items[index.value] = value
         elif isinstance(owner, Sequence) and isinstance(index, Constant) and isinstance(index.value, int):

@@ -9,7 +9,6 @@ from syncheck.lint.interp.contents import tensors_in
 from syncheck.lint.interp.replays import Replays
 from syncheck.lint.interp.values import Graph, Sequence, Tensor, Value
 from syncheck.rules import graph_result_overwritten
-from syncheck.rules.model import Severity
 from syncheck.sanitizer.collector import Collector, PendingFinding
 from syncheck.sanitizer.messages import TensorRef, Text
 
@@ -70,7 +69,8 @@ class GraphResults:
             site: returns the call site.
             node: the expression of the item, if there is one.
         """
-        for new in tensors_in(item):
+        is_unknown = isinstance(owner, Sequence) and owner.limit < 0
+        for new in () if is_unknown else tensors_in(item):
             held = (tensor for tensor in tensors_in(owner) if tensor.block is new.block) if new.taken else ()
             found = next(filter(_is_overwritten, held), None)
             if found is not None:
@@ -79,7 +79,7 @@ class GraphResults:
 
     def _report(self, tensor: Tensor, site: SiteId, advice: Text = ()) -> None:
         replays, ident = tensor.block.replays, tensor.block.ident
-        if replays is None or tensor.taken is None or tensor.taken[0] in replays.reported:
+        if replays is None or replays.is_picked or tensor.taken is None or tensor.taken[0] in replays.reported:
             return
         taken, _ = tensor.taken
         replays.reported.add(taken)
@@ -87,11 +87,10 @@ class GraphResults:
         pending = PendingFinding(
             graph_result_overwritten.RULE,
             site,
-            {"tensor": (TensorRef(ident, NO_VIEW) if ident else "a tensor",)},
+            {"tensor": (TensorRef(ident, NO_VIEW) if ident and advice else "a tensor",)},
             [*related, (replays.latest, ("the replay that overwrites it",))],
             advice or ("keep a copy of the result, with `.clone()`, before the next replay",),
             allocation=ident,
-            level=Severity.WARNING if replays.is_picked else None,
         )
         self._collector.add(pending)
 

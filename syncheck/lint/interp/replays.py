@@ -14,7 +14,7 @@ class Replays:
         latest: the call site of the latest.
         taken: call site at which the program took a result -> number of replays at that time, the latest.
         reported: the call sites at which it took results that it keeps, according to a finding.
-        is_picked: the graph was found under an unknown key, so that the replays may be those of several graphs.
+        is_picked: the graph is one of several under the keys of a dictionary: which of them is replayed is uncertain.
     """
 
     count: int = 0

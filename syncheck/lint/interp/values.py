@@ -60,12 +60,14 @@ class Sequence(Value):
         is_open: there may be further items.
         is_iterator: iterating consumes the items.
         picked: the unknown indices seen so far. The index at position n stands for the item at position n.
+        limit: the most items that it holds; 0 without a limit, -1 if the limit is unknown.
     """
 
     items: list[Value]
     is_open: bool = False
     is_iterator: bool = False
     picked: list[Key] = field(default_factory=list)
+    limit: int = 0
 
 
 @dataclass(eq=False, slots=True)

@@ -52,9 +52,20 @@ def _int(evaluator: Evaluator, call: Call) -> Value:
     return first if isinstance(first, Constant) and isinstance(first.value, int) else UNKNOWN
 
 
-@models("builtins.list", "builtins.tuple", "builtins.set", "collections.deque")
+@models("builtins.list", "builtins.tuple", "builtins.set")
 def _list(evaluator: Evaluator, call: Call) -> Value:
     return evaluator.listed(call.args[0]) if call.args else Sequence([])
+
+
+@models("collections.deque")
+def _deque(evaluator: Evaluator, call: Call) -> Value:
+    made = evaluator.listed(call.args[0]) if call.args else Sequence([])
+    limit = call.get("maxlen", 1) or NONE
+    known = isinstance(limit, Constant) and limit.value is not None
+    made.limit = 0 if limit is NONE or (isinstance(limit, Constant) and limit.value is None) else -1
+    if known and isinstance(limit, Constant) and isinstance(limit.value, int):
+        made.limit = limit.value or -1
+    return made
 
 
 @models("builtins.sorted")

@@ -36,7 +36,7 @@ def _call_plain(evaluator: Evaluator, owner: Sequence, name: str, call: Call) ->
     if name in _ADDING and first is not None:
         machine = evaluator.machine
         item = machine.graph_results.taken(first, machine.site)
-        owner.items.insert(0 if name == "appendleft" else len(owner.items), item)
+        _add(owner, item, at_start=name == "appendleft")
         machine.graph_results.added(owner, item, machine.site, _argument(call))
     elif name == "extend" and isinstance(first, Sequence | Generator):
         owner.items += evaluator.listed(first).items
@@ -46,6 +46,13 @@ def _call_plain(evaluator: Evaluator, owner: Sequence, name: str, call: Call) ->
         _mix(owner, name)
         return None
     return NONE
+
+
+def _add(owner: Sequence, item: Value, *, at_start: bool) -> None:
+    """Add an item at one end. A full deque drops the item at the other end."""
+    owner.items.insert(0 if at_start else len(owner.items), item)
+    if 0 < owner.limit < len(owner.items):
+        del owner.items[-1 if at_start else 0]
 
 
 @models_methods(Mapping)

@@ -19,14 +19,14 @@ class Runner:
 
 def results(body):
     tree = ast.parse("def run(self, x, entry):\n" + textwrap.indent(textwrap.dedent(body), "    "))
-    return results_of(tree.body[0])
+    return results_of(tree.body[0]).are_kept
 
 
 @pytest.mark.parametrize(
     ("body", "expected"),
     [
         ("self.graph.replay()\nreturn self.out", (True,)),
-        ("self.graphs[x].replay()\nreturn self.outs[x][:4].view(-1)", (True,)),
+        ("self.graphs[self.n].replay()\nreturn self.outs[self.n][:4].view(-1)", (True,)),
         ("entry.graph.replay()\nreturn entry.logits[:2], entry.state, x", (True, True, False)),
         ("slot = self.slots[x]\nslot.graph.replay()\nreturn slot.out", (True,)),
         ("self.graph.replay()\nout = self.out[:2]\nreturn out", (True,)),
@@ -50,17 +50,25 @@ def test_memory_of_the_object_or_beside_the_graph_is_a_result(body, expected):
         "self.buffer.replay(x)\nreturn self.out",
         "return self.out",
         "out = self.out\nif x:\n    return out\nself.graph.replay()",
+        "self.graph.replay()\nif x:\n    return self.out.clone()\nreturn self.out",  # the caller may ask for a copy
+        "self.graph.replay()\nreturn self.out.shape",
+        "self.graph.replay()\nreturn self.out[self.out > 0]",
+        "self.graph.replay()\nreturn self.out[torch.tensor([0])]",
+        "self.graph.replay()\nreturn self.out[x]",  # perhaps rows
+        "self.graph.replay()\nrow = self.rows[self.k]\nrow.copy_(self.out)\nreturn row",
+        "k = self.turn\nself.turn ^= 1\nself.graphs[k].replay()\nreturn self.outs[k]",
+        "self.graphs[self.turn].replay()\nself.turn = 1 - self.turn\nreturn self.out",
     ],
 )
 def test_copies_and_other_values_are_not(body):
-    assert results(body) == ()
+    assert not any(results(body))
 
 
 def test_variables_of_the_enclosing_function_are_results():
     tree = ast.parse(
         "def make(out, graph):\n    def run(x):\n        graph.replay()\n        return out\n    return run"
     )
-    assert [results_of(function) for function in functions_in(tree)] == [(), (True,)]
+    assert [results_of(function).are_kept for function in functions_in(tree)] == [(), (True,)]
 
 
 def of_calls(source, imported=None):
@@ -69,7 +77,7 @@ def of_calls(source, imported=None):
     runners = GraphRunners(tree, imported or {})
     kinds = {method: node for node in ast.walk(tree) if isinstance(node, ast.ClassDef) for method in node.body}
     return [
-        runners.results(call, function, kinds.get(function))
+        runners.results(call, function, kinds.get(function)).are_kept
         for function in functions_in(tree)
         for call in ast.walk(function)
         if isinstance(call, ast.Call) and ("run" in ast.unparse(call.func))
@@ -135,3 +143,33 @@ def test_files_without_graphs_cannot_matter():
     assert can_matter("from m import GraphedForward")
     assert not can_matter("import torch\nx = torch.ones(3)")
     assert not GraphRunners(ast.parse("class A:\n    def f(self): return self.x"), {}).are_any
+
+
+CAPTURING = """
+class Runner:
+    def __init__(self, model):
+        with torch.cuda.graph(self.graph):
+            self.out, state = model(self.x)
+        self.state = state
+        self.turn = 0
+    def run(self, x):
+        self.graph.replay()
+        return {returned}
+"""
+
+
+@pytest.mark.parametrize(("returned", "is_result"), [("self.out", True), ("self.state", True), ("self.turn", False)])
+def test_only_what_the_capture_computes_is_a_result(returned, is_result):
+    assert (
+        any(of_calls(CAPTURING.format(returned=returned) + "\ndef f(runner):\n    return runner.run(1)")[0])
+        is is_result
+    )
+
+
+@pytest.mark.parametrize(
+    ("replay", "is_bucketed"),
+    [("self.graph", False), ("self.graphs[self.n]", True), ("entry.graph", True), ("self.a.graph", False)],
+)
+def test_a_function_with_several_graphs_is_recognized(replay, is_bucketed):
+    tree = ast.parse(f"def run(self, entry):\n    {replay}.replay()\n    return self.out")
+    assert results_of(tree.body[0]).is_bucketed is is_bucketed

@@ -30,6 +30,15 @@ FIRST = RUNNER.count("\n") + 2
 """The line after that of the definition of the function."""
 
 
+BUCKETED = """\
+class Bucketed:
+    def __call__(self, x):
+        entry = self.entries[len(x)]
+        entry.graph.replay()
+        return entry.out
+"""
+
+
 def found(body, known=()):
     source = RUNNER + "def f(runner: Runner, other, batches, first, second):\n" + textwrap.indent(body, "    ")
     file = SourceFile("file.py", source)
@@ -90,3 +99,31 @@ def test_a_line_with_a_finding_is_not_reported_again():
     (known,) = findings(file.tree, SourceSites(file), [], GraphRunners(file.tree, {}))
     assert known.help == "keep a copy: `runner(b).clone()`"
     assert not list(findings(file.tree, SourceSites(file), [known], GraphRunners(file.tree, {})))
+
+
+@pytest.mark.parametrize(
+    ("body", "is_found"),
+    [
+        ("kept = []\nfor b in batches:\n    kept.append(runner(b))", True),
+        ("kept = []\nfor _ in range(4):\n    kept.append(runner(batches))", True),
+        ("kept = []\nfor n in (2, 4):\n    kept.append(runner(batches[n]))", False),
+        ("kept = []\nfor n in self.sizes:\n    kept.append(runner(batches[n]))", False),
+        ("kept = {}\nfor i, b in batches:\n    kept[i] = runner(b)", False),
+        ("a = runner(batches[0])\nb = runner(batches[1])\nreturn a - b", False),
+        ("return [runner(b) for b in batches]", True),
+        ("return [runner(batches[n]) for n in (2, 4)]", False),
+    ],
+)
+def test_a_runner_with_a_graph_for_each_size_is_reported_in_loops_over_batches(body, is_found):
+    file = SourceFile("file.py", BUCKETED + "def f(self, runner: Bucketed, batches):\n" + textwrap.indent(body, "    "))
+    reported = findings(file.tree, SourceSites(file), [], GraphRunners(file.tree, {}))
+    assert [finding.rule.code for finding in reported] == ["SYN906"] * is_found
+
+
+def test_a_container_that_drops_old_items_and_runners_in_a_container_are_not_reported():
+    for body in (
+        "kept = deque(maxlen=2)\nfor b in batches:\n    kept.append(runner(b))",
+        "kept = []\nfor b in batches:\n    kept.append(other[b.shape].run(b))",
+        "kept = []\nfor b in batches:\n    kept.append(runner[b.shape](b))",
+    ):
+        assert found(body) == []

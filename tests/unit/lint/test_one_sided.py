@@ -109,6 +109,8 @@ def test_another_finding_is_more_specific_unless_it_is_about_the_host(code, n_fo
         {"stream": "where", "fork": "pass"},  # and for a stream of its own
         {"stream": "side", "make": OWN, "fork": "pass", "work": "y = DataParallel(gate)"},
         {"stream": "side", "make": OWN, "fork": "pass", "work": "y = torch.ones(4)"},
+        {"stream": "side", "make": OWN, "fork": "pass", "work": "y = torch.randn(kept, where).sin()"},
+        {"stream": "side", "make": OWN, "fork": "pass", "work": "y = [torch.sin(1) for _ in range(kept)]"},
         {"stream": "side", "make": OWN, "join": "pass", "work": "gate(x)", "after": "return x"},
         {"stream": "side", "make": OWN, "join": "pass", "work": "y = gate(x); return y"},
         {"stream": "side", "make": OWN, "join": "pass", "work": "y = gate(x); kept.set_result(y)", "after": "return x"},

@@ -44,6 +44,9 @@ def test_a_write_before_the_collective_of_the_same_loop_is_reported(body, line):
         "for b in batches:\n    buffer.copy_(b)\n    dist.all_reduce(buffer)",
         "for b in batches:\n    buffer.copy_(b)\n    dist.all_reduce(buffer, async_op=True).wait()",
         f"for n in batches:\n    with _coalescing_manager(group):\n        bucket.flat.copy_(n)\n        {SEND}",
+        "for i in batches:\n    buffer[i].fill_(i)\n    handles.append(dist.all_reduce(buffer[i], async_op=True))",
+        "for n in batches:\n    buffer[n : n + 4].copy_(n)\n    handles.append(dist.isend(buffer[n : n + 4], 1))",
+        "for n in batches:\n    if n == 0:\n        buffer.copy_(n)\n        handles.append(dist.isend(buffer, 1))",
         "for b in batches:\n    buffer = rings[b]\n    buffer.copy_(b)\n    handles.append(dist.isend(buffer, 1))",
     ],
 )

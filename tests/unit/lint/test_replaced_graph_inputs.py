@@ -39,6 +39,7 @@ def test_scripts_are_checked():
         f"{CAPTURE}x.copy_(batch)\ngraph.replay()",
         f"{CAPTURE}z = batch\ngraph.replay()",
         f"x = batch\n{CAPTURE}graph.replay()",
+        f"x = batch\nwith warnings:\n{textwrap.indent(CAPTURE, '    ')}graph.replay()",
         f"{CAPTURE}graph.replay()\nx = batch",
         f"{CAPTURE}x = None\ngraph.replay()",
         f"{CAPTURE}self.n = self.n + 1\nself.graph.replay()",

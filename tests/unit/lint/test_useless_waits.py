@@ -87,7 +87,28 @@ def test_the_only_wait_for_an_event_by_the_stream_that_recorded_it_is_reported()
         {"after": "queue.put(done)"},
         {"record": "torch.cuda.current_stream().record_event()"},
         {"wait": "side.wait_stream(main)"},
+        {"before": "side, main = main, side"},
+        {"before": "side = next(pool)"},
+        {"record": "self.side.record_event()", "wait": "sides[0].wait_event(done)"},
+        {"record": "sides[0].record_event()", "wait": "sides[0].wait_event(done)"},  # the list may have been rotated
     ],
 )
 def test_an_event_with_another_use_is_not_reported(given):
     assert found_of_itself(**given) == []
+
+
+def test_a_host_copy_needs_a_wait_of_the_host():
+    source = OF_ITSELF.format(record="side.record_event()", before="pass", wait="side.wait_event(done)", after="pass")
+    for text, advice in ((source, "stream that uses"), (source.replace("x.cuda(", "x.to('cpu', "), "synchronize()")):
+        file = SourceFile("file.py", text)
+        (finding,) = useless_waits.findings(file.tree, SourceSites(file), [])
+        assert advice in finding.help
+
+
+def test_a_stream_of_an_object_counts_if_only_the_constructor_sets_it():
+    method = "    def f(self, x):\n        done = self.side.record_event()\n        self.side.wait_event(done)\n"
+    kind = "class A:\n    def __init__(self):\n        self.side = torch.cuda.Stream()\n"
+    renew = "    def renew(self):\n        self.side = torch.cuda.Stream()\n"
+    for source, n_found in ((kind + method, 1), (kind + method + renew, 0)):
+        file = SourceFile("file.py", source)
+        assert len(list(useless_waits.findings(file.tree, SourceSites(file), []))) == n_found

@@ -103,13 +103,20 @@ def test_what_is_written_is_not_reported(program):
     assert program.found() == []
 
 
-def test_a_graph_under_an_unknown_key_makes_it_a_warning(program):
+def test_one_of_several_graphs_is_not_reported(program):
     program.graph.replays.is_picked = True
+    kept = []
     for _ in range(2):
         program.replay()
-        latest = program.take()
-        if program.graph.replays.count == 1:
-            first = latest
-    program.results.launched([(first, False)], USE)
-    (pending,) = program.collector._pending_findings.values()
-    assert pending.level is not None
+        kept.append(program.take())
+    program.results.launched([(kept[0], False)], USE)
+    assert program.found() == []
+
+
+def test_a_container_with_an_unknown_limit_is_not_reported(program):
+    kept = Sequence([], limit=-1)
+    for _ in range(3):
+        program.replay()
+        kept.items.append(program.take())
+        program.results.added(kept, kept.items[-1], lambda: KEEP)
+    assert program.found() == []

@@ -19,6 +19,14 @@ def test_lists_and_queues_are_modified(call, items):
     assert constant("l", f"l = [1, 2]\n{call}") == items
 
 
+def test_a_full_deque_drops_the_item_at_the_other_end():
+    made = "import collections\nd = collections.deque([1, 2], maxlen=2)\n"
+    assert constant("d", f"{made}d.append(3)") == [2, 3]
+    assert constant("d", f"{made}d.appendleft(0)") == [0, 1]
+    assert constant("d", "import collections\nd = collections.deque([1, 2], maxlen=unknown)\nd.append(3)") == [1, 2, 3]
+    assert constant("d", "import collections\nd = collections.deque([1, 2], None)\nd.append(3)") == [1, 2, 3]
+
+
 @pytest.mark.parametrize(
     ("call", "value"),
     [
