@@ -11,6 +11,7 @@ from syncheck.lint.locations import lines_of
 from syncheck.lint.nodes import (
     WAITS,
     blocks_in,
+    changed_in_place,
     classes_of_methods,
     entered_stream,
     entered_streams,
@@ -49,7 +50,7 @@ def findings(tree: ast.Module, sites: SourceSites, known: Sequence[Finding]) -> 
     lines = lines_of(known)
     for function, nodes in functions_with_nodes(tree):
         for steps in blocks_in(function, nodes):
-            for block, step in pairwise(steps):
+            for block, step in pairwise(step for step in steps if not _makes_event(step)):
                 record = _record(step)
                 stream = _copying_stream(block) or _stream_of_method(block, classes_of_methods(tree).get(function))
                 is_known = any(has_line(step, line) or has_line(block, line) for line in lines)
@@ -61,6 +62,10 @@ def findings(tree: ast.Module, sites: SourceSites, known: Sequence[Finding]) -> 
                     words = {"event": text(event), "stream": text(stream)}
                     flaw, advice = _FLAW.format(**words), _HELP.format(**words)
                     yield sites.warning(unordered_side_stream.RULE, record, function.name, advice, flaw=flaw)
+
+
+def _makes_event(step: ast.stmt) -> bool:
+    return isinstance(step, ast.Assign) and isinstance(step.value, ast.Call) and last_name(step.value.func) == "Event"
 
 
 def _record(step: ast.stmt) -> ast.Call | None:
@@ -82,7 +87,8 @@ def _copying_stream(block: ast.stmt) -> ast.expr | None:
     if stream is None or "current_stream" in text(stream):
         return None
     calls = [node for node in block_nodes(block) if isinstance(node, ast.Call)]
-    is_joined = any(last_name(call.func) in _JOINS or text(stream) in map(text, call.args) for call in calls)
+    others = [call for call in calls if last_name(call.func) != "record_stream"]
+    is_joined = any(last_name(call.func) in _JOINS or text(stream) in map(text, call.args) for call in others)
     return stream if any(map(is_non_blocking, calls)) and not is_joined else None
 
 
@@ -118,7 +124,8 @@ def _stands_for(event: ast.expr, block: ast.stmt, nodes: Sequence[ast.AST]) -> b
         if isinstance(block, ast.Expr) and isinstance(block.value, ast.Call):
             indices = block.value.args
         return text(event.slice) in map(text, indices)
-    bound = stored_names(inside)
+    written = (changed_in_place(node) for node in inside)
+    bound = stored_names(inside).union(*(names(target) for target in written if target is not None)) - {"self"}
     values = (node.value for node in nodes if isinstance(node, ast.Return | ast.Expr | ast.Yield))
     groups = (part for value in values if value is not None for part in walk(value))
     given = [group for group in groups if isinstance(group, ast.Tuple | ast.Call) and names(group) & bound]

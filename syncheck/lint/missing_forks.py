@@ -111,8 +111,11 @@ def _fetch(kind: ast.ClassDef, block: ast.With, blocks: list[ast.With]) -> ast.A
     """Return a copy to the host, or from a parameter, of something that nothing else on the block's stream mentions."""
     hosts = _host_devices(kind)
     nodes = [node for other in blocks for node in block_nodes(other)]
+    gradients = {name for node in nodes for name in _bound_to_gradient(node)}
     for node in block_nodes(block):
         source = host_copy_source(node, hosts) or _pending_source(node)
+        if _copies_from(node, gradients):
+            return node
         if source is None:
             continue
         within = set(walk(node))
@@ -128,6 +131,29 @@ def _fetch(kind: ast.ClassDef, block: ast.With, blocks: list[ast.With]) -> ast.A
         if (variables or owned) and not variables & bound and not owned & mentioned:
             return node
     return None
+
+
+def _bound_to_gradient(node: ast.AST) -> Iterator[str]:
+    """Yield the variables that an assignment binds to gradients: `grad, p.grad = p.grad, None`."""
+    match node:
+        case ast.Assign(targets=[ast.Tuple(elts=targets)], value=ast.Tuple(elts=values)):
+            pairs = list(zip(targets, values, strict=False))
+        case ast.Assign(targets=[target], value=value):
+            pairs = [(target, value)]
+        case _:
+            return
+    for target, value in pairs:
+        if isinstance(target, ast.Name) and isinstance(value, ast.Attribute) and value.attr == "grad":
+            yield target.id
+
+
+def _copies_from(node: ast.AST, variables: set[str]) -> bool:
+    """Return whether a call copies one of some variables to other memory."""
+    match node:
+        case ast.Call(func=ast.Attribute(attr="copy_"), args=[ast.Name(id=name), *_]):
+            return name in variables
+        case _:
+            return False
 
 
 def _pending_source(node: ast.AST) -> ast.expr | None:

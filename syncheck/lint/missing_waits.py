@@ -38,6 +38,7 @@ from syncheck.lint import (
     side_streams,
     slots_of_others,
     steps_before_waits,
+    streams_of_starters,
     unawaited_events,
     unawaited_slots,
     unpacked_events,
@@ -87,6 +88,7 @@ _CHECKS = (
     refilled_buffers,
     replaced_graph_inputs,
     slots_of_others,
+    streams_of_starters,
     unawaited_slots,
 )
 

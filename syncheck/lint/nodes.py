@@ -294,6 +294,12 @@ def parameters(function: Method | ast.Lambda) -> list[ast.arg]:
     return [*arguments.posonlyargs, *arguments.args, *arguments.kwonlyargs]
 
 
+def is_of_autograd(function: Method) -> bool:
+    """Return whether a function is one of a `torch.autograd.Function`, judging by its name and first parameter."""
+    first = next(iter(function.args.args), None)
+    return function.name in {"forward", "backward"} and first is not None and first.arg == "ctx"
+
+
 @once
 def is_abstract(node: ast.AST) -> bool:
     """Return whether a function is a method without code of its own, which other classes define."""

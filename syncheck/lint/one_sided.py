@@ -19,7 +19,7 @@ from syncheck.lint.interp.unknown import makes_object, may_wait
 from syncheck.lint.kept_streams import makes_stream
 from syncheck.lint.locations import lines_of
 from syncheck.lint.missing_forks import LAYERS
-from syncheck.lint.nodes import changed_in_place, children, entered_stream, names, text, walk
+from syncheck.lint.nodes import changed_in_place, children, entered_stream, is_of_autograd, names, text, walk
 from syncheck.lint.parameters import tensors_given
 from syncheck.lint.prefilter import STREAM_BLOCK, words_in
 from syncheck.lint.unordered_fetches import fetches_computed, made_by
@@ -329,6 +329,8 @@ class _FunctionChecker:
         if any(isinstance(n, ast.Attribute) and text(n) in changed and self._is_worked_on(n) for n in later):
             return True
         after = [node for node in later if isinstance(node, ast.Name)]
+        if is_of_autograd(self._function) and any(made & names(node) for node in later if isinstance(node, ast.Return)):
+            return True
         again = {node.id: node.lineno for node in reversed(after) if not isinstance(node.ctx, ast.Load)}
         return any(
             node.id in made and node.lineno <= again.get(node.id, node.lineno) and self._is_worked_on(node)
@@ -381,10 +383,7 @@ def _leaves_results(block: ast.With) -> bool:
 
 
 def _given_to_calls(block: ast.With) -> set[str]:
-    """Return the variables that calls in a block get as arguments, directly or indexed, or that are called.
-
-    Functions that make new tensors get sizes and values of the host.
-    """
+    """Return the variables that calls in a block get or call, directly or indexed, except for sizes of new tensors."""
     inside = [node for statement in block.body for node in walk(statement)]
     calls = [node for node in inside if isinstance(node, ast.Call) and last_name(node.func) not in _OF_SIZES]
     given = [part for call in calls for part in (call.func, *call.args, *(word.value for word in call.keywords))]

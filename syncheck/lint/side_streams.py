@@ -7,9 +7,10 @@ from dataclasses import dataclass, field, replace
 from syncheck.findings import Finding, Location
 from syncheck.lint.evictions import evicted_copy
 from syncheck.lint.fresh_memory import FreshMemory, fresh_memory
+from syncheck.lint.hooked_blocks import is_reached_by_hook
 from syncheck.lint.host_waits import is_cast
 from syncheck.lint.interp.functions import block_nodes
-from syncheck.lint.interp.host_copies import host_copy_source
+from syncheck.lint.interp.host_copies import host_copy_source, is_free_move
 from syncheck.lint.interp.sites import SourceSites
 from syncheck.lint.interp.unknown import may_wait
 from syncheck.lint.kept_buffers import unordered_fetch
@@ -35,7 +36,6 @@ _WAITS = frozenset({"wait_stream", "wait_event"})
 _JOINS = frozenset({"record_event", "query"})
 _HOST_WAITS = frozenset({"item", "cpu", "tolist"})
 _HOST_READS = _HOST_WAITS | {"numpy", "float", "int", "bool", "query"}
-_MOVES = frozenset({"to", "cuda", "copy_"})
 _REUSES = "{stream} never waits for the streams that use its copies, and reuses their memory"
 _NEEDS_IT = "this needs the wait"
 _OWN_BUFFER = "{stream} does not wait here for the stream that fills what it copies to the host"
@@ -117,8 +117,9 @@ def _check(
 ) -> Iterator[Finding]:
     if use.is_shared:
         return
-    blocks = [block for block, _ in use.blocks]
+    blocks, whole = [block for block, _ in use.blocks], use
     for block, function in use.blocks:
+        use = replace(whole, waits=whole.waits and not is_reached_by_hook(kind, block, name))
         if _is_unreported(block, kind, lines):
             if not use.waits and (fresh := fresh_memory(kind, block, name, blocks)):
                 yield _overwritten_at_once(fresh, f"self.{name}", function, sites)
@@ -245,8 +246,8 @@ def _may_be_awaited(kind: ast.ClassDef, block: ast.With) -> bool:
 
 def _moves(kind: ast.ClassDef, block: ast.With) -> bool:
     """Return whether a block copies between devices, without waiting, directly or in a method of its class."""
-    return any(map(_is_free_move, block_nodes(block))) or any(
-        _is_free_move(node) and "non_blocking" in text(node) for node in _in_methods(kind, block)
+    return any(map(is_free_move, block_nodes(block))) or any(
+        is_free_move(node) and "non_blocking" in text(node) for node in _in_methods(kind, block)
     )
 
 
@@ -254,19 +255,6 @@ def _in_methods(kind: ast.ClassDef, block: ast.With) -> list[ast.AST]:
     """Return the nodes of the methods of its class that a block calls, with those of lambdas in them."""
     methods = methods_of(kind)
     return [node for name in _called(block) & methods.keys() for node in walk(methods[name])]
-
-
-def _is_free_move(node: ast.AST) -> bool:
-    """Return whether a call copies something and may return before the copy is complete.
-
-    `copy_` waits for no copy on a GPU. Otherwise, the host waits unless `non_blocking` is passed.
-    """
-    if not isinstance(node, ast.Call) or last_name(node.func) not in _MOVES:
-        return False
-    option = next((word.value for word in node.keywords if word.arg == "non_blocking"), None)
-    if option is not None:
-        return not (isinstance(option, ast.Constant) and not option.value)
-    return last_name(node.func) == "copy_" or len(node.args) > (last_name(node.func) == "to")
 
 
 def _is_unreported(block: ast.With, kind: ast.ClassDef, lines: set[int]) -> bool:
@@ -296,7 +284,8 @@ def _note(node: ast.Attribute | ast.Name, parents: dict[ast.AST, ast.AST], use: 
     if isinstance(parent, ast.keyword):
         parent = parents[parent]
     if isinstance(parent, ast.Attribute):
-        use.waits |= parent.attr in _WAITS
+        is_early = getattr(_function_around(node, parents), "name", "") == "__init__"  # it orders nothing later
+        use.waits |= parent.attr in _WAITS and not is_early
         use.is_awaited |= parent.attr in _JOINS | {"synchronize"}
         use.is_shared |= parent.attr not in _WAITS | _JOINS | {"device", "synchronize"}
     elif isinstance(parent, ast.withitem):

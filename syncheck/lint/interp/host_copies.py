@@ -1,13 +1,15 @@
-"""Copies to the host that the host does not wait for."""
+"""Copies that the host does not wait for."""
 
 import ast
 from collections.abc import Set
 
 from syncheck.lint.nodes import is_non_blocking, text
+from syncheck.source.expressions import last_name
 from syncheck.source.words import words_of
 
 _OF_THE_HOST = frozenset({"cpu", "host", "pin", "pinned"})
 """Words for host memory."""
+_MOVES = frozenset({"to", "cuda", "copy_"})
 
 
 def host_copy_source(node: ast.AST, hosts: Set[str] = frozenset()) -> ast.expr | None:
@@ -25,3 +27,16 @@ def host_copy_source(node: ast.AST, hosts: Set[str] = frozenset()) -> ast.expr |
     is_host = bool(words_of(text(target)) & _OF_THE_HOST) or text(target) in hosts
     is_copy = node.func.attr in {"copy_", "to"} and is_free and is_host
     return source if is_copy else None
+
+
+def is_free_move(node: ast.AST) -> bool:
+    """Return whether a call copies something and may return before the copy is complete.
+
+    `copy_` waits for no copy on a GPU. Otherwise, the host waits unless `non_blocking` is passed.
+    """
+    if not isinstance(node, ast.Call) or last_name(node.func) not in _MOVES:
+        return False
+    option = next((word.value for word in node.keywords if word.arg == "non_blocking"), None)
+    if option is not None:
+        return not (isinstance(option, ast.Constant) and not option.value)
+    return last_name(node.func) == "copy_" or len(node.args) > (last_name(node.func) == "to")

@@ -37,6 +37,8 @@ def found(**parts):
         {"end": "queue.put((1, 2)); queue.put(Ticket(x, ready))"},
         {"end": "yield x, ready"},
         {"record": "ready[i].record()", "end": "return x"},
+        {"inside": "        host.copy_(x, non_blocking=True)", "end": "queue.put((host, ready))"},
+        {"inside": "        x.record_stream(side)"},
     ],
 )
 def test_an_event_on_the_wrong_stream_is_reported(parts):
@@ -150,3 +152,10 @@ def test_the_block_may_be_in_a_method_that_is_called(changes):
 )
 def test_other_records_after_a_call_are_not_reported(changes):
     assert reported(LAYERS, changes, "is recorded on the current stream") == []
+
+
+def test_the_event_may_be_created_between_the_block_and_its_record():
+    source = LOADER.format(**(PARTS | {"record": "ready = torch.cuda.Event(); ready.record()"})).replace("; ", "\n    ")
+    file = SourceFile("file.py", source)
+    found_lines = [f.location.frame.line for f in misplaced_records.findings(file.tree, SourceSites(file), [])]
+    assert found_lines == [9]

@@ -72,6 +72,11 @@ def test_results_of_other_methods_and_parameters_may_still_be_computed(work):
     assert flaw(work, "self") == USES
 
 
+@pytest.mark.parametrize("work", ["g, p.grad = p.grad, None~    p.host.copy_(g)", "g = p.grad~    p.host.copy_(g)"])
+def test_a_gradient_under_another_name_may_still_be_computed(work):
+    assert flaw(work, "self") == COPIES
+
+
 @pytest.mark.parametrize("work", ["y = self.host.clone()", "y = self.other.clone()", "p.data = z", "y = self.data + 1"])
 def test_other_attributes_are_unknown(work):
     assert not flaw(work, "self")

@@ -234,3 +234,18 @@ def test_a_function_that_only_records_tensors_on_a_stream_does_not_order_it(stat
     source = textwrap.dedent(SOURCE).format(stream=SIDE, join=f"touch(x, {SIDE})", **parts)
     file = SourceFile("program.py", f"{source}\ndef touch(t, s):\n    {statement}\n")
     assert len(list(findings(deferred.functions(file.tree.body), SourceSites(file), ()))) == n_found
+
+
+def test_a_backward_function_must_join_before_it_returns_results_of_a_side_stream():
+    source = """
+@staticmethod
+def {name}({first}, grad):
+    side = stream_of(grad.device)
+    side.wait_stream(torch.cuda.current_stream())
+    with torch.cuda.stream(side):
+        made = weigh(grad)
+    return None, made
+"""
+    for name, first, n_found in (("backward", "ctx", 1), ("backward", "self", 0), ("weights", "ctx", 0)):
+        file = SourceFile("program.py", source.format(name=name, first=first))
+        assert len(list(findings(file.tree.body, SourceSites(file), []))) == n_found

@@ -51,6 +51,14 @@ def test_a_stream_that_never_waits_for_its_copies_sources_is_reported():
     assert "never waits for the stream that computes what it copies here" in message
 
 
+def test_a_wait_in_the_constructor_orders_nothing_later():
+    early = klass(COPY, JOIN).replace(
+        "Stream()\n", "Stream()\n        self.s.wait_stream(torch.cuda.current_stream())\n", 1
+    )
+    ((code, line, _),) = found(early)
+    assert (code, line) == ("SYN105", 6)
+
+
 # -- data movement
 
 

@@ -1,0 +1,115 @@
+"""Streams that are current where a thread is started or created, and not in the thread itself (SYN503)."""
+
+import ast
+from collections.abc import Iterator, Mapping, Sequence
+
+from syncheck.findings import Finding
+from syncheck.lint.interp.functions import block_nodes, functions_with_nodes, own_nodes
+from syncheck.lint.interp.sites import SourceSites
+from syncheck.lint.locations import lines_of
+from syncheck.lint.nodes import (
+    Method,
+    classes_of_methods,
+    entered_streams,
+    functions_in,
+    methods_of,
+    own_attribute,
+    text,
+    walk,
+)
+from syncheck.rules import thread_loses_device
+from syncheck.source.expressions import last_name
+
+_ENTERING = frozenset({"stream", "StreamContext", "set_stream"})
+_WORKING = frozenset({"copy_", "to", "cuda", "backward", "step"})
+_HELP = "make `{stream}` current in the thread: `with torch.cuda.stream({stream}):`"
+
+
+def can_matter(source: str) -> bool:
+    """Return whether this check may apply to a file."""
+    return "Thread" in source and ("stream(" in source or "set_stream" in source)
+
+
+def findings(tree: ast.Module, sites: SourceSites, known: Sequence[Finding]) -> Iterator[Finding]:
+    """Yield the starts of threads in blocks on streams, and streams set in the constructors of threads.
+
+    Args:
+        tree: the file.
+        sites: the call sites of the file.
+        known: the findings on paths through the file. One at the same location is more specific.
+    """
+    lines = lines_of(known)
+    functions = {function.name: function for function in functions_in(tree)}
+    for function, nodes in functions_with_nodes(tree):
+        kind = classes_of_methods(tree).get(function)
+        for call, stream in (*_started(nodes, kind, functions), *_set(function, kind)):
+            if call.lineno not in lines:
+                facts = {"actual": "its default stream", "expected": f"`{stream}`"}
+                advice = _HELP.format(stream=stream)
+                yield sites.warning(thread_loses_device.RULE, call, function.name, advice, **facts)
+
+
+def _started(
+    nodes: Sequence[ast.AST], kind: ast.ClassDef | None, functions: Mapping[str, Method]
+) -> Iterator[tuple[ast.Call, str]]:
+    """Yield the starts of threads in blocks on a stream, which their targets do not enter, with the stream."""
+    targets = dict(_targets([*nodes, *(walk(kind) if kind is not None else ())]))
+    for block in (node for node in nodes if isinstance(node, ast.With)):
+        for stream in entered_streams(block):
+            for node in block_nodes(block):
+                match node:
+                    case ast.Call(func=ast.Attribute(value=thread, attr="start"), args=[]):
+                        target = _target_of(thread) or targets.get(text(thread))
+                        if target is not None and _works_elsewhere(target, kind, functions):
+                            yield node, text(stream)
+                    case _:
+                        pass
+
+
+def _target_of(made: ast.AST) -> ast.expr | None:
+    """Return the target of a call that creates a thread; None for any other expression."""
+    if not isinstance(made, ast.Call) or last_name(made.func) != "Thread":
+        return None
+    return next((word.value for word in made.keywords if word.arg == "target"), None)
+
+
+def _targets(nodes: Sequence[ast.AST]) -> Iterator[tuple[str, ast.expr]]:
+    """Yield the variables and attributes that are bound to threads, each with its target."""
+    for node in nodes:
+        if isinstance(node, ast.Assign) and (target := _target_of(node.value)) is not None:
+            yield from ((text(name), target) for name in node.targets)
+
+
+def _works_elsewhere(target: ast.expr, kind: ast.ClassDef | None, functions: Mapping[str, Method]) -> bool:
+    """Return whether a function works on a GPU, on a stream that it does not choose itself."""
+    methods = methods_of(kind) if kind is not None else {}
+    first = methods.get(own_attribute(target)) or (functions.get(target.id) if isinstance(target, ast.Name) else None)
+    if first is None:
+        return False
+    called = {last_name(node.func) for step in _reached(first, methods) for node in _calls(step)}
+    return bool(called & _WORKING) and not called & _ENTERING
+
+
+def _reached(first: Method, methods: Mapping[str, Method]) -> list[Method]:
+    """Return a function and the methods of its object that it calls, directly or indirectly."""
+    found = [first]
+    for step in found:  # the list grows during iteration
+        called = (methods.get(own_attribute(node.func)) for node in _calls(step))
+        found += [other for other in dict.fromkeys(called) if other is not None and other not in found]
+    return found
+
+
+def _calls(function: Method) -> list[ast.Call]:
+    return [node for node in own_nodes(function) if isinstance(node, ast.Call)]
+
+
+def _set(function: Method, kind: ast.ClassDef | None) -> Iterator[tuple[ast.Call, str]]:
+    """Yield where the constructor of a thread sets a stream that the thread itself does not set, with the stream."""
+    if kind is None or function.name != "__init__" or "Thread" not in map(last_name, kind.bases):
+        return
+    methods = methods_of(kind)
+    run = methods.get("run")
+    called = {last_name(node.func) for step in _reached(run, methods) for node in _calls(step)} if run else _ENTERING
+    for call in _calls(function):
+        if last_name(call.func) == "set_stream" and call.args and not called & _ENTERING and called & _WORKING:
+            yield call, text(call.args[0])
