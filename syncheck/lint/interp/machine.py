@@ -202,7 +202,8 @@ class Machine:
     def wait(self, event: Event, stream: Stream | None, via: WaitCall, node: ast.AST) -> None:
         """Make a stream wait for an event."""
         target = stream or Stream(self.current(self.device), self.device)
-        if event.escaped or event.recorded is not None or event.made is None or not target.ident:
+        is_at_construction = any(function == "__init__" for _, function in self.calls)  # other methods record later
+        if event.escaped or event.recorded is not None or event.made is None or not target.ident or is_at_construction:
             self.unsure.add(self.site(node))
         if event.escaped or not target.ident:
             self.assume_synchronized()
