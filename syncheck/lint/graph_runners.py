@@ -2,7 +2,7 @@
 
 import ast
 import re
-from collections.abc import Callable, Iterable, Mapping, Sequence, Set
+from collections.abc import Callable, Mapping, Sequence, Set
 from typing import NamedTuple
 
 from syncheck.lint.interp.functions import own_nodes
@@ -21,8 +21,8 @@ from syncheck.lint.nodes import (
     text,
     viewed,
     walk,
-    without_none,
 )
+from syncheck.lint.object_types import types_of
 from syncheck.source.expressions import last_name
 
 _LAST_WORD = re.compile(r"[A-Z]?[a-z]+$|[A-Z]+$")
@@ -110,7 +110,7 @@ class GraphRunners:
 
     def _methods(self, owner: ast.expr, function: Method, kind: ast.ClassDef | None) -> Mapping[str, Results]:
         """Return what the methods of an object return, by its annotation, its constructor or else its name."""
-        named = _types_of(owner, function, kind)
+        named = types_of(owner, function, kind)
         found = next((self._kinds[name] for name in named if name in self._kinds), None)
         if found is None and set(named) <= self._aliases and last_name(owner) not in self._kinds:
             word = _last_word(last_name(owner))
@@ -125,53 +125,10 @@ def _results_of_methods(kind: ast.ClassDef) -> dict[str, Results]:
     return {name: results for name, results in found if results}
 
 
-def _types_of(owner: ast.expr, function: Method, kind: ast.ClassDef | None) -> list[str]:
-    """Return the names of the types that an object is annotated with or made by."""
-    if isinstance(owner, ast.Name):
-        return [*_annotated(function, owner.id), *_made(own_nodes(function), owner)]
-    if kind is None or not own_attribute(owner):
-        return []
-    found: list[str] = []
-    for method in methods_of(kind).values():
-        nodes = own_nodes(method)
-        found += _made(nodes, owner)
-        for node in nodes:
-            match node:
-                case ast.Assign(targets=[target], value=ast.Name(id=name)) if text(target) == text(owner):
-                    found += _annotated(method, name)
-                case _:
-                    pass
-    fields = (step for step in kind.body if isinstance(step, ast.AnnAssign) and text(step.target) == last_name(owner))
-    return [*found, *(name for step in fields if (name := _type_name(step.annotation)))]
-
-
 def _last_word(name: str) -> str:
     """Return the last word of a name in lower case: "runner" of "GraphRunner" and "graph_runner"."""
     found: list[str] = _LAST_WORD.findall(name)
     return found[0].lower() if found else ""
-
-
-def _annotated(function: Method, name: str) -> list[str]:
-    """Return the type that a parameter is annotated with."""
-    given = (each.annotation for each in parameters(function) if each.arg == name)
-    return [found for annotation in given if (found := _type_name(annotation))]
-
-
-def _type_name(annotation: ast.expr | None) -> str:
-    plain = without_none(annotation)
-    return last_name(plain) if isinstance(plain, ast.Name | ast.Attribute) else ""
-
-
-def _made(nodes: Iterable[ast.AST], owner: ast.expr) -> list[str]:
-    """Return what an object is assigned as the result of: `Runner` of `self.runner = Runner(model)`."""
-    found: list[str] = []
-    for node in nodes:
-        match node:
-            case ast.Assign(targets=[target], value=ast.Call(func=called)) if text(target) == text(owner):
-                found.append(last_name(called))
-            case _:
-                pass
-    return found
 
 
 def results_of(function: Method, captured: Set[str] | None = None) -> Results:

@@ -5,6 +5,7 @@ from collections.abc import Iterable, Iterator, Sequence
 
 from syncheck.findings import Finding
 from syncheck.lint import (
+    averages,
     branch_forks,
     deleted_inputs,
     devices_in_turn,
@@ -26,6 +27,7 @@ from syncheck.lint import (
     one_sided,
     outdated_events,
     own_records,
+    own_stream_waits,
     pending_writes,
     private_events,
     queued_batches,
@@ -54,12 +56,14 @@ from syncheck.lint.interp.sites import SourceSites
 from syncheck.lint.source_file import SourceFile
 
 _CHECKS = (
+    averages,
     branch_forks,
     early_slots,
     queued_batches,
     late_records,
     late_synchronizations,
     own_records,
+    own_stream_waits,
     misdirected_records,
     host_reads,
     outdated_events,

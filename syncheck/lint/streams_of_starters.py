@@ -19,15 +19,17 @@ from syncheck.lint.nodes import (
 )
 from syncheck.rules import thread_loses_device
 from syncheck.source.expressions import last_name
+from syncheck.source.words import words_of
 
 _ENTERING = frozenset({"stream", "StreamContext", "set_stream"})
+_POOLS = frozenset({"pool", "executor", "threads", "workers"})
 _WORKING = frozenset({"copy_", "to", "cuda", "backward", "step"})
 _HELP = "make `{stream}` current in the thread: `with torch.cuda.stream({stream}):`"
 
 
 def can_matter(source: str) -> bool:
     """Return whether this check may apply to a file."""
-    return "Thread" in source and ("stream(" in source or "set_stream" in source)
+    return ("Thread" in source or "xecutor" in source) and ("stream(" in source or "set_stream" in source)
 
 
 def findings(tree: ast.Module, sites: SourceSites, known: Sequence[Finding]) -> Iterator[Finding]:
@@ -58,6 +60,9 @@ def _started(
         for stream in entered_streams(block):
             for node in block_nodes(block):
                 match node:
+                    case ast.Call(func=ast.Attribute(value=pool, attr="submit" | "map"), args=[task, *_]):
+                        if words_of(last_name(pool)) & _POOLS and _works_elsewhere(task, kind, functions):
+                            yield node, text(stream)
                     case ast.Call(func=ast.Attribute(value=thread, attr="start"), args=[]):
                         target = _target_of(thread) or targets.get(text(thread))
                         if target is not None and _works_elsewhere(target, kind, functions):

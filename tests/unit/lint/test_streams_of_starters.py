@@ -59,6 +59,30 @@ def f(x, side):
     )
 
 
+POOL = """
+def f(clips, side, pool):
+    def stage(clip):
+        {work}
+    with torch.cuda.stream(side):
+        return {start}  # ThreadPoolExecutor
+"""
+
+
+@pytest.mark.parametrize(
+    ("work", "start", "is_found"),
+    [
+        ("return clip.to(0, non_blocking=True)", "list(pool.map(stage, clips))", True),
+        ("return clip.to(0, non_blocking=True)", "pool.submit(stage, clips)", True),
+        ("return clip.to(0, non_blocking=True)", "list(map(stage, clips))", False),
+        ("return clip.to(0, non_blocking=True)", "frame.map(stage, clips)", False),
+        ("return len(clip)", "pool.submit(stage, clips)", False),
+        ("with torch.cuda.stream(side): return clip.cuda()", "pool.submit(stage, clips)", False),
+    ],
+)
+def test_a_task_that_is_submitted_in_a_block_is_reported(work, start, is_found):
+    assert found_by(streams_of_starters, POOL.format(work=work, start=start)) == [("SYN503", 6)] * is_found
+
+
 ACTOR = """
 class Actor({base}):
     def __init__(self, stream):
