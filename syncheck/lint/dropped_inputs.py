@@ -11,7 +11,7 @@ from syncheck.lint.dropped_arguments import dropped_arguments, packed_argument
 from syncheck.lint.interp.functions import block_nodes, own_nodes
 from syncheck.lint.interp.sites import SourceSites
 from syncheck.lint.interp.unknown import may_wait
-from syncheck.lint.nodes import bound_names, children, text
+from syncheck.lint.nodes import NO_VALUES, bound_names, children, text
 from syncheck.lint.temporaries import is_new, kept
 from syncheck.rules import missing_record_stream
 from syncheck.source.expressions import last_name
@@ -19,7 +19,6 @@ from syncheck.source.expressions import last_name
 _FORKS = frozenset({"wait_stream", "wait_event"})
 _HOST_WAITS = frozenset({"item", "cpu", "tolist", "numpy", "record_stream"})
 """Calls after which the host has waited, or the memory is protected."""
-_SHAPES = frozenset("shape size dim device dtype numel ndim is_cuda element_size nelement data_ptr".split())
 
 Function = ast.FunctionDef | ast.AsyncFunctionDef
 
@@ -125,4 +124,4 @@ def _read_in(block: ast.With) -> list[ast.Name]:
     nodes = block_nodes(block)
     parents = {child: node for node in nodes for child in children(node)}
     read = [node for node in nodes if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Load)]
-    return [node for node in read if getattr(parents.get(node), "attr", "") not in _SHAPES]
+    return [node for node in read if getattr(parents.get(node), "attr", "") not in NO_VALUES]

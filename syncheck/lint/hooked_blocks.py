@@ -25,7 +25,8 @@ def is_reached_by_hook(kind: ast.ClassDef, block: ast.With, stream: str) -> bool
         return False
     hooks = {name for each in methods.values() for node in own_nodes(each) for name in _registered(node)}
     callers = callers_among(methods.values(), method.name)
-    return any(caller.name in hooks and not _waits(caller, stream) for caller in callers)
+    plain = [caller for caller in callers if caller.name in hooks and not caller.decorator_list]
+    return any(not _waits(caller, stream) for caller in plain)
 
 
 def _registered(node: ast.AST) -> list[str]:

@@ -11,7 +11,8 @@ from syncheck.lint.graph_runners import GraphRunners, Results
 from syncheck.lint.interp.functions import functions_with_nodes
 from syncheck.lint.interp.sites import SourceSites
 from syncheck.lint.locations import main_lines_of
-from syncheck.lint.nodes import VIEWS, Method, classes_of_methods, names, stored_names, text, viewed, walk
+from syncheck.lint.nodes import NO_VALUES, VIEWS, Method, classes_of_methods, names, stored_names, text, viewed, walk
+from syncheck.lint.object_types import types_of
 from syncheck.rules import graph_result_overwritten
 from syncheck.source.expressions import last_name
 from syncheck.source.words import words_of
@@ -66,6 +67,7 @@ class _Loop:
         self, loop: ast.For | ast.AsyncFor | ast.While, runners: GraphRunners, function: Method,
         kind: ast.ClassDef | None,
     ) -> None:  # fmt: skip
+        self._function, self._kind = function, kind
         self._nodes = [node for step in loop.body for node in walk(step)]
         bound = stored_names([*self._nodes, *(walk(loop.target) if not isinstance(loop, ast.While) else ())])
         calls = [node for node in self._nodes if isinstance(node, ast.Call) and _is_same(node.func, bound)]
@@ -100,7 +102,7 @@ class _Loop:
         for node in self._nodes if self._calls else ():
             match node:
                 case ast.Call(func=ast.Attribute(value=owner, attr=name), args=[value]) if name in _ADDING:
-                    if self._fills(owner) and not _is_bounded(owner, nodes):
+                    if self._fills(owner) and not _is_bounded(owner, nodes) and not self._is_own_class(owner):
                         yield from ((node, part) for part in _parts(value) if self._source(part))
                 case ast.Assign(targets=[ast.Subscript(value=owner, slice=key)], value=value):
                     call = self._source(value)
@@ -113,6 +115,10 @@ class _Loop:
                     yield from ((node, part) for name, part in pairs if self._is_previous(name, part, node))
                 case _:
                     pass
+
+    def _is_own_class(self, owner: ast.expr) -> bool:
+        """Return whether a container is of a class of the program, which may copy what it gets."""
+        return any(name[:1].isupper() for name in types_of(owner, self._function, self._kind))
 
     def _fills(self, owner: ast.expr) -> bool:
         """Return whether a container only gets more items in the loop."""
@@ -181,7 +187,8 @@ def _used_after_next(
 
 def _is_read_after(name: str, step: ast.stmt, nodes: Sequence[ast.AST]) -> bool:
     """Return whether a variable that is bound once is read after a statement."""
-    uses = [node for node in nodes if isinstance(node, ast.Name) and node.id == name]
+    shapes = {node.value for node in nodes if isinstance(node, ast.Attribute) and node.attr in NO_VALUES}
+    uses = [node for node in nodes if isinstance(node, ast.Name) and node.id == name and node not in shapes]
     stores = [node for node in uses if isinstance(node.ctx, ast.Store)]
     return len(stores) == 1 and any(node.lineno > (step.end_lineno or step.lineno) for node in uses)
 

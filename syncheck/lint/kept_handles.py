@@ -79,8 +79,8 @@ def _overwritten(start: ast.Call, write: ast.stmt, function: str, sites: SourceS
 
 def _written_again(loop: ast.For) -> Iterator[tuple[ast.Call, ast.stmt]]:
     """Yield each start in a loop without waits, with the write of a buffer of all iterations that precedes it."""
-    calls = [node for node in walk(loop) if isinstance(node, ast.Call)]
-    if any(may_wait(last_name(call.func)) for call in calls):
+    called = [last_name(node.func) for node in walk(loop) if isinstance(node, ast.Call)]
+    if any(map(may_wait, called)) or "is_completed" in called:  # a loop may poll
         return
     made = {name: step.value for step in loop.body if isinstance(step, ast.Assign) for name in bound_names(step)}
     stored = stored_names(walk(loop))

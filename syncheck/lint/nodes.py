@@ -9,6 +9,8 @@ from syncheck.source.expressions import STREAM_CONTEXTS, bodies, last_name
 
 WAITS = frozenset({"wait", "wait_stream", "wait_event", "synchronize"})
 """Methods of streams, events and handles after which the host or a stream waits for them."""
+NO_VALUES = frozenset("shape size dim device dtype numel ndim is_cuda element_size nelement data_ptr".split())
+"""Attributes and methods of tensors that do not read their values."""
 NO_WRITES = frozenset({"requires_grad_", "share_memory_", "retain_grad_"})
 """Methods whose names end like those of methods that write, and that write nothing."""
 
@@ -294,10 +296,10 @@ def parameters(function: Method | ast.Lambda) -> list[ast.arg]:
     return [*arguments.posonlyargs, *arguments.args, *arguments.kwonlyargs]
 
 
-def is_of_autograd(function: Method) -> bool:
-    """Return whether a function is one of a `torch.autograd.Function`, judging by its name and first parameter."""
+def is_backward(function: Method) -> bool:
+    """Return whether a function is that of a `torch.autograd.Function`, judging by its name and first parameter."""
     first = next(iter(function.args.args), None)
-    return function.name in {"forward", "backward"} and first is not None and first.arg == "ctx"
+    return function.name == "backward" and first is not None and first.arg == "ctx"
 
 
 @once

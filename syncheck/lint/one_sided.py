@@ -19,7 +19,7 @@ from syncheck.lint.interp.unknown import makes_object, may_wait
 from syncheck.lint.kept_streams import makes_stream
 from syncheck.lint.locations import lines_of
 from syncheck.lint.missing_forks import LAYERS
-from syncheck.lint.nodes import changed_in_place, children, entered_stream, is_of_autograd, names, text, walk
+from syncheck.lint.nodes import changed_in_place, children, entered_stream, is_backward, names, text, walk
 from syncheck.lint.parameters import tensors_given
 from syncheck.lint.prefilter import STREAM_BLOCK, words_in
 from syncheck.lint.unordered_fetches import fetches_computed, made_by
@@ -329,7 +329,7 @@ class _FunctionChecker:
         if any(isinstance(n, ast.Attribute) and text(n) in changed and self._is_worked_on(n) for n in later):
             return True
         after = [node for node in later if isinstance(node, ast.Name)]
-        if is_of_autograd(self._function) and any(made & names(node) for node in later if isinstance(node, ast.Return)):
+        if is_backward(self._function) and any(made & names(node) for node in later if isinstance(node, ast.Return)):
             return True
         again = {node.id: node.lineno for node in reversed(after) if not isinstance(node.ctx, ast.Load)}
         return any(

@@ -5,12 +5,11 @@ from collections.abc import Set
 from typing import NamedTuple
 
 from syncheck.lint.interp.functions import block_nodes, own_nodes
-from syncheck.lint.nodes import Method, children, methods_of, own_attribute, own_container, statements, walk
+from syncheck.lint.nodes import NO_VALUES, Method, children, methods_of, own_attribute, own_container, statements, walk
 from syncheck.source.expressions import has_line, last_name
 
 _KEEPING = frozenset("record_stream requires_grad_ share_memory_ detach_".split())
 """Methods that do not write the memory of a tensor."""
-_SHAPES = frozenset("shape size dim device dtype numel ndim is_cuda element_size nelement data_ptr".split())
 _JOINS = frozenset({"wait_stream", "wait_event", "wait"})
 _HOST_WAITS = frozenset({"item", "cpu", "tolist", "numpy", "synchronize"})
 
@@ -110,7 +109,7 @@ def _read_after_wait(
             continue
         parent = parents.get(node)
         is_read = isinstance(parent, ast.Subscript | ast.BinOp | ast.Call) or (
-            isinstance(parent, ast.Attribute) and parent.attr not in _SHAPES
+            isinstance(parent, ast.Attribute) and parent.attr not in NO_VALUES
         )
         if own_container(node) and is_read and isinstance(node.ctx, ast.Load):
             after = [line for line in hosts if line >= node.lineno]

@@ -50,7 +50,8 @@ def _refills(loop: ast.For | ast.While) -> Iterator[tuple[ast.Call, ast.Call | a
     nodes = [node for step in loop.body for node in walk(step)]
     calls = [node for node in nodes if isinstance(node, ast.Call)]
     starts = [call for call in calls if is_start(call)]
-    if not starts or any(may_wait(last_name(call.func)) for call in calls) or _passes_handles(nodes, starts):
+    called = {last_name(call.func) for call in calls} | {node.attr for node in nodes if isinstance(node, ast.Attribute)}
+    if not starts or any(map(may_wait, called)) or "is_completed" in called or _passes_handles(nodes, starts):
         return
     if any(isinstance(node, ast.With) and _COALESCING in text(node.items[0].context_expr) for node in nodes):
         return

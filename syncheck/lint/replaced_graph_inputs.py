@@ -11,7 +11,7 @@ from syncheck.findings import Finding
 from syncheck.lint.interp.functions import functions_with_nodes, own_nodes
 from syncheck.lint.interp.sites import SourceSites
 from syncheck.lint.locations import main_lines_of
-from syncheck.lint.nodes import blocks_in, branches, nodes_in, text, walk
+from syncheck.lint.nodes import blocks_in, branches, nodes_in, stored_names, text, walk
 from syncheck.rules import graph_uses_freed_memory
 from syncheck.source.expressions import last_name
 
@@ -37,15 +37,17 @@ def findings(tree: ast.Module, sites: SourceSites, known: Sequence[Finding]) -> 
     """
     lines = main_lines_of(known)
     captured = {text(node) for node in _captured(nodes_in(tree)) if isinstance(node, ast.Attribute)}
+    kept_elsewhere = {alias for alias in _aliases(nodes_in(tree)) if "." in alias}
     own = [node for node in own_nodes(tree) if hasattr(node, "lineno")]
     scopes: list[_Scope] = [("", tree, own), *((f.name, f, nodes) for f, nodes in functions_with_nodes(tree))]
     for function, scope, nodes in scopes:
-        named = {node.id for node in _captured(nodes) if isinstance(node, ast.Name)}
+        named = {node.id for node in _captured(nodes) if isinstance(node, ast.Name)} - _computed(nodes)
+        aliases = _aliases(nodes) | kept_elsewhere
         for steps in (*([tree.body] if scope is tree else ()), *blocks_in(scope, nodes)):
             for assign, replay in _replaced(steps, captured, named):
-                if replay.lineno not in lines:
+                target = text(assign.targets[0])
+                if replay.lineno not in lines and target not in aliases and _is_new(assign, target):
                     lines.add(replay.lineno)
-                    target = text(assign.targets[0])
                     advice = _HELP.format(line=assign.lineno, input=target, value=text(assign.value))
                     rule = graph_uses_freed_memory.RULE
                     found = sites.warning(rule, replay, function, advice, tensor=f"`{target}`")
@@ -54,12 +56,40 @@ def findings(tree: ast.Module, sites: SourceSites, known: Sequence[Finding]) -> 
 
 
 def _captured(nodes: Sequence[ast.AST]) -> Iterator[ast.expr]:
-    """Yield what calls in captures get: variables and attributes."""
+    """Yield what calls in captures get: variables and attributes. Their results are no inputs."""
     for block in nodes:
         if isinstance(block, ast.With) and _captures(block):
             for call in (node for step in block.body for node in walk(step) if isinstance(node, ast.Call)):
-                for value in (*call.args, *(word.value for word in call.keywords)):
-                    yield value.value if isinstance(value, ast.Starred) else value
+                yield from (value for value in call.args if not isinstance(value, ast.Starred))
+                yield from (word.value for word in call.keywords if word.arg is not None)
+
+
+def _computed(nodes: Sequence[ast.AST]) -> set[str]:
+    """Return the variables that captures bind: these are in the graph's own memory."""
+    blocks = (node for node in nodes if isinstance(node, ast.With) and _captures(node))
+    return stored_names(inner for block in blocks for step in block.body for inner in walk(step))
+
+
+def _aliases(nodes: Sequence[ast.AST]) -> set[str]:
+    """Return what assignments give another name or keep in a container."""
+    return {alias for node in nodes if isinstance(node, ast.Assign) for alias in _aliased(node.value)}
+
+
+def _aliased(value: ast.expr) -> Iterator[str]:
+    """Yield the variables and attributes that a value stands for or contains: something else holds their tensors."""
+    match value:
+        case ast.Name() | ast.Attribute():
+            yield text(value)
+        case ast.Tuple(elts=parts) | ast.List(elts=parts) | ast.Dict(values=parts):
+            for part in parts:
+                yield from _aliased(part)
+        case _:
+            pass
+
+
+def _is_new(assign: ast.Assign, target: str) -> bool:
+    """Return whether an assignment may bind other memory: its value does not come from what the target was."""
+    return target not in {text(part) for part in walk(assign.value) if isinstance(part, ast.Name | ast.Attribute)}
 
 
 def _captures(step: ast.AST) -> bool:

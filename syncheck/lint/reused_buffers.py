@@ -9,15 +9,17 @@ from collections.abc import Iterable, Iterator, Set
 
 from syncheck.lint.host_waits import may_wait_around, method_around
 from syncheck.lint.interp.functions import block_nodes, own_nodes
-from syncheck.lint.nodes import bound_names, methods_of, names, own_attribute, walk
+from syncheck.lint.nodes import Method, bound_names, methods_of, names, own_attribute, walk
 from syncheck.lint.overwritten_buffers import Overwritten, rebound_attributes
-from syncheck.source.expressions import last_name
+from syncheck.source.expressions import has_line, last_name
 from syncheck.source.words import words_of
 
 _TAKING = frozenset("pop popleft popitem allocate alloc acquire evict reserve take".split())
 """Words in the names of calls that return a slot that was in use before."""
 _REUSED = frozenset("evict evicted eviction victim old free reused".split())
 """Words in the names of such slots."""
+_HOST_READS = frozenset({"item", "tolist", "cpu", "numpy"})
+"""Methods that wait for the values that they return."""
 _PREPARING = frozenset("init load setup build register prepare create reset initialize".split())
 """Words in the names of methods that fill buffers once."""
 
@@ -34,6 +36,8 @@ def reused_buffer(kind: ast.ClassDef, block: ast.With, stream: str) -> Overwritt
     if method is None or words_of(method.name) & _PREPARING or may_wait_around(kind, block, stream):
         return None
     inside, methods = block_nodes(block), methods_of(kind)
+    if _reads_after(method, block):
+        return None
     calls = [node for node in inside if isinstance(node, ast.Call)]
     called = [methods[name] for call in calls if (name := own_attribute(call.func)) in methods]
     advanced = set(_advanced(kind))
@@ -41,6 +45,16 @@ def reused_buffer(kind: ast.ClassDef, block: ast.With, stream: str) -> Overwritt
     found += [fill for step in called for fill in _Fills(own_nodes(step), advanced).among(own_nodes(step))]
     rebound = rebound_attributes(kind)
     return min((fill for fill in found if fill.name not in rebound), key=lambda fill: fill.write.lineno, default=None)
+
+
+def _reads_after(method: Method, block: ast.With) -> bool:
+    """Return whether a method reads a value on the host after a block: all that it used is complete then."""
+    calls = (node for node in own_nodes(method) if isinstance(node, ast.Call))
+    return any(
+        last_name(call.func) in _HOST_READS and not has_line(block, call.lineno)
+        for call in calls
+        if call.lineno > block.lineno
+    )
 
 
 def _advanced(kind: ast.ClassDef) -> Iterator[str]:

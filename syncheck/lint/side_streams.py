@@ -72,6 +72,8 @@ class _Use:
     Attributes:
         blocks: the `with` statements that make it current, each with the name of its function.
         waits: whether it waits for something.
+        waits_later: whether it does so outside of constructors, which order nothing later.
+        waits_outside: whether another object makes it wait.
         is_awaited: whether something waits for it.
         is_shared: whether it is passed to code that is not analyzed.
         is_recorded: whether the file records any tensor on a stream.
@@ -79,6 +81,8 @@ class _Use:
 
     blocks: list[tuple[ast.With, str]] = field(default_factory=list)
     waits: bool = False
+    waits_later: bool = False
+    waits_outside: bool = False
     is_awaited: bool = False
     is_shared: bool = False
     is_recorded: bool = False
@@ -119,15 +123,16 @@ def _check(
         return
     blocks, whole = [block for block, _ in use.blocks], use
     for block, function in use.blocks:
-        use = replace(whole, waits=whole.waits and not is_reached_by_hook(kind, block, name))
+        reached = is_reached_by_hook(kind, block, name)
+        use = replace(whole, waits=whole.waits and not reached, waits_later=whole.waits_later and not reached)
         if _is_unreported(block, kind, lines):
             if not use.waits and (fresh := fresh_memory(kind, block, name, blocks)):
                 yield _overwritten_at_once(fresh, f"self.{name}", function, sites)
             elif flaw := _flaw(kind, block, name, use, may_host_wait=may_host_wait):
                 yield _unordered(flaw, block, f"self.{name}", function, sites)
-            elif use.waits and (copy := unordered_fetch(kind, block, name, blocks)):
+            elif use.waits and not use.waits_outside and (copy := unordered_fetch(kind, block, name, blocks)):
                 yield _unordered(_Flaw(_OWN_BUFFER, related=(copy, _NEEDS_IT)), block, f"self.{name}", function, sites)
-            elif not use.waits:
+            elif not use.waits_later:
                 yield from _used_too_long(kind, block, name, use, function, sites, may_host_wait=may_host_wait)
 
 
@@ -154,9 +159,9 @@ def _used_too_long(
 
 def _flaw(kind: ast.ClassDef, block: ast.With, name: str, use: _Use, *, may_host_wait: bool) -> _Flaw | None:
     """Return the wait that a block lacks; None if it lacks none, or that is unknown."""
-    if not use.waits and (fork := missing_fork(kind, block, name, [other for other, _ in use.blocks])):
-        message, work = fork
-        return _Flaw(message, related=(work, _NEEDS_IT))
+    fork = None if use.waits_later else missing_fork(kind, block, name, [other for other, _ in use.blocks])
+    if fork is not None and not (use.waits and fork[0] == COPIES):  # what it copies may be written only before the wait
+        return _Flaw(fork[0], related=(fork[1], _NEEDS_IT))
     return None if may_host_wait else _missing_join(kind, block, use)
 
 
@@ -284,8 +289,10 @@ def _note(node: ast.Attribute | ast.Name, parents: dict[ast.AST, ast.AST], use: 
     if isinstance(parent, ast.keyword):
         parent = parents[parent]
     if isinstance(parent, ast.Attribute):
-        is_early = getattr(_function_around(node, parents), "name", "") == "__init__"  # it orders nothing later
-        use.waits |= parent.attr in _WAITS and not is_early
+        is_early = getattr(_function_around(node, parents), "name", "") == "__init__"
+        use.waits |= parent.attr in _WAITS
+        use.waits_later |= parent.attr in _WAITS and not is_early
+        use.waits_outside |= parent.attr in _WAITS and isinstance(node, ast.Attribute) and not own_attribute(node)
         use.is_awaited |= parent.attr in _JOINS | {"synchronize"}
         use.is_shared |= parent.attr not in _WAITS | _JOINS | {"device", "synchronize"}
     elif isinstance(parent, ast.withitem):
@@ -319,7 +326,7 @@ def _note_call(call: ast.Call, parents: dict[ast.AST, ast.AST], use: _Use) -> No
     elif called in {"wait_stream", "record"}:
         use.is_awaited = True
     elif called == "wait":
-        use.waits = True
+        use.waits = use.waits_later = True
     else:
         use.is_shared |= called != "record_stream"
 
@@ -359,7 +366,8 @@ def _note_block(item: ast.withitem, parents: dict[ast.AST, ast.AST], use: _Use) 
             if isinstance(node, ast.With) and any(_calls_own(item.context_expr, function) for item in node.items):
                 use.blocks.append((node, getattr(_function_around(node, parents), "name", "")))
     called = _called(block)
-    use.waits |= bool(called & (_WAITS | {"wait"}))
+    waits = bool(called & (_WAITS | {"wait"}))
+    use.waits, use.waits_later = use.waits or waits, use.waits_later or waits
     use.is_awaited |= bool(called & (_HOST_WAITS | _JOINS | {"record"}))
 
 

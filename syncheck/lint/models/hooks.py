@@ -1,5 +1,6 @@
 """Hooks on unknown modules and parameters: autograd calls them with tensors that it has just computed."""
 
+import ast
 from collections.abc import Callable
 
 from syncheck.hb.ids import NamedKind
@@ -10,6 +11,8 @@ from syncheck.lint.interp.machine import Machine
 from syncheck.lint.interp.registry import models
 from syncheck.lint.interp.unknown import called_name
 from syncheck.lint.interp.values import NONE, UNKNOWN, Call, Context, Function, Partial, Sequence, Tensor, Value
+from syncheck.lint.nodes import nodes_in, text, walk
+from syncheck.source.expressions import last_name
 
 _SAVED = "torch.autograd.graph.saved_tensors_hooks"
 Arguments = Callable[[Tensor], list[Value]]
@@ -33,9 +36,24 @@ def call_hook(evaluator: Evaluator, name: str, call: Call) -> None:
     """Call a hook once if the program has streams of its own. Work that it leaves running counts as complete."""
     machine = evaluator.machine
     is_relevant = name in _ARGUMENTS and machine.stream_names and not machine.ordering_only
+    is_relevant = is_relevant and not ("grad" in name and _may_run_on_stream(machine.sites.tree))
     if is_relevant and _run_hook(evaluator, name, call):
         machine.assume_synchronized()
         machine.hooks.append(call)
+
+
+def _may_run_on_stream(tree: ast.Module) -> bool:
+    """Return whether a file runs a backward pass in a block that makes a stream current.
+
+    Autograd calls a hook on the stream of the forward operation, and adds up the gradients there.
+    Source: https://docs.pytorch.org/docs/2.13/notes/cuda.html#stream-semantics-of-backward-passes
+    """
+    return any(
+        isinstance(node, ast.With)
+        and any("stream" in text(item.context_expr) for item in node.items)
+        and any(isinstance(inner, ast.Call) and last_name(inner.func) == "backward" for inner in walk(node))
+        for node in nodes_in(tree)
+    )
 
 
 def run_hooks(evaluator: Evaluator) -> None:

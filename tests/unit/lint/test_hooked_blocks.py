@@ -31,8 +31,8 @@ PARTS = {
 }
 
 
-def is_reached(**parts):
-    (kind,) = ast.parse(SOURCE.format(**(PARTS | parts))).body
+def is_reached(before="    def on_grad", **parts):
+    (kind,) = ast.parse(SOURCE.format(**(PARTS | parts)).replace("    def on_grad", before)).body
     block = next(node for node in walk(kind) if isinstance(node, ast.With))
     return is_reached_by_hook(kind, block, "side")
 
@@ -49,6 +49,7 @@ def test_a_hook_that_does_not_wait_reaches_the_block():
         {"hook": "self.side.wait_stream(torch.cuda.current_stream())"},
         {"hook": "order(self.side)"},
         {"wait": "self.side.wait_event(self.ready)"},
+        {"before": "    @after_the_default_stream\n    def on_grad"},
     ],
 )
 def test_waits_and_other_methods_do_not_count(parts):

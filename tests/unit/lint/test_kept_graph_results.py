@@ -75,6 +75,7 @@ def test_results_that_the_next_call_overwrites_are_reported(body, line):
         "kept = []\nfor r in batches:\n    kept.append(r(first))\nreturn kept",
         "kept = []\nfor b in batches:\n    r = Runner()\n    kept.append(r(b))\nreturn kept",
         "kept = []\nfor b in batches:\n    kept.append(runner(b))\n    use(kept.pop())\nreturn kept",
+        "kept = Rollout()\nfor b in batches:\n    kept.append(runner(b))\nreturn kept",  # may copy
         "for b in batches:\n    kept = []\n    kept.append(runner(b))\n    use(kept)",
         "kept = []\nfor b in batches:\n    y, x = runner.pair(b)\n    kept.append(x)\nreturn kept",
         "out = first.clone()\nfor i, b in batches:\n    out[i] = runner(b)\nreturn out",  # a tensor, which is written
@@ -85,6 +86,7 @@ def test_results_that_the_next_call_overwrites_are_reported(body, line):
         "return [r(first) for r in batches]",
         "return [Runner() for b in batches]",
         "a = runner(first)\nuse(a)\nb = runner(second)\nreturn b",
+        "a = runner(first)\nb = runner(second)\nassert a.shape == b.shape",
         "a = runner(first)\nb = other(second)\nreturn a - b",
         "a = runner(first).clone()\nb = runner(second)\nreturn a - b",
     ],

@@ -44,6 +44,7 @@ def test_a_buffer_of_all_iterations_that_the_next_one_writes_is_reported(parts):
     [
         {"after": "work.wait()"},
         {"before": "view = flat[: bucket.numel]; work.wait()"},
+        {"before": "view = flat[: bucket.numel]; poll = work.is_completed()"},
         {"before": "view = torch.empty(4)"},
         {"before": "view = flat[i]"},
         {"before": "view = flat[i : i + 4]"},

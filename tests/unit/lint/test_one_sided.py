@@ -246,6 +246,6 @@ def {name}({first}, grad):
         made = weigh(grad)
     return None, made
 """
-    for name, first, n_found in (("backward", "ctx", 1), ("backward", "self", 0), ("weights", "ctx", 0)):
+    for name, first, n_found in (("backward", "ctx", 1), ("backward", "self", 0), ("forward", "ctx", 0)):
         file = SourceFile("program.py", source.format(name=name, first=first))
         assert len(list(findings(file.tree.body, SourceSites(file), []))) == n_found

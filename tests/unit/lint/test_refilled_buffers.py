@@ -36,6 +36,7 @@ def test_a_write_before_the_collective_of_the_same_loop_is_reported(body, line):
     [
         f"for n in batches:\n    bucket.flat[:n].copy_(n)\n    {SEND}\n    handles[-1].wait()",
         f"for n in batches:\n    if handles:\n        handles.pop().wait()\n    bucket.flat[:n].copy_(n)\n    {SEND}",
+        f"for n in batches:\n    while not h.is_completed():\n        work()\n    bucket.flat.copy_(n)\n    {SEND}",
         f"for n in batches:\n    bucket = make(n)\n    bucket.flat[:n].copy_(n)\n    {SEND}",
         f"for bucket in batches:\n    bucket.flat.copy_(1)\n    {SEND}",
         f"for n in batches:\n    drain(handles)\n    bucket.flat[:n].copy_(n)\n    {SEND}",

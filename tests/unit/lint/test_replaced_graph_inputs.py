@@ -37,6 +37,9 @@ def test_scripts_are_checked():
     "body",
     [
         f"{CAPTURE}x.copy_(batch)\ngraph.replay()",
+        f"{CAPTURE}kept = x\nx = batch\ngraph.replay()",
+        f"{CAPTURE}kept = [x, 1]\nx = batch\ngraph.replay()",
+        f"{CAPTURE}x = fill(x, batch)\ngraph.replay()",
         f"{CAPTURE}z = batch\ngraph.replay()",
         f"x = batch\n{CAPTURE}graph.replay()",
         f"x = batch\nwith warnings:\n{textwrap.indent(CAPTURE, '    ')}graph.replay()",

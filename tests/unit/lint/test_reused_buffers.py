@@ -98,6 +98,7 @@ def test_a_method_that_the_block_calls_may_fill_it():
         {"before": "torch.cuda.synchronize()"},
         {"before": "expert = expert.item()"},
         {"after": "torch.cuda.current_stream().synchronize()"},
+        {"after": "total = self.buffer.sum().item()"},
         {"caller": "self.chosen = self.router(layer).tolist()"},
         {"other": "self.buffer = torch.zeros(4)"},
     ],

@@ -52,11 +52,18 @@ def test_a_stream_that_never_waits_for_its_copies_sources_is_reported():
 
 
 def test_a_wait_in_the_constructor_orders_nothing_later():
-    early = klass(COPY, JOIN).replace(
-        "Stream()\n", "Stream()\n        self.s.wait_stream(torch.cuda.current_stream())\n", 1
+    fork = "Stream()\n        self.s.wait_stream(torch.cuda.current_stream())\n"
+    early = (
+        klass("y = torch.matmul(x, self.w)", JOIN).replace("run(self)", "run(self, x)").replace("Stream()\n", fork, 1)
     )
     ((code, line, _),) = found(early)
     assert (code, line) == ("SYN105", 6)
+    assert found(klass(COPY, JOIN).replace("Stream()\n", fork, 1)) == []  # may be written only before that wait
+
+
+def test_a_wait_by_another_object_orders_what_the_stream_copies():
+    outside = "class B:\n    def go(self, a):\n        a.s.wait_stream(torch.cuda.current_stream())\n        a.run()\n"
+    assert found(klass(COPY, JOIN) + outside) == []
 
 
 # -- data movement

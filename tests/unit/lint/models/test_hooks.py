@@ -42,6 +42,13 @@ def test_a_hook_is_not_called_without_side_streams():
     assert hooked("register_hook", "grad", "grad.sin_()", before="") == []
 
 
+@pytest.mark.parametrize(("context", "is_called"), [("torch.cuda.stream(s)", False), ("torch.no_grad()", True)])
+def test_a_gradient_hook_is_not_called_if_a_backward_pass_may_run_on_a_side_stream(context, is_called):
+    before = f"{STREAM}with {context}:\n    f().backward()\n"
+    calls = hooked("register_post_accumulate_grad_hook", "p", "p.grad.sin_()", before)
+    assert any("sin_" in call for call in calls) is is_called
+
+
 def test_other_methods_do_not_register_hooks():
     assert not any("sin_" in call for call in hooked("register_buffer", "grad", "grad.sin_()"))
 
