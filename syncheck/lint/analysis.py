@@ -50,14 +50,14 @@ from syncheck.sanitizer.reported import IN_RUNS_ONLY
 from syncheck.sanitizer.reported import RULES as SESSION_RULES
 
 RULES: tuple[Rule, ...] = (
-    *(r for r in SESSION_RULES if r not in {redundant_wait.RULE, graph_uses_freed_memory.RULE, *IN_RUNS_ONLY}),
+    *(r for r in SESSION_RULES if r not in {redundant_wait.RULE, *IN_RUNS_ONLY}),
     *transfers.RULES,
     *side_streams.RULES,
     event_waits_for_itself.RULE,
     record_stream_in_capture.RULE,
 )
 """The semantic rules: those that require interpreting the program."""
-_CODES = frozenset(rule.code for rule in RULES)
+_CODES = frozenset(rule.code for rule in RULES if rule is not graph_uses_freed_memory.RULE)  # paths do not show it
 _IN_SCRIPTS_ONLY = frozenset({"SYN901", "SYN805", "SYN503", "SYN202", "SYN303"})
 """Rules that depend on what ran before a function was called."""
 _WITH_STREAMS_ONLY = frozenset({"SYN804"})
