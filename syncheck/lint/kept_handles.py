@@ -73,7 +73,7 @@ def _overwritten(start: ast.Call, write: ast.stmt, function: str, sites: SourceS
     facts = {"tensor": f"`{written(write)}`", "collective": f"`{collective}`"}
     advice = _HELP.format(collective=collective)
     found = sites.warning(collective_buffer_modified.RULE, write, function, advice, **facts)
-    started = replace(sites.location(sites.id_of(start, function)), message=_STARTED)
+    started = sites.related(start, function, _STARTED)
     return replace(found, related=(started,))
 
 

@@ -89,7 +89,7 @@ class _Late(NamedTuple):
 def _finding(wait: _Wait, waiter: Method, late: _Late, sites: SourceSites) -> Finding:
     flaw = _FLAW.format(stream=wait.stream, caller=late.caller, recorder=late.method, waiter=waiter.name)
     location = sites.location(sites.id_of(wait.call, waiter.name))
-    recorded = replace(sites.location(sites.id_of(late.node, late.method)), message=_RECORDED)
+    recorded = sites.related(late.node, late.method, _RECORDED)
     found = Finding.of(unordered_side_stream.RULE, location, flaw=flaw)
     return replace(found, related=(recorded,), help=_HELP.format(recorder=late.method))
 

@@ -54,7 +54,7 @@ def _finding(block: ast.With, event: str, made: ast.Assign, function: str, sites
     stream = entered_streams(block)[0]
     name = min(bound_names(made))
     flaw = _FLAW.format(stream=text(stream), event=event, name=name)
-    where = replace(sites.location(sites.id_of(made, function)), message="it is computed here")
+    where = sites.related(made, function, "it is computed here")
     help_text = _HELP.format(event=event, line=made.end_lineno or made.lineno)
     found = sites.warning(unordered_side_stream.RULE, stream, function, help_text, flaw=flaw)
     return replace(found, related=(where,))

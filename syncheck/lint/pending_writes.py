@@ -84,7 +84,7 @@ def _finding(start: ast.Call, write: ast.stmt, functions: tuple[str, str], sites
     target = written(write)
     facts = {"tensor": f"`{target}`", "collective": f"`{collective}`"}
     found = Finding.of(collective_buffer_modified.RULE, sites.location(sites.id_of(write, functions[1])), **facts)
-    started = replace(sites.location(sites.id_of(start, functions[0])), message=_STARTED)
+    started = sites.related(start, functions[0], _STARTED)
     return replace(found, related=(started,), help=_HELP.format(collective=collective))
 
 

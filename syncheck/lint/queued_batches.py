@@ -96,9 +96,7 @@ def findings(tree: ast.Module, sites: SourceSites, known: Sequence[Finding]) -> 
 def _check(block: _Block, taken: _Handover, waits: "_Waits", sites: SourceSites) -> Finding | None:
     stream = text(block.stream)
     location = sites.location(sites.id_of(block.stream, block.function.name))
-    use = replace(
-        sites.location(sites.id_of(taken.call, taken.function.name)), message="the batch is taken from the queue here"
-    )
+    use = sites.related(taken.call, taken.function.name, "the batch is taken from the queue here")
     calls = [node for statement in block.node.body for node in walk(statement) if isinstance(node, ast.Call)]
     if any(last_name(call.func) in _HOST_WAITS or _blocks_host(call) for call in calls):
         return None

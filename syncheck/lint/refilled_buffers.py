@@ -41,7 +41,7 @@ def findings(tree: ast.Module, sites: SourceSites, known: Sequence[Finding]) -> 
                     lines.add(write.lineno)
                     facts = {"tensor": f"`{buffer}`", "collective": f"`{last_name(start.func)}`"}
                     found = sites.warning(collective_buffer_modified.RULE, write, function.name, _HELP, **facts)
-                    started = replace(sites.location(sites.id_of(start, function.name)), message=_STARTED)
+                    started = sites.related(start, function.name, _STARTED)
                     yield replace(found, related=(started,))
 
 

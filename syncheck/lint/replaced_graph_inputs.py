@@ -51,7 +51,7 @@ def findings(tree: ast.Module, sites: SourceSites, known: Sequence[Finding]) -> 
                     advice = _HELP.format(line=assign.lineno, input=target, value=text(assign.value))
                     rule = graph_uses_freed_memory.RULE
                     found = sites.warning(rule, replay, function, advice, tensor=f"`{target}`")
-                    where = replace(sites.location(sites.id_of(assign, function)), message=_REPLACED)
+                    where = sites.related(assign, function, _REPLACED)
                     yield replace(found, related=(where,))
 
 

@@ -4,7 +4,7 @@ import ast
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 
-from syncheck.findings import Finding, Location
+from syncheck.findings import Finding
 from syncheck.lint.evictions import evicted_copy
 from syncheck.lint.fresh_memory import FreshMemory, fresh_memory
 from syncheck.lint.hooked_blocks import is_reached_by_hook
@@ -169,13 +169,8 @@ def _unordered(flaw: _Flaw, block: ast.With, stream: str, function: str, sites: 
     """Return a finding about a wait that a block on a stream lacks."""
     location = sites.location(sites.id_of(block.items[-1].context_expr, function))
     finding = Finding.of(unordered_side_stream.RULE, location, flaw=flaw.message.format(stream=f"stream `{stream}`"))
-    related = () if flaw.related is None else (_related(*flaw.related, function, sites),)
+    related = () if flaw.related is None else (sites.related(flaw.related[0], function, flaw.related[1]),)
     return replace(finding, help=flaw.advice.format(stream=stream), related=related)
-
-
-def _related(node: ast.AST, message: str, function: str, sites: SourceSites) -> Location:
-    """Return the location of a node, with a text about it."""
-    return replace(sites.location(sites.id_of(node, function)), message=message)
 
 
 def _reused(kind: ast.ClassDef, block: ast.With, name: str, use: _Use) -> dict[str, str]:
@@ -199,7 +194,7 @@ def _overwritten(found: Overwritten, stream: str, function: str, sites: SourceSi
     flaw = f"stream `{stream}` never waits for the streams that read `self.{found.name}`, which it overwrites here"
     finding = Finding.of(unordered_side_stream.RULE, sites.location(sites.id_of(found.write, function)), flaw=flaw)
     read = found.read
-    related = () if read is None else (_related(read, "another stream reads it here", found.method, sites),)
+    related = () if read is None else (sites.related(read, found.method, "another stream reads it here"),)
     return replace(finding, related=related, help=_FORK.format(stream=stream))
 
 
@@ -213,7 +208,7 @@ def _overwritten_at_once(found: FreshMemory, stream: str, function: str, sites: 
     else:
         facts = {"tensor": tensor, "stream": writer, "allocator": "the callers' stream"}
         finding = Finding.of(unordered_first_use.RULE, where, **facts)
-    made = _related(found.allocation, "allocated here", function, sites)
+    made = sites.related(found.allocation, function, "allocated here")
     return replace(finding, related=(made,), help=_FORK.format(stream=stream), level=Severity.WARNING)
 
 

@@ -85,7 +85,7 @@ def _finding(each: _Started, step: ast.stmt, wait: ast.stmt, function: Method, s
     facts = {"collective": f"`{last_name(each.start.func)}`"}
     advice = _HELP.format(line=wait.lineno)
     found = sites.warning(collective_result_before_wait.RULE, step, function.name, advice, **facts)
-    began = replace(sites.location(sites.id_of(each.start, each.starter.name)), message=_STARTED)
+    began = sites.related(each.start, each.starter.name, _STARTED)
     return replace(found, related=(began,))
 
 

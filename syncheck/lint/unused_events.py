@@ -73,7 +73,7 @@ def _check(function: Function, sites: SourceSites, lines: set[int]) -> Iterator[
                 continue
             location = sites.location(sites.id_of(record, function.name))
             finding = Finding.of(unordered_side_stream.RULE, location, flaw=_EARLY.format(event=name))
-            work = replace(sites.location(sites.id_of(begin, function.name)), message="the work begins here")
+            work = sites.related(begin, function.name, "the work begins here")
             yield replace(finding, help=_AFTER.format(event=name), related=(work,))
 
 

@@ -60,7 +60,7 @@ def findings(tree: ast.Module, sites: SourceSites, known: Sequence[Finding]) -> 
                 facts = {"tensor": "what the thread gets", "stream": f"stream `{stream}`"}
                 advice = _HELP.format(stream=stream)
                 found = sites.warning(host_read_in_flight.RULE, read, step.name, advice, **facts)
-                related = replace(sites.location(sites.id_of(wait, step.name)), message=_WAIT)
+                related = sites.related(wait, step.name, _WAIT)
                 yield replace(found, related=(related,))
 
 

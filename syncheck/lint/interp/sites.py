@@ -103,6 +103,10 @@ class SourceSites:
         start, end = _column(source, column), self._end(end_line, end_column)
         return self._source.location(line, start, end_line, end, self._functions[site - 1])
 
+    def related(self, node: ast.AST, function: str, message: str) -> Location:
+        """Return the location of a node of a function, with a text about it, as a related one of a finding."""
+        return replace(self.location(self.id_of(node, function)), message=message)
+
     def warning(self, rule: Rule, node: ast.AST, function: str, advice: str = "", **facts: str) -> Finding:
         """Return a finding about a node of a function as a warning.
 

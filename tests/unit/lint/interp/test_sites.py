@@ -113,3 +113,9 @@ def test_arguments_of_a_call_do_not_have_the_name_of_its_result():
     names = {text: sites.bound_directly(sites.id_of(found)) for text, found in calls.items()}
     assert (names["scaler(Stream(), by=Event())"], names["Stream()"], names["Event()"]) == ("scale", "", "")
     assert (names["priority(1)"], names["pair()"]) == ("side", "both")
+
+
+def test_a_related_location_has_a_text(sites):
+    call = FILE.tree.body[0].body[0].value
+    location = sites.related(call, "f", "made here")
+    assert (location.frame.line, location.frame.function, location.message) == (2, "f", "made here")
