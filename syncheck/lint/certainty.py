@@ -7,7 +7,7 @@ from itertools import pairwise
 
 from syncheck.findings import Finding, Frame
 from syncheck.lint.interp.functions import own_nodes
-from syncheck.lint.nodes import branches, function_around, statements, text, walk
+from syncheck.lint.nodes import HOST_READS, branches, function_around, statements, text, walk
 from syncheck.lint.remainders import Remainders
 from syncheck.rules.model import Severity
 from syncheck.source.expressions import has_line
@@ -16,7 +16,7 @@ from syncheck.source.words import words_of
 
 _FOR_HOSTS_TIME = frozenset({"SYN701", "SYN402", "SYN502"})
 """Rules about work that is still running when the host continues."""
-_HOST_WAITS = frozenset({"item", "tolist", "cpu", "numpy", "synchronize"})
+_HOST_WAITS = HOST_READS | {"synchronize"}
 """Methods that make the host wait for a stream or a device."""
 _METERS = frozenset("meter meters logger tracker".split())
 """Words in the names of objects whose `update` reads a loss on the host."""

@@ -12,11 +12,10 @@ from syncheck.lint.interp.functions import block_nodes, functions_with_nodes
 from syncheck.lint.interp.sites import SourceSites
 from syncheck.lint.interp.unknown import makes_object, may_wait
 from syncheck.lint.locations import main_lines_of
-from syncheck.lint.nodes import blocks_in, bound_names, entered_streams, stored_names, text, walk
+from syncheck.lint.nodes import HOST_READS, blocks_in, bound_names, entered_streams, stored_names, text, walk
 from syncheck.rules import missing_record_stream
 from syncheck.source.expressions import last_name
 
-_HOST_WAITS = frozenset({"item", "cpu", "tolist", "numpy"})
 _HELP = "call `{tensor}.record_stream({stream})` before the `del`"
 
 
@@ -98,4 +97,4 @@ def _may_wait(step: ast.stmt) -> bool:
 
 
 def _waits(call: ast.Call) -> bool:
-    return last_name(call.func) in _HOST_WAITS or may_wait(last_name(call.func))
+    return last_name(call.func) in HOST_READS or may_wait(last_name(call.func))

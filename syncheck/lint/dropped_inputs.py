@@ -11,13 +11,13 @@ from syncheck.lint.dropped_arguments import dropped_arguments, packed_argument
 from syncheck.lint.interp.functions import block_nodes, own_nodes
 from syncheck.lint.interp.sites import SourceSites
 from syncheck.lint.interp.unknown import may_wait
-from syncheck.lint.nodes import NO_VALUES, bound_names, children, text
+from syncheck.lint.nodes import HOST_READS, NO_VALUES, bound_names, children, text
 from syncheck.lint.temporaries import is_new, kept
 from syncheck.rules import missing_record_stream
 from syncheck.source.expressions import last_name
 
 _FORKS = frozenset({"wait_stream", "wait_event"})
-_HOST_WAITS = frozenset({"item", "cpu", "tolist", "numpy", "record_stream"})
+_HOST_WAITS = HOST_READS | {"record_stream"}
 """Calls after which the host has waited, or the memory is protected."""
 
 Function = ast.FunctionDef | ast.AsyncFunctionDef

@@ -7,10 +7,10 @@ import ast
 
 from syncheck.lint.interp.functions import own_nodes
 from syncheck.lint.interp.unknown import may_wait
-from syncheck.lint.nodes import Method, methods_of, once, own_attribute, text, walk
+from syncheck.lint.nodes import HOST_READS, Method, methods_of, once, own_attribute, text, walk
 from syncheck.source.expressions import last_name
 
-_READS = frozenset({"item", "cpu", "tolist", "numpy", "nonzero"})
+_READS = HOST_READS | {"nonzero"}
 """Calls that read a tensor on the host, which then waits for the current stream."""
 _OF_STREAMS = frozenset({"wait", "wait_stream", "wait_event"})
 """Waits of a stream."""

@@ -10,7 +10,7 @@ from syncheck.lint.interp.functions import own_nodes
 from syncheck.lint.interp.sites import SourceSites
 from syncheck.lint.kept_streams import makes_stream
 from syncheck.lint.locations import lines_of
-from syncheck.lint.nodes import entered_stream, functions_in, names, parameters, text, walk
+from syncheck.lint.nodes import HOST_READS, entered_stream, functions_in, names, parameters, text, walk
 from syncheck.rules import unordered_side_stream
 
 WORDS = re.compile(r"stream\(\s*(?:\w+\.)*Stream\(")
@@ -20,7 +20,7 @@ _HOST = re.compile(
 )
 _ORDERING = re.compile(r"wait|synchron|barrier|record|current_stream|graph|capture|sleep", re.IGNORECASE)
 """Words for code that orders streams, waits for the device (as does graph capture), or is meant to be late."""
-_READING = frozenset({"item", "cpu", "tolist", "numpy", "print"})
+_READING = HOST_READS | {"print"}
 _FLAW = "nothing waits for the stream that is created here, and it waits for no other stream"
 _FORK = "the stream that is created here never waits for the stream that computes what it reads"
 _ADVICE = (

@@ -12,6 +12,7 @@ from syncheck.lint.interp.functions import functions_with_nodes
 from syncheck.lint.interp.sites import SourceSites
 from syncheck.lint.locations import lines_of
 from syncheck.lint.nodes import (
+    HOST_READS,
     WAITS,
     current_streams,
     entered_streams,
@@ -29,7 +30,7 @@ from syncheck.source.expressions import last_name
 
 Function = ast.FunctionDef | ast.AsyncFunctionDef
 
-_HOST_WAITS = frozenset({"item", "cpu", "tolist", "numpy", "synchronize"})
+_HOST_WAITS = HOST_READS | {"synchronize"}
 _CURRENT = "current_stream"
 _HELP = "record it on the stream that uses it: `{tensor}.record_stream({stream})`"
 

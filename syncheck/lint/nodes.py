@@ -9,6 +9,8 @@ from syncheck.source.expressions import STREAM_CONTEXTS, bodies, last_name
 
 WAITS = frozenset({"wait", "wait_stream", "wait_event", "synchronize"})
 """Methods of streams, events and handles after which the host or a stream waits for them."""
+HOST_READS = frozenset({"item", "tolist", "cpu", "numpy"})
+"""Methods of tensors that return values on the host, which waits for them."""
 NO_VALUES = frozenset("shape size dim device dtype numel ndim is_cuda element_size nelement data_ptr".split())
 """Attributes and methods of tensors that do not read their values."""
 NO_WRITES = frozenset({"requires_grad_", "share_memory_", "retain_grad_"})

@@ -5,13 +5,23 @@ from collections.abc import Set
 from typing import NamedTuple
 
 from syncheck.lint.interp.functions import block_nodes, own_nodes
-from syncheck.lint.nodes import NO_VALUES, Method, children, methods_of, own_attribute, own_container, statements, walk
+from syncheck.lint.nodes import (
+    HOST_READS,
+    NO_VALUES,
+    Method,
+    children,
+    methods_of,
+    own_attribute,
+    own_container,
+    statements,
+    walk,
+)
 from syncheck.source.expressions import has_line, last_name
 
 _KEEPING = frozenset("record_stream requires_grad_ share_memory_ detach_".split())
 """Methods that do not write the memory of a tensor."""
 _JOINS = frozenset({"wait_stream", "wait_event", "wait"})
-_HOST_WAITS = frozenset({"item", "cpu", "tolist", "numpy", "synchronize"})
+_HOST_WAITS = HOST_READS | {"synchronize"}
 
 
 class Overwritten(NamedTuple):

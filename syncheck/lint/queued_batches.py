@@ -10,7 +10,7 @@ from syncheck.lint.interp.functions import own_nodes
 from syncheck.lint.interp.sites import SourceSites
 from syncheck.lint.interp.unknown import makes_object, may_wait
 from syncheck.lint.locations import lines_of
-from syncheck.lint.nodes import entered_stream, is_non_blocking, nodes_in, text, walk
+from syncheck.lint.nodes import HOST_READS, entered_stream, is_non_blocking, nodes_in, text, walk
 from syncheck.rules import missing_record_stream, unordered_side_stream
 from syncheck.rules.model import Family, Severity
 from syncheck.source.expressions import last_name
@@ -25,7 +25,6 @@ _WAITS = frozenset(
 )
 """Names in a file whose streams are ordered, in one direction at least."""
 _STREAM_WAITS = frozenset({"wait", "wait_stream", "wait_event"})
-_HOST_WAITS = frozenset({"item", "cpu", "tolist", "numpy"})
 _MOVES = frozenset({"to", "cuda"})
 _COPIES = _MOVES | {"copy_"}
 _JOINING = frozenset({"join", "task_done"})
@@ -98,7 +97,7 @@ def _check(block: _Block, taken: _Handover, waits: "_Waits", sites: SourceSites)
     location = sites.location(sites.id_of(block.stream, block.function.name))
     use = sites.related(taken.call, taken.function.name, "the batch is taken from the queue here")
     calls = [node for statement in block.node.body for node in walk(statement) if isinstance(node, ast.Call)]
-    if any(last_name(call.func) in _HOST_WAITS or _blocks_host(call) for call in calls):
+    if any(last_name(call.func) in HOST_READS or _blocks_host(call) for call in calls):
         return None
     if waits.are_missing(block):
         if not any(map(_works, calls)):
@@ -198,7 +197,7 @@ class _Waits:
         others = [call for call in calls if call in near and _may_order(call, host)]
         self._synchronized = [call for call in calls if last_name(call.func) == "synchronize"]
         self._are_ordered = bool(words & _WAITS) or bool(others)
-        has_host_waits = any(last_name(call.func) in _HOST_WAITS for call in in_threads)
+        has_host_waits = any(last_name(call.func) in HOST_READS for call in in_threads)
         self._are_ordered |= has_host_waits
         values = {node.value for node in nodes if isinstance(node, ast.Return)}
         forks = [call for call in in_threads if _may_order(call, host) and call not in values]

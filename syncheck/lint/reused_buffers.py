@@ -9,7 +9,7 @@ from collections.abc import Iterable, Iterator, Set
 
 from syncheck.lint.host_waits import may_wait_around, method_around
 from syncheck.lint.interp.functions import block_nodes, own_nodes
-from syncheck.lint.nodes import Method, bound_names, methods_of, names, own_attribute, walk
+from syncheck.lint.nodes import HOST_READS, Method, bound_names, methods_of, names, own_attribute, walk
 from syncheck.lint.overwritten_buffers import Overwritten, rebound_attributes
 from syncheck.source.expressions import has_line, last_name
 from syncheck.source.words import words_of
@@ -18,8 +18,6 @@ _TAKING = frozenset("pop popleft popitem allocate alloc acquire evict reserve ta
 """Words in the names of calls that return a slot that was in use before."""
 _REUSED = frozenset("evict evicted eviction victim old free reused".split())
 """Words in the names of such slots."""
-_HOST_READS = frozenset({"item", "tolist", "cpu", "numpy"})
-"""Methods that wait for the values that they return."""
 _PREPARING = frozenset("init load setup build register prepare create reset initialize".split())
 """Words in the names of methods that fill buffers once."""
 
@@ -51,7 +49,7 @@ def _reads_after(method: Method, block: ast.With) -> bool:
     """Return whether a method reads a value on the host after a block: all that it used is complete then."""
     calls = (node for node in own_nodes(method) if isinstance(node, ast.Call))
     return any(
-        last_name(call.func) in _HOST_READS and not has_line(block, call.lineno)
+        last_name(call.func) in HOST_READS and not has_line(block, call.lineno)
         for call in calls
         if call.lineno > block.lineno
     )

@@ -7,7 +7,7 @@ import ast
 from collections.abc import Sequence
 
 from syncheck.lint.interp.host_copies import host_copy_source
-from syncheck.lint.nodes import bound_names, children, own_attribute, text, viewed, walk
+from syncheck.lint.nodes import HOST_READS, bound_names, children, own_attribute, text, viewed, walk
 from syncheck.source.expressions import last_name
 from syncheck.source.words import words_of
 
@@ -17,8 +17,6 @@ _READING = frozenset("read load open collate".split())
 """Words in the names of functions that read data on the host."""
 _OF_THE_HOST = frozenset("from_numpy as_tensor tensor frombuffer".split())
 """Functions that make tensors from data of the host."""
-_READS = frozenset({"cpu", "tolist", "item", "numpy"})
-"""Methods of a tensor whose values the host gets."""
 _CASTS = frozenset({"float", "int", "bool"})
 """Functions that read a tensor on the host, which then waits."""
 
@@ -83,7 +81,7 @@ def _parts(value: ast.expr) -> set[str]:
 def _read_by_host(node: ast.AST) -> ast.expr | None:
     """Return the tensor whose values a call copies to the host, which waits for this stream only; None for others."""
     match node:
-        case ast.Call(func=ast.Attribute(value=source, attr=name), args=[]) if name in _READS:
+        case ast.Call(func=ast.Attribute(value=source, attr=name), args=[]) if name in HOST_READS:
             return source
         case ast.Call(func=ast.Attribute(value=source, attr="to"), args=[ast.Constant(value="cpu")]):
             return source
