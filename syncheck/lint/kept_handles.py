@@ -12,7 +12,6 @@ from typing import NamedTuple
 from syncheck.findings import Finding
 from syncheck.lint.interp.functions import functions_with_nodes
 from syncheck.lint.interp.sites import SourceSites
-from syncheck.lint.interp.unknown import may_wait
 from syncheck.lint.locations import main_lines_of
 from syncheck.lint.nodes import (
     bound_names,
@@ -26,7 +25,7 @@ from syncheck.lint.nodes import (
     text,
     walk,
 )
-from syncheck.lint.pending_writes import can_start, is_start, tensors_of, written
+from syncheck.lint.pending_writes import can_start, is_start, may_wait_for_collective, tensors_of, written
 from syncheck.rules import collective_buffer_modified, collective_result_before_wait, dropped_work
 from syncheck.source.expressions import has_line, last_name
 
@@ -80,7 +79,7 @@ def _overwritten(start: ast.Call, write: ast.stmt, function: str, sites: SourceS
 def _written_again(loop: ast.For) -> Iterator[tuple[ast.Call, ast.stmt]]:
     """Yield each start in a loop without waits, with the write of a buffer of all iterations that precedes it."""
     called = [last_name(node.func) for node in walk(loop) if isinstance(node, ast.Call)]
-    if any(map(may_wait, called)) or "is_completed" in called:  # a loop may poll
+    if may_wait_for_collective(called):
         return
     made = {name: step.value for step in loop.body if isinstance(step, ast.Assign) for name in bound_names(step)}
     stored = stored_names(walk(loop))

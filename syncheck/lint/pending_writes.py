@@ -198,6 +198,11 @@ def _may_wait(statement: ast.stmt) -> bool:
     return any(may_wait(last_name(call.func)) for call in _calls(statement))
 
 
+def may_wait_for_collective(called: Iterable[str]) -> bool:
+    """Return whether a loop that calls some functions may wait for a collective, perhaps by polling its handle."""
+    return any(name == "is_completed" or may_wait(name) for name in called)
+
+
 def is_start(call: ast.Call) -> bool:
     """Return whether a call certainly starts an asynchronous collective of torch.distributed."""
     collective = _collective(call)

@@ -7,10 +7,9 @@ from dataclasses import replace
 from syncheck.findings import Finding
 from syncheck.lint.interp.functions import functions_with_nodes
 from syncheck.lint.interp.sites import SourceSites
-from syncheck.lint.interp.unknown import may_wait
 from syncheck.lint.locations import lines_of
 from syncheck.lint.nodes import VIEWS, changed_in_place, names, stored_names, text, viewed, walk
-from syncheck.lint.pending_writes import can_start, is_start
+from syncheck.lint.pending_writes import can_start, is_start, may_wait_for_collective
 from syncheck.rules import collective_buffer_modified
 from syncheck.source.expressions import last_name
 
@@ -51,7 +50,7 @@ def _refills(loop: ast.For | ast.While) -> Iterator[tuple[ast.Call, ast.Call | a
     calls = [node for node in nodes if isinstance(node, ast.Call)]
     starts = [call for call in calls if is_start(call)]
     called = {last_name(call.func) for call in calls} | {node.attr for node in nodes if isinstance(node, ast.Attribute)}
-    if not starts or any(map(may_wait, called)) or "is_completed" in called or _passes_handles(nodes, starts):
+    if not starts or may_wait_for_collective(called) or _passes_handles(nodes, starts):
         return
     if any(isinstance(node, ast.With) and _COALESCING in text(node.items[0].context_expr) for node in nodes):
         return

@@ -8,7 +8,7 @@ import pytest
 from syncheck.lint.engine import lint_source
 from syncheck.lint.files import Text
 from syncheck.lint.interp.sites import SourceSites
-from syncheck.lint.pending_writes import can_matter, findings
+from syncheck.lint.pending_writes import can_matter, findings, may_wait_for_collective
 from syncheck.lint.source_file import SourceFile
 
 PROGRAM = """
@@ -121,3 +121,11 @@ def test_a_write_before_the_wait_for_the_collective_of_the_same_object_is_report
 )
 def test_a_write_that_is_ordered_with_the_collective_of_an_object_is_not_reported(steps):
     assert found_in_class(steps) == []
+
+
+@pytest.mark.parametrize(
+    ("called", "expected"),
+    [(["copy_", "wait"], True), (["is_completed"], True), (["drain"], True), (["copy_", "append"], False), ([], False)],
+)
+def test_a_loop_may_wait_or_poll(called, expected):
+    assert may_wait_for_collective(called) is expected
