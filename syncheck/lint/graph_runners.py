@@ -139,7 +139,7 @@ def results_of(function: Method, captured: Set[str] | None = None) -> Results:
         captured: the attributes of its class that are bound to what a capture computes; None if unknown.
     """
     nodes = own_nodes(function)
-    replays = [node.func for node in nodes if isinstance(node, ast.Call) and _is_replay(node)]
+    replays = [node.func for node in nodes if isinstance(node, ast.Call) and is_replay(node)]
     if not replays or any(_takes_turns(replay, nodes) for replay in replays):
         return _NOTHING
     first = min(replay.lineno for replay in replays)
@@ -191,7 +191,8 @@ def _takes_turns(replay: ast.expr, nodes: Sequence[ast.AST]) -> bool:
     return bool(used & set(map(own_attribute, changed)))
 
 
-def _is_replay(call: ast.Call) -> bool:
+def is_replay(call: ast.Call) -> bool:
+    """Return whether a call replays a graph, judging by its name."""
     return isinstance(call.func, ast.Attribute) and call.func.attr == "replay" and not (call.args or call.keywords)
 
 

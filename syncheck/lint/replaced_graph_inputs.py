@@ -8,12 +8,12 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
 from syncheck.findings import Finding
+from syncheck.lint.graph_runners import is_replay
 from syncheck.lint.interp.functions import functions_with_nodes, own_nodes
 from syncheck.lint.interp.sites import SourceSites
 from syncheck.lint.locations import main_lines_of
 from syncheck.lint.nodes import blocks_in, branches, nodes_in, stored_names, text, walk
 from syncheck.rules import graph_uses_freed_memory
-from syncheck.source.expressions import last_name
 
 _REPLACED = "bound to another tensor here"
 _HELP = "fill the captured tensor instead in line {line}: `{input}.copy_({value})`"
@@ -129,8 +129,7 @@ def _replaced(steps: Sequence[ast.stmt], captured: set[str], named: set[str]) ->
 def _replay(step: ast.stmt) -> ast.Call | None:
     """Return the replay in a statement without branches; None if there is none."""
     calls = (node for node in walk(step) if isinstance(node, ast.Call)) if not branches(step) else ()
-    replays = (call for call in calls if last_name(call.func) == "replay" and not (call.args or call.keywords))
-    return next(replays, None)
+    return next(filter(is_replay, calls), None)
 
 
 def _belongs(container: str, owner: str) -> bool:
