@@ -12,7 +12,7 @@ from syncheck.findings import Finding
 from syncheck.lint.interp.functions import functions_with_nodes
 from syncheck.lint.interp.sites import SourceSites
 from syncheck.lint.locations import lines_of
-from syncheck.lint.nodes import Method, awaited_event, changed_in_place, names, recorded_event, text, walk
+from syncheck.lint.nodes import awaited_event, changed_in_place, names, recorded_event, text, walk
 from syncheck.rules import unordered_side_stream
 from syncheck.source.expressions import last_name
 
@@ -48,11 +48,8 @@ def findings(tree: ast.Module, sites: SourceSites, known: Sequence[Finding]) -> 
         for wait, event, slot, own in _mismatches(nodes, pairs):
             if not lines & {wait.lineno, slot.lineno}:
                 flaw = _FLAW.format(event=text(event), slot=text(slot), own=own)
-                yield _finding(wait, function, flaw, own, sites)
-
-
-def _finding(wait: ast.Call, function: Method, flaw: str, own: str, sites: SourceSites) -> Finding:
-    return sites.warning(unordered_side_stream.RULE, wait, function.name, _HELP.format(own=own), flaw=flaw)
+                advice = _HELP.format(own=own)
+                yield sites.warning(unordered_side_stream.RULE, wait, function.name, advice, flaw=flaw)
 
 
 def _pairs(nodes: Sequence[ast.AST]) -> Iterator[_Pair]:

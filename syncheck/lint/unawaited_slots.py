@@ -1,6 +1,6 @@
 """Pinned slots that the host fills again although nothing in the file lets it wait for their last upload (SYN302).
 
-An event is recorded after each upload, so that somebody can wait for it, but the host never does.
+An event is recorded after each upload, but the host never waits for it.
 """
 
 import ast

@@ -141,8 +141,8 @@ def within(context: Context, run: Callable[[], Value]) -> Value:
         context.leave()
 
 
-def is_awaited(machine: Machine, polled: Value, node: ast.AST) -> bool:
-    """Let the host wait until the work of an event or a stream is complete; return False for unknown ones."""
+def wait_for_work(machine: Machine, polled: Value, node: ast.AST) -> bool:
+    """Let the host wait until the work of an event or a stream is complete; return whether it is known."""
     if isinstance(polled, Event) and not polled.escaped and polled.recorded is not None:
         machine.sync_event(polled, node)
     elif isinstance(polled, Stream) and polled.ident:

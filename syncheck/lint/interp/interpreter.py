@@ -13,7 +13,7 @@ from syncheck.lint.interp.binding import Binding
 from syncheck.lint.interp.calls import Calls
 from syncheck.lint.interp.class_definitions import decorated
 from syncheck.lint.interp.collectives import Collectives
-from syncheck.lint.interp.contexts import Contexts, is_awaited
+from syncheck.lint.interp.contexts import Contexts, wait_for_work
 from syncheck.lint.interp.control_flow import BreakSignal, ContinueSignal, Jump, Raised, Returned, TooLongError
 from syncheck.lint.interp.decisions import Decisions, Flipped, queried
 from syncheck.lint.interp.device_tests import on_gpu
@@ -330,7 +330,7 @@ class Interpreter:
     def _run_While(self, node: ast.While, scope: Scope) -> Iterator[Value]:
         done, loop = 0, self.machine.recent.loops.begin()
         known: bool | None = None
-        if (polled := polling.polled(node)) and is_awaited(self.machine, self.evaluate(polled, scope), node):
+        if (polled := polling.polled(node)) and wait_for_work(self.machine, self.evaluate(polled, scope), node):
             return
         try:
             while done < _MAX_KNOWN:

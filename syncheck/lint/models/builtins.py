@@ -60,11 +60,13 @@ def _list(evaluator: Evaluator, call: Call) -> Value:
 @models("collections.deque")
 def _deque(evaluator: Evaluator, call: Call) -> Value:
     made = evaluator.listed(call.args[0]) if call.args else Sequence([])
-    limit = call.get("maxlen", 1) or NONE
-    known = isinstance(limit, Constant) and limit.value is not None
-    made.limit = 0 if limit is NONE or (isinstance(limit, Constant) and limit.value is None) else -1
-    if known and isinstance(limit, Constant) and isinstance(limit.value, int):
-        made.limit = limit.value or -1
+    match call.get("maxlen", 1) or NONE:
+        case Constant(value=None):
+            made.limit = 0
+        case Constant(value=int() as limit) if limit:
+            made.limit = limit
+        case _:
+            made.limit = -1
     return made
 
 

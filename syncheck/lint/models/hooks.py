@@ -11,7 +11,7 @@ from syncheck.lint.interp.machine import Machine
 from syncheck.lint.interp.registry import models
 from syncheck.lint.interp.unknown import called_name
 from syncheck.lint.interp.values import NONE, UNKNOWN, Call, Context, Function, Partial, Sequence, Tensor, Value
-from syncheck.lint.nodes import nodes_in, text, walk
+from syncheck.lint.nodes import nodes_in, once, text, walk
 from syncheck.source.expressions import last_name
 
 _SAVED = "torch.autograd.graph.saved_tensors_hooks"
@@ -42,6 +42,7 @@ def call_hook(evaluator: Evaluator, name: str, call: Call) -> None:
         machine.hooks.append(call)
 
 
+@once
 def _may_run_on_stream(tree: ast.Module) -> bool:
     """Return whether a file runs a backward pass in a block that makes a stream current.
 
