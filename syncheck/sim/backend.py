@@ -54,6 +54,7 @@ from syncheck.sim.processes import install_processes
 from syncheck.sim.random import Random
 from syncheck.sim.runtime import Runtime
 from syncheck.sim.script_modules import install_script_modules
+from syncheck.sim.shared_storages import SharedStorages
 from syncheck.sim.storages import StorageShim
 from syncheck.sim.tensors import TensorShim, install_module_moves
 from syncheck.sim.transformed import without_simulation
@@ -194,6 +195,7 @@ class Simulator:
         install_legacy_types(patches)
         install_script_modules(patches)
         StorageShim(runtime, copies, patches).install()
+        SharedStorages(runtime).install(patches)
         install_parallel(patches)
         install_comm(runtime, patches)
         install_cuda(runtime, launches, self.random, patches)

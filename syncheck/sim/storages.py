@@ -11,7 +11,6 @@ from syncheck.instrument.torch_internals import storage_key
 from syncheck.semantics.copies import HOST_DEVICE
 from syncheck.sim.copies import Copies
 from syncheck.sim.device_kind import gpu, is_gpu, simulated
-from syncheck.sim.errors import not_simulated
 from syncheck.sim.retained_storages import byte_tensor_of, overwrite
 from syncheck.sim.runtime import Runtime
 
@@ -44,8 +43,6 @@ class StorageShim:
             "__deepcopy__": _function(self._deepcopy),
             "is_pinned": lambda s, device=None: self._is_pinned(s),
             "pin_memory": lambda s, device=None: self._pin(s),
-            "_share_cuda_": not_simulated("sharing a GPU tensor between processes"),
-            "_new_shared_cuda": not_simulated("sharing a GPU tensor between processes"),
             "__new__": staticmethod(self._new(_Storage.__new__)),
         }
         for name, member in members.items():

@@ -6,8 +6,6 @@ import io
 import pytest
 import torch
 
-from syncheck.sim.errors import NotSimulatedError
-
 
 def test_a_storage_is_on_the_device_of_its_tensor(gpus):
     storage = torch.ones(3, device="cuda:1").untyped_storage()
@@ -56,11 +54,6 @@ def test_tensors_are_saved_and_loaded(gpus):
     assert (loaded.device.index, loaded.tolist()) == (1, [0, 1, 2])
     file.seek(0)
     assert torch.load(file, map_location="cpu")["x"].device.type == "cpu"
-
-
-def test_sharing_between_processes_is_not_simulated(gpu):
-    with pytest.raises(NotSimulatedError, match="sharing a GPU tensor"):
-        torch.ones(3, device="cuda").untyped_storage()._share_cuda_()
 
 
 def test_a_storage_without_data_is_not_copied(gpu):
