@@ -30,11 +30,12 @@ class Compute:
             NotSimulatedError: the CPU build of torch has no kernel for the operator.
             torch.OutOfMemoryError: the result does not fit into memory.
         """
+        compute = KERNELS[func] if plan.name in GPU_ONLY else func
         try:
             if not plan.random:
-                return (KERNELS[func] if plan.name in GPU_ONLY else func)(*args, **kwargs)
+                return compute(*args, **kwargs)
             with self._drawing(plan, args, kwargs, device):
-                return func(*args, **kwargs)
+                return compute(*args, **kwargs)
         except RuntimeError as error:
             if not is_cpu_limitation(error):
                 raise

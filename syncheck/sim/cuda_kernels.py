@@ -1,4 +1,4 @@
-"""Operators that torch implements only for GPUs: those of `torch.nn.SyncBatchNorm`, computed on the CPU.
+"""Operators that torch implements only for GPUs, computed on the CPU: here, those of `torch.nn.SyncBatchNorm`.
 
 Source:
     aten/src/ATen/native/cuda/Normalization.cuh. Channels are dimension 1; statistics of half precision are float32.
@@ -10,6 +10,7 @@ from typing import Any
 import torch
 
 from syncheck.instrument.torch_internals import OpOverload, schema_of
+from syncheck.sim import attention
 
 aten = torch.ops.aten
 
@@ -135,6 +136,7 @@ KERNELS: dict[OpOverload, Callable[..., Any]] = {
     aten.batch_norm_elemt.default: _normalized,
     aten.batch_norm_backward_reduce.default: _backward_reduce,
     aten.batch_norm_backward_elemt.default: _backward,
+    **attention.KERNELS,
 }
 """Operator -> function that computes it."""
 

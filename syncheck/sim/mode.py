@@ -30,6 +30,7 @@ from syncheck.instrument.torch_internals import (
     run_parts,
 )
 from syncheck.sim import fake_tensors
+from syncheck.sim.attention import is_sharded, run_sharded
 from syncheck.sim.device_kind import is_on_gpu, simulated
 from syncheck.sim.dispatch import Dispatcher
 from syncheck.sim.errors import NotSimulatedError
@@ -82,7 +83,7 @@ class SimulatorMode(TorchDispatchMode):  # type: ignore[no-untyped-call]  # torc
         if fake_tensors.is_active() or any(issubclass(kind, MODE_TENSOR_TYPES) for kind in types):
             return func(*args, **kwargs)  # fake tensors have no memory, even on a GPU; others go to the mode below
         if not self._plain_types.issuperset(types) and any(overrides_dispatch(kind) for kind in types):
-            return NotImplemented
+            return self._run_sharded(func, args, kwargs) if is_sharded(func, args) else NotImplemented
         if is_traced_in_parts(func):
             with self:
                 return run_traced_parts(func, args, kwargs)
@@ -93,6 +94,10 @@ class SimulatorMode(TorchDispatchMode):  # type: ignore[no-untyped-call]  # torc
                 return as_without_mode(func, run, func, args, kwargs) if calls_others(func) else run(func, args, kwargs)
         with self:
             return as_without_mode(func, parts, args, kwargs)
+
+    def _run_sharded(self, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        with self:
+            return run_sharded(func, args, kwargs)
 
     def _find_parts(self, func: Any) -> Callable[[tuple[Any, ...], dict[str, Any]], Any] | None:
         """Return the function that runs the component operators of an operator, or None if it is run as a whole.

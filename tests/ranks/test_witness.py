@@ -166,7 +166,7 @@ SAME = ([], ["3 random schedules: all results match the program's order"])
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("program", ["collectives", "coalescing", "frameworks"])
+@pytest.mark.parametrize("program", ["collectives", "coalescing", "frameworks", "attention"])
 def test_a_correct_job_gives_the_same_results_under_every_schedule(explored, program):
     assert explored(2, program) == SAME
 
