@@ -36,7 +36,7 @@ _SYNCHRONIZES = re.compile(r"\.synchronize\(")
 _DEVICES = frozenset("cuda xpu npu hpu musa accelerator device_util device_utils".split())
 _Simple = ast.Assign | ast.AugAssign | ast.Expr | ast.Return
 _HELP = "move the call of `synchronize` in line {late} before line {line}"
-_HELP_AT_END = "call `{call}` before line {line}, as in line {wait}"
+_HELP_AT_END = "add `{call}` before line {line}, as in line {wait}"
 
 
 def can_matter(source: str) -> bool:
@@ -66,7 +66,7 @@ def findings(tree: ast.Module, sites: SourceSites, known: Sequence[Finding]) -> 
         foreign = _foreign_work(function, nodes)
         elsewhere = waits.after_work(kinds.get(function)) if foreign else None
         for reading, wait in _unmatched(blocks, nodes, foreign, clocks, waits, elsewhere) if foreign else ():
-            call = waits.call_of(wait)
+            call = waits.call_of(wait, is_near=wait is not elsewhere)
             found.setdefault(reading, _HELP_AT_END.format(call=call, line=reading.lineno, wait=wait.lineno))
         for reading, advice in found.items():
             location = sites.location(sites.id_of(reading, function.name))
@@ -93,9 +93,13 @@ class _Waits:
         call = step.value if isinstance(step, ast.Expr) else None
         return isinstance(call, ast.Call) and last_name(call.func) in self._helpers
 
-    def call_of(self, step: ast.stmt) -> str:
-        """Return the call with which a statement waits, for advice."""
-        return text(step) if self._calls_helper(step) else "torch.cuda.synchronize()"
+    def call_of(self, step: ast.stmt, *, is_near: bool) -> str:
+        """Return a line that waits like a statement, for advice; `is_near`: whether its names are known there."""
+        if self._calls_helper(step):
+            return text(step)
+        if not is_near:
+            return "torch.cuda.synchronize()"
+        return f"if {text(step.test)}: {text(step.body[0])}" if isinstance(step, ast.If) else text(step)
 
     def after_work(self, kind: ast.ClassDef | None) -> ast.stmt | None:
         """Return a statement that waits right after a method calls in a loop what it is given, if the class has one."""
@@ -166,7 +170,7 @@ def _unmatched(
 ) -> Iterator[tuple[ast.Call, ast.stmt]]:
     """Yield each reading that ends an interval with work of others without a wait, with a wait that shows the way.
 
-    This wait is at the start of the interval, or after the same work elsewhere.
+    This wait is at the start of the interval, after the loop around it, or after the same work elsewhere.
 
     Args:
         blocks: the blocks of a function.
@@ -177,13 +181,14 @@ def _unmatched(
         elsewhere: one that waits after such work in another method of the class; None if there is none.
     """
     before = {step: earlier for steps in blocks for earlier, step in pairwise(steps)}
+    after_loops = _waits_after_loops(blocks, waits)
     for step in (step for steps in blocks for step in steps):
         reading = _reading(step, clocks)
         start = _start_of(step, reading, nodes, clocks) if reading is not None and isinstance(step, _Simple) else None
         if reading is None or start is None or any(is_host_time(target) for target in _names_of(step)):
             continue
         first = before.get(start)
-        wait = first if waits(first) else elsewhere
+        wait = first if waits(first) else after_loops.get(step, elsewhere)
         between = [node for node in nodes if start.lineno < getattr(node, "lineno", 0) < step.lineno]
         is_around = any(start.lineno < line < step.lineno for line in foreign)
         is_unmatched = (
@@ -191,6 +196,17 @@ def _unmatched(
         )
         if wait is not None and is_unmatched and not _is_read_again(start, step, nodes, clocks):
             yield reading, wait
+
+
+def _waits_after_loops(blocks: Sequence[list[ast.stmt]], waits: _Waits) -> dict[ast.AST, ast.stmt]:
+    """Return the statements in loops that are followed by a wait for the GPU, with this wait."""
+    return {
+        step: after
+        for steps in blocks
+        for loop, after in pairwise(steps)
+        if isinstance(loop, ast.For | ast.While) and waits(after)
+        for step in walk(loop)
+    }
 
 
 def _uses_results(between: Sequence[ast.AST], foreign: Set[int]) -> bool:

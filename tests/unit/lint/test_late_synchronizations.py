@@ -106,7 +106,7 @@ def found_in_timer(before="torch.cuda.synchronize()", end="seconds = time.perf_c
 def test_an_interval_around_a_yield_waits_at_both_ends(before):
     (finding,) = found_in_timer(before)
     assert finding.rule.code == "SYN701"
-    assert finding.help == "call `torch.cuda.synchronize()` before line 13, as in line 8"
+    assert finding.help == f"add `{before}` before line 13, as in line 8"
     assert found_in_timer(before, "torch.cuda.synchronize()\nseconds = time.perf_counter() - began") == []
     both = "launched = time.perf_counter() - began\ntorch.cuda.synchronize()\nseconds = time.perf_counter() - began"
     assert found_in_timer(before, both) == []
@@ -222,8 +222,8 @@ def found_in_harness(**parts):
 @pytest.mark.parametrize(
     ("parts", "advice"),
     [
-        ({}, "call `self._settle()` before line 17, as in line 11"),
-        ({"after_warm": "torch.cuda.synchronize()"}, "call `torch.cuda.synchronize()` before line 17, as in line 11"),
+        ({}, "add `self._settle()` before line 17, as in line 11"),
+        ({"after_warm": "torch.cuda.synchronize()"}, "add `torch.cuda.synchronize()` before line 17, as in line 11"),
     ],
 )
 def test_another_method_of_the_class_waits_after_such_work(parts, advice):
@@ -242,3 +242,43 @@ def test_another_method_of_the_class_waits_after_such_work(parts, advice):
 )
 def test_a_class_that_waits_nowhere_else_or_here_too_is_not_reported(parts):
     assert found_in_harness(**parts) == []
+
+
+REPEATS = """import time
+import torch
+
+def bench(fn, on_gpu, device):
+    fn()
+    samples = []
+    for _ in range(10):
+        began = time.perf_counter()
+        for _ in range(4):
+            fn()
+        {inside}
+        samples.append(time.perf_counter() - began)
+    {after}
+    return samples
+"""
+
+
+def found_in_repeats(inside, after):
+    file = SourceFile("bench.py", REPEATS.format(inside=inside, after=after))
+    return list(findings(file.tree, SourceSites(file), []))
+
+
+def test_a_wait_after_the_loop_shows_that_each_interval_needs_one():
+    (finding,) = found_in_repeats("pass", "if on_gpu: torch.cuda.synchronize(device)")
+    assert finding.location.frame.line == 12
+    assert finding.help == "add `if on_gpu: torch.cuda.synchronize(device)` before line 12, as in line 13"
+
+
+@pytest.mark.parametrize(
+    ("inside", "after"),
+    [
+        ("torch.cuda.synchronize(device)", "torch.cuda.synchronize(device)"),
+        ("pass", "print(samples)"),
+        ("pass", "print(samples); torch.cuda.synchronize(device)"),
+    ],
+)
+def test_an_interval_that_waits_or_is_followed_by_no_wait_is_not_reported(inside, after):
+    assert found_in_repeats(inside, after) == []
