@@ -2,12 +2,13 @@
 
 import ast
 import re
-from collections.abc import Callable, Mapping, Sequence, Set
+from collections.abc import Mapping, Sequence, Set
 from typing import NamedTuple
 
 from syncheck.lint.interp.functions import own_nodes
 from syncheck.lint.nodes import (
     VIEWS,
+    FindClass,
     Method,
     bound_names,
     changed_in_place,
@@ -48,8 +49,6 @@ class Results(NamedTuple):
 
 _NOTHING = Results()
 _LIKELY = re.compile(r"graph|runner|captur|replay", re.IGNORECASE)
-FindClass = Callable[[str], ast.ClassDef | None]
-"""Returns a class of another file by its full name."""
 
 
 def can_matter(source: str) -> bool:

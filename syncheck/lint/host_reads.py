@@ -1,14 +1,17 @@
 """Copies that other code reads on the host after it has only made a stream wait for their event (SYN402).
 
 A copy, and the event after it, reach the reader together, as in the jobs of a thread that writes checkpoints:
-`job.copied.wait()`, then `torch.save(job.buffers, path)`. Or one function copies, records, waits and reads.
+`job.copied.wait()`, then `torch.save(job.buffers, path)`. The class of the jobs may be imported, and the wait may be in
+a method of it. Or one function copies, records, waits and reads.
 """
 
 import ast
 import re
-from collections.abc import Container, Iterator, Sequence
+from collections.abc import Container, Iterable, Iterator, Sequence
+from typing import NamedTuple
 
 from syncheck.findings import Finding
+from syncheck.lint.copy_records import CopyRecords
 from syncheck.lint.interp.functions import functions_with_nodes, own_nodes
 from syncheck.lint.interp.sites import SourceSites
 from syncheck.lint.locations import main_lines_of
@@ -18,7 +21,6 @@ from syncheck.lint.nodes import (
     classes_of_methods,
     is_non_blocking,
     methods_of,
-    nodes_in,
     own_attribute,
     recorded_event,
     text,
@@ -35,8 +37,10 @@ _WAITING = frozenset({"synchronize", "query", "item", "cpu"})
 """Calls for which the host may wait until the copy is complete."""
 _WORKING = frozenset({"stream", "StreamContext", "cuda", "to", "copy_", "record_stream"})
 """Calls that use the copies on a GPU, for which making a stream wait is right."""
+_OPERATING = re.compile(r"[a-z]\w*(?<!copy)_$")
+"""Methods that change a tensor in place. On a GPU, they do not take tensors in host memory; `copy_` does."""
 _MAKES_EVENT = re.compile(r"cuda\.Event|record_event\(")
-_OF_HOST = frozenset({"threading.Event", "asyncio.Event", "multiprocessing.Event", "mp.Event"})
+_READS = re.compile(r"\.(?:numpy|tolist|tobytes)\(|\b(?:save|dump)\(")
 _HELP = "call `{event}.synchronize()`"
 
 
@@ -45,59 +49,65 @@ def can_matter(source: str) -> bool:
     return "non_blocking" in source and _MAKES_EVENT.search(source) is not None
 
 
-def findings(tree: ast.Module, sites: SourceSites, known: Sequence[Finding]) -> Iterator[Finding]:
+def can_matter_with_imports(source: str) -> bool:
+    """Return whether this check may apply to a file because of classes that it imports."""
+    return _READS.search(source) is not None
+
+
+class _Wait(NamedTuple):
+    """A call that makes a stream wait.
+
+    Attributes:
+        call: the call.
+        event: the event that it waits for, as written.
+        given: the variable that holds the event; "" if none does.
+    """
+
+    call: ast.Call
+    event: str
+    given: str
+
+
+def findings(
+    tree: ast.Module, sites: SourceSites, known: Sequence[Finding], imported: Iterable[ast.ClassDef] = ()
+) -> Iterator[Finding]:
     """Yield the waits of streams after which a function reads what it was given on the host.
 
     Args:
         tree: the file.
         sites: the call sites of the file.
         known: the findings on paths through the file. One in the same line is more specific.
+        imported: classes of other files that hold events.
     """
-    lines = main_lines_of(known)
-    events = _events(tree)
-    owners = classes_of_methods(tree)
+    lines, owners = main_lines_of(known), classes_of_methods(tree)
+    records = CopyRecords(tree, imported)
     for function, nodes in functions_with_nodes(tree):
-        for wait in (node for node in nodes if isinstance(node, ast.Call)):
-            event = awaited_event(wait)
-            if event is None or last_name(event) not in events or wait.lineno in lines:
+        for wait in _waits(nodes, records):
+            if wait.call.lineno in lines:
                 continue
-            read = _own_read(wait, text(event), nodes)
+            read = _own_read(wait.call, wait.event, nodes)
+            if read is None and wait.given not in {"", "self"} and records.are_pinned:
+                used = [*nodes, *_called_with(wait.given, wait.call, nodes, owners.get(function))]
+                read = _read_after(wait, used, nodes, records)
+            elif read is not None and read.lineno in lines:
+                continue
             if read is not None:
-                if read.lineno not in lines:
-                    yield _finding(event, wait, read, function.name, sites)
-                continue
-            given = _variable(event)
-            if given in {"", "self"} or "pin_memory" not in sites.text:
-                continue
-            used = [*nodes, *_called_with(given, wait, nodes, owners.get(function))]
-            read = _read_after(wait, used, nodes)
-            if read is not None:
-                yield _finding(event, wait, read, function.name, sites)
+                consequence = f"the host then reads what was copied, in line {read.lineno}"
+                words = {"event": wait.event, "consequence": consequence}
+                yield sites.warning(rule.RULE, wait.call, function.name, _HELP.format(event=wait.event), **words)
 
 
-def _finding(event: ast.expr, wait: ast.Call, read: ast.Call, function: str, sites: SourceSites) -> Finding:
-    consequence = f"the host then reads what was copied, in line {read.lineno}"
-    words = {"event": text(event), "consequence": consequence}
-    return sites.warning(rule.RULE, wait, function, _HELP.format(event=text(event)), **words)
-
-
-def _events(tree: ast.Module) -> set[str]:
-    """Return the names of the variables and attributes that are events of a GPU."""
-    found: set[str] = set()
-    others: set[str] = set()  # of the standard library
-    for node in nodes_in(tree):
+def _waits(nodes: Iterable[ast.AST], records: CopyRecords) -> Iterator[_Wait]:
+    """Yield the calls of a function that make a stream wait for an event of a GPU."""
+    for node in nodes:
+        event = awaited_event(node)
         match node:
-            case ast.Assign(targets=targets, value=ast.Call(func=made)) if text(made) in _OF_HOST:
-                others |= {last_name(target) for target in targets}
-            case ast.AnnAssign(target=target, annotation=kind) if "cuda.Event" in ast.unparse(kind):
-                found.add(last_name(target))
-            case ast.arg(arg=name, annotation=ast.expr() as kind) if "cuda.Event" in ast.unparse(kind):
-                found.add(name)
-            case ast.Assign(targets=targets, value=ast.Call() | ast.IfExp() as made) if _MAKES_EVENT.search(text(made)):
-                found |= {last_name(target) for target in targets}
+            case ast.Call() if event is not None and last_name(event) in records.events:
+                yield _Wait(node, text(event), _variable(event))
+            case ast.Call(func=ast.Attribute(value=ast.Name(id=given), attr=name)) if name in records.fences:
+                yield _Wait(node, f"{given}.{records.fences[name]}", given)
             case _:
                 pass
-    return found - others - {""}
 
 
 def _own_read(wait: ast.Call, event: str, nodes: Sequence[ast.AST]) -> ast.Call | None:
@@ -157,12 +167,19 @@ def _called_with(given: str, wait: ast.Call, nodes: Sequence[ast.AST], owner: as
             yield from own_nodes(called)
 
 
-def _read_after(wait: ast.Call, used: Sequence[ast.AST], own: Sequence[ast.AST]) -> ast.Call | None:
+def _read_after(wait: _Wait, used: Sequence[ast.AST], own: Sequence[ast.AST], records: CopyRecords) -> ast.Call | None:
     """Return the first read on the host after a wait; None if there is none, or if something else may order it."""
     calls = [node for node in used if isinstance(node, ast.Call)]
     called = {last_name(call.func) for call in calls}
     if called & (_WAITING | _WORKING):
         return None
-    inside = set(own)
-    after = (call for call in calls if call not in inside or call.lineno > wait.lineno)
-    return next((call for call in after if last_name(call.func) in _READING), None)
+    inside, pinned = set(own), {f"{wait.given}.{name}" for name in records.pinned}
+    after = (call for call in calls if call not in inside or call.lineno > wait.call.lineno)
+    return next((call for call in after if last_name(call.func) in _READING or _operates_on(pinned, call)), None)
+
+
+def _operates_on(pinned: Container[str], call: ast.Call) -> bool:
+    """Return whether a call changes a tensor by means of pinned memory, which only the host does."""
+    if not isinstance(call.func, ast.Attribute) or not _OPERATING.match(call.func.attr):
+        return False
+    return any(text(viewed(value, VIEWS)) in pinned for value in call.args)

@@ -8,7 +8,7 @@ import ast
 import contextlib
 import os
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from functools import cached_property, lru_cache
 from itertools import pairwise
 
@@ -176,10 +176,12 @@ class Imports:
             self._found[key] = self._find(importer or self._path, name, _MAX_HOPS)
         return self._found[key]
 
-    def kind(self, name: str) -> ast.ClassDef | None:
-        """Return a class of another file by its full name; None if unknown."""
+    def kind(self, name: str, words: Iterable[str] = ()) -> ast.ClassDef | None:
+        """Return a class of another file by its full name; None if unknown, or if its source has none of some words."""
         found = self.function(name)
-        statement = found[0].get(found[1]) if found is not None and found[0].is_class(found[1]) else None
+        if found is None or (words and not any(word in found[0].source(found[1]) for word in words)):
+            return None
+        statement = found[0].get(found[1]) if found[0].is_class(found[1]) else None
         return statement if isinstance(statement, ast.ClassDef) else None
 
     def is_asynchronous(self, name: str) -> bool:

@@ -51,8 +51,10 @@ from syncheck.lint import (
     waits_of_threads,
     wrong_device_waits,
 )
-from syncheck.lint.graph_runners import FindClass, GraphRunners
+from syncheck.lint.copy_records import imported_records
+from syncheck.lint.graph_runners import GraphRunners
 from syncheck.lint.interp.sites import SourceSites
+from syncheck.lint.nodes import FindClass
 from syncheck.lint.source_file import SourceFile
 
 _CHECKS = (
@@ -65,7 +67,6 @@ _CHECKS = (
     own_records,
     own_stream_waits,
     misdirected_records,
-    host_reads,
     outdated_events,
     private_events,
     unawaited_events,
@@ -120,6 +121,7 @@ def findings(
     for check in _CHECKS:
         if check.can_matter(text):
             found += check.findings(tree, SourceSites(source), [*known, *found])
+    found += _of_host_reads(source, [*known, *found], imported)
     if graph_runners.can_matter(text):
         runners = GraphRunners(tree, graph_runners.imported_runners(source.imports, imported))
         found += kept_graph_results.findings(tree, SourceSites(source), [*known, *found], runners)
@@ -128,6 +130,16 @@ def findings(
     if one_sided.can_matter(text):
         found += one_sided.findings(functions, SourceSites(source), [*known, *found])
     return found
+
+
+def _of_host_reads(source: SourceFile, known: list[Finding], imported: FindClass) -> list[Finding]:
+    """Return the findings about reads on the host after a wait of a stream."""
+    kinds: list[ast.ClassDef] = []
+    if host_reads.can_matter_with_imports(source.text):
+        kinds = imported_records(source.imports, imported)
+    if not kinds and not host_reads.can_matter(source.text):
+        return []
+    return list(host_reads.findings(source.tree, SourceSites(source), known, kinds))
 
 
 def _on_side_streams(source: SourceFile, classes: Iterable[ast.ClassDef], known: list[Finding]) -> Iterator[Finding]:

@@ -22,6 +22,8 @@ VIEWS = frozenset(
 """Methods of a tensor that return a view of it."""
 
 Method = ast.FunctionDef | ast.AsyncFunctionDef
+FindClass = Callable[..., ast.ClassDef | None]
+"""Returns a class of another file by its full name; with some words, only if its source has one of them."""
 N = TypeVar("N", bound=ast.AST)
 T = TypeVar("T")
 

@@ -89,3 +89,48 @@ def test_a_function_reads_what_it_copied_itself(body, is_found):
     file = SourceFile("file.py", source)
     found = [f.rule.code for f in host_reads.findings(file.tree, SourceSites(file), [])]
     assert found == ["SYN402"] * is_found
+
+
+SLOTS = """
+import torch
+class Slot:
+    def __init__(self):
+        self.host = torch.empty(4, pin_memory=True)
+        self.ids = None
+        self.copied = torch.cuda.Event()
+    def fence(self):
+        torch.cuda.current_stream().wait_event(self.copied)
+def fill(slot, x):
+    slot.host.copy_(x, non_blocking=True)
+    slot.copied.record()
+def use(table, slot, path):
+"""
+
+
+@pytest.mark.parametrize(
+    ("body", "is_found"),
+    [
+        ("slot.copied.wait()\ntable.index_add_(0, slot.ids, slot.host[:2])", True),
+        ("slot.fence()\ntorch.save(slot.host, path)", True),
+        ("slot.fence()\ntable.copy_(slot.host)", False),  # may be on the GPU
+        ("slot.copied.wait()\ntable.index_add_(0, slot.ids, slot.ids)", False),
+        ("slot.fence()\nslot.copied.synchronize()\ntable.add_(slot.host)", False),
+        ("table.add_(slot.host)\nslot.fence()", False),
+    ],
+)
+def test_pinned_memory_of_a_slot_is_read_after_a_stream_has_waited(body, is_found):
+    source = SLOTS + "".join(f"    {line}\n" for line in body.split("\n"))
+    file = SourceFile("file.py", source)
+    found = list(host_reads.findings(file.tree, SourceSites(file), []))
+    assert [f.rule.code for f in found] == ["SYN402"] * is_found
+    assert all(f.help == "call `slot.copied.synchronize()`" for f in found)
+
+
+def test_the_class_of_a_job_may_be_imported():
+    job = "class Job:\n    host: torch.Tensor\n    copied: torch.cuda.Event\n"
+    pool = "class Pool:\n    def make(self): return torch.empty(4, pin_memory=True)\n"
+    file = SourceFile("file.py", "def write(job, path):\n    job.copied.wait()\n    torch.save(job.host, path)\n")
+    kinds = ast.parse(job + pool).body
+    assert host_reads.can_matter_with_imports(file.text)
+    assert [f.rule.code for f in host_reads.findings(file.tree, SourceSites(file), [], kinds)] == ["SYN402"]
+    assert list(host_reads.findings(file.tree, SourceSites(file), [])) == []
