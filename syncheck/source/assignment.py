@@ -50,7 +50,8 @@ def are_attributes_set(expression: str, own: str, kind: ast.ClassDef, method: Fu
     for attribute, _ in _attributes(node, own):
         its = setters.get(attribute, set())
         are_set_together = any(setters[other] <= its - {method.name} for other in loaded & setters.keys())
-        if not its or its & at_creation or are_set_together:
+        is_set_elsewhere = bool(its & at_creation) and method.name not in its & at_creation
+        if not its or is_set_elsewhere or are_set_together:
             continue
         if not is_certainly_bound(f"{own}.{attribute}", method.body, target):
             return False

@@ -114,3 +114,24 @@ def test_attributes_are_set_at_creation_or_before_they_are_used(expression, step
 @pytest.mark.parametrize("source", ["e = 1\nmark()\ndel e", "for i in x:\n    e = 1\n    mark()\n    del e"])
 def test_what_comes_after_the_statement_does_not_matter(source):
     assert is_bound_at_mark(source)
+
+
+@pytest.mark.parametrize(("attribute", "expected"), [("first", True), ("last", False), ("queue", True)])
+def test_an_attribute_is_set_in_the_constructor_only_behind_its_assignment(attribute, expected):
+    source = """
+class A:
+    def __init__(self):
+        self.first = make()
+        mark()
+        self.last = make()
+        self._reset()
+
+    def _reset(self):
+        self.queue = []
+
+    def step(self):
+        use(self.last)
+"""
+    (kind,) = ast.parse(source).body
+    method = kind.body[0]
+    assert are_attributes_set(f"self.{attribute}", "self", kind, method, method.body[1]) is expected
