@@ -1,6 +1,7 @@
 """Streams that are current where a thread is started or created, and not in the thread itself (SYN503)."""
 
 import ast
+import re
 from collections.abc import Iterator, Mapping, Sequence
 
 from syncheck.findings import Finding
@@ -24,6 +25,10 @@ from syncheck.source.words import words_of
 _ENTERING = frozenset({"stream", "StreamContext", "set_stream"})
 _POOLS = frozenset({"pool", "executor", "threads", "workers"})
 _WORKING = frozenset({"copy_", "to", "cuda", "backward", "step"})
+_OF_TORCH = re.compile(
+    r"torch\.(?!(?:save|load|device|no_grad|inference_mode|manual_seed|set_\w+|as_tensor|from_numpy)\b)\w+$"
+)
+"""Functions that compute tensors."""
 _HELP = "make `{stream}` current in the thread: `with torch.cuda.stream({stream}):`"
 
 
@@ -91,8 +96,10 @@ def _works_elsewhere(target: ast.expr, kind: ast.ClassDef | None, functions: Map
     first = methods.get(own_attribute(target)) or (functions.get(target.id) if isinstance(target, ast.Name) else None)
     if first is None:
         return False
-    called = {last_name(node.func) for step in _reached(first, methods) for node in _calls(step)}
-    return bool(called & _WORKING) and not called & _ENTERING
+    calls = [call for step in _reached(first, methods) for call in _calls(step)]
+    called = {last_name(call.func) for call in calls}
+    works = bool(called & _WORKING) or any(_OF_TORCH.match(text(call.func)) for call in calls)
+    return works and not called & _ENTERING
 
 
 def _reached(first: Method, methods: Mapping[str, Method]) -> list[Method]:

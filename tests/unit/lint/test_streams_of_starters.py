@@ -30,10 +30,17 @@ def test_a_thread_that_is_started_in_a_block_is_reported(start):
     assert found(start=start) == [("SYN503", 7)]
 
 
+@pytest.mark.parametrize("work", ["torch.tanh(self.x)", "self.keep(torch.stack(self.pages))"])
+def test_a_thread_that_computes_is_reported(work):
+    assert found(work=work) == [("SYN503", 7)]
+
+
 @pytest.mark.parametrize(
     "parts",
     [
         {"start": "pass"},
+        {"work": "torch.save(self.page, path)"},
+        {"work": "torch.cuda.set_device(0)"},
         {"start": "timer.start()"},
         {"start": "threading.Thread(target=unknown).start()"},
         {"enter": "torch.cuda.set_stream(self.side)"},
