@@ -43,6 +43,7 @@ from syncheck.lint import (
     streams_of_starters,
     unawaited_events,
     unawaited_slots,
+    unjoined_reads,
     unpacked_events,
     unready_events,
     unused_events,
@@ -95,6 +96,7 @@ _CHECKS = (
     slots_of_others,
     streams_of_starters,
     unawaited_slots,
+    unjoined_reads,
 )
 
 

@@ -1,0 +1,209 @@
+"""Methods that use what another method changes on a stream of the object, without the wait of a third method (SYN105).
+
+`update()` changes `self.averages` on `self.stream`; `state_dict()` waits for this stream before it reads them, so the
+class does not rely on its callers for that. `apply()` reads them without a wait.
+"""
+
+import ast
+from collections.abc import Iterable, Iterator, Sequence, Set
+from typing import NamedTuple
+
+from syncheck.findings import Finding
+from syncheck.lint.interp.functions import block_nodes, own_nodes
+from syncheck.lint.interp.sites import SourceSites
+from syncheck.lint.kept_streams import streams_kept_by
+from syncheck.lint.locations import lines_of
+from syncheck.lint.nodes import (
+    HOST_READS,
+    NO_VALUES,
+    VIEWS,
+    WAITS,
+    Method,
+    changed_in_place,
+    classes_in,
+    entered_streams,
+    methods_of,
+    own_attribute,
+    viewed,
+    walk,
+)
+from syncheck.rules import unordered_side_stream
+from syncheck.source.expressions import last_name
+
+_FLAW = "`{reader}` uses `self.{field}`, which `{writer}` changes on stream `self.{stream}`; only `{waiting}` waits"
+_HELP = "call `torch.cuda.current_stream().wait_stream(self.{stream})` before line {line}"
+_GOING_THROUGH = frozenset({"zip", "enumerate", "values", "items", "reversed", "list", "tuple"})
+"""Functions and methods whose results are iterated over instead of containers."""
+_NO_WORK = NO_VALUES | _GOING_THROUGH | {"len", "range", "record_stream", "append", "isinstance", "id", "print"}
+"""Calls that submit no work on their arguments."""
+
+
+class _Change(NamedTuple):
+    """An attribute that a method changes on a stream of the object.
+
+    Attributes:
+        field: the attribute.
+        stream: the attribute that holds the stream.
+        method: the name of the method.
+    """
+
+    field: str
+    stream: str
+    method: str
+
+
+def can_matter(source: str) -> bool:
+    """Return whether this check may apply to a file."""
+    return "Stream(" in source and "stream(self." in source
+
+
+def findings(tree: ast.Module, sites: SourceSites, known: Sequence[Finding]) -> Iterator[Finding]:
+    """Yield the uses, as warnings, since a caller may wait.
+
+    Args:
+        tree: the file.
+        sites: the call sites of the file.
+        known: the findings on paths through the file. One at the same location is more specific.
+    """
+    lines = lines_of(known)
+    for kind in classes_in(tree):
+        methods = methods_of(kind)
+        for change in _changes(methods.values(), streams_kept_by(kind)):
+            waiting = next((m.name for m in methods.values() if _waits_and_reads(m, change)), "")
+            for method in methods.values() if waiting else ():
+                use = _use_without_wait(method, change, methods)
+                if use is not None and use.lineno not in lines:
+                    flaw = _FLAW.format(
+                        reader=method.name,
+                        field=change.field,
+                        writer=change.method,
+                        stream=change.stream,
+                        waiting=waiting,
+                    )
+                    advice = _HELP.format(stream=change.stream, line=use.lineno)
+                    yield sites.warning(unordered_side_stream.RULE, use, method.name, advice, flaw=flaw)
+
+
+def _changes(methods: Iterable[Method], streams: Set[str]) -> Iterator[_Change]:
+    """Yield what methods change on the streams of their object, unless they wait for it later."""
+    for method in methods:
+        for block in (node for node in own_nodes(method) if isinstance(node, ast.With)):
+            for stream in map(own_attribute, entered_streams(block)):
+                if stream in streams and not any(_joins(node, stream) for node in own_nodes(method)):
+                    fields = _changed(list(block_nodes(block)))
+                    yield from (_Change(field, stream, method.name) for field in sorted(fields))
+
+
+def _changed(nodes: Sequence[ast.AST]) -> set[str]:
+    """Return the attributes of the object that some nodes change in place, themselves or element by element.
+
+    A copy to one is left out: a class may well read that only after the method that waits for it.
+    """
+    elements = _elements(nodes)
+    found: set[str] = set()
+    for node in nodes:
+        target = changed_in_place(node)
+        if target is None or not isinstance(node, ast.Call) or last_name(node.func) == "copy_":
+            continue
+        if last_name(node.func).startswith("_foreach_") and node.args:
+            target = node.args[0]
+        found.add(_field_of(target, elements))
+    return found - {""}
+
+
+def _elements(nodes: Sequence[ast.AST]) -> dict[str, str]:
+    """Return the variables that go through the attributes of the object -> the attributes."""
+    found: dict[str, str] = {}
+    for node in nodes:
+        if isinstance(node, ast.For | ast.comprehension):
+            for target, source in _pairs(node.target, node.iter):
+                if isinstance(target, ast.Name) and (field := own_attribute(source)):
+                    found[target.id] = field
+    return found
+
+
+def _pairs(target: ast.expr, source: ast.expr) -> Iterator[tuple[ast.expr, ast.expr]]:
+    """Yield the targets of a loop, each with the container that it goes through."""
+    match target, source:
+        case ast.Tuple(elts=targets), ast.Call(func=ast.Name(id="zip"), args=sources):
+            for one, other in zip(targets, sources, strict=False):
+                yield from _pairs(one, other)
+        case ast.Tuple(elts=[_, one]), ast.Call(func=ast.Name(id="enumerate"), args=[other, *_]):
+            yield from _pairs(one, other)
+        case ast.Tuple(elts=[_, one]), ast.Call(func=ast.Attribute(value=other, attr="items")):
+            yield one, other
+        case _, ast.Call(func=ast.Attribute(value=other, attr="values")):
+            yield target, other
+        case _:
+            yield target, source
+
+
+def _field_of(value: ast.expr, elements: dict[str, str]) -> str:
+    """Return the attribute of the object that a tensor belongs to; "" for any other tensor."""
+    inner = viewed(value, VIEWS)
+    while isinstance(inner, ast.Attribute) and inner.attr == "data":
+        inner = viewed(inner.value, VIEWS)
+    return own_attribute(inner) or (elements.get(inner.id, "") if isinstance(inner, ast.Name) else "")
+
+
+def _joins(node: ast.AST, stream: str) -> bool:
+    """Return whether a call waits for a stream of the object, or may do so."""
+    if not isinstance(node, ast.Call) or last_name(node.func) not in WAITS | HOST_READS:
+        return False
+    return not (isinstance(node.func, ast.Attribute) and own_attribute(node.func.value) == stream) or (
+        last_name(node.func) == "synchronize"
+    )
+
+
+def _waits_and_reads(method: Method, change: _Change) -> bool:
+    """Return whether a method waits for the changes, by the name of the stream, and then uses what was changed."""
+    nodes = own_nodes(method)
+    waits = [node.lineno for node in nodes if isinstance(node, ast.Call) and _waits_for(node, change.stream)]
+    uses = (getattr(node, "lineno", 0) for node in nodes if own_attribute(node) == change.field)
+    return bool(waits) and any(line > min(waits) for line in uses) and method.name != change.method
+
+
+def _waits_for(call: ast.Call, stream: str) -> bool:
+    match call:
+        case ast.Call(func=ast.Attribute(attr="wait_stream"), args=[awaited]):
+            return own_attribute(awaited) == stream
+        case ast.Call(func=ast.Attribute(value=awaited, attr="synchronize")):
+            return own_attribute(awaited) == stream
+        case _:
+            return False
+
+
+def _use_without_wait(method: Method, change: _Change, methods: dict[str, Method]) -> ast.Call | None:
+    """Return the first call of a method that works on what was changed, if neither it nor a caller may wait before."""
+    callers = [other for other in methods.values() if _calls(other, method.name)]
+    if method.name in {change.method, "__init__"} or any(_may_wait(step, methods) for step in (method, *callers)):
+        return None
+    nodes = own_nodes(method)
+    elements = _elements(nodes)
+    for node in nodes:
+        if isinstance(node, ast.Call) and last_name(node.func) not in _NO_WORK:
+            receiver = [node.func.value] if isinstance(node.func, ast.Attribute) else []
+            if any(_field_of(value, elements) == change.field for value in [*receiver, *node.args]):
+                return node
+    return None
+
+
+def _may_wait(method: Method, methods: dict[str, Method]) -> bool:
+    """Return whether a method may wait for a stream, enters one, or calls another method of the object that waits."""
+    for node in own_nodes(method):
+        if isinstance(node, ast.With) and entered_streams(node):
+            return True
+        called = methods.get(own_attribute(node.func)) if isinstance(node, ast.Call) else None
+        if isinstance(node, ast.Call) and last_name(node.func) in WAITS | HOST_READS:
+            return True
+        if called is not None and called is not method and any(_is_wait(step) for step in walk(called)):
+            return True
+    return False
+
+
+def _is_wait(node: ast.AST) -> bool:
+    return isinstance(node, ast.Call) and last_name(node.func) in WAITS
+
+
+def _calls(method: Method, name: str) -> bool:
+    return any(isinstance(node, ast.Call) and own_attribute(node.func) == name for node in own_nodes(method))
