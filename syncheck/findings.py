@@ -204,6 +204,10 @@ class Finding:
         """Result of the attempt to reproduce the race, in one line; "" if there was none."""
         return self.proof.summary if self.proof is not None else ""
 
+    def as_warning(self) -> "Finding":
+        """Return this finding as a warning, or unchanged if it is not an error."""
+        return replace(self, level=Severity.WARNING) if self.level is Severity.ERROR else self
+
     def with_example(self) -> "Finding":
         """Return this finding with its fix marked as an example, because it cannot be applied as is."""
         return self if self.fix is None else replace(self, fix=replace(self.fix, applicability=Applicability.EXAMPLE))

@@ -6,10 +6,10 @@ from dataclasses import replace
 from itertools import pairwise
 
 from syncheck.findings import Finding, Frame
+from syncheck.lint.consequences import weighed
 from syncheck.lint.interp.functions import own_nodes
 from syncheck.lint.nodes import HOST_READS, branches, function_around, statements, text, walk
 from syncheck.lint.remainders import Remainders
-from syncheck.rules.model import Severity
 from syncheck.source.expressions import has_line
 from syncheck.source.measured_times import is_measured
 from syncheck.source.words import words_of
@@ -54,7 +54,10 @@ def adjusted(
         has_chosen: whether conditions on the path are unknown.
     """
     with_levels = _with_levels(list(findings), guesses, copies, tree, ends, remainders, has_chosen=has_chosen)
-    for finding in with_levels:
+    for each in with_levels:
+        finding = each if remainders.are_reported else weighed(each, tree)
+        if finding is None:
+            continue
         taken = (*finding.assumptions, *_assumptions(finding, guesses, copies, has_chosen=has_chosen))
         yield _weaker(replace(finding, assumptions=taken), callers)
 
@@ -68,9 +71,8 @@ def _weaker(finding: Finding, callers: Mapping[tuple[str, Frame], str]) -> Findi
         texts.append(_USED_BEFORE)
     if not texts:
         return finding
-    level = max(finding.level, Severity.WARNING, key=lambda level: level.rank)
     message = f"{finding.message}, if {' and '.join(dict.fromkeys(texts))}"
-    return replace(finding, message=message, assumptions=(*finding.assumptions, *texts), level=level)
+    return replace(finding.as_warning(), message=message, assumptions=(*finding.assumptions, *texts))
 
 
 def _assumptions(
@@ -110,7 +112,7 @@ def _with_levels(
         ):
             continue
         if _depends_on_caller(finding, tree, has_chosen=has_chosen):
-            yield replace(finding, level=Severity.WARNING)
+            yield finding.as_warning()
             continue
         likely = [guesses[location.frame] for location in finding.related if location.frame in guesses]
         likely = likely or [True] * _is_operator_on_guess(finding, guesses, tree)
@@ -124,7 +126,7 @@ def _with_levels(
         if is_sure and not misses_little:
             yield finding
         elif is_sure or (all(likely) and not misses_little):
-            yield replace(finding, level=Severity.WARNING)
+            yield finding.as_warning()
 
 
 def _is_operator_on_guess(finding: Finding, guesses: Mapping[Frame, bool], tree: ast.Module) -> bool:

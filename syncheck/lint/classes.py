@@ -7,7 +7,6 @@ followed by the methods that only wait. A finding that remains concerns that cal
 import ast
 import itertools
 from collections.abc import Iterable, Iterator, Set
-from dataclasses import replace
 
 from syncheck.findings import Finding, Frame
 from syncheck.lint.interp.guards import dispatches
@@ -27,7 +26,6 @@ from syncheck.lint.interp.values import (
 )
 from syncheck.lint.nodes import WAITS, Method, once, own_attribute, statements, walk
 from syncheck.lint.prefilter import has_anchor
-from syncheck.rules.model import Severity
 from syncheck.source.expressions import last_name
 from syncheck.source.words import words_of
 
@@ -192,7 +190,7 @@ def between_methods(findings: Iterable[Finding], known: Iterable[Finding]) -> It
             continue  # it is unknown when that method is called, and the memory may have been used before
         is_between = len(functions) > 1 or finding.location.frame.line not in lines
         if finding.rule.code in _IN_CLASSES and is_between and is_new:
-            yield replace(finding, level=Severity.WARNING)
+            yield finding.as_warning()
 
 
 def with_passed_on(
@@ -211,13 +209,13 @@ def with_passed_on(
         functions = {frame.function for frame in frames}
         if frames & moves:
             if finding.rule.code == "SYN201":  # other rules depend on when the moved data is ready, which is unknown
-                yield replace(finding, level=Severity.WARNING)
+                yield finding.as_warning()
         elif (finding.rule.code, finding.location.frame) in again:
-            yield replace(finding, level=Severity.WARNING)
+            yield finding.as_warning()
         elif not functions & passed:
             yield finding
         elif finding.rule.code in _BETWEEN_METHODS:
-            yield finding if len(functions) == 1 else replace(finding, level=Severity.WARNING)
+            yield finding if len(functions) == 1 else finding.as_warning()
 
 
 def assigned_elsewhere(kind: ast.ClassDef) -> dict[str, list[ast.expr | None]]:

@@ -4,7 +4,6 @@ import ast
 import re
 from collections import Counter
 from collections.abc import Iterable, Iterator
-from dataclasses import replace
 
 from syncheck.findings import Finding
 from syncheck.lint.files import lines_of
@@ -28,7 +27,7 @@ def as_warnings(findings: Iterable[Finding], tree: ast.Module, source: str) -> I
         if finding.level is Severity.ERROR:
             helpers = list(_helpers(tree, source)) if helpers is None else helpers
             if any(has_line(helper, finding.location.frame.line) for helper in helpers):
-                yield replace(finding, level=Severity.WARNING)
+                yield finding.as_warning()
                 continue
         yield finding
 

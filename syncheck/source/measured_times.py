@@ -25,6 +25,8 @@ _PREPARING = re.compile(
 """Names and messages of a time that is measured once, before the work that matters."""
 _PREPARED = re.compile(r"(?<![a-z])(after|post|without|excluding|done|complete)(?![a-z])", re.IGNORECASE)
 """Messages and names of another time that mention it."""
+_STARTING = re.compile(r"(?:^|\.)start_\w+_times?(?:$|\.)")
+"""Names of times for which something is started: `start_prefetch_times`."""
 _INEXACT = frozenset("approx approximate approximately rough roughly estimate estimated".split())
 """Words in the names of times that are not meant to be exact."""
 
@@ -153,7 +155,7 @@ def is_host_time(name: str) -> bool:
     """Return whether the name of a time says that it excludes GPU work, is not exact, or is that of a preparation."""
     words = words_of(name)
     is_exact = not words & (_OF_THE_HOST | _INEXACT) and not _is_preparation(name)
-    return not is_exact or bool(words & _LOADING and words & _TIMES)
+    return not is_exact or _STARTING.search(name) is not None or bool(words & _LOADING and words & _TIMES)
 
 
 def _is_preparation(text: str) -> bool:
