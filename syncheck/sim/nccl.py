@@ -13,6 +13,8 @@ from syncheck.ranks import watchdog
 from syncheck.semantics.collectives import makes_host_wait
 from syncheck.sim.device_kind import simulated
 from syncheck.sim.distributed import Distributed
+from syncheck.sim.nccl_groups import unbound
+from syncheck.sim.nccl_options import install_options
 
 
 def install_distributed(distributed: Distributed, patches: Patches) -> None:
@@ -25,6 +27,7 @@ def install_distributed(distributed: Distributed, patches: Patches) -> None:
     _install_waits(distributed, Work, patches)
     _install_reducer(distributed, patches)
     _install_groups(distributed, c10d, patches)
+    install_options(patches)
     _install_other_waits(distributed, patches)
 
 
@@ -128,7 +131,7 @@ def _install_groups(distributed: Distributed, c10d: Any, patches: Patches) -> No
     def make(backend: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
         if _is_nccl(backend):
             original_init("gloo", *args, **_for_gloo(kwargs))
-            distributed.groups.add(c10d.GroupMember.WORLD, backend, is_bound=kwargs.get("device_id") is not None)
+            distributed.groups.add(c10d.GroupMember.WORLD, backend, kwargs.get("device_id"))
         else:
             original_init(backend, *args, **kwargs)
 
@@ -138,9 +141,12 @@ def _install_groups(distributed: Distributed, c10d: Any, patches: Patches) -> No
         wanted = get_backend() if backend is None else backend
         if not _is_nccl(wanted):
             return original_new(ranks, timeout, backend, *args, **kwargs)
-        group = original_new(ranks, timeout, "gloo", **_for_gloo(kwargs))
+        with unbound(c10d.GroupMember.WORLD):
+            group = original_new(ranks, timeout, "gloo", **_for_gloo(kwargs))
         if isinstance(group, c10d.ProcessGroup):
-            distributed.groups.add(group, wanted, is_bound=kwargs.get("device_id") is not None)
+            device = kwargs.get("device_id")
+            bound = c10d.GroupMember.WORLD.bound_device_id  # a group inherits it: `_new_group_with_tag`
+            distributed.groups.add(group, wanted, bound if device is None else device)
         return group
 
     @wraps(original_backend)
@@ -151,15 +157,16 @@ def _install_groups(distributed: Distributed, c10d: Any, patches: Patches) -> No
 
     original_device = c10d._get_object_coll_device  # there is no public name
     replacements = {original_init: init_process_group, original_new: new_group, original_backend: get_backend}
-    replacements |= {original_device: _object_device(get_backend, original_device)}
+    replacements |= {original_device: _object_device(distributed, original_device)}
     patches.everywhere(replacements | {c10d.is_nccl_available: lambda: True})
 
 
-def _object_device(get_backend: Callable[[Any], Any], original: Callable[[Any], Any]) -> Callable[[Any], str]:
+def _object_device(distributed: Distributed, original: Callable[[Any], Any]) -> Callable[[Any], str]:
     """Return a function that returns the device for the tensors of object collectives. NCCL uses the GPU."""
 
     def object_device(group: Any = None) -> str:
-        return simulated().name if str(get_backend(group)) == simulated().communication else str(original(group))
+        backend = distributed.groups.backend_of(group if group is not None else c10d.GroupMember.WORLD)
+        return simulated().name if backend == simulated().communication else str(original(group))
 
     return object_device
 

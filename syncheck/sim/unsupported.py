@@ -76,7 +76,7 @@ def _install_one_hot(patches: Patches) -> None:
         if num_classes < 1 or not is_on_gpu(tensor) or tensor.dtype != torch.int64:
             return original(tensor, num_classes)
         hot = torch.zeros(*tensor.shape, num_classes, dtype=tensor.dtype, device=tensor.device)
-        return hot.scatter_(-1, tensor.unsqueeze(-1), 1)
+        return hot.scatter(-1, tensor.unsqueeze(-1), 1)  # `scatter_` would fail in `torch.vmap`
 
     patches.set(torch.nn.functional, "one_hot", overridable(original, one_hot))
 

@@ -58,6 +58,8 @@ def test_one_hot_waits_only_if_the_number_of_classes_is_omitted(gpu):
     assert not any(call.startswith("sync") for call in given)
     assert any(call.startswith("sync") for call in gpu.calls_of(lambda: torch.nn.functional.one_hot(labels)))
     assert torch.nn.functional.one_hot(labels, 3).tolist() == [[1, 0, 0], [0, 0, 1]]
+    each = torch.vmap(lambda label: torch.nn.functional.one_hot(label, 3))(labels)
+    assert each.tolist() == [[1, 0, 0], [0, 0, 1]]
 
 
 def test_lengths_on_the_cpu_are_numbers(gpu):
