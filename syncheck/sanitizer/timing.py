@@ -1,5 +1,6 @@
 """Checks of host clocks: differences between two readings that span unfinished device work."""
 
+import os
 from collections import Counter, OrderedDict
 from dataclasses import dataclass
 from functools import partial
@@ -124,7 +125,8 @@ class Timing:
         if sites is None or scopes is None:
             return False
         frame = sites.location(site).frame
-        return not is_measured(frame, function_at(scopes.tree, frame.line))
+        is_main_process = os.environ.get("RANK", "0") == "0"
+        return not is_measured(frame, function_at(scopes.tree, frame.line), is_main_process=is_main_process)
 
 
 RULES = (unsynchronized_timing.RULE, *mistaken_sync.RULES)

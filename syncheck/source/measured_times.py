@@ -8,6 +8,8 @@ from syncheck.findings import Frame
 from syncheck.source.words import words_of
 
 _MAX_NAMES = 4
+_MAIN = frozenset({"rank", "master", "main"})
+"""Words in the conditions of branches that only one process takes: `if rank == 0`."""
 _SECONDS = frozenset({60, 3600})
 """Divisors that convert a time to minutes or hours: such a time is that of a whole run."""
 _OF_THE_HOST = frozenset("cpu host python overhead launch dispatch enqueue submit issue compile".split())
@@ -31,16 +33,33 @@ _INEXACT = frozenset("approx approximate approximately rough roughly estimate es
 """Words in the names of times that are not meant to be exact."""
 
 
-def is_measured(frame: Frame, function: ast.AST) -> bool:
+def is_measured(frame: Frame, function: ast.AST, *, is_main_process: bool = True) -> bool:
     """Return whether the time between two readings is used. A time that is only compared is a timeout.
 
     Args:
         frame: the location of the second reading.
         function: the function that it is in, or the file.
+        is_main_process: whether the process takes the branches of the first rank.
     """
     parents = {child: node for node in _own_nodes(function) for child in ast.iter_child_nodes(node)}
     reading = next((node for node in parents if _is_call_at(node, frame)), None)
+    if not is_main_process:
+        left_out = {inner for node in parents if _is_for_main_process(node) for inner in _in_body(node)}
+        parents = {child: node for child, node in parents.items() if child not in left_out}
     return reading is None or _is_used(reading, function, parents, _MAX_NAMES)
+
+
+def _is_for_main_process(node: ast.AST) -> bool:
+    """Return whether a node is a branch that only the first rank takes, judging by the names in its condition."""
+    if not isinstance(node, ast.If):
+        return False
+    negated = (ast.NotEq, ast.Not, ast.Gt)
+    is_negated = any(isinstance(part, negated) for part in ast.walk(node.test))
+    return not is_negated and bool(words_of(ast.unparse(node.test)) & _MAIN)
+
+
+def _in_body(node: ast.AST) -> Iterator[ast.AST]:
+    return (inner for statement in getattr(node, "body", []) for inner in ast.walk(statement))
 
 
 def function_at(tree: ast.Module, line: int) -> ast.AST:

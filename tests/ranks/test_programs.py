@@ -17,7 +17,8 @@ def findings(tmp_path):
 
 
 @pytest.mark.parametrize(
-    "program", ["frameworks", "attention", "coalescing", "shapes", "mixed_backends", "bound", "remote_calls"]
+    "program",
+    "frameworks attention coalescing shapes mixed_backends bound remote_calls time_of_first_rank".split(),
 )  # collectives.py: see test_same_accesses
 def test_programs_of_frameworks_run_without_findings(program, run_in_folder, tmp_path):
     done = run_in_folder(*RUN, "--nproc", "2", *JSON, str(PROGRAMS / f"{program}.py"))

@@ -14,11 +14,11 @@ FUNCTION = """def f(start, log, limit):
 """
 
 
-def measured(use):
+def measured(use, **facts):
     tree = ast.parse(FUNCTION.format(use=use))
     call = next(node for node in ast.walk(tree) if isinstance(node, ast.Call) and ast.unparse(node.func) == "clock")
     frame = Frame("m.py", call.lineno, end_line=call.end_lineno, column=call.col_offset + 1)
-    return is_measured(frame, function_at(tree, call.lineno))
+    return is_measured(frame, function_at(tree, call.lineno), **facts)
 
 
 @pytest.mark.parametrize(
@@ -55,6 +55,23 @@ def test_a_time_that_is_used_is_measured(use):
 )
 def test_a_limit_and_the_time_of_the_hosts_own_work_are_not(use):
     assert not measured(use)
+
+
+@pytest.mark.parametrize(
+    ("test", "is_used"),
+    [
+        ("rank == 0", False),
+        ("step % 10 == 0 and master_process", False),
+        ("accelerator.is_main_process", False),
+        ("verbose", True),
+        ("rank != 0", True),
+        ("not is_main_process()", True),
+    ],
+)
+def test_a_time_for_the_first_rank_is_used_there_only(test, is_used):
+    use = f"seconds = clock() - start\n    if {test}:\n        log(seconds)"
+    assert measured(use)
+    assert measured(use, is_main_process=False) is is_used
 
 
 def test_a_reading_in_another_place_may_be_measured():
