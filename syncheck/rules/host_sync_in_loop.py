@@ -7,7 +7,8 @@ idles between iterations.
 
 ## Fix
 Keep the values on the GPU and read them once, after the loop or every few iterations. Use `torch.where`
-instead of a mask. Or copy with `non_blocking=True` and read the value one iteration later, after
+instead of a mask, and a slice instead of a list as an index. Pass `non_blocking=True` to copies from pinned
+memory. Or copy results with `non_blocking=True` and read the value one iteration later, after
 `event.synchronize()`. The gain depends on the program: measure it.
 
 ## Source

@@ -36,7 +36,7 @@ class Advice:
         self._counter = IterationCounter()
         self.syncs = hot_syncs.HotSyncs(self._engine, self._collector, self._counter)
         self.overlap = overlap_advice.OverlapAdvice(self._engine, self._collector, self._history)
-        self._latest: dict[StreamId, tuple[str, bool]] = {}  # stream -> operator, whether it begins with a write
+        self._latest: dict[StreamId, tuple[str, Accesses]] = {}  # stream -> operator, what it accesses
 
     def launching(self, stream: StreamId, operator: str, accesses: Accesses, site: SiteId) -> None:
         """Note that an operator is launched."""
@@ -47,13 +47,13 @@ class Advice:
         self.overlap.launching(stream, operator, site)
         if self.syncs.is_waiting:
             self.syncs.launched(stream)
-        self._latest[stream] = (operator, bool(accesses) and accesses[0][2])
+        self._latest[stream] = (operator, accesses)
 
     def host_waits(self, stream: StreamId, site: SiteId, *, explicit: bool) -> None:
         """Note that the host waits for a stream, by a call of the program or inside an operator."""
         if self._is_run and stream in self._engine.unfinished():
-            operator, is_write = ("", False) if explicit else self._latest.get(stream, ("", False))
-            self.syncs.host_waits(site, operator, is_write=is_write)
+            operator, accesses = ("", ()) if explicit else self._latest.get(stream, ("", ()))
+            self.syncs.host_waits(site, operator, accesses)
 
     def device_waits(self, device: int, site: SiteId) -> None:
         """Note that the host waits for a device."""

@@ -1,7 +1,8 @@
 """Advice on host synchronizations that a loop makes on every iteration."""
 
+from syncheck.hb.clock import HOST
 from syncheck.hb.engine import Engine
-from syncheck.hb.ids import SiteId, StreamId
+from syncheck.hb.ids import Access, Accesses, SiteId, StreamId
 from syncheck.rules import device_wide_sync, empty_cache_in_loop, host_sync_in_loop
 from syncheck.sanitizer.collector import Collector, PendingFinding
 from syncheck.sanitizer.iteration_counter import HOT, IterationCounter
@@ -11,7 +12,35 @@ from syncheck.semantics.copies import COPIES
 _READS = frozenset({*COPIES, "aten::_local_scalar_dense"})
 _IN_STEPS = ("torch/optim/lbfgs.py", "torch/amp/grad_scaler.py")
 """Files of torch whose `step` reads values: the program cannot avoid it."""
-_CALLS = {"aten::_local_scalar_dense": "`.item()`", "aten::copy_": "a copy to the host", "": "`synchronize()`"}
+_TO_HOST, _FROM_HOST = "a copy to the host", "a copy from pinned memory"
+_CALLS = {
+    "aten::_local_scalar_dense": "`.item()`",
+    "aten::copy_": _TO_HOST,
+    "aten::_to_copy": _TO_HOST,
+    "aten::index": "an index that is a list or a mask",
+    "aten::index_put_": "an index that is a list or a mask",
+    "": "`synchronize()`",
+}
+_INSTEAD = {
+    _FROM_HOST: "pass `non_blocking=True` to the copy at {line}: the memory is pinned, so the host need not wait",
+    "aten::index": "index with a slice or with a tensor on the GPU instead of a list, and use `torch.where` for a mask",
+    "aten::index_put_": "index with a tensor on the GPU instead of a list, and use `torch.where` for a mask",
+    "aten::nonzero": "avoid results whose size depends on values: use `torch.where` with three arguments",
+    "aten::masked_select": "avoid results whose size depends on values: use `torch.where` with three arguments",
+    "aten::repeat_interleave": "pass `output_size`, so that the size of the result is known",
+    "aten::_linalg_check_errors": "call the variant that does not check, such as `torch.linalg.cholesky_ex`",
+}
+"""Operator or call -> what to do instead.
+
+Source:
+    torch.repeat_interleave, `output_size`: "If provided, it avoids a stream synchronization"; torch.linalg.cholesky_ex:
+    "skips the (slow) error checking by default"; PyTorch Performance Tuning Guide, "Avoid unnecessary CPU-GPU
+    synchronization".
+"""
+_READ_LATER = (
+    "keep the value on the GPU and read it once, after the loop or every few iterations; where the wait is "
+    'intended: `with syncheck.allow_sync("why"):`'
+)
 
 
 class HotSyncs:
@@ -31,25 +60,27 @@ class HotSyncs:
         self._unneeded_iterations: dict[SiteId, int] = {}
         self._busy: dict[SiteId, int] = {}  # number of streams of the device with work at the last such wait
 
-    def host_waits(self, site: SiteId, operator: str, *, is_write: bool) -> None:
+    def host_waits(self, site: SiteId, operator: str, accesses: Accesses = ()) -> None:
         """Note that the host waits for a stream or an event.
 
         Args:
             site: the call.
             operator: the operator that waits; "" for an explicit wait.
-            is_write: whether that operator writes GPU memory, so that it returns nothing to the host.
+            accesses: what that operator accesses.
         """
-        if operator in COPIES and is_write:
-            return  # copies from the host are covered by SYN303 and the page of SYN801
-        if self._counter.count(site, is_read=operator in _READS) >= HOT:
-            call: Text = (_CALLS.get(operator, f"`{operator.removeprefix('aten::')}`"),)
-            advice: Text = (
-                "keep the value on the GPU and read it once, after the loop or every few iterations; where the wait is "
-                'intended: `with syncheck.allow_sync("why"):`',
-            )
+        call = _CALLS.get(operator, f"`{operator.removeprefix('aten::')}`")
+        if operator in COPIES and any(access[2] and not self._is_on_host(access) for access in accesses):
+            if not any(self._is_on_host(access) for access in accesses):
+                return  # a copy from pageable memory: see SYN303
+            call = _FROM_HOST
+        if self._counter.count(site, is_read=operator in _READS and call != _FROM_HOST) >= HOT:
+            advice: Text = (_INSTEAD.get(call) or _INSTEAD.get(operator, _READ_LATER),)
             self._collector.add(
-                PendingFinding(host_sync_in_loop.RULE, site, {"call": call}, [], advice, exempt_paths=_IN_STEPS)
+                PendingFinding(host_sync_in_loop.RULE, site, {"call": (call,)}, [], advice, exempt_paths=_IN_STEPS)
             )
+
+    def _is_on_host(self, access: Access) -> bool:
+        return self._engine.is_live(access[0]) and self._engine.home_of(access[0]) == HOST
 
     def device_waits(self, site: SiteId, device: int, names: Names) -> None:
         """Note that the host waits for a device; called before the engine is notified."""

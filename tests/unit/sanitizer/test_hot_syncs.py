@@ -3,6 +3,7 @@
 import pytest
 
 from syncheck.findings import Frame
+from syncheck.hb.clock import HOST
 from syncheck.sanitizer.hot_syncs import HotSyncs
 from syncheck.sanitizer.iteration_counter import HOT, IterationCounter
 from tests.unit.sanitizer.program import Text, found, new_collector, new_engine
@@ -45,10 +46,14 @@ def loop():
 # -- SYN801
 
 
-def read(loop, iterations, operator=ITEM, *, is_write=False):
+ON_GPU, PINNED = 1, 2
+"""Allocations."""
+
+
+def read(loop, iterations, operator=ITEM, accesses=()):
     for _ in range(iterations):
         loop.launch()
-        loop.syncs.host_waits(50, operator, is_write=is_write)
+        loop.syncs.host_waits(50, operator, accesses)
 
 
 def test_a_read_is_hot_from_the_twentieth_iteration(loop):
@@ -95,20 +100,55 @@ def test_a_loop_that_only_copies_values_to_the_host_cannot_launch_ahead(loop, op
     for _ in range(2 * HOT):  # torch.save: copies in a row, all at the line of the call
         loop.counter.launches[50] = loop.counter.launches.get(50, 0) + 1
         loop.engine.launch(1, (), 50)
-        loop.syncs.host_waits(50, operator, is_write=False)
+        loop.syncs.host_waits(50, operator)
     assert loop.codes() == codes
 
 
 @pytest.mark.parametrize("operator", ["aten::copy_", "aten::_to_copy"])
 def test_a_copy_to_the_gpu_is_not_a_read(loop, operator):
-    read(loop, 2 * HOT, operator, is_write=True)
+    loop.engine.allocate(ON_GPU, 1, 64, 0, 1)
+    read(loop, 2 * HOT, operator, [(ON_GPU, 0, True)])  # from pageable memory
     assert loop.codes() == []
-    read(loop, HOT + 1, operator, is_write=False)
+    read(loop, HOT + 1, operator, [(ON_GPU, 0, False)])
     assert loop.codes() == [("SYN801", 50)]
 
 
+@pytest.mark.parametrize("operator", ["aten::copy_", "aten::_to_copy"])
+def test_a_copy_from_pinned_memory_need_not_wait(loop, operator):
+    loop.engine.allocate(ON_GPU, 1, 64, 0, 1)
+    loop.engine.allocate(PINNED, HOST, 64, -1, 1)
+    read(loop, HOT, operator, [(PINNED, 0, False), (ON_GPU, 0, True)])
+    finding = loop.finding()
+    assert finding.message.endswith("a copy from pinned memory")
+    assert finding.help.startswith("pass `non_blocking=True`")
+
+
+@pytest.mark.parametrize("operator", ["aten::copy_", "aten::_to_copy"])
+def test_a_copy_to_pinned_memory_is_a_copy_to_the_host(loop, operator):
+    loop.engine.allocate(ON_GPU, 1, 64, 0, 1)
+    loop.engine.allocate(PINNED, HOST, 64, -1, 1)
+    read(loop, HOT, operator, [(ON_GPU, 0, False), (PINNED, 0, True)])
+    assert loop.finding().message.endswith("a copy to the host")
+
+
+@pytest.mark.parametrize(
+    ("operator", "words"),
+    [
+        ("aten::index", "a slice"),
+        ("aten::repeat_interleave", "`output_size`"),
+        ("aten::nonzero", "`torch.where`"),
+        (ITEM, "every few iterations"),
+        ("aten::unknown", "every few iterations"),
+    ],
+)
+def test_the_advice_is_that_for_the_operator(loop, operator, words):
+    read(loop, HOT, operator)
+    assert words in loop.finding().help
+
+
 def test_another_operator_that_writes_and_waits_is_a_read(loop):
-    read(loop, HOT, "aten::masked_select", is_write=True)
+    loop.engine.allocate(ON_GPU, 1, 64, 0, 1)
+    read(loop, HOT, "aten::masked_select", [(ON_GPU, 0, True)])
     assert loop.codes() == [("SYN801", 50)]
 
 
