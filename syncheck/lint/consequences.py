@@ -34,7 +34,7 @@ def weighed(finding: Finding, tree: ast.Module) -> Finding | None:
             return finding.as_warning()
         case "SYN603" if _is_local_send(finding, tree):
             return finding.as_warning()
-        case "SYN701" if _runs_ahead(finding, tree):
+        case "SYN701" if _runs_ahead(finding, tree) or _is_of_gloo(finding, tree):
             return None
         case "SYN701" if _may_end_with_read(finding, tree):
             return finding.as_warning()
@@ -144,6 +144,20 @@ def _runs_ahead(finding: Finding, tree: ast.Module) -> bool:
 
 def _waits(node: ast.AST) -> bool:
     return isinstance(node, ast.Call) and last_name(node.func) in HOST_READS | WAITS
+
+
+def _is_of_gloo(finding: Finding, tree: ast.Module) -> bool:
+    """Return whether a collective runs in a group of gloo, whose collectives the host waits for.
+
+    Source:
+        torch.distributed, "Synchronous and asynchronous collective operations": for CPU collectives, the result is
+        there when the function returns.
+    """
+    lines = {location.frame.line for location in finding.related}
+    calls = [node for node in nodes_in(tree) if isinstance(node, ast.Call)]
+    groups = [text(call) for call in calls if last_name(call.func) == "init_process_group"]
+    is_collective = any(call.lineno in lines and last_name(call.func) in _COLLECTIVES for call in calls)
+    return is_collective and bool(groups) and all("gloo" in group and "nccl" not in group for group in groups)
 
 
 def _may_end_with_read(finding: Finding, tree: ast.Module) -> bool:

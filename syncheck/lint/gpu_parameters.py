@@ -26,7 +26,7 @@ _MOVED = re.compile(rf"\.cuda\(|\.to\((?:device=)?{_DEVICE}|\bdevice={_DEVICE}")
 """Text of an expression whose value is on a device that may be a GPU."""
 _MOVED_ATTRIBUTE = re.compile(rf"self\.(\w+) *(?:=[^\n]*?)?(?:{_MOVED.pattern})")
 """Text that moves an attribute to a device that may be a GPU: `self.model = Net().cuda()`, `self.model.to(device)`."""
-_OF_THE_HOST = re.compile(r"\.cpu\(|\.numpy\(|\.item\(|\.tolist\(")
+_OF_THE_HOST = re.compile(r"\.cpu\(|\.numpy\(|\.item\(|\.tolist\(|\.to\((?:device=)?(?:torch\.device\()?['\"]cpu")
 
 _Function = ast.FunctionDef | ast.AsyncFunctionDef
 
@@ -95,6 +95,7 @@ def moved_parameters(function: ast.AST, tree: ast.Module, source: str) -> frozen
     arguments = function.args
     positional = [argument.arg for argument in (*arguments.posonlyargs, *arguments.args)]
     given = _used_in_work(function) & {*positional, *(argument.arg for argument in arguments.kwonlyargs)}
+    given -= {name for name in given if any(map(_OF_THE_HOST.search, _bindings(name, function)))}
     if not given or words_in(function) & _MEASURING:
         return given
     is_called = source.count(f"{function.name}(") > 1

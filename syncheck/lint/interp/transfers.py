@@ -1,7 +1,6 @@
 """Copies between host and devices: the stream that they run on, and who waits."""
 
 import ast
-import re
 
 from syncheck.hb.ids import NO_VIEW, AllocationId, SiteId, StreamId
 from syncheck.lint import nodes
@@ -10,8 +9,9 @@ from syncheck.lint.interp.functions import own_nodes
 from syncheck.lint.interp.given_copies import GivenCopies
 from syncheck.lint.interp.identities import is_unknown
 from syncheck.lint.interp.machine import Machine
-from syncheck.lint.interp.operators import Operators, device_of
+from syncheck.lint.interp.operators import Operators
 from syncheck.lint.interp.side_work import is_on_side_stream
+from syncheck.lint.interp.type_arguments import first_argument, is_host_type, is_type, is_type_of_tensor, names_type
 from syncheck.lint.interp.unknown import says_moved
 from syncheck.lint.interp.values import (
     DERIVED,
@@ -76,9 +76,9 @@ class Transfers:
 
     def _as_type(self, tensor: Tensor, call: Call) -> Value | None:
         wanted = call.get("dtype", 0)
-        if _is_host_type(wanted):
+        if is_host_type(wanted):
             return self.method(tensor, "cpu", Call(call.node, []))
-        if tensor.block.device is None and _is_type_of_tensor(_first(call.node)):
+        if tensor.block.device is None and is_type_of_tensor(first_argument(call.node)):
             self._machine.assume_synchronized()  # `x.type(y.type())` may copy to a GPU, which waits for it
         return None
 
@@ -115,7 +115,7 @@ class Transfers:
         if isinstance(wanted, Symbol) and wanted.path.startswith("torch."):
             return UNKNOWN
         found = self._operators.device_in(wanted)
-        return self._machine.device if found is UNKNOWN and self._operators.is_gpu(_first(call.node)) else found
+        return self._machine.device if found is UNKNOWN and self._operators.is_gpu(first_argument(call.node)) else found
 
     def _casts(self, name: str, call: Call) -> bool:
         return name == "to" and (len(call.args) > 1 or "dtype" in call.kwargs)
@@ -123,19 +123,19 @@ class Transfers:
     def _unknown_target(self, tensor: Tensor, call: Call, name: str) -> Value:
         """Return the result of a copy to an unknown target: a cast on the same device, or an unknown value."""
         values = call.values()
-        if (values and all(_is_type(value) for value in values)) or _names_type(call.node):
+        if (values and all(is_type(value) for value in values)) or names_type(call.node):
             return self._operators.run("aten::_to_copy", [tensor], call)
         return self._elsewhere(UNKNOWN, name, call)
 
     def _elsewhere(self, target: DeviceIndex, name: str, call: Call) -> Value:
         """Return something that was moved to a device that is unknown, or that is not the current one."""
-        may_be_gpu = name == "cuda" or self._operators.may_be_gpu(_first(call.node))
+        may_be_gpu = name == "cuda" or self._operators.may_be_gpu(first_argument(call.node))
         return MOVED if may_be_gpu and isinstance(target, Value) else UNKNOWN
 
     def move(self, call: Call, name: str, *, is_tensor: bool) -> Value | None:
         """Move an unknown value to a device; return None if the call does not show that it moves anything.
 
-        A non-blocking copy implies that the value is a tensor, and that it is on the other side of the copy.
+        A non-blocking copy implies that the value is a tensor on the other side of the copy.
 
         Args:
             call: the call.
@@ -152,7 +152,7 @@ class Transfers:
         if name == "to" and not non_blocking:
             if is_tensor and isinstance(target, Value):
                 return DERIVED
-            return MOVED if non_blocking is False and self._is_to_gpu(target, call) else None
+            return self._move_now(target, call) if non_blocking is False else None
         if isinstance(target, Value) and name == "to" and is_on_side_stream(machine):
             target = machine.thread.device
         if isinstance(target, Value) or target != machine.thread.device:
@@ -163,11 +163,17 @@ class Transfers:
             machine.sync_stream(made.stream, call.node, explicit=False)
         return made
 
+    def _move_now(self, target: int | Value, call: Call) -> Value | None:
+        """Move an unknown value to a device that may be a GPU. If it comes from the host, that waits for the stream."""
+        if not self._is_to_gpu(target, call):
+            return None
+        self._machine.recent.loops.note_wait([self._machine.current(self._machine.thread.device)])
+        return MOVED
+
     def by_name(self, name: str, call: Call) -> Value | None:
         """Run a function that moves something, judging by its name, on a stream that the program has created.
 
-        The result's memory belongs to that stream. Return None if the name says no such thing, or if an argument may
-        order the streams.
+        Its result belongs to that stream. Return None if the name says otherwise, or if an argument may order streams.
         """
         machine = self._machine
         if machine.ordering_only or not says_moved(name) or not is_on_side_stream(machine):
@@ -201,7 +207,7 @@ class Transfers:
     def _is_to_gpu(self, target: int | Value, call: Call) -> bool:
         """Return whether something that may be a layer is moved to a GPU, as far as the source shows."""
         if isinstance(target, Value):
-            return self._operators.may_be_gpu(_first(call.node))
+            return self._operators.may_be_gpu(first_argument(call.node))
         return target == self._machine.thread.device
 
     def _fetch(self, call: Call, *, non_blocking: bool | None) -> Value:
@@ -353,39 +359,9 @@ def _non_blocking(call: Call, name: str) -> bool | None:
     return next((value for value in given if isinstance(value, bool)), False)
 
 
-def _first(node: ast.AST) -> ast.expr | None:
-    """Return the device argument of a call, or else its first argument."""
-    if not isinstance(node, ast.Call):
-        return None
-    named = device_of(node)
-    return node.args[0] if node.args and named is None else named
-
-
 def _end(tensor: Tensor) -> CopyEnd:
     device = tensor.block.device
     return CopyEnd(HOST_DEVICE if device is None else device, tensor.block.is_pinned, tensor.is_strided)
-
-
-def _names_type(node: ast.AST) -> bool:
-    """Return whether the first argument of a call is a data type, judging by its words: `x.to(DTYPES[name])`."""
-    first = _first(node)
-    words = "" if first is None else nodes.text(first).lower()
-    return "dtype" in words and "device" not in words
-
-
-def _is_type(value: Value) -> bool:
-    return (isinstance(value, Symbol) and value.path.startswith("torch.")) or isinstance(value, Constant)
-
-
-def _is_host_type(value: Value | None) -> bool:
-    """Return whether a value is a type of host tensors, as in `x.type(torch.FloatTensor)`."""
-    name = value.path if isinstance(value, Symbol) else value.value if isinstance(value, Constant) else ""
-    return isinstance(name, str) and re.fullmatch(r"torch\.\w*Tensor", name) is not None
-
-
-def _is_type_of_tensor(node: ast.expr | None) -> bool:
-    """Return whether an expression is the type of a tensor, which includes its device: `y.type()`."""
-    return isinstance(node, ast.Call) and last_name(node.func) == "type" and not node.args
 
 
 @nodes.once

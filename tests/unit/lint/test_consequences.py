@@ -126,6 +126,32 @@ def test_work_for_the_next_iteration_may_run_ahead(before, first, codes):
     assert [code for code, _ in found(AHEAD.format(before=before, first=first))] == codes
 
 
+GROUP = """
+def f():
+    dist.init_process_group({backend})
+    x = torch.randn(1 << 20, device="cuda")
+    torch.cuda.synchronize()
+    start = time.time()
+    dist.all_reduce(x)
+    {after}
+    print(time.time() - start)
+"""
+
+
+@pytest.mark.parametrize(
+    ("backend", "after", "codes"),
+    [
+        ('"gloo", rank=0', "pass", []),
+        ('"nccl"', "pass", ["SYN701"]),
+        ("", "pass", ["SYN701"]),
+        ('"cpu:gloo,cuda:nccl"', "pass", ["SYN701"]),
+        ('"gloo"', "y = x @ x", ["SYN701"]),
+    ],
+)
+def test_the_host_waits_for_collectives_of_gloo(backend, after, codes):
+    assert [code for code, _ in found(GROUP.format(backend=backend, after=after))] == codes
+
+
 def test_other_findings_keep_their_level():
     result = lint_source("m.py", Text(HEAD + COLLECTIVE.format(change="print(c.sum())")))
     (finding,) = result.findings

@@ -145,3 +145,9 @@ def test_a_method_times_an_attribute_that_was_moved(moved_by):
 def test_a_method_that_calls_something_else_times_no_gpu(moved_by, called):
     function, tree, source = parsed(OBJECT.format(moved=moved_by, called=called))
     assert not times_gpu_work(function, tree, source, frozenset(), None)
+
+
+@pytest.mark.parametrize("moved", ['model = model.to("cpu")', "model = model.cpu()", 'model.to(torch.device("cpu"))'])
+def test_a_function_that_moves_a_parameter_to_the_host_works_there(moved):
+    source = TIMED.format(work=f"{moved}; y = model(x); torch.cuda.max_memory_allocated()")
+    assert "model" not in moved_parameters(*parsed(source))
