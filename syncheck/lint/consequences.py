@@ -120,10 +120,10 @@ def _is_local_send(finding: Finding, tree: ast.Module) -> bool:
 
 
 def _is_made_for(sent: ast.Name, nodes: list[ast.AST]) -> bool:
-    """Return whether a variable holds the result of a call of torch, and is used only before and where it is sent."""
+    """Return whether a variable holds the result of a call, and is used only before and where it is sent."""
     used = [node for node in nodes if isinstance(node, ast.Name) and node.id == sent.id]
     makers = [node for node in nodes if isinstance(node, ast.Assign) and any(target in used for target in node.targets)]
-    is_made = bool(makers) and all(text(maker.value).startswith("torch.") for maker in makers)
+    is_made = bool(makers) and all(isinstance(maker.value, ast.Call) for maker in makers)
     return is_made and all(node.lineno <= sent.lineno for node in used)
 
 
@@ -147,7 +147,7 @@ def _waits(node: ast.AST) -> bool:
 
 
 def _is_of_gloo(finding: Finding, tree: ast.Module) -> bool:
-    """Return whether a collective runs in a group of gloo, whose collectives the host waits for.
+    """Return whether a collective runs in a group of gloo, the only backend that the file names: the host waits for it.
 
     Source:
         torch.distributed, "Synchronous and asynchronous collective operations": for CPU collectives, the result is
@@ -155,9 +155,10 @@ def _is_of_gloo(finding: Finding, tree: ast.Module) -> bool:
     """
     lines = {location.frame.line for location in finding.related}
     calls = [node for node in nodes_in(tree) if isinstance(node, ast.Call)]
-    groups = [text(call) for call in calls if last_name(call.func) == "init_process_group"]
-    is_collective = any(call.lineno in lines and last_name(call.func) in _COLLECTIVES for call in calls)
-    return is_collective and bool(groups) and all("gloo" in group and "nccl" not in group for group in groups)
+    if not any(call.lineno in lines and last_name(call.func) in _COLLECTIVES for call in calls):
+        return False
+    texts = {node.value for node in nodes_in(tree) if isinstance(node, ast.Constant) and isinstance(node.value, str)}
+    return "gloo" in texts and not any("nccl" in value for value in texts)
 
 
 def _may_end_with_read(finding: Finding, tree: ast.Module) -> bool:

@@ -21,6 +21,8 @@ from syncheck.semantics.collectives import FUNCTIONS
 _MEASURING = frozenset("max_memory_allocated reset_peak_memory_stats memory_allocated max_memory_reserved".split())
 """Functions of torch.cuda that are called where a GPU works."""
 _CALLED = re.compile(r"(\w+)\(")
+_IN_CODE = re.compile(r"^(?!\s*#).*cuda", re.MULTILINE)
+"""The word in a line that is not a comment."""
 _DEVICE = r"(?:['\"]cuda|(?:\w+\.)*_?(?:device|dev|gpu|local_rank)\b(?!\())"
 _MOVED = re.compile(rf"\.cuda\(|\.to\((?:device=)?{_DEVICE}|\bdevice={_DEVICE}")
 """Text of an expression whose value is on a device that may be a GPU."""
@@ -33,7 +35,8 @@ _Function = ast.FunctionDef | ast.AsyncFunctionDef
 
 def may_time(source: str, clocks: frozenset[str]) -> bool:
     """Return whether a file may measure the time of work on a GPU; `clocks`: see `prefilter.clock_aliases`."""
-    return "cuda" in source and any(f"{name}(" in source for name in CLOCKS | clocks)
+    has_clock = any(f"{name}(" in source for name in CLOCKS | clocks)
+    return has_clock and "cuda" in source and _IN_CODE.search(source) is not None
 
 
 def times_gpu_work(

@@ -80,6 +80,8 @@ def test_a_buffer_that_another_collective_changes(change, level):
     ("body", "level"),
     [
         ("t = torch.tensor(ids, device='cuda'); dist.isend(tensor=t, dst=1)", "warning"),
+        ("t = ids.serialize()\n    dist.isend(tensor=t, dst=1)", "warning"),
+        ("t = ids\n    dist.isend(tensor=t, dst=1)", "error"),
         ("t = torch.tensor(ids, device='cuda'); dist.isend(t, 1)\n    use(t)", "error"),
         ("dist.isend(ids, 1)", "error"),
         ("t = torch.tensor(ids, device='cuda'); dist.all_reduce(t, async_op=True)", "error"),

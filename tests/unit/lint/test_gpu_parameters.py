@@ -92,7 +92,7 @@ def test_a_method_has_bound_its_object():
     ("source", "may"),
     [
         ("cuda = time.time()", True), ("cuda = now()", True), ("npu = time.time()", False),
-        ("cuda = time.sleep(1)", False),
+        ("cuda = time.sleep(1)", False), ("x = time.time()\n  # cuda", False), ("x = time.time()  # cuda", True),
     ],
 )  # fmt: skip
 def test_a_file_needs_a_clock_and_a_gpu(source, may):
