@@ -39,6 +39,8 @@ _of_libraries: set[str] = set()
 _WORD = re.compile(r"\w+")
 _GPU = re.compile(r"cuda|accelerator|(?<![a-z])(?:xpu|npu|hpu|musa|gpu)", re.IGNORECASE)
 _TO_HOST = re.compile(r"""\.cpu\(|\.to\(\s*(?:device *= *)?['"]cpu""")
+_HOST_NAME = re.compile(r"""^(\w+) *= *(?:torch\.device\()?['"]cpu['"]""", re.MULTILINE)
+"""A global variable that stands for the host: `device = "cpu"`."""
 _DEVICE_NAME = re.compile(r"""^(\w+) *=[^\n]*['"]cuda\b""", re.MULTILINE)
 _GIVEN = frozenset({"device", "dev", "gpu", "rank", "local_rank"})
 """Names of the devices that functions are given to run on."""
@@ -100,7 +102,8 @@ def device_names(source: str) -> frozenset[str]:
     if "cuda" not in source:
         return frozenset()
     is_named = "'cuda" in source or '"cuda' in source
-    return frozenset((*(_DEVICE_NAME.findall(source) if is_named else ()), *_GIVEN))
+    named = frozenset(_DEVICE_NAME.findall(source) if is_named else ())
+    return named | (_GIVEN - frozenset(_HOST_NAME.findall(source)))
 
 
 def anchor_lines(source: str, aliases: Iterable[str] = ()) -> list[int]:
