@@ -9,7 +9,7 @@ from syncheck.findings import Applicability, Edit, EditKind, Fix, Frame
 from syncheck.hb.ids import UNKNOWN_SITE, EventId, NamedKind, SiteId, StreamId
 from syncheck.sanitizer.messages import DeviceSyncCode, EventCode, GroupCode, Names, Part, StreamCode, Text, WaitCode
 from syncheck.sanitizer.monitor import Sites
-from syncheck.sanitizer.spelling import Spelling
+from syncheck.sanitizer.spelling import Spelling, Target
 from syncheck.semantics.collectives import is_functional
 
 
@@ -241,7 +241,7 @@ def _word(pending: PendingFix, spelling: Spelling, path: str) -> WordedFix:
         number = target.shown_line(edit.kind)
         where = f"line {number}" if line.path == path else f"{line.path}:{number}"
         if target.is_split:
-            sentences.append(_inside(spelling.author(edit.site), line.statement, where, code))
+            sentences.append(_inside(spelling.author(edit.site), target, where, code))
         elif target.may_be_none:
             sentences.append(f"if the call at {where} returns a handle and not None, call `{code.strip('.')}` on it")
         else:
@@ -265,10 +265,13 @@ def _merged(sentences: Sequence[str]) -> Iterator[str]:
         yield sentence.replace("the call at", f"{calls} at") if count > 1 else sentence
 
 
-def _inside(author: Frame | None, statement: ast.AST | None, where: str, code: str) -> str:
+def _inside(author: Frame | None, target: Target, where: str, code: str) -> str:
     """Return the advice for a statement that launches work and also uses its result too early."""
+    if target.inner is not None:
+        where = f"the result of line {target.inner.number} is returned"
+        return f"in `{target.inner.function}`, add `{code}` behind the block on the stream, before {where}"
     if author is None or not author.package:
-        if isinstance(statement, ast.With | ast.AsyncWith):  # the context manager is left after the block
+        if isinstance(target.line.statement, ast.With | ast.AsyncWith):  # the context manager is left after the block
             return f"add `{code}` at the end of the block that begins in {where}"
         return f"split {where} and add `{code}` between the launch and the use"
     return f"in {author.package}, add `{code}` before {author.path}:{author.line}"

@@ -1,8 +1,12 @@
 """Conditions for inserting a statement before or after a line of the program."""
 
+import ast
+
 from syncheck.findings import Frame
 from syncheck.sanitizer.monitor import SourceLine
-from syncheck.source.expressions import STREAM_CONTEXTS
+from syncheck.source.expressions import STREAM_CONTEXTS, last_name
+
+_BACKWARD = frozenset({"backward", "grad"})
 
 
 def is_called_elsewhere(line: SourceLine, callers: tuple[SourceLine, ...]) -> bool:
@@ -29,6 +33,18 @@ def launches(line: SourceLine, earlier: tuple[SourceLine, ...]) -> bool:
     others = [other.number for other in earlier if other.path == line.path]
     scopes = line.scopes
     return scopes is not None and scopes.can_insert_before(line.number) > scopes.can_insert_before(line.number, others)
+
+
+def runs_backward(statement: ast.AST | None) -> bool:
+    """Return whether a statement runs a backward pass, during which autograd calls the program's hooks."""
+    calls = (node.func for node in ast.walk(statement) if isinstance(node, ast.Call)) if statement is not None else ()
+    return any(last_name(function) in _BACKWARD for function in calls)
+
+
+def is_unbound_item(name: str, origin: SourceLine, line: SourceLine) -> bool:
+    """Return whether an item is bound only after a line, when that runs for the first time, as in a loop."""
+    is_in_function = (line.path, line.function) == (origin.path, origin.function)
+    return is_in_function and line.number < origin.number and "[" in name and not name.endswith("[...]")
 
 
 def are_in_one_library_call(earlier: tuple[Frame, ...], later: tuple[Frame, ...]) -> bool:

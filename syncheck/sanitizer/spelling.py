@@ -11,7 +11,9 @@ from syncheck.sanitizer.insertion import (
     before_stream_block,
     can_insert,
     is_called_elsewhere,
+    is_unbound_item,
     launches,
+    runs_backward,
 )
 from syncheck.sanitizer.messages import (
     DeviceSyncCode,
@@ -44,12 +46,14 @@ class Target:
         is_split: whether the edit belongs inside the line's statement, which also launches the work that must precede
             it.
         may_be_none: whether the call on the line may return None.
+        inner: the line of a hook that launches that work, if the statement is a backward pass, which calls the hook.
     """
 
     line: SourceLine
     is_usable: bool
     is_split: bool = False
     may_be_none: bool = False
+    inner: SourceLine | None = None
 
     def shown_line(self, kind: EditKind) -> int:
         """Return the line to show: the first or last one of the statement for an insertion before or after it."""
@@ -152,7 +156,8 @@ class Spelling:
         callers = (line for depth, line in enumerate(lines) if not is_called_elsewhere(line, lines[depth + 1 :]))
         line = next(callers, lines[0])
         is_split = site != after and line is lines[0] and launches(line, earlier)
-        return Target(line, is_usable=False, is_split=is_split)
+        is_in_hook = is_split and earlier[0].number != line.number and runs_backward(line.statement)
+        return Target(line, is_usable=False, is_split=is_split, inner=earlier[0] if is_in_hook else None)
 
     def _target_after(self, site: SiteId, code: Text, before: SiteId) -> Target:
         """Return where a statement can be inserted after a call: at its own line, or at that of a caller."""
@@ -328,7 +333,7 @@ class Spelling:
         is_there = origin == line or _is_same(name.removesuffix("[...]"), origin, line)
         is_asked = line.scopes is not None and "[" not in name and line.scopes.may_be_none(name, line.number)
         is_sure = is_asked or is_one_of_many or scopes is None or scopes.shares_conditions(origin.number, line.number)
-        is_there &= is_sure and not (may_be_none and is_one_of_many) and not _is_unbound_item(name, origin, line)
+        is_there &= is_sure and not (may_be_none and is_one_of_many) and not is_unbound_item(name, origin, line)
         if wait and is_there:
             spelled.code += wait
             spelled.checks += [f"{name} is not None"] if may_be_none or is_asked else []
@@ -392,9 +397,3 @@ def _is_same(expression: str, known_at: SourceLine, line: SourceLine) -> bool:
     if line.scopes is None:
         return known_at.function == line.function
     return line.scopes.has_same_meaning(expression, known_at.number, line.number)
-
-
-def _is_unbound_item(name: str, origin: SourceLine, line: SourceLine) -> bool:
-    """Return whether an item is bound only after a line, when that runs for the first time, as in a loop."""
-    is_in_function = (line.path, line.function) == (origin.path, origin.function)
-    return is_in_function and line.number < origin.number and "[" in name and not name.endswith("[...]")

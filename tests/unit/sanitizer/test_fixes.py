@@ -211,6 +211,16 @@ def test_the_work_of_a_block_must_be_awaited_in_the_block(names):
     assert found.text == f"add `{code}` at the end of the block that begins in line 5"
 
 
+def test_a_hook_of_a_backward_pass_must_wait_itself(names):
+    pending = PendingFix((insertion(5, StreamCode(1), ".wait_stream(", StreamCode(2), ")"),), after=4)
+    text = LAUNCH_AND_USE.replace("total = make().sum()", "loss.backward()")
+    found = worded(pending, names, text=text, callers={4: (5,)})
+    code = "torch.cuda.default_stream().wait_stream(side)"
+    where = "behind the block on the stream, before the result of line 4 is returned"
+    assert found.text.endswith(f", add `{code}` {where}")
+    assert found.fix.applicability is Applicability.EXAMPLE
+
+
 def test_a_library_that_launches_and_uses_is_named(names):
     pending = PendingFix((insertion(5, StreamCode(1), ".wait_stream(", StreamCode(2), ")"),), after=4)
     stack = (Frame("acme/loader.py", 9, is_user=False), Frame("program.py", 5))
