@@ -33,7 +33,7 @@ _CALLED_BY_PYTHON = frozenset({"__call__", "__iter__", "__next__", "__enter__", 
 _AT_THE_END = frozenset("reset clear stop flush finish".split())
 _FINAL = frozenset("close shutdown destroy cleanup finalize".split())
 """Words in the names of methods after which an object is not used any more."""
-_WORKING = frozenset({"non_blocking", "copy_", "async_op", "clone", "stack", "cat"})
+_WORKING = frozenset({"non_blocking", "copy_", "async_op"})
 _BETWEEN_METHODS = frozenset(
     "SYN101 SYN102 SYN103 SYN104 SYN201 SYN301 SYN302 SYN402 SYN601 SYN602 SYN903 SYN906".split()
 )
