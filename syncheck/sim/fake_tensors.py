@@ -26,10 +26,11 @@ class Modes:
 
 
 def install(patches: Patches) -> None:
-    """Track the modes that the program itself enters, and leave a GPU's context uninitialized for torch's fake tensors.
+    """Track the modes that the program itself enters, and let no mode use a GPU, neither its context nor its memory.
 
     Source:
         torch/_subclasses/fake_tensor.py, `init_gpu_context`: up to torch 2.11 for every build that sees a GPU.
+        `avoid_device_init`: otherwise a mode also moves the values that it knows, those of `torch.tensor`.
     """
     original: Any = FakeTensorMode.__enter__
 
@@ -41,6 +42,7 @@ def install(patches: Patches) -> None:
         return original(mode)
 
     patches.set(fake_tensor, "init_gpu_context", lambda device: None)
+    patches.set(FakeTensorMode, "avoid_device_init", property(lambda mode: True))
     patches.set(Modes, "were_entered", False)
     patches.set(FakeTensorMode, "__enter__", enter)
 
