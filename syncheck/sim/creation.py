@@ -14,6 +14,7 @@ from syncheck.instrument.patching import Patches
 from syncheck.instrument.torch_internals import SPARSE, nested_functions, overrides_dispatch
 from syncheck.sim.copies import Copies
 from syncheck.sim.device_kind import gpu, is_on_gpu
+from syncheck.sim.fake_gradients import created_by
 from syncheck.sim.legacy_types import is_size
 from syncheck.sim.runtime import Runtime
 from syncheck.sim.tensors import as_device
@@ -97,7 +98,7 @@ class Creation:
                 _check_output(kwargs["out"], torch.device(kwargs.pop("device")))
             if kwargs.get("pin_memory"):
                 runtime.check_process()
-            return original(*args, **kwargs)
+            return created_by(original, *args, **kwargs)
 
         return factory
 
@@ -188,14 +189,14 @@ class Creation:
             with without_overrides(template):
                 device = as_device(kwargs.get("device"))
                 if device is None:
-                    return original(*args, **kwargs)
+                    return created_by(original, *args, **kwargs)
                 tensor = args[0] if args else kwargs.pop("input")
                 if device.type == "cpu" and is_on_gpu(tensor):
                     if overrides_dispatch(type(tensor)):  # it makes a tensor of its own class
                         with self._runtime.unmonitored():
                             return original(tensor, *args[1:], **{**kwargs, "device": device})
                     tensor = self._stand_in(tensor, is_new=is_new)
-                return original(tensor, *args[1:], **{**kwargs, "device": device})
+                return created_by(original, tensor, *args[1:], **{**kwargs, "device": device})
 
         seen = in_place_of(original, like)
         return seen

@@ -29,7 +29,7 @@ from syncheck.instrument.torch_internals import (
     python_kernel,
     run_parts,
 )
-from syncheck.sim import fake_tensors
+from syncheck.sim import fake_gradients, fake_tensors
 from syncheck.sim.attention import is_sharded, run_sharded
 from syncheck.sim.device_kind import is_on_gpu, simulated
 from syncheck.sim.dispatch import Dispatcher
@@ -81,7 +81,7 @@ class SimulatorMode(TorchDispatchMode):  # type: ignore[no-untyped-call]  # torc
         if func.__class__ is not OpOverload and isinstance(func, HigherOrderOperator):
             return self._run_in_parts(func, args, kwargs)
         if fake_tensors.is_active() or any(issubclass(kind, MODE_TENSOR_TYPES) for kind in types):
-            return func(*args, **kwargs)  # fake tensors have no memory, even on a GPU; others go to the mode below
+            return fake_gradients.run(func, args, kwargs)  # they have no memory, even on a GPU
         if not self._plain_types.issuperset(types) and any(overrides_dispatch(kind) for kind in types):
             return self._run_sharded(func, args, kwargs) if is_sharded(func, args) else NotImplemented
         if is_traced_in_parts(func):
