@@ -39,6 +39,7 @@ from syncheck.sim.deferral import Deferral
 from syncheck.sim.device_type import install_device_type
 from syncheck.sim.dispatch import Dispatcher
 from syncheck.sim.distributed import Distributed
+from syncheck.sim.flex_attention import install_flex_attention
 from syncheck.sim.graph_recorder import GraphRecorder
 from syncheck.sim.graphs import CUDAGraph
 from syncheck.sim.host_reads import HostReads
@@ -189,6 +190,7 @@ class Simulator:
         TensorShim(runtime, copies, patches).install()
         install_subclasses(patches)
         install_higher_order_operators(patches)
+        install_flex_attention(patches)
         install_module_moves(patches)
         HostReads(runtime, launches, patches).install()
         Creation(runtime, copies, patches).install()
