@@ -232,7 +232,9 @@ class TensorShim:
         return self.move(tensor, target, **options)
 
     def _to_other(self, original: Any, tensor: torch.Tensor, device: Any, options: dict[str, Any]) -> Any:
-        """Move from or to a device that is not simulated. torch itself handles "meta"."""
+        """Move from or to a device that is not simulated. torch itself handles "meta", and GPUs without memory."""
+        if device is not None and is_gpu(device) and is_gpu(raw_device(tensor)):
+            return self._move_fake(tensor, self.copies.index_of(device), **options)
         if device is None or not is_gpu(device):
             wanted = {} if device is None else {"device": device}
             return original(tensor, **wanted, **options) if wanted or options else tensor

@@ -98,8 +98,10 @@ def test_fake_tensors_are_created_and_moved_as_on_a_gpu(checked):
         made = torch.ones(2, device="cuda")
         moved = [torch.ones(2).cuda(1), torch.ones(2).to("cuda"), (made + made.clone()), made.cpu()]
         moved += [torch.tensor([1.0], device="cuda"), torch.tensor(1).cuda() + 1]  # whose values the mode knows
+        moved += [made.to("cuda:1"), made.to("cuda:1").to("cuda"), made.to("cpu")]
         with pytest.raises(RuntimeError, match=r"same device|two different devices"):  # the latter up to torch 2.11
             made + torch.ones(2)
     assert (made.device, made.is_cuda) == (torch.device("cuda:0"), True)
-    assert [str(tensor.device) for tensor in moved] == ["cuda:1", "cuda:0", "cuda:0", "cpu", "cuda:0", "cuda:0"]
+    assert [str(tensor.device) for tensor in moved[:6]] == ["cuda:1", "cuda:0", "cuda:0", "cpu", "cuda:0", "cuda:0"]
+    assert [str(tensor.device) for tensor in moved[6:]] == ["cuda:1", "cuda:0", "cpu"]
     assert torch.ones(2, device="cuda").sum().item() == 2
