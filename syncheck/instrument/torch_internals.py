@@ -8,6 +8,7 @@ import torch
 import torch.autograd.graph
 import torch.utils.data.dataloader
 from torch._library import simple_registry
+from torch._ops import _get_dispatch_mode_pre_dispatch as early_dispatch_mode
 from torch._ops import key_extractor
 from torch._subclasses.fake_tensor import FakeTensor
 from torch._subclasses.functional_tensor import FunctionalTensor
@@ -247,6 +248,19 @@ def with_tensors(func: Any, args: tuple[Any, ...], error: BaseException) -> tupl
 def fake_mode() -> Any:
     """Return the FakeTensorMode that is active in this thread; None if there is none."""
     return C._get_dispatch_mode(C._TorchDispatchModeKey.FAKE)
+
+
+_PROXY = C._TorchDispatchModeKey.PROXY
+
+
+def tracer() -> Any:
+    """Return the mode of `make_fx` that records the operators of this thread; None if there is none."""
+    return C._get_dispatch_mode(_PROXY)
+
+
+def early_tracer() -> Any:
+    """Return the mode that records operators of this thread before autograd does, as for export; None likewise."""
+    return early_dispatch_mode(_PROXY)  # type: ignore[no-untyped-call]  # torch leaves it untyped
 
 
 def is_traced() -> bool:

@@ -53,6 +53,7 @@ from syncheck.sim.parallel import install_parallel
 from syncheck.sim.placement import Placement
 from syncheck.sim.processes import install_processes
 from syncheck.sim.random import Random
+from syncheck.sim.recorded import install_recording
 from syncheck.sim.runtime import Runtime
 from syncheck.sim.script_modules import install_script_modules
 from syncheck.sim.shared_storages import SharedStorages
@@ -191,6 +192,7 @@ class Simulator:
         install_subclasses(patches)
         install_higher_order_operators(patches)
         install_flex_attention(patches)
+        install_recording(patches)
         install_module_moves(patches)
         HostReads(runtime, launches, patches).install()
         Creation(runtime, copies, patches).install()

@@ -20,6 +20,7 @@ from syncheck.sim.graph_recorder import GraphRecorder
 from syncheck.sim.launches import Launches
 from syncheck.sim.memory import layout_of
 from syncheck.sim.placement import Placement
+from syncheck.sim.recorded import check_move, is_called_by_graph, is_recording
 from syncheck.sim.runtime import Runtime
 from syncheck.source.frames import frame_at
 
@@ -76,6 +77,13 @@ class Copies:
 
     # -- operators that reach the dispatcher
 
+    def is_own_device(self, func: Any, wanted: torch.device) -> bool:
+        """Return whether the device of an operator's result is the raw one that C++ code takes from its first tensor.
+
+        Otherwise it is the target of a tensor with inner tensors, or of a copy in a graph.
+        """
+        return wanted.type == "cpu" and not self._moving_parts.value and not is_called_by_graph(func)
+
     def _run_to_copy(self, func: Any, plan: Plan, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         del plan
         source = args[0]
@@ -87,9 +95,7 @@ class Copies:
             return RunPlain(args, kwargs)
         if wanted.type not in {"cpu", simulated().name}:
             return func(*args, **kwargs)
-        # A CPU device comes from C++ ("the tensor's own options"), or is the target of a tensor with inner tensors.
-        is_own = wanted.type == "cpu" and not self._moving_parts.value
-        target = device if is_own else self.index_of(wanted)
+        target = device if self.is_own_device(func, wanted) else self.index_of(wanted)
         kwargs = {k: v for k, v in kwargs.items() if k not in {"device", "pin_memory"}}
         if target == device:
             return RunPlain(args, kwargs)
@@ -155,6 +161,8 @@ class Copies:
     def pin(self, tensor: torch.Tensor) -> torch.Tensor:
         """Return a copy in pinned host memory, or the tensor itself if it is already pinned."""
         self._runtime.check_process()
+        if is_recording():
+            return _ops._pin_memory.default(tensor)  # type: ignore[no-any-return]  # an operator
         if self.is_pinned(tensor):
             return tensor
         if self._memory.device(tensor) != HOST_DEVICE:
@@ -167,7 +175,7 @@ class Copies:
         return pinned  # type: ignore[no-any-return]  # an operator
 
     def _transfer_parts(self, source: torch.Tensor, target: int, **kwargs: Any) -> torch.Tensor:
-        """Make a tensor with inner tensors copy these to another device, each with its own operator."""
+        """Make a tensor with inner tensors copy these to another device, each with its own operator, or record it."""
         before, self._moving_parts.value = self._moving_parts.value, True
         try:
             return _ops._to_copy.default(source.detach(), device=self.device_at(target), **kwargs)  # type: ignore[no-any-return]  # an operator
@@ -190,8 +198,9 @@ class Copies:
         Source:
             aten/src/ATen/native/TensorConversions.cpp, `_to_copy`: pin_out.
         """
-        if overrides_dispatch(type(source)):
+        if overrides_dispatch(type(source)) or is_recording():
             return self._transfer_parts(source, target, non_blocking=non_blocking, **kwargs)
+        check_move()
         source_device = self._memory.device(source)
         # a real conversion runs on the source device, or after a copy to the host: the values are the same
         recorder = self._recorder(source_device, target)

@@ -16,6 +16,7 @@ from syncheck.sim.copies import Copies
 from syncheck.sim.device_kind import gpu, is_on_gpu
 from syncheck.sim.fake_gradients import created_by
 from syncheck.sim.legacy_types import is_size
+from syncheck.sim.placement import raw_device
 from syncheck.sim.runtime import Runtime
 from syncheck.sim.tensors import as_device
 
@@ -191,7 +192,7 @@ class Creation:
                 if device is None:
                     return created_by(original, *args, **kwargs)
                 tensor = args[0] if args else kwargs.pop("input")
-                if device.type == "cpu" and is_on_gpu(tensor):
+                if device.type == "cpu" and is_on_gpu(tensor) and raw_device(tensor).type == "cpu":
                     if overrides_dispatch(type(tensor)):  # it makes a tensor of its own class
                         with self._runtime.unmonitored():
                             return original(tensor, *args[1:], **{**kwargs, "device": device})

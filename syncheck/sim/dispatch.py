@@ -16,7 +16,7 @@ from syncheck.instrument.torch_internals import call_with_numbers, fake_mode, sc
 from syncheck.semantics.collectives import NAMESPACES
 from syncheck.semantics.copies import HOST_DEVICE
 from syncheck.semantics.library import operator as described_operator
-from syncheck.semantics.operators import ALLOCATING, HOST_OUTPUTS, ROWS
+from syncheck.semantics.operators import ALLOCATING, HOST_OUTPUTS, ROWS, SIZE_ONLY
 from syncheck.semantics.waits import HostWait, copies_number, host_wait
 from syncheck.sim.autograd import Backward
 from syncheck.sim.compute import Compute
@@ -33,6 +33,7 @@ from syncheck.sim.rows import blocks_of, selection_of
 from syncheck.sim.runtime import Runtime
 
 _HOST = torch.device("cpu")
+_LIKE = ALLOCATING | SIZE_ONLY
 
 
 class Dispatcher:
@@ -107,6 +108,14 @@ class Dispatcher:
         self._backward.note_results(result)
         return result
 
+    def recorded(self, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> dict[str, Any]:
+        """Return the keyword arguments with which a tracer records an operator: those of a real GPU."""
+        wanted, tensors = kwargs.get("device"), tensors_in(args)
+        device = self._memory.device(tensors[0]) if tensors else HOST_DEVICE
+        if wanted is None or device == HOST_DEVICE or not self._copies.is_own_device(func, wanted):
+            return kwargs
+        return {**kwargs, "device": self._runtime.torch_devices[device]}
+
     def _run_collective(self, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         """Run a collective."""
         plan = self._distributed.plan(func)
@@ -130,6 +139,8 @@ class Dispatcher:
             copied = self._copies.transfer(read, HOST_DEVICE, non_blocking=False)
             args, kwargs = tree_map(partial(_replaced, read, copied), (args, kwargs))
             tensors = tensors_of(plan, args, kwargs)
+        if self._is_made_on_host(func, plan, tensors, kwargs):
+            tensors = []
         device, pinned, on_cpu = self._placement.place(plan, tensors, kwargs)
         if device != HOST_DEVICE:
             return self._run_on_device(func, plan, tensors, args, on_cpu, device)
@@ -144,6 +155,14 @@ class Dispatcher:
         else:
             self._placement.note_results(plan, tensors, kwargs, result)
         return result
+
+    def _is_made_on_host(self, func: Any, plan: Plan, tensors: TensorArguments, kwargs: dict[str, Any]) -> bool:
+        """Return whether a graph creates a host tensor from the size and the dtype of a GPU tensor."""
+        wanted = kwargs.get("device")
+        if wanted is None or wanted.type != "cpu" or plan.base not in _LIKE or not tensors:
+            return False
+        is_on_gpu = self._memory.device(tensors[0][0]) != HOST_DEVICE
+        return is_on_gpu and not self._copies.is_own_device(func, wanted)
 
     def _note_pinned(self, deferral: Deferral, plan: Plan, tensor: torch.Tensor) -> None:
         tag = self._memory.of(tensor)

@@ -16,7 +16,7 @@ from torch.export import passes
 
 from syncheck.instrument.patching import Patches
 from syncheck.instrument.plan import tensors_in
-from syncheck.instrument.torch_internals import C, schema_of
+from syncheck.instrument.torch_internals import MODE_TENSOR_TYPES, C, schema_of
 from syncheck.semantics.operators import ALLOCATING, SIZE_ONLY
 from syncheck.sim.device_kind import is_gpu, is_on_gpu
 from syncheck.sim.errors import NotSimulatedError
@@ -66,10 +66,10 @@ def _check(tensor: FakeTensor, *, needs_gradient: bool) -> None:
 
 
 def run(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-    """Run an operator on tensors without memory.
+    """Run an operator on tensors without memory, or on others that are traced.
 
     Raises:
-        NotSimulatedError: a result is on a GPU and would require a gradient, that of a tensor on the host.
+        NotSimulatedError: a result without memory is on a GPU and would require a gradient, that of a host tensor.
     """
     result = func(*args, **kwargs)
     if torch.is_grad_enabled() and schema_of(func).name.partition("::")[2] not in _WITHOUT_GRADIENT:
@@ -80,7 +80,8 @@ def run(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
 
 
 def _is_differentiable(tensor: torch.Tensor) -> bool:
-    return is_on_gpu(tensor) and (tensor.is_floating_point() or tensor.is_complex())
+    is_fake = isinstance(tensor, MODE_TENSOR_TYPES) and is_on_gpu(tensor)
+    return is_fake and (tensor.is_floating_point() or tensor.is_complex())
 
 
 def created_by(create: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:

@@ -22,6 +22,7 @@ from syncheck.instrument.torch_internals import (
     DisableTorchFunctionSubclass,
     HigherOrderOperator,
     OpOverload,
+    fake_mode,
     has_nested_tensor,
     is_composite,
     is_traced,
@@ -35,6 +36,7 @@ from syncheck.sim.device_kind import is_on_gpu, simulated
 from syncheck.sim.dispatch import Dispatcher
 from syncheck.sim.errors import NotSimulatedError
 from syncheck.sim.fast_path import NOT_QUALIFIED
+from syncheck.sim.recorded import is_recording, record
 
 _KEYS = (C.DispatchKey.CompositeExplicitAutograd, C.DispatchKey.BackendSelect, C.DispatchKey.CPU)
 """Dispatch keys under which a higher-order operator's implementation in terms of operators is found, best first."""
@@ -76,10 +78,14 @@ class SimulatorMode(TorchDispatchMode):  # type: ignore[no-untyped-call]  # torc
                 return result
         return self._dispatch(func, types, args, kwargs or {})
 
-    def _dispatch(self, func: Any, types: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    def _dispatch(  # noqa: PLR0911  one case after the other
+        self, func: Any, types: Any, args: tuple[Any, ...], kwargs: dict[str, Any]
+    ) -> Any:
         """Run an operator that the fast path does not handle: see `__torch_dispatch__`."""
         if func.__class__ is not OpOverload and isinstance(func, HigherOrderOperator):
             return self._run_in_parts(func, args, kwargs)
+        if is_recording():
+            return self._record(func, args, kwargs)
         if fake_tensors.is_active() or any(issubclass(kind, MODE_TENSOR_TYPES) for kind in types):
             return fake_gradients.run(func, args, kwargs)  # they have no memory, even on a GPU
         if not self._plain_types.issuperset(types) and any(overrides_dispatch(kind) for kind in types):
@@ -94,6 +100,9 @@ class SimulatorMode(TorchDispatchMode):  # type: ignore[no-untyped-call]  # torc
                 return as_without_mode(func, run, func, args, kwargs) if calls_others(func) else run(func, args, kwargs)
         with self:
             return as_without_mode(func, parts, args, kwargs)
+
+    def _record(self, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        return record(_RecordedMode(self._dispatcher), func, args, self._dispatcher.recorded(func, args, kwargs))
 
     def _run_sharded(self, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         with self:
@@ -154,3 +163,14 @@ class SimulatorMode(TorchDispatchMode):  # type: ignore[no-untyped-call]  # torc
             return lambda *args: self._read_condition(value(*args))
         with self:
             return bool(value)
+
+
+class _RecordedMode(SimulatorMode):  # type: ignore[no-untyped-call]  # torch leaves it untyped
+    """Runs the operators that a tracer has recorded. Those without memory are left to the tracer's FakeTensorMode."""
+
+    def __torch_dispatch__(
+        self, func: Any, types: Any, args: tuple[Any, ...] = (), kwargs: dict[str, Any] | None = None
+    ) -> Any:
+        if fake_mode() is not None:
+            return func(*args, **(kwargs or {}))
+        return super().__torch_dispatch__(func, types, args, kwargs)

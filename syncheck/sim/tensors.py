@@ -26,6 +26,7 @@ from syncheck.sim.copies import Copies
 from syncheck.sim.device_kind import gpu, is_gpu, simulated
 from syncheck.sim.moved_gradients import device_copy, pinned_copy, returning_gradient
 from syncheck.sim.placement import raw_device
+from syncheck.sim.recorded import check_move
 from syncheck.sim.runtime import Runtime
 
 _WRAPPED = "_syncheck_device"
@@ -148,6 +149,8 @@ class TensorShim:
 
     def _move_fake(self, tensor: torch.Tensor, target: int, **kwargs: Any) -> torch.Tensor:
         """Move a tensor without memory, which torch does itself."""
+        if target == HOST_DEVICE and is_gpu(raw_device(tensor)):
+            check_move()
         moved: torch.Tensor = self._raw_to(tensor, self.copies.device_at(target), **kwargs)
         return moved
 
