@@ -1,7 +1,8 @@
-"""Higher-order operators, such as `flex_attention`, under a dispatch mode in torch 2.8."""
+"""Higher-order operators, such as `flex_attention`: under modes in torch 2.8, and with other dispatch keys."""
 
 from typing import Any
 
+import torch
 from torch.utils._python_dispatch import TorchDispatchMode, _get_current_dispatch_mode, _pop_mode_temporarily
 
 from syncheck.instrument.patching import Patches
@@ -29,3 +30,18 @@ def install_higher_order_operators(patches: Patches) -> None:
             return mode.__torch_dispatch__(operator, [], args, kwargs)
 
     patches.set(HigherOrderOperator, "dispatch", dispatch)
+
+
+def pass_over(name: str, patches: Patches) -> None:
+    """Make higher-order operators pass over a dispatch key, as other operators do that have no kernel for it.
+
+    Source:
+        torch/_ops.py, `HigherOrderOperator.__call__`: it looks for a kernel for the first key of all.
+    """
+    original: Any = torch._ops._compute_keyset
+    key = C._parse_dispatch_key(name)
+
+    def keys_of(args: Any, kwargs: Any, candidates: Any) -> Any:
+        return original(args, kwargs, candidates.remove(key))
+
+    patches.set(torch._ops, "_compute_keyset", keys_of)

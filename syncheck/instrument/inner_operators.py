@@ -15,13 +15,14 @@ from collections.abc import Callable
 from functools import cache
 from typing import Any
 
-from syncheck.instrument.torch_internals import C, OpOverload, has_kernel, schema_of
+from syncheck.instrument.torch_internals import NO_CPU_AUTOCAST, C, OpOverload, has_kernel, schema_of
 from syncheck.semantics.operators import SILENT
 
 _KEYS = {
-    name: getattr(C.DispatchKey, name)
+    name: C._parse_dispatch_key(name)
     for name in (
-        *("AutocastCPU", "AutocastCUDA", "AutocastXPU", "Conjugate", "Negative", "ZeroTensor"),
+        *("AutocastCPU", NO_CPU_AUTOCAST, "AutocastCUDA", "AutocastXPU"),
+        *("Conjugate", "Negative", "ZeroTensor"),
         "ADInplaceOrView",
         "PythonTLSSnapshot",  # stores the state of the inner calls in place of that of the operator's own call
     )

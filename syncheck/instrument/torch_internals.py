@@ -51,6 +51,8 @@ DisableTorchFunction = C.DisableTorchFunction
 """Disables all overrides of torch functions, such as a default device."""
 SetExcludeDispatchKeyGuard = C._SetExcludeDispatchKeyGuard
 registrations_for_key: Callable[[str], list[str]] = C._dispatch_get_registrations_for_dispatch_key
+NO_CPU_AUTOCAST = "AutocastMAIA"
+"""The dispatch key that keeps the CPU's autocast from virtual GPUs: that of a kind of device that is not available."""
 storage_key: Callable[[torch.UntypedStorage], int] = attrgetter("_cdata")
 """Return the identity of a storage: its C++ address."""
 
@@ -116,6 +118,26 @@ def direct_call(func: OpOverload) -> Callable[..., Any]:
     """
     found: Callable[..., Any] = _DIRECT.get(func._name, func._op)
     return found
+
+
+def keys_below(name: str) -> Any:
+    """Return all dispatch keys that are handled after a key."""
+    return C._dispatch_keyset_full_after(C._parse_dispatch_key(name))
+
+
+def dispatch_by(name: str, *, included: bool) -> None:
+    """Set whether this thread's operators are dispatched by a key whatever their tensors are, unless it is excluded.
+
+    Source:
+        c10/core/impl/LocalDispatchKeySet.h: the included keys are added to those of the tensors, and the excluded ones
+        removed. aten/src/ATen/ThreadLocalState.h: the threads of a backward pass inherit both.
+    """
+    C._dispatch_tls_set_dispatch_key_included(C._parse_dispatch_key(name), included)
+
+
+def exclude_key(name: str, *, excluded: bool) -> None:
+    """Set whether this thread's operators are dispatched without a key."""
+    C._dispatch_tls_set_dispatch_key_excluded(C._parse_dispatch_key(name), excluded)
 
 
 def schema_of(func: Any) -> Any:

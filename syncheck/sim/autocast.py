@@ -4,6 +4,7 @@ Source:
     aten/src/ATen/autocast_mode.h: AT_FORALL_LOWER_PRECISION_FP, AT_FORALL_FP32, AT_FORALL_FP32_SET_OPT_DTYPE,
     AT_FORALL_PROMOTE; autocast_mode.cpp for what each group does.
     aten/src/ATen/cudnn/AutocastRNN.cpp: recurrent networks compute in float16, whatever the lower precision is.
+    c10/core/DispatchKey.h: the order of the dispatch keys.
 """
 
 import threading
@@ -14,10 +15,19 @@ from functools import partial
 from typing import Any
 
 import torch
-from torch.utils._pytree import tree_map
+from torch.utils._pytree import tree_leaves, tree_map
 
+from syncheck.instrument.higher_order import pass_over
 from syncheck.instrument.patching import Patches
-from syncheck.instrument.torch_internals import DisableAutocast, registrations_for_key, schema_of
+from syncheck.instrument.torch_internals import (
+    NO_CPU_AUTOCAST,
+    DisableAutocast,
+    dispatch_by,
+    exclude_key,
+    keys_below,
+    registrations_for_key,
+    schema_of,
+)
 from syncheck.sim.device_kind import is_on_gpu, simulated
 
 _LOWER = """_convolution.deprecated _convolution conv1d conv1d.padding conv2d conv2d.padding conv3d conv3d.padding
@@ -42,41 +52,29 @@ Many models use a sigmoid layer right before the binary cross entropy layer.
 In this case, combine the two layers using torch.nn.functional.binary_cross_entropy_with_logits
 or torch.nn.BCEWithLogitsLoss.  binary_cross_entropy_with_logits and BCEWithLogits are
 safe to autocast."""
-_KEY = "AutocastCPU"  # the dispatch key of the CPU tensors behind virtual GPU tensors
+_CPU_AUTOCAST = "AutocastCPU"
 Kernel = Callable[..., Any]
 
 
 class Autocast:
-    """Implements CUDA's autocast on the CPU's dispatch key, for tensors of virtual devices."""
+    """Implements CUDA's autocast for tensors of virtual devices, and keeps the CPU's autocast from them.
+
+    The tensors have the CPU's dispatch keys, and both can be enabled independently. Therefore, where the GPU's autocast
+    is enabled, the GPU's key dispatches all operators, and where the CPU's is, so does a key that is handled before it.
+    """
 
     def __init__(self, patches: Patches) -> None:
         self._patches = patches
-        self._library: Any = None
+        self._gpu_key = f"Autocast{simulated().name.upper()}"
+        self._libraries: list[Any] = []
         self._casts: dict[int, tuple[weakref.ref[torch.Tensor], torch.Tensor]] = {}
         self._registering = threading.Lock()
 
     def install(self) -> None:
-        """Enable the CPU's key wherever autocast is enabled for the GPU."""
+        """Follow the state of both in every thread."""
         autocast = torch.amp.autocast_mode.autocast
-        enter, leave = autocast.__enter__, autocast.__exit__
-
-        def enter_both(context: Any) -> Any:
-            before = torch.is_autocast_enabled("cpu")
-            result = enter(context)  # type: ignore[no-untyped-call]  # torch leaves it untyped
-            if context.device == simulated().name:
-                context.syncheck_before = before
-                self._register()
-                torch.set_autocast_enabled("cpu", torch.is_autocast_enabled(simulated().name) or before)
-            return result
-
-        def leave_both(context: Any, *error: Any) -> Any:
-            result = leave(context, *error)
-            if context.device == simulated().name:
-                torch.set_autocast_enabled("cpu", context.syncheck_before)
-            return result
-
-        self._patches.set(autocast, "__enter__", enter_both)
-        self._patches.set(autocast, "__exit__", leave_both)
+        for name in ("__enter__", "__exit__"):
+            self._patches.set(autocast, name, self._followed(getattr(autocast, name)))
         clear = torch.clear_autocast_cache
 
         def clear_both() -> None:
@@ -85,84 +83,90 @@ class Autocast:
 
         self._patches.set(torch, "clear_autocast_cache", clear_both)
         self._patches.on_undo(self._unregister)
+        for key in (self._gpu_key, NO_CPU_AUTOCAST):
+            pass_over(key, self._patches)
+        self._follow()
+
+    def _followed(self, method: Callable[..., Any]) -> Callable[..., Any]:
+        def call_and_follow(*args: Any) -> Any:
+            result = method(*args)
+            self._follow()
+            return result
+
+        return call_and_follow
+
+    def _follow(self) -> None:
+        """Dispatch this thread's operators by the keys of what is enabled in it."""
+        on_gpu, on_cpu = torch.is_autocast_enabled(simulated().name), torch.is_autocast_enabled("cpu")
+        if on_gpu or on_cpu:
+            self._register()
+        self._dispatch_by(on_gpu=on_gpu, on_cpu=on_cpu)
+
+    def _dispatch_by(self, *, on_gpu: bool, on_cpu: bool) -> None:
+        dispatch_by(self._gpu_key, included=on_gpu)  # torch excludes it where the GPU's autocast is disabled
+        dispatch_by(NO_CPU_AUTOCAST, included=on_cpu)
+        exclude_key(NO_CPU_AUTOCAST, excluded=not on_cpu)
 
     # -- kernels
 
     def _register(self) -> None:
         with self._registering:
-            if self._library is None:
-                self._register_all()
-
-    def _register_all(self) -> None:
-        self._library = torch.library.Library("aten", "IMPL", _KEY)  # type: ignore[no-untyped-call]  # torch leaves it untyped
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # torch warns about every replaced kernel
-            for name, kernel in self._kernels().items():
-                self._library.impl(name, kernel)
+            if not self._libraries:
+                self._libraries = [_library(self._gpu_key, self._rules()), _library(NO_CPU_AUTOCAST, _exceptions())]
 
     def _unregister(self) -> None:
-        if self._library is not None:
-            self._library._destroy()  # there is no public API
-            self._library = None
+        self._dispatch_by(on_gpu=False, on_cpu=False)
+        while self._libraries:
+            self._libraries.pop()._destroy()  # there is no public API
 
-    def _kernels(self) -> dict[str, Kernel]:
-        kernels: dict[str, Kernel] = {}
+    def _rules(self) -> dict[Any, Kernel]:
+        """Return the kernels of the operators that CUDA's autocast casts."""
+        rules: dict[Any, Kernel] = {}
         for names, make in (
-            (_cpu_only(), _fall_through),
             (_LOWER, partial(self._casting, None)),
             (_FULL, partial(self._casting, torch.float32)),
             (_RECURRENT, partial(self._casting, torch.float16)),
             (_FULL_RESULT, self._full_result),
             (_WIDEST, self._widest),
-            (_BANNED, self._banned),
+            (_BANNED, _banned),
         ):
-            kernels |= {name: make(operator) for name in names if (operator := _operator(name)) is not None}
-        return kernels
+            rules |= {op: _on(self._gpu_key, op, make(op)) for op in _operators(names)}
+        return rules
 
     def _casting(self, dtype: torch.dtype | None, operator: Any) -> Kernel:
-        def kernel(*args: Any, **kwargs: Any) -> Any:
+        def rule(*args: Any, **kwargs: Any) -> Any:
             return _below_autocast(operator, *self._cast((args, kwargs), dtype))
 
-        return kernel
+        return rule
 
     def _full_result(self, operator: Any) -> Kernel:
         names = [argument.name for argument in schema_of(operator).arguments if not argument.kwarg_only]
         position = names.index("dtype") if "dtype" in names else len(names)
 
-        def kernel(*args: Any, **kwargs: Any) -> Any:
+        def rule(*args: Any, **kwargs: Any) -> Any:
             given = args[position] if position < len(args) else kwargs.get("dtype")
-            if given is None and self._target_dtype(args[0], torch.float32) is not None:
+            if given is None and _is_cast(args[0]):
                 args, kwargs = args[:position], {**kwargs, "dtype": torch.float32}
             return _below_autocast(operator, args, kwargs)
 
-        return kernel
+        return rule
 
     def _widest(self, operator: Any) -> Kernel:
-        def kernel(*args: Any, **kwargs: Any) -> Any:
-            dtypes = {value.dtype for value in _tensors((args, kwargs)) if self._target_dtype(value, torch.float32)}
+        def rule(*args: Any, **kwargs: Any) -> Any:
+            dtypes = {value.dtype for value in _tensors((args, kwargs)) if _is_cast(value)}
             widest = torch.float32 if torch.float32 in dtypes else next(iter(dtypes), None)
             return _below_autocast(
                 operator, *(self._cast((args, kwargs), widest) if len(dtypes) > 1 else (args, kwargs))
             )
 
-        return kernel
-
-    def _banned(self, operator: Any) -> Kernel:
-        def kernel(*args: Any, **kwargs: Any) -> Any:
-            if torch.is_autocast_enabled(simulated().name) and any(
-                is_on_gpu(tensor) for tensor in _tensors((args, kwargs))
-            ):
-                raise RuntimeError(_UNSAFE)
-            return _below_autocast(operator, args, kwargs)
-
-        return kernel
+        return rule
 
     def _cast(self, values: Any, dtype: torch.dtype | None) -> Any:
-        """Cast the tensors that autocast applies to. None: to the lower precision of their device's autocast."""
+        """Cast the tensors that autocast applies to. None: to the lower precision."""
+        wanted = dtype or torch.get_autocast_dtype(simulated().name)
 
         def cast(value: Any) -> Any:
-            wanted = self._target_dtype(value, dtype)
-            if wanted is None or value.dtype == wanted:
+            if not _is_cast(value) or value.dtype == wanted:
                 return value
             return self._cached_cast(value, wanted) if dtype is None and _is_weight(value) else value.to(wanted)
 
@@ -185,22 +189,15 @@ class Autocast:
         self._casts[id(weight)] = (weakref.ref(weight), cast)
         return cast
 
-    def _target_dtype(self, value: Any, dtype: torch.dtype | None) -> torch.dtype | None:
-        """Return the dtype to cast a value to, or None if autocast does not apply to it.
 
-        Source:
-            aten/src/ATen/autocast_mode.h, `is_eligible`: floating point, not double, on autocast's device.
-        """
-        if not isinstance(value, torch.Tensor) or not value.is_floating_point() or value.dtype == torch.float64:
-            return None
-        name = simulated().name if is_on_gpu(value) else "cpu"
-        if not self._is_enabled(name):
-            return None
-        return dtype or torch.get_autocast_dtype(name)
+def _is_cast(value: Any) -> bool:
+    """Return whether the GPU's autocast applies to a value.
 
-    def _is_enabled(self, name: str) -> bool:
-        on_gpu = torch.is_autocast_enabled(simulated().name)
-        return on_gpu if name == simulated().name else not on_gpu
+    Source:
+        aten/src/ATen/autocast_mode.h, `is_eligible`: floating point, not double, on autocast's device.
+    """
+    is_floating = isinstance(value, torch.Tensor) and value.is_floating_point() and value.dtype != torch.float64
+    return is_floating and is_on_gpu(value)
 
 
 def _is_weight(tensor: torch.Tensor) -> bool:
@@ -208,10 +205,47 @@ def _is_weight(tensor: torch.Tensor) -> bool:
     return is_leaf and tensor.dtype == torch.float32 and not tensor._is_view()  # there is no public API
 
 
-def _fall_through(operator: Any) -> Kernel:
-    """Return a fallthrough kernel, with which autocast applies only to the operators inside."""
+def _exceptions() -> dict[Any, Kernel]:
+    """Return kernels that call the operators of the CPU's autocast without it if they have GPU tensors."""
+    others = dict.fromkeys(_operators(_registered(NO_CPU_AUTOCAST)), torch.library.fallthrough_kernel)
+    return others | {op: _on(NO_CPU_AUTOCAST, op, None) for op in _operators(_registered(_CPU_AUTOCAST))}
+
+
+def _on(key: str, operator: Any, rule: Kernel | None) -> Kernel:
+    """Return the kernel of an operator for a key: it applies a rule to GPU tensors, and nothing to host tensors.
+
+    Args:
+        key: the key.
+        operator: the operator.
+        rule: calls the operator. None: call it without the autocast of the CPU and that of the GPU.
+    """
+    below, below_all = keys_below(key), keys_below(_CPU_AUTOCAST)
+
+    def kernel(keys: Any, *args: Any, **kwargs: Any) -> Any:
+        if not any(map(is_on_gpu, _tensors((args, kwargs)))):
+            return operator.redispatch(keys & below, *args, **kwargs)
+        return operator.redispatch(keys & below_all, *args, **kwargs) if rule is None else rule(*args, **kwargs)
+
+    return kernel
+
+
+def _library(key: str, kernels: dict[Any, Kernel]) -> Any:
+    """Register kernels for a key."""
+    library: Any = torch.library.Library("aten", "IMPL", key)  # type: ignore[no-untyped-call]  # torch leaves it untyped
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # torch warns about every replaced kernel
+        for operator, kernel in kernels.items():
+            library.impl(operator, kernel, with_keyset=kernel is not torch.library.fallthrough_kernel)
+    return library
+
+
+def _banned(operator: Any) -> Kernel:
     del operator
-    return torch.library.fallthrough_kernel
+
+    def rule(*_args: Any, **_kwargs: Any) -> Any:
+        raise RuntimeError(_UNSAFE)
+
+    return rule
 
 
 def _below_autocast(operator: Any, args: Any, kwargs: Any) -> Any:
@@ -221,18 +255,17 @@ def _below_autocast(operator: Any, args: Any, kwargs: Any) -> Any:
 
 
 def _tensors(values: Any) -> list[torch.Tensor]:
-    found: list[torch.Tensor] = []
-    tree_map(lambda value: found.append(value) if isinstance(value, torch.Tensor) else None, values)
-    return found
+    return [value for value in tree_leaves(values) if isinstance(value, torch.Tensor)]
 
 
-def _operator(name: str) -> Any:
-    """Return an operator by the name of its registration, or None if this version of torch lacks it."""
-    base, _, overload = name.partition(".")
-    return getattr(getattr(torch.ops.aten, base, None), overload or "default", None)
+def _operators(names: list[str]) -> list[Any]:
+    """Return operators by the names of their registrations, without those that this version of torch lacks."""
+    parts = [name.partition(".") for name in names]
+    found = [getattr(getattr(torch.ops.aten, base, None), overload or "default", None) for base, _, overload in parts]
+    return [operator for operator in found if operator is not None]
 
 
-def _cpu_only() -> list[str]:
-    """Return the operators that the CPU's autocast casts, some of which CUDA's does not."""
-    known = registrations_for_key(_KEY)
+def _registered(key: str) -> list[str]:
+    """Return the names of the operators that have a kernel for a key."""
+    known = registrations_for_key(key)
     return [name.removeprefix("aten::") for name in known if name.startswith("aten::")]
