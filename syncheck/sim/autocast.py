@@ -71,10 +71,13 @@ class Autocast:
         self._registering = threading.Lock()
 
     def install(self) -> None:
-        """Follow the state of both in every thread."""
-        autocast = torch.amp.autocast_mode.autocast
-        for name in ("__enter__", "__exit__"):
-            self._patches.set(autocast, name, self._followed(getattr(autocast, name)))
+        """Follow the state of both in every thread.
+
+        Source:
+            torch/amp/autocast_mode.py, `autocast.__enter__` and `__exit__`: they call `torch.set_autocast_enabled`.
+        """
+        for name in ("set_autocast_enabled", "set_autocast_cpu_enabled"):
+            self._patches.set(torch, name, self._followed(getattr(torch, name)))
         clear = torch.clear_autocast_cache
 
         def clear_both() -> None:
@@ -87,13 +90,12 @@ class Autocast:
             pass_over(key, self._patches)
         self._follow()
 
-    def _followed(self, method: Callable[..., Any]) -> Callable[..., Any]:
-        def call_and_follow(*args: Any) -> Any:
-            result = method(*args)
+    def _followed(self, set_enabled: Callable[..., None]) -> Callable[..., None]:
+        def set_and_follow(*args: Any, **kwargs: Any) -> None:
+            set_enabled(*args, **kwargs)
             self._follow()
-            return result
 
-        return call_and_follow
+        return set_and_follow
 
     def _follow(self) -> None:
         """Dispatch this thread's operators by the keys of what is enabled in it."""

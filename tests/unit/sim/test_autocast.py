@@ -213,3 +213,46 @@ def test_an_operator_of_a_program_has_its_own_rule(gpu):
         with torch.autocast("cuda"):
             assert torch.ops.for_autocast.copy(torch.ones(2, device="cuda")).dtype == torch.float16
             assert torch.ops.for_autocast.copy(torch.ones(2)).dtype == torch.float32
+
+
+@pytest.fixture
+def restored_autocast():
+    """Restore the state of autocast after a test that sets it directly."""
+    yield
+    for device, dtype in (("cuda", torch.float16), ("cpu", torch.bfloat16)):
+        torch.set_autocast_enabled(device, False)
+        torch.set_autocast_dtype(device, dtype)
+
+
+@pytest.mark.usefixtures("restored_autocast")
+def test_autocast_can_be_enabled_without_a_block(x):
+    host = torch.ones(2, 2)
+    torch.set_autocast_enabled("cuda", True)
+    assert (product_of(x), product_of(host)) == (torch.float16, torch.float32)
+    torch.set_autocast_dtype("cuda", torch.bfloat16)
+    assert product_of(x) == torch.bfloat16
+    torch.set_autocast_enabled("cpu", True)
+    torch.set_autocast_enabled("cuda", False)
+    assert (product_of(x), product_of(host)) == (torch.float32, torch.bfloat16)
+
+
+@pytest.mark.filterwarnings("ignore:torch.set_autocast:DeprecationWarning")
+@pytest.mark.usefixtures("restored_autocast")
+def test_autocast_can_be_enabled_by_the_old_functions(x):
+    host = torch.ones(2, 2)
+    torch.set_autocast_enabled(True)
+    torch.set_autocast_gpu_dtype(torch.bfloat16)
+    assert (product_of(x), product_of(host)) == (torch.bfloat16, torch.float32)
+    torch.set_autocast_enabled(False)
+    torch.set_autocast_cpu_enabled(True)
+    assert (product_of(x), product_of(host)) == (torch.float32, torch.bfloat16)
+
+
+@pytest.mark.usefixtures("restored_autocast")
+def test_autocast_can_be_disabled_within_a_block(x):
+    with torch.autocast("cuda"):
+        torch.set_autocast_enabled("cuda", False)
+        assert product_of(x) == torch.float32
+        torch.set_autocast_enabled("cuda", True)
+        assert product_of(x) == torch.float16
+    assert product_of(x) == torch.float32
