@@ -53,6 +53,8 @@ SetExcludeDispatchKeyGuard = C._SetExcludeDispatchKeyGuard
 registrations_for_key: Callable[[str], list[str]] = C._dispatch_get_registrations_for_dispatch_key
 NO_CPU_AUTOCAST = "AutocastMAIA"
 """The dispatch key that keeps the CPU's autocast from virtual GPUs: that of a kind of device that is not available."""
+OUTERMOST = "TESTING_ONLY_GenericMode"
+"""A dispatch key that torch does not use, before those of the transforms of `torch.func`: c10/core/DispatchKey.h."""
 storage_key: Callable[[torch.UntypedStorage], int] = attrgetter("_cdata")
 """Return the identity of a storage: its C++ address."""
 

@@ -60,6 +60,7 @@ from syncheck.sim.shared_storages import SharedStorages
 from syncheck.sim.storages import StorageShim
 from syncheck.sim.tensors import TensorShim, install_module_moves
 from syncheck.sim.transformed import without_simulation
+from syncheck.sim.transformed_random import TransformedRandom
 from syncheck.sim.unsupported import hide_cuda, install_unsupported
 from syncheck.sim.virtual_gpus import CallSites
 from syncheck.witness.record import request
@@ -208,6 +209,7 @@ class Simulator:
         self._install_autograd(patches)
         skip_rules(SimulatorMode, patches)
         Autocast(patches).install()
+        TransformedRandom(runtime.memory, self.placement, patches).install()
         original_compile = torch.compile
         install_unsupported(runtime.note, patches)
         install_control_flow(original_compile, without_simulation, patches)

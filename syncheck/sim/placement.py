@@ -1,6 +1,9 @@
 """Selection of an operator's device: the single device of its tensors, or torch's error if they are on several."""
 
+import threading
 import weakref
+from collections.abc import Iterator
+from contextlib import contextmanager
 from functools import partial
 from typing import Any
 
@@ -36,6 +39,7 @@ class Placement:
         self._memory = runtime.memory
         self._gpus = runtime.gpus
         self._made: dict[int, weakref.ref[torch.UntypedStorage]] = {}
+        self._creating = threading.local()
         self.last_device = HOST_DEVICE
 
     def place(self, plan: Plan, tensors: TensorArguments, kwargs: dict[str, Any]) -> tuple[int, bool, dict[str, Any]]:
@@ -49,6 +53,8 @@ class Placement:
             kwargs = {k: v for k, v in kwargs.items() if k != "pin_memory"}
         if wanted is not None and is_gpu(wanted):
             return self._runtime.index_of(wanted), False, {**kwargs, "device": CPU}
+        if not (tensors or pinned) and _is_created_by_torch(plan, kwargs):
+            return getattr(self._creating, "device", HOST_DEVICE), False, kwargs
         return device, pinned, kwargs
 
     def device_of(self, plan: Plan, tensors: TensorArguments) -> int:
@@ -79,17 +85,11 @@ class Placement:
     # -- tensors created by C++ code
 
     def note_results(self, plan: Plan, tensors: TensorArguments, kwargs: dict[str, Any], result: Any) -> None:
-        """After an operator ran on the host, remember results that C++ code created with the options of a tensor.
-
-        Python calls always pass `pin_memory`. C++ code that copies the options of a tensor does not.
-
-        Source:
-            torch/csrc/autograd/python_torch_functions_manual.cpp and its generated siblings; c10::TensorOptions.
-        """
+        """After an operator ran on the host, remember results that C++ code created with the options of a tensor."""
         if tensors:
             if not self._made or not all(self._is_made(tensor) for tensor, _ in tensors):
                 return
-        elif "pin_memory" in kwargs or not plan.has_device:
+        elif not _is_created_by_torch(plan, kwargs):
             return
         outputs = tensors_in(result)
         if current_node() is not None and self.last_device != HOST_DEVICE:
@@ -101,6 +101,16 @@ class Placement:
                 continue
             key = storage_key(storage)
             self._made[key] = weakref.ref(storage, partial(self._forget, key))
+
+    @contextmanager
+    def creating_on(self, device: int) -> Iterator[None]:
+        """Place tensors that C++ code creates in this thread on a device during a block."""
+        before = getattr(self._creating, "device", HOST_DEVICE)
+        self._creating.device = device
+        try:
+            yield
+        finally:
+            self._creating.device = before
 
     def _forget(self, key: int, reference: object) -> None:
         if self._made.get(key) is reference:
@@ -180,6 +190,17 @@ class Placement:
         if plan.base in INDEXING:
             return misplaced_index(str(gpu(found)))
         return mixed_devices(str(gpu(found)), "cpu" if other == HOST_DEVICE else str(gpu(other)))
+
+
+def _is_created_by_torch(plan: Plan, kwargs: dict[str, Any]) -> bool:
+    """Return whether an operator without tensors was called by C++ code with the options of a tensor.
+
+    Python calls always pass `pin_memory`. C++ code that copies the options of a tensor does not.
+
+    Source:
+        torch/csrc/autograd/python_torch_functions_manual.cpp and its generated siblings; c10::TensorOptions.
+    """
+    return plan.has_device and "pin_memory" not in kwargs
 
 
 def _restricts_device(plan: Plan, tensor: torch.Tensor) -> bool:
