@@ -36,7 +36,9 @@ def _attention(
 ) -> tuple[Any, ...]:
     """Return the output, the logarithm of the sum of exponentials, and what only the GPU's backward pass needs."""
     del return_debug_mask
-    output, logsumexp = _ON_CPU(query, key, value, dropout_p, is_causal, scale=scale)
+    if dropout_p:
+        raise NotSimulatedError("flash attention with dropout")
+    output, logsumexp = _ON_CPU(query, key, value, 0.0, is_causal, scale=scale)
     seed, offset, mask = torch.zeros(2, dtype=torch.uint64), torch.zeros((), dtype=torch.uint64), query.new_empty(0)
     return output, logsumexp, None, None, query.size(2), key.size(2), seed, offset, mask
 

@@ -13,7 +13,6 @@ from syncheck.ranks import watchdog
 from syncheck.semantics.collectives import makes_host_wait
 from syncheck.sim.device_kind import simulated
 from syncheck.sim.distributed import Distributed
-from syncheck.sim.nccl_groups import unbound
 from syncheck.sim.nccl_options import install_options
 
 
@@ -131,7 +130,7 @@ def _install_groups(distributed: Distributed, c10d: Any, patches: Patches) -> No
     def make(backend: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
         if _is_nccl(backend):
             original_init("gloo", *args, **_for_gloo(kwargs))
-            distributed.groups.add(c10d.GroupMember.WORLD, backend, kwargs.get("device_id"))
+            distributed.groups.add(c10d.GroupMember.WORLD, backend, is_bound=kwargs.get("device_id") is not None)
         else:
             original_init(backend, *args, **kwargs)
 
@@ -141,12 +140,9 @@ def _install_groups(distributed: Distributed, c10d: Any, patches: Patches) -> No
         wanted = get_backend() if backend is None else backend
         if not _is_nccl(wanted):
             return original_new(ranks, timeout, backend, *args, **kwargs)
-        with unbound(c10d.GroupMember.WORLD):
-            group = original_new(ranks, timeout, "gloo", **_for_gloo(kwargs))
+        group = original_new(ranks, timeout, "gloo", **_for_gloo(kwargs))
         if isinstance(group, c10d.ProcessGroup):
-            device = kwargs.get("device_id")
-            bound = c10d.GroupMember.WORLD.bound_device_id  # a group inherits it: `_new_group_with_tag`
-            distributed.groups.add(group, wanted, bound if device is None else device)
+            distributed.groups.add(group, wanted, is_bound=kwargs.get("device_id") is not None)
         return group
 
     @wraps(original_backend)

@@ -8,8 +8,6 @@ Source:
     torch/distributed/distributed_c10d.py, `BackendConfig`, `_new_process_group_helper`, `barrier`.
 """
 
-from collections.abc import Iterator
-from contextlib import contextmanager
 from typing import Any, NamedTuple
 
 import torch
@@ -17,7 +15,7 @@ import torch
 from syncheck.instrument.c10d import ProcessGroup, c10d
 from syncheck.instrument.collectives import argument
 from syncheck.sim.collective_arguments import group_name
-from syncheck.sim.device_kind import gpu, simulated
+from syncheck.sim.device_kind import simulated
 
 
 class _Group(NamedTuple):
@@ -46,21 +44,19 @@ class NcclGroups:
     def __init__(self) -> None:
         self._by_name: dict[str, _Group] = {}
 
-    def add(self, group: Any, backend: Any, device: torch.device | int | None = None) -> None:
+    def add(self, group: Any, backend: Any, *, is_bound: bool) -> None:
         """Register a group that was created with gloo alone.
 
         Args:
             group: the group. All of its ranks call this method.
             backend: the requested backend, as passed to `init_process_group`.
-            device: the GPU that it was bound to by `device_id`.
+            is_bound: whether it was created with `device_id`.
         """
         gpus, name = None, simulated().communication
         if is_mixed(backend):
             gpus, name = _gpu_group(group), str(backend).lower()
             c10d._world.pg_backend_config[group] = name
-        if device is not None:
-            group.bound_device_id = gpu(device) if isinstance(device, int) else device
-        self._by_name[str(group.group_name)] = _Group(name, gpus, device is not None)
+        self._by_name[str(group.group_name)] = _Group(name, gpus, is_bound)
 
     def backend_of(self, group: Any) -> str:
         """Return the backend that the program requested, or "" for a group without NCCL."""
@@ -84,21 +80,6 @@ class NcclGroups:
         if group is None or group.gpus is None:
             return value
         return str(group.gpus.group_name) if is_name else group.gpus.boxed()
-
-
-@contextmanager
-def unbound(group: Any) -> Iterator[None]:
-    """Bind a group to no GPU in a block that creates groups: torch would split them from it, which gloo cannot do.
-
-    Source:
-        torch/distributed/distributed_c10d.py, `_get_split_source`.
-    """
-    device = group.bound_device_id
-    group.bound_device_id = None
-    try:
-        yield
-    finally:
-        group.bound_device_id = device
 
 
 def _gpu_group(group: Any) -> Any:

@@ -37,3 +37,8 @@ def test_sharded_attention_with_a_mask_is_not_simulated(gpu, inputs):
     operator = aten._scaled_dot_product_flash_attention_for_cpu.default
     with pytest.raises(NotSimulatedError, match="with a mask"):
         run_sharded(operator, tuple(inputs), {"attn_mask": torch.zeros(4, 4)})
+
+
+def test_dropout_is_not_simulated(gpu, inputs):
+    with pytest.raises(NotSimulatedError, match="is not simulated"):
+        aten._scaled_dot_product_flash_attention(*inputs, 0.5)
