@@ -1,32 +1,44 @@
-"""Findings whose statement is right, but that may have no consequence where they are: these are weaker or left out."""
+"""Lower or drop findings that are correct but have no consequence."""
 
 import ast
 import re
-from collections.abc import Iterator
 from dataclasses import replace
 
 from syncheck.findings import Finding
 from syncheck.lint.interp.functions import own_nodes
-from syncheck.lint.nodes import HOST_READS, WAITS, changed_in_place, function_around, is_on_stream, nodes_in, text
+from syncheck.lint.nodes import (
+    HOST_READS,
+    VIEWS,
+    WAITS,
+    changed_in_place,
+    function_around,
+    is_on_stream,
+    names,
+    nodes_in,
+    stored_names,
+    text,
+    walk,
+)
 from syncheck.rules.model import Severity
 from syncheck.source.expressions import has_line, last_name
 from syncheck.source.words import words_of
 
 _WARMING = frozenset({"warm", "warmup", "warmups"})
-_LASTING = frozenset({"step", "backward"})
+_LASTING = frozenset("step backward append extend put add insert update save".split())
 """Methods with effects that outlast a warm-up."""
 _SENDING = frozenset({"isend", "send"})
+_EXISTING = frozenset("get pop popleft contiguous to cuda setdefault getattr next".split())
+"""Functions that may return what exists already."""
 _COLLECTIVES = frozenset(
     """all_reduce broadcast reduce all_gather all_gather_into_tensor reduce_scatter reduce_scatter_tensor
     all_to_all_single scatter""".split()
 )
 _NAMES_SIDE_STREAM = re.compile(r"stream (?:`|made at )")
-_CAPTURING = frozenset({"graph", "capture_begin"})
 _Loop = ast.For | ast.While
 
 
 def weighed(finding: Finding, tree: ast.Module) -> Finding | None:
-    """Return a finding with its level, which is lower if it may have no consequence; None if it has none."""
+    """Return a finding, at a lower level if it may have no consequence, or None if it has none."""
     match finding.rule.code:
         case "SYN101" if _is_warm_up(finding, tree):
             return replace(finding, level=Severity.ADVICE)
@@ -48,9 +60,9 @@ def _nodes_around(finding: Finding, tree: ast.Module) -> list[ast.AST]:
 
 
 def _is_warm_up(finding: Finding, tree: ast.Module) -> bool:
-    """Return whether the reader belongs to a warm-up whose results are dropped.
+    """Return whether the reader runs in a warm-up whose results are not used.
 
-    That is a loop that says so, or a block on a stream that precedes the capture of a graph. It has no other effects.
+    That is a loop named so, or a block on a stream before the capture of a graph. It has no other effects.
     """
     line, nodes = finding.location.frame.line, _nodes_around(finding, tree)
     around = [node for node in nodes if isinstance(node, ast.For | ast.With) and has_line(node, line)]
@@ -61,29 +73,54 @@ def _is_warm_up(finding: Finding, tree: ast.Module) -> bool:
 
 
 def _says_warm_up(step: ast.For | ast.With) -> bool:
-    return isinstance(step, ast.For) and bool(words_of(text(step.iter)) & _WARMING)
+    if not isinstance(step, ast.For):
+        return False
+    attributes = {node.attr for node in walk(step.iter) if isinstance(node, ast.Attribute)}
+    counts = attributes or names(step.iter) - {"range"}
+    return bool(counts) and all(words_of(name) & _WARMING for name in counts)
 
 
 def _precedes_capture(step: ast.For | ast.With, nodes: list[ast.AST]) -> bool:
     if not isinstance(step, ast.With) or not is_on_stream(step):
         return False
-    calls = (node for node in nodes if isinstance(node, ast.Call) and node.lineno > (step.end_lineno or 0))
-    return any(last_name(call.func) in _CAPTURING for call in calls)
+    later = [node for node in nodes if getattr(node, "lineno", 0) > (step.end_lineno or 0)]
+    return any(map(_captures, later))
+
+
+def _captures(node: ast.AST) -> bool:
+    match node:
+        case ast.With(items=items):
+            contexts = (item.context_expr for item in items)
+            return any(isinstance(one, ast.Call) and last_name(one.func) == "graph" for one in contexts)
+        case ast.Call(func=function):
+            return last_name(function) == "capture_begin"
+        case _:
+            return False
 
 
 def _has_effects(step: ast.AST) -> bool:
-    """Return whether a step changes parameters, attributes, items of containers, or tensors in place."""
-    for node in own_nodes(step):
-        if isinstance(node, ast.Attribute | ast.Subscript) and isinstance(node.ctx, ast.Store):
+    """Return whether a step changes anything but variables, or returns or passes on what it computes."""
+    return any(map(_has_effect, own_nodes(step)))
+
+
+def _has_effect(node: ast.AST) -> bool:
+    match node:
+        case ast.Attribute(ctx=ast.Store()) | ast.Subscript(ctx=ast.Store()):
             return True
-        if changed_in_place(node) is not None or (isinstance(node, ast.Call) and last_name(node.func) in _LASTING):
+        case ast.AugAssign() | ast.Return() | ast.Yield() | ast.YieldFrom():
             return True
-    return False
+        case ast.Expr(value=ast.Call(func=ast.Name(id=name))):
+            return name in {"print", "setattr"}
+        case ast.Call(func=function, keywords=keywords):
+            is_lasting = last_name(function) in _LASTING | HOST_READS or changed_in_place(node) is not None
+            return is_lasting or any(keyword.arg == "out" for keyword in keywords)
+        case _:
+            return False
 
 
 def _is_dropped(step: ast.For | ast.With, nodes: list[ast.AST]) -> bool:
     """Return whether the code after a step assigns each variable that the step assigns before it uses it."""
-    made = {node.id for node in own_nodes(step) if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store)}
+    made = stored_names(own_nodes(step))
     end = step.end_lineno or step.lineno
     later = [node for node in nodes if isinstance(node, ast.Name) and node.id in made and node.lineno > end]
     first = {name: min(node.lineno for node in later if node.id == name) for name in {node.id for node in later}}
@@ -91,24 +128,32 @@ def _is_dropped(step: ast.For | ast.With, nodes: list[ast.AST]) -> bool:
 
 
 def _is_changed_by_collective(finding: Finding, tree: ast.Module) -> bool:
-    """Return whether the buffer of a collective is changed by another one.
+    """Return whether the buffer of a collective is changed by another one of the same group.
 
-    NCCL runs those of one communicator one after the other, although it does not promise that. And the source of a
-    broadcast only reads it.
+    NCCL runs those of one communicator one after the other, although its documentation does not promise that.
 
     Source:
-        NCCL, src/enqueue.cc, `ncclLaunchPrepare`: "userStream[0] waits on deviceStream".
+        NCCL, src/enqueue.cc, `ncclLaunchPrepare`: "userStream[0] waits on deviceStream". On two H200s (NCCL 2.28.9),
+        a collective waited for an earlier one of its group on another stream, and not for one of another group.
     """
-    line = finding.location.frame.line
-    calls = (node for node in _nodes_around(finding, tree) if isinstance(node, ast.Call))
-    return any(call.lineno == line and last_name(call.func) in _COLLECTIVES for call in calls)
+    lines = {location.frame.line for location in finding.locations}
+    calls = [node for node in _nodes_around(finding, tree) if isinstance(node, ast.Call) and node.lineno in lines]
+    groups = {_group_of(call) for call in calls if last_name(call.func) in _COLLECTIVES | _SENDING}
+    changes = [call for call in calls if call.lineno == finding.location.frame.line]
+    is_broadcast = any(last_name(call.func) == "broadcast" for call in changes)  # whose source only reads
+    return any(last_name(call.func) in _COLLECTIVES for call in changes) and (is_broadcast or len(groups) == 1)
+
+
+def _group_of(call: ast.Call) -> str:
+    return next((text(keyword.value) for keyword in call.keywords if keyword.arg == "group"), "")
 
 
 def _is_local_send(finding: Finding, tree: ast.Module) -> bool:
-    """Return whether a message is a new tensor that only this statement uses after it was made.
+    """Return whether the tensor sent was made for this send only.
 
     Source:
-        torch/csrc/distributed/c10d/ProcessGroupNCCL.cpp: the work holds its tensors until it is complete.
+        torch/csrc/distributed/c10d/ProcessGroupNCCL.cpp, `pointToPoint`: the allocator does not reuse the memory before
+        the send is complete (`recordStream`).
     """
     nodes = _nodes_around(finding, tree)
     for node in nodes:
@@ -123,8 +168,13 @@ def _is_made_for(sent: ast.Name, nodes: list[ast.AST]) -> bool:
     """Return whether a variable holds the result of a call, and is used only before and where it is sent."""
     used = [node for node in nodes if isinstance(node, ast.Name) and node.id == sent.id]
     makers = [node for node in nodes if isinstance(node, ast.Assign) and any(target in used for target in node.targets)]
-    is_made = bool(makers) and all(isinstance(maker.value, ast.Call) for maker in makers)
+    is_made = bool(makers) and all(map(_is_new, makers))
     return is_made and all(node.lineno <= sent.lineno for node in used)
+
+
+def _is_new(maker: ast.Assign) -> bool:
+    """Return whether an assignment binds what a call returns, unless that may exist already: a view, an item."""
+    return isinstance(maker.value, ast.Call) and last_name(maker.value.func) not in VIEWS | _EXISTING
 
 
 def _runs_ahead(finding: Finding, tree: ast.Module) -> bool:
@@ -155,7 +205,8 @@ def _is_of_gloo(finding: Finding, tree: ast.Module) -> bool:
     """
     lines = {location.frame.line for location in finding.related}
     calls = [node for node in nodes_in(tree) if isinstance(node, ast.Call)]
-    if not any(call.lineno in lines and last_name(call.func) in _COLLECTIVES for call in calls):
+    running = [call for call in calls if call.lineno in lines and last_name(call.func) in _COLLECTIVES]
+    if not running or any(keyword.arg == "async_op" for call in running for keyword in call.keywords):
         return False
     texts = {node.value for node in nodes_in(tree) if isinstance(node, ast.Constant) and isinstance(node.value, str)}
     return "gloo" in texts and not any("nccl" in value for value in texts)
@@ -163,20 +214,20 @@ def _is_of_gloo(finding: Finding, tree: ast.Module) -> bool:
 
 def _may_end_with_read(finding: Finding, tree: ast.Module) -> bool:
     """Return whether the host reads a result in one iteration of a counted loop only, which may be the last one."""
-    is_of_one_function = len({location.frame.function for location in finding.locations}) == 1
+    frames = [location.frame for location in finding.locations]
+    is_of_one_function = len({frame.function for frame in frames}) == 1
     nodes = _nodes_around(finding, tree) if is_of_one_function else nodes_in(tree)
-    loops = (node for node in nodes if isinstance(node, ast.For))
+    running = frames[1].line if is_of_one_function and len(frames) > 1 else 0
+    loops = (node for node in nodes if isinstance(node, ast.For) and (not running or has_line(node, running)))
     return any(_is_numbered_read(node, loop) for loop in loops for node in own_nodes(loop))
 
 
 def _is_numbered_read(node: ast.AST, loop: ast.For) -> bool:
     match node:
-        case ast.If(test=ast.Compare(left=ast.Name(id=name), ops=[ast.Eq()])) if name in _targets(loop):
+        case ast.If(test=ast.Compare(left=ast.Name(id=name), ops=[ast.Eq()], comparators=[last])):
+            if name not in names(loop.target) or text(last) == "0":
+                return False
             calls = (inner for step in node.body for inner in own_nodes(step) if isinstance(inner, ast.Call))
             return any(last_name(call.func) in HOST_READS for call in calls)
         case _:
             return False
-
-
-def _targets(loop: ast.For) -> Iterator[str]:
-    return (node.id for node in ast.walk(loop.target) if isinstance(node, ast.Name))

@@ -97,6 +97,8 @@ def _events(nodes: Iterable[ast.AST]) -> frozenset[str]:
         match node:
             case ast.Assign(targets=targets, value=ast.Call(func=made)) if text(made) in _OF_HOST:
                 others |= {last_name(target) for target in targets}
+            case ast.AnnAssign(target=target, annotation=kind) if text(kind) in _OF_HOST:
+                others.add(last_name(target))
             case ast.AnnAssign(target=target, annotation=kind) if "cuda.Event" in text(kind):
                 found.add(last_name(target))
             case ast.arg(arg=name, annotation=ast.expr() as kind) if "cuda.Event" in text(kind):

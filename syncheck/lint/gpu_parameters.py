@@ -98,7 +98,7 @@ def moved_parameters(function: ast.AST, tree: ast.Module, source: str) -> frozen
     arguments = function.args
     positional = [argument.arg for argument in (*arguments.posonlyargs, *arguments.args)]
     given = _used_in_work(function) & {*positional, *(argument.arg for argument in arguments.kwonlyargs)}
-    given -= {name for name in given if any(map(_OF_THE_HOST.search, _bindings(name, function)))}
+    given -= {name for name in given if any(map(_is_moved_to_host, _bindings(name, function)))}
     if not given or words_in(function) & _MEASURING:
         return given
     is_called = source.count(f"{function.name}(") > 1
@@ -127,6 +127,10 @@ def _is_moved(value: ast.expr | None, call: ast.Call, tree: ast.Module) -> bool:
         return value is not None and _MOVED.search(text(value)) is not None
     bindings = list(_bindings(value.id, function_around(tree, call.lineno), tree))
     return any(map(_MOVED.search, bindings)) and not any(map(_OF_THE_HOST.search, bindings))
+
+
+def _is_moved_to_host(binding: str) -> bool:
+    return _OF_THE_HOST.search(binding) is not None and "(" not in binding.partition(".")[0]
 
 
 def _bindings(name: str, *functions: ast.AST) -> Iterator[str]:

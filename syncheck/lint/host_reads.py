@@ -16,11 +16,13 @@ from syncheck.lint.interp.functions import functions_with_nodes, own_nodes
 from syncheck.lint.interp.sites import SourceSites
 from syncheck.lint.locations import main_lines_of
 from syncheck.lint.nodes import (
+    NO_WRITES,
     VIEWS,
     awaited_event,
     classes_of_methods,
     is_non_blocking,
     methods_of,
+    names,
     own_attribute,
     recorded_event,
     text,
@@ -40,6 +42,8 @@ _WORKING = frozenset({"stream", "StreamContext", "cuda", "to", "copy_", "record_
 _OPERATING = re.compile(r"[a-z]\w*(?<!copy)_$")
 """Methods that change a tensor in place. On a GPU, they do not take tensors in host memory; `copy_` does."""
 _MAKES_EVENT = re.compile(r"cuda\.Event|record_event\(")
+_OF_OTHERS = frozenset("wait join get close start result".split())
+"""Names of methods that objects of other kinds have, too, such as processes and handles."""
 _READS = re.compile(r"\.(?:numpy|tolist|tobytes)\(|\b(?:save|dump)\(")
 _HELP = "call `{event}.synchronize()`"
 
@@ -99,12 +103,15 @@ def findings(
 
 def _waits(nodes: Iterable[ast.AST], records: CopyRecords) -> Iterator[_Wait]:
     """Yield the calls of a function that make a stream wait for an event of a GPU."""
+    awaited = {node.value for node in nodes if isinstance(node, ast.Await)}
     for node in nodes:
-        event = awaited_event(node)
+        event = awaited_event(node) if node not in awaited else None
         match node:
             case ast.Call() if event is not None and last_name(event) in records.events:
                 yield _Wait(node, text(event), _variable(event))
-            case ast.Call(func=ast.Attribute(value=ast.Name(id=given), attr=name)) if name in records.fences:
+            case ast.Call(func=ast.Attribute(value=ast.Name(id=given), attr=name)) if (
+                name in records.fences and name not in _OF_OTHERS
+            ):
                 yield _Wait(node, f"{given}.{records.fences[name]}", given)
             case _:
                 pass
@@ -175,11 +182,24 @@ def _read_after(wait: _Wait, used: Sequence[ast.AST], own: Sequence[ast.AST], re
         return None
     inside, pinned = set(own), {f"{wait.given}.{name}" for name in records.pinned}
     after = (call for call in calls if call not in inside or call.lineno > wait.call.lineno)
-    return next((call for call in after if last_name(call.func) in _READING or _operates_on(pinned, call)), None)
+    reads = (call for call in after if _reads(call, wait.given if call in inside else "") or _operates_on(pinned, call))
+    return min(reads, key=lambda call: (call.lineno, call.col_offset), default=None)
+
+
+def _reads(call: ast.Call, given: str) -> bool:
+    """Return whether a call reads host memory: with a name, only that of the variable or of a part of it."""
+    if last_name(call.func) not in _READING:
+        return False
+    if not given:
+        return True
+    of_member = isinstance(call.func, ast.Attribute) and call.func.attr in _MEMBERS
+    return given in names(call.func if of_member else call)
 
 
 def _operates_on(pinned: Container[str], call: ast.Call) -> bool:
-    """Return whether a call changes a tensor by means of pinned memory, which only the host does."""
-    if not isinstance(call.func, ast.Attribute) or not _OPERATING.match(call.func.attr):
+    """Return whether a call updates a tensor from pinned memory, which is only possible on the host."""
+    if not isinstance(call.func, ast.Attribute) or not _OPERATING.match(call.func.attr) or len(call.func.attr) < 4:
+        return False
+    if call.func.attr in NO_WRITES or call.func.attr.startswith(("register", "load")):
         return False
     return any(text(viewed(value, VIEWS)) in pinned for value in call.args)

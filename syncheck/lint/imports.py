@@ -177,7 +177,7 @@ class Imports:
         return self._found[key]
 
     def kind(self, name: str, words: Iterable[str] = ()) -> ast.ClassDef | None:
-        """Return a class of another file by its full name; None if unknown, or if its source has none of some words."""
+        """Return a class of another file by its full name; None if unknown, or if its source has none of the words."""
         found = self.function(name)
         if found is None or (words and not any(word in found[0].source(found[1]) for word in words)):
             return None

@@ -31,7 +31,7 @@ from syncheck.source.words import words_of
 
 _OF_HOST = frozenset("parse parser read open tokenize json yaml listdir sleep".split())
 """Words in the names of functions that only use the host."""
-_WAITING = re.compile(r"synchronize|wait|barrier|bench|^(item|tolist|cpu|numpy|join|result|sleep)$")
+_WAITING = re.compile(r"synchronize|(?:^|_)sync(?:$|_)|wait|barrier|bench|^(item|tolist|cpu|numpy|join|result|sleep)$")
 _SYNCHRONIZES = re.compile(r"\.synchronize\(")
 _DEVICES = frozenset("cuda xpu npu hpu musa accelerator device_util device_utils".split())
 _Simple = ast.Assign | ast.AugAssign | ast.Expr | ast.Return

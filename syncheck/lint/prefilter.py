@@ -41,6 +41,8 @@ _GPU = re.compile(r"cuda|accelerator|(?<![a-z])(?:xpu|npu|hpu|musa|gpu)", re.IGN
 _TO_HOST = re.compile(r"""\.cpu\(|\.to\(\s*(?:device *= *)?['"]cpu""")
 _HOST_NAME = re.compile(r"""^(\w+) *= *(?:torch\.device\()?['"]cpu['"]""", re.MULTILINE)
 """A global variable that stands for the host: `device = "cpu"`."""
+_ANY_DEVICE_NAME = re.compile(r"""^[ \t]*(?:if [^\n]*: *)?(\w+) *=[^\n]*['"](?:cuda|xpu)""", re.MULTILINE)
+"""A variable that may stand for a GPU, also in a branch."""
 _DEVICE_NAME = re.compile(r"""^(\w+) *=[^\n]*['"]cuda\b""", re.MULTILINE)
 _GIVEN = frozenset({"device", "dev", "gpu", "rank", "local_rank"})
 """Names of the devices that functions are given to run on."""
@@ -103,7 +105,8 @@ def device_names(source: str) -> frozenset[str]:
         return frozenset()
     is_named = "'cuda" in source or '"cuda' in source
     named = frozenset(_DEVICE_NAME.findall(source) if is_named else ())
-    return named | (_GIVEN - frozenset(_HOST_NAME.findall(source)))
+    of_host = frozenset(_HOST_NAME.findall(source)) - frozenset(_ANY_DEVICE_NAME.findall(source))
+    return named | (_GIVEN - of_host)
 
 
 def anchor_lines(source: str, aliases: Iterable[str] = ()) -> list[int]:

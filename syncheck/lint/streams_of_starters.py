@@ -26,9 +26,9 @@ _ENTERING = frozenset({"stream", "StreamContext", "set_stream"})
 _POOLS = frozenset({"pool", "executor", "threads", "workers"})
 _WORKING = frozenset({"copy_", "to", "cuda", "backward", "step"})
 _OF_TORCH = re.compile(
-    r"torch\.(?!(?:save|load|device|no_grad|inference_mode|manual_seed|set_\w+|as_tensor|from_numpy)\b)\w+$"
+    r"torch\.(?:stack|cat|matmul|mm|bmm|einsum|tanh|relu|sigmoid|softmax|exp|add|mul|where|sum|mean|cumsum)$"
 )
-"""Functions that compute tensors."""
+"""Operators."""
 _HELP = "make `{stream}` current in the thread: `with torch.cuda.stream({stream}):`"
 
 
@@ -70,7 +70,8 @@ def _started(
                             yield node, text(stream)
                     case ast.Call(func=ast.Attribute(value=thread, attr="start"), args=[]):
                         target = _target_of(thread) or targets.get(text(thread))
-                        if target is not None and _works_elsewhere(target, kind, functions):
+                        is_alone = len(block.body) == 1  # the block is there for the thread
+                        if target is not None and _works_elsewhere(target, kind, functions, may_compute=is_alone):
                             yield node, text(stream)
                     case _:
                         pass
@@ -90,15 +91,24 @@ def _targets(nodes: Sequence[ast.AST]) -> Iterator[tuple[str, ast.expr]]:
             yield from ((text(name), target) for name in node.targets)
 
 
-def _works_elsewhere(target: ast.expr, kind: ast.ClassDef | None, functions: Mapping[str, Method]) -> bool:
-    """Return whether a function works on a GPU, on a stream that it does not choose itself."""
+def _works_elsewhere(
+    target: ast.expr, kind: ast.ClassDef | None, functions: Mapping[str, Method], *, may_compute: bool = False
+) -> bool:
+    """Return whether a function works on a GPU, on a stream that it does not choose itself.
+
+    Args:
+        target: the function.
+        kind: the class that it may be a method of.
+        functions: the functions of the file.
+        may_compute: whether operators count as work; they may run on the host.
+    """
     methods = methods_of(kind) if kind is not None else {}
     first = methods.get(own_attribute(target)) or (functions.get(target.id) if isinstance(target, ast.Name) else None)
     if first is None:
         return False
     calls = [call for step in _reached(first, methods) for call in _calls(step)]
     called = {last_name(call.func) for call in calls}
-    works = bool(called & _WORKING) or any(_OF_TORCH.match(text(call.func)) for call in calls)
+    works = bool(called & _WORKING) or (may_compute and any(_OF_TORCH.match(text(call.func)) for call in calls))
     return works and not called & _ENTERING
 
 

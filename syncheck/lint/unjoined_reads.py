@@ -5,17 +5,19 @@ class does not rely on its callers for that. `apply()` reads them without a wait
 """
 
 import ast
-from collections.abc import Iterable, Iterator, Sequence, Set
+from collections.abc import Iterator, Sequence, Set
 from typing import NamedTuple
 
 from syncheck.findings import Finding
 from syncheck.lint.interp.functions import block_nodes, own_nodes
 from syncheck.lint.interp.sites import SourceSites
+from syncheck.lint.interp.unknown import may_wait
 from syncheck.lint.kept_streams import streams_kept_by
 from syncheck.lint.locations import lines_of
 from syncheck.lint.nodes import (
     HOST_READS,
     NO_VALUES,
+    NO_WRITES,
     VIEWS,
     WAITS,
     Method,
@@ -28,14 +30,28 @@ from syncheck.lint.nodes import (
     walk,
 )
 from syncheck.rules import unordered_side_stream
-from syncheck.source.expressions import last_name
+from syncheck.semantics.python_api import FACTORIES
+from syncheck.source.expressions import STREAM_CONTEXTS, last_name
 
 _FLAW = "`{reader}` uses `self.{field}`, which `{writer}` changes on stream `self.{stream}`; only `{waiting}` waits"
 _HELP = "call `torch.cuda.current_stream().wait_stream(self.{stream})` before line {line}"
+_TRANSPARENT = frozenset({"no_grad", "inference_mode", "contextmanager", "property", "staticmethod", "classmethod"})
+"""Decorators that do not wait."""
 _GOING_THROUGH = frozenset({"zip", "enumerate", "values", "items", "reversed", "list", "tuple"})
 """Functions and methods whose results are iterated over instead of containers."""
-_NO_WORK = NO_VALUES | _GOING_THROUGH | {"len", "range", "record_stream", "append", "isinstance", "id", "print"}
+_NO_WORK = (
+    NO_VALUES
+    | _GOING_THROUGH
+    | NO_WRITES
+    | frozenset(
+        """len range record_stream append isinstance id print keys get sorted set zeros_like empty_like ones_like stride
+    is_contiguous untyped_storage clear pop extend""".split()
+    )
+)
 """Calls that submit no work on their arguments."""
+
+
+_NO_CHANGES = NO_WRITES | {"copy_", "_foreach_copy_"}
 
 
 class _Change(NamedTuple):
@@ -68,7 +84,7 @@ def findings(tree: ast.Module, sites: SourceSites, known: Sequence[Finding]) -> 
     lines = lines_of(known)
     for kind in classes_in(tree):
         methods = methods_of(kind)
-        for change in _changes(methods.values(), streams_kept_by(kind)):
+        for change in _changes(methods, streams_kept_by(kind), _host_fields(kind)):
             waiting = next((m.name for m in methods.values() if _waits_and_reads(m, change)), "")
             for method in methods.values() if waiting else ():
                 use = _use_without_wait(method, change, methods)
@@ -84,13 +100,36 @@ def findings(tree: ast.Module, sites: SourceSites, known: Sequence[Finding]) -> 
                     yield sites.warning(unordered_side_stream.RULE, use, method.name, advice, flaw=flaw)
 
 
-def _changes(methods: Iterable[Method], streams: Set[str]) -> Iterator[_Change]:
+def _around(block: ast.With, method: Method, methods: dict[str, Method]) -> Iterator[ast.AST]:
+    """Yield the nodes of a method that may wait for a block: its contexts, and what comes later or is called there."""
+    yield from (item.context_expr for item in block.items)
+    for node in own_nodes(method):
+        if getattr(node, "lineno", 0) > (block.end_lineno or block.lineno):
+            yield node
+            called = methods.get(own_attribute(node.func)) if isinstance(node, ast.Call) else None
+            yield from own_nodes(called) if called is not None else ()
+
+
+def _host_fields(kind: ast.ClassDef) -> set[str]:
+    """Return the attributes that a class makes on the host: `self.n_updates = torch.zeros(())`."""
+    found: set[str] = set()
+    for node in walk(kind):
+        match node:
+            case ast.Assign(targets=targets, value=ast.Call(func=made, keywords=words)) if last_name(made) in FACTORIES:
+                if not any(word.arg == "device" for word in words):
+                    found |= set(map(own_attribute, targets))
+            case _:
+                pass
+    return found
+
+
+def _changes(methods: dict[str, Method], streams: Set[str], on_host: Set[str]) -> Iterator[_Change]:
     """Yield what methods change on the streams of their object, unless they wait for it later."""
-    for method in methods:
+    for method in methods.values():
         for block in (node for node in own_nodes(method) if isinstance(node, ast.With)):
             for stream in map(own_attribute, entered_streams(block)):
-                if stream in streams and not any(_joins(node, stream) for node in own_nodes(method)):
-                    fields = _changed(list(block_nodes(block)))
+                if stream in streams and not any(_joins(node, stream) for node in _around(block, method, methods)):
+                    fields = _changed(list(block_nodes(block))) - on_host
                     yield from (_Change(field, stream, method.name) for field in sorted(fields))
 
 
@@ -103,7 +142,7 @@ def _changed(nodes: Sequence[ast.AST]) -> set[str]:
     found: set[str] = set()
     for node in nodes:
         target = changed_in_place(node)
-        if target is None or not isinstance(node, ast.Call) or last_name(node.func) == "copy_":
+        if target is None or not isinstance(node, ast.Call) or last_name(node.func) in _NO_CHANGES:
             continue
         if last_name(node.func).startswith("_foreach_") and node.args:
             target = node.args[0]
@@ -147,12 +186,13 @@ def _field_of(value: ast.expr, elements: dict[str, str]) -> str:
 
 
 def _joins(node: ast.AST, stream: str) -> bool:
-    """Return whether a call waits for a stream of the object, or may do so."""
-    if not isinstance(node, ast.Call) or last_name(node.func) not in WAITS | HOST_READS:
+    """Return whether a call waits for a stream of the object, or may do so, judging by its name and arguments."""
+    if not isinstance(node, ast.Call):
         return False
-    return not (isinstance(node.func, ast.Attribute) and own_attribute(node.func.value) == stream) or (
-        last_name(node.func) == "synchronize"
-    )
+    name = last_name(node.func)
+    is_own = isinstance(node.func, ast.Attribute) and own_attribute(node.func.value) == stream
+    is_given = any(own_attribute(value) == stream for value in node.args) and name not in STREAM_CONTEXTS
+    return is_given or ((may_wait(name) or name in WAITS | HOST_READS) and (not is_own or name == "synchronize"))
 
 
 def _waits_and_reads(method: Method, change: _Change) -> bool:
@@ -176,33 +216,32 @@ def _waits_for(call: ast.Call, stream: str) -> bool:
 def _use_without_wait(method: Method, change: _Change, methods: dict[str, Method]) -> ast.Call | None:
     """Return the first call of a method that works on what was changed, if neither it nor a caller may wait before."""
     callers = [other for other in methods.values() if _calls(other, method.name)]
-    if method.name in {change.method, "__init__"} or any(_may_wait(step, methods) for step in (method, *callers)):
+    steps = (method, *callers)
+    if method.name in {change.method, "__init__"} or any(_may_wait(step, change.stream, methods) for step in steps):
         return None
     nodes = own_nodes(method)
     elements = _elements(nodes)
-    for node in nodes:
-        if isinstance(node, ast.Call) and last_name(node.func) not in _NO_WORK:
-            receiver = [node.func.value] if isinstance(node.func, ast.Attribute) else []
-            if any(_field_of(value, elements) == change.field for value in [*receiver, *node.args]):
-                return node
-    return None
+    calls = (node for node in nodes if isinstance(node, ast.Call) and _works_on(node, change.field, elements))
+    return min(calls, key=lambda call: (call.lineno, call.col_offset), default=None)
 
 
-def _may_wait(method: Method, methods: dict[str, Method]) -> bool:
+def _works_on(call: ast.Call, field: str, elements: dict[str, str]) -> bool:
+    if last_name(call.func) in _NO_WORK:
+        return False
+    receiver = [call.func.value] if isinstance(call.func, ast.Attribute) else []
+    return any(_field_of(value, elements) == field for value in [*receiver, *call.args])
+
+
+def _may_wait(method: Method, stream: str, methods: dict[str, Method]) -> bool:
     """Return whether a method may wait for a stream, enters one, or calls another method of the object that waits."""
-    for node in own_nodes(method):
-        if isinstance(node, ast.With) and entered_streams(node):
-            return True
-        called = methods.get(own_attribute(node.func)) if isinstance(node, ast.Call) else None
-        if isinstance(node, ast.Call) and last_name(node.func) in WAITS | HOST_READS:
-            return True
-        if called is not None and called is not method and any(_is_wait(step) for step in walk(called)):
-            return True
-    return False
-
-
-def _is_wait(node: ast.AST) -> bool:
-    return isinstance(node, ast.Call) and last_name(node.func) in WAITS
+    if any(last_name(decorator) not in _TRANSPARENT for decorator in method.decorator_list):
+        return True
+    nodes = own_nodes(method)
+    if any(isinstance(node, ast.With) and entered_streams(node) for node in nodes):
+        return True
+    called = {methods.get(own_attribute(node.func)) for node in nodes if isinstance(node, ast.Call)} - {None, method}
+    inner = (node for other in called if other is not None for node in walk(other))
+    return any(_joins(node, stream) for node in (*nodes, *inner))
 
 
 def _calls(method: Method, name: str) -> bool:

@@ -268,8 +268,8 @@ def _merged(sentences: Sequence[str]) -> Iterator[str]:
 def _inside(author: Frame | None, target: Target, where: str, code: str) -> str:
     """Return the advice for a statement that launches work and also uses its result too early."""
     if target.inner is not None:
-        where = f"the result of line {target.inner.number} is returned"
-        return f"in `{target.inner.function}`, add `{code}` behind the block on the stream, before {where}"
+        where = f"before line {target.inner.number} returns its result"
+        return f"in `{target.inner.function}`, add `{code}` after the `with` block of the stream, {where}"
     if author is None or not author.package:
         if isinstance(target.line.statement, ast.With | ast.AsyncWith):  # the context manager is left after the block
             return f"add `{code}` at the end of the block that begins in {where}"

@@ -33,9 +33,9 @@ _INSTEAD = {
 """Operator or call -> what to do instead.
 
 Source:
-    torch.repeat_interleave, `output_size`: "If provided, it avoids a stream synchronization"; torch.linalg.cholesky_ex:
-    "skips the (slow) error checking by default"; PyTorch Performance Tuning Guide, "Avoid unnecessary CPU-GPU
-    synchronization".
+    torch.repeat_interleave, `output_size`: "it will avoid stream synchronization needed to calculate output shape";
+    torch.linalg.cholesky_ex: "This function skips the (slow) error checking"; PyTorch Performance Tuning Guide, "Avoid
+    unnecessary CPU-GPU synchronization".
 """
 _READ_LATER = (
     "keep the value on the GPU and read it once, after the loop or every few iterations; where the wait is "

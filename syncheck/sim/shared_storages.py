@@ -15,7 +15,6 @@ import torch
 
 from syncheck.instrument.patching import Patches
 from syncheck.semantics.copies import HOST_DEVICE
-from syncheck.sim.errors import NotSimulatedError
 from syncheck.sim.runtime import Runtime
 
 _Storage = torch.UntypedStorage
@@ -44,15 +43,17 @@ class SharedStorages:
     def share(self, storage: torch.UntypedStorage) -> tuple[Any, ...]:
         """Move a storage into shared memory; return what another process needs in order to open it.
 
+        Under a schedule, all pending work runs first, because the other process reads the memory as it is.
+
         Raises:
-            NotSimulatedError: for a storage on a simulated GPU in a run under a schedule.
             RuntimeError: for a storage in host memory.
         """
         tag = self._runtime.memory.of_storage(storage)
         if tag is None or tag.device == HOST_DEVICE:
             raise RuntimeError("_share_cuda_: only available on CUDA")
-        if self._runtime.deferral is not None:
-            raise NotSimulatedError("sharing a GPU tensor between processes under a schedule")
+        deferral: Any = self._runtime.deferral
+        if deferral is not None:
+            deferral.run_all_pending("sharing memory with another process")
         if not storage.nbytes():
             return tag.device, None, 0, 0, *_NO_COUNTER, *_NO_EVENT
         with self._runtime.unmonitored():

@@ -8,8 +8,10 @@ from syncheck.findings import Frame
 from syncheck.source.words import words_of
 
 _MAX_NAMES = 4
-_MAIN = frozenset({"rank", "master", "main"})
-"""Words in the conditions of branches that only one process takes: `if rank == 0`."""
+_RANK = re.compile(r"(?:^|[._])(?:global_)?rank(?:\(\))?$")
+"""The number of a process among all, `rank` or `dist.get_rank()`. `local_rank` is that on one machine."""
+_MAIN = re.compile(r"(?:^|[._])(?:is_)?(?:main|master)(?:_(?:process|rank))?(?:\(\))?$|is_rank_?(?:0|zero)")
+"""What is true only in the first process: `is_main_process()`, `master_process`."""
 _SECONDS = frozenset({60, 3600})
 """Divisors that convert a time to minutes or hours: such a time is that of a whole run."""
 _OF_THE_HOST = frozenset("cpu host python overhead launch dispatch enqueue submit issue compile".split())
@@ -28,7 +30,7 @@ _PREPARING = re.compile(
 _PREPARED = re.compile(r"(?<![a-z])(after|post|without|excluding|done|complete)(?![a-z])", re.IGNORECASE)
 """Messages and names of another time that mention it."""
 _STARTING = re.compile(r"(?:^|\.)start_\w+_times?(?:$|\.)")
-"""Names of times for which something is started: `start_prefetch_times`."""
+"""Names of the time that it takes to start something: `start_prefetch_times`."""
 _INEXACT = frozenset("approx approximate approximately rough roughly estimate estimated".split())
 """Words in the names of times that are not meant to be exact."""
 
@@ -51,11 +53,20 @@ def is_measured(frame: Frame, function: ast.AST, *, is_main_process: bool = True
 
 def _is_for_main_process(node: ast.AST) -> bool:
     """Return whether a node is a branch that only the first rank takes, judging by the names in its condition."""
-    if not isinstance(node, ast.If):
-        return False
-    negated = (ast.NotEq, ast.Not, ast.Gt)
-    is_negated = any(isinstance(part, negated) for part in ast.walk(node.test))
-    return not is_negated and bool(words_of(ast.unparse(node.test)) & _MAIN)
+    return isinstance(node, ast.If) and _is_first_rank(node.test)
+
+
+def _is_first_rank(test: ast.expr) -> bool:
+    match test:
+        case ast.BoolOp(op=ast.And(), values=parts):
+            return any(map(_is_first_rank, parts))
+        case ast.Compare(left=rank, ops=[ast.Eq()], comparators=[ast.Constant(value=0)]):
+            text = ast.unparse(rank)
+            return _RANK.search(text) is not None and "local_rank" not in text
+        case ast.Name() | ast.Attribute() | ast.Call():
+            return _MAIN.search(ast.unparse(test)) is not None
+        case _:
+            return False
 
 
 def _in_body(node: ast.AST) -> Iterator[ast.AST]:

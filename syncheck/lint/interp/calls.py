@@ -186,11 +186,11 @@ class Calls:
     def _let_wait(self, name: str, given: list[Value], node: ast.AST, *, has_tensor: bool) -> None:
         """Let unknown code use and keep its arguments. It may wait for all work, unless it is a network."""
         runs_code = takes_code(given, node)
-        if has_tensor and computes(node) and not takes_flag(node) and not runs_code:
+        may_order = runs_code or takes_flag(node) or any(isinstance(value, Stream | Event) for value in given)
+        if has_tensor and computes(node) and not may_order:
             side_work.use(self._machine, given, node)
-        for value in given:
-            if value.__class__ not in _HOLDING_NOTHING:
-                self.escape(value)
+        for value in (value for value in given if value.__class__ not in _HOLDING_NOTHING):
+            self.escape(value)
         can_wait = runs_code or may_wait(name or called_name(node))
         is_unknown_code = not name and (given or not side_work.calls_parameter(self._machine, node))
         if can_wait or ((has_tensor or is_unknown_code) and not (is_network(node) or makes_batch(node))):

@@ -6,7 +6,7 @@ from enum import StrEnum
 
 from syncheck.hb.ids import AllocationId, SiteId
 from syncheck.lint.interp.values import Block, Tensor
-from syncheck.rules import graph_result_overwritten
+from syncheck.rules import graph_result_overwritten, unsynchronized_timing
 from syncheck.rules.model import Rule
 
 _LONGEST = 40
@@ -32,6 +32,8 @@ class Premises:
         about_code: the premises about unknown code.
         about_networks: those about networks, judging by their names.
         about_models: the premises about whole models, of which little is known.
+        about_parameters: those about functions that a function gets and calls on a side stream. A clock may rely on
+            them, because that stream is there for the work to be measured.
 
     Args:
         kinds: the kinds of assumptions to make; none by default.
@@ -40,6 +42,7 @@ class Premises:
     def __init__(self, kinds: frozenset[Premise] = frozenset()) -> None:
         self.found: dict[tuple[str, SiteId], tuple[str, ...]] = {}
         self.about_code, self.about_networks, self.about_models = set[str](), set[str](), set[str]()
+        self.about_parameters = set[str]()
         self._kinds = kinds
         self._made: list[str] = []  # about code and branches, in the order in which the path makes them
         self._of: dict[AllocationId, frozenset[str]] = {}  # about the devices of tensors
@@ -100,6 +103,8 @@ class Premises:
         since = self._made[first:] or ([] if texts else self._made)
         if rule is graph_result_overwritten.RULE:  # which no wait prevents
             since = [text for text in since if text not in self.about_code]
+        if rule is unsynchronized_timing.RULE:
+            texts, since = texts - self.about_parameters, [t for t in since if t not in self.about_parameters]
         self.found.setdefault((rule.code, site), tuple(dict.fromkeys([*sorted(texts), *since])))
 
 

@@ -57,8 +57,9 @@ def is_only_used(machine: Machine, name: str, given: list[Value], node: ast.AST)
         return False
     if is_on_host(node) or makes_object(node) or takes_flag(node) or not all(map(is_plain, given)):
         return False
-    if not calls_parameter(machine, node):
-        premises.assume_of_code(does_not_wait(node), is_network=is_network(node))
+    premises.assume_of_code(does_not_wait(node), is_network=is_network(node))
+    if calls_parameter(machine, node):
+        premises.about_parameters.add(does_not_wait(node))
     if is_network(node):
         machine.guesses[machine.site(node)] = True
     premises.keep(use(machine, given, node))
@@ -88,10 +89,9 @@ def does_not_wait(node: ast.AST) -> str:
 def result(machine: Machine, node: ast.AST) -> Tensor:
     """Return the tensor that unknown code computes on a stream of the program's own, if it does not wait."""
     made = _new_tensor(machine, node)
+    machine.sites.premises.assume_on_gpu(made, does_not_wait(node))
     if calls_parameter(machine, node):
         machine.guesses[machine.site(node)] = True
-    else:
-        machine.sites.premises.assume_on_gpu(made, does_not_wait(node))
     return made
 
 

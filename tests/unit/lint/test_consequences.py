@@ -20,7 +20,7 @@ def found(source):
 
 WARM_UP = """
 x, s = torch.randn(64, device="cuda"), torch.cuda.Stream()
-out = torch.zeros(64, device="cuda")
+out, outs = torch.zeros(64, device="cuda"), []
 torch.cuda.synchronize()
 y = x * 2
 with torch.cuda.stream(s):
@@ -40,13 +40,19 @@ with torch.cuda.graph(torch.cuda.CUDAGraph()):
         ("z = y * 3", "print(z)", "error"),
         ("z = y * 3; out.add_(z)", "pass", "error"),
         ("out[0] = (y * 3)[0]", "pass", "error"),
+        ("torch.mul(y, 3, out=out)", "print(out)", "error"),
+        ("outs.append(y * 3)", "print(outs)", "error"),
+        ("out += y", "print(out)", "error"),
+        ("print((y * 3).sum().item())", "pass", "error"),
     ],
 )
 def test_a_warm_up_whose_results_are_dropped(work, after, level):
     assert ("SYN101", level) in found(WARM_UP.format(work=work, after=after))
 
 
-@pytest.mark.parametrize(("count", "level"), [("n_warmup", "advice"), ("n_steps", "error")])
+@pytest.mark.parametrize(
+    ("count", "level"), [("n_warmup", "advice"), ("n_steps", "error"), ("n_warmup + n_steps", "error")]
+)
 def test_a_loop_that_says_that_it_is_a_warm_up(count, level):
     source = f"""
 def bench(n_warmup, n_steps):
@@ -60,7 +66,7 @@ def bench(n_warmup, n_steps):
 
 
 COLLECTIVE = """
-def f():
+def f(g):
     c = torch.randn(64, device="cuda")
     work = dist.all_reduce(c, async_op=True)
     {change}
@@ -70,7 +76,12 @@ def f():
 
 @pytest.mark.parametrize(
     ("change", "level"),
-    [("dist.all_reduce(c)", "warning"), ("dist.broadcast(c, 0)", "warning"), ("c.zero_()", "error")],
+    [
+        ("dist.all_reduce(c)", "warning"),
+        ("dist.broadcast(c, 0)", "warning"),
+        ("c.zero_()", "error"),
+        ("dist.all_reduce(c, group=g)", "error"),
+    ],
 )
 def test_a_buffer_that_another_collective_changes(change, level):
     assert found(COLLECTIVE.format(change=change)) == [("SYN602", level)]
@@ -82,6 +93,8 @@ def test_a_buffer_that_another_collective_changes(change, level):
         ("t = torch.tensor(ids, device='cuda'); dist.isend(tensor=t, dst=1)", "warning"),
         ("t = ids.serialize()\n    dist.isend(tensor=t, dst=1)", "warning"),
         ("t = ids\n    dist.isend(tensor=t, dst=1)", "error"),
+        ("t = ids.view(-1)\n    dist.isend(tensor=t, dst=1)", "error"),
+        ("t = ids.get(0)\n    dist.isend(tensor=t, dst=1)", "error"),
         ("t = torch.tensor(ids, device='cuda'); dist.isend(t, 1)\n    use(t)", "error"),
         ("dist.isend(ids, 1)", "error"),
         ("t = torch.tensor(ids, device='cuda'); dist.all_reduce(t, async_op=True)", "error"),

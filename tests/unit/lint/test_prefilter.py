@@ -114,7 +114,8 @@ def test_device_names_are_found(source, names):
     assert device_names("gpu = torch.device('cpu')\n") == set()
     of_host = "# device = 'cuda'\ndevice = 'cpu'\ngpu = 'cuda'\n"
     assert device_names(of_host) == {"gpu", "dev", "rank", "local_rank"}
-    assert "device" in device_names("device = 'cpu'\nif fast:\n    device = 'cuda'\ndevice = 'cuda'\n")
+    assert "device" in device_names("device = 'cpu'\nif torch.cuda.is_available():\n    device = 'cuda'\n")
+    assert "device" in device_names("device = 'cpu'\nif torch.cuda.is_available(): device = 'cuda:0'\n")
 
 
 def test_an_aliased_clock_and_device_are_enough():

@@ -216,7 +216,7 @@ def test_a_hook_of_a_backward_pass_must_wait_itself(names):
     text = LAUNCH_AND_USE.replace("total = make().sum()", "loss.backward()")
     found = worded(pending, names, text=text, callers={4: (5,)})
     code = "torch.cuda.default_stream().wait_stream(side)"
-    where = "behind the block on the stream, before the result of line 4 is returned"
+    where = "after the `with` block of the stream, before line 4 returns its result"
     assert found.text.endswith(f", add `{code}` {where}")
     assert found.fix.applicability is Applicability.EXAMPLE
 

@@ -6,7 +6,6 @@ import pickle
 import pytest
 import torch
 
-from syncheck.sim.errors import NotSimulatedError
 from syncheck.sim.shared_storages import SharedStorages
 
 
@@ -56,7 +55,9 @@ def test_host_memory_is_not_shared_as_gpu_memory(gpu):
         SharedStorages(gpu.runtime).share(torch.ones(2).untyped_storage())
 
 
-def test_nothing_is_shared_under_a_schedule(scheduled):
+def test_pending_work_runs_before_memory_is_shared(scheduled):
     scheduled()
-    with pytest.raises(NotSimulatedError, match="under a schedule"):
-        torch.ones(2, device="cuda").untyped_storage()._share_cuda_()
+    x = torch.ones(2, device="cuda")
+    with torch.cuda.stream(torch.cuda.Stream()):
+        x.add_(1)
+    assert sent(x).tolist() == [2, 2]

@@ -61,6 +61,12 @@ def test_a_limit_and_the_time_of_the_hosts_own_work_are_not(use):
     ("test", "is_used"),
     [
         ("rank == 0", False),
+        ("dist.get_rank() == 0 and step > 3", False),
+        ("local_rank == 0", True),
+        ("rank == 1", True),
+        ("rank is not None", True),
+        ("rank == 0 or verbose", True),
+        ("config.main_loop", True),
         ("step % 10 == 0 and master_process", False),
         ("accelerator.is_main_process", False),
         ("verbose", True),
