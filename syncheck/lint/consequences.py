@@ -5,6 +5,7 @@ import re
 from dataclasses import replace
 
 from syncheck.findings import Finding
+from syncheck.lint.file_calls import argument_of
 from syncheck.lint.interp.functions import own_nodes
 from syncheck.lint.nodes import (
     HOST_READS,
@@ -24,8 +25,8 @@ from syncheck.source.expressions import has_line, last_name
 from syncheck.source.words import words_of
 
 _WARMING = frozenset({"warm", "warmup", "warmups"})
-_LASTING = frozenset("step backward append extend put add insert update save".split())
-"""Methods with effects that outlast a warm-up."""
+_LASTING = frozenset("step backward append extend put add insert update save print setattr".split())
+"""Functions and methods with effects that outlast a warm-up."""
 _SENDING = frozenset({"isend", "send"})
 _EXISTING = frozenset("get pop popleft contiguous to cuda setdefault getattr next".split())
 """Functions that may return what exists already."""
@@ -109,8 +110,6 @@ def _has_effect(node: ast.AST) -> bool:
             return True
         case ast.AugAssign() | ast.Return() | ast.Yield() | ast.YieldFrom():
             return True
-        case ast.Expr(value=ast.Call(func=ast.Name(id=name))):
-            return name in {"print", "setattr"}
         case ast.Call(func=function, keywords=keywords):
             is_lasting = last_name(function) in _LASTING | HOST_READS or changed_in_place(node) is not None
             return is_lasting or any(keyword.arg == "out" for keyword in keywords)
@@ -145,7 +144,8 @@ def _is_changed_by_collective(finding: Finding, tree: ast.Module) -> bool:
 
 
 def _group_of(call: ast.Call) -> str:
-    return next((text(keyword.value) for keyword in call.keywords if keyword.arg == "group"), "")
+    group = argument_of(call, "group", None)
+    return "" if group is None else text(group)
 
 
 def _is_local_send(finding: Finding, tree: ast.Module) -> bool:
@@ -158,9 +158,9 @@ def _is_local_send(finding: Finding, tree: ast.Module) -> bool:
     nodes = _nodes_around(finding, tree)
     for node in nodes:
         if isinstance(node, ast.Call) and node.lineno == finding.location.frame.line:
-            given = [*node.args, *(word.value for word in node.keywords if word.arg == "tensor")]
-            if last_name(node.func) in _SENDING and given and isinstance(given[0], ast.Name):
-                return _is_made_for(given[0], nodes)
+            sent = argument_of(node, "tensor", 0)
+            if last_name(node.func) in _SENDING and isinstance(sent, ast.Name):
+                return _is_made_for(sent, nodes)
     return False
 
 

@@ -19,7 +19,8 @@ from syncheck.source.expressions import last_name
 
 _LIKELY = re.compile(r"\.(?!.*\.)_*[A-Z]\w*$")
 """Full names of classes, judging by their spelling."""
-_MAKES_EVENT = re.compile(r"cuda\.Event|record_event\(")
+MAKES_EVENT = re.compile(r"cuda\.Event|record_event\(")
+"""Text that makes an event of a GPU, or is its type."""
 _OF_HOST = frozenset({"threading.Event", "asyncio.Event", "multiprocessing.Event", "mp.Event"})
 _WORDS = ("cuda.Event", "record_event(", "pin_memory")
 """Words of classes that hold an event of a GPU, or fill pinned memory."""
@@ -103,7 +104,7 @@ def _events(nodes: Iterable[ast.AST]) -> frozenset[str]:
                 found.add(last_name(target))
             case ast.arg(arg=name, annotation=ast.expr() as kind) if "cuda.Event" in text(kind):
                 found.add(name)
-            case ast.Assign(targets=targets, value=ast.Call() | ast.IfExp() as made) if _MAKES_EVENT.search(text(made)):
+            case ast.Assign(targets=targets, value=ast.Call() | ast.IfExp() as made) if MAKES_EVENT.search(text(made)):
                 found |= {last_name(target) for target in targets}
             case _:
                 pass

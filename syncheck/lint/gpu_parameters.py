@@ -130,6 +130,7 @@ def _is_moved(value: ast.expr | None, call: ast.Call, tree: ast.Module) -> bool:
 
 
 def _is_moved_to_host(binding: str) -> bool:
+    """Return whether a binding moves the variable itself, `model.to("cpu")`, and not a result: `model(x).cpu()`."""
     return _OF_THE_HOST.search(binding) is not None and "(" not in binding.partition(".")[0]
 
 

@@ -11,7 +11,7 @@ from collections.abc import Container, Iterable, Iterator, Sequence
 from typing import NamedTuple
 
 from syncheck.findings import Finding
-from syncheck.lint.copy_records import CopyRecords
+from syncheck.lint.copy_records import MAKES_EVENT, CopyRecords
 from syncheck.lint.interp.functions import functions_with_nodes, own_nodes
 from syncheck.lint.interp.sites import SourceSites
 from syncheck.lint.locations import main_lines_of
@@ -20,6 +20,7 @@ from syncheck.lint.nodes import (
     VIEWS,
     awaited_event,
     classes_of_methods,
+    first_of,
     is_non_blocking,
     methods_of,
     names,
@@ -39,9 +40,8 @@ _WAITING = frozenset({"synchronize", "query", "item", "cpu"})
 """Calls for which the host may wait until the copy is complete."""
 _WORKING = frozenset({"stream", "StreamContext", "cuda", "to", "copy_", "record_stream"})
 """Calls that use the copies on a GPU, for which making a stream wait is right."""
-_OPERATING = re.compile(r"[a-z]\w*(?<!copy)_$")
+_OPERATING = re.compile(r"(?!register|load)[a-z]\w{2,}(?<!copy)_$")
 """Methods that change a tensor in place. On a GPU, they do not take tensors in host memory; `copy_` does."""
-_MAKES_EVENT = re.compile(r"cuda\.Event|record_event\(")
 _OF_OTHERS = frozenset("wait join get close start result".split())
 """Names of methods that objects of other kinds have, too, such as processes and handles."""
 _READS = re.compile(r"\.(?:numpy|tolist|tobytes)\(|\b(?:save|dump)\(")
@@ -50,7 +50,7 @@ _HELP = "call `{event}.synchronize()`"
 
 def can_matter(source: str) -> bool:
     """Return whether this check may apply to a file."""
-    return "non_blocking" in source and _MAKES_EVENT.search(source) is not None
+    return "non_blocking" in source and MAKES_EVENT.search(source) is not None
 
 
 def can_matter_with_imports(source: str) -> bool:
@@ -183,7 +183,7 @@ def _read_after(wait: _Wait, used: Sequence[ast.AST], own: Sequence[ast.AST], re
     inside, pinned = set(own), {f"{wait.given}.{name}" for name in records.pinned}
     after = (call for call in calls if call not in inside or call.lineno > wait.call.lineno)
     reads = (call for call in after if _reads(call, wait.given if call in inside else "") or _operates_on(pinned, call))
-    return min(reads, key=lambda call: (call.lineno, call.col_offset), default=None)
+    return first_of(reads)
 
 
 def _reads(call: ast.Call, given: str) -> bool:
@@ -198,8 +198,7 @@ def _reads(call: ast.Call, given: str) -> bool:
 
 def _operates_on(pinned: Container[str], call: ast.Call) -> bool:
     """Return whether a call updates a tensor from pinned memory, which is only possible on the host."""
-    if not isinstance(call.func, ast.Attribute) or not _OPERATING.match(call.func.attr) or len(call.func.attr) < 4:
-        return False
-    if call.func.attr in NO_WRITES or call.func.attr.startswith(("register", "load")):
+    name = call.func.attr if isinstance(call.func, ast.Attribute) else ""
+    if name in NO_WRITES or not _OPERATING.match(name):
         return False
     return any(text(viewed(value, VIEWS)) in pinned for value in call.args)

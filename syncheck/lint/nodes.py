@@ -3,7 +3,7 @@
 import ast
 import re
 from collections.abc import Callable, Collection, Iterable, Iterator
-from typing import Any, TypeVar
+from typing import Any, Protocol, TypeVar
 
 from syncheck.source.expressions import STREAM_CONTEXTS, bodies, last_name
 
@@ -22,10 +22,16 @@ VIEWS = frozenset(
 """Methods of a tensor that return a view of it."""
 
 Method = ast.FunctionDef | ast.AsyncFunctionDef
-FindClass = Callable[..., ast.ClassDef | None]
-"""Returns a class of another file by its full name; with some words, only if its source has one of them."""
 N = TypeVar("N", bound=ast.AST)
 T = TypeVar("T")
+
+
+class FindClass(Protocol):
+    """Finds classes of other files."""
+
+    def __call__(self, name: str, words: Iterable[str] = ()) -> ast.ClassDef | None:
+        """Return a class by its full name; None if unknown, or if its source has none of the words."""
+
 
 _NO_CODE = frozenset(
     "ctx op ops id attr arg kind type_comment type_ignores level module simple is_async conversion asname".split()
@@ -152,6 +158,11 @@ def changed_in_place(node: ast.AST) -> ast.expr | None:
             return target
         case _:
             return None
+
+
+def first_of(calls: Iterable[ast.Call]) -> ast.Call | None:
+    """Return the call that comes first in the file; None if there is none."""
+    return min(calls, key=lambda call: (call.lineno, call.col_offset), default=None)
 
 
 def awaited_event(node: ast.AST) -> ast.expr | None:

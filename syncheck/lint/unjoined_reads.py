@@ -24,6 +24,7 @@ from syncheck.lint.nodes import (
     changed_in_place,
     classes_in,
     entered_streams,
+    first_of,
     methods_of,
     own_attribute,
     viewed,
@@ -39,19 +40,12 @@ _TRANSPARENT = frozenset({"no_grad", "inference_mode", "contextmanager", "proper
 """Decorators that do not wait."""
 _GOING_THROUGH = frozenset({"zip", "enumerate", "values", "items", "reversed", "list", "tuple"})
 """Functions and methods whose results are iterated over instead of containers."""
-_NO_WORK = (
-    NO_VALUES
-    | _GOING_THROUGH
-    | NO_WRITES
-    | frozenset(
-        """len range record_stream append isinstance id print keys get sorted set zeros_like empty_like ones_like stride
-    is_contiguous untyped_storage clear pop extend""".split()
-    )
-)
+_OTHERS = """len range record_stream append isinstance id print keys get sorted set zeros_like empty_like ones_like
+    stride is_contiguous untyped_storage clear pop extend""".split()
+_NO_WORK = NO_VALUES | _GOING_THROUGH | NO_WRITES | frozenset(_OTHERS)
 """Calls that submit no work on their arguments."""
-
-
 _NO_CHANGES = NO_WRITES | {"copy_", "_foreach_copy_"}
+"""Methods that do not count as changes, although their names end with "_"."""
 
 
 class _Change(NamedTuple):
@@ -222,7 +216,7 @@ def _use_without_wait(method: Method, change: _Change, methods: dict[str, Method
     nodes = own_nodes(method)
     elements = _elements(nodes)
     calls = (node for node in nodes if isinstance(node, ast.Call) and _works_on(node, change.field, elements))
-    return min(calls, key=lambda call: (call.lineno, call.col_offset), default=None)
+    return first_of(calls)
 
 
 def _works_on(call: ast.Call, field: str, elements: dict[str, str]) -> bool:

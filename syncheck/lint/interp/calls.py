@@ -189,8 +189,8 @@ class Calls:
         may_order = runs_code or takes_flag(node) or any(isinstance(value, Stream | Event) for value in given)
         if has_tensor and computes(node) and not may_order:
             side_work.use(self._machine, given, node)
-        for value in (value for value in given if value.__class__ not in _HOLDING_NOTHING):
-            self.escape(value)
+        for value in given:
+            self.escape(value)  # nothing for a value that holds nothing
         can_wait = runs_code or may_wait(name or called_name(node))
         is_unknown_code = not name and (given or not side_work.calls_parameter(self._machine, node))
         if can_wait or ((has_tensor or is_unknown_code) and not (is_network(node) or makes_batch(node))):
