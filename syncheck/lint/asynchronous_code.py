@@ -11,8 +11,8 @@ from collections.abc import Iterable, Iterator
 from syncheck.lint import deferred
 from syncheck.lint.imports import Imports
 from syncheck.lint.interp.scope import flat, full_name
-from syncheck.lint.nodes import parameters
-from syncheck.lint.nodes import text as source_of
+from syncheck.lint.nodes import once, parameters
+from syncheck.lint.nodes import text as unparsed
 from syncheck.lint.prefilter import lines_with, spans_any
 
 _KEEPING = ("Stream(", "pin_memory")
@@ -105,10 +105,11 @@ def calls_any(function: Function, called: re.Pattern[str] | None) -> bool:
     """Return whether a function calls one of some functions or classes; a constructor alone only prepares."""
     if called is None or function.name == "__init__":
         return False
-    text = deferred.text_of(function)
-    return called.search(source_of(function) if text is None else text) is not None
+    source = deferred.source_of(function)
+    return called.search(unparsed(function) if source is None else source) is not None
 
 
+@once
 def _annotations(function: Function) -> set[str]:
     """Return the words in the annotations of a function's parameters."""
     found: set[str] = set()

@@ -88,21 +88,26 @@ def text_of(node: ast.AST) -> str | None:
     return None if body is None else body.text[body.start : body.stop]
 
 
+def source_of(node: ast.AST) -> str | None:
+    """Return the source of a body that is or was deferred; None for any other node."""
+    body: _Body | None = node.__dict__.get("deferred") or node.__dict__.get("was_deferred")
+    return None if body is None else body.text[body.start : body.stop]
+
+
 def may_yield(node: ast.AST) -> bool:
     """Return whether a function may be a generator function, judging by the source of a body that is or was deferred.
 
     This is cheaper than walking the body.
     """
-    text = text_of(node)
-    return bool(node.__dict__.get("may_yield", True)) if text is None else "yield" in text
+    source = source_of(node)
+    return source is None or "yield" in source
 
 
 def _complete(node: ast.stmt, kind: type[ast.stmt], head: str) -> list[ast.stmt]:
     own = node.__dict__
     found: list[ast.stmt] = own["deferred"].parse(head)
-    own["may_yield"] = may_yield(node)
     node.__class__ = kind  # with the same memory layout
-    del own["deferred"]
+    own["was_deferred"] = own.pop("deferred")
     own["body"] = found
     return found
 

@@ -81,7 +81,7 @@ def _moved_attributes(source: str) -> frozenset[str]:
 
 def _measures_time(function: _Function, clocks: frozenset[str]) -> bool:
     """Return whether a function may read a clock twice, judging by its text."""
-    written = deferred.text_of(function) or text(function)
+    written = deferred.source_of(function) or text(function)
     return sum(name in CLOCKS | clocks for name in _CALLED.findall(written)) > 1
 
 

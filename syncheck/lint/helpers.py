@@ -56,7 +56,7 @@ def _is_context(function: _Function) -> bool:
 
 def _wraps(function: _Function) -> bool:
     """Return whether a function defines and returns another one."""
-    text = deferred.text_of(function)
+    text = deferred.source_of(function)
     if text is not None and not re.search(r"^\s+(?:async\s+)?def\b", text, re.MULTILINE):
         return False
     return any(isinstance(node, _Function) for node in function.body)
@@ -70,7 +70,7 @@ def uses_helper(function: _Function, helpers: frozenset[str]) -> bool:
         isinstance(node, ast.Name) and node.id in helpers for used in function.decorator_list for node in walk(used)
     ):
         return True
-    text = deferred.text_of(function)
+    text = deferred.source_of(function)
     if text is None:
         return not helpers.isdisjoint(_contexts(function))
     found = (name for line in _USED.findall(text) for name in _NAME.findall(line))

@@ -111,7 +111,7 @@ def findings(functions: Iterable[Function], sites: SourceSites, known: Sequence[
     """
     lines = lines_of(known, frozenset(Family) - {Family.HOST})
     for outer in functions:
-        source = deferred.text_of(outer)
+        source = deferred.source_of(outer)
         if not (_is_meant(words_in(outer)) if source is None else _has_words(source)):
             continue
         is_recorded = recorded_streams.WORD in (words_in(outer) if source is None else source)

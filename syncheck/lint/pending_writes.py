@@ -60,7 +60,7 @@ def findings(functions: Iterable[Function], sites: SourceSites, known: Sequence[
         if write.lineno not in lines:
             yield _finding(kept.start, write, (kept.starter, function.name), sites)
     for outer in functions:
-        source = deferred.text_of(outer)
+        source = deferred.source_of(outer)
         if source is not None and not _STARTING.search(source):
             continue
         for function in (node for node in walk(outer) if isinstance(node, Function)):
@@ -114,7 +114,7 @@ def _waited_for_late(functions: Sequence[Function]) -> Iterator[tuple[_Kept, ast
 
 def _kept_by(function: Function) -> Iterator[_Kept]:
     """Yield the collectives that a function starts with `o.work = dist.all_reduce(o.buffer, async_op=True)`."""
-    source = deferred.text_of(function)
+    source = deferred.source_of(function)
     for step in statements(function) if source is None or _STARTING.search(source) else ():
         match step:
             case ast.Assign(targets=[ast.Attribute(value=owner, attr=handle)], value=ast.Call() as start):

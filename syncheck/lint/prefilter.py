@@ -105,7 +105,9 @@ def device_names(source: str) -> frozenset[str]:
         return frozenset()
     is_named = "'cuda" in source or '"cuda' in source
     named = frozenset(_DEVICE_NAME.findall(source) if is_named else ())
-    of_host = frozenset(_HOST_NAME.findall(source)) - frozenset(_ANY_DEVICE_NAME.findall(source))
+    of_host = _GIVEN & set(_HOST_NAME.findall(source))
+    if of_host:
+        of_host -= set(_ANY_DEVICE_NAME.findall(source))
     return named | (_GIVEN - of_host)
 
 
@@ -150,7 +152,7 @@ def has_anchor(node: ast.AST, aliases: frozenset[str] = frozenset(), devices: fr
         aliases: see `clock_aliases`.
         devices: see `device_names`.
     """
-    text = deferred.text_of(node)
+    text = deferred.source_of(node)
     wanted = _ANCHORS | _CLOCK_ANCHORS | _of_libraries | {"stream"} | aliases
     if text is not None and wanted.isdisjoint(_WORD.findall(text)):
         return False
@@ -169,7 +171,7 @@ def uses_gpu(source: str) -> bool:
 
 def reads_clock(node: ast.AST, aliases: frozenset[str]) -> bool:
     """Return whether a function may read a clock; `aliases`: see `clock_aliases`."""
-    text = deferred.text_of(node)
+    text = deferred.source_of(node)
     return not (_CLOCK_ANCHORS | aliases).isdisjoint(words_in(node) if text is None else _WORD.findall(text))
 
 

@@ -22,7 +22,7 @@ _HELP = "create one event per item: `[{event} for _ in range({number})]`"
 
 def can_matter(source: str) -> bool:
     """Return whether this check may apply to a file."""
-    return _REPEATED.search(source) is not None
+    return "Event(" in source and _REPEATED.search(source) is not None
 
 
 def findings(tree: ast.Module, sites: SourceSites, known: Sequence[Finding]) -> Iterator[Finding]:

@@ -60,21 +60,21 @@ def _started(
     nodes: Sequence[ast.AST], kind: ast.ClassDef | None, functions: Mapping[str, Method]
 ) -> Iterator[tuple[ast.Call, str]]:
     """Yield the starts of threads in blocks on a stream, which their targets do not enter, with the stream."""
-    targets = dict(_targets([*nodes, *(walk(kind) if kind is not None else ())]))
-    for block in (node for node in nodes if isinstance(node, ast.With)):
-        for stream in entered_streams(block):
-            for node in block_nodes(block):
-                match node:
-                    case ast.Call(func=ast.Attribute(value=pool, attr="submit" | "map"), args=[task, *_]):
-                        if words_of(last_name(pool)) & _POOLS and _works_elsewhere(task, kind, functions):
-                            yield node, text(stream)
-                    case ast.Call(func=ast.Attribute(value=thread, attr="start"), args=[]):
-                        target = _target_of(thread) or targets.get(text(thread))
-                        is_alone = len(block.body) == 1  # the block is there for the thread
-                        if target is not None and _works_elsewhere(target, kind, functions, may_compute=is_alone):
-                            yield node, text(stream)
-                    case _:
-                        pass
+    blocks = [(node, stream) for node in nodes if isinstance(node, ast.With) for stream in entered_streams(node)]
+    targets = dict(_targets([*nodes, *(walk(kind) if kind is not None else ())])) if blocks else {}
+    for block, stream in blocks:
+        for node in block_nodes(block):
+            match node:
+                case ast.Call(func=ast.Attribute(value=pool, attr="submit" | "map"), args=[task, *_]):
+                    if words_of(last_name(pool)) & _POOLS and _works_elsewhere(task, kind, functions):
+                        yield node, text(stream)
+                case ast.Call(func=ast.Attribute(value=thread, attr="start"), args=[]):
+                    target = _target_of(thread) or targets.get(text(thread))
+                    is_alone = len(block.body) == 1  # the block is there for the thread
+                    if target is not None and _works_elsewhere(target, kind, functions, may_compute=is_alone):
+                        yield node, text(stream)
+                case _:
+                    pass
 
 
 def _target_of(made: ast.AST) -> ast.expr | None:

@@ -39,7 +39,7 @@ def findings(functions: Iterable[Function], sites: SourceSites, known: Sequence[
     """
     lines = {location.frame.line for finding in known for location in finding.locations}
     for function in functions:
-        text = deferred.text_of(function)
+        text = deferred.source_of(function)
         if _can_matter(words_in(function)) if text is None else "record" in text and WORDS.search(text):
             yield from _check(function, sites, lines)
 

@@ -76,7 +76,7 @@ class PassedFunctions:
 @once
 def _matters(node: ast.AST) -> bool:
     """Return whether a function uses streams explicitly."""
-    text = deferred.text_of(node)
+    text = deferred.source_of(node)
     if text is not None and not any(word in text for word in _WORDS):
         return False
     return any(isinstance(inner, ast.Attribute) and inner.attr in _WORDS for inner in walk(node))

@@ -5,7 +5,7 @@ import textwrap
 
 import pytest
 
-from syncheck.lint.deferred import KINDS, UncertainError, code_of, functions, parse, text_of
+from syncheck.lint.deferred import KINDS, UncertainError, code_of, functions, parse, source_of, text_of
 
 LONG = "    total = total + 1  # once more\n" * 8
 
@@ -59,6 +59,7 @@ def test_bodies_are_parsed_on_first_access(name):
         assert function.body
         assert type(function) in KINDS
         assert text_of(function) is None
+        assert source_of(function) == text
 
 
 def test_short_bodies_are_parsed_immediately():
