@@ -1,7 +1,6 @@
 """Analysis of one file: interpret it as a script, then interpret each function that the script does not reach."""
 
 import ast
-import re
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from functools import partial
@@ -13,6 +12,7 @@ from syncheck.lint import missing_waits, models, side_streams, strict, uses_of_c
 from syncheck.lint.assumed_arguments import has_defaults, has_self_parameter, reuse_memory
 from syncheck.lint.assumed_objects import AssumedObjects
 from syncheck.lint.asynchronous_code import AsynchronousCode
+from syncheck.lint.blocking_kernels import waits_for_kernels
 from syncheck.lint.budget import Budget
 from syncheck.lint.callers import call_twice, consume, may_need_wait, uses_kept_stream
 from syncheck.lint.certainty import adjusted, as_seen_in_source, is_cross_function_timing, merge_by_clock
@@ -29,13 +29,14 @@ from syncheck.lint.interp.imported import FindFunction
 from syncheck.lint.interp.interpreter import Interpreter
 from syncheck.lint.interp.machine import Machine
 from syncheck.lint.interp.premises import Premise
+from syncheck.lint.interp.recent_work import RecentWork
 from syncheck.lint.interp.scope import LazyScope, Scope, definitions_in, flat
 from syncheck.lint.interp.sites import SourceSites
 from syncheck.lint.interp.values import Call, Class, Constant, Event, Function, Mapping, Sequence, Value
 from syncheck.lint.lifetimes import by_reference_count
 from syncheck.lint.nodes import Method, branches, walk
 from syncheck.lint.prefilter import anchor_lines, clock_aliases, device_names, has_anchor, spans_any
-from syncheck.lint.remainders import Remainders
+from syncheck.lint.remainders import Missed, Remainders
 from syncheck.lint.source_file import SourceFile
 from syncheck.lint.uncalled_helpers import as_warnings
 from syncheck.lint.unreached import ways_to_unreached
@@ -68,16 +69,6 @@ _ITERATING = frozenset({"__next__", "next"})
 _LOADING = _ITERATING | {"__iter__"}
 _CHANGED = frozenset({Event, Mapping, Sequence})
 """Kinds of values that other code may have modified."""
-_BLOCKING = re.compile(
-    r"""environ\[["']CUDA_LAUNCH_BLOCKING["']\]\s*=\s*["']1|^[ \t]*(?:import|from)[ \t]+MinkowskiEngine\b""",
-    re.MULTILINE,
-)
-"""Code that makes each launch wait for its kernel, and a library whose kernels the host waits for.
-
-Source: CUDA C++ Programming Guide, "Environment Variables"; the end of MinkowskiEngine's convolution_kernel.cu.
-"""
-_OF_BLOCKING = ("CUDA_LAUNCH_BLOCKING", "MinkowskiEngine")
-"""Words without which there is no such code. Searching for them is 20 times as fast as matching the pattern."""
 _MAX_CALLS = 3
 _MAX_PATHS = 8
 _MAX_DIRECTED = 4  # further paths, to what these have not reached
@@ -127,7 +118,7 @@ class Analysis:
         self._training = training(self._tree, source.text) if self._anchors else None
         self._times = bool(self._anchors) and may_time(source.text, self._clocks)
         self._helpers = helpers_in(self._tree.body, self._has_anchor_word)
-        self._codes = _CODES - {"SYN701"} if _waits_for_kernels(source.text) else _CODES
+        self._codes = _CODES - {"SYN701"} if waits_for_kernels(source.text) else _CODES
         self._objects = AssumedObjects()
         self._with_streams = AssumedObjects(has_streams=True)
         self._followed: set[ast.AST] = set()
@@ -308,16 +299,23 @@ class Analysis:
         ]
         guesses = {sites.location(site).frame: is_likely for site, is_likely in machine.guesses.items()}
         copies = {sites.location(site).frame for site in machine.assumed_copies}
-        ends = Remainders.of(machine.recent.ends, sites)
         again = {(code, sites.location(site).frame) for code, site in self._again}
         moves = {sites.location(site).frame for site in machine.moves}
         found = list(with_passed_on(found, interpreter.calls.passed_functions.followed, moves, again))
         has_chosen = interpreter.decisions.are_open
         interpreter.forget()
-        left = Remainders.of(machine.recent.loops.remainders, sites, are_reported=self._is_strict)
+        missed = self._missed(machine.recent, sites)
         callers = {(codes, sites.location(site).frame): text for (codes, site), text in machine.of_callers.items()}
         given = (guesses, copies | moves, self._tree, callers)
-        return list(adjusted(found, *given, ends=ends, remainders=left, has_chosen=has_chosen)), others
+        return list(adjusted(found, *given, missed=missed, has_chosen=has_chosen)), others
+
+    def _missed(self, recent: RecentWork, sites: SourceSites) -> Missed:
+        little = recent.loops.remainders | recent.intervals.ends
+        return Missed(
+            Remainders.of(recent.ends, sites),
+            Remainders.of(recent.intervals.parts, sites),
+            Remainders.of(little, sites, are_reported=self._is_strict),
+        )
 
     # -- entry points
 
@@ -390,8 +388,3 @@ class Analysis:
             reuse_memory(interpreter.machine, function.node)
         for value in (*args, *known.values()):
             interpreter.escape(value)
-
-
-def _waits_for_kernels(source: str) -> bool:
-    """Return whether the host waits for each kernel of a file, so that its clocks are right."""
-    return any(word in source for word in _OF_BLOCKING) and _BLOCKING.search(source) is not None

@@ -9,7 +9,7 @@ from syncheck.findings import Finding, Frame
 from syncheck.lint.consequences import weighed
 from syncheck.lint.interp.functions import own_nodes
 from syncheck.lint.nodes import HOST_READS, branches, function_around, statements, text, walk
-from syncheck.lint.remainders import Remainders
+from syncheck.lint.remainders import Missed
 from syncheck.source.expressions import has_line
 from syncheck.source.measured_times import is_measured
 from syncheck.source.words import words_of
@@ -25,7 +25,7 @@ _LOSSES = frozenset({"loss", "losses"})
 _FIRST_USE = "SYN104"
 """The rule about new memory that another stream may still use."""
 _USED_BEFORE = "the new memory was in use before"
-_NONE = Remainders()
+_NONE = Missed()
 _OF_NO_CALLER: dict[tuple[str, Frame], str] = {}
 
 
@@ -36,8 +36,7 @@ def adjusted(
     tree: ast.Module,
     callers: Mapping[tuple[str, Frame], str] = _OF_NO_CALLER,
     *,
-    ends: Remainders = _NONE,
-    remainders: Remainders = _NONE,
+    missed: Missed = _NONE,
     has_chosen: bool,
 ) -> Iterator[Finding]:
     """Yield the findings to report, each with its level and its assumptions.
@@ -49,13 +48,12 @@ def adjusted(
         tree: the file.
         callers: (beginning of rule codes, location) -> what findings of these rules about it assume of callers. These
             findings are warnings.
-        ends: the intervals that miss one collective; see `RecentWork`.
-        remainders: the intervals that miss less than an iteration.
+        missed: what intervals between clock readings miss.
         has_chosen: whether conditions on the path are unknown.
     """
-    with_levels = _with_levels(list(findings), guesses, copies, tree, ends, remainders, has_chosen=has_chosen)
+    with_levels = _with_levels(list(findings), guesses, copies, tree, missed, has_chosen=has_chosen)
     for each in with_levels:
-        finding = each if remainders.are_reported else weighed(each, tree)
+        finding = each if missed.little.are_reported else weighed(each, tree)
         if finding is None:
             continue
         taken = (*finding.assumptions, *_assumptions(finding, guesses, copies, has_chosen=has_chosen))
@@ -94,8 +92,7 @@ def _with_levels(
     guesses: Mapping[Frame, bool],
     copies: Set[Frame],
     tree: ast.Module,
-    ends: Remainders,
-    remainders: Remainders,
+    missed: Missed,
     *,
     has_chosen: bool,
 ) -> Iterator[Finding]:
@@ -117,13 +114,15 @@ def _with_levels(
         likely = [guesses[location.frame] for location in finding.related if location.frame in guesses]
         likely = likely or [True] * _is_operator_on_guess(finding, guesses, tree)
         is_sure = not likely or finding.rule.code not in _FOR_HOSTS_TIME
-        if remainders.include(finding):
-            yield from remainders.reported(finding) if is_sure or all(likely) else ()
+        if missed.little.include(finding):
+            yield from missed.little.reported(finding) if is_sure or all(likely) else ()
             continue
         misses_little = finding.rule.code == "SYN701" and (
-            ends.include(finding) or _is_over_a_loop(finding, tree) or _continues_in_loop(finding.location.frame, tree)
+            missed.collective.include(finding)
+            or _is_over_a_loop(finding, tree)
+            or _continues_in_loop(finding.location.frame, tree)
         )
-        if is_sure and not misses_little:
+        if is_sure and not misses_little and not missed.part.include(finding):
             yield finding
         elif is_sure or (all(likely) and not misses_little):
             yield finding.as_warning()

@@ -1,16 +1,16 @@
 """Lower or drop findings that are correct but have no consequence."""
 
 import ast
-import re
+from collections.abc import Callable
 from dataclasses import replace
 
 from syncheck.findings import Finding
+from syncheck.lint.clock_consequences import weighed_by_clock
 from syncheck.lint.file_calls import argument_of
 from syncheck.lint.interp.functions import own_nodes
 from syncheck.lint.nodes import (
     HOST_READS,
     VIEWS,
-    WAITS,
     changed_in_place,
     function_around,
     is_on_stream,
@@ -34,25 +34,19 @@ _COLLECTIVES = frozenset(
     """all_reduce broadcast reduce all_gather all_gather_into_tensor reduce_scatter reduce_scatter_tensor
     all_to_all_single scatter""".split()
 )
-_NAMES_SIDE_STREAM = re.compile(r"stream (?:`|made at )")
-_Loop = ast.For | ast.While
 
 
 def weighed(finding: Finding, tree: ast.Module) -> Finding | None:
     """Return a finding, at a lower level if it may have no consequence, or None if it has none."""
-    match finding.rule.code:
-        case "SYN101" if _is_warm_up(finding, tree):
-            return replace(finding, level=Severity.ADVICE)
-        case "SYN602" if _is_changed_by_collective(finding, tree):
-            return finding.as_warning()
-        case "SYN603" if _is_local_send(finding, tree):
-            return finding.as_warning()
-        case "SYN701" if _runs_ahead(finding, tree) or _is_of_gloo(finding, tree):
-            return None
-        case "SYN701" if _may_end_with_read(finding, tree):
-            return finding.as_warning()
-        case _:
-            return finding
+    code = finding.rule.code
+    if code == "SYN701":
+        return weighed_by_clock(finding, tree)
+    if code == "SYN901" and _has_run(finding, tree):
+        return None
+    if code == "SYN101" and _is_warm_up(finding, tree):
+        return replace(finding, level=Severity.ADVICE)
+    checks = _OF_LITTLE_CONSEQUENCE.get(code, ())
+    return finding.as_warning() if any(check(finding, tree) for check in checks) else finding
 
 
 def _nodes_around(finding: Finding, tree: ast.Module) -> list[ast.AST]:
@@ -79,6 +73,57 @@ def _says_warm_up(step: ast.For | ast.With) -> bool:
     attributes = {node.attr for node in walk(step.iter) if isinstance(node, ast.Attribute)}
     counts = attributes or names(step.iter) - {"range"}
     return bool(counts) and all(words_of(name) & _WARMING for name in counts)
+
+
+def _is_dropped_result(finding: Finding, tree: ast.Module) -> bool:
+    """Return whether the reader is an operator whose result the statement drops: `torch.mm(a, b)`."""
+    line = finding.location.frame.line
+    steps = (node for node in _nodes_around(finding, tree) if isinstance(node, ast.Expr) and node.lineno == line)
+    for step in steps:
+        match step.value:
+            case ast.Call(func=ast.Attribute(value=ast.Name(id="torch"))):
+                return not _has_effects(step) and not last_name(step.value.func).endswith("_")
+            case ast.BinOp():
+                return True
+            case _:
+                pass
+    return False
+
+
+def _sleeps_before(finding: Finding, tree: ast.Module) -> bool:
+    """Return whether the later access follows a sleep of its stream in a block, in which other streams finish."""
+    line = finding.location.frame.line
+    for block in (node for node in _nodes_around(finding, tree) if isinstance(node, ast.With)):
+        calls = [
+            node
+            for node in own_nodes(block)
+            if isinstance(node, ast.Call) and "sleep" in words_of(last_name(node.func))
+        ]
+        first = min((call.lineno for call in calls), default=line)
+        related = [location.frame.line for location in finding.related]
+        if (
+            has_line(block, line)
+            and is_on_stream(block)
+            and first < line
+            and not any(has_line(block, n) for n in related)
+        ):
+            return True
+    return False
+
+
+def _is_synchronized(_: Finding, tree: ast.Module) -> bool:
+    """Return whether a file waits for whole devices, so that it may do so for a collective, too."""
+    calls = (node for node in nodes_in(tree) if isinstance(node, ast.Call))
+    return any(text(call.func).endswith("cuda.synchronize") for call in calls)
+
+
+def _has_run(finding: Finding, tree: ast.Module) -> bool:
+    """Return whether the code before a capture calls what the block of the capture calls, maybe on another path."""
+    nodes, line = _nodes_around(finding, tree), finding.location.frame.line
+    blocks = [node for node in nodes if isinstance(node, ast.With) and has_line(node, line) and _captures(node)]
+    captured = {text(node.func) for block in blocks for node in own_nodes(block) if isinstance(node, ast.Call)}
+    before = (node for node in nodes if isinstance(node, ast.Call) and node.lineno < line)
+    return any(text(call.func) in captured for call in before if text(call.func).rpartition(".")[2] not in _EXISTING)
 
 
 def _precedes_capture(step: ast.For | ast.With, nodes: list[ast.AST]) -> bool:
@@ -177,57 +222,11 @@ def _is_new(maker: ast.Assign) -> bool:
     return isinstance(maker.value, ast.Call) and last_name(maker.value.func) not in VIEWS | _EXISTING
 
 
-def _runs_ahead(finding: Finding, tree: ast.Module) -> bool:
-    """Return whether only a side stream still works, for the next iteration of the loop in which the clock is read."""
-    if not _NAMES_SIDE_STREAM.search(finding.message) or not finding.related:
-        return False
-    running, *starts = (location.frame for location in finding.related)
-    read = finding.location.frame
-    for loop in (node for node in _nodes_around(finding, tree) if isinstance(node, _Loop)):
-        is_inside = has_line(loop, running.line) and running.line > loop.lineno
-        is_progress = has_line(loop, read.line) and not any(has_line(loop, start.line) for start in starts)
-        is_header = read.line == loop.lineno and any(_waits(node) for node in own_nodes(loop))
-        if is_inside and running.function == read.function and (is_progress or is_header):
-            return True
-    return False
-
-
-def _waits(node: ast.AST) -> bool:
-    return isinstance(node, ast.Call) and last_name(node.func) in HOST_READS | WAITS
-
-
-def _is_of_gloo(finding: Finding, tree: ast.Module) -> bool:
-    """Return whether a collective runs in a group of gloo, the only backend that the file names: the host waits for it.
-
-    Source:
-        torch.distributed, "Synchronous and asynchronous collective operations": for CPU collectives, the result is
-        there when the function returns.
-    """
-    lines = {location.frame.line for location in finding.related}
-    calls = [node for node in nodes_in(tree) if isinstance(node, ast.Call)]
-    running = [call for call in calls if call.lineno in lines and last_name(call.func) in _COLLECTIVES]
-    if not running or any(keyword.arg == "async_op" for call in running for keyword in call.keywords):
-        return False
-    texts = {node.value for node in nodes_in(tree) if isinstance(node, ast.Constant) and isinstance(node.value, str)}
-    return "gloo" in texts and not any("nccl" in value for value in texts)
-
-
-def _may_end_with_read(finding: Finding, tree: ast.Module) -> bool:
-    """Return whether the host reads a result in one iteration of a counted loop only, which may be the last one."""
-    frames = [location.frame for location in finding.locations]
-    is_of_one_function = len({frame.function for frame in frames}) == 1
-    nodes = _nodes_around(finding, tree) if is_of_one_function else nodes_in(tree)
-    running = frames[1].line if is_of_one_function and len(frames) > 1 else 0
-    loops = (node for node in nodes if isinstance(node, ast.For) and (not running or has_line(node, running)))
-    return any(_is_numbered_read(node, loop) for loop in loops for node in own_nodes(loop))
-
-
-def _is_numbered_read(node: ast.AST, loop: ast.For) -> bool:
-    match node:
-        case ast.If(test=ast.Compare(left=ast.Name(id=name), ops=[ast.Eq()], comparators=[last])):
-            if name not in names(loop.target) or text(last) == "0":
-                return False
-            calls = (inner for step in node.body for inner in own_nodes(step) if isinstance(inner, ast.Call))
-            return any(last_name(call.func) in HOST_READS for call in calls)
-        case _:
-            return False
+_OF_LITTLE_CONSEQUENCE: dict[str, tuple[Callable[[Finding, ast.Module], bool], ...]] = {
+    "SYN101": (_is_dropped_result, _sleeps_before),
+    "SYN102": (_sleeps_before,),
+    "SYN103": (_sleeps_before,),
+    "SYN602": (_is_changed_by_collective,),
+    "SYN603": (_is_local_send, _is_synchronized),
+}
+"""Code of a rule -> the checks for findings that may have no consequence."""

@@ -1,7 +1,8 @@
-"""Intervals that miss only what the last iteration of a loop leaves running (SYN701): reported by `--strict` alone."""
+"""Intervals that miss only a part of their work (SYN701)."""
 
 from collections.abc import Iterable, Iterator, Set
 from dataclasses import dataclass, replace
+from typing import NamedTuple
 
 from syncheck.findings import Finding, Frame
 from syncheck.hb.ids import SiteId
@@ -9,12 +10,12 @@ from syncheck.lint.interp.sites import SourceSites
 from syncheck.rules import unsynchronized_timing
 from syncheck.rules.model import Severity
 
-_TEXT = "{message}, but only with what follows the last wait of the loop"
+_TEXT = "{message}, but only with what follows the last wait"
 
 
 @dataclass(frozen=True, slots=True)
 class Remainders:
-    """The intervals between clock readings in which each iteration of a loop waits; see `LoopWaits.remainders`.
+    """Intervals between clock readings that miss little of their work.
 
     Attributes:
         intervals: the first and last readings.
@@ -44,3 +45,17 @@ class Remainders:
         if self.are_reported:
             message = _TEXT.format(message=finding.message)
             yield replace(finding.with_example(), message=message, level=Severity.WARNING)
+
+
+class Missed(NamedTuple):
+    """What intervals between clock readings miss.
+
+    Attributes:
+        collective: those that miss one collective; see `RecentWork.ends`.
+        part: those that miss only work after a wait for other work.
+        little: those that miss only short work after a wait for long work, or what one iteration of a loop leaves.
+    """
+
+    collective: Remainders = Remainders()
+    part: Remainders = Remainders()
+    little: Remainders = Remainders()

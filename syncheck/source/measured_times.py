@@ -19,6 +19,8 @@ _OF_THE_HOST = frozenset("cpu host python overhead launch dispatch enqueue submi
 _SENDING = frozenset("launch launching dispatch enqueue submit schedule scheduling".split())
 """Words in messages that say the same."""
 _LOADING = frozenset("data dataset dataloader dataloading load loading loader fetch io prepare prep".split())
+_MEASURING = frozenset("bench benchmark measure time latency us ms".split())
+"""Words in the names of functions that measure times."""
 _TIMES = frozenset("time times timer timers meter meters sec secs seconds ms elapsed duration stats".split())
 """Words for times: `data_time`, for example, is the time of the data loader."""
 _HOST_TIME = re.compile(r"\b(cpu|host)[- ](side )?(time|latency|overhead)\b", re.IGNORECASE)
@@ -36,19 +38,29 @@ _INEXACT = frozenset("approx approximate approximately rough roughly estimate es
 
 
 def is_measured(frame: Frame, function: ast.AST, *, is_main_process: bool = True) -> bool:
-    """Return whether the time between two readings is used. A time that is only compared is a timeout.
+    """Return whether the time between two readings is used, and to include GPU work.
+
+    A time that is only compared is a timeout.
 
     Args:
         frame: the location of the second reading.
         function: the function that it is in, or the file.
         is_main_process: whether the process takes the branches of the first rank.
     """
+    if _measures_launch(getattr(function, "name", "")):
+        return False
     parents = {child: node for node in _own_nodes(function) for child in ast.iter_child_nodes(node)}
     reading = next((node for node in parents if _is_call_at(node, frame)), None)
     if not is_main_process:
         left_out = {inner for node in parents if _is_for_main_process(node) for inner in _in_body(node)}
         parents = {child: node for child, node in parents.items() if child not in left_out}
     return reading is None or _is_used(reading, function, parents, _MAX_NAMES)
+
+
+def _measures_launch(function: str) -> bool:
+    """Return whether a function measures the time that the host takes to launch work, judging by its name."""
+    words = words_of(function)
+    return "overhead" in words or ("launch" in words and bool(words & _MEASURING))
 
 
 def _is_for_main_process(node: ast.AST) -> bool:

@@ -165,14 +165,49 @@ STEPS = {"backward": "loss.backward()", "limit": "1.0", "after": "pass", "step":
 @pytest.mark.parametrize(
     ("given", "is_found"),
     [
-        ({}, True), ({"backward": "pass"}, True), ({"step": "pass"}, True),
+        ({}, True), ({"backward": "pass"}, False), ({"step": "pass"}, True),
         ({"step": "pass", "after": "print(float(norm))"}, False),
         ({"step": "pass", "limit": "1.0, error_if_nonfinite=True"}, False),
         ({"step": "optimizer.step(); torch.cuda.synchronize()"}, False),
     ],
 )  # fmt: skip
-def test_an_optimizer_of_unknown_parameters_runs_on_the_gpu_and_clipping_gradients_waits_for_nothing(given, is_found):
+def test_clipping_gradients_waits_for_nothing_and_a_step_alone_after_a_wait_matters_little(given, is_found):
     assert bool(found(TRAINED.format(**STEPS | given))) is is_found
+
+
+POSTPROCESSED = """
+import time
+import torch
+from boxes import batched_nms
+
+def infer(model, image):
+    model.cuda()
+    start = time.perf_counter()
+    boxes = model(image.cuda())
+    kept = {kept}
+    print(time.perf_counter() - start)
+"""
+
+
+@pytest.mark.parametrize(("kept", "is_found"), [("batched_nms(boxes, 0.5)", False), ("boxes", True)])
+def test_the_host_waits_for_the_boxes_that_are_kept(kept, is_found):
+    assert bool(found(POSTPROCESSED.format(kept=kept))) is is_found
+
+
+@pytest.mark.parametrize(("library", "is_found"), [("pykeops.torch", False), ("opt_einsum", True)])
+def test_the_host_waits_for_the_kernels_of_keops(library, is_found):
+    source = f"""
+import time
+import torch
+from {library} import LazyTensor
+
+x = torch.randn(1000, 3, device="cuda")
+start = time.perf_counter()
+y = LazyTensor(x) @ x
+z = x @ x.T
+print(time.perf_counter() - start)
+"""
+    assert bool(found(source)) is is_found
 
 
 LAYERS = """

@@ -94,6 +94,12 @@ class Decisions:
                 self._about.setdefault(word, set()).add(text)
         return self._made[text] != negated
 
+    def excludes(self, test: ast.expr) -> bool:
+        """Return whether an earlier decision on the same condition makes it false."""
+        asked, negated = _plain(test)
+        made = self._made.get(nodes.text(asked))
+        return made is not None and made == negated
+
     def note_object(self, node: ast.expr) -> None:
         """Note that the value of an expression is not None, if it is a variable: an attribute of it has been used."""
         if isinstance(node, ast.Name):

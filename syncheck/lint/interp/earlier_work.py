@@ -42,9 +42,9 @@ class EarlierWork:
         machine.thread, self._streams = ThreadState(), {}
         try:
             yield
+        finally:  # also after a statement that is not interpreted to its end
             for stream in self._streams.values():
                 machine.session.sync_stream(stream, UNKNOWN_SITE, explicit=False)
-        finally:
             machine.thread, self._streams = before
 
     def placed(self, stream: StreamId, machine: _Machine) -> StreamId:

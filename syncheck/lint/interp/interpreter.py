@@ -85,8 +85,7 @@ class Interpreter:
         find_imported: FindFunction = lambda *_: None,
         expressions_of: Callable[[Evaluator], Expressions] = Expressions,
     ) -> None:
-        self.machine = machine
-        self.operators = Operators(machine)
+        self.machine, self.operators = machine, Operators(machine)
         self.transfers = Transfers(machine, self.operators)
         self.collectives = Collectives(machine)
         self.decisions, self.steps_left = Decisions(flipped), steps
@@ -184,7 +183,8 @@ class Interpreter:
         raise ContinueSignal
 
     def _run_Assert(self, node: ast.Assert, scope: Scope) -> None:
-        self.condition(node.test, scope)
+        if self.condition(node.test, scope) is None and self.decisions.excludes(node.test):
+            raise Raised
 
     def _run_Delete(self, node: ast.Delete, scope: Scope) -> None:
         for target in node.targets:

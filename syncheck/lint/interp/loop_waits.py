@@ -77,6 +77,11 @@ class LoopWaits:
         """The first and last clock readings of intervals that miss only what the last iteration of a loop leaves."""
         return self._small - self._large
 
+    @property
+    def is_conditional(self) -> bool:
+        """Whether code is run that runs only under an undetermined condition."""
+        return self._n_conditions > 0
+
     def begin(self) -> Loop:
         """Begin a loop."""
         self._n_begun += 1

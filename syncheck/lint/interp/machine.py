@@ -180,8 +180,8 @@ class Machine:
             return
         self.joins.note_wait_stream(waiter.ident, awaited.ident, self._n_idents)
         device = waiter.device if waiter.origin else awaited.device
-        origins = (waiter.origin, awaited.origin)
-        self.session.wait_stream(waiter.ident, awaited.ident, self.site(node), origins, self.current(device))
+        origins, current = (waiter.origin, awaited.origin), self.current(device)
+        self.session.wait_stream(waiter.ident, awaited.ident, self.site(node), origins, current)
 
     def join(self, waiter: StreamId, awaited: StreamId) -> None:
         """Make a stream wait for another stream, as torch does internally."""
@@ -194,10 +194,10 @@ class Machine:
         if (event.escaped and event.has_timing is None) or not target.ident:
             event.escaped = True
             return
-        site = self.site(node)
+        site, placed = self.site(node), self.earlier.placed(target.ident, self)
         event.escaped, event.recorded = False, (target.ident, site, self.function)
         self.joins.note_record(event.ident, target.ident, self._n_idents)
-        self.session.record(event.ident, target.ident, site, target.origin, self.current(target.device))
+        self.session.record(event.ident, placed, site, target.origin, self.current(target.device))
 
     def wait(self, event: Event, stream: Stream | None, via: WaitCall, node: ast.AST) -> None:
         """Make a stream wait for an event."""
@@ -374,7 +374,7 @@ class Machine:
         if self.ordering_only or not stream or is_on_host(node) or self.is_capturing():
             return
         self.guesses[site := self.site(node)] = computes(node)
-        self.recent.note(stream, "unknown code", is_quick=False)
+        self.recent.note_unknown(stream, node)
         self.session.launch(stream, "unknown code", [], site)
 
     def read_unknown(self) -> None:

@@ -147,7 +147,8 @@ class Transfers:
         machine, target, non_blocking = self._machine, self._target(name, call), _non_blocking(call, name)
         if target is None:
             wanted = call.get("device", 0)
-            is_named = not isinstance(wanted, Device) or wanted.is_named
+            is_made_here = isinstance(first_argument(call.node), ast.Call)
+            is_named = not isinstance(wanted, Device) or wanted.is_named or is_made_here
             return self._fetch(call, non_blocking=non_blocking) if is_named or not non_blocking else UNKNOWN
         if name == "to" and not non_blocking:
             if is_tensor and isinstance(target, Value):

@@ -25,8 +25,12 @@ from syncheck.source.words import words_of
 
 _WAITING = frozenset(
     """sync synchronize synchronise synchronized synchronizes wait waits barrier join flush finish finalize finalise
-    drain block""".split()
+    drain block nms suppression""".split()
 )
+"""Words in the names of functions that wait.
+
+Source: torchvision, `nms` and its callers: the boxes that are left are counted on the host.
+"""
 _OF_STREAMS = frozenset({"wait_stream", "wait_event"})
 """Waits of a stream, which do not block the host."""
 _NOT_WAITING = re.compile(r"^os\.path\.|block_|_block|(^|[._])no_?sync|to_?sync\b")

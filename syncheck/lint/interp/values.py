@@ -82,7 +82,7 @@ class Mapping(Value):
 
 @dataclass(eq=False, slots=True)
 class Device(Value):
-    """A torch.device: a CUDA index, or None for the CPU; `is_named`: named by the program, not read from a tensor."""
+    """A torch.device: a CUDA index, or None for the CPU; `is_named`: named on every path, not read from a tensor."""
 
     index: int | None
     is_named: bool = True

@@ -44,7 +44,8 @@ def _device(evaluator: Evaluator, call: Call) -> Value:
         is_cpu = isinstance(first, Constant) and first.value == "cpu"
         return Device(None) if is_cpu else UNKNOWN if index is None else Device(index)
     found = evaluator.operators.device_in(first) if first is not None else UNKNOWN
-    return found if isinstance(found, Value) else Device(found)
+    is_for_all = not evaluator.machine.recent.loops.is_conditional
+    return found if isinstance(found, Value) else Device(found, is_named=is_for_all)
 
 
 @models("torch.cuda.device")

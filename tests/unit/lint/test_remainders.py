@@ -32,4 +32,4 @@ def test_they_are_reported_only_on_request_and_as_warnings():
     assert list(Remainders().reported(finding())) == []
     (shown,) = Remainders(are_reported=True).reported(finding())
     assert (shown.level, shown.message.partition(",")[0]) == (Severity.WARNING, "it is running")
-    assert "only with what follows the last wait of the loop" in shown.message
+    assert "only with what follows the last wait" in shown.message

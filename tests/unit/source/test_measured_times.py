@@ -58,6 +58,19 @@ def test_a_limit_and_the_time_of_the_hosts_own_work_are_not(use):
 
 
 @pytest.mark.parametrize(
+    ("name", "is_used"),
+    [
+        ("bench_launch_us", False), ("measure_launch_time", False), ("kernel_overhead", False),
+        ("launch_training", True), ("bench", True), ("bench_dispatch_us", True),
+    ],
+)  # fmt: skip
+def test_a_function_that_measures_the_launch(name, is_used):
+    tree = ast.parse(FUNCTION.replace("def f", f"def {name}").format(use="log(clock() - start)"))
+    frame = Frame("m.py", 3, end_line=3, column=9)
+    assert is_measured(frame, function_at(tree, 3)) is is_used
+
+
+@pytest.mark.parametrize(
     ("test", "is_used"),
     [
         ("rank == 0", False),

@@ -72,6 +72,15 @@ def test_guards_come_after_branches_and_preparation_comes_last():
     assert decisions.others() == [frozenset({2}), frozenset({1}), frozenset({0})]
 
 
+def test_a_decision_excludes_the_opposite():
+    decisions = Decisions()
+    decided(decisions, "a", "not b")
+    asked = [condition(text) for text in ("a", "not a", "b", "not b", "a is False", "c")]
+    assert [decisions.excludes(test) for test in asked] == [False, True, True, False, True, False]
+    decisions.forget("a")
+    assert not decisions.excludes(condition("not a"))
+
+
 def test_usual_mode_opens_no_paths_and_keeps_earlier_decisions():
     decisions = Decisions(frozenset({0, 1}))
     assert decided(decisions, "a") == [False]

@@ -1,5 +1,6 @@
 """Work that was complete before the interpreted function began."""
 
+from contextlib import suppress
 from types import SimpleNamespace
 
 from syncheck.lint.interp.earlier_work import EarlierWork
@@ -43,6 +44,14 @@ def test_earlier_work_runs_on_another_stream_in_a_new_thread_and_is_complete_aft
     assert machine.synchronized == [placed]
     assert machine.thread is thread
     assert earlier.placed(1, machine) == 1
+
+
+def test_earlier_work_is_complete_even_if_it_is_not_interpreted_to_its_end():
+    machine, earlier = Machine(), EarlierWork()
+    with suppress(KeyError), earlier.run(machine):
+        placed = earlier.placed(1, machine)
+        raise KeyError
+    assert machine.synchronized == [placed]
 
 
 def test_earlier_work_may_need_earlier_work():

@@ -1,5 +1,7 @@
 """Work since the first clock reading."""
 
+import ast
+
 import pytest
 
 from syncheck.hb.ids import NamedKind
@@ -27,6 +29,72 @@ def work(session):
     made = RecentWork(session)
     made.begin(1)
     return made
+
+
+def read(work, session, *launches, waits=False):
+    """Launch operators on a stream, let the host wait for them or not, and read a clock at site 2."""
+    for operator in launches:
+        work.note(1, operator, is_quick=False)
+    session.busy = set() if waits else {1}
+
+
+def test_intervals_that_miss_only_work_after_a_wait(work, session):
+    read(work, session, "aten::mm", waits=True)
+    read(work, session, "aten::mm")
+    work.begin(2)
+    assert work.intervals.parts == {(1, 2)}
+    assert work.intervals.ends == set()
+
+
+@pytest.mark.parametrize("short", ["aten::mul", "aten::add_", "aten::_foreach_add_", "aten::_to_copy"])
+@pytest.mark.parametrize(("long", "are_ends"), [("aten::mm", True), ("unknown code", True), ("aten::sum", False)])
+def test_intervals_that_miss_only_short_work_after_a_wait_for_long_work(work, session, short, long, are_ends):
+    read(work, session, long, waits=True)
+    read(work, session, short)
+    work.begin(2)
+    assert work.intervals.ends == ({(1, 2)} if are_ends else set())
+    assert work.intervals.parts == {(1, 2)}
+
+
+def test_work_that_was_awaited_before_the_interval_does_not_count(session):
+    work = RecentWork(session)
+    work.begin(0)
+    read(work, session, "aten::mm", waits=True)
+    work.begin(1)
+    read(work, session, "aten::mul")
+    work.begin(2)
+    assert work.intervals.parts == {(0, 2)} == work.intervals.ends
+    read(work, session, "aten::mm", waits=True)
+    read(work, session, "aten::mul")
+    work.begin(3)
+    assert (1, 3) in work.intervals.ends
+
+
+def test_an_interval_that_once_misses_all_its_work_counts_as_whole(work, session):
+    read(work, session, "aten::mul")
+    work.begin(2)
+    work.begin(1)
+    read(work, session, "aten::mm", waits=True)
+    read(work, session, "aten::mul")
+    work.begin(2)
+    assert (1, 2) not in work.intervals.ends | work.intervals.parts
+
+
+@pytest.mark.parametrize(
+    ("call", "is_short"),
+    [
+        ("optimizer.step()", True), ("self.opts[0].step()", True), ("scaler.step(optimizer)", True),
+        ("engine.step()", False), ("model(x)", False), ("step(x)", False),
+    ],
+)  # fmt: skip
+def test_the_step_of_an_optimizer_is_short(work, session, call, is_short):
+    read(work, session, "aten::mm", waits=True)
+    read(work, session)
+    session.busy = set()
+    work.note_unknown(1, ast.parse(call, mode="eval").body)
+    session.busy = {1}
+    work.begin(2)
+    assert bool(work.intervals.ends) is is_short
 
 
 def submit(work, session, stream, *quick):

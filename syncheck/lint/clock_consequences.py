@@ -1,0 +1,127 @@
+"""Lower or drop findings about clocks (SYN701) that are correct but have no consequence."""
+
+import ast
+import re
+from collections.abc import Iterator
+
+from syncheck.findings import Finding
+from syncheck.lint.file_calls import argument_of
+from syncheck.lint.interp.device_tests import on_gpu
+from syncheck.lint.interp.functions import own_nodes
+from syncheck.lint.nodes import HOST_READS, WAITS, function_around, names, nodes_in, text
+from syncheck.source.expressions import has_line, last_name
+
+_COLLECTIVES = frozenset(
+    """all_reduce broadcast reduce all_gather all_gather_into_tensor reduce_scatter reduce_scatter_tensor
+    all_to_all_single scatter send recv isend irecv""".split()
+)
+_NAMES_SIDE_STREAM = re.compile(r"stream (?:`|made at )")
+_ACCELERATORS = re.compile(r"cuda|gpu|nccl|accelerator|xpu|npu|rocm|local_rank", re.IGNORECASE)
+_LONGEST = 40
+_XLA = re.compile(r"\bxm\.|\bxla_device\b|\btorch_xla\b")
+"""Code for devices that `torch.cuda` does not drive."""
+_Loop = ast.For | ast.While
+
+
+def weighed_by_clock(finding: Finding, tree: ast.Module) -> Finding | None:
+    """Return a finding about a clock, at a lower level if it may have no consequence, or None if it has none."""
+    checks = (_runs_ahead, _is_of_host, _is_elsewhere)
+    if any(check(finding, tree) for check in checks):
+        return None
+    return finding.as_warning() if _may_end_with_read(finding, tree) or _is_given_back(finding, tree) else finding
+
+
+def _nodes_around(finding: Finding, tree: ast.Module) -> list[ast.AST]:
+    """Return the nodes of the function that a finding is in, or of the file outside of functions."""
+    return own_nodes(function_around(tree, finding.location.frame.line))
+
+
+def _is_elsewhere(finding: Finding, tree: ast.Module) -> bool:
+    """Return whether the clock is read in a branch for machines without a GPU, or a function for XLA devices."""
+    line = finding.location.frame.line
+    function = function_around(tree, line)
+    for node in own_nodes(function):
+        if isinstance(node, ast.If) and has_line(node, line):
+            is_for_gpu = on_gpu(node.test, strictly=False)
+            inside = [step for branch in (node.body, node.orelse) for step in branch if has_line(step, line)]
+            if is_for_gpu is not None and inside and (inside[0] in node.body) != is_for_gpu:
+                return True
+    return function is not tree and _XLA.search(text(function)) is not None
+
+
+def _is_given_back(finding: Finding, tree: ast.Module) -> bool:
+    """Return whether the caller decides whether to wait for a collective of the interval: `async_op=async_op`."""
+    lines = [location.frame.line for location in finding.locations]
+    calls = (node for node in _nodes_around(finding, tree) if isinstance(node, ast.Call))
+    timed = (call for call in calls if last_name(call.func) in _COLLECTIVES and min(lines) <= call.lineno < lines[0])
+    return any(isinstance(argument_of(call, "async_op", None), ast.Name) for call in timed)
+
+
+def _runs_ahead(finding: Finding, tree: ast.Module) -> bool:
+    """Return whether only a side stream still works, for the next iteration of the loop in which the clock is read."""
+    if not _NAMES_SIDE_STREAM.search(finding.message) or not finding.related:
+        return False
+    running, *starts = (location.frame for location in finding.related)
+    read = finding.location.frame
+    for loop in (node for node in _nodes_around(finding, tree) if isinstance(node, _Loop)):
+        is_inside = has_line(loop, running.line) and running.line > loop.lineno
+        is_progress = has_line(loop, read.line) and not any(has_line(loop, start.line) for start in starts)
+        is_header = read.line == loop.lineno and any(_waits(node) for node in own_nodes(loop))
+        if is_inside and running.function == read.function and (is_progress or is_header):
+            return True
+    return False
+
+
+def _waits(node: ast.AST) -> bool:
+    return isinstance(node, ast.Call) and last_name(node.func) in HOST_READS | WAITS
+
+
+def _is_of_host(finding: Finding, tree: ast.Module) -> bool:
+    """Return whether a collective runs on the host, which waits for it: the file names no GPU, or only gloo's group.
+
+    Source:
+        torch.distributed, "Synchronous and asynchronous collective operations": for CPU collectives, the result is
+        there when the function returns.
+    """
+    lines = {location.frame.line for location in finding.related}
+    calls = [node for node in nodes_in(tree) if isinstance(node, ast.Call)]
+    running = [call for call in calls if call.lineno in lines and last_name(call.func) in _COLLECTIVES]
+    if running and not any(_ACCELERATORS.search(word) for word in _words(tree)):
+        return True
+    if not running or any(keyword.arg == "async_op" for call in running for keyword in call.keywords):
+        return False
+    texts = {node.value for node in nodes_in(tree) if isinstance(node, ast.Constant) and isinstance(node.value, str)}
+    return "gloo" in texts and not any("nccl" in value for value in texts)
+
+
+def _words(tree: ast.Module) -> Iterator[str]:
+    """Yield the names, members and texts in a file, without long texts such as docstrings."""
+    for node in nodes_in(tree):
+        match node:
+            case ast.Name(id=word) | ast.Attribute(attr=word) | ast.arg(arg=word):
+                yield word
+            case ast.Constant(value=str(word)) if len(word) <= _LONGEST:
+                yield word
+            case _:
+                pass
+
+
+def _may_end_with_read(finding: Finding, tree: ast.Module) -> bool:
+    """Return whether the host reads a result in one iteration of a counted loop only, which may be the last one."""
+    frames = [location.frame for location in finding.locations]
+    is_of_one_function = len({frame.function for frame in frames}) == 1
+    nodes = _nodes_around(finding, tree) if is_of_one_function else nodes_in(tree)
+    running = frames[1].line if is_of_one_function and len(frames) > 1 else 0
+    loops = (node for node in nodes if isinstance(node, ast.For) and (not running or has_line(node, running)))
+    return any(_is_numbered_read(node, loop) for loop in loops for node in own_nodes(loop))
+
+
+def _is_numbered_read(node: ast.AST, loop: ast.For) -> bool:
+    match node:
+        case ast.If(test=ast.Compare(left=ast.Name(id=name), ops=[ast.Eq()], comparators=[last])):
+            if name not in names(loop.target) or text(last) == "0":
+                return False
+            calls = (inner for step in node.body for inner in own_nodes(step) if isinstance(inner, ast.Call))
+            return any(last_name(call.func) in HOST_READS for call in calls)
+        case _:
+            return False

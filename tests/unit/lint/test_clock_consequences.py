@@ -1,0 +1,154 @@
+"""Findings about clocks that may have no consequence where they are."""
+
+import ast
+
+import pytest
+
+from syncheck.lint.clock_consequences import weighed_by_clock
+from syncheck.lint.engine import lint_source
+from syncheck.lint.files import Text
+
+HEAD = "import time\nimport torch\nimport torch.distributed as dist\n"
+
+
+def found(source):
+    """Return (code, level) of each finding in a file."""
+    result = lint_source("m.py", Text(HEAD + source))
+    assert not result.problem, result.problem
+    return [(finding.rule.code, finding.level.value) for finding in result.findings]
+
+
+TIMED = """
+def f():
+    x = torch.randn(64, 64, device="cuda")
+    start = time.time()
+    for i in range(1000):
+        y = x @ x
+        {read}
+    print(time.time() - start)
+"""
+
+
+@pytest.mark.parametrize(("read", "level"), [("if i == 999: print(y.tolist())", "warning"), ("pass", "error")])
+def test_a_read_that_may_be_in_the_last_iteration(read, level):
+    assert found(TIMED.format(read=read)) == [("SYN701", level)]
+
+
+AHEAD = """
+def f(log):
+    x, side = torch.randn(64, 64, device="cuda"), torch.cuda.Stream()
+    torch.cuda.synchronize()
+    {before}
+    for i in range(100):
+        {first}
+        with torch.cuda.stream(side):
+            y = x @ x
+        log.info("step %d, %.1f s", i, time.time() - start)
+"""
+
+
+@pytest.mark.parametrize(
+    ("before", "first", "codes"),
+    [("start = time.time()", "pass", []), ("pass", "start = time.time()", ["SYN701"])],
+)
+def test_work_for_the_next_iteration_may_run_ahead(before, first, codes):
+    assert [code for code, _ in found(AHEAD.format(before=before, first=first))] == codes
+
+
+GROUP = """
+def f():
+    dist.init_process_group({backend})
+    x = torch.randn(1 << 20, device="cuda")
+    torch.cuda.synchronize()
+    start = time.time()
+    dist.all_reduce(x)
+    {after}
+    print(time.time() - start)
+"""
+
+
+@pytest.mark.parametrize(
+    ("backend", "after", "codes"),
+    [
+        ('"gloo", rank=0', "pass", []),
+        ('"nccl"', "pass", ["SYN701"]),
+        ("", "pass", ["SYN701"]),
+        ('"cpu:gloo,cuda:nccl"', "pass", ["SYN701"]),
+        ('"gloo"', "y = x @ x", ["SYN701"]),
+    ],
+)
+def test_the_host_waits_for_collectives_of_gloo(backend, after, codes):
+    assert [code for code, _ in found(GROUP.format(backend=backend, after=after))] == codes
+
+
+SENT = """
+def f(data, rank, {name}):
+    start = time.monotonic()
+    dist.send(data, dst=rank)
+    print(data.numel() / (time.monotonic() - start))
+    dist.isend(data, rank).wait()
+"""
+
+
+@pytest.mark.parametrize(("name", "codes"), [("log", []), ("gpu", ["SYN701"])])
+def test_a_file_that_names_no_gpu_sends_from_the_host(name, codes):
+    assert [code for code, _ in found(SENT.format(name=name))] == codes
+
+
+BY_DEVICE = """
+def f({given}):
+    x = torch.randn(1 << 20, device="cuda")
+    y = torch.randn(1 << 20)
+    is_cuda = y.is_cuda
+    {test}:
+        pass
+    else:
+        start = time.perf_counter()
+    dist.all_reduce(y)
+    z = x * 2
+    {test}:
+        pass
+    else:
+        print(time.perf_counter() - start)
+"""
+
+
+@pytest.mark.parametrize(
+    ("test", "codes"),
+    [("if is_cuda", []), ('if device.type == "cuda"', []), ('if device == "cpu"', ["SYN701"]), ("if y", ["SYN701"])],
+)
+def test_a_clock_in_the_branch_for_machines_without_a_gpu(test, codes):
+    assert [code for code, _ in found(BY_DEVICE.format(test=test, given="device"))] == codes
+
+
+def test_a_function_for_tpus():
+    source = """
+def f(model, batch, optimizer):
+    device = {device}
+    start = time.perf_counter()
+    model(batch.to(device)).sum().backward()
+    optimizer.step()
+    print(time.perf_counter() - start)
+"""
+    assert found(source.format(device="xm.xla_device()")) == []
+    assert found(source.format(device='torch.device("cuda")')) == [("SYN701", "warning")]
+
+
+@pytest.mark.parametrize(("option", "level"), [("async_op", "warning"), ("True", "error"), ("False", "error")])
+def test_the_caller_may_wait_for_the_collective(option, level):
+    source = f"""
+def f(async_op, record):
+    x = torch.randn(1 << 20, device="cuda")
+    torch.cuda.synchronize()
+    start = time.perf_counter()
+    work = dist.all_reduce(x, async_op={option})
+    record(time.perf_counter() - start)
+    return work
+"""
+    assert ("SYN701", level) in found(source)
+
+
+def test_other_findings_stay_as_they_are():
+    source = f"{HEAD}x = torch.randn(8, device='cuda')\nstart = time.time()\ny = x @ x\nprint(time.time() - start)\n"
+    (finding,) = lint_source("m.py", Text(source)).findings
+    assert weighed_by_clock(finding, ast.parse(source)) is finding
