@@ -10,6 +10,9 @@ Call `torch.cuda.synchronize(device)` before each of the two readings, naming th
 Or time with two events created with `enable_timing=True`. Time many iterations together rather than each
 operator, because a synchronization has its own cost. `torch.utils.benchmark.Timer` does all this.
 
+The linter also reports the first reading if the host waits before the second one, but earlier work, such as a
+warm-up, is still running at the first: it is measured, too.
+
 A time that is only compared, such as a time limit, is not reported, nor is one whose name or message says that it
 is the host's own (`launch_ms`, `data_time`), approximate, or that of a warm-up or a compilation.
 

@@ -89,8 +89,7 @@ class Machine:
         self.thread = self._main_thread = ThreadState()
         self.current_node: ast.AST = ast.Pass(lineno=1, col_offset=0)
         self.streams: list[tuple[int, int]] = [(-1, 0)]  # id -> (device, handle)
-        self.view = self.parts.view
-        self.earlier = EarlierWork()
+        self.view, self.earlier = self.parts.view, EarlierWork()
         self._defaults = [self._add_stream(device, 0, UNKNOWN_SITE) for device in range(N_DEVICES)]
 
     # -- locations and ids
@@ -239,20 +238,20 @@ class Machine:
             self.assume_synchronized()
         elif not self._refused("Stream.synchronize()" if explicit else call, node):
             self.session.sync_stream(stream, self.site(node), explicit=explicit)
-            self.recent.loops.note_wait([stream])
+            self.recent.note_wait([stream], is_explicit=explicit)
 
     def sync_device(self, device: int, node: ast.AST) -> None:
         """Make the host wait for a device."""
         if not self._refused("torch.cuda.synchronize()", node):
             self.session.sync_device(device, self.site(node))
-            self.recent.loops.note_wait(StreamId(i) for i, (own, _) in enumerate(self.streams) if own == device)
+            of_device = (StreamId(i) for i, (own, _) in enumerate(self.streams) if own == device)
+            self.recent.note_wait(of_device, is_explicit=True)
 
     def _refused(self, call: str, node: ast.AST) -> bool:
-        if not self.is_capturing():
-            return False
-        name = f"{ast.unparse(node.func)}()" if isinstance(node, ast.Call) else ast.unparse(node)
-        self.session.sync_in_capture(call or name, self.site(node))
-        return True
+        if self.is_capturing():
+            name = f"{ast.unparse(node.func)}()" if isinstance(node, ast.Call) else ast.unparse(node)
+            self.session.sync_in_capture(call or name, self.site(node))
+        return self.is_capturing()
 
     def read_clock(self, node: ast.AST) -> ClockReading:
         """Read a host clock."""
@@ -260,13 +259,14 @@ class Machine:
         reading, site = ClockReading(ReadingId(self.next_ident())), self.site(node)
         if not self.ordering_only and not self.recent.is_next_to_nothing():
             self.session.clock(reading.ident, site)
-        self.recent.begin(site)
+        self.recent.begin(site, reading.ident if self.imported.running is None else None)
         return reading
 
     def subtract_clock(self, later: ClockReading, earlier: ClockReading) -> None:
         """Subtract one clock reading from another."""
         if not self.ordering_only:
             self.session.clock_difference(earlier.ident, later.ident)
+            self.recent.early.subtract(earlier.ident, later.ident)
 
     # -- objects
 
@@ -362,7 +362,7 @@ class Machine:
         device = self.device_of(stream)
         context = context_of(self.thread, device, device if other_device is None else other_device, self)
         is_quick = operator in QUICK and len({id(tensor.block) for tensor, _ in touched}) == 1
-        self.recent.note(stream, operator, is_quick=is_quick)
+        self.recent.note(stream, operator, site, is_quick=is_quick)
         calls = self.imported.callers(self.calls) if self.thread is self._main_thread else []
         self.sites.note_launch(site, calls, touched)
         self.graph_results.launched(touched, site)
@@ -374,7 +374,7 @@ class Machine:
         if self.ordering_only or not stream or is_on_host(node) or self.is_capturing():
             return
         self.guesses[site := self.site(node)] = computes(node)
-        self.recent.note_unknown(stream, node)
+        self.recent.note_unknown(stream, node, site)
         self.session.launch(stream, "unknown code", [], site)
 
     def read_unknown(self) -> None:

@@ -2,10 +2,10 @@
 
 import ast
 import re
-from collections.abc import Mapping, Sequence
-from typing import NamedTuple
+from collections.abc import Iterable
 
-from syncheck.hb.ids import NamedKind, SiteId, StreamId
+from syncheck.hb.ids import UNKNOWN_SITE, NamedKind, ReadingId, SiteId, StreamId
+from syncheck.lint.interp.clock_intervals import STEP_OF_OPTIMIZER, EarlyReadings, Intervals, Launch
 from syncheck.lint.interp.device_tests import on_gpu
 from syncheck.lint.interp.loop_waits import LoopWaits
 from syncheck.lint.nodes import names, text
@@ -18,85 +18,8 @@ _MAX_QUICK = 2
 _TIMED = "what timing events stand around"
 _FILLING = frozenset({"aten::zeros", "aten::ones", "aten::full"})
 """Operators that create the output of a collective."""
-_STEP_OF_OPTIMIZER = "the step of an optimizer"
 _STEPPING = re.compile(r"opt|scaler|sched|sgd|adam", re.IGNORECASE)
 """Names of optimizers, and of what stands around them."""
-_SHORT = frozenset(
-    """add sub mul div neg abs exp log sqrt pow clamp where lt le gt ge eq ne copy _to_copy clone index index_select
-    index_put gather cat stack zeros ones full fill zero arange sum mean max min argmax item""".split()
-)
-"""Operators that take a short time, compared with a network."""
-_OF_LISTS = "aten::_foreach_"
-
-
-class _Launch(NamedTuple):
-    """An operator that may still be running.
-
-    Attributes:
-        operator: its name.
-        is_quick: whether it takes a negligible time.
-        number: the number of launches before it.
-    """
-
-    operator: str
-    is_quick: bool
-    number: int
-
-    @property
-    def is_short(self) -> bool:
-        """Whether it takes a short time, compared with a network."""
-        name = self.operator.removeprefix("aten::").removesuffix("_")
-        is_of_optimizer = self.operator == _STEP_OF_OPTIMIZER or self.operator.startswith(_OF_LISTS)
-        return self.is_quick or is_of_optimizer or name in _SHORT
-
-
-class Intervals:
-    """The intervals between clock readings in which the host waits for some of their work.
-
-    An interval is given by the sites of its first and last reading.
-    """
-
-    def __init__(self) -> None:
-        self._starts: dict[SiteId, int] = {}  # clock reading -> number of launches before it
-        self._awaited: dict[StreamId, int] = {}  # stream -> number of its latest launch that the host waited for
-        self._long_awaited: dict[StreamId, int] = {}  # the same for long ones
-        self._whole: set[tuple[SiteId, SiteId]] = set()
-        self._parts: set[tuple[SiteId, SiteId]] = set()
-        self._ends: set[tuple[SiteId, SiteId]] = set()
-
-    @property
-    def parts(self) -> set[tuple[SiteId, SiteId]]:
-        """Those that miss only work after a wait for other work."""
-        return (self._parts | self._ends) - self._whole
-
-    @property
-    def ends(self) -> set[tuple[SiteId, SiteId]]:
-        """Those that miss only short work after a wait for long work, such as the step of an optimizer."""
-        return self._ends - self._parts - self._whole
-
-    def read_clock(self, site: SiteId, busy: Mapping[StreamId, Sequence[_Launch]], number: int) -> None:
-        """Record that a clock is read.
-
-        Args:
-            site: the reading.
-            busy: the work that is running on each stream.
-            number: the number of launches so far.
-        """
-        any_awaited = min((self._awaited.get(stream, -1) for stream in busy), default=-1)
-        long_awaited = min((self._long_awaited.get(stream, -1) for stream in busy), default=-1)
-        is_short = all(launch.is_short for launches in busy.values() for launch in launches)
-        for start, n_before in self._starts.items() if busy else ():
-            is_end = is_short and long_awaited >= n_before
-            kind = self._ends if is_end else self._parts if any_awaited >= n_before else self._whole
-            kind.add((start, site))
-        self._starts[site] = number
-
-    def wait(self, stream: StreamId, launches: Sequence[_Launch]) -> None:
-        """Record that the host has waited for work of a stream."""
-        for launch in launches:
-            self._awaited[stream] = launch.number
-            if not launch.is_short:
-                self._long_awaited[stream] = launch.number
 
 
 class RecentWork:
@@ -106,6 +29,7 @@ class RecentWork:
         ends: the first and last readings of intervals that miss only one collective, which follows a wait for all
             earlier work. Most often, this collective reduces a few statistics.
         intervals: the intervals in which the host waits for some of their work.
+        early: the readings at which earlier work is running.
         is_of_unknown: whether a backward pass or an optimizer's step of unknown values has run, so that any unknown
             value may be a result of it.
         losses: the variables from which such backward passes started, and those that are assumed to be on a GPU because
@@ -120,9 +44,9 @@ class RecentWork:
         self.ends: set[tuple[SiteId, SiteId]] = set()
         self.is_of_unknown = False
         self.losses: set[str] = set()
-        self.loops, self.intervals = LoopWaits(), Intervals()
+        self.loops, self.intervals, self.early = LoopWaits(), Intervals(), EarlyReadings()
         self._session = session
-        self._pending: dict[StreamId, list[_Launch]] | None = None
+        self._pending: dict[StreamId, list[Launch]] | None = None
         self._n_launched = 0
         self._waited: dict[StreamId, int] = {}  # stream -> number of readings before its latest wait
         self._readings: dict[SiteId, int] = {}  # clock reading -> number of readings so far
@@ -136,8 +60,10 @@ class RecentWork:
         owner = node.func.value if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) else None
         self.losses |= names(owner) - {"self"} if owner is not None else set()
 
-    def begin(self, site: SiteId) -> None:
-        """Record that a clock is read, and track operators from now on."""
+    def begin(self, site: SiteId, ident: ReadingId | None = None) -> None:
+        """Record that a clock is read, and track operators from now on; `ident`: the reading."""
+        if ident is not None:
+            self.early.read(ident, site, filter(self._is_busy, self._n_noted), self._n_launched)
         self._pending = self._pending or {}
         for stream in list(self._pending):
             self._note_wait(stream)
@@ -148,30 +74,38 @@ class RecentWork:
         self.intervals.read_clock(site, self._busy(), self._n_launched)
         self.loops.read_clock(site, filter(self._is_busy, self._n_noted))
 
-    def note(self, stream: StreamId, operator: str, *, is_quick: bool) -> None:
+    def note_wait(self, streams: Iterable[StreamId], *, is_explicit: bool) -> None:
+        """Record that the host waits for some streams; `is_explicit`: it does nothing else."""
+        self.loops.note_wait(streams)
+        if is_explicit:
+            self.early.synchronize()
+
+    def note(self, stream: StreamId, operator: str, site: SiteId = UNKNOWN_SITE, *, is_quick: bool) -> None:
         """Record a launch; `is_quick`: the operator takes a negligible time."""
+        launch = Launch(operator, is_quick, self._n_launched)
+        self.early.launch(stream, launch, site, is_idle=not self._is_busy(stream))
         self._n_noted[stream] = self._n_noted.get(stream, 0) + 1
         self.loops.note_launch(stream)
         self._n_launched += 1
         if self._pending is None:
             return
         self._note_wait(stream)
-        self._pending.setdefault(stream, []).append(_Launch(operator, is_quick, self._n_launched - 1))
+        self._pending.setdefault(stream, []).append(launch)
 
-    def note_unknown(self, stream: StreamId, node: ast.AST) -> None:
+    def note_unknown(self, stream: StreamId, node: ast.AST, site: SiteId) -> None:
         """Record a call of unknown code that may leave work running."""
         match node:
             case ast.Call(func=ast.Attribute(value=owner, attr="step")) if _STEPPING.search(text(owner)):
-                self.note(stream, _STEP_OF_OPTIMIZER, is_quick=False)
+                self.note(stream, STEP_OF_OPTIMIZER, site, is_quick=False)
             case _:
-                self.note(stream, "unknown code", is_quick=False)
+                self.note(stream, "unknown code", site, is_quick=False)
 
     def _note_wait(self, stream: StreamId) -> None:
         """Drop the operators of a stream if the host has waited for them."""
         if self._pending and self._pending.get(stream) and not self._is_busy(stream):
             self._end(stream, self._pending[stream])
 
-    def _end(self, stream: StreamId, launches: list[_Launch]) -> None:
+    def _end(self, stream: StreamId, launches: list[Launch]) -> None:
         """Record that the host has waited for some operators of a stream."""
         self._waited[stream] = self._n_readings
         self.intervals.wait(stream, launches)
@@ -232,7 +166,7 @@ class RecentWork:
         is_end = len(work) == 1 and work[0].startswith("c10d::")
         return min((self._waited.get(stream, 0) for stream in busy), default=0) if is_end else 0
 
-    def _busy(self) -> dict[StreamId, list[_Launch]]:
+    def _busy(self) -> dict[StreamId, list[Launch]]:
         """Return the work that is running on each stream."""
         return {stream: ops for stream, ops in (self._pending or {}).items() if self._is_busy(stream)}
 

@@ -91,7 +91,7 @@ def test_the_step_of_an_optimizer_is_short(work, session, call, is_short):
     read(work, session, "aten::mm", waits=True)
     read(work, session)
     session.busy = set()
-    work.note_unknown(1, ast.parse(call, mode="eval").body)
+    work.note_unknown(1, ast.parse(call, mode="eval").body, 7)
     session.busy = {1}
     work.begin(2)
     assert bool(work.intervals.ends) is is_short

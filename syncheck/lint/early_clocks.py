@@ -1,0 +1,75 @@
+"""Intervals that begin while earlier work is running, although the host waits before they end (SYN701)."""
+
+import ast
+from collections.abc import Iterator, Mapping
+from dataclasses import replace
+
+from syncheck.findings import Finding
+from syncheck.hb.ids import SiteId
+from syncheck.lint.interp.functions import own_nodes
+from syncheck.lint.interp.sites import SourceSites
+from syncheck.lint.nodes import function_around, text
+from syncheck.rules import unsynchronized_timing
+from syncheck.rules.model import Severity
+from syncheck.source.expressions import has_line
+from syncheck.source.measured_times import is_measured
+
+_MESSAGE = "this interval includes earlier work: the GPU is still running what line {line} launches"
+_HELP = "add `torch.cuda.synchronize()` before line {line}"
+_RUNNING = "this may still be running"
+_SMALL = 0.1
+"""Share of the measured iterations up to which warm-up iterations matter little."""
+
+
+def findings(
+    early: Mapping[SiteId, SiteId], guesses: Mapping[SiteId, bool], sites: SourceSites, tree: ast.Module
+) -> Iterator[Finding]:
+    """Yield the first readings of such intervals.
+
+    Work of an earlier iteration of a loop does not count: each interval then misses as much as it includes.
+
+    Args:
+        early: the first readings -> the launch of the earlier work; see `EarlyReadings`.
+        guesses: the launches of unknown code -> whether its name suggests that it leaves work running.
+        sites: the call sites of the file.
+        tree: the file.
+    """
+    for reading, launch in early.items():
+        clock, work = sites.location(reading), sites.location(launch)
+        function = function_around(tree, clock.frame.line)
+        is_before = work.frame.line < clock.frame.line and function_around(tree, work.frame.line) is function
+        is_before = is_before and not _is_small_part(work.frame.line, clock.frame.line, function)
+        if is_before and guesses.get(launch, True) and is_measured(clock.frame, function):
+            found: Finding = Finding.of(unsynchronized_timing.RULE, clock, stream="the GPU")
+            line, related = clock.frame.line, (replace(work, message=_RUNNING),)
+            message, advice = _MESSAGE.format(line=work.frame.line), _HELP.format(line=line)
+            yield replace(found, level=Severity.WARNING, message=message, help=advice, related=related)
+
+
+def _is_small_part(work: int, clock: int, function: ast.AST) -> bool:
+    """Return whether only few iterations run before the clock is read at a line, compared with those after it."""
+    loops = [node for node in own_nodes(function) if isinstance(node, ast.For)]
+    before = (_count(loop, function) for loop in loops if has_line(loop, work) and not has_line(loop, clock))
+    after = (_count(loop, function) for loop in loops if loop.lineno > clock)
+    return 0 < max(before, default=0) <= _SMALL * max(after, default=0)
+
+
+def _count(loop: ast.For, function: ast.AST) -> int:
+    """Return the number of iterations of a loop; 0 if it is unknown."""
+    match loop.iter:
+        case ast.Call(func=ast.Name(id="range"), args=[ast.Constant(value=int(count))]):
+            return count
+        case ast.Call(func=ast.Name(id="range"), args=[ast.Name(id=name)]):
+            return _constant(name, function)
+        case _:
+            return 0
+
+
+def _constant(name: str, function: ast.AST) -> int:
+    """Return the number that a variable of a function is bound to, once; 0 if it is unknown."""
+    assignments = (node for node in own_nodes(function) if isinstance(node, ast.Assign))
+    match [node.value for node in assignments if text(node.targets[0]) == name]:
+        case [ast.Constant(value=int(number))]:
+            return number
+        case _:
+            return 0
