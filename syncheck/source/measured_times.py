@@ -19,7 +19,7 @@ _OF_THE_HOST = frozenset("cpu host python overhead launch dispatch enqueue submi
 _SENDING = frozenset("launch launching dispatch enqueue submit schedule scheduling".split())
 """Words in messages that say the same."""
 _LOADING = frozenset("data dataset dataloader dataloading load loading loader fetch io prepare prep".split())
-_MEASURING = frozenset("bench benchmark measure time latency us ms".split())
+_MEASURING = frozenset("bench benchmark measure time latency overhead us ms".split())
 """Words in the names of functions that measure times."""
 _TIMES = frozenset("time times timer timers meter meters sec secs seconds ms elapsed duration stats".split())
 """Words for times: `data_time`, for example, is the time of the data loader."""
@@ -60,7 +60,7 @@ def is_measured(frame: Frame, function: ast.AST, *, is_main_process: bool = True
 def _measures_launch(function: str) -> bool:
     """Return whether a function measures the time that the host takes to launch work, judging by its name."""
     words = words_of(function)
-    return "overhead" in words or ("launch" in words and bool(words & _MEASURING))
+    return "launch" in words and bool(words & _MEASURING)
 
 
 def _is_for_main_process(node: ast.AST) -> bool:
