@@ -52,6 +52,7 @@ def consume(interpreter: Interpreter, result: Value, function: ast.AST, before: 
         used_at = step.node if isinstance(step, Function) else interpreter.machine.current_node
         if not is_context or _are_of_other_streams(interpreter.machine, item):
             _use(interpreter, item, used_at, name, before)
+        interpreter.escape(Sequence([tensor for tensor in tensors_in(item) if tensor.array is not None]))
         del item
         before = interpreter.machine.next_ident()
     for work in handles_in(result):

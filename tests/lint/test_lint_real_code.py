@@ -377,6 +377,21 @@ def test_a_copy_to_the_host_that_is_waited_for_or_not_read_is_correct(body):
     assert not found(f"import torch\ndef f(x, y, flag):\n    {body}\n")
 
 
+@pytest.mark.parametrize(
+    ("steps", "lines"),
+    [
+        ("yield x.to('cpu', non_blocking=True).numpy()", [5]),
+        ("yield x.to('cpu', non_blocking=True).numpy(), x", [5]),
+        ("a = x.to('cpu', non_blocking=True).numpy()\n        torch.cuda.synchronize()\n        yield a", []),
+        ("yield x.to('cpu', non_blocking=True)", []),  # the caller may wait
+        ("a = x.to('cpu', non_blocking=True).numpy()\n        yield x", []),
+    ],
+)
+def test_an_array_that_a_generator_yields_while_it_is_copied(steps, lines):
+    source = f"import torch\ndef f(batches):\n    for x in batches:\n        x = x.cuda()\n        {steps}\n"
+    assert found(source) == [("SYN301", line) for line in lines]
+
+
 def test_only_the_read_of_a_list_that_becomes_a_tensor_is_reported():
     assert found(
         """
