@@ -8,6 +8,7 @@ from syncheck.findings import Finding
 from syncheck.lint.file_calls import argument_of
 from syncheck.lint.interp.device_tests import on_gpu
 from syncheck.lint.interp.functions import own_nodes
+from syncheck.lint.interp.guards import is_periodic
 from syncheck.lint.nodes import HOST_READS, WAITS, function_around, names, nodes_in, text
 from syncheck.source.expressions import has_line, last_name
 
@@ -25,7 +26,7 @@ _Loop = ast.For | ast.While
 
 def weighed_by_clock(finding: Finding, tree: ast.Module) -> Finding | None:
     """Return a finding about a clock, at a lower level if it may have no consequence, or None if it has none."""
-    checks = (_runs_ahead, _is_of_host, _is_elsewhere)
+    checks = (_runs_ahead, _is_of_host, _is_elsewhere, _is_over_many_iterations)
     if any(check(finding, tree) for check in checks):
         return None
     return finding.as_warning() if _may_end_with_read(finding, tree) or _is_given_back(finding, tree) else finding
@@ -47,6 +48,34 @@ def _is_elsewhere(finding: Finding, tree: ast.Module) -> bool:
             if is_for_gpu is not None and inside and (inside[0] in node.body) != is_for_gpu:
                 return True
     return function is not tree and _XLA.search(text(function)) is not None
+
+
+def _is_over_many_iterations(finding: Finding, tree: ast.Module) -> bool:
+    """Return whether the clock is read in one of many iterations, for all since its first reading: a progress message.
+
+    Such a reading misses at most what the last iteration leaves running.
+    """
+    frames = [location.frame for location in finding.locations]
+    line, starts = frames[0].line, [frame.line for frame in frames[2:]]
+    for loop in (node for node in _nodes_around(finding, tree) if isinstance(node, _Loop) and has_line(node, line)):
+        branches = [node for node in own_nodes(loop) if isinstance(node, ast.If)]
+        branch = next((node for node in branches if has_line(node, line) and is_periodic(node)), None)
+        is_inside = has_line(loop, frames[1].line) or frames[1].function != frames[0].function if starts else False
+        if branch is not None and is_inside:
+            rare = [node for node in branches if node is not branch and _is_rare(node)]
+            return all(
+                not has_line(loop, start)
+                or (has_line(branch, start) and start > line)
+                or any(has_line(node, start) and not has_line(node, line) for node in rare)
+                for start in starts
+            )
+    return False
+
+
+def _is_rare(branch: ast.If) -> bool:
+    """Return whether a branch runs once, or in some iterations: `if start is None`, `if step == warmup`."""
+    compared = [node for node in ast.walk(branch.test) if isinstance(node, ast.Compare)]
+    return any(isinstance(node.ops[0], ast.Is | ast.Eq) for node in compared)
 
 
 def _is_given_back(finding: Finding, tree: ast.Module) -> bool:

@@ -152,3 +152,48 @@ def test_other_findings_stay_as_they_are():
     source = f"{HEAD}x = torch.randn(8, device='cuda')\nstart = time.time()\ny = x @ x\nprint(time.time() - start)\n"
     (finding,) = lint_source("m.py", Text(source)).findings
     assert weighed_by_clock(finding, ast.parse(source)) is finding
+
+
+PROGRESS = """
+def f(model, batches, log, warmup, profile):
+    model, {before}
+    x = torch.randn(8, device="cuda")
+    for step in range(batches):
+        {first}
+        model(x).sum().backward()
+        if {test}:
+            log(time.perf_counter() - start)
+            {after}
+"""
+
+
+@pytest.mark.parametrize(
+    ("given", "is_found"),
+    [
+        ({}, False),
+        ({"test": "step % 100 == 0 and start"}, False),
+        ({"after": "start = time.perf_counter()"}, False),
+        ({"before": "start = model.cuda(), None", "first": "if step == warmup: start = time.perf_counter()"}, False),
+        ({"before": "start = model.cuda(), None", "first": "if start is None: start = time.perf_counter()"}, False),
+        ({"first": "start = time.perf_counter()"}, True),  # of one iteration
+        ({"first": "if profile: start = time.perf_counter()"}, True),
+        ({"test": "True"}, True),
+        ({"test": "step > 100"}, True),
+    ],
+)
+def test_a_progress_message_about_many_iterations(given, is_found):
+    parts = {"before": "start = model.cuda(), time.perf_counter()", "first": "pass", "test": "step % 100 == 0"}
+    assert (("SYN701", "warning") in found(PROGRESS.format(**parts | {"after": "pass"} | given))) is is_found
+
+
+def test_a_clock_around_work_in_one_of_many_iterations():
+    source = """
+def f(model, batches, log):
+    model.cuda()
+    for step, batch in enumerate(batches):
+        if step % 100 == 0:
+            start = time.perf_counter()
+            model(batch.cuda()).sum().backward()
+            log(time.perf_counter() - start)
+"""
+    assert found(source) == [("SYN701", "warning")]
