@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from syncheck.lint.engine import lint_source
+from syncheck.lint.engine import lint_data, lint_source
 from syncheck.lint.files import Text
 from syncheck.lint.fixes.repair import repair
 from syncheck.lint.prefilter import can_matter
@@ -649,3 +649,76 @@ def test_a_batch_from_a_generator_is_freed_where_the_loop_takes_the_next():
     (finding,) = lint_source("m.py", Text(source)).findings
     freed = next(location.frame for location in finding.related if location.message == "freed here")
     assert freed.source[freed.column - 1 : freed.end_column - 1] == "batch"
+
+
+DECORATED = """
+import functools
+import torch
+{imported}
+
+class Pipe:
+    def __init__(self, flag):
+        self.side, self.flag = torch.cuda.Stream(), flag
+
+    @logged("work")
+    def work(self, x):
+        {wait}
+        with torch.cuda.stream(self.side):
+            return x * 2
+
+    def run(self):
+        x = torch.randn(8, device="cuda")
+        y = self.work(x)
+        torch.cuda.current_stream().wait_stream(self.side)
+        return y
+"""
+DECORATOR = """
+def logged(name):
+    def decorator(function):
+        @functools.wraps(function)
+        def wrapper(self, *args):
+            if not self.flag:
+                return function(self, *args)
+            print(name)
+            return function(self, *args)
+        return wrapper
+    return decorator
+"""
+
+
+@pytest.mark.parametrize(
+    ("wait", "codes"), [("pass", ["SYN101"]), ("self.side.wait_stream(torch.cuda.current_stream())", [])]
+)
+def test_a_method_decorated_by_a_function_of_the_file(wait, codes):
+    source = DECORATED.format(imported=DECORATOR, wait=wait)
+    result = lint_source("m.py", Text(source))
+    assert [f.rule.code for f in result.findings if f.rule.code.startswith("SYN1")] == codes
+
+
+TIMED_METHOD = """
+import time
+import torch
+from logs import logged
+
+class Pipe:
+    def __init__(self, net, flag):
+        self.net, self.flag = net.cuda(), flag
+
+    @logged("work")
+    def work(self, x):
+        return self.net(x)
+
+    def run(self):
+        x = torch.randn(8, device="cuda")
+        start = time.time()
+        self.work(x)
+        print(time.time() - start)
+"""
+
+
+def test_work_of_a_method_decorated_by_a_function_of_another_file_is_located_in_this_file(tmp_path):
+    (tmp_path / "logs.py").write_text(f"import functools\n{DECORATOR}")
+    path = tmp_path / "m.py"
+    path.write_text(TIMED_METHOD)
+    (timing,) = lint_data(str(path), path.read_bytes()).findings
+    assert (timing.rule.code, [location.frame.line for location in timing.locations]) == ("SYN701", [18, 17, 16])

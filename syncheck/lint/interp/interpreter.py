@@ -220,7 +220,7 @@ class Interpreter:
         self.run(node.body, inside)
         made.members = inside.names
         for member in made.members.values():
-            if isinstance(member, Function):
+            if isinstance(member, Function) and member.scope is inside:
                 member.scope = scope  # methods do not see the names in the class body
         scope.set(node.name, decorated(self, made, scope))
 
