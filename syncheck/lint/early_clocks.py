@@ -13,12 +13,15 @@ from syncheck.rules import unsynchronized_timing
 from syncheck.rules.model import Severity
 from syncheck.source.expressions import has_line
 from syncheck.source.measured_times import is_measured
+from syncheck.source.words import words_of
 
 _MESSAGE = "this interval includes earlier work: the GPU is still running what line {line} launches"
 _HELP = "add `torch.cuda.synchronize()` before line {line}"
 _RUNNING = "this may still be running"
+_OF_DATA = frozenset("loader dataloader data dataset batches epoch epochs progress".split())
+"""Words in what loops over all data iterate over."""
 _SMALL = 0.1
-"""Share of the measured iterations up to which warm-up iterations matter little."""
+"""Share of the measured iterations up to which iterations of a warm-up matter little."""
 
 
 def findings(
@@ -47,8 +50,16 @@ def findings(
 
 
 def _is_small_part(work: int, clock: int, function: ast.AST) -> bool:
-    """Return whether only few iterations run before the clock is read at a line, compared with those after it."""
+    """Return whether the work before a reading is a small part of what the clock measures.
+
+    So it is if only few iterations run before it, compared with those after it, if the reading is in a loop, whose
+    first iteration alone includes the work, or if a loop over all data follows.
+    """
     loops = [node for node in own_nodes(function) if isinstance(node, ast.For)]
+    if any(has_line(loop, clock) and not has_line(loop, work) for loop in loops):
+        return True
+    if any(loop.lineno > clock and words_of(text(loop.iter)) & _OF_DATA for loop in loops):
+        return True
     before = (_count(loop, function) for loop in loops if has_line(loop, work) and not has_line(loop, clock))
     after = (_count(loop, function) for loop in loops if loop.lineno > clock)
     return 0 < max(before, default=0) <= _SMALL * max(after, default=0)

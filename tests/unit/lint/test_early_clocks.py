@@ -71,6 +71,29 @@ def test_few_iterations_before_many_matter_little(before, n, is_found):
     assert found == ([9] if is_found else [])
 
 
+@pytest.mark.parametrize(("given", "is_found"), [("train_loader", False), ("images", True)])
+def test_a_loop_over_all_data_is_long(given, is_found):
+    source = TIMED.replace("range(n)", given).format(**NORMAL)
+    assert bool(lint_source("m.py", Text(source)).findings) is is_found
+
+
+def test_only_the_first_iteration_of_a_loop_includes_what_is_before_it():
+    source = """
+import time
+import torch
+
+def bench(model, x):
+    model, x = model.cuda(), x.cuda()
+    model(x)
+    for _ in range(10):
+        start = time.perf_counter()
+        model(x)
+        torch.cuda.synchronize()
+        print(time.perf_counter() - start)
+"""
+    assert lint_source("m.py", Text(source)).findings == ()
+
+
 def test_what_the_iteration_before_leaves_running_is_not_reported():
     source = """
 import time
