@@ -1,8 +1,9 @@
 """How much of the hand-labeled code of public repositories the linter reports, both bugs and correct code.
 
 Run it as `python bench/lint_labels.py LABELS FOLDER`. LABELS is a file with one JSON object per line: `repo`, `commit`,
-`path`, `line`, `pattern`, `label` (`true_bug`, `likely_true`, `style`, `cannot_tell`, `correct`) and for bugs `reach`
-(`function`, `class_or_file`, `cross_file`: how much of the program shows the bug). FOLDER has the checkouts, each named
+`path`, `line` (and `lines`, if several are as good), `pattern`, `label` (`true_bug`, `likely_true`, `style`,
+`cannot_tell`, `correct`) and for bugs `reach` (`function`, `class_or_file`, `cross_file`: how much of the program shows
+the bug). FOLDER has the checkouts, each named
 `<owner>+<name>`, or `<owner>+<name>@<version>` if the commit names a version. Nothing is downloaded.
 
 Labels are split into two halves by file, so that improvements made for one half can be measured on the other.
@@ -46,6 +47,7 @@ class Site:
     pattern: str
     label: str
     reach: str
+    lines: tuple[int, ...] = ()
 
     @property
     def half(self) -> str:
@@ -67,7 +69,8 @@ class Site:
     def is_reported_by(self, finding: Finding) -> bool:
         """Return whether a finding is about this site. For a bug, the finding's rule must also match the pattern."""
         locations = (finding.location, *finding.related)
-        near = any(location.frame.line - NEAR <= self.line <= location.frame.end_line + NEAR for location in locations)
+        spans = [(location.frame.line - NEAR, location.frame.end_line + NEAR) for location in locations]
+        near = any(first <= line <= last for first, last in spans for line in (self.line, *self.lines))
         if not near or finding.level is Severity.ADVICE:
             return False
         families = [codes for begin, codes in FAMILIES.items() if self.pattern.startswith(begin)]
@@ -79,7 +82,10 @@ def read(path: Path) -> list[Site]:
     """Return the labeled sites in a file."""
     rows = [json.loads(line) for line in path.read_text().splitlines() if line.strip()]
     names = ("repo", "commit", "path", "line", "pattern", "label")
-    return [Site(*(row[name] for name in names), reach=row.get("reach", "")) for row in rows]
+    return [
+        Site(*(row[name] for name in names), reach=row.get("reach", ""), lines=tuple(row.get("lines", ())))
+        for row in rows
+    ]
 
 
 def findings_of(path: Path) -> tuple[Finding, ...]:
