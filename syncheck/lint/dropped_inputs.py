@@ -21,6 +21,7 @@ _HOST_WAITS = HOST_READS | {"record_stream"}
 """Calls after which the host has waited, or the memory is protected."""
 
 Function = ast.FunctionDef | ast.AsyncFunctionDef
+_HELP = "add `{tensor}.record_stream({stream})` after line {line}, outside of the block"
 
 
 def findings(
@@ -50,7 +51,8 @@ def findings(
         if node.id not in passed and is_new(node, before, given):
             passed.add(node.id)  # once
             facts = {"tensor": f"`{node.id}`", "user": f"stream `{stream}`", "verb": "reading"}
-            yield sites.warning(missing_record_stream.RULE, node, function.name, **facts)
+            advice = _HELP.format(tensor=node.id, stream=stream, line=block.end_lineno)
+            yield sites.warning(missing_record_stream.RULE, node, function.name, advice, **facts)
 
 
 def other_branches(nodes: list[ast.AST], block: ast.With) -> set[int]:

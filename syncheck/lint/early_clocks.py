@@ -12,11 +12,12 @@ from syncheck.lint.nodes import function_around, text
 from syncheck.rules import unsynchronized_timing
 from syncheck.rules.model import Severity
 from syncheck.source.expressions import has_line
+from syncheck.source.gpu_checks import may_lack_gpu
 from syncheck.source.measured_times import is_measured
 from syncheck.source.words import words_of
 
 _MESSAGE = "this interval includes earlier work: the GPU is still running what line {line} launches"
-_HELP = "add `torch.cuda.synchronize()` before line {line}"
+_HELP = "add `{check}torch.cuda.synchronize()` before line {line}"
 _RUNNING = "this may still be running"
 _OF_DATA = frozenset("loader dataloader data dataset batches epoch epochs progress".split())
 """Words in what loops over all data iterate over."""
@@ -45,7 +46,8 @@ def findings(
         if is_before and guesses.get(launch, True) and is_measured(clock.frame, function):
             found: Finding = Finding.of(unsynchronized_timing.RULE, clock, stream="the GPU")
             line, related = clock.frame.line, (replace(work, message=_RUNNING),)
-            message, advice = _MESSAGE.format(line=work.frame.line), _HELP.format(line=line)
+            check = "if torch.cuda.is_available(): " if may_lack_gpu(sites.lines_of(reading)[0].scopes) else ""
+            message, advice = _MESSAGE.format(line=work.frame.line), _HELP.format(check=check, line=line)
             yield replace(found, level=Severity.WARNING, message=message, help=advice, related=related)
 
 

@@ -12,6 +12,8 @@ from syncheck.sanitizer.monitor import Sites
 from syncheck.sanitizer.spelling import Spelling, Target
 from syncheck.semantics.collectives import is_functional
 
+_WAITS = (".wait_stream(", ".wait_event(")
+
 
 class PendingEdit(NamedTuple):
     """An edit whose names are not chosen yet; see `syncheck.findings.Edit`.
@@ -21,12 +23,14 @@ class PendingEdit(NamedTuple):
         site: the call next to whose statement a line is inserted, or the call that is changed.
         code: the code, with references in place of names.
         old: see `Edit`.
+        is_first: whether an inserted line may come before the call that `PendingFix.after` names.
     """
 
     kind: EditKind
     site: SiteId
     code: Text
     old: str = ""
+    is_first: bool = False
 
 
 class PendingFix(NamedTuple):
@@ -169,7 +173,20 @@ def word(pending: PendingFix, names: Names, sites: Sites, path: str) -> WordedFi
     complete = (worded for worded in choices if pending.is_example and not worded.is_incomplete)
     named = (worded for worded in choices if worded.is_incomplete and not worded.has_placeholders)
     better = (worded for worded in named if _places(worded) == _places(choices[0]))
-    return next(usable, next(complete, next(better, choices[0])))
+    best = next(usable, next(complete, next(better, choices[0])))
+    return best._replace(text=best.text + _instead(pending, spelling)) if best.has_placeholders else best
+
+
+def _instead(pending: PendingFix, spelling: Spelling) -> str:
+    """Return what can be pasted in place of a wait for an object without a name there: a wait for the whole device."""
+    edit = pending.edits[0]
+    stream = next((part.stream for part in edit.code if isinstance(part, StreamCode)), None)
+    is_wait = any(isinstance(part, str) and part.startswith(_WAITS) for part in edit.code)
+    target = spelling.target(edit.kind, edit.site, edit.code, pending.after)
+    if edit.kind is not EditKind.INSERT_BEFORE or stream is None or not is_wait or target.is_split:
+        return ""
+    spelled = spelling.spell((DeviceSyncCode(stream),), target.line)
+    return f"; or add `{spelled.statement}` there, which waits for more" if not spelled.missing else ""
 
 
 def _places(worded: WordedFix) -> list[tuple[EditKind, str, int]]:
@@ -214,6 +231,7 @@ def _puts(statement: ast.AST | None) -> bool:
 
 def _word(pending: PendingFix, spelling: Spelling, path: str) -> WordedFix:
     edits: list[Edit] = []
+    placed: set[tuple[Edit, bool]] = set()
     sentences: list[str] = []
     is_clear = False  # the text itself shows that it cannot be pasted
     has_placeholders = False
@@ -221,6 +239,7 @@ def _word(pending: PendingFix, spelling: Spelling, path: str) -> WordedFix:
     is_example = pending.is_example
     for edit in pending.edits:
         other = pending.before if edit.kind is EditKind.INSERT_AFTER else pending.after
+        other = UNKNOWN_SITE if edit.is_first else other
         target = spelling.target(edit.kind, edit.site, edit.code, other)
         line = target.line
         spelled = spelling.spell(edit.code, line)
@@ -235,8 +254,9 @@ def _word(pending: PendingFix, spelling: Spelling, path: str) -> WordedFix:
             is_example |= not owner
             code = f"{owner}.{code}".removeprefix(".")
         rendered = Edit(edit.kind, line.path, line.number, line.column, code, edit.old)
-        if rendered in edits:
+        if (rendered, target.is_split) in placed:
             continue  # two tensors successively have the same name there
+        placed.add((rendered, target.is_split))
         edits.append(rendered)
         number = target.shown_line(edit.kind)
         where = f"line {number}" if line.path == path else f"{line.path}:{number}"

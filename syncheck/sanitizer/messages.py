@@ -177,6 +177,7 @@ class Names:
         last_site: stream -> call site of its last op, for streams with work.
         threads: the names of the program's threads.
         device_type: the torch module of the GPUs, such as "xpu".
+        of_other_files: streams that code of other files makes current, if any; only the linter knows this.
         is_run: whether they come from a run. Otherwise, the default stream stands for the current one of any caller.
     """
 
@@ -195,6 +196,7 @@ class Names:
     gone: deque[tuple[NamedKind, int]] = field(default_factory=deque)
     sites: Sites | None = None
     device_type: str = CUDA
+    of_other_files: set[StreamId] = field(default_factory=set)
     is_run: bool = True
 
     def set_device_type(self, device_type: str) -> None:

@@ -284,7 +284,8 @@ class Spelling:
         """
         info = self._names.streams[stream]
         frames = self._sites.location(info.site).stack if info.handle else ()
-        return bool(frames) and not (frames[0].is_user or frames[0].path.startswith("<"))
+        is_of_library = bool(frames) and not (frames[0].is_user or frames[0].path.startswith("<"))
+        return is_of_library or stream in self._names.of_other_files
 
     def _spell_call(self, function: str, stream: StreamId, line: SourceLine, spelled: Spelled) -> None:
         """Add a call of a function of `torch.cuda` or its counterpart, with the device of a stream."""

@@ -110,9 +110,10 @@ class Timing:
             consequence = ("the time then read spans work of ", StreamRef(stream), " that may still be running")
             pending = wrong_device(sync, stream, device, consequence, [read_here, *related])
         else:
-            readings = [second.site, first.site] if first.unfinished else [second.site]
-            edits = tuple(insertion(site, DeviceSyncCode(stream)) for site in readings)
-            fix = PendingFix(edits, is_unsafe=True, after=launched)
+            edits = [insertion(second.site, DeviceSyncCode(stream))]
+            if first.unfinished:
+                edits.append(insertion(first.site, DeviceSyncCode(stream))._replace(is_first=True))
+            fix = PendingFix(tuple(edits), is_unsafe=True, after=launched)
             facts: dict[str, Text] = {"stream": (StreamRef(stream),)}
             pending = PendingFinding(unsynchronized_timing.RULE, second.site, facts, related, fix=fix)
         pending.irrelevant = partial(self._is_irrelevant, second.site)

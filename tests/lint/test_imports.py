@@ -4,7 +4,7 @@ import textwrap
 
 import pytest
 
-from syncheck.lint.engine import lint_source
+from syncheck.lint.engine import lint_data, lint_source
 from syncheck.lint.files import Text
 
 HELPERS = """
@@ -272,3 +272,64 @@ def test_a_base_class_can_be_imported(tmp_path):
 
 def test_a_mistake_in_an_imported_file_is_not_reported_at_the_call(codes):
     assert codes("torch.cuda.Stream()\nx = torch.zeros(4, device='cuda')\nz = own_mistake(x)", "own_mistake") == []
+
+
+COPYING = """
+import torch
+
+def fill(kept, x):
+    with torch.cuda.stream(torch.cuda.Stream()):
+        kept["x"] = x.clone()
+"""
+COPIED = """
+import torch
+from other import fill
+
+x, kept = torch.randn(8, device="cuda"), {}
+torch.cuda.synchronize()
+fill(kept, x)
+y = kept["x"] * 2
+"""
+TIMER = """
+import contextlib
+import time
+
+@contextlib.contextmanager
+def timed():
+    start = time.time()
+    yield
+    print(time.time() - start)
+"""
+TIMED_BLOCK = """
+import torch
+from other import timed
+
+w = torch.randn(64, 64, device="cuda")
+for _ in range(3):
+    y = w @ w
+    with timed():
+        z = y @ w
+    print(z.sum().item())
+"""
+
+
+def help_of(code, folder, other, source):
+    """Return the help of the only finding of a rule in a file that imports from another one."""
+    (folder / "other.py").write_text(other)
+    path = folder / "main.py"
+    path.write_text(source)
+    (finding,) = [f for f in lint_data(str(path), path.read_bytes()).findings if f.rule.code == code]
+    return finding.help
+
+
+def test_a_stream_that_a_function_of_another_file_makes_is_not_current_after_the_call(tmp_path):
+    advice = help_of("SYN101", tmp_path, COPYING, COPIED)
+    assert "default_stream()" not in advice
+    assert advice.endswith("or add `torch.cuda.synchronize()` there, which waits for more")
+
+
+def test_the_advice_for_a_block_timed_by_another_file_names_both_of_its_ends(tmp_path):
+    assert help_of("SYN701", tmp_path, TIMER, TIMED_BLOCK) == (
+        "add `torch.cuda.synchronize()` at the end of the block that begins in line 8, and add "
+        "`torch.cuda.synchronize()` before line 8"
+    )

@@ -145,6 +145,8 @@ def _new_stream(evaluator: Evaluator, call: Call) -> Value:
     if {"stream_id", "stream_ptr"} & call.kwargs.keys():
         return Stream(UNKNOWN_STREAM, 0)
     stream = machine.new_stream(machine.device if device is None else device, call.node)
+    if machine.imported.running is not None:
+        machine.session.collector.names.of_other_files.add(stream.ident)
     machine.name_new(NamedKind.STREAM, stream.ident, call.node)
     return stream
 

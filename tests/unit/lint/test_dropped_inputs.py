@@ -30,6 +30,15 @@ def found(made="self.k_proj(h)", before=FORK, work="self.cache[:n] = k", after="
     return [(f.rule.code, f.location.frame.line, f.message) for f in reported]
 
 
+def test_the_help_is_a_line_that_can_be_pasted_behind_the_block():
+    parts = {"made": "self.k_proj(h)", "before": FORK, "work": "self.cache[:n] = k", "after": "pass"}
+    file = SourceFile("program.py", textwrap.dedent(FUNCTION).format(**parts))
+    function = file.tree.body[0]
+    block = next(node for node in function.body if isinstance(node, ast.With))
+    (finding,) = findings(function, block, "self.s", SourceSites(file))
+    assert finding.help == "add `k.record_stream(self.s)` after line 7, outside of the block"
+
+
 def test_a_result_that_a_side_stream_reads_last_is_reported():
     ((code, line, message),) = found()
     assert (code, line) == ("SYN201", 7)

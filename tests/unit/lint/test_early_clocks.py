@@ -118,5 +118,11 @@ def test_the_finding_names_both_places_and_a_line_to_add():
     assert finding.help == "add `torch.cuda.synchronize()` before line 8"
 
 
+def test_the_line_checks_for_a_gpu_in_a_file_that_may_run_without_one():
+    source = "import torch\nDEVICE = 'cuda' if torch.cuda.is_available() else 'cpu'\n" + TIMED.format(**NORMAL)
+    (finding,) = lint_source("m.py", Text(source)).findings
+    assert finding.help == "add `if torch.cuda.is_available(): torch.cuda.synchronize()` before line 10"
+
+
 def test_without_such_readings_there_are_no_findings():
     assert list(early_clocks.findings({}, {}, None, None)) == []

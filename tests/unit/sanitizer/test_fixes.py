@@ -94,6 +94,16 @@ def test_a_missing_name_is_explained_and_makes_the_fix_an_example(names):
     assert found.fix.applicability is Applicability.EXAMPLE
 
 
+@pytest.mark.parametrize("call", [".wait_stream(", ".wait_event("])
+def test_a_wait_for_a_stream_without_a_name_has_an_alternative_that_can_be_pasted(names, call):
+    names.streams[4] = StreamInfo(0, 9, 0)
+    wait = insertion(4, "torch.cuda.current_stream()", call, StreamCode(4), ")")
+    text = worded(PendingFix((wait,)), names).text
+    assert text.endswith("is the stream (cuda:0); or add `torch.cuda.synchronize()` there, which waits for more")
+    after = PendingEdit(EditKind.INSERT_AFTER, 4, wait.code)
+    assert "synchronize" not in worded(PendingFix((after,)), names).text
+
+
 def test_several_edits_form_one_fix(names):
     edits = (insertion(4, EventCode(3), ".query()"), PendingEdit(EditKind.ADD_ARGUMENT, 3, ("enable_timing=True",)))
     found = worded(PendingFix(edits), names)
