@@ -2,7 +2,7 @@
 
 import ast
 
-from syncheck.lint.nodes import functions_in, nodes_in, once
+from syncheck.lint.nodes import functions_in, nodes_in, once, text
 from syncheck.source.expressions import last_name
 
 
@@ -52,3 +52,17 @@ def argument_of(call: ast.Call, name: str, index: int | None) -> ast.expr | None
     if given is None and index is not None and 0 <= index < len(call.args):
         given = call.args[index]
     return given
+
+
+def copies_values(call: ast.Call) -> bool:
+    """Return whether a call copies values to a GPU, for which the host waits: `torch.tensor([1], device=device)`.
+
+    Source:
+        torch/csrc/utils/tensor_new.cpp, `internal_new_from_data`: the values are copied from pageable memory, without
+        `non_blocking`.
+    """
+    is_tensor = (
+        text(call.func) == "torch.tensor" and bool(call.args) and isinstance(call.args[0], ast.List | ast.ListComp)
+    )
+    devices = [keyword.value for keyword in call.keywords if keyword.arg == "device"]
+    return is_tensor and bool(devices) and "cpu" not in text(devices[0])

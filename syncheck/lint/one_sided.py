@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 
 from syncheck.findings import Finding
 from syncheck.lint import deferred, dropped_inputs, recorded_streams
-from syncheck.lint.file_calls import protecting_functions, recording_functions
+from syncheck.lint.file_calls import copies_values, protecting_functions, recording_functions
 from syncheck.lint.interp.functions import own_nodes
 from syncheck.lint.interp.host_copies import host_copy_source
 from syncheck.lint.interp.sites import SourceSites
@@ -261,7 +261,8 @@ class _FunctionChecker:
         if name in _RECORDS or (is_inside and name in recording_functions(self._sites.tree)):
             is_of_other = owner is not None and not is_inside and self._is_of_other(name, owner, first, stream)
             return "" if is_of_other else "record"
-        return "host" if name in _HOST_WAITS or may_wait(name) or ("cpu" in text(call) and name == "to") else ""
+        waits = name in _HOST_WAITS or may_wait(name) or ("cpu" in text(call) and name == "to") or copies_values(call)
+        return "host" if waits else ""
 
     def _is_of_other(self, name: str, owner: ast.expr, given: ast.expr | None, stream: str) -> bool:
         """Return whether a call outside the blocks of a stream records an event on another stream."""

@@ -4,7 +4,13 @@ import ast
 
 import pytest
 
-from syncheck.lint.file_calls import argument_of, calls_by_name, protecting_functions, recording_functions
+from syncheck.lint.file_calls import (
+    argument_of,
+    calls_by_name,
+    copies_values,
+    protecting_functions,
+    recording_functions,
+)
 
 
 def test_calls_are_found_by_the_last_name_of_what_they_call():
@@ -48,3 +54,16 @@ def f(): pass
 def test_functions_that_record_events_or_only_tensors_are_found():
     assert recording_functions(ast.parse(SOURCE)) == {"mark", "end"}
     assert protecting_functions(ast.parse(SOURCE)) == {"keep"}
+
+
+@pytest.mark.parametrize(
+    ("call", "expected"),
+    [
+        ("torch.tensor([1, 2], device=device)", True), ("torch.tensor([n for n in k], device='cuda')", True),
+        ("torch.tensor([1, 2])", False), ("torch.tensor([1], device='cpu')", False),
+        ("torch.tensor(x, device=d)", False), ("torch.full([1], 2, device=device)", False),
+        ("torch.tensor(device=device)", False),
+    ],
+)  # fmt: skip
+def test_values_of_python_are_copied_from_pageable_memory(call, expected):
+    assert copies_values(ast.parse(call, mode="eval").body) is expected

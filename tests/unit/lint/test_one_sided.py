@@ -104,6 +104,7 @@ def test_another_finding_is_more_specific_unless_it_is_about_the_host(code, n_fo
         {"fork": "where.synchronize()"},
         {"fork": "pass", "work": "torch.cuda.current_stream().wait_stream(where); y = gate(x)"},
         {"fork": "pass", "work": "y = x.to('cuda', non_blocking=True)"},  # from the host
+        {"fork": "where = torch.tensor([1, 2], device=kept)", "work": "y = gate(x)"},  # the host waits
         {"fork": "pass", "work": "y = 2"},
         {"fork": "pass", "work": "y = gate(kept)"},  # the caller is responsible for that
         {"stream": "where", "fork": "pass"},  # and for a stream of its own
