@@ -105,7 +105,8 @@ def _found(source: SourceFile, *, is_strict: bool) -> Result:
         from syncheck.lint.syntactic_rules import check  # noqa: PLC0415  imports libcst; most files do not need it
 
         shaped, problem, left_out = check(source, kinds)
-        found = merge_equal([*found, *(for_device_type(source.device_type, finding) for finding in shaped)])
+        found = merge_equal([*found, *shaped])
+    found = tuple(for_device_type(source.device_type, finding) for finding in found)
     return Result(found, (), problem, analysis.asked, left_out=analysis.budget.left_out or left_out)
 
 

@@ -86,3 +86,32 @@ def test_pattern_rules_name_the_device_module():
     text = "import torch\n\nfor x in data:\n    step(x.to('xpu')).backward()\n    torch.xpu.empty_cache()\n"
     (finding,) = [finding for finding in findings_in(text) if finding.rule.code == "SYN807"]
     assert "torch.xpu.empty_cache()" in finding.message
+
+
+def test_findings_of_all_checks_name_the_device_type_of_the_file():
+    source = """
+import time
+import torch
+
+def bench(model, x, n):
+    model, x = model.to("xpu"), torch.randn(8, device="xpu")
+    y = x @ x
+    start = time.perf_counter()
+    y = y @ x
+    torch.xpu.synchronize()
+    print(time.perf_counter() - start)
+
+class Loader:
+    def __init__(self):
+        self.side = torch.xpu.Stream()
+
+    def forward(self, x):
+        x = self.norm(x)
+        with torch.xpu.stream(self.side):
+            y = self.gate(x)
+        torch.xpu.current_stream().wait_stream(self.side)
+        return x + y
+"""
+    found = lint_data("m.py", source.encode()).findings
+    assert {"SYN701", "SYN105"} <= {finding.rule.code for finding in found}
+    assert not any("cuda" in finding.help + finding.message for finding in found)
