@@ -136,9 +136,9 @@ class EarlyReadings:
             busy: the streams with work that is running.
             number: the number of launches so far.
         """
-        follows = any(reading.number == number for reading in self._readings.values())
-        running = next((self._running[stream] for stream in busy if stream in self._running), None)
-        running = None if follows else running
+        latest = next(reversed(self._readings.values()), None)
+        follows = latest is not None and latest.number == number
+        running = None if follows else next((self._running[each] for each in busy if each in self._running), None)
         self._readings[ident] = _Reading(site, running, number, self._is_synchronized)
 
     def subtract(self, earlier: ReadingId, later: ReadingId) -> None:

@@ -179,8 +179,8 @@ class Machine:
             return
         self.joins.note_wait_stream(waiter.ident, awaited.ident, self._n_idents)
         device = waiter.device if waiter.origin else awaited.device
-        origins, current = (waiter.origin, awaited.origin), self.current(device)
-        self.session.wait_stream(waiter.ident, awaited.ident, self.site(node), origins, current)
+        origins = (waiter.origin, awaited.origin)
+        self.session.wait_stream(waiter.ident, awaited.ident, self.site(node), origins, self.current(device))
 
     def join(self, waiter: StreamId, awaited: StreamId) -> None:
         """Make a stream wait for another stream, as torch does internally."""

@@ -65,8 +65,9 @@ class RecentWork:
         if ident is not None:
             self.early.read(ident, site, filter(self._is_busy, self._n_noted), self._n_launched)
         self._pending = self._pending or {}
-        for stream in list(self._pending):
-            self._note_wait(stream)
+        for stream, launches in self._pending.items():
+            if launches and not self._is_busy(stream):
+                self._end(stream, launches)
         waited = self._waited_before_end()
         self.ends |= {(start, site) for start, number in self._readings.items() if number <= waited}
         self._n_readings += 1
@@ -82,15 +83,17 @@ class RecentWork:
 
     def note(self, stream: StreamId, operator: str, site: SiteId = UNKNOWN_SITE, *, is_quick: bool) -> None:
         """Record a launch; `is_quick`: the operator takes a negligible time."""
-        launch = Launch(operator, is_quick, self._n_launched)
-        self.early.launch(stream, launch, site, is_idle=not self._is_busy(stream))
+        launch, is_idle = Launch(operator, is_quick, self._n_launched), not self._is_busy(stream)
+        self.early.launch(stream, launch, site, is_idle=is_idle)
         self._n_noted[stream] = self._n_noted.get(stream, 0) + 1
         self.loops.note_launch(stream)
         self._n_launched += 1
         if self._pending is None:
             return
-        self._note_wait(stream)
-        self._pending.setdefault(stream, []).append(launch)
+        launches = self._pending.setdefault(stream, [])
+        if launches and is_idle:
+            self._end(stream, launches)
+        launches.append(launch)
 
     def note_unknown(self, stream: StreamId, node: ast.AST, site: SiteId) -> None:
         """Record a call of unknown code that may leave work running."""
@@ -99,11 +102,6 @@ class RecentWork:
                 self.note(stream, STEP_OF_OPTIMIZER, site, is_quick=False)
             case _:
                 self.note(stream, "unknown code", site, is_quick=False)
-
-    def _note_wait(self, stream: StreamId) -> None:
-        """Drop the operators of a stream if the host has waited for them."""
-        if self._pending and self._pending.get(stream) and not self._is_busy(stream):
-            self._end(stream, self._pending[stream])
 
     def _end(self, stream: StreamId, launches: list[Launch]) -> None:
         """Record that the host has waited for some operators of a stream."""
