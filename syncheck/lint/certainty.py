@@ -7,7 +7,7 @@ from itertools import pairwise
 
 from syncheck.findings import Finding, Frame
 from syncheck.lint.consequences import weighed
-from syncheck.lint.interp.functions import own_nodes
+from syncheck.lint.interp.functions import nodes_around, own_nodes
 from syncheck.lint.nodes import HOST_READS, branches, function_around, statements, text, walk
 from syncheck.lint.remainders import Missed
 from syncheck.source.expressions import has_line
@@ -133,7 +133,7 @@ def _is_operator_on_guess(finding: Finding, guesses: Mapping[Frame, bool], tree:
     if finding.rule.code != "SYN701":
         return False
     running = finding.related[0].frame if finding.related else finding.location.frame
-    operators = (node for node in own_nodes(function_around(tree, running.line)) if isinstance(node, ast.BinOp))
+    operators = (node for node in nodes_around(tree, running.line) if isinstance(node, ast.BinOp))
     place, guessed = (running.line, running.column), {(frame.line, frame.column) for frame in guesses}
     inside = (walk(node) for node in operators if _place(node) == place)
     return any(isinstance(node, ast.Call) and _place(node) in guessed for nodes in inside for node in nodes)
@@ -147,7 +147,7 @@ def _depends_on_caller(finding: Finding, tree: ast.Module, *, has_chosen: bool) 
     """Return whether a caller may still wait for what a finding reports, directly or by resuming a generator."""
     if finding.rule.code == "SYN603":
         frame = finding.location.frame
-        nodes = own_nodes(function_around(tree, frame.line))
+        nodes = nodes_around(tree, frame.line)
         dropped = (node for node in nodes if isinstance(node, ast.Expr) and isinstance(node.value, ast.Call))
         is_kept = not any(node.lineno == frame.line and node.col_offset + 1 == frame.column for node in dropped)
         return is_kept and any(isinstance(n, ast.Yield | ast.YieldFrom) and n.lineno > frame.line for n in nodes)
@@ -210,7 +210,7 @@ def _is_over_a_loop(finding: Finding, tree: ast.Module) -> bool:
 
 def _is_in_loop_that_waits(line: int, tree: ast.Module) -> bool:
     """Return whether a line is in a loop, in its own function, whose iterations wait for the device."""
-    loops = (node for node in own_nodes(function_around(tree, line)) if isinstance(node, ast.For | ast.While))
+    loops = (node for node in nodes_around(tree, line) if isinstance(node, ast.For | ast.While))
     return any(has_line(loop, line) and _waits_for_device(loop, reads=True) for loop in loops)
 
 

@@ -7,15 +7,16 @@ from collections.abc import Iterator
 from syncheck.findings import Finding
 from syncheck.lint.file_calls import argument_of
 from syncheck.lint.interp.device_tests import on_gpu
-from syncheck.lint.interp.functions import own_nodes
+from syncheck.lint.interp.functions import nodes_around, own_nodes
 from syncheck.lint.interp.guards import is_periodic
 from syncheck.lint.nodes import HOST_READS, WAITS, function_around, names, nodes_in, text
 from syncheck.source.expressions import has_line, last_name
 
-_COLLECTIVES = frozenset(
+COLLECTIVES = frozenset(
     """all_reduce broadcast reduce all_gather all_gather_into_tensor reduce_scatter reduce_scatter_tensor
-    all_to_all_single scatter send recv isend irecv""".split()
+    all_to_all_single scatter""".split()
 )
+_EXCHANGES = COLLECTIVES | {"send", "recv", "isend", "irecv"}
 _NAMES_SIDE_STREAM = re.compile(r"stream (?:`|made at )")
 _ACCELERATORS = re.compile(r"cuda|gpu|nccl|accelerator|xpu|npu|rocm|local_rank", re.IGNORECASE)
 _LONGEST = 40
@@ -30,11 +31,6 @@ def weighed_by_clock(finding: Finding, tree: ast.Module) -> Finding | None:
     if any(check(finding, tree) for check in checks):
         return None
     return finding.as_warning() if _may_end_with_read(finding, tree) or _is_given_back(finding, tree) else finding
-
-
-def _nodes_around(finding: Finding, tree: ast.Module) -> list[ast.AST]:
-    """Return the nodes of the function that a finding is in, or of the file outside of functions."""
-    return own_nodes(function_around(tree, finding.location.frame.line))
 
 
 def _is_elsewhere(finding: Finding, tree: ast.Module) -> bool:
@@ -57,7 +53,7 @@ def _is_over_many_iterations(finding: Finding, tree: ast.Module) -> bool:
     """
     frames = [location.frame for location in finding.locations]
     line, starts = frames[0].line, [frame.line for frame in frames[2:]]
-    for loop in (node for node in _nodes_around(finding, tree) if isinstance(node, _Loop) and has_line(node, line)):
+    for loop in (node for node in nodes_around(tree, line) if isinstance(node, _Loop) and has_line(node, line)):
         branches = [node for node in own_nodes(loop) if isinstance(node, ast.If)]
         branch = next((node for node in branches if has_line(node, line) and is_periodic(node)), None)
         is_inside = has_line(loop, frames[1].line) or frames[1].function != frames[0].function if starts else False
@@ -81,8 +77,8 @@ def _is_rare(branch: ast.If) -> bool:
 def _is_given_back(finding: Finding, tree: ast.Module) -> bool:
     """Return whether the caller decides whether to wait for a collective of the interval: `async_op=async_op`."""
     lines = [location.frame.line for location in finding.locations]
-    calls = (node for node in _nodes_around(finding, tree) if isinstance(node, ast.Call))
-    timed = (call for call in calls if last_name(call.func) in _COLLECTIVES and min(lines) <= call.lineno < lines[0])
+    calls = (node for node in nodes_around(tree, lines[0]) if isinstance(node, ast.Call))
+    timed = (call for call in calls if last_name(call.func) in _EXCHANGES and min(lines) <= call.lineno < lines[0])
     return any(isinstance(argument_of(call, "async_op", None), ast.Name) for call in timed)
 
 
@@ -92,7 +88,7 @@ def _runs_ahead(finding: Finding, tree: ast.Module) -> bool:
         return False
     running, *starts = (location.frame for location in finding.related)
     read = finding.location.frame
-    for loop in (node for node in _nodes_around(finding, tree) if isinstance(node, _Loop)):
+    for loop in (node for node in nodes_around(tree, read.line) if isinstance(node, _Loop)):
         is_inside = has_line(loop, running.line) and running.line > loop.lineno
         is_progress = has_line(loop, read.line) and not any(has_line(loop, start.line) for start in starts)
         is_header = read.line == loop.lineno and any(_waits(node) for node in own_nodes(loop))
@@ -114,7 +110,7 @@ def _is_of_host(finding: Finding, tree: ast.Module) -> bool:
     """
     lines = {location.frame.line for location in finding.related}
     calls = [node for node in nodes_in(tree) if isinstance(node, ast.Call)]
-    running = [call for call in calls if call.lineno in lines and last_name(call.func) in _COLLECTIVES]
+    running = [call for call in calls if call.lineno in lines and last_name(call.func) in _EXCHANGES]
     if running and not any(_ACCELERATORS.search(word) for word in _words(tree)):
         return True
     if not running or any(keyword.arg == "async_op" for call in running for keyword in call.keywords):
@@ -139,7 +135,7 @@ def _may_end_with_read(finding: Finding, tree: ast.Module) -> bool:
     """Return whether the host reads a result in one iteration of a counted loop only, which may be the last one."""
     frames = [location.frame for location in finding.locations]
     is_of_one_function = len({frame.function for frame in frames}) == 1
-    nodes = _nodes_around(finding, tree) if is_of_one_function else nodes_in(tree)
+    nodes = nodes_around(tree, frames[0].line) if is_of_one_function else nodes_in(tree)
     running = frames[1].line if is_of_one_function and len(frames) > 1 else 0
     loops = (node for node in nodes if isinstance(node, ast.For) and (not running or has_line(node, running)))
     return any(_is_numbered_read(node, loop) for loop in loops for node in own_nodes(loop))

@@ -3,16 +3,16 @@
 import ast
 from collections.abc import Callable
 from dataclasses import replace
+from typing import TypeGuard
 
 from syncheck.findings import Finding
-from syncheck.lint.clock_consequences import weighed_by_clock
+from syncheck.lint.clock_consequences import COLLECTIVES, weighed_by_clock
 from syncheck.lint.file_calls import argument_of
-from syncheck.lint.interp.functions import own_nodes
+from syncheck.lint.interp.functions import nodes_around, own_nodes
 from syncheck.lint.nodes import (
     HOST_READS,
     VIEWS,
     changed_in_place,
-    function_around,
     is_on_stream,
     names,
     nodes_in,
@@ -30,10 +30,6 @@ _LASTING = frozenset("step backward append extend put add insert update save pri
 _SENDING = frozenset({"isend", "send"})
 _EXISTING = frozenset("get pop popleft contiguous to cuda setdefault getattr next".split())
 """Functions that may return what exists already."""
-_COLLECTIVES = frozenset(
-    """all_reduce broadcast reduce all_gather all_gather_into_tensor reduce_scatter reduce_scatter_tensor
-    all_to_all_single scatter""".split()
-)
 
 
 def weighed(finding: Finding, tree: ast.Module) -> Finding | None:
@@ -49,17 +45,13 @@ def weighed(finding: Finding, tree: ast.Module) -> Finding | None:
     return finding.as_warning() if any(check(finding, tree) for check in checks) else finding
 
 
-def _nodes_around(finding: Finding, tree: ast.Module) -> list[ast.AST]:
-    """Return the nodes of the function that a finding is in, or of the file outside of functions."""
-    return own_nodes(function_around(tree, finding.location.frame.line))
-
-
 def _is_warm_up(finding: Finding, tree: ast.Module) -> bool:
     """Return whether the reader runs in a warm-up whose results are not used.
 
     That is a loop named so, or a block on a stream before the capture of a graph. It has no other effects.
     """
-    line, nodes = finding.location.frame.line, _nodes_around(finding, tree)
+    line = finding.location.frame.line
+    nodes = nodes_around(tree, line)
     around = [node for node in nodes if isinstance(node, ast.For | ast.With) and has_line(node, line)]
     return any(
         (_says_warm_up(step) or _precedes_capture(step, nodes)) and not _has_effects(step) and _is_dropped(step, nodes)
@@ -78,7 +70,7 @@ def _says_warm_up(step: ast.For | ast.With) -> bool:
 def _is_dropped_result(finding: Finding, tree: ast.Module) -> bool:
     """Return whether the reader is an operator whose result the statement drops: `torch.mm(a, b)`."""
     line = finding.location.frame.line
-    steps = (node for node in _nodes_around(finding, tree) if isinstance(node, ast.Expr) and node.lineno == line)
+    steps = (node for node in nodes_around(tree, line) if isinstance(node, ast.Expr) and node.lineno == line)
     for step in steps:
         match step.value:
             case ast.Call(func=ast.Attribute(value=ast.Name(id="torch"))):
@@ -92,23 +84,18 @@ def _is_dropped_result(finding: Finding, tree: ast.Module) -> bool:
 
 def _sleeps_before(finding: Finding, tree: ast.Module) -> bool:
     """Return whether the later access follows a sleep of its stream in a block, in which other streams finish."""
-    line = finding.location.frame.line
-    for block in (node for node in _nodes_around(finding, tree) if isinstance(node, ast.With)):
-        calls = [
-            node
-            for node in own_nodes(block)
-            if isinstance(node, ast.Call) and "sleep" in words_of(last_name(node.func))
-        ]
-        first = min((call.lineno for call in calls), default=line)
-        related = [location.frame.line for location in finding.related]
-        if (
-            has_line(block, line)
-            and is_on_stream(block)
-            and first < line
-            and not any(has_line(block, n) for n in related)
-        ):
-            return True
-    return False
+    line, *others = (location.frame.line for location in finding.locations)
+    blocks = (node for node in nodes_around(tree, line) if isinstance(node, ast.With) and has_line(node, line))
+    return any(
+        is_on_stream(block)
+        and any(_is_sleep(node) and node.lineno < line for node in own_nodes(block))
+        and not any(has_line(block, other) for other in others)
+        for block in blocks
+    )
+
+
+def _is_sleep(node: ast.AST) -> TypeGuard[ast.Call]:
+    return isinstance(node, ast.Call) and "sleep" in words_of(last_name(node.func))
 
 
 def _is_synchronized(_: Finding, tree: ast.Module) -> bool:
@@ -119,11 +106,12 @@ def _is_synchronized(_: Finding, tree: ast.Module) -> bool:
 
 def _has_run(finding: Finding, tree: ast.Module) -> bool:
     """Return whether the code before a capture calls what the block of the capture calls, maybe on another path."""
-    nodes, line = _nodes_around(finding, tree), finding.location.frame.line
+    line = finding.location.frame.line
+    nodes = nodes_around(tree, line)
     blocks = [node for node in nodes if isinstance(node, ast.With) and has_line(node, line) and _captures(node)]
     captured = {text(node.func) for block in blocks for node in own_nodes(block) if isinstance(node, ast.Call)}
-    before = (node for node in nodes if isinstance(node, ast.Call) and node.lineno < line)
-    return any(text(call.func) in captured for call in before if text(call.func).rpartition(".")[2] not in _EXISTING)
+    before = {text(node.func) for node in nodes if isinstance(node, ast.Call) and node.lineno < line}
+    return any(name.rpartition(".")[2] not in _EXISTING for name in captured & before)
 
 
 def _precedes_capture(step: ast.For | ast.With, nodes: list[ast.AST]) -> bool:
@@ -180,12 +168,13 @@ def _is_changed_by_collective(finding: Finding, tree: ast.Module) -> bool:
         NCCL, src/enqueue.cc, `ncclLaunchPrepare`: "userStream[0] waits on deviceStream". On two H200s (NCCL 2.28.9),
         a collective waited for an earlier one of its group on another stream, and not for one of another group.
     """
-    lines = {location.frame.line for location in finding.locations}
-    calls = [node for node in _nodes_around(finding, tree) if isinstance(node, ast.Call) and node.lineno in lines]
-    groups = {_group_of(call) for call in calls if last_name(call.func) in _COLLECTIVES | _SENDING}
-    changes = [call for call in calls if call.lineno == finding.location.frame.line]
+    lines = [location.frame.line for location in finding.locations]
+    nodes = nodes_around(tree, lines[0])
+    calls = [node for node in nodes if isinstance(node, ast.Call) and node.lineno in lines]
+    groups = {_group_of(call) for call in calls if last_name(call.func) in COLLECTIVES | _SENDING}
+    changes = [call for call in calls if call.lineno == lines[0]]
     is_broadcast = any(last_name(call.func) == "broadcast" for call in changes)  # whose source only reads
-    return any(last_name(call.func) in _COLLECTIVES for call in changes) and (is_broadcast or len(groups) == 1)
+    return any(last_name(call.func) in COLLECTIVES for call in changes) and (is_broadcast or len(groups) == 1)
 
 
 def _group_of(call: ast.Call) -> str:
@@ -200,9 +189,10 @@ def _is_local_send(finding: Finding, tree: ast.Module) -> bool:
         torch/csrc/distributed/c10d/ProcessGroupNCCL.cpp, `pointToPoint`: the allocator does not reuse the memory before
         the send is complete (`recordStream`).
     """
-    nodes = _nodes_around(finding, tree)
+    line = finding.location.frame.line
+    nodes = nodes_around(tree, line)
     for node in nodes:
-        if isinstance(node, ast.Call) and node.lineno == finding.location.frame.line:
+        if isinstance(node, ast.Call) and node.lineno == line:
             sent = argument_of(node, "tensor", 0)
             if last_name(node.func) in _SENDING and isinstance(sent, ast.Name):
                 return _is_made_for(sent, nodes)

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from syncheck.lint import deferred
 from syncheck.lint.interp.identities import named
 from syncheck.lint.interp.values import Call, Function, Mapping, Sequence, Value
-from syncheck.lint.nodes import Method, children, functions_in, once
+from syncheck.lint.nodes import Method, children, function_around, functions_in, once
 
 HOOKS = "_forward_hooks"
 """Attribute of a layer with hooks, which run around its `forward`. Source: torch/nn/modules/module.py."""
@@ -81,6 +81,11 @@ def block_nodes(block: ast.With | ast.AsyncWith) -> list[ast.AST]:
 def functions_with_nodes(tree: ast.Module) -> list[tuple[Method, list[ast.AST]]]:
     """Return the functions of a file, also nested ones, each with its nodes without those of nested functions."""
     return [(function, list(own_nodes(function))) for function in functions_in(tree)]
+
+
+def nodes_around(tree: ast.Module, line: int) -> list[ast.AST]:
+    """Return the nodes of the function that a line is in, or of the file outside of functions."""
+    return own_nodes(function_around(tree, line))
 
 
 @once

@@ -1,7 +1,11 @@
-"""Runs one check of a file in isolation."""
+"""Runs one check of a file in isolation, or all of them."""
 
+from syncheck.lint.engine import lint_source
+from syncheck.lint.files import Text
 from syncheck.lint.interp.sites import SourceSites
 from syncheck.lint.source_file import SourceFile
+
+HEAD = "import time\nimport torch\nimport torch.distributed as dist\n"
 
 
 def found_by(check, source, known=()):
@@ -10,3 +14,10 @@ def found_by(check, source, known=()):
         return []
     file = SourceFile("file.py", source)
     return [(f.rule.code, f.location.frame.line) for f in check.findings(file.tree, SourceSites(file), list(known))]
+
+
+def found_with_levels(source):
+    """Return (code, level) of each finding in a text, which names `time`, `torch` and `dist` without imports."""
+    result = lint_source("m.py", Text(HEAD + source))
+    assert not result.problem, result.problem
+    return [(finding.rule.code, finding.level.value) for finding in result.findings]

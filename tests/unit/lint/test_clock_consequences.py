@@ -7,16 +7,8 @@ import pytest
 from syncheck.lint.clock_consequences import weighed_by_clock
 from syncheck.lint.engine import lint_source
 from syncheck.lint.files import Text
-
-HEAD = "import time\nimport torch\nimport torch.distributed as dist\n"
-
-
-def found(source):
-    """Return (code, level) of each finding in a file."""
-    result = lint_source("m.py", Text(HEAD + source))
-    assert not result.problem, result.problem
-    return [(finding.rule.code, finding.level.value) for finding in result.findings]
-
+from tests.unit.lint.checking import HEAD
+from tests.unit.lint.checking import found_with_levels as found
 
 TIMED = """
 def f():

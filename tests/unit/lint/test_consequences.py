@@ -7,16 +7,8 @@ import pytest
 from syncheck.lint import consequences
 from syncheck.lint.engine import lint_source
 from syncheck.lint.files import Text
-
-HEAD = "import time\nimport torch\nimport torch.distributed as dist\n"
-
-
-def found(source):
-    """Return (code, level) of each finding in a file."""
-    result = lint_source("m.py", Text(HEAD + source))
-    assert not result.problem, result.problem
-    return [(finding.rule.code, finding.level.value) for finding in result.findings]
-
+from tests.unit.lint.checking import HEAD
+from tests.unit.lint.checking import found_with_levels as found
 
 WARM_UP = """
 x, s = torch.randn(64, device="cuda"), torch.cuda.Stream()
