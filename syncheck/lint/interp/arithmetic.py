@@ -86,9 +86,9 @@ def computed(kind: ast.operator, left: Any, right: Any) -> Value:
 
 
 def compared(kind: ast.cmpop, left: Any, right: Any) -> Value:
-    """Return the result of a comparison of two constants."""
+    """Return the result of a comparison of two constants. A number that grows is equal to another only once."""
     compare = _COMPARE.get(type(kind))
-    if compare is None or _is_open(left, right):
+    if compare is None or (not isinstance(kind, ast.Eq | ast.NotEq) and _is_open(left, right)):
         return UNKNOWN
     try:
         return Constant(compare(left, right))

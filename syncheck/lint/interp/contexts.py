@@ -25,7 +25,7 @@ from syncheck.lint.interp.values import (
 T = TypeVar("T")
 _ORDERS_NOTHING = re.compile(
     r"autocast|no_grad|enable_grad|inference_mode|profile|record_function|nvtx|emit|open\(|lock|suppress|raises|warns|patch"
-    r"|tqdm|no_?sync|set_default|sdp|fakemode|fork_rng|temporar|catch_warnings|subtest|range|rank_zero|executor|torch\."
+    r"|tqdm|no_?sync|affinity|set_default|sdp|fakemode|fork_rng|temporar|catch_warnings|subtest|range|rank_zero|executor|torch\."
 )
 """Contexts that wait for nothing when they are entered and left."""
 

@@ -22,8 +22,13 @@ from syncheck.lint.interp.values import (
     Value,
 )
 
-_FULL_LENGTH = 12
+FULL_LENGTH = 12
 _MAX_LISTED = 16
+
+
+def has_full_length(source: Value) -> bool:
+    """Return whether a loop over something is interpreted to its end."""
+    return isinstance(source, Sequence | Mapping) and not source.is_open and len(source.items) <= FULL_LENGTH
 
 
 class Iteration:
@@ -69,35 +74,47 @@ class Iteration:
             yield from self.items(iterator)
             return
         step = iterator.kind.find("__next__")
-        for _ in range(_FULL_LENGTH if isinstance(step, Function) else 0):
+        for _ in range(FULL_LENGTH if isinstance(step, Function) else 0):
             assert isinstance(step, Function)  # otherwise the range is empty
             yield self._evaluator.call_function(step, Call(step.node, [iterator]))
 
     def iterations(self, source: Value, most: int = 0) -> Iterator[Value]:
         """See `Evaluator`."""
         most = most or (
-            MAX_ITERATIONS if isinstance(source, Sequence) and len(source.items) > _FULL_LENGTH else _FULL_LENGTH
+            MAX_ITERATIONS if isinstance(source, Sequence) and len(source.items) > FULL_LENGTH else FULL_LENGTH
         )
         is_known = isinstance(source, Generator | Tensor) or (
             isinstance(source, Sequence | Mapping) and not source.is_open
         )
         is_known |= isinstance(source, Instance) and isinstance(source.kind.find("__iter__"), Function)
-        done = 0
+        done, n_clocks, machine = 0, 0, self._evaluator.machine
         items = self.items(source)
-        while done < most:
+        while done < most + self._starts_clock(done - most, n_clocks):
+            before = machine.recent.n_clocks
             try:
                 yield next(items)
             except (StopIteration, Raised):
                 break
+            n_clocks = before
             self._count()
             done += 1
         if done >= most:
             self._leave_out(source, done)
             return
-        machine = self._evaluator.machine
-        while not is_known and done < machine.sites.n_iterations(machine.function):
+        most = 0 if is_known else machine.sites.n_iterations(machine.function)
+        while done < most + self._starts_clock(done - most, n_clocks):
+            n_clocks = machine.recent.n_clocks
             yield self._elements.of(source, done) if has_identity(source) else derived(source)
             done += 1
+
+    def _starts_clock(self, n_more: int, n_clocks: int) -> bool:
+        """Return whether the last iteration was the first to read a clock, so that the next one is measured, too.
+
+        Args:
+            n_more: the number of iterations beyond those that are interpreted otherwise.
+            n_clocks: the number of places that had read a clock before the latest iteration.
+        """
+        return not n_more and self._evaluator.machine.recent.n_clocks > n_clocks
 
     def _leave_out(self, source: Value, done: int) -> None:
         """Take the iterations of a loop into account that are not interpreted.

@@ -55,6 +55,11 @@ class RecentWork:
         self._n_timed: dict[StreamId, int] = {}
         self._at_events: dict[StreamId, int] = {}  # `_n_noted` at the latest record of a timing event
 
+    @property
+    def n_clocks(self) -> int:
+        """Number of places that have read a clock."""
+        return len(self._readings)
+
     def note_copied(self, node: ast.AST) -> None:
         """Record the variables of a call that copies something unknown to the host."""
         owner = node.func.value if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) else None

@@ -2,7 +2,7 @@
 
 import ast
 import itertools
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import Any
 
 from syncheck.lint.interp.arithmetic import Growing
@@ -10,6 +10,7 @@ from syncheck.lint.interp.contents import is_key, tensors_in
 from syncheck.lint.interp.control_flow import Raised
 from syncheck.lint.interp.evaluator import Evaluator
 from syncheck.lint.interp.identities import ITERATOR, is_unknown
+from syncheck.lint.interp.iteration import FULL_LENGTH, has_full_length
 from syncheck.lint.interp.registry import models
 from syncheck.lint.interp.unknown import may_be_read
 from syncheck.lint.interp.values import (
@@ -101,9 +102,9 @@ def _zip(evaluator: Evaluator, call: Call) -> Value:
 
 @models("builtins.enumerate")
 def _enumerate(evaluator: Evaluator, call: Call) -> Value:
-    numbers = iter(Constant(number) for number in itertools.count())
     if not call.args:
         return UNKNOWN
+    numbers = iter(_counted(itertools.count(), is_long=not has_full_length(call.args[0])))
     return Generator(_zipped([numbers, evaluator.iterations(call.args[0], _MAX_ZIPPED)]))
 
 
@@ -240,7 +241,7 @@ def _default_dict(evaluator: Evaluator, call: Call) -> Value:
 @models("itertools.count")
 def _count(evaluator: Evaluator, call: Call) -> Value:
     del evaluator, call
-    return Generator(Constant(number) for number in itertools.count())
+    return Generator(_counted(itertools.count(), is_long=True))
 
 
 @models("builtins.len")
@@ -254,22 +255,36 @@ def _len(evaluator: Evaluator, call: Call) -> Value:
 def _range(evaluator: Evaluator, call: Call) -> Value:
     evaluator.operators.read_all_by_host(call.args, call.node)
     values = [value.value if isinstance(value, Constant) else None for value in call.args]
-    if _is_open(values):
-        start = values[0] if len(values) > 1 and isinstance(values[0], int) else 0
+    known = _begin_of_open_range(values)
+    if known is not None:
+        start, step = known
         n_iterations = evaluator.machine.sites.n_iterations(evaluator.machine.function)
-        return Sequence([Constant(Growing(start + number)) for number in range(n_iterations)], is_open=True)
+        return Sequence([Constant(Growing(start + step * number)) for number in range(n_iterations)], is_open=True)
     if not values or any(not isinstance(value, int) for value in values):
         return Sequence([], is_open=True)
     try:
         numbers = range(*values)[:_MAX_NUMBERS]  # type: ignore[arg-type]  # integers
     except (TypeError, ValueError, OverflowError):  # the call raises an error
         return UNKNOWN
-    return Sequence([Constant(number) for number in numbers])
+    return Sequence(list(_counted(numbers, is_long=len(numbers) > FULL_LENGTH)))
 
 
-def _is_open(values: list[Any]) -> bool:
-    """Return whether the start of a range is known, but its end is not."""
-    return values == [None] or (len(values) == 2 and isinstance(values[0], int) and values[1] is None)
+def _counted(numbers: Iterable[int], *, is_long: bool) -> Iterator[Value]:
+    """Yield the numbers of the iterations of a loop; `is_long`: whether only some of its iterations are interpreted."""
+    return (Constant(Growing(number) if is_long else number) for number in numbers)
+
+
+def _begin_of_open_range(values: list[Any]) -> tuple[int, int] | None:
+    """Return the start and the step of a range of which only the end is unknown; None for any other range."""
+    match values:
+        case [None]:
+            return 0, 1
+        case [int(start), None]:
+            return start, 1
+        case [int(start), None, int(step)] if step > 0:
+            return start, step
+        case _:
+            return None
 
 
 @models("builtins.reversed")

@@ -15,6 +15,7 @@ X = "x = torch.ones(4, device='cuda')\n"
         ("len([1, 2])", 2), ("len({})", 0), ("len([*unknown])", "unknown"), ("len(f())", "unknown"),
         ("range(3)", [0, 1, 2]), ("range(1, 6, 2)", [1, 3, 5]),
         ("range(n)", [0, 1, 2, "..."]), ("range(4, n)", [4, 5, 6, "..."]), ("range(n, 4)", ["..."]),
+        ("range(1, n, 2)", [1, 3, 5, "..."]), ("range(4, n, -1)", ["..."]), ("range(1, n, k)", ["..."]),
         ("range(1, 2, 0)", "unknown"),
         ("list(zip([1, 2], [3]))", [[1, 3]]), ("list(enumerate([5, 6]))", [[0, 5], [1, 6]]),
         ("list(reversed([1, 2]))", [2, 1]), ("reversed(n)", "unknown"), ("list(map(lambda i: i + 1, [1, 2]))", [2, 3]),
