@@ -24,7 +24,7 @@ def assumed_arguments(machine: Machine, function: Function) -> dict[str, Value]:
     """
     made = {name: value for name, value in function.defaults.items() if _is_gpu(value) or _is_clock(value)}
     made |= _flags(machine.sites.tree, function)
-    if machine.sites.mentions_cuda and reads_clock(function.node, frozenset()):  # fast, and most functions read none
+    if machine.sites.may_use_gpu and reads_clock(function.node, frozenset()):  # fast, and most functions read none
         made |= dict.fromkeys(moved_parameters(function.node, machine.sites.tree, machine.sites.text), MOVED)
     strictly = strict.assumed_arguments(machine, function)
     if strictly:

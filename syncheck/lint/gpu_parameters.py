@@ -15,7 +15,7 @@ from syncheck.lint.file_calls import argument_of, calls_by_name
 from syncheck.lint.interp.functions import own_nodes
 from syncheck.lint.interp.unknown import computes
 from syncheck.lint.nodes import bound_names, function_around, once, own_attribute, text
-from syncheck.lint.prefilter import CLOCKS, reads_clock, words_in
+from syncheck.lint.prefilter import CLOCKS, may_use_gpu, reads_clock, words_in
 from syncheck.semantics.collectives import FUNCTIONS
 
 _MEASURING = frozenset("max_memory_allocated reset_peak_memory_stats memory_allocated max_memory_reserved".split())
@@ -23,7 +23,7 @@ _MEASURING = frozenset("max_memory_allocated reset_peak_memory_stats memory_allo
 _CALLED = re.compile(r"(\w+)\(")
 _IN_CODE = re.compile(r"^(?!\s*#).*cuda", re.MULTILINE)
 """The word in a line that is not a comment."""
-_DEVICE = r"(?:['\"]cuda|(?:\w+\.)*_?(?:device|dev|gpu|local_rank)\b(?!\())"
+_DEVICE = r"(?:['\"]cuda|(?:\w+\.)*_?(?:device|dev|gpu|local_rank|(?:device|dev|gpu)_id)\b(?!\())"
 _MOVED = re.compile(rf"\.cuda\(|\.to\((?:device=)?{_DEVICE}|\bdevice={_DEVICE}")
 """Text of an expression whose value is on a device that may be a GPU."""
 _MOVED_ATTRIBUTE = re.compile(rf"self\.(\w+) *(?:=[^\n]*?)?(?:{_MOVED.pattern})")
@@ -36,7 +36,9 @@ _Function = ast.FunctionDef | ast.AsyncFunctionDef
 def may_time(source: str, clocks: frozenset[str]) -> bool:
     """Return whether a file may measure the time of work on a GPU; `clocks`: see `prefilter.clock_aliases`."""
     has_clock = any(f"{name}(" in source for name in CLOCKS | clocks)
-    return has_clock and "cuda" in source and _IN_CODE.search(source) is not None
+    if not has_clock or "cuda" not in source:
+        return has_clock and may_use_gpu(source)
+    return _IN_CODE.search(source) is not None
 
 
 def times_gpu_work(

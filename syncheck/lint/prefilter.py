@@ -24,7 +24,9 @@ _WORDS = (
 )  # fmt: skip
 _SUPPRESSION = b"# syncheck"
 _CLOCKS = (b"perf_counter", b"time.time", b"monotonic", b"timeit", b"import time", b"Thread")
-_DEVICES = (b"cuda", b"xpu", b"npu", b"hpu", b"musa", b"accelerator", b"deepspeed")
+_DEVICES = (
+    b"cuda", b"xpu", b"npu", b"hpu", b"musa", b"accelerator", b"deepspeed", b".to(dev", b".to(self.", b".to(args.",
+)  # fmt: skip
 
 _ANCHORS = frozenset(
     """Stream ExternalStream Event CUDAGraph wait_stream wait_event record_stream record_event non_blocking async_op
@@ -37,6 +39,10 @@ _DEVICE_ANCHORS = frozenset("cuda xpu npu hpu musa accelerator get_accelerator d
 STREAM_BLOCK = "a stream block"
 _of_libraries: set[str] = set()
 _WORD = re.compile(r"\w+")
+_TO_DEVICE = re.compile(
+    r"^(?!\s*#).*\.to\(\s*(?:device *= *)?(?:\w+\.)*_?(?:device|dev_id|device_id)\b(?!\()", re.MULTILINE
+)
+"""A move to a device that a variable names."""
 _GPU = re.compile(r"cuda|accelerator|(?<![a-z])(?:xpu|npu|hpu|musa|gpu)", re.IGNORECASE)
 _TO_HOST = re.compile(r"""\.cpu\(|\.to\(\s*(?:device *= *)?['"]cpu""")
 _HOST_NAME = re.compile(r"""^(\w+) *= *(?:torch\.device\()?['"]cpu['"]""", re.MULTILINE)
@@ -44,7 +50,7 @@ _HOST_NAME = re.compile(r"""^(\w+) *= *(?:torch\.device\()?['"]cpu['"]""", re.MU
 _ANY_DEVICE_NAME = re.compile(r"""^[ \t]*(?:if [^\n]*: *)?(\w+) *=[^\n]*['"](?:cuda|xpu)""", re.MULTILINE)
 """A variable that may stand for a GPU, also in a branch."""
 _DEVICE_NAME = re.compile(r"""^(\w+) *=[^\n]*['"]cuda\b""", re.MULTILINE)
-_GIVEN = frozenset({"device", "dev", "gpu", "rank", "local_rank"})
+_GIVEN = frozenset("device dev gpu rank local_rank device_id dev_id gpu_id".split())
 """Names of the devices that functions are given to run on."""
 _CLOCKS_IMPORTED = sorted(CLOCKS)
 _CLOCK_ALIAS = re.compile(rf"import(?:[^\n]*,)? *(?:{'|'.join(_CLOCKS_IMPORTED)}) as (\w+)")
@@ -101,7 +107,7 @@ def clock_aliases(source: str) -> frozenset[str]:
 
 def device_names(source: str) -> frozenset[str]:
     """Return the names of a file's devices, such as `device` and `gpu = torch.device("cuda" if use_gpu else "cpu")`."""
-    if "cuda" not in source:
+    if not may_use_gpu(source):
         return frozenset()
     is_named = "'cuda" in source or '"cuda' in source
     named = frozenset(_DEVICE_NAME.findall(source) if is_named else ())
@@ -163,8 +169,16 @@ def has_anchor(node: ast.AST, aliases: frozenset[str] = frozenset(), devices: fr
 
 
 @lru_cache(maxsize=4)
+def may_use_gpu(source: str) -> bool:
+    """Return whether a file mentions CUDA, or moves something to a device that a variable names."""
+    return "cuda" in source or (".to(" in source and _TO_DEVICE.search(source) is not None)
+
+
+@lru_cache(maxsize=4)
 def uses_gpu(source: str) -> bool:
     """Return whether a file mentions GPUs, other than for what it then copies to the host."""
+    if "cuda" not in source and may_use_gpu(source):
+        return True
     lines = (line for line in source.splitlines() if _GPU.search(line))
     return any(not _TO_HOST.search(line) for line in lines)
 

@@ -46,7 +46,7 @@ from syncheck.semantics.waits import MASKED, HostWait, host_wait
 from syncheck.source.expressions import last_name
 from syncheck.source.words import words_of
 
-_DEVICES = frozenset({"device", "dev", "_device", "gpu", "rank", "local_rank"})
+_DEVICES = frozenset("device dev _device gpu rank local_rank device_id dev_id gpu_id".split())
 """Names of the devices that programs are given to run on."""
 _OTHER_BACKENDS = frozenset({"cpu", "host", "tpu", "xla", "mps"})
 """Words in the names of functions that run on something other than a GPU."""
@@ -108,7 +108,7 @@ class Operators:
 
     def may_be_gpu(self, node: ast.expr | None) -> bool:
         """Return whether a device has a name that is common for GPUs, in a file that mentions CUDA."""
-        return last_name(node) in _DEVICES and self._machine.sites.mentions_cuda
+        return last_name(node) in _DEVICES and self._machine.sites.may_use_gpu
 
     def used_as(self, node: ast.AST) -> str:
         """Return the variable whose uses show that an operator's result is on a GPU; "" if none does.

@@ -9,6 +9,7 @@ from syncheck.hb.ids import AllocationId, SiteId
 from syncheck.lint.interp.arithmetic import MAX_ITERATIONS
 from syncheck.lint.interp.premises import Premise, Premises
 from syncheck.lint.interp.values import Tensor
+from syncheck.lint.prefilter import may_use_gpu
 from syncheck.lint.source_file import SourceFile
 from syncheck.rules.model import Rule, Severity
 from syncheck.sanitizer.collector import PendingFinding
@@ -31,6 +32,7 @@ class SourceSites:
         is_gpu_name: returns whether a name stands for a GPU, judging by its other uses in the file.
         n_asked: how often a call site was requested. Every operation at a call site requests it.
         callers: call site of a finding -> the calls that led to it, innermost first, each with its function.
+        may_use_gpu: see `prefilter.may_use_gpu`.
         mentions: (allocation, line) -> the expression that is a tensor of the allocation on that line.
         ignored_now: the rules that an active `syncheck.ignore` block ignores.
     """
@@ -42,7 +44,7 @@ class SourceSites:
         self._source = source
         self._lines = source.lines
         self.is_gpu_name = source.gpu_names.__contains__
-        self.mentions_cuda = "cuda" in source.text
+        self.may_use_gpu = may_use_gpu(source.text)
         self.enters_streams = source.enters_streams
         self.has_asynchronous_collectives = source.has_asynchronous_collectives
         self._has_more_iterations = source.has_ring or (source.enters_streams and "yield" in source.text)

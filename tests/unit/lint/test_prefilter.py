@@ -12,10 +12,13 @@ from syncheck.lint.prefilter import (
     device_names,
     has_anchor,
     lines_with,
+    may_use_gpu,
     reads_clock,
     spans_any,
     uses_gpu,
 )
+
+GIVEN = {"device", "dev", "gpu", "rank", "local_rank", "device_id", "dev_id", "gpu_id"}
 
 
 @pytest.mark.parametrize(
@@ -110,12 +113,30 @@ def test_clock_aliases_are_found(source, names):
     ],
 )
 def test_device_names_are_found(source, names):
-    assert device_names(source) == names | {"device", "dev", "gpu", "rank", "local_rank"}
+    assert device_names(source) == names | GIVEN
     assert device_names("gpu = torch.device('cpu')\n") == set()
     of_host = "# device = 'cuda'\ndevice = 'cpu'\ngpu = 'cuda'\n"
-    assert device_names(of_host) == {"gpu", "dev", "rank", "local_rank"}
+    assert device_names(of_host) == GIVEN - {"device"}
     assert "device" in device_names("device = 'cpu'\nif torch.cuda.is_available():\n    device = 'cuda'\n")
     assert "device" in device_names("device = 'cpu'\nif torch.cuda.is_available(): device = 'cuda:0'\n")
+
+
+@pytest.mark.parametrize(
+    ("source", "expected"),
+    [
+        ("x = x.cuda()", True),
+        ("x = x.to(device)", True),
+        ("    x = x.to(device=self._device)", True),
+        ("x = x.to(args.device_id, dtype)", True),
+        ("# x = x.to(device)", False),
+        ("x = x.to(device())", False),
+        ("x = x.to(dtype)", False),
+        ("device = 3", False),
+    ],
+)
+def test_a_move_to_a_device_may_use_a_gpu(source, expected):
+    assert may_use_gpu(source) == expected
+    assert bool(device_names(source)) == expected
 
 
 def test_an_aliased_clock_and_device_are_enough():
