@@ -350,9 +350,10 @@ class Analysis:
         evaluated_defaults = partial(defaults_of, function, lambda node: interpreter.evaluate(node, scope))
         if kind is None:
             found = scope.find(function.name)
-            if not isinstance(found, Function):  # replaced by an unknown decorator
-                found = Function(function, scope, evaluated_defaults())
-            self._call(interpreter, found, [], objects)
+            if isinstance(found, Function):
+                self._call(interpreter, found, [], objects)
+            if function not in interpreter.calls.followed:  # replaced by a decorator that is not followed to its call
+                self._call(interpreter, Function(function, scope, evaluated_defaults()), [], objects)
             interpreter.collectives.escape_all(scope.names.values())  # other functions see the file's names
             return
         made = scope.find(kind.name)

@@ -111,7 +111,7 @@ class Calls:
             return self._call_network(call, may_move=may_move)
         return self.call_unknown("", call)
 
-    def _call_network(self, call: Call, *, may_move: bool) -> Value:
+    def _call_network(self, call: Call, *, may_move: bool = True) -> Value:
         """Call something unknown that is a network if it gets something on a GPU; `may_move`: or if it has its name."""
         found = self.call_unknown("", call)
         is_network = may_move and (any(map(is_moved, call.values())) or runs_network(call.node))
@@ -343,7 +343,7 @@ class Calls:
     def _call_layer(self, layer: Module, call: Call) -> Value:
         inputs = tensors_in(Sequence(call.values()))
         if not inputs:
-            return self._call_network(call, may_move=True)
+            return side_work.run_layer(self._machine, call) if layer.is_single else self._call_network(call)
         weight = [layer.weight] if layer.weight is not None else []
         return self._evaluator.operators.run("aten::addmm", [*inputs, *weight], call)
 

@@ -11,6 +11,7 @@ from syncheck.lint.interp.unknown import (
     is_network,
     is_on_host,
     makes_object,
+    may_be_read,
     may_evaluate,
     may_wait,
     stores,
@@ -108,6 +109,14 @@ def compute(machine: Machine, node: ast.AST, *, is_long: bool) -> Value:
         machine.guess(node)
         machine.guesses[machine.site(node)] = True
     return MOVED
+
+
+def run_layer(machine: Machine, call: Call) -> Value:
+    """Run a layer of torch on unknown values. The host does not wait in it."""
+    found = derived(*call.values())
+    if may_be_read(found):
+        compute(machine, call.node, is_long=True)
+    return found
 
 
 def combine(machine: Machine, kind: ast.operator, values: tuple[Value, Value], node: ast.AST) -> Value:

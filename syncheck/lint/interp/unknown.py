@@ -230,7 +230,7 @@ def launches_kernel(node: ast.AST) -> bool:
 def computes(node: ast.AST) -> bool:
     """Return whether the called function computes, judging by its name only."""
     name = called_name(node)
-    return name in _FUNCTIONS or bool(words_of(name) & _COMPUTING)
+    return name in _FUNCTIONS or (not name[:1].isupper() and bool(words_of(name) & _COMPUTING))
 
 
 def is_network(node: ast.AST) -> bool:

@@ -205,9 +205,10 @@ class Tensor(Value):
 
 @dataclass(eq=False, slots=True)
 class Module(Value):
-    """A torch.nn layer, or several. One tensor stands for all parameters."""
+    """A torch.nn layer, or several (`is_single`). One tensor stands for all parameters."""
 
     weight: Tensor | None
+    is_single: bool = False
 
 
 @dataclass(eq=False, slots=True)

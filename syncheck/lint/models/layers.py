@@ -30,11 +30,17 @@ from syncheck.source.expressions import last_name
 _MOVING = frozenset({"to", "cuda", "cpu"})
 _KEEPING = frozenset("eval train half bfloat16 float requires_grad_ double share_memory".split())
 """Methods that return the layer itself."""
+_OF_OTHERS = frozenset(
+    """Sequential Module ModuleDict DataParallel DistributedDataParallel AdaptiveLogSoftmaxWithLoss CTCLoss
+    Transformer TransformerEncoder TransformerDecoder""".split()
+)
+"""Layers that may call other code, or whose `forward` may wait for the GPU."""
 
 
 @models_in("torch.nn")
 def _layer(evaluator: Evaluator, path: str, call: Call) -> Value | None:
-    if not path.rpartition(".")[2][:1].isupper():
+    name = path.rpartition(".")[2]
+    if not name[:1].isupper():
         return call_torch_function(evaluator, path, call)
     device = evaluator.operators.device_in(call.get("device") or Constant("cpu"))
     if isinstance(device, Value):
@@ -42,7 +48,7 @@ def _layer(evaluator: Evaluator, path: str, call: Call) -> Value | None:
     weight = evaluator.operators.make("aten::uniform_", Call(call.node, []), device)
     if isinstance(weight, Tensor):
         weight.is_leaf, weight.leaves = True, (weight,)
-        return Module(weight)
+        return Module(weight, is_single=name not in _OF_OTHERS)
     return UNKNOWN
 
 
