@@ -22,6 +22,7 @@ from syncheck.lint.gpu_parameters import may_time, times_gpu_work
 from syncheck.lint.helpers import helpers_in, training, uses_helper
 from syncheck.lint.imports import Imports
 from syncheck.lint.interp import transfers
+from syncheck.lint.interp.contents import tensors_in
 from syncheck.lint.interp.control_flow import Jump, TooLongError
 from syncheck.lint.interp.decisions import Flipped
 from syncheck.lint.interp.functions import defaults_of
@@ -306,7 +307,8 @@ class Analysis:
         has_chosen = interpreter.decisions.are_open
         interpreter.forget()
         missed = self._missed(machine.recent, sites)
-        callers = {(codes, sites.location(site).frame): text for (codes, site), text in machine.of_callers.items()}
+        of_callers = machine.of_callers | sites.flows.assumed_for({finding.rule.code for finding in found})
+        callers = {(codes, sites.location(site).frame): text for (codes, site), text in of_callers.items()}
         given = (guesses, copies | moves, self._tree, callers)
         return list(adjusted(found, *given, missed=missed, has_chosen=has_chosen)), others
 
@@ -325,6 +327,9 @@ class Analysis:
         interpreter.modules.append(ref(scope))
         scope.names["__name__"] = Constant("__main__")
         interpreter.run(self._tree.body, scope)
+
+        kept = tensors_in(Sequence(list(scope.names.values())))  # as long as the program runs
+        interpreter.machine.sites.flows.read_by_host(tensor.block.ident for tensor in kept)
 
     def _scope(self, interpreter: Interpreter) -> LazyScope:
         """Return the names of the file as seen by a function that is interpreted on its own."""

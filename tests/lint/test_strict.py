@@ -69,6 +69,7 @@ def test_an_unknown_device_is_assumed_to_be_a_gpu():
         torch.cuda.set_stream(side)
         y = x * 2
         torch.cuda.current_stream().wait_stream(side)
+        return y
     """
     assert ("SYN101", 7, "`device` is a GPU") in only_strict(source)
     assert found(source.replace("device=device", "device='cpu'")) == []
@@ -121,7 +122,7 @@ def test_unknown_code_may_keep_its_arguments():
 
 
 def test_unknown_code_between_a_launch_and_its_use_is_assumed_not_to_wait():
-    source = PREFETCH.format(name="work", call="work(x)\n    z = y + 1")
+    source = PREFETCH.format(name="work", call="work(x)\n    print(y + 1)")
     assert ("SYN101", 12, "`work(x)` does not wait") in only_strict(source)
 
 

@@ -102,6 +102,7 @@ class Collectives:
         machine.sites.premises.launched(site, used)
         session.launch(stream, collective.operator, machine.accesses(used), site)
         session.collective(stream, collective.operator, site)
+        machine.sites.flows.launched(collective.operator, site, used)
         event = EventId(machine.next_ident())
         session.event(event, UNKNOWN_SITE, timing=False)
         session.record(event, stream, site)

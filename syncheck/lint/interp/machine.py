@@ -78,18 +78,17 @@ class Machine:
         self.calls, self.imported, self.loops = list[tuple[ast.AST, str]](), ImportedCalls(), ActiveLoops()
         note = weakly(self._note_finding)  # a reference cycle would keep both alive
         self.session = Session(lambda rule: rule.code in selected, "the source", note, is_run=False)
-        self.stream_names, self.computing = dict[StreamId, str](), set[StreamId]()
+        self.stream_names, self.computing, self.earlier = dict[StreamId, str](), set[StreamId](), EarlierWork()
         self.ordering_only = self.n_relevant = self._n_idents = 0
         self.sites, self.function, self.called_later, self.hooks = sites, "", frozenset[ast.AST](), list[Call]()
         self.unsure, self.assumed_copies, self.moves = set[SiteId](), set[SiteId](), set[SiteId]()
         self.of_callers = dict[tuple[str, SiteId], str]()
         self.guesses, self._unknown_devices, self.parts = dict[SiteId, bool](), set[str](), Parts(self.session)
-        self.joins, self.recent = Joins(), RecentWork(self.session)
+        self.joins, self.recent, self.view = Joins(), RecentWork(self.session), self.parts.view
         self.self_waits, self.graph_results = SelfWaits(self.session.collector), GraphResults(self.session.collector)
         self.thread = self._main_thread = ThreadState()
         self.current_node: ast.AST = ast.Pass(lineno=1, col_offset=0)
         self.streams: list[tuple[int, int]] = [(-1, 0)]  # id -> (device, handle)
-        self.view, self.earlier = self.parts.view, EarlierWork()
         self._defaults = [self._add_stream(device, 0, UNKNOWN_SITE) for device in range(N_DEVICES)]
 
     # -- locations and ids
@@ -307,15 +306,16 @@ class Machine:
         block.escaped = is_lost
         return block
 
-    def _died(self, ident: AllocationId) -> None:
-        if ident:
-            self.session.free(ident, self.site())
+    def _died(self, block: Block) -> None:
+        if block.ident:
+            self.sites.flows.freed(block)
+            self.session.free(block.ident, self.site())
 
     def release(self, block: Block) -> None:
         """Free a block's memory while tensors still refer to it."""
-        self._died(block.ident)
-        block.ident = NO_ALLOCATION
         block.escaped = True
+        self._died(block)
+        block.ident = NO_ALLOCATION
 
     def accesses(self, touched: Iterable[TensorAccess]) -> list[Access]:
         """Convert accesses to tensors to the session's accesses."""
@@ -364,7 +364,7 @@ class Machine:
         is_quick = operator in QUICK and len({id(tensor.block) for tensor, _ in touched}) == 1
         self.recent.note(stream, operator, site, is_quick=is_quick)
         calls = self.imported.callers(self.calls) if self.thread is self._main_thread else []
-        self.sites.note_launch(site, calls, touched)
+        self.sites.note_launch(operator, site, calls, touched)
         self.graph_results.launched(touched, site)
         self.session.launch(stream, operator, self.accesses(touched), site, context)
 
@@ -395,6 +395,6 @@ class Machine:
         """Let the host read or write tensors in host memory."""
         if self.ordering_only:
             return
-        accesses = self.accesses(touched)
-        if accesses:
+        if accesses := self.accesses(touched):
+            self.sites.flows.read_by_host(ident for ident, _, _ in accesses)
             self.session.host_access(operator, accesses, self.site(node), escape=escape)

@@ -7,6 +7,7 @@ from dataclasses import replace
 from syncheck.findings import Finding, Frame, Location
 from syncheck.hb.ids import AllocationId, SiteId
 from syncheck.lint.interp.arithmetic import MAX_ITERATIONS
+from syncheck.lint.interp.flows import Flows
 from syncheck.lint.interp.premises import Premise, Premises
 from syncheck.lint.interp.values import Tensor
 from syncheck.lint.prefilter import may_use_gpu
@@ -27,9 +28,11 @@ class SourceSites:
 
     Attributes:
         premises: the assumptions, and the findings that rest on them.
+        flows: what becomes of the results of operators.
         enters_streams: whether the file makes streams current, judging by its text.
         has_asynchronous_collectives: whether it starts collectives that it waits for later.
         is_gpu_name: returns whether a name stands for a GPU, judging by its other uses in the file.
+        may_use_gpu: see `prefilter.may_use_gpu`.
         n_asked: how often a call site was requested. Every operation at a call site requests it.
         callers: call site of a finding -> the calls that led to it, innermost first, each with its function.
         may_use_gpu: see `prefilter.may_use_gpu`.
@@ -38,7 +41,7 @@ class SourceSites:
     """
 
     def __init__(self, source: SourceFile, premises: frozenset[Premise] = frozenset()) -> None:
-        self.premises = Premises(premises)
+        self.premises, self.flows = Premises(premises), Flows()
         self.path = source.path
         self.tree, self.text = source.tree, source.text
         self._source = source
@@ -82,10 +85,11 @@ class SourceSites:
         return known
 
     def note_launch(
-        self, site: SiteId, calls: list[tuple[ast.AST, str]], touched: Iterable[tuple[Tensor, bool]]
+        self, operator: str, site: SiteId, calls: list[tuple[ast.AST, str]], touched: Iterable[tuple[Tensor, bool]]
     ) -> None:
         """Record the calls that led to a site's latest launch, outermost first, and the tensors that it touched."""
         self.premises.launched(site, touched)
+        self.flows.launched(operator, site, touched)
         self._launched_from[site] = tuple(reversed(calls))
 
     def note_finding(self, finding: PendingFinding, calls: list[tuple[ast.AST, str]]) -> None:

@@ -141,7 +141,7 @@ class Block:
         ident: its id in the session; 0 for pageable host memory.
         device: the device that it is on; None for the host.
         is_pinned: whether it is pinned host memory.
-        died: called with the id at the end.
+        died: called at the end.
 
     Attributes:
         escaped: unknown code may hold it.
@@ -152,14 +152,14 @@ class Block:
     __slots__ = ("_died", "device", "escaped", "ident", "is_assumed", "is_pinned", "replays")
 
     def __init__(
-        self, ident: AllocationId, device: int | None, *, is_pinned: bool, died: Callable[[AllocationId], None]
+        self, ident: AllocationId, device: int | None, *, is_pinned: bool, died: Callable[["Block"], None]
     ) -> None:
         self.ident, self.device, self.is_pinned, self._died = ident, device, is_pinned, died
         self.escaped = self.is_assumed = False
         self.replays: Replays | None = None
 
     def __del__(self) -> None:
-        self._died(self.ident)
+        self._died(self)
 
 
 Part: TypeAlias = tuple[int, int] | None

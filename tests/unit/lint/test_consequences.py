@@ -43,7 +43,7 @@ def test_a_warm_up_whose_results_are_dropped(work, after, level):
 
 
 @pytest.mark.parametrize(
-    ("count", "level"), [("n_warmup", "advice"), ("n_steps", "error"), ("n_warmup + n_steps", "error")]
+    ("count", "level"), [("n_warmup", "advice"), ("n_steps", "warning"), ("n_warmup + n_steps", "warning")]
 )
 def test_a_loop_that_says_that_it_is_a_warm_up(count, level):
     source = f"""

@@ -38,7 +38,9 @@ def test_a_callback_is_followed_once_and_races_with_its_makers_work_are_warnings
 
 
 def test_a_callbacks_own_mistakes_are_errors():
-    outer = OUTER.replace("totals.add_(1)", "mine = torch.zeros(3, device='cuda')\n        mine.add_(1)")
+    outer = OUTER.replace(
+        "totals.add_(1)", "mine = torch.zeros(3, device='cuda')\n        mine.add_(1)\n        other(mine)"
+    )
     assert found("other(callback)", outer) == [("SYN103", Severity.ERROR)]
 
 

@@ -76,7 +76,7 @@ def test_a_branch_is_skipped_only_if_that_is_assumed():
 def test_kept_tensors_live_as_long_as_the_path():
     gone = []
     premises = Premises(ALL)
-    kept = Tensor(Block(AllocationId(7), 0, is_pinned=False, died=gone.append))
+    kept = Tensor(Block(AllocationId(7), 0, is_pinned=False, died=lambda block: gone.append(block.ident)))
     premises.keep([kept])
     del kept
     assert gone == []

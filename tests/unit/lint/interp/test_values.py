@@ -87,7 +87,7 @@ def test_a_subclass_of_a_torch_module_is_a_net():
 
 def test_memory_dies_with_the_last_tensor_in_it():
     died = []
-    x = Tensor(Block(7, 0, is_pinned=False, died=died.append))
+    x = Tensor(Block(7, 0, is_pinned=False, died=lambda block: died.append(block.ident)))
     part = Tensor(x.block, (0, 1))
     del x
     assert died == []
