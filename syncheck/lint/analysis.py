@@ -8,7 +8,7 @@ from weakref import ref
 
 from syncheck.findings import Finding, merge_equal
 from syncheck.hb.ids import UNKNOWN_SITE, SiteId
-from syncheck.lint import early_clocks, missing_waits, models, side_streams, strict, uses_of_class
+from syncheck.lint import accepted, early_clocks, missing_waits, models, side_streams, strict, uses_of_class
 from syncheck.lint.assumed_arguments import has_defaults, has_self_parameter, reuse_memory
 from syncheck.lint.assumed_objects import AssumedObjects
 from syncheck.lint.asynchronous_code import AsynchronousCode
@@ -156,6 +156,7 @@ class Analysis:
                 found += self._in_class(statement, found)
         found += self._without_paths(found)
         found = list(as_warnings(merge_equal(merge_by_clock(found)), self._tree, self._source.text))
+        found = list(accepted.as_warnings(found, self._source.lines))
         if self._is_strict:
             found = list(merge_equal([*found, *strict.more(self._with_premises(), found)]))
         return tuple(replace(finding, count=1, source="lint") for finding in found)
@@ -327,6 +328,8 @@ class Analysis:
         interpreter.modules.append(ref(scope))
         scope.names["__name__"] = Constant("__main__")
         interpreter.run(self._tree.body, scope)
+        kept = tensors_in(Sequence(list(scope.names.values())))  # as long as the program runs
+        interpreter.machine.sites.flows.read_by_host(tensor.block.ident for tensor in kept)
 
         kept = tensors_in(Sequence(list(scope.names.values())))  # as long as the program runs
         interpreter.machine.sites.flows.read_by_host(tensor.block.ident for tensor in kept)

@@ -12,10 +12,13 @@ from syncheck.lint.interp.functions import nodes_around, own_nodes
 from syncheck.lint.nodes import (
     HOST_READS,
     VIEWS,
+    Method,
     changed_in_place,
+    function_around,
     is_on_stream,
     names,
     nodes_in,
+    parameters,
     stored_names,
     text,
     walk,
@@ -28,6 +31,8 @@ _WARMING = frozenset({"warm", "warmup", "warmups"})
 _LASTING = frozenset("step backward append extend put add insert update save print setattr".split())
 """Functions and methods with effects that outlast a warm-up."""
 _SENDING = frozenset({"isend", "send"})
+_STARTING = frozenset("async asynchronous begin issue launch start".split())
+"""Words in the names of functions whose caller waits for what they start."""
 _EXISTING = frozenset("get pop popleft contiguous to cuda setdefault getattr next".split())
 """Functions that may return what exists already."""
 
@@ -207,6 +212,18 @@ def _is_made_for(sent: ast.Name, nodes: list[ast.AST]) -> bool:
     return is_made and all(node.lineno <= sent.lineno for node in used)
 
 
+def _is_for_caller(finding: Finding, tree: ast.Module) -> bool:
+    """Return whether a function is named after starting something, and exchanges a tensor of its caller."""
+    line = finding.location.frame.line
+    function = function_around(tree, line)
+    if not isinstance(function, Method) or not words_of(function.name) & _STARTING:
+        return False
+    given = {argument.arg for argument in parameters(function)}
+    calls = [node for node in own_nodes(function) if isinstance(node, ast.Call) and node.lineno == line]
+    exchanged = [argument_of(call, "tensor", 0) for call in calls]
+    return any(isinstance(tensor, ast.Name) and tensor.id in given for tensor in exchanged)
+
+
 def _is_new(maker: ast.Assign) -> bool:
     """Return whether an assignment binds what a call returns, unless that may exist already: a view, an item."""
     return isinstance(maker.value, ast.Call) and last_name(maker.value.func) not in VIEWS | _EXISTING
@@ -217,6 +234,6 @@ _OF_LITTLE_CONSEQUENCE: dict[str, tuple[Callable[[Finding, ast.Module], bool], .
     "SYN102": (_sleeps_before,),
     "SYN103": (_sleeps_before,),
     "SYN602": (_is_changed_by_collective,),
-    "SYN603": (_is_local_send, _is_synchronized),
+    "SYN603": (_is_local_send, _is_for_caller, _is_synchronized),
 }
 """Code of a rule -> the checks for findings that may have no consequence."""

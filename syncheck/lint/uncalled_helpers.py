@@ -1,4 +1,7 @@
-"""Private functions that nothing in their file mentions. Errors in them are warnings, since they may never run."""
+"""Functions and classes that nothing in their file uses. Errors in them are warnings, since they may never run.
+
+They are private, or their uses are commented out.
+"""
 
 import ast
 import re
@@ -12,6 +15,8 @@ from syncheck.rules.model import Severity
 from syncheck.source.expressions import has_line
 
 _WORD = re.compile(r"\w+")
+_COMMENTS = re.compile(r"^[ \t]*#.*$", re.MULTILINE)
+"""Lines that are comments."""
 
 
 def as_warnings(findings: Iterable[Finding], tree: ast.Module, source: str) -> Iterator[Finding]:
@@ -33,17 +38,17 @@ def as_warnings(findings: Iterable[Finding], tree: ast.Module, source: str) -> I
 
 
 def _helpers(tree: ast.Module, source: str) -> Iterator[ast.stmt]:
-    """Yield the private functions, methods and classes of a file that nothing in it mentions."""
+    """Yield the functions, methods and classes of a file that nothing in it uses."""
     inherited = {
         id(member) for kind in nodes_in(tree) if isinstance(kind, ast.ClassDef) and kind.bases for member in kind.body
     }
-    lines = lines_of(source)
-    words = Counter(_WORD.findall(source))
+    lines, comments = lines_of(source), "\n".join(_COMMENTS.findall(source))
+    words = Counter(_WORD.findall(_COMMENTS.sub("", source)))
     for node in nodes_in(tree):
         if not isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef) or node.decorator_list:
             continue
-        if _is_private(node.name) and id(node) not in inherited:
-            own = "".join(lines[node.lineno - 1 : node.end_lineno])
+        if id(node) not in inherited and (_is_private(node.name) or f"{node.name}(" in comments):
+            own = _COMMENTS.sub("", "".join(lines[node.lineno - 1 : node.end_lineno]))
             if words[node.name] == _WORD.findall(own).count(node.name):  # else it is also elsewhere
                 yield node
 

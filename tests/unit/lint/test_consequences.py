@@ -96,6 +96,22 @@ def test_a_message_that_only_its_send_uses(body, level):
     assert ("SYN603", level) in found(f"def f(ids, use):\n    {body}\n")
 
 
+@pytest.mark.parametrize(
+    ("name", "exchanged", "level"),
+    [
+        ("allreduce_async", "x", "warning"),
+        ("begin_reduce", "tensor=x", "warning"),
+        ("reduce", "x", "error"),
+        ("restarted", "x", "error"),
+        ("allreduce_async", "x.grad", "error"),
+        ("start", "self_made", "error"),
+    ],
+)
+def test_a_function_that_only_starts_a_collective_on_its_callers_tensor(name, exchanged, level):
+    body = f"self_made = torch.ones(3, device='cuda')\n    dist.all_reduce({exchanged}, async_op=True)\n"
+    assert found(f"def {name}(x):\n    {body}") == [("SYN603", level)]
+
+
 BLOCK = """
 def f(ms):
     x, s = torch.zeros(64, device="cuda"), torch.cuda.Stream()

@@ -35,6 +35,11 @@ def level(source, level=Severity.ERROR):
         ("class A:\n    def _f(self):\n        here\n    def g(self):\n        self._f()", "error"),
         ("class A:\n    def __call__(self):\n        here", "error"),
         ("def f():\n    here", "error"),
+        ("def f():\n    here\n# f()", "warning"),  # its uses are commented out
+        ("class A:\n    def f(self):\n        here\n# a = A()", "warning"),
+        ("def f():\n    here\n# f is slow", "error"),
+        ("def f():\n    here\nf()\n# f()", "error"),
+        ("def _f():\n    here\n# _f(1)", "warning"),
         ("def _f():\n    here\n_f()", "error"),
         ("NAMES = ['_f']\ndef _f():\n    here", "error"),
         ("@register\ndef _f():\n    here", "error"),
