@@ -51,7 +51,9 @@ def has_element(bound: ast.expr | None) -> bool:
 
 
 def attribute_of_unknown(owner: Value, name: str) -> Value:
-    """Return an attribute of an unknown value."""
+    """Return an attribute of a value about which little is known."""
+    if isinstance(owner, Device) and name == "type" and owner.index is None and owner.is_named:
+        return Constant("cpu")
     if type(owner) is Value and name.startswith("__"):
         return UNKNOWN
     is_about_tensor = name in MEMBERS_WITHOUT_MEMORY and (may_be_tensor(owner) or is_moved(owner))

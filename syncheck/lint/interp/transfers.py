@@ -146,10 +146,8 @@ class Transfers:
             return None
         machine, target, non_blocking = self._machine, self._target(name, call), _non_blocking(call, name)
         if target is None:
-            wanted = call.get("device", 0)
-            is_made_here = isinstance(first_argument(call.node), ast.Call)
-            is_named = not isinstance(wanted, Device) or wanted.is_named or is_made_here
-            return self._fetch(call, non_blocking=non_blocking) if is_named or not non_blocking else UNKNOWN
+            is_certain = not non_blocking or self._names_host(call, name)
+            return self._fetch(call, non_blocking=non_blocking) if is_certain else UNKNOWN
         if name == "to" and not non_blocking:
             if is_tensor and isinstance(target, Value):
                 return DERIVED
@@ -163,6 +161,16 @@ class Transfers:
         if not non_blocking:
             machine.sync_stream(made.stream, call.node, explicit=False)
         return made
+
+    def _names_host(self, call: Call, name: str) -> bool:
+        """Return whether a copy to the host names its target, so that it is meant to copy from a GPU.
+
+        A variable may stand for a GPU in other calls: the device that a tensor is on, or that another file is given.
+        """
+        if name == "cpu" or isinstance(first_argument(call.node), ast.Constant | ast.Call):
+            return True
+        wanted = call.get("device", 0)
+        return self._machine.imported.running is None and not (isinstance(wanted, Device) and not wanted.is_named)
 
     def _move_now(self, target: int | Value, call: Call) -> Value | None:
         """Move an unknown value to a device that may be a GPU. If it comes from the host, that waits for the stream."""

@@ -54,7 +54,7 @@ _EVALUATING = frozenset(
 )
 _HOST_ONLY = frozenset(
     """print info debug warning error log append add update write extend insert format isinstance len save dump put push
-    remove register len shape size numel dim item tolist numpy cpu""".split()
+    remove register len shape size numel dim item tolist numpy cpu file disk json csv""".split()
 )
 _OBSERVERS = frozenset(
     """callback checkpointer collector logger meter monitor plotter printer profiler recorder reporter saver timer
@@ -228,7 +228,7 @@ def launches_kernel(node: ast.AST) -> bool:
 
 
 def computes(node: ast.AST) -> bool:
-    """Return whether the called function computes, judging by its name only."""
+    """Return whether the called function computes, judging by its name only. A class makes an object that may."""
     name = called_name(node)
     return name in _FUNCTIONS or (not name[:1].isupper() and bool(words_of(name) & _COMPUTING))
 

@@ -43,7 +43,19 @@ def _batch(evaluator: Evaluator, call: Call) -> Value | None:
                 if not _is_dropped(evaluator, call):  # an unknown operation is not worth further paths
                     evaluator.machine.n_relevant = n_before
                 started.append(sent or UNKNOWN)
+    if _is_unpacked_to_one(evaluator):
+        evaluator.collectives.escape_all(started[:-1])
+        return Sequence(started[-1:])
     return Sequence(started)
+
+
+def _is_unpacked_to_one(evaluator: Evaluator) -> bool:
+    """Return whether the current statement expects one handle for all operations: `(work,) = ...`."""
+    match evaluator.machine.current_node:
+        case ast.Assign(targets=[ast.Tuple(elts=[_]) | ast.List(elts=[_])]):
+            return True
+        case _:
+            return False
 
 
 def _is_dropped(evaluator: Evaluator, call: Call) -> bool:

@@ -43,6 +43,7 @@ def _unknown(evaluator: Evaluator, owner: Value, name: str, call: Call) -> Value
     is_tensor = may_be_tensor(owner)
     if name == "record":  # any event
         evaluator.machine.unsure.add(UNKNOWN_SITE)
+        evaluator.machine.imported.note_record(evaluator.machine.site(call.node))
     moved = evaluator.transfers.move(call, name, is_tensor=is_tensor) or evaluator.transfers.upload(call, name)
     moved = moved or (evaluator.operators.like(name, None, call) if name in NEW else None)
     if moved is not None or name == "record_stream":  # which orders nothing

@@ -255,6 +255,7 @@ def _begin_timing(machine: Machine, event: Event, stream: Stream | None, node: a
 
     There is some work between two timing events. Otherwise there would be nothing to time.
     """
+    machine.imported.note_record(machine.site(node))
     target = machine.current(machine.device) if stream is None else stream.ident
     if not event.has_timing or not target or machine.ordering_only or machine.is_capturing():
         return

@@ -78,3 +78,11 @@ def test_unused_handles_of_unknown_operations_are_reported_as_dropped(use, is_dr
 
 def test_a_dropped_batch_of_unknown_operations_is_launched():
     assert calls_of("dist.batch_isend_irecv(f())") != []
+
+
+def test_one_handle_may_stand_for_all_operations_of_a_batch():
+    source = (
+        f"import torch.distributed as dist\n\ndef f(x, y):\n    (work,) = {BATCH.partition(' = ')[2].strip()}\n    "
+    )
+    assert [f.rule.code for f in lint_source("m.py", Text(source + "work.wait()\n")).findings] == []
+    assert [f.rule.code for f in lint_source("m.py", Text(source + "return x + y\n")).findings] != []

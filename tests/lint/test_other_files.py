@@ -1,0 +1,108 @@
+"""What functions, decorators and timers of other files do with devices, clocks and functions."""
+
+import textwrap
+
+import pytest
+
+from syncheck.lint.engine import lint_source
+from syncheck.lint.files import Text
+
+HELPER = """
+import functools
+import threading
+import time
+import torch
+
+def move(x, device):
+    if device.type == "cuda":
+        return x.to(device, non_blocking=True)
+    return x.to(device)
+
+def move_freely(x, device):
+    return x.to(device, non_blocking=True)
+
+def fetch(x):
+    return x.to("cpu", non_blocking=True)
+
+def in_thread(function):
+    @functools.wraps(function)
+    def run(*args):
+        threading.Timer(0, lambda: function(*args)).start()
+    return run
+
+class Stopwatch:
+    def __init__(self):
+        self.events = [torch.cuda.Event(enable_timing=True) for _ in range(2)]
+    def __enter__(self):
+        self.start = time.perf_counter()
+        {at_start}
+    def __exit__(self, *error):
+        self.seconds = time.perf_counter() - self.start
+        {at_end}
+        print(self.seconds)
+"""
+
+
+@pytest.fixture
+def found(tmp_path):
+    """Return a function that lints a file beside the helper, and returns the codes and lines of its findings."""
+    (tmp_path / "pyproject.toml").touch()
+
+    def lint(source, at_start="pass", at_end="pass"):
+        (tmp_path / "helper.py").write_text(HELPER.format(at_start=at_start, at_end=at_end))
+        text = "import torch\nfrom helper import *\n" + textwrap.dedent(source)
+        text = text.replace("import *", "import fetch, in_thread, move, move_freely, Stopwatch")
+        result = lint_source(str(tmp_path / "main.py"), Text(text))
+        assert not result.problem
+        return [(f.rule.code, f.location.frame.line) for f in result.findings if f.level.value != "advice"]
+
+    return lint
+
+
+COPY = """
+def total(batches):
+    device = torch.device("cpu")
+    moved = [{call} for x in batches]
+    return float(moved[0][0])
+"""
+
+
+@pytest.mark.parametrize("call", ["move(x, device)", "move_freely(x, device)", "x.to(device)"])
+def test_a_helper_that_is_given_the_host_need_not_copy_from_a_gpu(found, call):
+    assert found(COPY.format(call=call)) == []
+
+
+@pytest.mark.parametrize("call", ["fetch(x)", "x.to(device, non_blocking=True)"])
+def test_a_copy_that_names_the_host_is_assumed_to_come_from_a_gpu(found, call):
+    assert found(COPY.format(call=call)) == [("SYN301", 7)]
+
+
+def test_a_function_that_a_decorator_starts_elsewhere_is_followed(found):
+    source = """
+    @in_thread
+    def work(x):
+        side = torch.cuda.Stream()
+        y = x.cuda() * 2
+        with torch.cuda.stream(side):
+            return y + 1
+    """
+    assert found(source) == [("SYN101", 9)]
+
+
+TIMED = """
+def bench(x):
+    x = x.cuda()
+    with Stopwatch():
+        y = torch.mm(x, x)
+    return y
+"""
+
+
+def test_the_clock_of_another_file_is_reported_at_its_use(found):
+    assert found(TIMED) == [("SYN701", 6)]
+
+
+@pytest.mark.parametrize("event", ["self.events[0]", "events[0]", "torch.cuda.Event(enable_timing=True)"])
+def test_a_timer_that_also_records_events_does_not_rely_on_its_clock(found, event):
+    assert found(TIMED, at_end=f"{event}.record()") == []
+    assert found(TIMED, at_start=f"{event}.record()") == []
