@@ -1309,3 +1309,28 @@ def test_parts_that_different_tensors_select_need_not_overlap(index, is_found):
         """
     )
     assert ("SYN101" in {code for code, _ in lines}) is is_found
+
+
+@pytest.mark.parametrize(
+    ("first", "second", "codes"),
+    [
+        ("get_group(Mode.TENSOR)", "get_group(Mode.PIPELINE)", ["SYN602"]),
+        ("get_group('tensor')", "get_group('pipeline')", ["SYN602"]),
+        ("get_group(Mode.TENSOR)", "get_group(Mode.TENSOR)", []),
+        ("get_group(mode)", "get_group(other)", []),  # maybe the same
+        ("tensor_group", "pipeline_group", []),
+    ],
+)
+def test_functions_that_name_their_group_return_different_groups(first, second, codes):
+    source = f"""
+    import torch.distributed as dist
+    def count(x, mode, other, tensor_group, pipeline_group):
+        total = torch.tensor([x], device="cuda")
+        works = [dist.all_reduce(total, group={first}, async_op=True)]
+        works.append(dist.all_reduce(total, group={second}, async_op=True))
+        for work in works:
+            work.wait()
+        return total.item()
+    """
+    found = lint_source("m.py", Text("import torch\n" + textwrap.dedent(source))).findings
+    assert [f.rule.code for f in found if f.level.value == "error"] == codes

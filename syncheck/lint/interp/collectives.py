@@ -5,6 +5,7 @@ Source:
     `barrier`, `stashed_for_allocator_safety_`
 """
 
+import ast
 from collections.abc import Iterable
 
 from syncheck.hb.clock import HOST
@@ -13,6 +14,7 @@ from syncheck.lint.interp.contents import handles_in, tensors_in
 from syncheck.lint.interp.machine import Machine, TensorAccess
 from syncheck.lint.interp.parts import N_BYTES
 from syncheck.lint.interp.values import NONE, UNKNOWN, Block, Call, Group, Tensor, Value, Work, truth
+from syncheck.lint.nodes import text
 from syncheck.semantics.collectives import FUNCTIONS, POINT_TO_POINT, Collective, collective_name
 
 _FEWEST_WITH_GROUP = 3
@@ -37,7 +39,7 @@ class Collectives:
         self._machine = machine
         self.have_started = False
         self.held: dict[EventId, StreamId] = {}
-        self._streams: dict[tuple[Group | None, int], StreamId] = {}
+        self._streams: dict[tuple[Group | str | None, int], StreamId] = {}
         self._kept: dict[EventId, list[Tensor]] = {}
         self._coalescing = 0
 
@@ -100,6 +102,7 @@ class Collectives:
         stream, session, site = self._stream(_group(call), index), machine.session, machine.site(call.node)
         machine.join(stream, machine.current(index))
         machine.sites.premises.launched(site, used)
+        machine.sites.flows.launched(collective.operator, site, used)
         session.launch(stream, collective.operator, machine.accesses(used), site)
         session.collective(stream, collective.operator, site)
         machine.sites.flows.launched(collective.operator, site, used)
@@ -117,7 +120,7 @@ class Collectives:
             self._kept[event] = [tensor for tensor, _ in used]
         return work
 
-    def _stream(self, group: Group | None, device: int) -> StreamId:
+    def _stream(self, group: Group | str | None, device: int) -> StreamId:
         known = self._streams.get((group, device))
         if known is None:
             known = self._streams[group, device] = self._machine.add_stream(device)
@@ -200,13 +203,20 @@ def _device_of(used: list[TensorAccess]) -> int | None:
     return next((tensor.block.device for tensor, _ in used if tensor.block.device is not None), None)
 
 
-def _group(call: Call) -> Group | None:
+def _group(call: Call) -> Group | str | None:
     """Return the process group of a collective; None for the default group, or if unknown.
 
-    Only a keyword argument counts, because the position of the parameter varies.
+    Only a keyword argument counts, because the position of the parameter varies. A call that names the group that
+    it returns is known by its text: `get_group(Mode.TENSOR)`.
     """
     group = call.kwargs.get("group", NONE if len(call.args) < _FEWEST_WITH_GROUP else UNKNOWN)
-    return group if isinstance(group, Group) else None
+    if isinstance(group, Group) or not isinstance(call.node, ast.Call):
+        return group if isinstance(group, Group) else None
+    match next((keyword.value for keyword in call.node.keywords if keyword.arg == "group"), None):
+        case ast.Call(args=[ast.Constant() | ast.Attribute()], keywords=[]) as chosen:
+            return text(chosen)
+        case _:
+            return None
 
 
 def follow_on_host(machine: Machine, block: Block) -> None:

@@ -73,6 +73,7 @@ def f(g):
         ("dist.broadcast(c, 0)", "warning"),
         ("c.zero_()", "error"),
         ("dist.all_reduce(c, group=g)", "error"),
+        ("dist.all_reduce(c, group=get_group(Mode.TENSOR))", "error"),
     ],
 )
 def test_a_buffer_that_another_collective_changes(change, level):
