@@ -32,6 +32,9 @@ FAMILIES = {
     "unsync-timing": ("SYN701", "SYN402", "SYN502"),
     "event-timing": ("SYN702", "SYN603"),
     "elapsed-time": ("SYN40",),
+    "event-misuse": ("SYN105", "SYN4"),
+    "pinned-buffer-overwritten": ("SYN30",),
+    "graph": ("SYN9",),
 }
 """Pattern of a label, or a prefix of it -> codes, or prefixes of codes, of the rules that report it."""
 
