@@ -1,6 +1,7 @@
 """Results of operators on known values."""
 
 import ast
+import math
 import operator
 from collections.abc import Callable
 from typing import Any
@@ -30,6 +31,7 @@ _COMPARE: dict[type[ast.cmpop], Callable[[Any, Any], Any]] = {
     ast.In: lambda left, right: left in right,
     ast.NotIn: lambda left, right: left not in right,
 }
+_ORDERS = ast.Lt | ast.LtE | ast.Gt | ast.GtE
 _OPERATORS: dict[type[ast.AST], str] = {
     ast.MatMult: "mm",
     ast.Mult: "mul",
@@ -80,7 +82,8 @@ def computed(kind: ast.operator, left: Any, right: Any) -> Value:
         return UNKNOWN
     try:
         made = compute(left, right)
-        return Constant(Growing(made) if isinstance(made, int) and Growing in (type(left), type(right)) else made)
+        grows = isinstance(made, int) and Growing in (type(left), type(right)) and not isinstance(kind, ast.Mod)
+        return Constant(Growing(made) if grows else made)
     except (TypeError, ValueError, ArithmeticError):
         return UNKNOWN
 
@@ -88,18 +91,22 @@ def computed(kind: ast.operator, left: Any, right: Any) -> Value:
 def compared(kind: ast.cmpop, left: Any, right: Any) -> Value:
     """Return the result of a comparison of two constants. A number that grows is equal to another only once."""
     compare = _COMPARE.get(type(kind))
-    if compare is None or (not isinstance(kind, ast.Eq | ast.NotEq) and _is_open(left, right)):
+    if compare is None:
         return UNKNOWN
     try:
-        return Constant(compare(left, right))
+        is_open = isinstance(kind, _ORDERS) and _grows_past(compare, left, right)
+        return UNKNOWN if is_open else Constant(compare(left, right))
     except TypeError:
         return UNKNOWN
 
 
-def _is_open(left: Any, right: Any) -> bool:
-    """Return whether a comparison with a growing number has a different result in a later iteration."""
-    number, other = (left, right) if isinstance(left, Growing) else (right, left)
-    return isinstance(number, Growing) and isinstance(other, int | float) and other >= MAX_ITERATIONS
+def _grows_past(compare: Callable[[Any, Any], Any], left: Any, right: Any) -> bool:
+    """Return whether a comparison with the number of the latest iteration has another result in a later one."""
+    numbers = [value for value in (left, right) if isinstance(value, Growing)]
+    if len(numbers) != 1 or numbers[0] < MAX_ITERATIONS - 1:
+        return False
+    later = [math.inf if isinstance(value, Growing) else value for value in (left, right)]
+    return bool(compare(left, right) != compare(*later))
 
 
 def repeated(left: Value, right: Value) -> Value:

@@ -6,6 +6,7 @@ import pytest
 
 from syncheck.lint.interp.arithmetic import compared, computed, is_same, operator_name, repeated, subscript
 from syncheck.lint.interp.values import NONE, UNKNOWN, Attribute, Constant, Sequence, Stream, Symbol
+from tests.unit.lint.program import constant
 
 
 @pytest.mark.parametrize(
@@ -95,3 +96,24 @@ def test_operators_have_the_names_of_torch(text):
     node = ast.parse(text if text.endswith("x") else f"x {text} x", mode="eval").body
     kind = node.ops[0] if isinstance(node, ast.Compare) else node.op
     assert hasattr(torch.ops.aten, operator_name(kind))
+
+
+@pytest.mark.parametrize(
+    ("condition", "values"),
+    [
+        ("i >= 3", [False, False, "unknown"]),
+        ("i > 2", [False, False, "unknown"]),
+        ("2 < i", [False, False, "unknown"]),
+        ("i < 3", [True, True, "unknown"]),
+        ("i >= 2", [False, False, True]),
+        ("i < 2", [True, True, False]),
+        ("i <= 100", [True, True, "unknown"]),
+        ("i == 100", [False, False, False]),  # it is equal to it only once
+        ("i != 100", [True, True, True]),
+        ("i % 2 < 2", [True, True, True]),
+        ("i + 1 > 3", [False, "unknown", "unknown"]),
+    ],
+)
+def test_an_order_that_a_later_iteration_changes_is_unknown_in_the_latest(condition, values):
+    source = f"found = []\nfor i in range(200):\n    found.append({condition})"
+    assert constant("found", source) == values
