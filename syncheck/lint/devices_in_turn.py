@@ -14,9 +14,12 @@ from syncheck.lint.interp.sites import SourceSites
 from syncheck.lint.locations import main_lines_of
 from syncheck.lint.nodes import names, recorded_event, stored_names, text, walk
 from syncheck.rules import unordered_side_stream, wrong_device_sync
+from syncheck.semantics.python_api import MEMBERS_WITHOUT_MEMORY
 from syncheck.source.expressions import last_name
 
 _SETTING = frozenset({"set_device"})
+_OF_TENSORS = frozenset("to view reshape narrow copy_ add_ mul_ div_ zero_ clone detach float half contiguous".split())
+"""Methods of tensors."""
 _READS = frozenset({"numpy", "tolist"})
 _EVENT = "`{event}` is recorded on the stream of the current device, but the work is on `{device}`"
 _STREAM = "this is the current stream of the current device, but the loop uses `{device}`"
@@ -118,12 +121,25 @@ def _is_of_several(device: ast.expr, loop: ast.For, nodes: Sequence[ast.AST]) ->
     if isinstance(device, ast.Subscript):
         return True
     root = next(iter(names(device)))
+    if isinstance(device, ast.Attribute) and any(_uses_tensor(node, root) for node in nodes):
+        return False  # one process usually has the tensors of all iterations on one device
     if root in stored_names(walk(loop.target)):
         return "dev" in root.lower() or "replica" in text(loop.iter) or isinstance(device, ast.Attribute)
     made = (
         node.value for node in nodes if isinstance(node, ast.Assign) and root in stored_names([node, *node.targets])
     )
     return any(isinstance(value, ast.Subscript) for value in made)
+
+
+def _uses_tensor(node: ast.AST, name: str) -> bool:
+    """Return whether a node uses a variable as only tensors are used: `x.shape`, `x.to(dtype)`, `x[:, 1]`."""
+    match node:
+        case ast.Attribute(value=ast.Name(id=used), attr=member) if member != "device":
+            return used == name and (member in MEMBERS_WITHOUT_MEMORY or member in _OF_TENSORS)
+        case ast.Subscript(value=ast.Name(id=used), slice=ast.Tuple() | ast.Slice()):
+            return used == name
+        case _:
+            return False
 
 
 def _without_device(turn: _Turn) -> Iterator[tuple[ast.Call, str, str]]:

@@ -10,8 +10,19 @@ from syncheck.lint.interp.functions import own_nodes
 from syncheck.lint.interp.sites import SourceSites
 from syncheck.lint.kept_streams import makes_stream
 from syncheck.lint.locations import lines_of
-from syncheck.lint.nodes import HOST_READS, entered_stream, functions_in, names, parameters, text, walk
+from syncheck.lint.nodes import (
+    HOST_READS,
+    blocks_in,
+    entered_stream,
+    functions_in,
+    is_non_blocking,
+    names,
+    parameters,
+    text,
+    walk,
+)
 from syncheck.rules import unordered_side_stream
+from syncheck.source.expressions import last_name
 
 WORDS = re.compile(r"stream\(\s*(?:\w+\.)*Stream\(")
 """Text that a file must contain for this rule to apply."""
@@ -53,10 +64,29 @@ def _check(block: ast.With, function: ast.FunctionDef | ast.AsyncFunctionDef, si
     used = frozenset[str]().union(*(names(statement) for statement in block.body))
     called = _called(node for statement in block.body for node in walk(statement))
     is_read = bool(called & _READING)
+    if is_read and any(map(_is_blocking_copy, _before(block, function))):
+        return  # the host waits before and in the block
     if called and (used - called if is_read else used) & _bound_outside(block, function):
         flaw = _FORK if is_read else _FLAW
         location = sites.location(sites.id_of(context, function.name))
         yield replace(Finding.of(unordered_side_stream.RULE, location, flaw=flaw), help=_ADVICE)
+
+
+def _before(block: ast.With, function: ast.FunctionDef | ast.AsyncFunctionDef) -> list[ast.stmt]:
+    """Return the statement right before a block."""
+    for steps in blocks_in(function, own_nodes(function)):
+        if block in steps[1:]:
+            return [steps[steps.index(block) - 1]]
+    return []
+
+
+def _is_blocking_copy(step: ast.stmt) -> bool:
+    """Return whether a statement moves something to a device by a copy that the host waits for."""
+    match step:
+        case ast.Assign(value=ast.Call(func=ast.Attribute(attr="to" | "cuda")) as call):
+            return not is_non_blocking(call) and (last_name(call.func) == "cuda" or "dev" in text(call))
+        case _:
+            return False
 
 
 def _bound_outside(block: ast.With, function: ast.FunctionDef | ast.AsyncFunctionDef) -> set[str]:

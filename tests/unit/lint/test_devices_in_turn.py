@@ -48,6 +48,9 @@ def test_calls_for_the_current_device_are_reported(body, expected):
 @pytest.mark.parametrize(
     "body",
     [
+        "for p, g in grads:\n    x.to(g.device)\n    n = g.numel()\n    s.wait_stream(torch.cuda.current_stream())",
+        "for b in bs:\n    e = b['e']\n    e = e.to(dtype)\n    m = mask.to(e.device)\n    torch.cuda.current_stream()",
+        "for b in bs:\n    e = b['e']\n    m = mask.to(e.device)\n    y = e[:, 1:]\n    torch.cuda.current_stream()",
         "for i, b in batches:\n    torch.cuda.set_device(devices[i])\n    x = b.to(devices[i])\n    e.record()",
         "for i, b in batches:\n    with torch.cuda.device(i):\n        x = b.to(devices[i])\n        e.record()",
         "for i, b in batches:\n    x = b.to(devices[i])\n    e.record(torch.cuda.current_stream(devices[i]))",

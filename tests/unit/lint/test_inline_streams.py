@@ -62,3 +62,17 @@ def test_other_expressions_that_create_a_stream_are_found(stream):
 )
 def test_possibly_ordered_or_harmless_work_is_not_reported(given):
     assert found(**given) == []
+
+
+@pytest.mark.parametrize(
+    ("before", "is_found"),
+    [
+        ("net = net.to(device)", False),
+        ("net = net.cuda()", False),
+        ("net = net.to(device, non_blocking=True)", True),
+        ("net = net.to(dtype)", True),
+        ("net = net.to(device); x = f(net)", True),  # new work on the current stream
+    ],
+)
+def test_a_blocking_copy_right_before_the_block_waits(before, is_found):
+    assert bool(found("made = loss.detach().cpu().item()", before=before)) == is_found
