@@ -83,3 +83,28 @@ def test_layers_of_torch_do_not_wait():
     assert lines(step="pass", criterion="torch.nn.MSELoss()", **LATE) == [15]
     assert lines(step="pass", criterion="losses.MSELoss()", **LATE) == []
     assert lines(step="pass", criterion="torch.nn.CTCLoss()", **(LATE | {"after": GUARDED["after"]})) == []
+
+
+GLOO = """
+import time
+import torch
+import torch.distributed as dist
+from torch.nn.parallel import DistributedDataParallel
+
+def main(batches, optimizer):
+    dist.init_process_group({backend})
+    model = DistributedDataParallel(Net().cuda())
+    for x in batches:
+        start = time.time()
+        model(x.cuda()).sum().backward()
+        print(time.time() - start)
+"""
+
+
+@pytest.mark.parametrize(
+    ("backend", "expected"),
+    [("'gloo'", []), ("backend='gloo'", []), ("'nccl'", [13]), ("args.backend", [13]), ("'gloo', group='nccl'", [13])],
+)
+def test_a_backward_pass_that_gloo_ends_waits(backend, expected):
+    found = lint_source("m.py", Text(GLOO.format(backend=backend))).findings
+    assert [f.location.frame.line for f in found if f.rule.code == "SYN701"] == expected

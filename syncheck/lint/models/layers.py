@@ -27,6 +27,7 @@ from syncheck.lint.nodes import names
 from syncheck.lint.prefilter import uses_gpu
 from syncheck.source.expressions import last_name
 
+_WITH_GLOO = re.compile(r"""init_process_group\(\s*(?:backend *= *)?['"]gloo['"]""")
 _MOVING = frozenset({"to", "cuda", "cpu"})
 _KEEPING = frozenset("eval train half bfloat16 float requires_grad_ double share_memory".split())
 """Methods that return the layer itself."""
@@ -175,6 +176,16 @@ def train_unknown(evaluator: Evaluator, name: str, call: Call) -> None:
         given = node.args or [node.func.value]
         machine.recent.losses.update(*(names(value) for value in given))
         machine.recent.losses.discard("self")
+
+
+def reduces_on_host(text: str) -> bool:
+    """Return whether the backward passes of a file end with a reduction of gloo, for which the host waits.
+
+    Source:
+        torch/csrc/distributed/c10d/reducer.cpp, `finalize_backward`: `bucket.future_work->wait()`. This blocks the host
+        unless the backend's work ends on a stream, as that of NCCL.
+    """
+    return "DistributedDataParallel" in text and "nccl" not in text and _WITH_GLOO.search(text) is not None
 
 
 def _is_engine(step: ast.AST, text: str) -> bool:

@@ -30,7 +30,7 @@ from syncheck.lint.interp.values import (
     Value,
 )
 from syncheck.lint.models.hooks import call_hook, is_called_later
-from syncheck.lint.models.layers import call_module_method, train_unknown
+from syncheck.lint.models.layers import call_module_method, reduces_on_host, train_unknown
 from syncheck.semantics.python_api import MEMBERS_WITHOUT_MEMORY, NEW, RETURNING_VALUES, SIZED_BY_VALUES
 
 _FILLING = re.compile(r"readinto1?$|\w+_into$")
@@ -58,7 +58,10 @@ def _unknown(evaluator: Evaluator, owner: Value, name: str, call: Call) -> Value
         return UNKNOWN
     if _FILLING.match(name):
         return _fill(evaluator, name, call)
-    return _call_unknown(evaluator, owner, name, call)
+    found = _call_unknown(evaluator, owner, name, call)
+    if name == "backward" and reduces_on_host(evaluator.machine.sites.text):
+        evaluator.machine.read_unknown()
+    return found
 
 
 def _fill(evaluator: Evaluator, name: str, call: Call) -> Value:
