@@ -7,6 +7,7 @@ from dataclasses import replace
 from itertools import pairwise
 
 from syncheck.findings import Finding
+from syncheck.lint.clock_consequences import weighed_by_clock
 from syncheck.lint.interp.device_tests import on_gpu
 from syncheck.lint.interp.functions import functions_with_nodes
 from syncheck.lint.interp.sites import SourceSites
@@ -71,8 +72,10 @@ def findings(tree: ast.Module, sites: SourceSites, known: Sequence[Finding]) -> 
         for reading, advice in found.items():
             location = sites.location(sites.id_of(reading, function.name))
             if reading.lineno not in lines and is_measured(location.frame, function):
-                finding: Finding = Finding.of(unsynchronized_timing.RULE, location, stream="the GPU")
-                yield replace(finding, level=Severity.WARNING, help=advice)
+                made: Finding = Finding.of(unsynchronized_timing.RULE, location, stream="the GPU")
+                finding = weighed_by_clock(made, tree)
+                if finding is not None:
+                    yield replace(finding, level=Severity.WARNING, help=advice)
 
 
 class _Waits:

@@ -282,3 +282,28 @@ def test_a_wait_after_the_loop_shows_that_each_interval_needs_one():
 )
 def test_an_interval_that_waits_or_is_followed_by_no_wait_is_not_reported(inside, after):
     assert found_in_repeats(inside, after) == []
+
+
+WITH_EVENTS = """
+import time
+import torch
+def bench(func, starts, ends):
+    times = []
+    for start, end in zip(starts, ends):
+        began = time.time()
+        start.record()
+        func(3)
+        if {test}:
+            end.record()
+        else:
+            spent = time.time() - began
+            times.append(spent)
+    torch.cuda.synchronize()
+    return times
+"""
+
+
+@pytest.mark.parametrize(("test", "n"), [("torch.cuda.is_available()", 0), ("end is not None", 1)])
+def test_a_reading_on_machines_without_a_gpu_misses_nothing(test, n):
+    source = SourceFile("bench.py", WITH_EVENTS.format(test=test))
+    assert len(list(findings(source.tree, SourceSites(source), []))) == n
