@@ -11,6 +11,7 @@ from syncheck.sanitizer.messages import DeviceSyncCode, EventCode, GroupCode, Na
 from syncheck.sanitizer.monitor import Sites
 from syncheck.sanitizer.spelling import Spelling, Target
 from syncheck.semantics.collectives import is_functional
+from syncheck.source.handles import returns_several
 
 _WAITS = (".wait_stream(", ".wait_event(")
 
@@ -168,13 +169,19 @@ def word(pending: PendingFix, names: Names, sites: Sites, path: str) -> WordedFi
         path: the file of the finding, which the text does not repeat.
     """
     spelling = Spelling(names, sites)
-    choices = [_word(choice, spelling, path) for choice in pending.choices()]
+    choices = [_word(choice, spelling, path) for choice in pending.choices() if _fits(choice, sites)]
     usable = (worded for worded in choices if worded.fix.applicability is not Applicability.EXAMPLE)
     complete = (worded for worded in choices if pending.is_example and not worded.is_incomplete)
     named = (worded for worded in choices if worded.is_incomplete and not worded.has_placeholders)
     better = (worded for worded in named if _places(worded) == _places(choices[0]))
     best = next(usable, next(complete, next(better, choices[0])))
     return best._replace(text=best.text + _instead(pending, spelling)) if best.has_placeholders else best
+
+
+def _fits(choice: PendingFix, sites: Sites) -> bool:
+    """Return whether a fix suits the calls that it changes: a list of handles cannot be waited for as a whole."""
+    changed = (sites.lines_of(edit.site)[0] for edit in choice.edits if edit.kind is EditKind.APPEND_CALL)
+    return not any(returns_several(line.statement, line.number, line.column) for line in changed)
 
 
 def _instead(pending: PendingFix, spelling: Spelling) -> str:

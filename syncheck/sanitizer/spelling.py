@@ -349,7 +349,7 @@ class Spelling:
             return
         where = f"line {origin.number}" if origin.path == line.path else f"{origin.path}:{origin.number}"
         self._add("", "handle", f"what the call at {where} returns", spelled)
-        spelled.code += ".wait()"
+        spelled.code = wait_for(spelled.code, statement, origin.number, origin.column) or f"{spelled.code}.wait()"
 
     def _add(self, name: str, placeholder: str, what: str, spelled: Spelled) -> None:
         """Add a name, or a placeholder that stands for `what` if there is none."""

@@ -1334,3 +1334,15 @@ def test_functions_that_name_their_group_return_different_groups(first, second, 
     """
     found = lint_source("m.py", Text("import torch\n" + textwrap.dedent(source))).findings
     assert [f.rule.code for f in found if f.level.value == "error"] == codes
+
+
+def test_a_dropped_batch_of_operations_is_waited_for_handle_by_handle():
+    source = """
+    import torch.distributed as dist
+    def exchange(x, y):
+        dist.batch_isend_irecv([dist.P2POp(dist.isend, x, 1), dist.P2POp(dist.irecv, y, 0)])
+        return y + 1
+    """
+    (finding,) = lint_source("m.py", Text("import torch\n" + textwrap.dedent(source))).findings
+    assert "add `[handle.wait() for handle in <handle>]` after line 5" in finding.help
+    assert "`.wait()`" not in finding.help  # a list has no such method
