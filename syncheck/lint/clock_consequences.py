@@ -30,7 +30,8 @@ def weighed_by_clock(finding: Finding, tree: ast.Module) -> Finding | None:
     checks = (_runs_ahead, _is_of_host, _is_elsewhere, _is_over_many_iterations)
     if any(check(finding, tree) for check in checks):
         return None
-    return finding.as_warning() if _may_end_with_read(finding, tree) or _is_given_back(finding, tree) else finding
+    doubts = (_may_end_with_read, _is_given_back, _is_one_of_many)
+    return finding.as_warning() if any(doubt(finding, tree) for doubt in doubts) else finding
 
 
 def _is_elsewhere(finding: Finding, tree: ast.Module) -> bool:
@@ -66,6 +67,21 @@ def _is_over_many_iterations(finding: Finding, tree: ast.Module) -> bool:
                 for start in starts
             )
     return False
+
+
+def _is_one_of_many(finding: Finding, tree: ast.Module) -> bool:
+    """Return whether a loop measures each iteration by itself, and the interval contains no loop of its own.
+
+    The next interval may then include what this one misses, so that their sum is right.
+    """
+    frames = [location.frame for location in finding.locations]
+    line, starts = frames[0].line, [frame.line for frame in frames[2:]]
+    if not starts or len({frame.function for frame in (frames[0], *frames[2:])}) > 1:
+        return False
+    loops = [node for node in nodes_around(tree, line) if isinstance(node, _Loop)]
+    if any(min(starts) < loop.lineno < line for loop in loops):
+        return False
+    return any(all(has_line(loop, each) for each in (line, *starts)) for loop in loops)
 
 
 def _is_rare(branch: ast.If) -> bool:

@@ -189,3 +189,27 @@ def f(model, batches, log):
             log(time.perf_counter() - start)
 """
     assert found(source) == [("SYN701", "warning")]
+
+
+LOOP = """
+def bench(x, n):
+    x = x.cuda()
+    for _ in range(n):
+        start = time.time()
+        {work}
+        {end}
+    {after}
+"""
+
+
+@pytest.mark.parametrize(
+    ("work", "end", "after", "level"),
+    [
+        ("y = torch.mm(x, x)", "print(time.time() - start)", "pass", "warning"),
+        ("for _ in range(9): y = torch.mm(x, x)", "print(time.time() - start)", "pass", "error"),
+        ("y = torch.mm(x, x)", "pass", "print(time.time() - start)", "error"),
+    ],
+)
+def test_an_interval_that_is_one_of_many(work, end, after, level):
+    source = LOOP.format(work=work, end=end, after=after)
+    assert ("SYN701", level) in found(source)
