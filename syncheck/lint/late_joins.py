@@ -1,0 +1,153 @@
+"""Results of a side stream that the current stream uses before it waits for that stream (SYN105).
+
+A block on a stream computes `latents`. The current stream waits for this stream, but only after it has computed with
+`latents`, so the wait comes too late.
+"""
+
+import ast
+from collections.abc import Iterator, Sequence
+from typing import NamedTuple
+
+from syncheck.findings import Finding
+from syncheck.lint.interp.functions import functions_with_nodes
+from syncheck.lint.interp.sites import SourceSites
+from syncheck.lint.locations import main_lines_of
+from syncheck.lint.nodes import (
+    HOST_READS,
+    NO_VALUES,
+    WAITS,
+    entered_streams,
+    is_current_stream,
+    is_on_stream,
+    stored_names,
+    text,
+    walk,
+)
+from syncheck.rules import unordered_side_stream
+from syncheck.source.expressions import has_line, last_name
+
+_KEEPING = frozenset("append put add insert extend isinstance len id type record_stream".split())
+"""Functions that use no values of what they are given."""
+_FLAW = "`{name}` is used here before the current stream waits for `{stream}`, which computes it"
+_HELP = "move the wait in line {join} before this line"
+_Loop = ast.For | ast.While
+
+
+class _Join(NamedTuple):
+    """A wait of the current stream for a side stream, after a block on it."""
+
+    block: ast.With
+    call: ast.Call
+    stream: str
+
+
+def can_matter(source: str) -> bool:
+    """Return whether this check may apply to a file."""
+    return ".wait_stream(" in source and "stream(" in source
+
+
+def findings(tree: ast.Module, sites: SourceSites, known: Sequence[Finding]) -> Iterator[Finding]:
+    """Yield the first use of each result, as a warning, since a function may reuse a name for something else.
+
+    Args:
+        tree: the file.
+        sites: the call sites of the file.
+        known: the findings on paths through the file. One in the same line is more specific.
+    """
+    lines = main_lines_of(known)
+    for function, nodes in functions_with_nodes(tree):
+        for join in _joins(nodes):
+            use = _first_use(join, nodes)
+            if use is not None and use.lineno not in lines:
+                lines.add(use.lineno)
+                flaw = _FLAW.format(name=use.id, stream=join.stream)
+                advice = _HELP.format(join=join.call.lineno)
+                yield sites.warning(unordered_side_stream.RULE, use, function.name, advice, flaw=flaw)
+
+
+def _joins(nodes: Sequence[ast.AST]) -> Iterator[_Join]:
+    """Yield the first wait for the stream of each block that follows it, if nothing else waits in between."""
+    waits = [node for node in nodes if isinstance(node, ast.Call) and _may_wait(node)]
+    loops = [node for node in nodes if isinstance(node, _Loop)]
+    for block in (node for node in nodes if isinstance(node, ast.With)):
+        after = min((wait for wait in waits if wait.lineno > _end(block)), key=lambda wait: wait.lineno, default=None)
+        around = [loop for loop in loops if has_line(loop, block.lineno)]
+        for stream in map(text, entered_streams(block)):
+            if after is not None and _joins_current(after, stream) and all(has_line(x, after.lineno) for x in around):
+                yield _Join(block, after, stream)
+
+
+def _may_wait(call: ast.Call) -> bool:
+    name = last_name(call.func)
+    return name in WAITS | HOST_READS or "sync" in name or "wait" in name or "barrier" in name
+
+
+def _joins_current(call: ast.Call, stream: str) -> bool:
+    """Return whether a call makes the current stream wait for a stream."""
+    match call:
+        case ast.Call(func=ast.Attribute(value=waiter, attr="wait_stream"), args=[awaited]):
+            return is_current_stream(waiter) and text(awaited) == stream
+        case _:
+            return False
+
+
+def _first_use(join: _Join, nodes: Sequence[ast.AST]) -> ast.Name | None:
+    """Return the first use of a result of a block, before the wait and outside code for streams."""
+    made = stored_names(node for step in join.block.body for node in walk(step))
+    skipped = _skipped(join, nodes)
+    first, last = _end(join.block), join.call.lineno
+    between = [
+        node
+        for node in nodes
+        if isinstance(node, ast.Name) and node.id in made and first < node.lineno < last and node not in skipped
+    ]
+    between.sort(key=lambda name: (name.lineno, not isinstance(name.ctx, ast.Load)))
+    seen: set[str] = set()
+    for name in between:
+        if isinstance(name.ctx, ast.Load) and name.id not in seen:
+            return name
+        seen.add(name.id)
+    return None
+
+
+def _skipped(join: _Join, nodes: Sequence[ast.AST]) -> set[ast.AST]:
+    """Return the nodes after a block that run instead of it, on another stream or later, or use no values."""
+    found: set[ast.AST] = set()
+    for node in nodes:
+        if isinstance(node, ast.If):
+            found |= _instead(node, join.block)
+        elif isinstance(node, ast.With) and is_on_stream(node):
+            found |= {inner for step in node.body for inner in walk(step)}
+        else:
+            unused = _without_use(node)
+            found |= set(walk(unused)) if unused is not None else set()
+    return found
+
+
+def _instead(branch: ast.If, block: ast.With) -> set[ast.AST]:
+    """Return the nodes that run if a block in a branch does not."""
+    is_in_body = any(has_line(step, block.lineno) for step in branch.body)
+    is_in_other = any(has_line(step, block.lineno) for step in branch.orelse)
+    steps = branch.orelse if is_in_body else branch.body if is_in_other else []
+    return {node for step in steps for node in walk(step)}
+
+
+def _without_use(node: ast.AST) -> ast.AST | None:
+    """Return the part of a node that uses no values of the variables in it; None if there is none."""
+    match node:
+        case ast.Lambda() | ast.FunctionDef() | ast.Return() | ast.Yield() | ast.Delete():
+            return node
+        case ast.Tuple() | ast.List() | ast.Dict() | ast.Compare(ops=[ast.Is() | ast.IsNot()]):
+            return node
+        case ast.Attribute(value=ast.Name() as owner, attr=member) if member in NO_VALUES | _KEEPING:
+            return owner
+        case ast.Call() if last_name(node.func) in _KEEPING:
+            return node
+        case ast.Assign(value=ast.Name() as value):
+            return value
+        case _:
+            return None
+
+
+def _end(block: ast.With) -> int:
+    return block.end_lineno or block.lineno

@@ -1,0 +1,95 @@
+"""Results of a side stream that are used before the current stream waits for it."""
+
+import textwrap
+
+import pytest
+
+from syncheck.lint import late_joins
+from tests.unit.lint.checking import found_by
+
+SOURCE = """
+import torch
+def step(self, x, side, batches):
+    side.wait_stream(torch.cuda.current_stream())
+    with torch.cuda.stream(side):
+        y = encode(x)
+    {between}
+    torch.cuda.current_stream().wait_stream(side)
+    return y + 1
+"""
+
+
+def found(between, source=SOURCE):
+    return found_by(late_joins, textwrap.dedent(source).replace("{between}", between.replace("\n", "\n    ")))
+
+
+@pytest.mark.parametrize(
+    "between",
+    ["z = y * 2", "z = decode(y)", "z = y.to(dtype)", "y = y * 2", "z = y[0] + 1", "if self.wide: y = pad(y)"],
+)
+def test_a_use_before_the_wait_is_reported(between):
+    assert found(between) == [("SYN105", 7)]
+
+
+@pytest.mark.parametrize(
+    "between",
+    [
+        "pass",
+        "z = x * 2",
+        "n = y.shape[0]",
+        "y.record_stream(torch.cuda.current_stream())",
+        "z = y",
+        "pending = (y, x)",
+        "self.done.append(y)",
+        "late = lambda: y + 1",
+        "y = x + 1\nz = y * 2",  # another value
+        "assert y is not None",
+        "with torch.cuda.stream(side): z = y * 2",
+        "side.synchronize()\nz = y * 2",
+        "torch.cuda.current_stream().wait_event(self.done)\nz = y * 2",
+        "if y is None: return y",
+    ],
+)
+def test_other_code_before_the_wait_is_not(between):
+    assert found(between) == []
+
+
+BRANCHES = """
+import torch
+def step(x, side):
+    if side is not None:
+        side.wait_stream(torch.cuda.current_stream())
+        with torch.cuda.stream(side):
+            y = encode(x)
+    else:
+        y = encode(x)
+        y = y * 3
+    {between}
+    if side is not None:
+        torch.cuda.current_stream().wait_stream(side)
+    return y
+"""
+
+
+def test_the_other_branch_does_not_use_the_stream():
+    assert found("y = y * 2", BRANCHES) == [("SYN105", 11)]
+    assert found("pass", BRANCHES) == []
+
+
+LOOP = """
+import torch
+def load(batches, side):
+    for batch in batches:
+        with torch.cuda.stream(side):
+            following = move(batch)
+        {between}
+    torch.cuda.current_stream().wait_stream(side)
+"""
+
+
+def test_a_wait_after_the_loop_may_be_another_one():
+    assert found("use(following)", LOOP) == []
+
+
+def test_a_line_that_is_known_is_not_reported_again():
+    assert not late_joins.can_matter("import torch\n")
