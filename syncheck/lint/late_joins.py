@@ -1,7 +1,8 @@
-"""Results of a side stream that the current stream uses before it waits for that stream (SYN105).
+"""Results of a side stream that the current stream uses before it waits for that stream, or without a wait (SYN105).
 
 A block on a stream computes `latents`. The current stream waits for this stream, but only after it has computed with
-`latents`, so the wait comes too late.
+`latents`, so the wait comes too late. Or the function creates the stream, makes it wait for the current one, and never
+waits for it.
 """
 
 import ast
@@ -11,6 +12,7 @@ from typing import NamedTuple
 from syncheck.findings import Finding
 from syncheck.lint.interp.functions import functions_with_nodes
 from syncheck.lint.interp.sites import SourceSites
+from syncheck.lint.kept_streams import makes_stream
 from syncheck.lint.locations import main_lines_of
 from syncheck.lint.nodes import (
     HOST_READS,
@@ -21,6 +23,7 @@ from syncheck.lint.nodes import (
     is_on_stream,
     stored_names,
     text,
+    waits_for_current,
     walk,
 )
 from syncheck.rules import unordered_side_stream
@@ -28,17 +31,28 @@ from syncheck.source.expressions import has_line, last_name
 
 _KEEPING = frozenset("append put add insert extend isinstance len id type record_stream".split())
 """Functions that use no values of what they are given."""
-_FLAW = "`{name}` is used here before the current stream waits for `{stream}`, which computes it"
-_HELP = "move the wait in line {join} before this line"
+_LATE = "`{name}` is used here before the current stream waits for `{stream}`, which computes it"
+_MOVE = "move the wait in line {join} before this line"
+_NEVER = "`{name}` is used here, but nothing waits for `{stream}`, which computes it"
+_WAIT = "add `torch.cuda.current_stream().wait_stream({stream})` before line {line}"
+_NO_LINE = 1 << 30
 _Loop = ast.For | ast.While
 
 
 class _Join(NamedTuple):
-    """A wait of the current stream for a side stream, after a block on it."""
+    """A wait of the current stream for a side stream, after a block on it.
+
+    Attributes:
+        block: the block.
+        stream: the stream, as written.
+        call: the wait; None if there is none.
+        until: the line of the first wait of any kind.
+    """
 
     block: ast.With
-    call: ast.Call
     stream: str
+    call: ast.Call | None
+    until: int
 
 
 def can_matter(source: str) -> bool:
@@ -56,12 +70,14 @@ def findings(tree: ast.Module, sites: SourceSites, known: Sequence[Finding]) -> 
     """
     lines = main_lines_of(known)
     for function, nodes in functions_with_nodes(tree):
-        for join in _joins(nodes):
+        for join in (*_joins(nodes), *_missing(nodes)):
             use = _first_use(join, nodes)
             if use is not None and use.lineno not in lines:
                 lines.add(use.lineno)
-                flaw = _FLAW.format(name=use.id, stream=join.stream)
-                advice = _HELP.format(join=join.call.lineno)
+                is_late = join.call is not None
+                flaw = (_LATE if is_late else _NEVER).format(name=use.id, stream=join.stream)
+                words = {"join": join.until, "stream": join.stream, "line": use.lineno}
+                advice = (_MOVE if is_late else _WAIT).format(**words)
                 yield sites.warning(unordered_side_stream.RULE, use, function.name, advice, flaw=flaw)
 
 
@@ -74,7 +90,24 @@ def _joins(nodes: Sequence[ast.AST]) -> Iterator[_Join]:
         around = [loop for loop in loops if has_line(loop, block.lineno)]
         for stream in map(text, entered_streams(block)):
             if after is not None and _joins_current(after, stream) and all(has_line(x, after.lineno) for x in around):
-                yield _Join(block, after, stream)
+                yield _Join(block, stream, after, after.lineno)
+
+
+def _missing(nodes: Sequence[ast.AST]) -> Iterator[_Join]:
+    """Yield the blocks on streams that a function creates and forks, and to which it refers in no other way."""
+    made = [node for node in nodes if isinstance(node, ast.Assign) and makes_stream(node.value)]
+    calls = [node for node in nodes if isinstance(node, ast.Call)]
+    waits = [call.lineno for call in calls if last_name(call.func) not in HOST_READS and _may_wait(call)]
+    for stream in {text(target) for node in made for target in node.targets if isinstance(target, ast.Name)}:
+        forks = [call for call in calls if waits_for_current(call, stream, ())]
+        blocks = [node for node in nodes if isinstance(node, ast.With) and stream in map(text, entered_streams(node))]
+        n_tests = sum(isinstance(node, ast.Compare) and text(node.left) == stream for node in nodes)
+        uses = [node for node in nodes if isinstance(node, ast.Name) and node.id == stream]
+        n_loads = sum(isinstance(node.ctx, ast.Load) for node in uses)
+        if forks and n_loads == len(forks) + len(blocks) + n_tests:
+            for block in blocks:
+                until = min((line for line in waits if line > _end(block)), default=_NO_LINE)
+                yield _Join(block, stream, None, until)
 
 
 def _may_wait(call: ast.Call) -> bool:
@@ -95,7 +128,7 @@ def _first_use(join: _Join, nodes: Sequence[ast.AST]) -> ast.Name | None:
     """Return the first use of a result of a block, before the wait and outside code for streams."""
     made = stored_names(node for step in join.block.body for node in walk(step))
     skipped = _skipped(join, nodes)
-    first, last = _end(join.block), join.call.lineno
+    first, last = _end(join.block), join.until
     between = [
         node
         for node in nodes

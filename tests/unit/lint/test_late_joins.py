@@ -91,5 +91,38 @@ def test_a_wait_after_the_loop_may_be_another_one():
     assert found("use(following)", LOOP) == []
 
 
+NEVER = """
+import torch
+def train(batches, model, n):
+    side = torch.cuda.Stream()
+    for x in batches:
+        side.wait_stream(torch.cuda.current_stream())
+        with torch.cuda.stream(side):
+            y = encode(x)
+        steps = n.cpu()
+        {between}
+        z = y + steps
+"""
+
+
+@pytest.mark.parametrize(
+    ("between", "expected"),
+    [
+        ("pass", [("SYN105", 11)]),
+        ("order(side)", []),  # it may wait
+        ("done = side.record_event()", []),
+        ("torch.cuda.synchronize()", []),
+        ("if side is not None: pass", [("SYN105", 11)]),
+    ],
+)
+def test_a_stream_that_is_never_waited_for(between, expected):
+    assert found(between, NEVER) == expected
+
+
+def test_a_stream_of_others_may_be_waited_for_elsewhere():
+    assert found("pass", NEVER.replace("side = torch.cuda.Stream()", "side = make()")) == []
+    assert found("pass", NEVER.replace("side.wait_stream(torch.cuda.current_stream())", "pass")) == []
+
+
 def test_a_line_that_is_known_is_not_reported_again():
     assert not late_joins.can_matter("import torch\n")
