@@ -71,7 +71,7 @@ def findings(tree: ast.Module, sites: SourceSites, known: Sequence[Finding]) -> 
     lines = main_lines_of(known)
     for function, nodes in functions_with_nodes(tree):
         for join in (*_joins(nodes), *_missing(nodes)):
-            use = _first_use(join, nodes)
+            use = _first_use(join, nodes) if not _waits_inside(join.block) else None
             if use is not None and use.lineno not in lines:
                 lines.add(use.lineno)
                 is_late = join.call is not None
@@ -113,6 +113,12 @@ def _missing(nodes: Sequence[ast.AST]) -> Iterator[_Join]:
 def _may_wait(call: ast.Call) -> bool:
     name = last_name(call.func)
     return name in WAITS | HOST_READS or "sync" in name or "wait" in name or "barrier" in name
+
+
+def _waits_inside(block: ast.With) -> bool:
+    """Return whether the host waits in a block, so that its results may be complete at the end of it."""
+    inside = (node for step in block.body for node in walk(step))
+    return any(isinstance(node, ast.Call) and _may_wait(node) for node in inside)
 
 
 def _joins_current(call: ast.Call, stream: str) -> bool:

@@ -124,5 +124,11 @@ def test_a_stream_of_others_may_be_waited_for_elsewhere():
     assert found("pass", NEVER.replace("side.wait_stream(torch.cuda.current_stream())", "pass")) == []
 
 
+@pytest.mark.parametrize("source", [SOURCE, NEVER])
+def test_a_block_in_which_the_host_waits_is_complete(source):
+    source = source.replace("encode(x)", "encode(x).cpu()")
+    assert found("z = y * 2", source) == []
+
+
 def test_a_line_that_is_known_is_not_reported_again():
     assert not late_joins.can_matter("import torch\n")
