@@ -29,8 +29,8 @@ from syncheck.lint.nodes import (
 from syncheck.rules import unordered_side_stream
 from syncheck.source.expressions import has_line, last_name
 
-_KEEPING = frozenset("append put add insert extend isinstance len id type record_stream".split())
-"""Functions that use no values of what they are given."""
+_KEEPING = frozenset({"record_stream"})
+"""Methods that use no values."""
 _LATE = "`{name}` is used here before the current stream waits for `{stream}`, which computes it"
 _MOVE = "move the wait in line {join} before this line"
 _NEVER = "`{name}` is used here, but nothing waits for `{stream}`, which computes it"
@@ -72,6 +72,8 @@ def findings(tree: ast.Module, sites: SourceSites, known: Sequence[Finding]) -> 
     for function, nodes in functions_with_nodes(tree):
         for join in (*_joins(nodes), *_missing(nodes)):
             use = _first_use(join, nodes) if not _waits_inside(join.block) else None
+            if use is not None and join.call is not None and _runs_other_code(join.block, use, nodes):
+                continue
             if use is not None and use.lineno not in lines:
                 lines.add(use.lineno)
                 is_late = join.call is not None
@@ -121,6 +123,12 @@ def _waits_inside(block: ast.With) -> bool:
     return any(isinstance(node, ast.Call) and _may_wait(node) for node in inside)
 
 
+def _runs_other_code(block: ast.With, use: ast.Name, nodes: Sequence[ast.AST]) -> bool:
+    """Return whether statements between a block and a use only call something, which may wait for the device."""
+    calls = (node for node in nodes if isinstance(node, ast.Expr) and isinstance(node.value, ast.Call))
+    return any(_end(block) < call.lineno < use.lineno for call in calls)
+
+
 def _joins_current(call: ast.Call, stream: str) -> bool:
     """Return whether a call makes the current stream wait for a stream."""
     match call:
@@ -157,6 +165,8 @@ def _skipped(join: _Join, nodes: Sequence[ast.AST]) -> set[ast.AST]:
             found |= _instead(node, join.block)
         elif isinstance(node, ast.With) and is_on_stream(node):
             found |= {inner for step in node.body for inner in walk(step)}
+        elif isinstance(node, ast.Call) and not text(node.func).startswith("torch."):
+            found |= {inner for given in (*node.args, *node.keywords) for inner in walk(given)}  # other code may wait
         else:
             unused = _without_use(node)
             found |= set(walk(unused)) if unused is not None else set()
@@ -180,8 +190,6 @@ def _without_use(node: ast.AST) -> ast.AST | None:
             return node
         case ast.Attribute(value=ast.Name() as owner, attr=member) if member in NO_VALUES | _KEEPING:
             return owner
-        case ast.Call() if last_name(node.func) in _KEEPING:
-            return node
         case ast.Assign(value=ast.Name() as value):
             return value
         case _:

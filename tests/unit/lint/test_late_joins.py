@@ -25,7 +25,7 @@ def found(between, source=SOURCE):
 
 @pytest.mark.parametrize(
     "between",
-    ["z = y * 2", "z = decode(y)", "z = y.to(dtype)", "y = y * 2", "z = y[0] + 1", "if self.wide: y = pad(y)"],
+    ["z = y * 2", "z = torch.relu(y)", "z = y.to(dtype)", "y = y * 2", "z = y[0] + 1", "if self.wide: y = y + y"],
 )
 def test_a_use_before_the_wait_is_reported(between):
     assert found(between) == [("SYN105", 7)]
@@ -48,6 +48,8 @@ def test_a_use_before_the_wait_is_reported(between):
         "side.synchronize()\nz = y * 2",
         "torch.cuda.current_stream().wait_event(self.done)\nz = y * 2",
         "if y is None: return y",
+        "finish(x)\nz = y * 2",  # it may wait
+        "z = decode(y)",
     ],
 )
 def test_other_code_before_the_wait_is_not(between):
