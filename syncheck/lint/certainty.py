@@ -8,6 +8,7 @@ from itertools import pairwise
 from syncheck.findings import Finding, Frame
 from syncheck.lint.consequences import weighed
 from syncheck.lint.interp.functions import nodes_around, own_nodes
+from syncheck.lint.interp.guards import is_periodic
 from syncheck.lint.nodes import HOST_READS, branches, function_around, statements, text, walk
 from syncheck.lint.remainders import Missed
 from syncheck.source.expressions import has_line
@@ -247,7 +248,13 @@ def _restarts(step: ast.stmt, after: ast.stmt) -> bool:
 
 def _waits_for_device(loop: ast.For | ast.While, *, reads: bool = False) -> bool:
     """Return whether the iterations of a loop wait for the device; `reads`: also by converting a value to a number."""
-    calls = [node for node in own_nodes(loop) if isinstance(node, ast.Call)]
+    rare = {
+        node
+        for branch in own_nodes(loop)
+        if isinstance(branch, ast.If) and is_periodic(branch)
+        for node in walk(branch)
+    }
+    calls = [node for node in own_nodes(loop) if isinstance(node, ast.Call) and node not in rare]
     functions = [call.func for call in calls]
     return (
         any(isinstance(function, ast.Attribute) and function.attr in _HOST_WAITS for function in functions)

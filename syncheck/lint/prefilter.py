@@ -40,7 +40,7 @@ STREAM_BLOCK = "a stream block"
 _of_libraries: set[str] = set()
 _WORD = re.compile(r"\w+")
 _TO_DEVICE = re.compile(
-    r"^(?!\s*#).*\.to\(\s*(?:device *= *)?(?:\w+\.)*_?(?:device|dev_id|device_id)\b(?!\()", re.MULTILINE
+    r"^(?!\s*#).*\.to\(\s*(?:device *= *)?(?:\w+\.)*_?(?:device|dev_id|device_id|local_rank|rank)\b(?!\()", re.MULTILINE
 )
 """A move to a device that a variable names."""
 _GPU = re.compile(r"cuda|accelerator|(?<![a-z])(?:xpu|npu|hpu|musa|gpu)", re.IGNORECASE)

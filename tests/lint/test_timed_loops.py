@@ -108,3 +108,33 @@ def main(batches, optimizer):
 def test_a_backward_pass_that_gloo_ends_waits(backend, expected):
     found = lint_source("m.py", Text(GLOO.format(backend=backend))).findings
     assert [f.location.frame.line for f in found if f.rule.code == "SYN701"] == expected
+
+
+LOGGED = """
+import time
+import torch
+
+def train(model, batches, optimizer):
+    model = model.cuda()
+    start = time.time()
+    for i, x in enumerate(batches):
+        loss = model(x)
+        loss.backward()
+        optimizer.step()
+        {read}
+    print(time.time() - start)
+"""
+
+
+@pytest.mark.parametrize(
+    ("read", "expected"),
+    [
+        ("pass", [13]),
+        ("if i % 100 == 0: print(loss.item())", [13]),  # up to 99 iterations may be pending
+        ("if i % 100 == 0 and rank == 0: print(loss.item())", [13]),
+        ("print(loss.item())", []),
+    ],
+)
+def test_a_wait_in_some_iterations_is_not_enough(read, expected):
+    found = lint_source("m.py", Text(LOGGED.format(read=read))).findings
+    assert [f.location.frame.line for f in found if f.rule.code == "SYN701"] == expected

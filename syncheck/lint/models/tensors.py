@@ -185,6 +185,13 @@ def _changes_no_stream(evaluator: Evaluator, call: Call) -> Value:
     return Context(lambda: NONE, lambda: None, is_portable=True)
 
 
+@models("torch.autograd.Variable")
+def _variable(evaluator: Evaluator, call: Call) -> Value:
+    """Return the tensor itself. Source: torch/csrc/autograd/python_variable.cpp, `THPVariable_pynew`."""
+    del evaluator
+    return call.get("data", 0) or UNKNOWN
+
+
 # -- methods
 
 

@@ -182,3 +182,8 @@ def test_what_may_wait_for_the_size_of_its_result_matters_to_clocks_only(call, w
 
 def test_where_with_one_argument_is_nonzero():
     assert calls_of("y = torch.where(x)", X) == calls_of("y = torch.nonzero(x)", X)
+
+
+def test_a_variable_is_the_tensor_itself():
+    program = follow("x = torch.ones(3, device='cuda')\ny = torch.autograd.Variable(x, requires_grad=True)")
+    assert program.scope.names["y"] is program.scope.names["x"]
