@@ -165,12 +165,17 @@ def _skipped(join: _Join, nodes: Sequence[ast.AST]) -> set[ast.AST]:
             found |= _instead(node, join.block)
         elif isinstance(node, ast.With) and is_on_stream(node):
             found |= {inner for step in node.body for inner in walk(step)}
-        elif isinstance(node, ast.Call) and not text(node.func).startswith("torch."):
-            found |= {inner for given in (*node.args, *node.keywords) for inner in walk(given)}  # other code may wait
+        elif isinstance(node, ast.Call) and not _reads_at_once(node):
+            found |= {inner for given in (*node.args, *node.keywords) for inner in walk(given)}
         else:
             unused = _without_use(node)
             found |= set(walk(unused)) if unused is not None else set()
     return found
+
+
+def _reads_at_once(call: ast.Call) -> bool:
+    """Return whether a function reads what it is given and does not wait: one of torch that needs more than sizes."""
+    return text(call.func).startswith("torch.") and not last_name(call.func).endswith("_like")
 
 
 def _instead(branch: ast.If, block: ast.With) -> set[ast.AST]:

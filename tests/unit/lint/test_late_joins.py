@@ -50,6 +50,7 @@ def test_a_use_before_the_wait_is_reported(between):
         "if y is None: return y",
         "finish(x)\nz = y * 2",  # it may wait
         "z = decode(y)",
+        "z = torch.zeros_like(y)",
     ],
 )
 def test_other_code_before_the_wait_is_not(between):
