@@ -122,6 +122,7 @@ def _with_levels(
             missed.collective.include(finding)
             or _is_over_a_loop(finding, tree)
             or _continues_in_loop(finding.location.frame, tree)
+            or _hands_over(finding.location.frame, tree)
         )
         if is_sure and not misses_little and not missed.part.include(finding):
             yield finding
@@ -205,7 +206,7 @@ def _is_over_a_loop(finding: Finding, tree: ast.Module) -> bool:
     if running.function != read.function and _is_in_loop_that_waits(running.line, tree):
         return True
     loops = [node for node in own_nodes(function) if isinstance(node, ast.For | ast.While)]
-    between = [loop for loop in loops if start.line < loop.lineno < read.line and _waits_for_device(loop)]
+    between = [loop for loop in loops if start.line < loop.lineno < read.line and _waits_always(loop)]
     return any(has_line(loop, running.line) or running.function != read.function for loop in between)
 
 
@@ -237,6 +238,16 @@ def _continues_in_loop(frame: Frame, tree: ast.Module, *, waits: bool = False) -
     return False
 
 
+def _hands_over(frame: Frame, tree: ast.Module) -> bool:
+    """Return whether the reading at the end of one interval begins the next one in a loop: `t1 = time(); t0 = t1`."""
+    nodes = nodes_around(tree, frame.line)
+    assigned = [node for node in nodes if isinstance(node, ast.Assign)]
+    read = {text(target) for node in assigned if node.lineno == frame.line for target in node.targets}
+    handed = [node for node in assigned if text(node.value) in read]
+    loops = [node for node in nodes if isinstance(node, ast.For | ast.While) and has_line(node, frame.line)]
+    return any(has_line(loop, node.lineno) for node in handed for loop in loops)
+
+
 def _restarts(step: ast.stmt, after: ast.stmt) -> bool:
     """Return whether `after` reassigns, from a call, a variable that `step` uses in a simple statement."""
     if isinstance(step, ast.For | ast.While | ast.If | ast.With | ast.Try) or not isinstance(after, ast.Assign):
@@ -247,14 +258,19 @@ def _restarts(step: ast.stmt, after: ast.stmt) -> bool:
 
 
 def _waits_for_device(loop: ast.For | ast.While, *, reads: bool = False) -> bool:
-    """Return whether the iterations of a loop wait for the device; `reads`: also by converting a value to a number."""
-    rare = {
-        node
-        for branch in own_nodes(loop)
-        if isinstance(branch, ast.If) and is_periodic(branch)
-        for node in walk(branch)
-    }
-    calls = [node for node in own_nodes(loop) if isinstance(node, ast.Call) and node not in rare]
+    """Return whether iterations of a loop wait for the device; `reads`: also by converting a value to a number."""
+    return _wait_for_device(own_nodes(loop), reads=reads)
+
+
+def _waits_always(loop: ast.For | ast.While) -> bool:
+    """Return whether each iteration of a loop waits for the device, and not only every n-th."""
+    periodic = (node for node in own_nodes(loop) if isinstance(node, ast.If) and is_periodic(node))
+    rare = {node for branch in periodic for node in walk(branch)}
+    return _wait_for_device((node for node in own_nodes(loop) if node not in rare), reads=False)
+
+
+def _wait_for_device(nodes: Iterable[ast.AST], *, reads: bool) -> bool:
+    calls = [node for node in nodes if isinstance(node, ast.Call)]
     functions = [call.func for call in calls]
     return (
         any(isinstance(function, ast.Attribute) and function.attr in _HOST_WAITS for function in functions)

@@ -138,3 +138,30 @@ def train(model, batches, optimizer):
 def test_a_wait_in_some_iterations_is_not_enough(read, expected):
     found = lint_source("m.py", Text(LOGGED.format(read=read))).findings
     assert [f.location.frame.line for f in found if f.rule.code == "SYN701"] == expected
+
+
+CONTIGUOUS = """
+import time
+import torch
+
+def train(model, batches, optimizer, n):
+    model = model.cuda()
+    start = time.time()
+    step = 0
+    while step < n:
+        for x in batches:
+            loss = model(x)
+            loss.backward()
+        optimizer.step()
+        now = time.time()
+        spent = now - start
+        start = now
+        if step % 10 == 0:
+            print(spent, loss.item())
+        step += 1
+"""
+
+
+def test_an_interval_that_begins_where_the_last_one_ended():
+    found = lint_source("m.py", Text(CONTIGUOUS)).findings
+    assert [f for f in found if f.rule.code == "SYN701"] == []
