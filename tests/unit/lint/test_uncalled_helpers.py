@@ -35,6 +35,10 @@ def level(source, level=Severity.ERROR):
         ("class A:\n    def _f(self):\n        here\n    def g(self):\n        self._f()", "error"),
         ("class A:\n    def __call__(self):\n        here", "error"),
         ("def f():\n    here", "error"),
+        ("def f():\n    here\nif __name__ == '__main__':\n    g()", "warning"),
+        ("def f():\n    here\nif __name__ == '__main__':\n    f()", "error"),
+        ("def test_f():\n    here\nif __name__ == '__main__':\n    g()", "error"),  # pytest calls it
+        ("class A:\n    def f(self):\n        here\nA()\nif __name__ == '__main__':\n    g()", "error"),
         ("def f():\n    here\n# f()", "warning"),  # its uses are commented out
         ("class A:\n    def f(self):\n        here\n# a = A()", "warning"),
         ("def f():\n    here\n# f is slow", "error"),
