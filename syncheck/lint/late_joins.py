@@ -71,16 +71,14 @@ def findings(tree: ast.Module, sites: SourceSites, known: Sequence[Finding]) -> 
     lines = main_lines_of(known)
     for function, nodes in functions_with_nodes(tree):
         for join in (*_joins(nodes), *_missing(nodes)):
-            use = _first_use(join, nodes) if not _waits_inside(join.block) else None
-            if use is not None and join.call is not None and _runs_other_code(join.block, use, nodes):
+            use = _first_use(join, nodes)
+            if use is None or use.lineno in lines or _may_be_complete(join, use, nodes):
                 continue
-            if use is not None and use.lineno not in lines:
-                lines.add(use.lineno)
-                is_late = join.call is not None
-                flaw = (_LATE if is_late else _NEVER).format(name=use.id, stream=join.stream)
-                words = {"join": join.until, "stream": join.stream, "line": use.lineno}
-                advice = (_MOVE if is_late else _WAIT).format(**words)
-                yield sites.warning(unordered_side_stream.RULE, use, function.name, advice, flaw=flaw)
+            lines.add(use.lineno)
+            flaw, advice = (_LATE, _MOVE) if join.call is not None else (_NEVER, _WAIT)
+            words = {"name": use.id, "stream": join.stream, "join": join.until, "line": use.lineno}
+            help_text = advice.format(**words)
+            yield sites.warning(unordered_side_stream.RULE, use, function.name, help_text, flaw=flaw.format(**words))
 
 
 def _joins(nodes: Sequence[ast.AST]) -> Iterator[_Join]:
@@ -117,16 +115,16 @@ def _may_wait(call: ast.Call) -> bool:
     return name in WAITS | HOST_READS or "sync" in name or "wait" in name or "barrier" in name
 
 
-def _waits_inside(block: ast.With) -> bool:
-    """Return whether the host waits in a block, so that its results may be complete at the end of it."""
-    inside = (node for step in block.body for node in walk(step))
-    return any(isinstance(node, ast.Call) and _may_wait(node) for node in inside)
+def _may_be_complete(join: _Join, use: ast.Name, nodes: Sequence[ast.AST]) -> bool:
+    """Return whether the host waits in a block, or other code that runs after it may wait for the device.
 
-
-def _runs_other_code(block: ast.With, use: ast.Name, nodes: Sequence[ast.AST]) -> bool:
-    """Return whether statements between a block and a use only call something, which may wait for the device."""
+    Nothing but a wait for the whole device completes a stream that only this function knows.
+    """
+    inside = (node for step in join.block.body for node in walk(step))
+    if any(isinstance(node, ast.Call) and _may_wait(node) for node in inside):
+        return True
     calls = (node for node in nodes if isinstance(node, ast.Expr) and isinstance(node.value, ast.Call))
-    return any(_end(block) < call.lineno < use.lineno for call in calls)
+    return join.call is not None and any(_end(join.block) < call.lineno < use.lineno for call in calls)
 
 
 def _joins_current(call: ast.Call, stream: str) -> bool:
