@@ -331,9 +331,6 @@ class Analysis:
         kept = tensors_in(Sequence(list(scope.names.values())))  # as long as the program runs
         interpreter.machine.sites.flows.read_by_host(tensor.block.ident for tensor in kept)
 
-        kept = tensors_in(Sequence(list(scope.names.values())))  # as long as the program runs
-        interpreter.machine.sites.flows.read_by_host(tensor.block.ident for tensor in kept)
-
     def _scope(self, interpreter: Interpreter) -> LazyScope:
         """Return the names of the file as seen by a function that is interpreted on its own."""
 

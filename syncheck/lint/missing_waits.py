@@ -84,7 +84,6 @@ _CHECKS = (
     misplaced_records,
     late_handle_waits,
     late_host_waits,
-    late_joins,
     misplaced_waits,
     records_before_copies,
     records_before_use,

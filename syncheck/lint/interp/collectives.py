@@ -101,11 +101,9 @@ class Collectives:
         index = machine.thread.device if device is None else device
         stream, session, site = self._stream(_group(call), index), machine.session, machine.site(call.node)
         machine.join(stream, machine.current(index))
-        machine.sites.premises.launched(site, used)
-        machine.sites.flows.launched(collective.operator, site, used)
+        machine.sites.note_accesses(collective.operator, site, used)
         session.launch(stream, collective.operator, machine.accesses(used), site)
         session.collective(stream, collective.operator, site)
-        machine.sites.flows.launched(collective.operator, site, used)
         event = EventId(machine.next_ident())
         session.event(event, UNKNOWN_SITE, timing=False)
         session.record(event, stream, site)

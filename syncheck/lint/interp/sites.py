@@ -35,7 +35,6 @@ class SourceSites:
         may_use_gpu: see `prefilter.may_use_gpu`.
         n_asked: how often a call site was requested. Every operation at a call site requests it.
         callers: call site of a finding -> the calls that led to it, innermost first, each with its function.
-        may_use_gpu: see `prefilter.may_use_gpu`.
         mentions: (allocation, line) -> the expression that is a tensor of the allocation on that line.
         ignored_now: the rules that an active `syncheck.ignore` block ignores.
     """
@@ -88,9 +87,13 @@ class SourceSites:
         self, operator: str, site: SiteId, calls: list[tuple[ast.AST, str]], touched: Iterable[tuple[Tensor, bool]]
     ) -> None:
         """Record the calls that led to a site's latest launch, outermost first, and the tensors that it touched."""
+        self.note_accesses(operator, site, touched)
+        self._launched_from[site] = tuple(reversed(calls))
+
+    def note_accesses(self, operator: str, site: SiteId, touched: Iterable[tuple[Tensor, bool]]) -> None:
+        """Record the tensors that an operator reads and writes."""
         self.premises.launched(site, touched)
         self.flows.launched(operator, site, touched)
-        self._launched_from[site] = tuple(reversed(calls))
 
     def note_finding(self, finding: PendingFinding, calls: list[tuple[ast.AST, str]]) -> None:
         """Record the calls that led to a finding, and those that led to the launch that its fix follows."""
