@@ -155,8 +155,8 @@ class Analysis:
             if isinstance(statement, ast.ClassDef):
                 found += self._in_class(statement, found)
         found += self._without_paths(found)
-        found = list(as_warnings(merge_equal(merge_by_clock(found)), self._tree, self._source.text))
-        found = list(accepted.as_warnings(found, self._source.lines))
+        used = as_warnings(merge_equal(merge_by_clock(found)), self._tree, self._source.text)
+        found = list(accepted.as_warnings(used, self._source.lines))
         if self._is_strict:
             found = list(merge_equal([*found, *strict.more(self._with_premises(), found)]))
         return tuple(replace(finding, count=1, source="lint") for finding in found)

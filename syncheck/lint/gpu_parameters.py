@@ -36,9 +36,8 @@ _Function = ast.FunctionDef | ast.AsyncFunctionDef
 def may_time(source: str, clocks: frozenset[str]) -> bool:
     """Return whether a file may measure the time of work on a GPU; `clocks`: see `prefilter.clock_aliases`."""
     has_clock = any(f"{name}(" in source for name in CLOCKS | clocks)
-    if not has_clock or "cuda" not in source:
-        return has_clock and may_use_gpu(source)
-    return _IN_CODE.search(source) is not None
+    is_on_gpu = _IN_CODE.search(source) is not None if "cuda" in source else may_use_gpu(source)
+    return has_clock and is_on_gpu
 
 
 def times_gpu_work(

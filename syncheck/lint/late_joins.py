@@ -18,6 +18,7 @@ from syncheck.lint.nodes import (
     HOST_READS,
     NO_VALUES,
     WAITS,
+    blocks_on,
     entered_streams,
     is_current_stream,
     is_on_stream,
@@ -100,7 +101,7 @@ def _missing(nodes: Sequence[ast.AST]) -> Iterator[_Join]:
     waits = [call.lineno for call in calls if last_name(call.func) not in HOST_READS and _may_wait(call)]
     for stream in {text(target) for node in made for target in node.targets if isinstance(target, ast.Name)}:
         forks = [call for call in calls if waits_for_current(call, stream, ())]
-        blocks = [node for node in nodes if isinstance(node, ast.With) and stream in map(text, entered_streams(node))]
+        blocks = blocks_on(stream, nodes)
         n_tests = sum(isinstance(node, ast.Compare) and text(node.left) == stream for node in nodes)
         uses = [node for node in nodes if isinstance(node, ast.Name) and node.id == stream]
         n_loads = sum(isinstance(node.ctx, ast.Load) for node in uses)

@@ -50,7 +50,7 @@ _HOST_NAME = re.compile(r"""^(\w+) *= *(?:torch\.device\()?['"]cpu['"]""", re.MU
 _ANY_DEVICE_NAME = re.compile(r"""^[ \t]*(?:if [^\n]*: *)?(\w+) *=[^\n]*['"](?:cuda|xpu)""", re.MULTILINE)
 """A variable that may stand for a GPU, also in a branch."""
 _DEVICE_NAME = re.compile(r"""^(\w+) *=[^\n]*['"]cuda\b""", re.MULTILINE)
-_GIVEN = frozenset("device dev gpu rank local_rank device_id dev_id gpu_id".split())
+GIVEN_DEVICES = frozenset("device dev gpu rank local_rank device_id dev_id gpu_id".split())
 """Names of the devices that functions are given to run on."""
 _CLOCKS_IMPORTED = sorted(CLOCKS)
 _CLOCK_ALIAS = re.compile(rf"import(?:[^\n]*,)? *(?:{'|'.join(_CLOCKS_IMPORTED)}) as (\w+)")
@@ -111,10 +111,10 @@ def device_names(source: str) -> frozenset[str]:
         return frozenset()
     is_named = "'cuda" in source or '"cuda' in source
     named = frozenset(_DEVICE_NAME.findall(source) if is_named else ())
-    of_host = _GIVEN & set(_HOST_NAME.findall(source))
+    of_host = GIVEN_DEVICES & set(_HOST_NAME.findall(source))
     if of_host:
         of_host -= set(_ANY_DEVICE_NAME.findall(source))
-    return named | (_GIVEN - of_host)
+    return named | (GIVEN_DEVICES - of_host)
 
 
 def anchor_lines(source: str, aliases: Iterable[str] = ()) -> list[int]:

@@ -10,12 +10,11 @@ from collections.abc import Iterable, Iterator
 
 from syncheck.findings import Finding
 from syncheck.lint.files import lines_of
-from syncheck.lint.nodes import nodes_in
+from syncheck.lint.nodes import nodes_in, text
 from syncheck.rules.model import Severity
 from syncheck.source.expressions import has_line
 
 _WORD = re.compile(r"\w+")
-_MAIN = "__main__"
 _COMMENTS = re.compile(r"^[ \t]*#.*$", re.MULTILINE)
 """Lines that are comments."""
 
@@ -43,13 +42,13 @@ def _helpers(tree: ast.Module, source: str) -> Iterator[ast.stmt]:
     inherited = {
         id(member) for kind in nodes_in(tree) if isinstance(kind, ast.ClassDef) and kind.bases for member in kind.body
     }
-    is_script = _MAIN in source and any(_is_main(step) for step in tree.body)
+    of_script = set(tree.body) if any(map(_is_main, tree.body)) else set()
     lines, comments = lines_of(source), "\n".join(_COMMENTS.findall(source))
     words = Counter(_WORD.findall(_COMMENTS.sub("", source)))
     for node in nodes_in(tree):
         if not isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef) or node.decorator_list:
             continue
-        is_of_script = is_script and node in tree.body and not node.name.startswith("test")  # pytest may call it
+        is_of_script = node in of_script and not node.name.startswith("test")  # pytest may call it
         if id(node) not in inherited and (is_of_script or _is_private(node.name) or f"{node.name}(" in comments):
             own = _COMMENTS.sub("", "".join(lines[node.lineno - 1 : node.end_lineno]))
             if words[node.name] == _WORD.findall(own).count(node.name):  # else it is also elsewhere
@@ -57,7 +56,7 @@ def _helpers(tree: ast.Module, source: str) -> Iterator[ast.stmt]:
 
 
 def _is_main(step: ast.stmt) -> bool:
-    return isinstance(step, ast.If) and _MAIN in ast.unparse(step.test)
+    return isinstance(step, ast.If) and "__main__" in text(step.test)
 
 
 def _is_private(name: str) -> bool:

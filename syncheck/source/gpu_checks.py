@@ -51,11 +51,11 @@ def _asks_for_gpu(node: ast.AST) -> bool:
         case ast.Call(func=ast.Attribute(value=owner, attr="is_available")):
             return last_name(owner) in {"cuda", "xpu", "accelerator"}
         case ast.IfExp(body=first, orelse=second):
-            return any(map(_names_host, (first, second))) and any(map(_names_gpu, (first, second)))
+            return {_named(first), _named(second)} == {"cpu", "cuda"}
         case ast.Compare(left=asked, ops=[ast.Eq() | ast.NotEq()], comparators=[kind]):
-            return _is_device(asked) and (_names_host(kind) or _names_gpu(kind))
+            return _is_device(asked) and _named(kind) in {"cpu", "cuda"}
         case ast.Call(func=ast.Attribute(attr="add_argument"), args=[ast.Constant(value="--device"), *_]) as option:
-            return any(word.arg == "default" and _names_host(word.value) for word in option.keywords)
+            return any(word.arg == "default" and _named(word.value) == "cpu" for word in option.keywords)
         case _:
             return False
 
@@ -64,14 +64,6 @@ def _is_device(node: ast.expr) -> bool:
     """Return whether an expression is a device or the name of one: `device.type`, `args.device`."""
     named = node.value if isinstance(node, ast.Attribute) and node.attr == "type" else node
     return last_name(named).endswith("device")
-
-
-def _names_host(node: ast.expr) -> bool:
-    return _named(node) == "cpu"
-
-
-def _names_gpu(node: ast.expr) -> bool:
-    return _named(node) == "cuda"
 
 
 def _named(node: ast.expr) -> str:

@@ -28,6 +28,7 @@ from syncheck.lint.interp.values import (
     Tensor,
     Value,
 )
+from syncheck.lint.prefilter import GIVEN_DEVICES
 from syncheck.semantics.operators import ALLOCATING
 from syncheck.semantics.python_api import (
     ALIASES,
@@ -46,7 +47,7 @@ from syncheck.semantics.waits import MASKED, HostWait, host_wait
 from syncheck.source.expressions import last_name
 from syncheck.source.words import words_of
 
-_DEVICES = frozenset("device dev _device gpu rank local_rank device_id dev_id gpu_id".split())
+_DEVICES = GIVEN_DEVICES | {"_device"}
 """Names of the devices that programs are given to run on."""
 _OTHER_BACKENDS = frozenset({"cpu", "host", "tpu", "xla", "mps"})
 """Words in the names of functions that run on something other than a GPU."""
@@ -107,7 +108,7 @@ class Operators:
         return self._machine.sites.is_gpu_name(last_name(node))
 
     def may_be_gpu(self, node: ast.expr | None) -> bool:
-        """Return whether a device has a name that is common for GPUs, in a file that mentions CUDA."""
+        """Return whether a device has a name that is common for GPUs, in a file that may use one."""
         return last_name(node) in _DEVICES and self._machine.sites.may_use_gpu
 
     def used_as(self, node: ast.AST) -> str:
