@@ -41,13 +41,28 @@ def _clock(evaluator: Evaluator, call: Call) -> Value:
     return evaluator.machine.read_clock(call.node)
 
 
-@models("timeit.timeit")
+@models("timeit.timeit", "timeit.repeat")
 def _timeit(evaluator: Evaluator, call: Call) -> Value:
+    return _measured(evaluator, call, call.get("stmt", 0))
+
+
+@models("timeit.Timer")
+def _timer(evaluator: Evaluator, call: Call) -> Value:
+    statement = call.get("stmt", 0)
+
+    def measure(inner: Call) -> Value:
+        return _measured(evaluator, inner, statement)
+
+    return NativeObject(dict.fromkeys(("timeit", "repeat", "autorange"), measure))
+
+
+def _measured(evaluator: Evaluator, call: Call, statement: Value | None) -> Value:
+    """Run a statement between two readings of a clock, as `timeit` does; a statement given as text does nothing."""
     machine = evaluator.machine
     is_asked = not (isinstance(machine.current_node, ast.Expr) and machine.current_node.value is call.node)
     before = machine.read_clock(call.node) if is_asked else None
-    if call.args and not isinstance(call.args[0], Constant):
-        evaluator.call(call.args[0], Call(call.node, []))
+    if statement is not None and not isinstance(statement, Constant):
+        evaluator.call(statement, Call(call.node, []))
     if before is not None:  # otherwise it is a warm-up run
         machine.subtract_clock(machine.read_clock(call.node), before)
     return UNKNOWN

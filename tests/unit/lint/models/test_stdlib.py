@@ -24,6 +24,20 @@ def test_timeit_reads_a_clock_around_its_call():
     assert calls_of("a = timeit.timeit('text')", T + X) == ["clock", "clock", "clock_difference"]
 
 
+@pytest.mark.parametrize(
+    "measured",
+    [
+        "timeit.timeit(stmt=lambda: x.sin_(), number=3)",
+        "min(timeit.repeat(lambda: x.sin_(), repeat=3, number=10))",
+        "timeit.Timer(lambda: x.sin_()).timeit(10)",
+        "min(timeit.Timer(functools.partial(x.sin_)).repeat(3, 10))",
+    ],
+)
+def test_all_forms_of_timeit_read_clocks(measured):
+    calls = [call for call in calls_of(f"a = {measured}", T + X) if call != "is_pending"]
+    assert calls == ["clock", "launch cuda:0 sin_ w1", "clock", "clock_difference"]
+
+
 def test_an_unused_timeit_result_is_not_measured():
     assert calls_of("timeit.timeit(lambda: x.sin_())", T + X) == ["launch cuda:0 sin_ w1"]
 
