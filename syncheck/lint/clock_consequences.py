@@ -9,8 +9,10 @@ from syncheck.lint.file_calls import argument_of
 from syncheck.lint.interp.device_tests import on_gpu
 from syncheck.lint.interp.functions import nodes_around, own_nodes
 from syncheck.lint.interp.guards import is_periodic
-from syncheck.lint.nodes import HOST_READS, WAITS, function_around, names, nodes_in, text
+from syncheck.lint.nodes import HOST_READS, WAITS, function_around, names, nodes_in, text, walk
+from syncheck.lint.prefilter import CLOCKS
 from syncheck.source.expressions import has_line, last_name
+from syncheck.source.words import words_of
 
 COLLECTIVES = frozenset(
     """all_reduce broadcast reduce all_gather all_gather_into_tensor reduce_scatter reduce_scatter_tensor
@@ -19,6 +21,8 @@ COLLECTIVES = frozenset(
 _EXCHANGES = COLLECTIVES | {"send", "recv", "isend", "irecv"}
 _NAMES_SIDE_STREAM = re.compile(r"stream (?:`|made at )")
 _ACCELERATORS = re.compile(r"cuda|gpu|nccl|accelerator|xpu|npu|rocm|local_rank", re.IGNORECASE)
+_ACCELERATED = frozenset("cuda gpu xpu npu offload".split())
+"""Words in the names of functions that use a GPU."""
 _LONGEST = 40
 _XLA = re.compile(r"\bxm\.|\bxla_device\b|\btorch_xla\b")
 """Code for devices that `torch.cuda` does not drive."""
@@ -27,7 +31,7 @@ _Loop = ast.For | ast.While
 
 def weighed_by_clock(finding: Finding, tree: ast.Module) -> Finding | None:
     """Return a finding about a clock, at a lower level if it may have no consequence, or None if it has none."""
-    checks = (_runs_ahead, _is_of_host, _is_elsewhere, _is_over_many_iterations)
+    checks = (_runs_ahead, _is_of_host, _is_elsewhere, _is_over_many_iterations, _is_in_loop_header)
     if any(check(finding, tree) for check in checks):
         return None
     doubts = (_may_end_with_read, _is_given_back, _is_one_of_many)
@@ -35,7 +39,7 @@ def weighed_by_clock(finding: Finding, tree: ast.Module) -> Finding | None:
 
 
 def _is_elsewhere(finding: Finding, tree: ast.Module) -> bool:
-    """Return whether the clock is read in a branch for machines without a GPU, or a function for XLA devices."""
+    """Return whether the clock is read in a branch or function for machines without a GPU, or one for XLA devices."""
     line = finding.location.frame.line
     function = function_around(tree, line)
     for node in own_nodes(function):
@@ -44,7 +48,9 @@ def _is_elsewhere(finding: Finding, tree: ast.Module) -> bool:
             inside = [step for branch in (node.body, node.orelse) for step in branch if has_line(step, line)]
             if is_for_gpu is not None and inside and (inside[0] in node.body) != is_for_gpu:
                 return True
-    return function is not tree and _XLA.search(text(function)) is not None
+    spoken = words_of(getattr(function, "name", ""))
+    is_of_cpu = "cpu" in spoken and not spoken & _ACCELERATED
+    return is_of_cpu or (function is not tree and _XLA.search(text(function)) is not None)
 
 
 def _is_over_many_iterations(finding: Finding, tree: ast.Module) -> bool:
@@ -67,6 +73,18 @@ def _is_over_many_iterations(finding: Finding, tree: ast.Module) -> bool:
                 for start in starts
             )
     return False
+
+
+def _is_in_loop_header(finding: Finding, tree: ast.Module) -> bool:
+    """Return whether a clock is read by what a loop iterates over, in another file: what it shows is progress."""
+    frame = finding.location.frame
+    loops = (node for node in nodes_around(tree, frame.line) if isinstance(node, ast.For))
+    headers = (loop.iter for loop in loops if loop.iter.lineno <= frame.line <= (loop.iter.end_lineno or 0))
+    return any(not any(_is_clock(node) for node in walk(header)) for header in headers)
+
+
+def _is_clock(node: ast.AST) -> bool:
+    return isinstance(node, ast.Call) and last_name(node.func) in CLOCKS
 
 
 def _is_one_of_many(finding: Finding, tree: ast.Module) -> bool:
@@ -129,7 +147,8 @@ def _is_of_host(finding: Finding, tree: ast.Module) -> bool:
     running = [call for call in calls if call.lineno in lines and last_name(call.func) in _EXCHANGES]
     if running and not any(_ACCELERATORS.search(word) for word in _words(tree)):
         return True
-    if not running or any(keyword.arg == "async_op" for call in running for keyword in call.keywords):
+    is_async = any(keyword.arg == "async_op" for call in running for keyword in call.keywords)
+    if not running or (is_async and not any(last_name(call.func) == "wait" for call in calls)):
         return False
     texts = {node.value for node in nodes_in(tree) if isinstance(node, ast.Constant) and isinstance(node.value, str)}
     return "gloo" in texts and not any("nccl" in value for value in texts)

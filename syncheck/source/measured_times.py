@@ -165,7 +165,9 @@ def _until_rebound(loads: list[ast.Name], uses: list[ast.Name], node: ast.AST) -
 
 
 def _excludes_gpu_work(node: ast.AST) -> bool:
-    """Return whether a time is in minutes or hours, or goes to a meter or message about the host's own work."""
+    """Return whether a time is that of a long run, or goes to a meter or message about the host's own work."""
+    if isinstance(node, ast.Call) and _name(node).endswith("timedelta"):
+        return True
     if isinstance(node, ast.BinOp) and isinstance(node.op, ast.Mod) and isinstance(node.left, ast.Constant):
         return bool(words_of(str(node.left.value)) & (_SENDING | _INEXACT))
     if isinstance(node, ast.BinOp):

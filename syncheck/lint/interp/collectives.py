@@ -6,6 +6,7 @@ Source:
 """
 
 import ast
+import re
 from collections.abc import Iterable
 
 from syncheck.hb.clock import HOST
@@ -24,6 +25,7 @@ _ORDERING = frozenset({"wait_stream", "wait_event"})
 """Methods of streams, in which the host does not wait."""
 
 
+_GLOO = re.compile(r"""['"]gloo['"]""")
 _ELSEWHERE = "the file that starts it does not wait for it"
 
 
@@ -139,7 +141,7 @@ class Collectives:
     # -- handles
 
     def wait(self, work: Work, call: Call) -> None:
-        """Make the current stream wait for a collective; with a timeout or for host tensors, also the host."""
+        """Make the current stream wait for a collective; with a timeout, for host tensors or by gloo, also the host."""
         if work.event is None:
             return
         self._kept.pop(work.event, None)
@@ -148,7 +150,8 @@ class Collectives:
         current = self._machine.current(work.device)
         if current:
             session.wait(work.event, current, site, WaitCall.TORCH)
-        if not current or work.on_host or truth(call.get("timeout", 0) or NONE) is not False:
+        is_timed = truth(call.get("timeout", 0) or NONE) is not False
+        if not current or work.on_host or is_timed or _uses_only_gloo(self._machine.sites.text):
             session.sync_event(work.event, site)
 
     def escape(self, work: Work) -> None:
@@ -199,6 +202,15 @@ class Collectives:
 def _device_of(used: list[TensorAccess]) -> int | None:
     """Return the device of a collective's tensors; None if they are in host memory, or there are none."""
     return next((tensor.block.device for tensor, _ in used if tensor.block.device is not None), None)
+
+
+def _uses_only_gloo(text: str) -> bool:
+    """Return whether a file creates groups of gloo only, whose handles block the host until the collective is over.
+
+    Source:
+        torch/csrc/distributed/c10d/Work.cpp, `Work::wait`, which only the backends with streams override.
+    """
+    return "init_process_group(" in text and "nccl" not in text and _GLOO.search(text) is not None
 
 
 def _group(call: Call) -> Group | str | None:

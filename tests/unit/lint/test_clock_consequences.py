@@ -73,6 +73,58 @@ def test_the_host_waits_for_collectives_of_gloo(backend, after, codes):
     assert [code for code, _ in found(GROUP.format(backend=backend, after=after))] == codes
 
 
+HANDLE = """
+def f():
+    dist.init_process_group({backend})
+    x = torch.randn(1 << 20, device="cuda")
+    torch.cuda.synchronize()
+    start = time.time()
+    y = x + 6
+    work = dist.broadcast(x, 0, async_op=True)
+    work.wait()
+    print(time.time() - start)
+"""
+
+
+@pytest.mark.parametrize(("backend", "codes"), [('"gloo"', []), ('"nccl"', ["SYN701"])])
+def test_the_host_waits_in_handles_of_gloo(backend, codes):
+    assert [code for code, _ in found(HANDLE.format(backend=backend))] == codes
+
+
+FUNCTION = """
+def {name}(x):
+    x = x.cuda()
+    start = time.time()
+    for _ in range(100):
+        y = x @ x
+    print({shown})
+"""
+
+
+@pytest.mark.parametrize(
+    ("name", "shown", "codes"),
+    [
+        ("cpu_backward", "time.time() - start", []),
+        ("offload_to_cpu", "time.time() - start", ["SYN701"]),
+        ("backward", "time.time() - start", ["SYN701"]),
+        ("backward", "str(datetime.timedelta(seconds=int(time.time() - start)))", []),
+    ],
+)
+def test_functions_for_the_cpu_and_times_of_whole_runs_are_not_reported(name, shown, codes):
+    assert [code for code, _ in found(FUNCTION.format(name=name, shown=shown))] == codes
+
+
+@pytest.mark.parametrize(
+    ("header", "is_reported"), [("meters.every(batches)", False), ("range(int(time.time() - start))", True)]
+)
+def test_clocks_of_what_a_loop_iterates_over_show_progress(header, is_reported):
+    timed = "x = torch.randn(8, device='cuda')\nstart = time.time()\ny = x @ x\nprint(time.time() - start)\n"
+    (finding,) = lint_source("m.py", Text(HEAD + timed)).findings
+    line = finding.location.frame.line
+    tree = ast.parse("\n" * (line - 1) + f"for _ in {header}:\n    pass\n")
+    assert (weighed_by_clock(finding, tree) is not None) == is_reported
+
+
 SENT = """
 def f(data, rank, {name}):
     start = time.monotonic()

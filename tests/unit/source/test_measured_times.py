@@ -51,6 +51,7 @@ def test_a_time_that_is_used_is_measured(use):
         "launch_ms = (clock() - start) * 1e3; log(launch_ms)",
         "log('warm-up took', clock() - start)",
         "log((clock() - start) / 3600)",
+        "log(datetime.timedelta(seconds=int(clock() - start)))",
     ],
 )
 def test_a_limit_and_the_time_of_the_hosts_own_work_are_not(use):
