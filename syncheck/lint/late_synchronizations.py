@@ -54,7 +54,7 @@ def findings(tree: ast.Module, sites: SourceSites, known: Sequence[Finding]) -> 
         known: the findings on paths through the file. One about the same reading is more specific.
     """
     lines = {finding.location.frame.line for finding in known if finding.rule == unsynchronized_timing.RULE}
-    clocks, waits, kinds = CLOCKS | clock_aliases(sites.text), _Waits(tree), classes_of_methods(tree)
+    clocks, waits, kinds = CLOCKS | clock_aliases(sites.text), Waits(tree), classes_of_methods(tree)
     for function, nodes in functions_with_nodes(tree):
         if words_in(function).isdisjoint(clocks):
             continue
@@ -78,7 +78,7 @@ def findings(tree: ast.Module, sites: SourceSites, known: Sequence[Finding]) -> 
                     yield replace(finding, level=Severity.WARNING, help=advice)
 
 
-class _Waits:
+class Waits:
     """Statements of a file that wait for a whole device, at least on a machine with a GPU.
 
     Some call a function or a method of the file that does nothing else.
@@ -125,7 +125,7 @@ def _calls_in_loop(function: Method, loop: ast.For | ast.While) -> list[ast.AST]
 
 
 def _late_waits(
-    steps: Sequence[ast.stmt], nodes: Sequence[ast.AST], clocks: Set[str], waits: _Waits
+    steps: Sequence[ast.stmt], nodes: Sequence[ast.AST], clocks: Set[str], waits: Waits
 ) -> Iterator[tuple[ast.Call, ast.stmt]]:
     """Yield each reading that ends an interval in a block, with the wait for the GPU in the next statement."""
     for index, (step, after) in enumerate(pairwise(steps)):
@@ -168,7 +168,7 @@ def _unmatched(
     nodes: Sequence[ast.AST],
     foreign: Set[int],
     clocks: Set[str],
-    waits: _Waits,
+    waits: Waits,
     elsewhere: ast.stmt | None,
 ) -> Iterator[tuple[ast.Call, ast.stmt]]:
     """Yield each reading that ends an interval with work of others without a wait, with a wait that shows the way.
@@ -201,7 +201,7 @@ def _unmatched(
             yield reading, wait
 
 
-def _waits_after_loops(blocks: Sequence[list[ast.stmt]], waits: _Waits) -> dict[ast.AST, ast.stmt]:
+def _waits_after_loops(blocks: Sequence[list[ast.stmt]], waits: Waits) -> dict[ast.AST, ast.stmt]:
     """Return the statements in loops that are followed by a wait for the GPU, with this wait."""
     return {
         step: after
