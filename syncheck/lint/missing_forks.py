@@ -301,7 +301,7 @@ class _Inputs:
                 return True
             case ast.Call(func=func, args=args) if _OPERATORS.match(text(func)) or last_name(func) in _UPDATING:
                 return any(map(self._is_input, args))
-            case ast.Assign(targets=[ast.Subscript()], value=ast.Subscript() | ast.Name() as value):
+            case ast.Assign(targets=[ast.Subscript()], value=ast.Subscript() | ast.Name() | ast.Call() as value):
                 return self._is_input(value)
             case ast.BinOp(left=left, right=right):
                 return self._is_input(left) or self._is_input(right)

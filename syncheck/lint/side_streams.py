@@ -15,7 +15,7 @@ from syncheck.lint.interp.sites import SourceSites
 from syncheck.lint.interp.unknown import may_wait
 from syncheck.lint.kept_buffers import unordered_fetch
 from syncheck.lint.kept_copies import kept_copy
-from syncheck.lint.kept_streams import streams_kept_by
+from syncheck.lint.kept_streams import is_known_use, streams_kept_by
 from syncheck.lint.loaded_batches import loaded_batch
 from syncheck.lint.locations import lines_of
 from syncheck.lint.missing_forks import COPIES, KNOWN_BASES, created_in, missing_fork
@@ -99,7 +99,9 @@ def findings(
         sites: the call sites of the file.
         known: the findings on paths through the file. A race at the same location is more specific.
     """
-    owners = [(kind, streams) for kind in classes if (streams := streams_kept_by(kind))]
+    classes = list(classes)
+    made = set[str]().union(*map(streams_kept_by, classes))
+    owners = [(kind, streams) for kind in classes if (streams := streams_kept_by(kind, made))]
     if not owners:
         return
     lines = lines_of(known, {Family.RACE, Family.LIFETIME})
@@ -295,8 +297,7 @@ def _note(node: ast.Attribute | ast.Name, parents: dict[ast.AST, ast.AST], use: 
     elif isinstance(parent, ast.Call):
         _note_call(parent, parents, use)
     else:
-        is_tested = isinstance(parent, ast.IfExp) and parent.test is node
-        use.is_shared |= not is_tested and not isinstance(parent, ast.Compare | ast.BoolOp | ast.If | ast.UnaryOp)
+        use.is_shared |= not is_known_use(node, parent)
 
 
 def _names_for(node: ast.Attribute | ast.Name, parents: dict[ast.AST, ast.AST]) -> list[ast.Name]:

@@ -5,7 +5,7 @@ import textwrap
 
 import pytest
 
-from syncheck.lint.kept_streams import streams_kept_by
+from syncheck.lint.kept_streams import is_known_use, streams_kept_by
 
 
 def kept(body):
@@ -39,3 +39,50 @@ def test_an_attribute_that_another_method_rebinds_is_not_the_stream():
 
 def test_none_is_no_other_stream():
     assert kept("s = None\ndef start(self):\n    self.s = None\n    self.s = torch.cuda.Stream()") == {"s"}
+
+
+OWNER = """class Owner:
+    def __init__(self, layers):
+        self.copies = torch.cuda.Stream()
+        for layer in layers:
+            layer.copies = self.copies
+"""
+
+
+def test_a_class_that_hands_its_stream_on_keeps_it():
+    (owner,) = ast.parse(OWNER).body
+    assert streams_kept_by(owner) == {"copies"}
+
+
+@pytest.mark.parametrize(
+    ("declared", "others", "is_kept"),
+    [
+        ("copies: torch.cuda.Stream", {"copies"}, True),
+        ("copies: Optional[torch.cuda.Stream]", {"copies"}, True),
+        ("copies: torch.Tensor", {"copies"}, False),
+        ("copies: torch.cuda.Stream", set(), False),
+        ("copies: torch.cuda.Stream\n    def set(self, copies):\n        self.copies = copies", {"copies"}, False),
+    ],
+)
+def test_a_stream_that_another_class_sets_is_kept(declared, others, is_kept):
+    (layer,) = ast.parse(f"class Layer:\n    {declared}\n").body
+    assert streams_kept_by(layer, others) == ({"copies"} if is_kept else set())
+
+
+@pytest.mark.parametrize(
+    ("statement", "is_known"),
+    [
+        ("layer.copies = self.copies", True),
+        ("if self.copies: pass", True),
+        ("x = 1 if self.copies else 2", True),
+        ("x = self.copies if wide else None", False),
+        ("layer.other = self.copies", False),
+        ("copies = self.copies", False),
+        ("f(self.copies)", False),
+    ],
+)
+def test_a_stream_that_is_tested_or_handed_on_is_not_given_away(statement, is_known):
+    nodes = list(ast.walk(ast.parse(statement)))
+    (use,) = (node for node in nodes if isinstance(node, ast.Attribute) and isinstance(node.ctx, ast.Load))
+    parent = next(node for node in nodes if use in ast.iter_child_nodes(node))
+    assert is_known_use(use, parent) == is_known
