@@ -6,7 +6,7 @@ waits for it.
 """
 
 import ast
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Sequence, Set
 from typing import NamedTuple
 
 from syncheck.findings import Finding
@@ -19,6 +19,7 @@ from syncheck.lint.nodes import (
     NO_VALUES,
     WAITS,
     blocks_on,
+    current_streams,
     entered_streams,
     is_current_stream,
     is_on_stream,
@@ -32,6 +33,8 @@ from syncheck.source.expressions import has_line, last_name
 
 _KEEPING = frozenset({"record_stream"})
 """Methods that use no values."""
+_PRODUCTS = frozenset({"matmul", "mm", "bmm", "addmm", "baddbmm", "einsum"})
+"""Methods of tensors that read their arguments."""
 _LATE = "`{name}` is used here before the current stream waits for `{stream}`, which computes it"
 _MOVE = "move the wait in line {join} before this line"
 _NEVER = "`{name}` is used here, but nothing waits for `{stream}`, which computes it"
@@ -86,11 +89,13 @@ def _joins(nodes: Sequence[ast.AST]) -> Iterator[_Join]:
     """Yield the first wait for the stream of each block that follows it, if nothing else waits in between."""
     waits = [node for node in nodes if isinstance(node, ast.Call) and _may_wait(node)]
     loops = [node for node in nodes if isinstance(node, _Loop)]
+    current = current_streams(nodes)
     for block in (node for node in nodes if isinstance(node, ast.With)):
         after = min((wait for wait in waits if wait.lineno > _end(block)), key=lambda wait: wait.lineno, default=None)
         around = [loop for loop in loops if has_line(loop, block.lineno)]
         for stream in map(text, entered_streams(block)):
-            if after is not None and _joins_current(after, stream) and all(has_line(x, after.lineno) for x in around):
+            is_join = after is not None and _joins_current(after, stream, current)
+            if after is not None and is_join and all(has_line(loop, after.lineno) for loop in around):
                 yield _Join(block, stream, after, after.lineno)
 
 
@@ -128,18 +133,19 @@ def _may_be_complete(join: _Join, use: ast.Name, nodes: Sequence[ast.AST]) -> bo
     return join.call is not None and any(_end(join.block) < call.lineno < use.lineno for call in calls)
 
 
-def _joins_current(call: ast.Call, stream: str) -> bool:
-    """Return whether a call makes the current stream wait for a stream."""
+def _joins_current(call: ast.Call, stream: str, current: Set[str]) -> bool:
+    """Return whether a call makes the current stream wait for a stream; `current`: the variables that hold it."""
     match call:
         case ast.Call(func=ast.Attribute(value=waiter, attr="wait_stream"), args=[awaited]):
-            return is_current_stream(waiter) and text(awaited) == stream
+            return (is_current_stream(waiter) or text(waiter) in current) and text(awaited) == stream
         case _:
             return False
 
 
 def _first_use(join: _Join, nodes: Sequence[ast.AST]) -> ast.Name | None:
     """Return the first use of a result of a block, before the wait and outside code for streams."""
-    made = stored_names(node for step in join.block.body for node in walk(step))
+    inside = [node for step in join.block.body for node in walk(step)]
+    made = stored_names(inside) | _filled(inside)
     skipped = _skipped(join, nodes)
     first, last = _end(join.block), join.until
     between = [
@@ -154,6 +160,21 @@ def _first_use(join: _Join, nodes: Sequence[ast.AST]) -> ast.Name | None:
             return name
         seen.add(name.id)
     return None
+
+
+def _filled(nodes: Sequence[ast.AST]) -> set[str]:
+    """Return the lists all of whose elements a loop computes: `parts` of `for i in range(n): parts[i] = f(i)`."""
+    found: set[str] = set()
+    for loop in (node for node in nodes if isinstance(node, ast.For)):
+        for step in loop.body:
+            match step:
+                case ast.Assign(
+                    targets=[ast.Subscript(value=ast.Name(id=name), slice=ast.Name(id=index))], value=ast.Call() as made
+                ) if index == text(loop.target) and text(made.func).startswith("torch."):
+                    found.add(name)
+                case _:
+                    pass
+    return found
 
 
 def _skipped(join: _Join, nodes: Sequence[ast.AST]) -> set[ast.AST]:
@@ -174,7 +195,8 @@ def _skipped(join: _Join, nodes: Sequence[ast.AST]) -> set[ast.AST]:
 
 def _reads_at_once(call: ast.Call) -> bool:
     """Return whether a function reads what it is given and does not wait: one of torch that needs more than sizes."""
-    return text(call.func).startswith("torch.") and not last_name(call.func).endswith("_like")
+    name = last_name(call.func)
+    return (text(call.func).startswith("torch.") and not name.endswith("_like")) or name in _PRODUCTS
 
 
 def _instead(branch: ast.If, block: ast.With) -> set[ast.AST]:

@@ -57,6 +57,35 @@ def test_other_code_before_the_wait_is_not(between):
     assert found(between) == []
 
 
+FILLED = """
+import torch
+def step(x, config, n):
+    side = config.stream
+    current = torch.cuda.current_stream()
+    side.wait_stream(current)
+    with torch.cuda.stream(side):
+        for i in range(n):
+            parts[{index}] = {made}
+    z = {use}
+    current.wait_stream(side)
+"""
+
+
+@pytest.mark.parametrize(
+    ("index", "made", "use", "is_reported"),
+    [
+        ("i", "torch.cat(x[i:])", "w.matmul(parts[0])", True),
+        ("i", "torch.cat(x[i:])", "parts[0] + 1", True),
+        ("i", "torch.cat(x[i:])", "find(parts[0])", False),
+        ("i", "x[i]", "w.matmul(parts[0])", False),
+        ("i + 1", "torch.cat(x[i:])", "w.matmul(parts[0])", False),
+    ],
+)
+def test_the_elements_of_a_list_that_a_loop_fills_are_results(index, made, use, is_reported):
+    source = FILLED.format(index=index, made=made, use=use)
+    assert found("", source) == ([("SYN105", 10)] if is_reported else [])
+
+
 BRANCHES = """
 import torch
 def step(x, side):
