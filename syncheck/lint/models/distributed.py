@@ -5,7 +5,7 @@ import ast
 from syncheck.lint.interp.evaluator import Evaluator
 from syncheck.lint.interp.premises import description_of
 from syncheck.lint.interp.registry import models, models_below, models_methods
-from syncheck.lint.interp.values import UNKNOWN, Call, Sequence, Symbol, Value, Work
+from syncheck.lint.interp.values import UNKNOWN, Call, Group, Sequence, Symbol, Value, Work
 
 _IN_DEEPSPEED = {
     "allgather_fn": "all_gather_into_tensor",
@@ -27,16 +27,24 @@ def _operation(evaluator: Evaluator, call: Call) -> Value:
 def _batch(evaluator: Evaluator, call: Call) -> Value | None:
     """Start the operations of a list. Unknown operations are assumed to send, with one handle for all of them.
 
-    Source: torch/distributed/distributed_c10d.py, `batch_isend_irecv`: NCCL coalesces the operations into one handle.
+    Operations on the same tensor run at the same time.
+
+    Source:
+        torch/distributed/distributed_c10d.py, `batch_isend_irecv`: NCCL coalesces the operations into one handle.
+        NCCL User Guide, "Point-to-point communication": calls in a group progress concurrently.
     """
     operations = call.get("p2p_op_list", 0)
     known = operations.items if isinstance(operations, Sequence) and not operations.is_open else [UNKNOWN]
     sent: Value | None = None
     started: list[Value] = []
+    exchanged: list[tuple[str, Value]] = []
     for operation in known:
         match operation:
             case Sequence(items=[Symbol(path=path), tensor]):
-                started.append(_collective(evaluator, path, Call(call.node, [tensor])) or UNKNOWN)
+                is_shared = any(other is tensor and path != kind for kind, other in exchanged)
+                own: dict[str, Value] = {"group": Group()} if is_shared else {}  # it runs at the same time
+                started.append(_collective(evaluator, path, Call(call.node, [tensor], own)) or UNKNOWN)
+                exchanged.append((path, tensor))
             case _:
                 n_before = evaluator.machine.n_relevant
                 sent = sent or _call(evaluator, "isend", Call(call.node, [UNKNOWN]))

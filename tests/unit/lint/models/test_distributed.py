@@ -48,6 +48,16 @@ def test_a_batch_starts_the_operations_in_its_list():
     ]
 
 
+@pytest.mark.parametrize(("received", "codes"), [("x", ["SYN601"]), ("y", [])])
+def test_a_batch_that_sends_what_it_receives_is_reported(received, codes):
+    source = (
+        "import torch\nimport torch.distributed as dist\n\ndef f(rank):\n    x, y = torch.empty(2, 4, device='cuda')\n"
+        f"    ops = [dist.P2POp(dist.irecv, {received}, rank - 1), dist.P2POp(dist.isend, x, rank + 1)]\n"
+        "    for work in dist.batch_isend_irecv(ops):\n        work.wait()\n    return x, y\n"
+    )
+    assert [finding.rule.code for finding in lint_source("m.py", Text(source)).findings] == codes
+
+
 @pytest.mark.parametrize(
     ("operations", "n_started"),
     [("f()", 1), ("[g(y) for y in f()]", 1), ("[dist.P2POp(dist.isend, f(), 1), dist.P2POp(dist.irecv, f(), 1)]", 2)],
