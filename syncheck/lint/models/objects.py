@@ -53,8 +53,9 @@ def _unknown(evaluator: Evaluator, owner: Value, name: str, call: Call) -> Value
     if name in RETURNING_VALUES:
         evaluator.machine.read_unknown()
         return UNKNOWN
-    if name in SIZED_BY_VALUES:  # it waits if it is on a GPU, which matters only to clocks
+    if name in SIZED_BY_VALUES:
         evaluator.machine.recent.flush()
+        evaluator.machine.read_unknown()
         return UNKNOWN
     if _FILLING.match(name):
         return _fill(evaluator, name, call)

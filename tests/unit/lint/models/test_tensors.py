@@ -173,11 +173,15 @@ def test_such_a_flag_has_one_value_on_a_path(flipped):
         ("f().masked_select(g())", True), ("torch.where(f(), 1, 2)", False), ("f().sum()", False),
     ],
 )  # fmt: skip
-def test_what_may_wait_for_the_size_of_its_result_matters_to_clocks_only(call, waits):
+def test_what_may_wait_for_the_size_of_its_result_matters_to_clocks(call, waits):
     timed = X + f"import time\nbegin = time.time()\nz = x @ x\nw = {call}\nprint(time.time() - begin)\n"
     found = lint_source("m.py", Text("import torch\n" + timed)).findings
     assert any(finding.rule.code == "SYN701" for finding in found) is not waits
-    assert not any(line.startswith("sync") for line in calls_of(f"w = {call}", X))
+
+
+def test_an_unknown_tensor_counts_as_one_on_the_gpu_if_the_size_of_a_result_depends_on_it():
+    assert any(line.startswith("sync") for line in calls_of("w = f().masked_select(g())", X))
+    assert not any(line.startswith("sync") for line in calls_of("w = f().sum()", X))
 
 
 def test_where_with_one_argument_is_nonzero():
