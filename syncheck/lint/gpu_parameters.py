@@ -71,7 +71,16 @@ def _calls_moved_attribute(function: _Function, source: str) -> bool:
     """Return whether a method calls an attribute, such as a model, that its file moves to a GPU."""
     moved = _moved_attributes(source)
     calls = (node for node in own_nodes(function) if isinstance(node, ast.Call)) if moved else ()
-    return any(own_attribute(call.func) in moved for call in calls)
+    return any(own_attribute(_called(call)) in moved for call in calls)
+
+
+def _called(call: ast.Call) -> ast.expr:
+    """Return what is called: the model in `self.model(x)` and `self.model.forward(x)`."""
+    match call.func:
+        case ast.Attribute(value=owner, attr="forward"):
+            return owner
+        case called:
+            return called
 
 
 @lru_cache(maxsize=4)

@@ -235,7 +235,11 @@ def computes(node: ast.AST) -> bool:
 
 def is_network(node: ast.AST) -> bool:
     """Return whether the called object is a network, a layer or a transform, judging by its name: these rarely wait."""
-    return bool(words_of(called_name(node)) & _NETWORKS)
+    match node:
+        case ast.Call(func=ast.Attribute(value=owner, attr="forward")):
+            return bool(words_of(last_name(owner)) & _NETWORKS)
+        case _:
+            return bool(words_of(called_name(node)) & _NETWORKS)
 
 
 def makes_batch(node: ast.AST) -> bool:

@@ -94,6 +94,8 @@ def _of_moved(evaluator: Evaluator, name: str, call: Call) -> Value:
     """Call a method of something that was moved to a device: what it returns is on that device, too."""
     if name in MEMBERS_WITHOUT_MEMORY:
         return UNKNOWN
+    if name == "forward":  # of a network
+        return evaluator.call(MOVED, call)
     found = evaluator.call_unknown(name, call)
     return MOVED if is_unknown(found) else found
 

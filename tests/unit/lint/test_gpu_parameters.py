@@ -5,6 +5,8 @@ import textwrap
 
 import pytest
 
+from syncheck.lint.engine import lint_source
+from syncheck.lint.files import Text
 from syncheck.lint.gpu_parameters import may_time, moved_parameters, times_gpu_work
 
 TIMED = """
@@ -151,3 +153,9 @@ def test_a_method_that_calls_something_else_times_no_gpu(moved_by, called):
 def test_a_function_that_moves_a_parameter_to_the_host_works_there(moved):
     source = TIMED.format(work=f"{moved}; y = model(x); torch.cuda.max_memory_allocated()")
     assert "model" not in moved_parameters(*parsed(source))
+
+
+@pytest.mark.parametrize(("called", "codes"), [("self.net.forward", ["SYN701"]), ("self.other.forward", [])])
+def test_the_forward_method_of_a_network_runs_it(called, codes):
+    source = "import time\nimport torch\n" + OBJECT.format(moved='self.net = net.to("cuda")', called=called)
+    assert [finding.rule.code for finding in lint_source("m.py", Text(source)).findings] == codes
