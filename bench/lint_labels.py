@@ -30,7 +30,7 @@ FAMILIES = {
     "event-wait-not-host": ("SYN401", "SYN402", "SYN407", "SYN30"),
     "async-work-dropped": ("SYN6",),
     "unsync-timing": ("SYN701", "SYN402", "SYN502"),
-    "event-timing": ("SYN702", "SYN603"),
+    "event-timing": ("SYN702", "SYN603", "SYN404"),
     "elapsed-time": ("SYN40",),
     "event-misuse": ("SYN105", "SYN4"),
     "pinned-buffer-overwritten": ("SYN30",),
