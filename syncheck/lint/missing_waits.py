@@ -45,6 +45,7 @@ from syncheck.lint import (
     streams_of_starters,
     unawaited_events,
     unawaited_slots,
+    unforked_streams,
     unjoined_reads,
     unpacked_events,
     unready_events,
@@ -100,6 +101,7 @@ _CHECKS = (
     slots_of_others,
     streams_of_starters,
     unawaited_slots,
+    unforked_streams,
     unjoined_reads,
 )
 

@@ -1,0 +1,159 @@
+"""Streams that a function creates and works on, and that never wait for the stream which computes the inputs (SYN105).
+
+An input is a tensor that the function itself uses in operators on the current stream, or a parameter or gradient of a
+model by its name. Data that is moved to a device comes from the host and needs no wait.
+"""
+
+import ast
+import re
+from collections.abc import Iterator, Sequence, Set
+
+from syncheck.findings import Finding
+from syncheck.lint.interp.functions import functions_with_nodes
+from syncheck.lint.interp.sites import SourceSites
+from syncheck.lint.interp.unknown import may_wait
+from syncheck.lint.kept_streams import makes_stream
+from syncheck.lint.locations import lines_of
+from syncheck.lint.nodes import (
+    HOST_READS,
+    NO_VALUES,
+    VIEWS,
+    blocks_on,
+    entered_streams,
+    is_on_stream,
+    names,
+    stored_names,
+    text,
+    viewed,
+    walk,
+)
+from syncheck.rules import unordered_side_stream
+from syncheck.rules.model import Family
+from syncheck.source.expressions import last_name
+from syncheck.source.words import words_of
+
+_OPERATORS = re.compile(
+    r"^(?:torch|F|torch\.nn\.functional)\.(?!tensor|empty|zeros|ones|full|rand|arange|from_|as_|is_|cuda)[a-z]\w*$"
+)
+"""Names of torch's functions that compute with tensors."""
+_OF_MODELS = frozenset("param params grad grads gradient gradients weights".split())
+"""Words in the names of tensors that an optimizer or a backward pass computes on the current stream."""
+_OF_HOST = re.compile(r"name|cpu|host|pin|numpy|shape|group|spec|config|meta")
+_FREE = frozenset("to cuda empty zeros ones empty_like zeros_like record append print len range get_stream".split())
+_ORDERING = re.compile(r"capture|graph|sleep|thread", re.IGNORECASE)
+"""Words in functions whose streams are ordered in another way, or are late on purpose."""
+_ORDERED = frozenset({"wait_stream", "wait_event"})
+_FLAW = "stream `{stream}` never waits for the stream that computes `{name}`"
+_HELP = "add `{stream}.wait_stream(torch.cuda.current_stream())` before line {line}"
+
+
+def can_matter(source: str) -> bool:
+    """Return whether this check may apply to a file."""
+    return "Stream(" in source and "stream(" in source
+
+
+def findings(tree: ast.Module, sites: SourceSites, known: Sequence[Finding]) -> Iterator[Finding]:
+    """Yield the first use of such an input in a block on each stream, as a warning.
+
+    Args:
+        tree: the file.
+        sites: the call sites of the file.
+        known: the findings on paths through the file. One in the same block is more specific.
+    """
+    lines = lines_of(known, frozenset(Family) - {Family.HOST})
+    for function, nodes in functions_with_nodes(tree):
+        for stream in _unforked(nodes):
+            blocks = sorted(blocks_on(stream, nodes), key=lambda block: block.lineno)
+            if not blocks or _is_ordered_otherwise(function, nodes, blocks[0]):
+                continue
+            inputs = _inputs(nodes, blocks)
+            uses = (found for block in blocks if (found := _use(block, inputs)) is not None)
+            use, block = next(uses, None), blocks[0]
+            if use is not None and not lines & set(range(block.lineno, (block.end_lineno or block.lineno) + 1)):
+                flaw = _FLAW.format(stream=stream, name=text(use))
+                advice = _HELP.format(stream=stream, line=block.lineno)
+                yield sites.warning(unordered_side_stream.RULE, use, function.name, advice, flaw=flaw)
+
+
+def _unforked(nodes: Sequence[ast.AST]) -> Iterator[str]:
+    """Yield the variables to which a function assigns one new stream each that it neither orders nor gives away."""
+    made = [node for node in nodes if isinstance(node, ast.Assign) and makes_stream(node.value)]
+    parents = {child: node for node in nodes for child in ast.iter_child_nodes(node)}
+    used = [node for node in nodes if isinstance(node, ast.Name)]
+    for stream in dict.fromkeys(text(target) for node in made for target in node.targets):
+        uses = [node for node in used if node.id == stream]
+        n_bound = sum(isinstance(node.ctx, ast.Store) for node in uses)
+        entered = {node for block in blocks_on(stream, nodes) for node in entered_streams(block)}
+        loads = [node for node in uses if isinstance(node.ctx, ast.Load) and node not in entered]
+        if n_bound == 1 and all(_is_harmless(node, parents) for node in loads):
+            yield stream
+
+
+def _is_harmless(use: ast.Name, parents: dict[ast.AST, ast.AST]) -> bool:
+    """Return whether a use of a stream leaves it unordered after the current stream: another waits for it, or records.
+
+    So does a use in a statement that is not part of the function's own code, such as a nested function.
+    """
+    match parents.get(use):
+        case ast.Attribute(attr=name):
+            return name not in _ORDERED
+        case ast.Call(func=ast.Attribute(attr="wait_stream" | "record" | "record_stream")):
+            return True
+        case ast.Compare():
+            return True
+        case _:
+            return False
+
+
+def _is_ordered_otherwise(function: ast.AST, nodes: Sequence[ast.AST], block: ast.With) -> bool:
+    """Return whether the host may wait before a block, or a function is about captures or threads."""
+    calls = [node for node in nodes if isinstance(node, ast.Call)]
+    if any(_ORDERING.search(text(call.func)) for call in calls) or _ORDERING.search(getattr(function, "name", "")):
+        return True
+    before = (last_name(call.func) for call in calls if call.lineno < block.lineno)
+    return any(may_wait(name) or name in HOST_READS for name in before)
+
+
+def _inputs(nodes: Sequence[ast.AST], blocks: Sequence[ast.With]) -> set[str]:
+    """Return the variables with which a function computes on the current stream before its blocks on another one."""
+    inside = {node for block in nodes if isinstance(block, ast.With) and is_on_stream(block) for node in walk(block)}
+    first = blocks[0].lineno
+    calls = [
+        node
+        for node in nodes
+        if isinstance(node, ast.Call)
+        and node not in inside
+        and node.lineno < first
+        and _OPERATORS.match(text(node.func))
+    ]
+    given = (viewed(value, VIEWS) for call in calls for value in call.args)
+    found = {value.id for value in given if isinstance(value, ast.Name)}
+    made = (node for node in nodes if isinstance(node, ast.Assign) and node.value in calls)
+    return found | stored_names(part for node in made for target in node.targets for part in walk(target))
+
+
+def _use(block: ast.With, inputs: Set[str]) -> ast.expr | None:
+    """Return the first argument of a call in a block that is an input and not created there."""
+    nodes = [node for step in block.body for node in walk(step)]
+    inside = stored_names(nodes)
+    for call in (node for node in nodes if isinstance(node, ast.Call)):
+        if last_name(call.func) in _FREE | NO_VALUES:
+            continue
+        for given in (*call.args, *(word.value for word in call.keywords)):
+            value = viewed(given, VIEWS)
+            if names(value) & inside:
+                continue
+            if (isinstance(value, ast.Name) and value.id in inputs) or _is_of_model(value):
+                return value
+    return None
+
+
+def _is_of_model(value: ast.expr) -> bool:
+    """Return whether an expression is a parameter or a gradient, judging by its name: `params[name]`, `p.grad`."""
+    match value:
+        case ast.Attribute(attr=name):
+            return bool(words_of(name) & _OF_MODELS) and not _OF_HOST.search(text(value))
+        case ast.Name(id=name):
+            return bool(words_of(name) & _OF_MODELS) and not _OF_HOST.search(name)
+        case _:
+            return False
