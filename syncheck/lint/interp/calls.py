@@ -238,7 +238,7 @@ class Calls:
         if function.scope.module.is_imported and self._machine.imported.running is None:
             found = self.imported.call_function(function, call)
             return self.call_unknown(name, call) if found is None else found
-        self.followed.add(node)
+        self.followed.update(() if self._machine.ordering_only else (node,))
         if self._running.count(node) > 1:
             return self._repeat(call)
         if self._depth >= _DEEPEST or nodes.is_abstract(node):

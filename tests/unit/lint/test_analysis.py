@@ -38,6 +38,12 @@ def test_a_function_is_followed_separately_unless_the_script_reaches_it():
     assert found(FUNCTION + "f()\n") == [("SYN101", 6)]
 
 
+def test_a_function_behind_more_conditions_than_there_are_paths_is_followed_separately():
+    choices = "\n".join(f"{'elif' if i else 'if'} args.m{i}:\n    print({i})" for i in range(12))
+    source = f"{FUNCTION}args = parse()\ntorch.zeros(4).cuda()\n{choices}\nelif args.last:\n    f()\n"
+    assert found(source) == [("SYN101", 6)]
+
+
 def test_findings_come_from_the_linter_and_are_counted_once():
     findings = analysis(FUNCTION + "for _ in range(3):\n    f()\n").findings()
     (finding,) = (finding for finding in findings if finding.rule.code == "SYN101")
