@@ -13,7 +13,7 @@ from syncheck.lint.assumed_arguments import has_defaults, has_self_parameter, re
 from syncheck.lint.assumed_objects import AssumedObjects
 from syncheck.lint.asynchronous_code import AsynchronousCode
 from syncheck.lint.blocking_kernels import waits_for_kernels
-from syncheck.lint.budget import Budget
+from syncheck.lint.budget import Budget, nesting
 from syncheck.lint.callers import call_twice, consume, may_need_wait, uses_kept_stream
 from syncheck.lint.certainty import adjusted, as_seen_in_source, is_cross_function_timing, merge_by_clock
 from syncheck.lint.classes import between_methods, has_more_paths, order, with_passed_on, without_changes
@@ -129,7 +129,7 @@ class Analysis:
 
     def findings(self) -> tuple[Finding, ...]:
         """Return all findings. Call this only once: it frees the parts of the tree that reference cycles keep alive."""
-        with by_reference_count():
+        with by_reference_count(), nesting():
             found = self._findings()
         self._definitions.clear()
         return found

@@ -3,7 +3,10 @@
 The limits count statements instead of seconds: the same file gives the same findings on every machine.
 """
 
+import sys
 from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from types import FrameType
 from typing import TypeVar
 
 T = TypeVar("T")
@@ -16,6 +19,24 @@ _MOST_OF_OTHERS = 6_000
 """Number of statements in further paths through one function after which no other path is begun."""
 _SHARE_OF_OTHERS = 0.5
 """Share of the statements of a file after which no further path is begun. The rest is for code not reached so far."""
+
+
+_DEPTH = 3_000
+"""Number of Python calls that may be nested while a file is followed. A nested call of the program takes up to 80."""
+
+
+@contextmanager
+def nesting() -> Iterator[None]:
+    """Allow equally deep recursion in a block for every caller: the same file gives the same findings everywhere."""
+    limit, depth = sys.getrecursionlimit(), 0
+    frame: FrameType | None = sys._getframe()  # noqa: SLF001  inspect.stack() reads source files
+    while frame is not None:
+        frame, depth = frame.f_back, depth + 1
+    sys.setrecursionlimit(max(limit, depth + _DEPTH))
+    try:
+        yield
+    finally:
+        sys.setrecursionlimit(limit)
 
 
 class Budget:

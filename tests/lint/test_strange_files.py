@@ -190,7 +190,7 @@ def test_the_report_from_the_cache_says_that_a_file_was_not_followed_to_the_end(
     assert note.startswith("train.py: not followed to the end")
 
 
-LONG_SUM = " + ".join(["'a'"] * 600)
+LONG_SUM = " + ".join(["'a'"] * 2500)
 
 
 def test_the_report_says_that_code_was_nested_too_deeply_to_be_followed(folder):

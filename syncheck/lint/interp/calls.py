@@ -81,8 +81,7 @@ class Calls:
     """
 
     def __init__(self, evaluator: Evaluator, find_imported: FindFunction) -> None:
-        self._evaluator = evaluator
-        self._machine = evaluator.machine
+        self._evaluator, self._machine = evaluator, evaluator.machine
         self.imported = ImportedFunctions(evaluator, find_imported)
         self._objects, self._depth = Objects(), 0
         self._running: list[ast.AST] = []
@@ -302,22 +301,23 @@ class Calls:
         steps = self._evaluator.block(node.body, scope)
         try:
             while True:
-                yield self._next_of(steps, node.name)
+                yield self._next_of(steps, node)
         except (Returned, _ExhaustedError):
             return
         finally:
             scope.names.clear()
 
-    def _next_of(self, steps: abc.Iterator[Value], name: str) -> Value:
+    def _next_of(self, steps: abc.Iterator[Value], node: ast.FunctionDef | ast.AsyncFunctionDef) -> Value:
         """Return the next value of a generator. It is not bound to a name, which would keep it alive."""
         machine = self._machine
-        before = machine.function
-        machine.function = name
+        before, machine.function = machine.function, node.name
+        self._running.append(node)
         try:
             return next(steps)
         except StopIteration:
             raise _ExhaustedError from None
         finally:
+            self._running.pop()
             machine.function = before
 
     def _construct(self, kind: Class, call: Call) -> Value:

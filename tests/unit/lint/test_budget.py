@@ -1,8 +1,10 @@
 """The number of statements that are interpreted in one file."""
 
+import sys
+
 import pytest
 
-from syncheck.lint.budget import TOO_DEEP, TOO_MUCH, Budget
+from syncheck.lint.budget import TOO_DEEP, TOO_MUCH, Budget, nesting
 
 
 def test_a_budget_ends_when_its_statements_are_used():
@@ -51,3 +53,29 @@ def test_too_deep_code_is_noted_unless_there_is_too_much_code():
     budget.is_left()
     budget.too_deep()
     assert budget.left_out == TOO_MUCH
+
+
+def deepest(n=0):
+    """Return how many calls can be nested from here on."""
+    try:
+        return deepest(n + 1)
+    except RecursionError:
+        return n
+
+
+def nested(levels, call):
+    """Call a function below some other calls."""
+    return nested(levels - 1, call) if levels else call()
+
+
+def reached():
+    with nesting():
+        return deepest()
+
+
+def test_every_caller_may_nest_calls_equally_deeply():
+    before = sys.getrecursionlimit()
+    high, low = reached(), nested(500, reached)
+    assert sys.getrecursionlimit() == before
+    assert high > 2_500
+    assert abs(high - low) < 10

@@ -24,6 +24,8 @@ def test_local_tensors_die_at_the_end_of_their_function():
 
 def test_recursion_and_call_depth_are_bounded():
     assert calls_of("def f(n):\n    x.sin_()\n    f(n)\nf(1)", X).count("launch cuda:0 sin_ w1") == 2
+    walk = "def walk(n):\n    x.sin_()\n    for part in walk(n):\n        yield part\nfor part in walk(tree): pass"
+    assert calls_of(walk, X).count("launch cuda:0 sin_ w1") == 2
     deep = "".join(f"def f{n}(): f{n + 1}()\n" for n in range(30)) + "def f30(): x.sin_()\nf0()"
     assert "launch cuda:0 sin_ w1" not in calls_of(deep, X)
 
