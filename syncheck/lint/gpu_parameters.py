@@ -23,7 +23,7 @@ _MEASURING = frozenset("max_memory_allocated reset_peak_memory_stats memory_allo
 _CALLED = re.compile(r"(\w+)\(")
 _IN_CODE = re.compile(r"^(?!\s*#).*cuda", re.MULTILINE)
 """The word in a line that is not a comment."""
-_DEVICE = r"(?:['\"]cuda|(?:\w+\.)*_?(?:device|dev|gpu|local_rank|(?:device|dev|gpu)_id)\b(?!\())"
+_DEVICE = r"(?:['\"]cuda|(?:\w+\.)*_?(?:(?:torch_|cuda_)?device|dev|gpu|local_rank|(?:device|dev|gpu)_id)\b(?!\())"
 _MOVED = re.compile(rf"\.cuda\(|\.to\((?:device=)?{_DEVICE}|\bdevice={_DEVICE}")
 """Text of an expression whose value is on a device that may be a GPU."""
 _MOVED_ATTRIBUTE = re.compile(rf"self\.(\w+) *(?:=[^\n]*?)?(?:{_MOVED.pattern})")

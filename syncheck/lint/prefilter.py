@@ -40,7 +40,9 @@ STREAM_BLOCK = "a stream block"
 _of_libraries: set[str] = set()
 _WORD = re.compile(r"\w+")
 _TO_DEVICE = re.compile(
-    r"^(?!\s*#).*\.to\(\s*(?:device *= *)?(?:\w+\.)*_?(?:device|dev_id|device_id|local_rank|rank)\b(?!\()", re.MULTILINE
+    r"^(?!\s*#).*\.to\(\s*(?:device *= *)?(?:\w+\.)*"
+    r"_?(?:(?:torch_|cuda_)?device|dev_id|device_id|local_rank|rank)\b(?!\()",
+    re.MULTILINE,
 )
 """A move to a device that a variable names."""
 _GPU = re.compile(r"cuda|accelerator|(?<![a-z])(?:xpu|npu|hpu|musa|gpu)", re.IGNORECASE)
@@ -50,7 +52,7 @@ _HOST_NAME = re.compile(r"""^(\w+) *= *(?:torch\.device\()?['"]cpu['"]""", re.MU
 _ANY_DEVICE_NAME = re.compile(r"""^[ \t]*(?:if [^\n]*: *)?(\w+) *=[^\n]*['"](?:cuda|xpu)""", re.MULTILINE)
 """A variable that may stand for a GPU, also in a branch."""
 _DEVICE_NAME = re.compile(r"""^(\w+) *=[^\n]*['"]cuda\b""", re.MULTILINE)
-GIVEN_DEVICES = frozenset("device dev gpu rank local_rank device_id dev_id gpu_id".split())
+GIVEN_DEVICES = frozenset("device torch_device cuda_device dev gpu rank local_rank device_id dev_id gpu_id".split())
 """Names of the devices that functions are given to run on."""
 _CLOCKS_IMPORTED = sorted(CLOCKS)
 _CLOCK_ALIAS = re.compile(rf"import(?:[^\n]*,)? *(?:{'|'.join(_CLOCKS_IMPORTED)}) as (\w+)")

@@ -49,6 +49,7 @@ def test_all_calls_show_what_is_on_a_gpu():
     "given",
     [
         {"net": "net = net.to('cuda')"}, {"net": "net = net.to(device=args.device)"}, {"net": "net.to(self.device)"},
+        {"net": "net.to(self.torch_device)"},
         {"call": "bench(Net().cuda(), torch.ones(4, device=device), 1)"}, {"call": "bench(x=data, model=net, n=2)"},
         {"call": "bench(net, data, 1); bench(net, data, n=2)"},
     ],

@@ -18,7 +18,7 @@ from syncheck.lint.prefilter import (
     uses_gpu,
 )
 
-GIVEN = {"device", "dev", "gpu", "rank", "local_rank", "device_id", "dev_id", "gpu_id"}
+GIVEN = {"device", "torch_device", "cuda_device", "dev", "gpu", "rank", "local_rank", "device_id", "dev_id", "gpu_id"}
 
 
 @pytest.mark.parametrize(
