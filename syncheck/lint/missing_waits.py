@@ -6,6 +6,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from syncheck.findings import Finding
 from syncheck.lint import (
     averages,
+    batch_callbacks,
     branch_forks,
     deleted_inputs,
     devices_in_turn,
@@ -63,6 +64,7 @@ from syncheck.lint.source_file import SourceFile
 
 _CHECKS = (
     averages,
+    batch_callbacks,
     branch_forks,
     early_slots,
     early_starts,

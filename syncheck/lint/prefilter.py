@@ -26,7 +26,9 @@ _SUPPRESSION = b"# syncheck"
 _CLOCKS = (b"perf_counter", b"time.time", b"monotonic", b"timeit", b"import time", b"Thread")
 _DEVICES = (
     b"cuda", b"xpu", b"npu", b"hpu", b"musa", b"accelerator", b"deepspeed", b".to(dev", b".to(self.", b".to(args.",
+    b"_batch_end",
 )  # fmt: skip
+"""Words of code that may use a GPU, also in hooks of a trainer."""
 
 _ANCHORS = frozenset(
     """Stream ExternalStream Event CUDAGraph wait_stream wait_event record_stream record_event non_blocking async_op
