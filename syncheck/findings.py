@@ -208,12 +208,6 @@ class Finding:
         """Return this finding as a warning, or unchanged if it is not an error."""
         return replace(self, level=Severity.WARNING) if self.level is Severity.ERROR else self
 
-    def with_unsafe_fix(self) -> "Finding":
-        """Return this finding with its fix marked as unsafe, because the finding rests on assumptions."""
-        if self.fix is None or self.fix.applicability is not Applicability.SAFE:
-            return self
-        return replace(self, fix=replace(self.fix, applicability=Applicability.UNSAFE))
-
     def with_example(self) -> "Finding":
         """Return this finding with its fix marked as an example, because it cannot be applied as is."""
         return self if self.fix is None else replace(self, fix=replace(self.fix, applicability=Applicability.EXAMPLE))

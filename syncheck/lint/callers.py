@@ -7,7 +7,6 @@ from collections.abc import Iterable
 from syncheck.hb.ids import NamedKind, SiteId, StreamId
 from syncheck.lint.interp.contents import handles_in, open_containers, tensors_in
 from syncheck.lint.interp.control_flow import Raised
-from syncheck.lint.interp.functions import own_nodes
 from syncheck.lint.interp.interpreter import Interpreter
 from syncheck.lint.interp.machine import Machine
 from syncheck.lint.interp.values import Call, Function, Generator, Instance, Mapping, Sequence, Stream, Tensor, Value
@@ -50,7 +49,7 @@ def consume(interpreter: Interpreter, result: Value, function: ast.AST, before: 
     before = interpreter.machine.next_ident()
     is_context = any(last_name(each).endswith("contextmanager") for each in getattr(function, "decorator_list", ()))
     for item in interpreter.iterations(result):
-        used_at = _exit_of(step.node) if isinstance(step, Function) else interpreter.machine.current_node
+        used_at = step.node if isinstance(step, Function) else interpreter.machine.current_node
         if not is_context or _are_of_other_streams(interpreter.machine, item):
             _use(interpreter, item, used_at, name, before)
         interpreter.escape(Sequence([tensor for tensor in tensors_in(item) if tensor.array is not None]))
@@ -58,12 +57,6 @@ def consume(interpreter: Interpreter, result: Value, function: ast.AST, before: 
         before = interpreter.machine.next_ident()
     for work in handles_in(result):
         interpreter.escape(work)
-
-
-def _exit_of(function: ast.AST) -> ast.AST:
-    """Return the last statement in which a function returns something; the function itself if there is none."""
-    returns = [node for node in own_nodes(function) if isinstance(node, ast.Return) and node.value is not None]
-    return max(returns, key=lambda node: node.lineno, default=function)
 
 
 def _is_record(made: Instance) -> bool:

@@ -23,8 +23,6 @@ _METERS = frozenset("meter meters logger tracker".split())
 """Words in the names of objects whose `update` reads a loss on the host."""
 _LOSSES = frozenset({"loss", "losses"})
 
-_REUSE = "SYN201"
-"""The rule about memory that is reused too early."""
 _FIRST_USE = "SYN104"
 """The rule about new memory that another stream may still use."""
 _USED_BEFORE = "the new memory was in use before"
@@ -64,7 +62,7 @@ def adjusted(
 
 
 def _weaker(finding: Finding, callers: Mapping[tuple[str, Frame], str]) -> Finding:
-    """Return a finding as a warning that states what it assumes of callers, or of memory; its fix is then unsafe."""
+    """Return a finding as a warning that states what it assumes of callers, or of memory, if it assumes anything."""
     frames = {location.frame for location in finding.locations}
     code = finding.rule.code
     texts = [text for (codes, frame), text in callers.items() if code.startswith(codes) and frame in frames]
@@ -73,10 +71,7 @@ def _weaker(finding: Finding, callers: Mapping[tuple[str, Frame], str]) -> Findi
     if not texts:
         return finding
     message = f"{finding.message}, if {' and '.join(dict.fromkeys(texts))}"
-    weaker = finding.as_warning()
-    if finding.rule.code == _REUSE:  # what callers get may be a structure of tensors, which has no `record_stream`
-        weaker = weaker.with_unsafe_fix()
-    return replace(weaker, message=message, assumptions=(*finding.assumptions, *texts))
+    return replace(finding.as_warning(), message=message, assumptions=(*finding.assumptions, *texts))
 
 
 def _assumptions(

@@ -4,7 +4,6 @@ import textwrap
 
 import pytest
 
-from syncheck.findings import Applicability
 from syncheck.lint.callers import PassedOnObjects, PassedOnTensor, consume
 from syncheck.lint.engine import lint_source
 from syncheck.lint.files import Text
@@ -226,40 +225,3 @@ def test_the_caller_uses_what_the_call_itself_loads_after_it():
     source = LOADER.format(first="self.preload()", second="batch = self.batch")
     found = {f.rule.code: f.location.frame.line for f in lint_source("m.py", Text(source)).findings}
     assert found["SYN101"] == 8
-
-
-OBJECT = """import torch
-from loading import copy_to_device
-
-class Prefetcher:
-    def __init__(self, data, device):
-        self.data, self.device = iter(data), device
-        self.side = torch.cuda.Stream()
-        self.ready, self.events = [], []
-
-    def fetch(self):
-        event = torch.cuda.Event()
-        with torch.cuda.stream(self.side):
-            loaded = copy_to_device(next(self.data), self.device, non_blocking=True)
-        self.ready.append(loaded)
-        event.record(self.side)
-        self.events.append(event)
-
-    def __iter__(self):
-        return self
-
-    def __next__(self):
-        if not self.ready:
-            self.fetch()
-        self.events.pop(0).wait()
-        batch = self.ready.pop(0)
-        self.fetch()
-        return batch
-"""
-
-
-def test_the_caller_uses_what_a_loop_gets_where_it_is_returned():
-    (finding,) = lint_source("loading.py", Text(OBJECT)).findings
-    assert (finding.rule.code, finding.location.frame.line) == ("SYN201", 27)
-    assert finding.help.startswith("add `batch.record_stream(torch.cuda.current_stream())` before line 27")
-    assert finding.fix.applicability is Applicability.UNSAFE  # a batch may be a dictionary of tensors
