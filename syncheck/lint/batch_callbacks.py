@@ -15,6 +15,7 @@ from dataclasses import replace
 from syncheck.findings import Finding
 from syncheck.lint.interp.functions import own_nodes
 from syncheck.lint.interp.sites import SourceSites
+from syncheck.lint.locations import lines_about
 from syncheck.lint.nodes import Method, classes_in, methods_of, own_attribute, text
 from syncheck.lint.prefilter import CLOCKS, clock_aliases
 from syncheck.rules import unsynchronized_timing
@@ -44,7 +45,7 @@ def findings(tree: ast.Module, sites: SourceSites, known: Sequence[Finding]) -> 
         sites: the call sites of the file.
         known: the findings on paths through the file. One about the same reading is more specific.
     """
-    lines = {finding.location.frame.line for finding in known if finding.rule == unsynchronized_timing.RULE}
+    lines = lines_about(known, unsynchronized_timing.RULE)
     clocks = CLOCKS | clock_aliases(sites.text)
     for kind in classes_in(tree):
         is_timed = any("Callback" in text(base) for base in kind.bases) and not _ESTIMATING.search(kind.name)

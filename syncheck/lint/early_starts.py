@@ -8,6 +8,7 @@ from syncheck.findings import Finding
 from syncheck.lint.interp.functions import functions_with_nodes
 from syncheck.lint.interp.sites import SourceSites
 from syncheck.lint.late_synchronizations import Waits, can_matter
+from syncheck.lint.locations import lines_about
 from syncheck.lint.nodes import Method, blocks_in, text
 from syncheck.lint.prefilter import CLOCKS, clock_aliases, words_in
 from syncheck.rules import unsynchronized_timing
@@ -36,7 +37,7 @@ def findings(tree: ast.Module, sites: SourceSites, known: Sequence[Finding]) -> 
         sites: the call sites of the file.
         known: the findings on paths through the file. One about the same reading is more specific.
     """
-    lines = {finding.location.frame.line for finding in known if finding.rule == unsynchronized_timing.RULE}
+    lines = lines_about(known, unsynchronized_timing.RULE)
     clocks, waits = CLOCKS | clock_aliases(sites.text), Waits(tree)
     for function, nodes in functions_with_nodes(tree):
         end = _start_of_others(function, nodes)
@@ -66,9 +67,11 @@ def _start_of_others(function: Method, nodes: Sequence[ast.AST]) -> int:
 
 def _reading(step: ast.stmt, clocks: frozenset[str]) -> ast.Call | None:
     """Return the reading of a clock that an assignment keeps."""
-    value = step.value if isinstance(step, ast.Assign | ast.AnnAssign) else None
-    is_reading = isinstance(value, ast.Call) and last_name(value.func) in clocks and not value.args
-    return value if is_reading and isinstance(value, ast.Call) else None
+    match step:
+        case ast.Assign(value=ast.Call(args=[]) as call) | ast.AnnAssign(value=ast.Call(args=[]) as call):
+            return call if last_name(call.func) in clocks else None
+        case _:
+            return None
 
 
 def _wait_after(steps: Sequence[ast.stmt], index: int, waits: Waits) -> ast.stmt | None:

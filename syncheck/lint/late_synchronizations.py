@@ -12,6 +12,7 @@ from syncheck.lint.interp.device_tests import on_gpu
 from syncheck.lint.interp.functions import functions_with_nodes
 from syncheck.lint.interp.sites import SourceSites
 from syncheck.lint.interp.unknown import is_network
+from syncheck.lint.locations import lines_about
 from syncheck.lint.nodes import (
     Method,
     blocks_in,
@@ -53,7 +54,7 @@ def findings(tree: ast.Module, sites: SourceSites, known: Sequence[Finding]) -> 
         sites: the call sites of the file.
         known: the findings on paths through the file. One about the same reading is more specific.
     """
-    lines = {finding.location.frame.line for finding in known if finding.rule == unsynchronized_timing.RULE}
+    lines = lines_about(known, unsynchronized_timing.RULE)
     clocks, waits, kinds = CLOCKS | clock_aliases(sites.text), Waits(tree), classes_of_methods(tree)
     for function, nodes in functions_with_nodes(tree):
         if words_in(function).isdisjoint(clocks):

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 from syncheck.findings import UNKNOWN, Edit, Finding, Frame, Location
 from syncheck.lint.cells import Line
-from syncheck.rules.model import Family
+from syncheck.rules.model import Family, Rule
 
 _CELL = ":cell "
 _NONE: Mapping[int, Line] = {}
@@ -23,6 +23,11 @@ def lines_of(findings: Iterable[Finding], families: Collection[Family] = tuple(F
 def main_lines_of(findings: Iterable[Finding]) -> set[int]:
     """Return the lines of the main locations of some findings."""
     return {finding.location.frame.line for finding in findings}
+
+
+def lines_about(findings: Iterable[Finding], rule: Rule) -> set[int]:
+    """Return the lines of the main locations of the findings of a rule."""
+    return main_lines_of(finding for finding in findings if finding.rule == rule)
 
 
 def in_cells(

@@ -101,9 +101,9 @@ def findings(
     """
     classes = list(classes)
     made = set[str]().union(*map(streams_kept_by, classes))
-    owners = [(kind, streams) for kind in classes if (streams := streams_kept_by(kind, made))]
-    if not owners:
+    if not made:
         return
+    owners = [(kind, streams) for kind in classes if (streams := streams_kept_by(kind, made))]
     lines = lines_of(known, {Family.RACE, Family.LIFETIME})
     nodes = walk(tree)
     attributes = [node for node in nodes if isinstance(node, ast.Attribute)]

@@ -66,9 +66,9 @@ def findings(tree: ast.Module, sites: SourceSites, known: Sequence[Finding]) -> 
             blocks = sorted(blocks_on(stream, nodes), key=lambda block: block.lineno)
             if not blocks or _is_ordered_otherwise(function, nodes, blocks[0]):
                 continue
-            inputs = _inputs(nodes, blocks)
-            uses = (found for block in blocks if (found := _use(block, inputs)) is not None)
-            use, block = next(uses, None), blocks[0]
+            block = blocks[0]
+            inputs = _inputs(nodes, block.lineno)
+            use = next((found for each in blocks if (found := _use(each, inputs)) is not None), None)
             if use is not None and not lines & set(range(block.lineno, (block.end_lineno or block.lineno) + 1)):
                 flaw = _FLAW.format(stream=stream, name=text(use))
                 advice = _HELP.format(stream=stream, line=block.lineno)
@@ -78,6 +78,8 @@ def findings(tree: ast.Module, sites: SourceSites, known: Sequence[Finding]) -> 
 def _unforked(nodes: Sequence[ast.AST]) -> Iterator[str]:
     """Yield the variables to which a function assigns one new stream each that it neither orders nor gives away."""
     made = [node for node in nodes if isinstance(node, ast.Assign) and makes_stream(node.value)]
+    if not made:
+        return
     parents = {child: node for node in nodes for child in ast.iter_child_nodes(node)}
     used = [node for node in nodes if isinstance(node, ast.Name)]
     for stream in dict.fromkeys(text(target) for node in made for target in node.targets):
@@ -92,14 +94,12 @@ def _unforked(nodes: Sequence[ast.AST]) -> Iterator[str]:
 def _is_harmless(use: ast.Name, parents: dict[ast.AST, ast.AST]) -> bool:
     """Return whether a use of a stream leaves it unordered after the current stream: another waits for it, or records.
 
-    So does a use in a statement that is not part of the function's own code, such as a nested function.
+    A use outside of the function's own code, such as in a nested function, may order it.
     """
     match parents.get(use):
         case ast.Attribute(attr=name):
             return name not in _ORDERED
-        case ast.Call(func=ast.Attribute(attr="wait_stream" | "record" | "record_stream")):
-            return True
-        case ast.Compare():
+        case ast.Call(func=ast.Attribute(attr="wait_stream" | "record" | "record_stream")) | ast.Compare():
             return True
         case _:
             return False
@@ -114,18 +114,11 @@ def _is_ordered_otherwise(function: ast.AST, nodes: Sequence[ast.AST], block: as
     return any(may_wait(name) or name in HOST_READS for name in before)
 
 
-def _inputs(nodes: Sequence[ast.AST], blocks: Sequence[ast.With]) -> set[str]:
-    """Return the variables with which a function computes on the current stream before its blocks on another one."""
+def _inputs(nodes: Sequence[ast.AST], until: int) -> set[str]:
+    """Return the variables with which a function computes on the current stream before a line."""
     inside = {node for block in nodes if isinstance(block, ast.With) and is_on_stream(block) for node in walk(block)}
-    first = blocks[0].lineno
-    calls = [
-        node
-        for node in nodes
-        if isinstance(node, ast.Call)
-        and node not in inside
-        and node.lineno < first
-        and _OPERATORS.match(text(node.func))
-    ]
+    before = [node for node in nodes if isinstance(node, ast.Call) and node not in inside and node.lineno < until]
+    calls = [call for call in before if _OPERATORS.match(text(call.func))]
     given = (viewed(value, VIEWS) for call in calls for value in call.args)
     found = {value.id for value in given if isinstance(value, ast.Name)}
     made = (node for node in nodes if isinstance(node, ast.Assign) and node.value in calls)

@@ -3,7 +3,7 @@
 import pytest
 
 from syncheck.findings import UNKNOWN, Applicability, Edit, EditKind, Finding, Fix, Frame, Location
-from syncheck.lint.locations import in_cells, lines_of, main_lines_of, under
+from syncheck.lint.locations import in_cells, lines_about, lines_of, main_lines_of, under
 from syncheck.rules.catalogue import find
 
 CELLS = ((1, 3), (11, 4), (21, 7))
@@ -116,3 +116,8 @@ def test_a_finding_without_a_fix_is_moved_without_one():
 def test_the_main_lines_leave_out_related_locations():
     found = [finding(location(3), location(8)), finding(location(5))]
     assert (main_lines_of(found), lines_of(found)) == ({3, 5}, {3, 5, 8})
+
+
+def test_the_lines_about_a_rule_leave_out_other_rules():
+    found = [finding(location(3), location(8)), finding(location(5))]
+    assert (lines_about(found, find("SYN101")), lines_about(found, find("SYN701"))) == ({3, 5}, set())
