@@ -33,6 +33,8 @@ from syncheck.source.expressions import has_line, last_name
 
 _KEEPING = frozenset({"record_stream"})
 """Methods that use no values."""
+_WITHOUT_WAIT = frozenset({"append", "extend", "wait_stream"})
+"""Methods that do not make the host wait."""
 _PRODUCTS = frozenset({"matmul", "mm", "bmm", "addmm", "baddbmm", "einsum"})
 """Methods of tensors that read their arguments."""
 _LATE = "`{name}` is used here before the current stream waits for `{stream}`, which computes it"
@@ -88,15 +90,19 @@ def findings(tree: ast.Module, sites: SourceSites, known: Sequence[Finding]) -> 
 def _joins(nodes: Sequence[ast.AST]) -> Iterator[_Join]:
     """Yield the first wait for the stream of each block that follows it, if nothing else waits in between."""
     waits = [node for node in nodes if isinstance(node, ast.Call) and _may_wait(node)]
+    blocks = [node for node in nodes if isinstance(node, ast.With)]
     loops = [node for node in nodes if isinstance(node, _Loop)]
     current = current_streams(nodes)
-    for block in (node for node in nodes if isinstance(node, ast.With)):
-        after = min((wait for wait in waits if wait.lineno > _end(block)), key=lambda wait: wait.lineno, default=None)
+    for block in blocks:
+        later = sorted((wait for wait in waits if wait.lineno > _end(block)), key=lambda wait: wait.lineno)
         around = [loop for loop in loops if has_line(loop, block.lineno)]
         for stream in map(text, entered_streams(block)):
-            is_join = after is not None and _joins_current(after, stream, current)
-            if after is not None and is_join and all(has_line(loop, after.lineno) for loop in around):
-                yield _Join(block, stream, after, after.lineno)
+            same = [each for each in blocks if stream in map(text, entered_streams(each))]
+            join = next((wait for wait in later if _may_wait_for(wait, stream, same)), None)
+            if join is None or not _joins_current(join, stream, current):
+                continue
+            if all(has_line(loop, join.lineno) for loop in around):
+                yield _Join(block, stream, join, join.lineno)
 
 
 def _missing(nodes: Sequence[ast.AST]) -> Iterator[_Join]:
@@ -129,8 +135,16 @@ def _may_be_complete(join: _Join, use: ast.Name, nodes: Sequence[ast.AST]) -> bo
     inside = (node for step in join.block.body for node in walk(step))
     if any(isinstance(node, ast.Call) and _may_wait(node) for node in inside):
         return True
-    calls = (node for node in nodes if isinstance(node, ast.Expr) and isinstance(node.value, ast.Call))
-    return join.call is not None and any(_end(join.block) < call.lineno < use.lineno for call in calls)
+    calls = (node.value for node in nodes if isinstance(node, ast.Expr) and isinstance(node.value, ast.Call))
+    others = (call for call in calls if last_name(call.func) not in _WITHOUT_WAIT)
+    return join.call is not None and any(_end(join.block) < call.lineno < use.lineno for call in others)
+
+
+def _may_wait_for(wait: ast.Call, stream: str, blocks: Sequence[ast.With]) -> bool:
+    """Return whether a wait may be for a stream; `blocks`: the blocks on it. A read waits only for the current one."""
+    if last_name(wait.func) in HOST_READS:
+        return any(has_line(block, wait.lineno) for block in blocks)
+    return last_name(wait.func) != "wait_stream" or stream in map(text, wait.args)
 
 
 def _joins_current(call: ast.Call, stream: str, current: Set[str]) -> bool:
@@ -153,7 +167,9 @@ def _first_use(join: _Join, nodes: Sequence[ast.AST]) -> ast.Name | None:
         for node in nodes
         if isinstance(node, ast.Name) and node.id in made and first < node.lineno < last and node not in skipped
     ]
-    between.sort(key=lambda name: (name.lineno, not isinstance(name.ctx, ast.Load)))
+    assigned = [node for node in nodes if isinstance(node, ast.Assign)]
+    ends = {target: _end(node) for node in assigned for target in node.targets}
+    between.sort(key=lambda name: (ends.get(name, name.lineno), not isinstance(name.ctx, ast.Load)))
     seen: set[str] = set()
     for name in between:
         if isinstance(name.ctx, ast.Load) and name.id not in seen:
@@ -180,7 +196,9 @@ def _filled(nodes: Sequence[ast.AST]) -> set[str]:
 def _skipped(join: _Join, nodes: Sequence[ast.AST]) -> set[ast.AST]:
     """Return the nodes after a block that run instead of it, on another stream or later, or use no values."""
     found: set[ast.AST] = set()
-    for node in nodes:
+    reading = (node for node in nodes if isinstance(node, ast.Call) and _reads_at_once(node))
+    joined = {given for call in reading for given in call.args[:1] if isinstance(given, ast.List | ast.Tuple)}
+    for node in (node for node in nodes if node not in joined):
         if isinstance(node, ast.If):
             found |= _instead(node, join.block)
         elif isinstance(node, ast.With) and is_on_stream(node):
@@ -222,5 +240,5 @@ def _without_use(node: ast.AST) -> ast.AST | None:
             return None
 
 
-def _end(block: ast.With) -> int:
+def _end(block: ast.stmt) -> int:
     return block.end_lineno or block.lineno

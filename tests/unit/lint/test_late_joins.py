@@ -25,10 +25,31 @@ def found(between, source=SOURCE):
 
 @pytest.mark.parametrize(
     "between",
-    ["z = y * 2", "z = torch.relu(y)", "z = y.to(dtype)", "y = y * 2", "z = y[0] + 1", "if self.wide: y = y + y"],
+    [
+        "z = y * 2",
+        "z = torch.relu(y)",
+        "z = y.to(dtype)",
+        "y = y * 2",
+        "z = y[0] + 1",
+        "if self.wide: y = y + y",
+        "z = torch.cat([x, y])",
+        "y = torch.cat(\n[x, y])",
+    ],
 )
 def test_a_use_before_the_wait_is_reported(between):
-    assert found(between) == [("SYN105", 7)]
+    assert found(between) == [("SYN105", 7 + between.count("\n"))]
+
+
+@pytest.mark.parametrize(
+    "between",
+    [
+        "torch.cuda.current_stream().wait_stream(self.other)",
+        "n = x.sum().item()",  # waits for the current stream only
+        "parts.append(x)",
+    ],
+)
+def test_waits_for_other_streams_do_not_matter(between):
+    assert found(f"{between}\nz = y * 2") == [("SYN105", 8)]
 
 
 @pytest.mark.parametrize(
@@ -46,6 +67,7 @@ def test_a_use_before_the_wait_is_reported(between):
         "assert y is not None",
         "with torch.cuda.stream(side): z = y * 2",
         "side.synchronize()\nz = y * 2",
+        "with torch.cuda.stream(side): n = y.sum().item()\nz = y * 2",
         "torch.cuda.current_stream().wait_event(self.done)\nz = y * 2",
         "if y is None: return y",
         "finish(x)\nz = y * 2",  # it may wait
