@@ -6,6 +6,7 @@ Source:
 """
 
 import ast
+import functools
 from collections.abc import Iterable, Iterator
 
 from syncheck.source.bindings import Function
@@ -68,6 +69,7 @@ def _attributes(node: ast.AST, owner: str) -> Iterator[tuple[str, type[ast.expr_
                 pass
 
 
+@functools.lru_cache(maxsize=16)  # asked about for each expression in a line of advice
 def _setters(kind: ast.ClassDef) -> dict[str, set[str]]:
     """Return the attributes that a class sets -> the names of the methods that do; "" for the body of the class."""
     found: dict[str, set[str]] = {}
@@ -84,6 +86,7 @@ def _setters(kind: ast.ClassDef) -> dict[str, set[str]]:
     return found
 
 
+@functools.lru_cache(maxsize=16)
 def _run_at_creation(kind: ast.ClassDef) -> set[str]:
     """Return the names of the methods that run when an object is created, and "" for the class itself."""
     methods = {member.name: member for member in kind.body if isinstance(member, Function)}
