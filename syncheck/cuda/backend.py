@@ -30,6 +30,7 @@ from syncheck.cuda.launch_counts import LaunchCounts
 from syncheck.cuda.launches import Launches
 from syncheck.cuda.library import DescribedOperators, LibraryCalls
 from syncheck.cuda.memory import Memory
+from syncheck.cuda.messages import Messages
 from syncheck.cuda.mode import WatchMode
 from syncheck.cuda.native_build import extension
 from syncheck.cuda.native_recorder import Callbacks, NativeRecorder
@@ -55,6 +56,7 @@ from syncheck.instrument.hosts import Hosts
 from syncheck.instrument.kept_results import KeptResults
 from syncheck.instrument.library import Library
 from syncheck.instrument.locked_monitor import LockedMonitor
+from syncheck.instrument.message_batches import hook_batches
 from syncheck.instrument.modes import enter_mode, leave_mode
 from syncheck.instrument.namer import Namer
 from syncheck.instrument.patching import Patches
@@ -279,6 +281,7 @@ class Cuda:
         install_emptied_cache(reporter, patches)
         if torch.distributed.is_available():
             Handles(reporter).install(patches)
+            hook_batches(patches, Messages(reporter, streams, self.memory, self.launches))
         Triton(reporter, streams, self.memory, self.launches, patches).install()
         Clocks(reporter.notify, patches, reporter.next_reading, reporter.sites.here).install()
         TraceHandlers(reporter, streams, self.events, self.host, self.pending_callbacks, captures).install(patches)

@@ -7,7 +7,7 @@ from typing import Any
 from syncheck.cuda import devices
 from syncheck.cuda.reporter import Reporter
 from syncheck.hb.clock import HOST, MAX_STREAMS
-from syncheck.hb.ids import SiteId, StreamId
+from syncheck.hb.ids import UNKNOWN_SITE, SiteId, StreamId
 from syncheck.instrument.failures import TOO_MANY_STREAMS
 
 _LEGACY, _PER_THREAD = 1, 2
@@ -54,6 +54,11 @@ class Streams:
         with self._reporter.lock:
             return self._first_seen(device, handle, ids, SiteId(0) if is_created_in_cpp else self._reporter.site())
 
+    def without_handle(self, device: int) -> StreamId:
+        """Return a new stream for work that torch runs beside that of other streams."""
+        with self._reporter.lock:
+            return self._announce(device, -len(self._known), UNKNOWN_SITE)
+
     def _first_seen(self, device: int, handle: int, ids: dict[int, StreamId], site: SiteId) -> StreamId:
         if handle == _LEGACY:
             known = ids[handle] = self.of(device, 0)
@@ -78,7 +83,7 @@ class Streams:
                 for act in self.on_side_stream:
                     act()
                 self.saw_side_stream = True
-        blocking = handle == _PER_THREAD or (handle != 0 and devices.is_blocking(handle))
+        blocking = handle == _PER_THREAD or (handle > 0 and devices.is_blocking(handle))
         self._reporter.monitor.stream(ident, device, handle, site, legacy=handle == 0, blocking=blocking)
         return ident
 

@@ -11,10 +11,14 @@ further streams wait for that stream: `other.wait_stream(torch.cuda.current_stre
 collective returns its result instead of a handle: pass the result to
 `torch.ops._c10d_functional.wait_tensor`.
 
+The operations of one `batch_isend_irecv` run at the same time: one that sends from the buffer that another
+one receives into may send the old contents. Receive in a batch of its own, and wait for it first.
+
 ## Source
 PyTorch, `torch.distributed`, section "Synchronous and asynchronous collective operations".
 Seen in <https://github.com/pytorch/pytorch/issues/68866> and
 <https://github.com/pytorch/pytorch/issues/162749>.
+NCCL user guide, "Point-to-point communication": calls within a group "can be seen as progressing independently".
 """
 
 from syncheck.rules.model import Rule, Severity

@@ -39,7 +39,7 @@ from syncheck.sanitizer.messages import EventCode, EventRef, Part, RecordedStrea
 from syncheck.sanitizer.mistaken_sync import mistaken_wait, wait_instead_of_sync, wrong_device
 from syncheck.sanitizer.race_context import UNSEEN_WRITE, RaceContext
 from syncheck.sanitizer.sync_history import Wait
-from syncheck.semantics.collectives import collective_name, is_functional
+from syncheck.semantics.collectives import BATCH, collective_name, is_functional
 from syncheck.semantics.library import CURRENT
 from syncheck.semantics.library import operator as described_operator
 
@@ -114,6 +114,8 @@ def _collective(context: RaceContext) -> PendingFinding | None:
     name = collective_name(context.prior.operator)
     if not name or not context.is_internal(race.prior.actor):
         return None
+    if context.prior.operator == BATCH and collective_name(context.current.operator) in {"isend", "irecv"}:
+        return _in_one_batch(context)
     facts: dict[str, Text] = {"collective": (f"`{name}`",)}
     related: list[tuple[SiteId, Text]] = [(context.prior.site, ("started here",))]
     advice: Text = () if context.is_host else (", where ", StreamRef(race.current.actor), " is the current stream")
@@ -126,6 +128,14 @@ def _collective(context: RaceContext) -> PendingFinding | None:
         facts["tensor"] = (context.tensor,)
         return PendingFinding(collective_buffer_modified.RULE, context.current.site, facts, related, advice, fix)
     return PendingFinding(collective_result_before_wait.RULE, context.current.site, facts, related, advice, fix)
+
+
+def _in_one_batch(context: RaceContext) -> PendingFinding:
+    """Return the finding for two messages of one batch that use the same memory."""
+    related: list[tuple[SiteId, Text]] = [(context.current.site, ("operations of one batch run at the same time",))]
+    advice: Text = ("receive in a batch of its own, and wait for it before the batch that uses ", context.tensor)
+    facts: dict[str, Text] = {"collective": ("`irecv`",)}
+    return PendingFinding(collective_result_before_wait.RULE, context.current.site, facts, related, advice)
 
 
 def _mistaken_host_wait(context: RaceContext) -> PendingFinding | None:

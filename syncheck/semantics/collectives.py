@@ -44,6 +44,9 @@ FLAT = {
 Source: ProcessGroupNCCL.cpp, `_allgather_base` and `_reduce_scatter_base`.
 """
 
+BATCH = "c10d::batch_isend_irecv"
+"""What a message is reported as, once more, if another one of its batch uses the same memory."""
+
 EQUAL_ARGUMENTS = {
     "allgather_": "output_tensors", "allgather_coalesced_": "output_lists", "scatter_": "output_tensors",
     "_allgather_base_": "input_tensor", "_reduce_scatter_base_": "input_tensor", "reduce_scatter_": "input_tensors",

@@ -19,6 +19,7 @@ from syncheck.instrument.higher_order import install_higher_order_operators
 from syncheck.instrument.hosts import Hosts
 from syncheck.instrument.kept_results import KeptResults
 from syncheck.instrument.library import Library
+from syncheck.instrument.message_batches import hook_batches
 from syncheck.instrument.modes import skip_rules
 from syncheck.instrument.patching import Patches
 from syncheck.instrument.subclasses import install_subclasses
@@ -46,6 +47,7 @@ from syncheck.sim.host_reads import HostReads
 from syncheck.sim.launches import Launches
 from syncheck.sim.legacy_types import install_legacy_types
 from syncheck.sim.library import LibraryCalls
+from syncheck.sim.messages import Messages
 from syncheck.sim.mode import SimulatorMode
 from syncheck.sim.nccl import install_distributed
 from syncheck.sim.observations import Observations
@@ -217,6 +219,8 @@ class Simulator:
         install_processes(runtime, patches)
         self.library.install(patches)
         install_distributed(self.distributed, patches)
+        if torch.distributed.is_available():
+            hook_batches(patches, Messages(runtime, self.launches))
         gpus = runtime.gpus
         patches.set(errors, "on_not_simulated", lambda what: gpus.notify("incomplete", f"{what} is not simulated"))
         Clocks(gpus.notify, patches, gpus.next_reading, gpus.site).install()

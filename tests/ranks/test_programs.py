@@ -29,6 +29,12 @@ def test_programs_of_frameworks_run_without_findings(program, run_in_folder, tmp
     assert report["summary"]["operators"] > 20
 
 
+@pytest.mark.parametrize(("arguments", "expected"), [([], []), (["same"], [("SYN601", 15, [0, 1])])])
+def test_a_batch_that_sends_what_it_receives_is_reported(arguments, expected, run_in_folder, tmp_path):
+    done = run_in_folder(*RUN, "--nproc", "2", *JSON, str(PROGRAMS / "relay.py"), *arguments)
+    assert findings(tmp_path)[1] == expected, done.stdout + done.stderr
+
+
 def test_a_message_can_be_waited_for_twice(run_in_folder, tmp_path):
     done = run_in_folder(*RUN, "--nproc", "2", "--hang-timeout", "5", *JSON, str(PROGRAMS / "waits_twice.py"))
     report, found = findings(tmp_path)
