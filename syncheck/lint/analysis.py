@@ -8,7 +8,7 @@ from weakref import ref
 
 from syncheck.findings import Finding, merge_equal
 from syncheck.hb.ids import UNKNOWN_SITE, SiteId
-from syncheck.lint import accepted, early_clocks, missing_waits, models, side_streams, strict, uses_of_class
+from syncheck.lint import accepted, early_clocks, handovers, missing_waits, models, side_streams, strict, uses_of_class
 from syncheck.lint.assumed_arguments import has_defaults, has_self_parameter, reuse_memory
 from syncheck.lint.assumed_objects import AssumedObjects
 from syncheck.lint.asynchronous_code import AsynchronousCode
@@ -299,6 +299,7 @@ class Analysis:
             and (finding.rule.code, finding.location.frame) not in foreign
             and not (finding.rule.code == "SYN401" and (flipped or is_unsure or finding.location.frame in unsure))
         ]
+        found = list(handovers.at_return(found, sites))
         found += early_clocks.findings(machine.recent.early.found, machine.guesses, sites, self._tree)
         guesses = {sites.location(site).frame: is_likely for site, is_likely in machine.guesses.items()}
         copies = {sites.location(site).frame for site in machine.assumed_copies}

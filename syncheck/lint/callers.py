@@ -5,6 +5,7 @@ import contextlib
 from collections.abc import Iterable
 
 from syncheck.hb.ids import NamedKind, SiteId, StreamId
+from syncheck.lint.handovers import code_for, exit_of
 from syncheck.lint.interp.contents import handles_in, open_containers, tensors_in
 from syncheck.lint.interp.control_flow import Raised
 from syncheck.lint.interp.interpreter import Interpreter
@@ -202,13 +203,23 @@ def may_need_wait(machine: Machine, result: Value) -> bool:
 
 def _use(interpreter: Interpreter, value: Value, node: ast.AST, function: str, before: int) -> None:
     machine = interpreter.machine
-    caller, machine.function = machine.function, function
+    caller, machine.function = machine.function, getattr(node, "name", function)
     for tensor in tensors_in(value):
         if tensor.block.device is not None:
             used_at = _begin(node) if tensor.block.ident < before else node
-            machine.of_callers["SYN201", machine.site(used_at)] = _NO_WAIT
+            _note_handover(machine, value, node, machine.site(used_at))
             machine.launch(machine.current(tensor.block.device), "the caller's work", [(tensor, False)], used_at)
     machine.function = caller
+
+
+def _note_handover(machine: Machine, value: Value, function: ast.AST, used_at: SiteId) -> None:
+    """Record which statement of a function hands a value over to its caller, which uses it at `used_at`."""
+    machine.of_callers["SYN201", used_at] = _NO_WAIT
+    end = exit_of(function)
+    if end is not None and end.value is not None:
+        site = machine.site(end)
+        machine.of_callers["SYN201", site] = _NO_WAIT
+        machine.sites.handovers[used_at] = (site, code_for(end.value, value))
 
 
 def _begin(node: ast.AST) -> ast.AST:

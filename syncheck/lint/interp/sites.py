@@ -36,6 +36,7 @@ class SourceSites:
         n_asked: how often a call site was requested. Every operation at a call site requests it.
         callers: call site of a finding -> the calls that led to it, innermost first, each with its function.
         mentions: (allocation, line) -> the expression that is a tensor of the allocation on that line.
+        handovers: place of a caller's use -> the statement that returns what it uses, and code that records it.
         ignored_now: the rules that an active `syncheck.ignore` block ignores.
     """
 
@@ -53,6 +54,7 @@ class SourceSites:
         self._bindings = source.bindings
         self.callers: dict[SiteId, tuple[tuple[ast.AST, str], ...]] = {}
         self.mentions: dict[tuple[AllocationId, int], ast.expr] = {}
+        self.handovers: dict[SiteId, tuple[SiteId, str]] = {}
         self.ignored_now: frozenset[str] = frozenset()
         self._launched_from: dict[SiteId, tuple[tuple[ast.AST, str], ...]] = {}
         self._numbers: dict[tuple[int, frozenset[str]], SiteId] = {}
