@@ -295,7 +295,7 @@ class Analysis:
         found = [
             as_seen_in_source(finding)
             for finding in strict.with_premises_first(report.findings, texts, sites.premises, self._premises)
-            if not is_cross_function_timing(finding)
+            if not is_cross_function_timing(finding, self._tree)
             and (finding.rule.code, finding.location.frame) not in foreign
             and not (finding.rule.code == "SYN401" and (flipped or is_unsure or finding.location.frame in unsure))
         ]

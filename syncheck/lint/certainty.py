@@ -180,11 +180,16 @@ def as_seen_in_source(finding: Finding) -> Finding:
     return replace(finding, location=replace(block, message=""), related=(inside, *others))
 
 
-def is_cross_function_timing(finding: Finding) -> bool:
-    """Return whether a clock reading is reported for side-stream work of another function, such as a prefetcher."""
+def is_cross_function_timing(finding: Finding, tree: ast.Module) -> bool:
+    """Return whether a clock reading is reported for side-stream work of another function, such as a prefetcher.
+
+    The work of a prefetcher in another file is located at the loop that gets its batches.
+    """
     if finding.rule.code != "SYN701" or not finding.related or "default stream" in finding.message:
         return False
-    return finding.related[0].frame.function != finding.location.frame.function
+    launch = finding.related[0].frame
+    loops = (node for node in nodes_around(tree, launch.line) if isinstance(node, ast.For))
+    return launch.function != finding.location.frame.function or any(loop.lineno == launch.line for loop in loops)
 
 
 def _is_elsewhere(finding: Finding) -> bool:

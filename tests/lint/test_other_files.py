@@ -102,6 +102,56 @@ def test_the_clock_of_another_file_is_reported_at_its_use(found):
     assert found(TIMED) == [("SYN701", 6)]
 
 
+PREFETCHER = """import torch
+class Prefetcher:
+    def __init__(self, data):
+        self.data, self.side = data, torch.cuda.Stream()
+    def __iter__(self):
+        it = iter(self.data)
+        self.preload(it)
+        batch = self.next(it)
+        while batch is not None:
+            yield batch
+            batch = self.next(it)
+    def preload(self, it):
+        try:
+            self.batch = next(it)
+        except StopIteration:
+            self.batch = None
+            return
+        with torch.cuda.stream(self.side):
+            self.batch = self.batch.cuda(non_blocking=True) / 255
+    def next(self, it):
+        torch.cuda.current_stream().wait_stream(self.side)
+        batch = self.batch
+        if batch is not None:
+            batch.record_stream(torch.cuda.current_stream())
+        self.preload(it)
+        return batch
+"""
+EVALUATION = """import time
+import torch
+from prefetching import Prefetcher
+
+def evaluate(batches):
+    start = time.time()
+    for index, batch in enumerate(batches):
+        score = torch.mm(batch, batch).sum().item()
+    print(time.time() - start)
+
+def main(data):
+    evaluate(Prefetcher(data))
+
+main(torch.randn(10, 10, 10))
+"""
+
+
+def test_what_a_prefetcher_loads_ahead_belongs_to_no_interval(tmp_path):
+    (tmp_path / "pyproject.toml").touch()
+    (tmp_path / "prefetching.py").write_text(PREFETCHER)
+    assert lint_source(str(tmp_path / "main.py"), Text(EVALUATION)).findings == ()
+
+
 @pytest.mark.parametrize("event", ["self.events[0]", "events[0]", "torch.cuda.Event(enable_timing=True)"])
 def test_a_timer_that_also_records_events_does_not_rely_on_its_clock(found, event):
     assert found(TIMED, at_end=f"{event}.record()") == []

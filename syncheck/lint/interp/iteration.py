@@ -1,5 +1,6 @@
 """Iteration over values. On its way to a loop, a value is not bound to a name here, which would keep it alive."""
 
+import ast
 import itertools
 from collections.abc import Iterator
 
@@ -69,14 +70,15 @@ class Iteration:
         begin = source.kind.find("__iter__")
         if not isinstance(begin, Function):
             return
-        iterator = self._evaluator.call_function(begin, Call(begin.node, [source]))
+        here = self._evaluator.machine.current_node  # the loop
+        iterator = self._evaluator.call_function(begin, Call(_place(begin, here), [source]))
         if not isinstance(iterator, Instance):
             yield from self.items(iterator)
             return
         step = iterator.kind.find("__next__")
         for _ in range(FULL_LENGTH if isinstance(step, Function) else 0):
             assert isinstance(step, Function)  # otherwise the range is empty
-            yield self._evaluator.call_function(step, Call(step.node, [iterator]))
+            yield self._evaluator.call_function(step, Call(_place(step, here), [iterator]))
 
     def iterations(self, source: Value, most: int = 0) -> Iterator[Value]:
         """See `Evaluator`."""
@@ -143,3 +145,8 @@ class Iteration:
             items = list(self.items(value))
             return Sequence(items, is_open=isinstance(value, Sequence | Mapping) and value.is_open)
         return Sequence([], is_open=True)
+
+
+def _place(method: Function, loop: ast.AST) -> ast.AST:
+    """Return the node to which the work of a method is attributed: the loop, if the method is in another file."""
+    return loop if method.scope.module.is_imported else method.node

@@ -5,7 +5,7 @@ import re
 from collections.abc import Callable
 
 from syncheck.hb.ids import NO_VIEW, StreamId
-from syncheck.lint.interp.contents import tensors_in
+from syncheck.lint.interp.contents import held_by, tensors_in
 from syncheck.lint.interp.contexts import restoring
 from syncheck.lint.interp.device_tests import on_gpu
 from syncheck.lint.interp.evaluator import Evaluator
@@ -22,6 +22,7 @@ from syncheck.lint.interp.values import (
     Context,
     Event,
     Function,
+    Mapping,
     Partial,
     Sequence,
     Stream,
@@ -155,9 +156,24 @@ def _from_numpy(evaluator: Evaluator, call: Call) -> Value:
 
 @models("torch.save")
 def _save(evaluator: Evaluator, call: Call) -> Value:
-    for tensor in tensors_in(call.args[0] if call.args else None):
+    """Source: torch/serialization.py, `_save`: a tensor on a GPU is copied to the host, which waits."""
+    saved = call.get("obj", 0) or UNKNOWN
+    for tensor in tensors_in(saved):
         evaluator.operators.read_by_host(tensor, call.node, "save")
+    if _may_hold_others(saved):
+        evaluator.machine.read_unknown()
     return NONE
+
+
+def _may_hold_others(value: Value, depth: int = 4) -> bool:
+    """Return whether a value may hold tensors that are not known, such as the parameters of a network."""
+    match value:
+        case Tensor() | Constant():
+            return False
+        case Sequence() | Mapping() if depth:
+            return value.is_open or any(_may_hold_others(item, depth - 1) for item in held_by(value))
+        case _:
+            return True
 
 
 @models("torch.no_grad", "torch.inference_mode")

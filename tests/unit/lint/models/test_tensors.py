@@ -171,6 +171,8 @@ def test_such_a_flag_has_one_value_on_a_path(flipped):
     [
         ("torch.nonzero(f())", True), ("torch.where(f())", True), ("torch.unique(f())", True), ("f().nonzero()", True),
         ("f().masked_select(g())", True), ("torch.where(f(), 1, 2)", False), ("f().sum()", False),
+        ("torch.save(f(), 'x.pt')", True), ("torch.save({'net': f(), 'n': 3}, 'x.pt')", True),
+        ("torch.save({'n': 3}, 'x.pt')", False), ("torch.save([1, 2], 'x.pt')", False),
     ],
 )  # fmt: skip
 def test_what_may_wait_for_the_size_of_its_result_matters_to_clocks(call, waits):
