@@ -23,6 +23,8 @@ _OF_DATA = frozenset("loader dataloader data dataset batches epoch epochs progre
 """Words in what loops over all data iterate over."""
 _SMALL = 0.1
 """Share of the measured iterations up to which iterations of a warm-up matter little."""
+_OUTSIDE_LOOPS = 10
+"""Number of iterations that a warm-up outside loops counts as, since the first run may take longer."""
 
 
 def findings(
@@ -64,7 +66,7 @@ def _is_small_part(work: int, clock: int, function: ast.AST) -> bool:
         return True
     before = (_count(loop, function) for loop in loops if has_line(loop, work) and not has_line(loop, clock))
     after = (_count(loop, function) for loop in loops if loop.lineno > clock)
-    return 0 < max(before, default=0) <= _SMALL * max(after, default=0)
+    return 0 < max(before, default=_OUTSIDE_LOOPS) <= _SMALL * max(after, default=0)
 
 
 def _count(loop: ast.For, function: ast.AST) -> int:

@@ -21,6 +21,7 @@ from syncheck.lint.interp.values import (
     Generator,
     Instance,
     Mapping,
+    Module,
     Sequence,
     Tensor,
     Value,
@@ -116,6 +117,8 @@ class Binding:
             self._store(value)
         if isinstance(owner, Instance):
             owner.attributes[name] = named(value)
+        elif isinstance(owner, Module) and name == "forward":
+            owner.weight = None  # other code runs from now on, which may wait
         elif isinstance(owner, Tensor) and name == "grad":
             owner.grad = value if isinstance(value, Tensor) else None
         elif isinstance(owner, Tensor) and name == "data" and isinstance(value, Tensor):

@@ -106,9 +106,8 @@ class Calls:
         if isinstance(function, Tensor) and called_name(call.node) == "values":  # of a dictionary, or a sparse tensor
             return Sequence([function])
         may_move = function is MOVED or (isinstance(function, Tensor) and function.block.device is not None)
-        if may_move or isinstance(function, Tensor) or function in self._objects:  # a layer
-            return self._call_network(call, may_move=may_move)
-        return self.call_unknown("", call)
+        is_layer = may_move or isinstance(function, Tensor) or function in self._objects
+        return self._call_network(call, may_move=may_move) if is_layer else self.call_unknown("", call)
 
     def _call_network(self, call: Call, *, may_move: bool = True) -> Value:
         """Call something unknown that is a network if it gets something on a GPU; `may_move`: or if it has its name."""
@@ -228,8 +227,6 @@ class Calls:
             elif item.__class__ not in _HOLDING_NOTHING:
                 self.escape(item, depth)
 
-    # -- functions of the program
-
     def call_function(self, function: Function, call: Call) -> Value:
         """See `Evaluator`. A call that is nested too deeply is treated as unknown code."""
         node = function.node
@@ -337,15 +334,18 @@ class Calls:
         name = "__call__" if instance.kind.find("__call__") else "forward" if instance.kind.is_net else "__call__"
         member = None if HOOKS in instance.attributes else instance.kind.find(name)
         if isinstance(member, Function):
-            return self.call_function(member, Call(call.node, [instance, *call.args], call.kwargs, call.is_complete))
+            given, is_moving = [instance, *call.args], instance.kind.is_net and any(map(is_moved, call.values()))
+            found = self.call_function(member, Call(call.node, given, call.kwargs, call.is_complete))
+            is_lost = is_moving and found.__class__ is Value  # what it computes is unknown
+            return side_work.compute(self._machine, call.node, is_long=True) if is_lost else found
         return self.call_unknown("", call)
 
     def _call_layer(self, layer: Module, call: Call) -> Value:
         inputs = tensors_in(Sequence(call.values()))
-        if not inputs:
-            return side_work.run_layer(self._machine, call) if layer.is_single else self._call_network(call)
-        weight = [layer.weight] if layer.weight is not None else []
-        return self._evaluator.operators.run("aten::addmm", [*inputs, *weight], call)
+        if layer.weight is None or (layer.is_single and not inputs):
+            return side_work.run_layer(self._machine, call, may_wait=layer.weight is None)
+        run = self._evaluator.operators.run
+        return run("aten::addmm", [*inputs, layer.weight], call) if inputs else self._call_network(call)
 
     def decorate(self, function: Value, decorator: ast.expr, scope: Scope) -> Value:
         """See `Evaluator`. Decorators without an effect on order are skipped; those of the program are called."""

@@ -9,6 +9,7 @@ from syncheck.lint.interp.unknown import (
     called_name,
     derived,
     is_network,
+    is_on_gpu,
     is_on_host,
     makes_object,
     may_be_read,
@@ -18,7 +19,18 @@ from syncheck.lint.interp.unknown import (
     takes_code,
     takes_flag,
 )
-from syncheck.lint.interp.values import MOVED, UNKNOWN_STREAM, Call, Event, Instance, Sequence, Stream, Tensor, Value
+from syncheck.lint.interp.values import (
+    DERIVED,
+    MOVED,
+    UNKNOWN_STREAM,
+    Call,
+    Event,
+    Instance,
+    Sequence,
+    Stream,
+    Tensor,
+    Value,
+)
 from syncheck.lint.nodes import Method, function_around, names, parameters
 from syncheck.semantics.waits import SYNCHRONIZING
 
@@ -111,8 +123,11 @@ def compute(machine: Machine, node: ast.AST, *, is_long: bool) -> Value:
     return MOVED
 
 
-def run_layer(machine: Machine, call: Call) -> Value:
-    """Run a layer of torch on unknown values. The host does not wait in it."""
+def run_layer(machine: Machine, call: Call, *, may_wait: bool = False) -> Value:
+    """Run a layer of torch on unknown values. The host does not wait in it, unless it has hooks that may wait."""
+    if may_wait:
+        machine.assume_synchronized()
+        return DERIVED if any(map(is_on_gpu, call.values())) else derived(*call.values())
     found = derived(*call.values())
     if may_be_read(found):
         compute(machine, call.node, is_long=True)

@@ -205,7 +205,7 @@ class Tensor(Value):
 
 @dataclass(eq=False, slots=True)
 class Module(Value):
-    """A torch.nn layer, or several (`is_single`). One tensor stands for all parameters."""
+    """A torch.nn layer, or several (`is_single`). One tensor stands for all parameters; None if hooks may wait."""
 
     weight: Tensor | None
     is_single: bool = False
@@ -213,9 +213,10 @@ class Module(Value):
 
 @dataclass(eq=False, slots=True)
 class Optimizer(Value):
-    """An optimizer and its parameters."""
+    """An optimizer and its parameters; `may_wait`: it has hooks that may wait."""
 
     parameters: list[Tensor]
+    may_wait: bool = False
 
 
 @dataclass(eq=False, slots=True)

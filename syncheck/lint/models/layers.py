@@ -3,10 +3,11 @@
 import ast
 import re
 
-from syncheck.lint.interp.contents import tensors_in
+from syncheck.lint.interp.contents import function_of, tensors_in
 from syncheck.lint.interp.evaluator import Evaluator
+from syncheck.lint.interp.machine import Machine
 from syncheck.lint.interp.registry import models, models_in, models_methods
-from syncheck.lint.interp.unknown import called_name, gets_moved
+from syncheck.lint.interp.unknown import called_name, gets_moved, waits_in
 from syncheck.lint.interp.values import (
     DERIVED,
     MOVED,
@@ -14,6 +15,7 @@ from syncheck.lint.interp.values import (
     UNKNOWN,
     Call,
     Constant,
+    Function,
     Instance,
     Module,
     Optimizer,
@@ -23,7 +25,7 @@ from syncheck.lint.interp.values import (
     truth,
 )
 from syncheck.lint.models.tensors import call_torch_function
-from syncheck.lint.nodes import names
+from syncheck.lint.nodes import Method, names
 from syncheck.lint.prefilter import uses_gpu
 from syncheck.source.expressions import last_name
 
@@ -100,39 +102,69 @@ def _inference_engine(evaluator: Evaluator, call: Call) -> Value:
     return MOVED
 
 
+def _may_wait_in(hook: Value | None) -> bool:
+    """Return whether a hook may wait for something. Hooks that are not functions of the program may."""
+    function = function_of(hook) if hook is not None else None
+    return not isinstance(function, Method) or bool(waits_in(function))
+
+
 @models_methods(Module)
 def _layer_methods(evaluator: Evaluator, owner: Module, name: str, call: Call) -> Value | None:
     if name in _MOVING:
         return evaluator.transfers.move_net(owner, call, name)
+    if name.startswith("register_") and _may_wait_in(call.get("hook", 0)):
+        owner.weight = None
     if name in _KEEPING:
         return owner
     if name in {"parameters", "buffers"}:
         return _parameters([owner])
     if name in {"named_parameters", "named_buffers"}:
         return Sequence([Sequence([UNKNOWN, owner.weight])] if owner.weight is not None else [])
-    if name == "load_state_dict" and owner.weight is not None and owner.weight.block.device is None:
+    weight = owner.weight
+    if name == "load_state_dict" and weight is not None and weight.block.device is None:
         evaluator.machine.read_unknown()  # what it copies may come from a GPU
-    if name == "zero_grad":
-        if owner.weight is not None and not evaluator.machine.ordering_only:
-            owner.weight.grad = None
-        return NONE
-    return UNKNOWN
+    if name == "zero_grad" and weight is not None and not evaluator.machine.ordering_only:
+        weight.grad = None
+    return NONE if name == "zero_grad" else UNKNOWN
 
 
 @models_methods(Optimizer)
 def _optimizer_methods(evaluator: Evaluator, owner: Optimizer, name: str, call: Call) -> Value | None:
-    machine = evaluator.machine
-    if name == "zero_grad":
-        for parameter in owner.parameters if not machine.ordering_only else ():
+    if name.startswith("register_") and _may_wait_in(call.get("hook", 0)):
+        owner.may_wait = True
+    elif name == "zero_grad":
+        for parameter in owner.parameters if not evaluator.machine.ordering_only else ():
             if not parameter.is_argument:  # the backward pass of other code makes another gradient
                 parameter.grad = None
     elif name == "step":
-        for parameter in owner.parameters:
-            device = parameter.block.device
-            if parameter.grad is not None and device is not None:
-                touched = [(parameter.grad, False), (parameter, True)]
-                machine.launch(machine.current(device), "aten::_foreach_add_", touched, call.node)
+        _step(evaluator.machine, owner, call)
     return UNKNOWN
+
+
+def _step(machine: Machine, optimizer: Optimizer, call: Call) -> None:
+    """Update the parameters of an optimizer."""
+    if optimizer.may_wait:
+        machine.assume_synchronized()
+    for parameter in optimizer.parameters:
+        device = parameter.block.device
+        if parameter.grad is not None and device is not None:
+            touched = [(parameter.grad, False), (parameter, True)]
+            machine.launch(machine.current(device), "aten::_foreach_add_", touched, call.node)
+
+
+@models(
+    "torch.compile", "torch.jit.script", "torch.jit.trace", "torch.jit.freeze", "torch.jit.optimize_for_inference",
+    "torch.nn.parallel.DistributedDataParallel", "torch.distributed.fsdp.FullyShardedDataParallel",
+    "torch.distributed.fsdp.fully_shard", "torch.nn.SyncBatchNorm.convert_sync_batchnorm",
+    "torch.nn.utils.weight_norm", "torch.nn.utils.spectral_norm", "torch.nn.utils.parametrizations.weight_norm",
+    "torch.nn.utils.parametrizations.spectral_norm", "torch.nn.utils.parametrizations.orthogonal",
+)  # fmt: skip
+def _wrapped(evaluator: Evaluator, call: Call) -> Value | None:
+    """Return the network or function itself, which runs the same operators on its caller's stream."""
+    del evaluator
+    inner = call.get("module", 0) or call.get("model", 0) or call.get("obj", 0) or call.get("func", 0)
+    is_network = isinstance(inner, Module) or (isinstance(inner, Instance) and inner.kind.is_net) or inner is MOVED
+    return inner if is_network or isinstance(inner, Function) else None
 
 
 @models("torch.autograd.backward")
@@ -262,4 +294,4 @@ def call_module_method(evaluator: Evaluator, owner: Instance, name: str, call: C
         if isinstance(text, Constant) and len(call.args) > 1:
             owner.attributes[str(text.value)] = call.args[1]
         return NONE
-    return UNKNOWN if name in {"zero_grad", "state_dict", "__init__"} else None
+    return UNKNOWN if name in {"zero_grad", "state_dict", "__init__", "join", "no_sync"} else None

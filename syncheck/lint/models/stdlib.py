@@ -77,14 +77,6 @@ def _partial(evaluator: Evaluator, call: Call) -> Value | None:
     return Partial(call.args[0], list(call.args[1:]), call.kwargs) if call.args else None
 
 
-@models("torch.compile")
-def _compile(evaluator: Evaluator, call: Call) -> Value | None:
-    """Return the function itself: compiling does not change its effects."""
-    del evaluator
-    function = call.get("model", 0)
-    return function if isinstance(function, Function) else None
-
-
 @models("functools.wraps")
 def _wraps(evaluator: Evaluator, call: Call) -> Value:
     del evaluator, call

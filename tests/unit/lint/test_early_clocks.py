@@ -71,6 +71,12 @@ def test_few_iterations_before_many_matter_little(before, n, is_found):
     assert found == ([9] if is_found else [])
 
 
+@pytest.mark.parametrize(("n", "is_found"), [("1000", False), ("10", True)])
+def test_one_call_before_many_iterations_matters_little(n, is_found):
+    source = TIMED.format(**NORMAL | {"before": f"n = {n}; model(x)"})
+    assert bool(lint_source("m.py", Text(source)).findings) is is_found
+
+
 @pytest.mark.parametrize(("given", "is_found"), [("train_loader", False), ("images", True)])
 def test_a_loop_over_all_data_is_long(given, is_found):
     source = TIMED.replace("range(n)", given).format(**NORMAL)

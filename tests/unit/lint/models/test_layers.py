@@ -2,6 +2,8 @@
 
 import pytest
 
+from syncheck.lint.engine import lint_source
+from syncheck.lint.files import Text
 from syncheck.lint.interp.values import MOVED
 from tests.unit.lint.program import calls_of, constant, follow
 
@@ -123,3 +125,69 @@ def test_backward_of_several_tensors_writes_the_gradients():
 def test_gradients_read_the_outputs():
     source = "w = torch.ones(4, device='cuda', requires_grad=True)\n"
     assert "launch cuda:0 backward r2" in calls_of("g = torch.autograd.grad(w * 2, w)", source)
+
+
+SIDE = (
+    "import torch\nside = torch.cuda.Stream()\nl = torch.nn.Linear(4, 4, device='cuda')\n"
+    "x = torch.ones(4, device='cuda')\nopt = torch.optim.SGD(l.parameters(), 0.1)\ntorch.cuda.synchronize()\n"
+    "def wait(*_): torch.cuda.current_stream().wait_stream(side)\ndef show(*_): print('called')\n"
+    "{hook}\nwith torch.cuda.stream(side): z = x * 2\ny = {call}\nprint((x + z).sum())\n"
+)
+
+
+def codes(source):
+    return [found.rule.code for found in lint_source("m.py", Text(source)).findings if found.level.value != "advice"]
+
+
+@pytest.mark.parametrize(
+    ("hook", "is_found"),
+    [
+        ("l.register_forward_pre_hook(wait)", False),
+        ("l.register_forward_hook(wait)", False),
+        ("l.register_forward_hook(hook=unknown)", False),
+        ("l.forward = wait", False),
+        ("l.register_forward_hook(show)", True),
+        ("pass", True),
+    ],
+)
+def test_hooks_of_a_layer_may_wait(hook, is_found):
+    assert codes(SIDE.format(hook=hook, call="l(x)")) == ["SYN101"] * is_found
+
+
+@pytest.mark.parametrize(
+    ("hook", "is_found"), [("opt.register_step_pre_hook(wait)", False), ("opt.register_step_post_hook(show)", True)]
+)
+def test_hooks_of_an_optimizer_may_wait(hook, is_found):
+    assert codes(SIDE.format(hook=hook, call="opt.step()")) == ["SYN101"] * is_found
+
+
+@pytest.mark.parametrize(
+    "wrapped",
+    [
+        "torch.nn.parallel.DistributedDataParallel({})", "torch.distributed.fsdp.FullyShardedDataParallel({})",
+        "torch.distributed.fsdp.fully_shard({})", "torch.compile({})", "torch.jit.script({})", "torch.jit.trace({}, x)",
+        "torch.nn.SyncBatchNorm.convert_sync_batchnorm({})", "torch.nn.utils.weight_norm({})",
+    ],
+)  # fmt: skip
+def test_a_wrapped_network_is_the_network(wrapped):
+    program = follow(L + f"w = {wrapped.format('l')}")
+    assert program.scope.names["w"] is program.scope.names["l"]
+    net = "class Net(torch.nn.Module):\n  def forward(self, x): return x.sin()\n"
+    program = follow(L + net + f"n = Net()\nw = {wrapped.format('n')}")
+    assert program.scope.names["w"] is program.scope.names["n"]
+
+
+def test_other_arguments_of_wrappers_are_unknown():
+    assert constant("torch.nn.parallel.DistributedDataParallel(unknown)") == "unknown"
+    assert constant("torch.jit.script(unknown)") == "unknown"
+
+
+def test_what_a_network_of_unknown_layers_computes_is_running():
+    source = (
+        "import time\nimport torch\nimport other\nclass Net(torch.nn.Module):\n  def __init__(self):\n"
+        "    super().__init__()\n    self.layer = other.Layer()\n  def forward(self, x): return self.layer(x)\n"
+        "def run(batches, device):\n  net = Net().to(device)\n  for x in batches:\n"
+        "    x = x.to(device, non_blocking=True)\n    start = time.time()\n    y = net(x)\n"
+        "    print(time.time() - start)\nrun(other.batches, torch.device('cuda'))\n"
+    )
+    assert codes(source) == ["SYN701"]
