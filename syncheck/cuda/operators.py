@@ -23,6 +23,7 @@ from syncheck.cuda.streams import Streams
 from syncheck.cuda.thread_contexts import ThreadContexts
 from syncheck.hb.ids import NO_EVENT, Access, Context, SiteId, StreamId
 from syncheck.instrument.collectives import plan_of as collective_plan_of
+from syncheck.instrument.collectives import touched
 from syncheck.instrument.plan import Plan, plan_of, tensors_in, tensors_of
 from syncheck.instrument.tensor_facts import TorchFacts
 from syncheck.instrument.torch_internals import (
@@ -258,7 +259,10 @@ class Operators:
     ) -> None:
         """Log an operator that synchronizes, has callbacks, or has tensors in pinned memory or without storage."""
         streams, plan = self._streams, dispatch.plan
+        is_collective = dispatch.func.namespace in NAMESPACES
         tensors = tensors_of(plan, args, kwargs) if plan.touches else []
+        if is_collective:
+            tensors = touched(dispatch.func, plan, args, kwargs)
         results = tensors_in(result) if dispatch.fresh else []
         if any(tensor.layout is not torch.strided or tensor.is_nested for tensor, _ in tensors):
             self._listen_always()
@@ -277,14 +281,14 @@ class Operators:
             return
         stream = streams.current(device)
         if callbacks:
-            stream = working_stream(callbacks, stream, waits_first=dispatch.func.namespace in NAMESPACES)
+            stream = working_stream(callbacks, stream, waits_first=is_collective)
         accesses = [a for t, is_write in parts if (a := self._memory.access(t, is_write=is_write))]
         if dispatch.has_rows and accesses and parts[0][0] is tensors[0][0]:  # a sparse tensor is touched as a whole
             accesses[0] = self._memory.rows_of(tensors[0][0], accesses[0])
         made_accesses = self._register_results(plan, results)
         wait = host_wait(plan.base, args, kwargs, _FACTS)
         self._submit(plan, wait, stream, device, accesses, made_accesses, callbacks, [t for t, _ in tensors] + results)
-        if dispatch.func.namespace in NAMESPACES:
+        if is_collective:
             self._collectives.launched(dispatch, args, kwargs, stream, device, accesses, callbacks)
 
     def log_after_run(

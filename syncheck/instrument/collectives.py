@@ -16,12 +16,12 @@ from syncheck.findings import Location
 from syncheck.hb.ids import NO_EVENT, EventId, SiteId
 from syncheck.instrument.c10d import ProcessGroup, c10d
 from syncheck.instrument.patching import Patches
-from syncheck.instrument.plan import Argument, Plan, dtype_name, tensors_in
+from syncheck.instrument.plan import Argument, Plan, dtype_name, tensors_in, tensors_of
 from syncheck.instrument.plan import plan_of as plan_of_schema
 from syncheck.instrument.torch_internals import schema_of
 from syncheck.ranks import rendezvous, watchdog, writer
 from syncheck.ranks.signature import Group, Signature
-from syncheck.semantics.collectives import EQUAL_ARGUMENTS, GROUP_METHODS, READING, WRITING, collective_name
+from syncheck.semantics.collectives import EQUAL_ARGUMENTS, GROUP_METHODS, READING, ROOTED, WRITING, collective_name
 
 _SHOWN = 4
 """The most tensors of a list that are shown individually."""
@@ -44,6 +44,20 @@ def plan_of(func: Any) -> Plan | None:
         if reads or writes:
             arguments.append(Argument(index, argument.name, "List" in kind or "[]" in kind, writes, reads))
     return replace(plan_of_schema(func), tensors=tuple(arguments), touches=True, writes_outputs=False)
+
+
+def touched(
+    func: Any, plan: Plan, args: tuple[Any, ...], kwargs: dict[str, Any]
+) -> list[tuple[torch.Tensor, Argument]]:
+    """Return the tensors that a collective touches on this rank, each with its argument."""
+    tensors = tensors_of(plan, args, kwargs)
+    if plan.base not in ROOTED:
+        return tensors
+    _, me = _group(func, args, kwargs)
+    is_root = me == argument(func, "root_rank", args, kwargs)
+    if me < 0 or is_root is ROOTED[plan.base]:
+        return tensors
+    return [(tensor, its._replace(is_write=False)) for tensor, its in tensors]
 
 
 def argument(func: Any, name: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:

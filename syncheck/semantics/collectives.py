@@ -24,6 +24,13 @@ WRITING = frozenset("allreduce_ allreduce_coalesced_ reduce_ broadcast_ recv_ re
 READING = frozenset({"send"})
 """Operators whose argument `tensors` is only read."""
 
+ROOTED = {"broadcast_": False, "reduce_": True}
+"""Operators that write on some ranks only -> whether it is the root that writes; the others only read.
+
+Source: NCCL, src/device/broadcast.h and reduce.h: the root of a broadcast in place, and all but the root of a
+reduction, only send. `broadcast` and `reduce` of ProcessGroupNCCL.cpp are in place.
+"""
+
 RECEIVING = frozenset({"recv_"})
 """Operators that receive a message from a known rank."""
 

@@ -27,7 +27,7 @@ from syncheck.hb.ids import (
     StreamId,
     WaitCall,
 )
-from syncheck.instrument.collectives import calls, issue, plan_of
+from syncheck.instrument.collectives import calls, issue, plan_of, touched
 from syncheck.instrument.plan import Plan, tensors_of
 from syncheck.ranks import watchdog
 from syncheck.semantics.collectives import POINT_TO_POINT, collective_name
@@ -111,7 +111,7 @@ class Distributed:
             return self._run(func, plan, args, kwargs, group)
 
     def _run(self, func: Any, plan: Plan, args: tuple[Any, ...], kwargs: dict[str, Any], group: str) -> Any:
-        tensors = tensors_of(plan, args, kwargs)
+        tensors = touched(func, plan, args, kwargs)
         devices = {self._memory.device(tensor) for tensor, _ in tensors} - {HOST_DEVICE}
         if plan.base == "barrier":
             return self._barrier(func, plan, args, kwargs, group)

@@ -54,6 +54,13 @@ def test_a_race_in_both_ranks_is_one_finding_that_names_both(tmp_path):
     assert [(f["rule"], f["line"], f["ranks"]) for f in report["findings"]] == [("SYN601", 12, [0, 1])]
 
 
+@pytest.mark.parametrize(("arguments", "expected"), [([], []), (["all"], [("SYN601", 14)])])
+def test_a_rank_that_only_sends_may_read_its_tensor(arguments, expected, tmp_path):
+    found, report, done = run(tmp_path, "roots", *arguments)
+    assert [finding[:2] for finding in found] == expected, done.stderr[-3000:]
+    assert report["incomplete"] == []
+
+
 @pytest.mark.parametrize("recorder", ["native", "python"])
 @pytest.mark.parametrize(("arguments", "expected"), [([], []), (["same"], [("SYN601", 15)])])
 def test_a_batch_that_sends_what_it_receives_is_reported(arguments, expected, recorder, tmp_path):

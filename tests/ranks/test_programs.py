@@ -35,6 +35,12 @@ def test_a_batch_that_sends_what_it_receives_is_reported(arguments, expected, ru
     assert findings(tmp_path)[1] == expected, done.stdout + done.stderr
 
 
+@pytest.mark.parametrize(("arguments", "expected"), [([], []), (["all"], [("SYN601", 14, [0, 1])])])
+def test_a_rank_that_only_sends_may_read_its_tensor(arguments, expected, run_in_folder, tmp_path):
+    done = run_in_folder(*RUN, "--nproc", "2", *JSON, str(PROGRAMS / "roots.py"), *arguments)
+    assert findings(tmp_path)[1] == expected, done.stdout + done.stderr
+
+
 def test_a_message_can_be_waited_for_twice(run_in_folder, tmp_path):
     done = run_in_folder(*RUN, "--nproc", "2", "--hang-timeout", "5", *JSON, str(PROGRAMS / "waits_twice.py"))
     report, found = findings(tmp_path)

@@ -90,3 +90,26 @@ def test_types_and_shapes_are_described_in_words():
 
 def test_pairwise_exchanges_of_a_rank():
     assert collectives._pairs(1, [5, 6, 7], [1, 2, 3]) == ((1, 0, 5), (1, 2, 7), (0, 1, 1), (2, 1, 3))
+
+
+@pytest.mark.parametrize(
+    ("func", "root", "writes"),
+    [
+        (torch.ops.c10d.broadcast_.default, 0, False),
+        (torch.ops.c10d.broadcast_.default, 1, True),
+        (torch.ops.c10d.reduce_.default, 0, True),
+        (torch.ops.c10d.reduce_.default, 1, False),
+    ],
+)
+def test_ranks_that_only_send_write_nothing(func, root, writes, monkeypatch):
+    monkeypatch.setattr(collectives, "_group", lambda *_: (None, 0))
+    x = torch.ones(2)
+    args = ([x], None, root, 0) if "broadcast" in str(func) else ([x], None, None, root, 0)
+    ((tensor, its),) = collectives.touched(func, plan_of(func), args, {})
+    assert (tensor is x, its.is_read, its.is_write) == (True, True, writes)
+
+
+def test_in_an_unknown_group_all_ranks_may_write():
+    func = torch.ops.c10d.broadcast_.default
+    ((_, its),) = collectives.touched(func, plan_of(func), ([torch.ones(2)], None, 0, 0), {})
+    assert its.is_write
