@@ -194,7 +194,8 @@ class Options:
         example='"xpu"', panel="GPUs",
     )  # fmt: skip
     fail_fast: bool = _setting(
-        False, kinds.FLAG, "Stop the program at the first finding that fails the run.", commands=("run",),
+        False, kinds.FLAG, "End the program at the first finding that fails the run, without `finally` and `atexit`.",
+        commands=("run",),
         example="true", panel="Run",
     )  # fmt: skip
     trace: Path | None = _setting(

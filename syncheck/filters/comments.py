@@ -127,6 +127,8 @@ def _suppression(match: re.Match[str], line: int) -> Suppression:
     elif listed is None and match["code"]:
         problem = f"write `{kind}[{match['code'].strip()}]`"
     names = ["ALL"] if listed is None else [name.strip() for name in listed.strip("[]").split(",") if name.strip()]
+    if not names:
+        problem = "name a rule in its brackets"
     by_name: tuple[tuple[str, frozenset[str]], ...] = ()
     try:
         by_name = tuple((name, _codes_of(name)) for name in names)

@@ -173,7 +173,8 @@ def without_known(
         baseline.write()
         report = report.noted(f"removed {counted(stale.total(), 'fixed finding')} from {display_path(baseline.path)}")
     elif stale:
-        hint = "if they are fixed, --write-baseline removes them"
+        are, them = ("it is", "it") if stale.total() == 1 else ("they are", "them")
+        hint = f"if {are} fixed, --write-baseline removes {them}"
         n_stale = counted(stale.total(), "known finding")
         report = report.noted(f"{n_stale} of {display_path(baseline.path)} not seen in this run; {hint}")
     new = baseline.new(report.findings)

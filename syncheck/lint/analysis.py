@@ -46,13 +46,14 @@ from syncheck.rules import (
     graph_uses_freed_memory,
     record_stream_in_capture,
     redundant_wait,
+    unordered_graph_replays,
 )
 from syncheck.rules.model import Rule
 from syncheck.sanitizer.reported import IN_RUNS_ONLY
 from syncheck.sanitizer.reported import RULES as SESSION_RULES
 
 RULES: tuple[Rule, ...] = (
-    *(r for r in SESSION_RULES if r not in {redundant_wait.RULE, *IN_RUNS_ONLY}),
+    *(r for r in SESSION_RULES if r not in {redundant_wait.RULE, unordered_graph_replays.RULE, *IN_RUNS_ONLY}),
     *transfers.RULES,
     *side_streams.RULES,
     event_waits_for_itself.RULE,

@@ -51,7 +51,10 @@ def _in_ini() -> tuple[Setting, ...]:
 
 
 class Settings:
-    """Combined settings from options, configuration files and a test's marker."""
+    """Combined settings from options, configuration files and the markers of a test, its class and its module.
+
+    A closer marker takes precedence, and the rules that they ignore are combined.
+    """
 
     def __init__(
         self, config: pytest.Config, item: pytest.Item | None = None, *, options: "Options | None" = None
@@ -59,10 +62,13 @@ class Settings:
         if options is not None:
             self.options = options
         self._config = config
-        marker = item.get_closest_marker("syncheck") if item is not None else None
-        self._given: dict[str, Any] = dict(marker.kwargs) if marker is not None else {}
-        self._unnamed = marker.args if marker is not None else ()
-        self.is_marked = marker is not None
+        markers = list(item.iter_markers("syncheck")) if item is not None else []  # the closest one first
+        self._given: dict[str, Any] = {}
+        for marker in reversed(markers):
+            self._given |= marker.kwargs
+        self._ignored = [marker.kwargs["ignore"] for marker in markers if "ignore" in marker.kwargs]
+        self._unnamed = tuple(value for marker in markers for value in marker.args)
+        self.is_marked = bool(markers)
         self.is_disabled = bool(self._given.get("disable"))
 
     @cached_property
@@ -82,7 +88,7 @@ class Settings:
                 raise pytest.UsageError(message)
             values = {**self._of_ini(), **self._of_command_line()}
             values["ignore"] = (*self._of_ini().get("ignore", ()), *self._of_command_line().get("ignore", ()))
-            values["ignore"] += names(marked.get("ignore", ()))
+            values["ignore"] += tuple(rule for given in self._ignored for rule in names(given))
             values["select"] = names(marked["select"]) if "select" in marked else values.get("select", ())
             if "devices" in marked:
                 values["devices"] = value_of(BY_NAME["devices"], marked["devices"])

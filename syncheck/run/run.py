@@ -1,6 +1,8 @@
 """A run of a program under a backend: session, trace, report and exit status."""
 
 import contextlib
+import gc
+import io
 import os
 import signal
 import sys
@@ -291,6 +293,7 @@ class Run:
             _flush()
             status = self._deliver_report(0)
             _flush()
+            _flush_files()
             real_exit(status or 1)  # 0 if another rank delivers the report
 
 
@@ -298,6 +301,14 @@ def _flush() -> None:
     for stream in (sys.stdout, sys.stderr):
         if stream is not None:  # None if the descriptor was closed at startup
             stream.flush()
+
+
+def _flush_files() -> None:
+    """Flush the files that the program has open, since it ends without closing them."""
+    for file in gc.get_objects():
+        if isinstance(file, io.TextIOBase | io.BufferedWriter) and not file.closed:
+            with contextlib.suppress(OSError, ValueError):  # not for writing
+                file.flush()
 
 
 _active: list[Run] = []

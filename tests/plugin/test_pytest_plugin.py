@@ -464,6 +464,29 @@ def test_only_a_run_of_the_whole_suite_removes_findings_from_the_baseline(suite,
     assert "SYN101" not in (pytester.path / "known.json").read_text()
 
 
+def test_the_markers_of_a_test_its_class_and_its_module_are_combined(suite):
+    source = """
+        pytestmark = pytest.mark.syncheck(ignore=["SYN101"])
+
+        @pytest.mark.syncheck(ignore=["SYN301"])
+        def test_both_are_ignored():
+            race()
+
+        class TestClass:
+            pytestmark = pytest.mark.syncheck(disable=True)
+
+            @pytest.mark.syncheck(devices=2)
+            def test_is_disabled(self):
+                assert not torch.cuda.is_available()
+
+            @pytest.mark.syncheck(disable=False)
+            def test_is_checked(self):
+                assert torch.cuda.is_available()
+        """
+    assert "3 passed" in last(suite(source))
+    assert "1 failed, 2 passed" in last(suite(source.replace("SYN101", "SYN102")))
+
+
 def test_a_marker_accepts_a_string_for_one_rule(suite):
     assert "1 passed" in last(suite('@pytest.mark.syncheck(ignore="SYN101")\ndef test_it():\n    race()\n'))
 

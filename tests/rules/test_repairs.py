@@ -18,8 +18,10 @@ PROGRAMS = [*markers.fixtures(), *sorted(TESTS.glob("*/programs/*.py")), *sorted
 NEEDS = {
     "blocking_wait.py": "# ranks: 2\n",
     "race.py": "# ranks: 2\n",
+    "relay.py": "# ranks: 2\n",
     "time_of_first_rank.py": "# ranks: 2\n",
     "waits_twice.py": "# ranks: 2\n",
+    "roots.py": "# ranks: 2\n",
     "errors.py": "# devices: 2\n",
 }
 """Headers that programs without markers need."""

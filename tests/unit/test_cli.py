@@ -151,6 +151,19 @@ def test_fail_fast_ends_the_program_at_the_first_failing_finding(script):
     assert "SYN101" in done.stderr
 
 
+def test_fail_fast_loses_nothing_that_the_program_has_written(script, tmp_path):
+    log = tmp_path / "log.txt"
+    done = syncheck("run", "--fail-fast", script(f"log = open({str(log)!r}, 'w')\nlog.write('step 1')\n" + RACE))
+    assert (done.returncode, log.read_text()) == (1, "step 1")
+
+
+def test_a_baseline_that_cannot_be_written_is_an_error_before_the_program_runs(script, tmp_path):
+    missing = str(tmp_path / "missing" / "known.json")
+    done = syncheck("run", "--baseline", missing, "--write-baseline", script("print('started')\n"))
+    assert (done.returncode, done.stdout) == (2, "")
+    assert "invalid value for --baseline: cannot write" in done.stderr
+
+
 def test_stacks_show_the_callers(script):
     nested = "import torch\nside = torch.cuda.Stream()\ndef inner(x):\n    return x * 2\ndef outer(x):\n"
     nested += "    with torch.cuda.stream(side):\n        return inner(x)\nouter(torch.ones(9, device='cuda'))\n"

@@ -55,7 +55,7 @@ def named(paths: Sequence[Path]) -> list[Part]:
     the first file of a trace also refers to its other files.
 
     Raises:
-        TraceError: there is no trace, a file is not a trace, or the files belong to several runs or are copies.
+        TraceError: there is no trace, a file is not a trace, or the files are of several runs or ranks, or copies.
     """
     found = [
         part for path in paths for part in (_in_folder(path) if path.is_dir() else _read(path, is_only=len(paths) == 1))
@@ -67,7 +67,7 @@ def named(paths: Sequence[Path]) -> list[Part]:
     runs = {part.recording or str(part.path): part for part in found}
     if len(runs) > 1:
         names = " and ".join(sorted(part.path.name for part in runs.values())[:2])
-        raise TraceError(f"{names} are traces of different runs", "replay them separately")
+        raise TraceError(f"{names} are traces of different runs, or of different ranks", "replay them separately")
     by_number: dict[int, Part] = {}
     for part in found:
         other = by_number.setdefault(part.number, part)
