@@ -31,6 +31,10 @@ class _Collectives(Protocol):
 
     def new_callback_end(self, started: StartedCollective) -> StartedCollective: ...
 
+    def record_end(
+        self, work: Any, stream: StreamId, tensors: list[torch.Tensor], group: str = ""
+    ) -> StartedCollective: ...
+
     def idents(self, tensors: Iterable[torch.Tensor]) -> frozenset[AllocationId]: ...
 
     def record(self, tensors: Iterable[torch.Tensor], stream: StreamId) -> None: ...
@@ -44,6 +48,7 @@ class Futures:
         self._gpus = gpus
         self._known: dict[int, tuple[Any, StartedCollective, frozenset[AllocationId]]] = {}
         self._latest: tuple[StartedCollective, frozenset[AllocationId]] | None = None
+        self._with_devices: weakref.WeakSet[Any] = weakref.WeakSet()
 
     def register(self, future: Any, started: StartedCollective, idents: frozenset[AllocationId]) -> None:
         """Register the future of a collective. C++ code that gets it in a backward pass waits for it, unobserved."""
@@ -80,7 +85,12 @@ class Futures:
         def then(future: Any, callback: Callable[[Any], Any]) -> Any:
             known = self._known.get(id(future))
             if known is None:
-                return original_then(future, callback)
+                is_set_later = future in self._with_devices and not future.done()
+                return (
+                    self._then_once_set(original_then, future, callback)
+                    if is_set_later
+                    else original_then(future, callback)
+                )
             _, started, idents = known
             end = self._collectives.new_callback_end(started)
 
@@ -98,6 +108,54 @@ class Futures:
 
         patches.set(kind, "wait", wait)
         patches.set(kind, "then", then)
+        self._install_devices(patches)
+
+    def _install_devices(self, patches: Patches) -> None:
+        """Patch the creation of futures with devices. The build of torch for the CPU has none.
+
+        Source:
+            aten/src/ATen/core/ivalue_inl.h, `Future::markCompleted`: it records an event on the current stream of each
+            device that holds a tensor of the value.
+        """
+        kind = torch.futures.Future
+        original_init, original_set = kind.__init__, kind.set_result
+
+        @wraps(original_init)
+        def initialize(future: Any, *, devices: Any = None) -> None:
+            original_init(future)
+            if any(torch.device(device).type != "cpu" for device in devices or ()):
+                self._with_devices.add(future)
+
+        @wraps(original_set)
+        def set_result(future: Any, result: Any) -> None:
+            tensors = tensors_in(result) if future in self._with_devices else []
+            device = next((tensor.device.index for tensor in tensors if tensor.is_cuda), None)
+            if device is not None:
+                end = self._collectives.record_end(None, self._gpus.current_stream(device), tensors)
+                self.register(future, end, self._collectives.idents(tensors))
+            original_set(future, result)
+
+        patches.set(kind, "__init__", initialize)
+        patches.set(kind, "set_result", set_result)
+
+    def _then_once_set(self, original_then: Any, future: Any, callback: Callable[[Any], Any]) -> Any:
+        """Register a callback of a future with devices, which runs on a stream of its own once the value is set."""
+        made: list[Any] = []
+
+        def on_side(value: Any) -> Any:
+            known = self._known.get(id(value))
+            if known is None:  # the value is not on a GPU
+                return callback(value)
+            _, started, idents = known
+            end = self._collectives.new_callback_end(started)
+            with self._on_callback_stream(started, end):
+                returned = callback(value)
+            end.tensors += tensors_in(returned)
+            self.register(made[0], end, idents)
+            return returned
+
+        made.append(original_then(future, on_side))
+        return made[0]
 
     @contextmanager
     def _on_callback_stream(self, started: StartedCollective, end: StartedCollective) -> Iterator[None]:

@@ -40,6 +40,35 @@ def test_other_futures_are_torchs_own(job):
     assert future.then(lambda value: value.value() + 1).wait() == 4
 
 
+def set_on_side(future):
+    with torch.cuda.stream(torch.cuda.Stream()):
+        future.set_result(torch.ones(4, device="cuda") * 2)
+
+
+@pytest.mark.parametrize("is_early", [True, False])
+def test_a_future_with_devices_orders_those_who_wait_for_it(job, is_early):
+    future = torch.futures.Future(devices=["cuda:0"])
+    children = [future.then(lambda done: done.value() + 1)] if is_early else []
+    set_on_side(future)
+    children += [] if is_early else [future.then(lambda done: done.value() + 1)]
+    assert (future.wait().tolist(), children[0].wait().tolist()) == ([2] * 4, [3] * 4)
+    assert job.codes() == []
+
+
+def test_a_future_without_devices_orders_nothing(job):
+    future = torch.futures.Future()
+    set_on_side(future)
+    future.wait().sum()
+    assert job.codes() == ["SYN101"]
+
+
+def test_a_future_with_devices_may_hold_other_values(job):
+    future = torch.futures.Future(devices=["cuda:0", torch.device("cuda", 1)])
+    child = future.then(lambda done: done.value() + 1)
+    assert job.calls_of(lambda: future.set_result(3)) == []
+    assert (future.wait(), child.wait()) == (3, 4)
+
+
 def reduce_on(stream, wait, fresh=False):
     """Run one DDP training step whose communication hook uses the reduced gradients on its own stream."""
     layer = torch.nn.Linear(4, 4).cuda()
