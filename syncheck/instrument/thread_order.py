@@ -12,6 +12,8 @@ from collections.abc import Callable
 from concurrent.futures import Future
 from concurrent.futures import thread as pools
 from functools import wraps
+from multiprocessing.queues import Queue as ProcessQueue
+from multiprocessing.reduction import ForkingPickler
 from queue import Queue
 from typing import Any
 
@@ -54,6 +56,44 @@ def install_thread_order(hosts: Hosts, is_checking: Callable[[], bool], patches:
     track(Future, "exception", releases=False, acquires=_always)
     track(Future, "done", releases=False, acquires=_if_true)
     _install_tasks(hosts, is_checking, patches)
+    _install_feeders(hosts, is_checking, patches)
+
+
+class _Feeder(threading.local):
+    """The queue that a thread feeds: the objects that are still to be sent to other processes."""
+
+    buffer: Any = None
+
+
+def _install_feeders(hosts: Hosts, is_checking: Callable[[], bool], patches: Patches) -> None:
+    """Order the thread that sends what is put into a queue for processes after each put.
+
+    Source:
+        multiprocessing/queues.py: `put` appends to a buffer, from which `_feed` takes and pickles objects.
+    """
+    put, feed, dumps = ProcessQueue.put, ProcessQueue._feed, ForkingPickler.dumps  # type: ignore[attr-defined]
+    feeder = _Feeder()
+
+    @wraps(put)
+    def put_tracked(self: Any, *args: Any, **kwargs: Any) -> None:
+        if is_checking():  # the first put starts the thread
+            hosts.release(hosts.sync_of(self._buffer))
+        put(self, *args, **kwargs)
+
+    @wraps(feed)
+    def feed_tracked(buffer: Any, *args: Any, **kwargs: Any) -> None:
+        feeder.buffer = buffer
+        feed(buffer, *args, **kwargs)
+
+    @wraps(dumps)
+    def dumps_tracked(_: Any, *args: Any, **kwargs: Any) -> Any:
+        if feeder.buffer is not None and is_checking():
+            hosts.acquire(hosts.sync_of(feeder.buffer))
+        return dumps(*args, **kwargs)
+
+    patches.set(ProcessQueue, "put", put_tracked)
+    patches.set(ProcessQueue, "_feed", staticmethod(feed_tracked))
+    patches.set(ForkingPickler, "dumps", classmethod(dumps_tracked))
 
 
 def _install_tasks(hosts: Hosts, is_checking: Callable[[], bool], patches: Patches) -> None:

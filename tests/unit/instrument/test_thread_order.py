@@ -1,6 +1,7 @@
 """Synchronization objects that order threads."""
 
 import contextlib
+import multiprocessing
 import queue
 import threading
 from concurrent.futures import Future, ThreadPoolExecutor
@@ -183,3 +184,16 @@ def test_methods_are_restored():
     assert threading.Event.wait.__doc__ == EVENT_METHODS["wait"].__doc__
     patches.undo()
     assert {name: getattr(threading.Event, name) for name in EVENT_METHODS} == EVENT_METHODS
+
+
+def test_the_thread_that_feeds_a_queue_for_processes_comes_after_each_put(hosts):
+    made = multiprocessing.Queue()
+    hosts.calls.clear()
+    for number in range(2):
+        made.put(number)
+        assert made.get(timeout=30) == number
+    made.close()
+    made.join_thread()
+    queue_calls = [call for call in hosts.calls if call in {"release", "acquire"}]
+    assert queue_calls[0] == "release"
+    assert hosts.calls.count("acquire") >= 2
