@@ -118,7 +118,8 @@ def _collective(context: RaceContext) -> PendingFinding | None:
         return _in_one_batch(context)
     facts: dict[str, Text] = {"collective": (f"`{name}`",)}
     related: list[tuple[SiteId, Text]] = [(context.prior.site, ("started here",))]
-    advice: Text = () if context.is_host else (", where ", StreamRef(race.current.actor), " is the current stream")
+    is_ours = not (context.is_host or context.is_internal(race.current.actor))
+    advice: Text = (", where ", StreamRef(race.current.actor), " is the current stream") if is_ours else ()
     operator, site = context.prior.operator, context.prior.site
     wait = insertion(context.current.site, wait_code(operator, site))
     fix = PendingFix((wait,), after=site, otherwise=wait_at_once(operator, site))

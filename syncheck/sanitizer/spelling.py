@@ -199,11 +199,11 @@ class Spelling:
         """Return the frame of the code that made a call: see `Location.author`."""
         return self._sites.location(site).author
 
-    # -- names
-
     def spell(self, code: Text, line: SourceLine) -> Spelled:
         """Replace the references in code by names valid on a line."""
-        spelled = Spelled()
+        current = (part.stream for part in code if isinstance(part, StreamCode) and part.is_current)
+        own = {self._name(NamedKind.STREAM, stream, line): stream for stream in current}  # of another `self`, perhaps
+        spelled = Spelled(streams={name: stream for name, stream in own.items() if name})
         for part in code:
             match part:
                 case str():

@@ -104,6 +104,14 @@ def test_one_name_does_not_stand_for_two_streams(spelling, names):
     )
 
 
+def test_a_name_that_the_current_stream_has_at_the_line_stands_for_that_stream(spelling, names):
+    """In another object, `self.stream` is another stream."""
+    names.streams[4] = StreamInfo(0, 8, 0)
+    names.seen_at[NamedKind.STREAM, 4] = {("program.py", 10): "side"}
+    wait = (StreamCode(2), ".wait_stream(", StreamCode(4, is_current=True), ")")
+    assert spelled(spelling, 10, *wait) == ("<stream>.wait_stream(side)", False)
+
+
 def test_missing_names_are_distinguished(spelling, names):
     names.streams |= {4: StreamInfo(0, 8, 0), 5: StreamInfo(1, 9, 0)}
     found = spelling.spell((StreamCode(4), " ", StreamCode(5), " ", StreamCode(4)), spelling._sites.line(10))
