@@ -109,7 +109,7 @@ def _is_rank(environment: Any) -> bool:
 
 
 def _install_spawn(patches: Patches, incomplete: Callable[[str], None], spawned: Callable[[], object]) -> None:
-    """Add the data that makes a spawned child checked to its preparation data, except for workers of a DataLoader.
+    """Add the data that makes a spawned child checked to its preparation data; workers of a DataLoader are not checked.
 
     Source:
         multiprocessing/popen_spawn_posix.py and popen_forkserver.py, `_launch`; spawn.py: the child unpickles the
@@ -129,13 +129,15 @@ def _install_spawn(patches: Patches, incomplete: Callable[[str], None], spawned:
     @wraps(prepare)
     def prepare_child(name: str) -> dict[str, Any]:
         data = prepare(name)
-        if not any(_is_loader(child) for child in starting):
-            member = rendezvous.active
-            sent = member.for_spawned() if member is not None else None
-            if sent is None:
-                incomplete(NOT_CHECKED)
-                sent = spawned()
-            data["syncheck"] = sent
+        if any(_is_loader(child) for child in starting):
+            data["syncheck"] = spawned()
+            return data
+        member = rendezvous.active
+        sent = member.for_spawned() if member is not None else None
+        if sent is None:
+            incomplete(NOT_CHECKED)
+            sent = spawned()
+        data["syncheck"] = sent
         return data
 
     patches.set(process.BaseProcess, "start", start_noted)
