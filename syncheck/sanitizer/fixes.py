@@ -7,6 +7,7 @@ from typing import NamedTuple
 
 from syncheck.findings import Applicability, Edit, EditKind, Fix, Frame
 from syncheck.hb.ids import UNKNOWN_SITE, EventId, NamedKind, SiteId, StreamId
+from syncheck.sanitizer.insertion import times_code
 from syncheck.sanitizer.messages import DeviceSyncCode, EventCode, GroupCode, Names, Part, StreamCode, Text, WaitCode
 from syncheck.sanitizer.monitor import Sites
 from syncheck.sanitizer.spelling import Spelling, Target
@@ -300,6 +301,8 @@ def _inside(author: Frame | None, target: Target, where: str, code: str) -> str:
     if author is None or not author.package:
         if isinstance(target.line.statement, ast.With | ast.AsyncWith):  # the context manager is left after the block
             return f"add `{code}` at the end of the block that begins in {where}"
+        if times_code(target.line.statement):
+            return f"end the timed code with `{code}`, or use `torch.utils.benchmark.Timer`, which waits"
         return f"split {where} and add `{code}` between the launch and the use"
     return f"in {author.package}, add `{code}` before {author.path}:{author.line}"
 

@@ -7,6 +7,7 @@ from syncheck.sanitizer.monitor import SourceLine
 from syncheck.source.expressions import STREAM_CONTEXTS, last_name
 
 _BACKWARD = frozenset({"backward", "grad"})
+_TIMERS = frozenset({"timeit", "repeat", "autorange"})
 
 
 def is_called_elsewhere(line: SourceLine, callers: tuple[SourceLine, ...]) -> bool:
@@ -29,16 +30,27 @@ def can_insert(line: SourceLine, earlier: tuple[SourceLine, ...]) -> bool:
 
 
 def launches(line: SourceLine, earlier: tuple[SourceLine, ...]) -> bool:
-    """Return whether only the presence of earlier lines in a line's own statement prevents an insertion before it."""
+    """Return whether an insertion before a line comes too early because earlier lines are in its own statement.
+
+    They are if the line is one of them, as in `if launch().item(): ...`, before which nothing can be inserted anyway.
+    """
     others = [other.number for other in earlier if other.path == line.path]
     scopes = line.scopes
-    return scopes is not None and scopes.can_insert_before(line.number) > scopes.can_insert_before(line.number, others)
+    if scopes is None or line.number in others:
+        return scopes is not None
+    return scopes.can_insert_before(line.number) > scopes.can_insert_before(line.number, others)
 
 
 def runs_backward(statement: ast.AST | None) -> bool:
     """Return whether a statement runs a backward pass, during which autograd calls the program's hooks."""
     calls = (node.func for node in ast.walk(statement) if isinstance(node, ast.Call)) if statement is not None else ()
     return any(last_name(function) in _BACKWARD for function in calls)
+
+
+def times_code(statement: ast.AST | None) -> bool:
+    """Return whether a statement calls something of the module timeit, which runs and times code."""
+    calls = (node.func for node in ast.walk(statement) if isinstance(node, ast.Call)) if statement is not None else ()
+    return any(last_name(function) in _TIMERS for function in calls)
 
 
 def is_unbound_item(name: str, origin: SourceLine, line: SourceLine) -> bool:

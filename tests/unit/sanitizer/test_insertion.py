@@ -5,7 +5,7 @@ import ast
 import pytest
 
 from syncheck.findings import Frame
-from syncheck.sanitizer.insertion import are_in_one_library_call, before_stream_block
+from syncheck.sanitizer.insertion import are_in_one_library_call, before_stream_block, launches, times_code
 from syncheck.sanitizer.monitor import SourceLine
 from syncheck.source.scopes import Scopes
 
@@ -51,3 +51,27 @@ def test_the_line_of_the_stream_block_around_a_line(number, expected):
 
 def test_a_line_of_an_unknown_file_is_in_no_block():
     assert before_stream_block(SourceLine("a.py", 3)) is None
+
+
+def line_of(source, number):
+    scopes = Scopes(ast.parse(source), source)
+    return SourceLine("program.py", number, 1, "main", scopes)
+
+
+@pytest.mark.parametrize(
+    "source",
+    ["y = launch() + 1", "if launch().item(): print(1)", "while launch().item(): pass", "y = launch(); print(y)"],
+)
+def test_a_statement_that_launches_what_it_uses_has_to_be_split(source):
+    line = line_of(source, 1)
+    assert launches(line, (line,))
+    assert not launches(line, ())
+
+
+@pytest.mark.parametrize(
+    ("source", "expected"),
+    [("t = timeit.timeit(f)", True), ("ts = Timer(f).repeat(3)", True), ("t = time.time()", False)],
+)
+def test_calls_that_time_other_code(source, expected):
+    assert times_code(ast.parse(source).body[0]) is expected
+    assert not times_code(None)
