@@ -2,7 +2,7 @@
 
 import ast
 
-from syncheck.findings import Frame
+from syncheck.findings import Frame, Location
 from syncheck.sanitizer.monitor import SourceLine
 from syncheck.source.expressions import STREAM_CONTEXTS, last_name
 
@@ -39,6 +39,11 @@ def launches(line: SourceLine, earlier: tuple[SourceLine, ...]) -> bool:
     if scopes is None or line.number in others:
         return scopes is not None
     return scopes.can_insert_before(line.number) > scopes.can_insert_before(line.number, others)
+
+
+def runs_again(later: Location, earlier: Location) -> bool:
+    """Return whether a call of the program runs again: in another iteration, or in another call of its function."""
+    return later.frame == earlier.frame and all(frame.is_user for frame in (*later.stack[:1], *earlier.stack[:1]))
 
 
 def runs_backward(statement: ast.AST | None) -> bool:

@@ -13,6 +13,7 @@ from syncheck.sanitizer.insertion import (
     is_called_elsewhere,
     is_unbound_item,
     launches,
+    runs_again,
     runs_backward,
 )
 from syncheck.sanitizer.messages import (
@@ -141,12 +142,12 @@ class Spelling:
         """Return where a statement can be inserted before a call: at its own line, or at that of a caller."""
         lines = self._sites.lines_of(site)
         earlier = self._sites.lines_of(after) if after else ()
+        is_again = bool(earlier) and runs_again(self._sites.location(site), self._sites.location(after))
         for depth, line in enumerate(lines):
-            is_next_iteration = site == after  # the same statement in the next iteration of a loop
             if is_called_elsewhere(line, lines[depth + 1 :]):
                 continue
-            before = () if is_next_iteration else earlier
-            if (depth and is_next_iteration) or not can_insert(line, before):
+            before = () if is_again else earlier
+            if (depth and is_again) or not can_insert(line, before):
                 continue
             if self.spell(_for_caller(code) if depth else code, line).is_usable:
                 return Target(line, is_usable=True)
@@ -155,7 +156,7 @@ class Spelling:
                 return Target(outside, is_usable=True)
         callers = (line for depth, line in enumerate(lines) if not is_called_elsewhere(line, lines[depth + 1 :]))
         line = next(callers, lines[0])
-        is_split = site != after and line is lines[0] and launches(line, earlier)
+        is_split = not is_again and line is lines[0] and launches(line, earlier)
         is_in_hook = is_split and earlier[0].number != line.number and runs_backward(line.statement)
         return Target(line, is_usable=False, is_split=is_split, inner=earlier[0] if is_in_hook else None)
 
@@ -191,7 +192,7 @@ class Spelling:
         """Return whether code after a line is too late for another thread, or names that thread's stream by a local."""
         if (scopes := line.scopes) is None:
             return False
-        named = [part for part in code if isinstance(part, StreamCode) and not part.is_current]
+        named = (part for part in code if isinstance(part, StreamCode) and not part.is_current)
         is_local = any(scopes.uses_local_variable(self.spell((part,), line).code, line.number) for part in named)
         return is_local or scopes.is_argument(line.number, line.column)  # such as `queue.put(x.cuda())`
 
@@ -202,8 +203,7 @@ class Spelling:
     def spell(self, code: Text, line: SourceLine) -> Spelled:
         """Replace the references in code by names valid on a line."""
         current = (part.stream for part in code if isinstance(part, StreamCode) and part.is_current)
-        own = {self._name(NamedKind.STREAM, stream, line): stream for stream in current}  # of another `self`, perhaps
-        spelled = Spelled(streams={name: stream for name, stream in own.items() if name})
+        spelled = Spelled(streams={self._name(NamedKind.STREAM, one, line): one for one in current})  # of other objects
         for part in code:
             match part:
                 case str():

@@ -102,9 +102,10 @@ class Text:
         return (own, *map(self.line, self.callers.get(site, ())))
 
     def location(self, site):
-        source = self.lines[site - 1] if 0 < site <= len(self.lines) else ""
+        number = self.at_line.get(site, site)
+        source = self.lines[number - 1] if 0 < number <= len(self.lines) else ""
         first, last = self.spans.get(site, (0, 0))
-        frame = Frame(self.path, site, first, site, last, source=source)
+        frame = Frame(self.path, number, first, number, last, source=source)
         return Location(frame, stack=self.stacks.get(site, ()))
 
     def bound(self, site):

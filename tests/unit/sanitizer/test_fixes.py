@@ -238,6 +238,14 @@ def test_a_library_that_launches_and_uses_is_named(names):
     assert found.text == "in acme, add `torch.cuda.default_stream().wait_stream(side)` before acme/loader.py:9"
 
 
+def test_a_line_that_runs_again_in_another_call_needs_no_split(names):
+    sites = Columns(SOURCE)
+    sites.at_line = {50: 5, 51: 5}  # called from different lines
+    pending = PendingFix((insertion(50, StreamCode(1), ".wait_stream(", StreamCode(2), ")"),), after=51)
+    found = word(pending, names, sites, "program.py")
+    assert found.text == "add `torch.cuda.default_stream().wait_stream(side)` before line 5"
+
+
 def test_no_statement_after_a_line_orders_two_calls_that_a_library_makes_in_it(names):
     def stack(line, function):
         return (Frame("acme/loader.py", line, function=function, is_user=False), Frame("program.py", 5))

@@ -4,8 +4,8 @@ import ast
 
 import pytest
 
-from syncheck.findings import Frame
-from syncheck.sanitizer.insertion import are_in_one_library_call, before_stream_block, launches, times_code
+from syncheck.findings import Frame, Location
+from syncheck.sanitizer.insertion import are_in_one_library_call, before_stream_block, launches, runs_again, times_code
 from syncheck.sanitizer.monitor import SourceLine
 from syncheck.source.scopes import Scopes
 
@@ -51,6 +51,19 @@ def test_the_line_of_the_stream_block_around_a_line(number, expected):
 
 def test_a_line_of_an_unknown_file_is_in_no_block():
     assert before_stream_block(SourceLine("a.py", 3)) is None
+
+
+@pytest.mark.parametrize(
+    ("earlier", "later", "expected"),
+    [
+        ((USER, Frame("program.py", 30)), (USER, Frame("program.py", 31)), True),
+        ((), (), True),
+        ((library(10), USER), (library(12), USER), False),  # both run in one call of a library, such as `backward()`
+    ],
+)
+def test_a_call_of_the_program_runs_again(earlier, later, expected):
+    assert runs_again(Location(USER, stack=later), Location(USER, stack=earlier)) is expected
+    assert not runs_again(Location(Frame("program.py", 21), stack=later), Location(USER, stack=earlier))
 
 
 def line_of(source, number):
