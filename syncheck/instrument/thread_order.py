@@ -12,6 +12,7 @@ from collections.abc import Callable
 from concurrent.futures import Future
 from concurrent.futures import thread as pools
 from functools import wraps
+from multiprocessing.queues import JoinableQueue
 from multiprocessing.queues import Queue as ProcessQueue
 from multiprocessing.reduction import ForkingPickler
 from queue import Queue
@@ -71,14 +72,16 @@ def _install_feeders(hosts: Hosts, is_checking: Callable[[], bool], patches: Pat
     Source:
         multiprocessing/queues.py: `put` appends to a buffer, from which `_feed` takes and pickles objects.
     """
-    put, feed, dumps = ProcessQueue.put, ProcessQueue._feed, ForkingPickler.dumps  # type: ignore[attr-defined]
-    feeder = _Feeder()
+    feed, dumps, feeder = ProcessQueue._feed, ForkingPickler.dumps, _Feeder()  # type: ignore[attr-defined]
 
-    @wraps(put)
-    def put_tracked(self: Any, *args: Any, **kwargs: Any) -> None:
-        if is_checking():  # the first put starts the thread
-            hosts.release(hosts.sync_of(self._buffer))
-        put(self, *args, **kwargs)
+    def tracked(put: Callable[..., None]) -> Callable[..., None]:
+        @wraps(put)
+        def put_tracked(self: Any, *args: Any, **kwargs: Any) -> None:
+            if is_checking():  # the first put starts the thread
+                hosts.release(hosts.sync_of(self._buffer))
+            put(self, *args, **kwargs)
+
+        return put_tracked
 
     @wraps(feed)
     def feed_tracked(buffer: Any, *args: Any, **kwargs: Any) -> None:
@@ -91,7 +94,8 @@ def _install_feeders(hosts: Hosts, is_checking: Callable[[], bool], patches: Pat
             hosts.acquire(hosts.sync_of(feeder.buffer))
         return dumps(*args, **kwargs)
 
-    patches.set(ProcessQueue, "put", put_tracked)
+    for kind in (ProcessQueue, JoinableQueue):
+        patches.set(kind, "put", tracked(kind.put))
     patches.set(ProcessQueue, "_feed", staticmethod(feed_tracked))
     patches.set(ForkingPickler, "dumps", classmethod(dumps_tracked))
 

@@ -186,8 +186,9 @@ def test_methods_are_restored():
     assert {name: getattr(threading.Event, name) for name in EVENT_METHODS} == EVENT_METHODS
 
 
-def test_the_thread_that_feeds_a_queue_for_processes_comes_after_each_put(hosts):
-    made = multiprocessing.Queue()
+@pytest.mark.parametrize("kind", ["Queue", "JoinableQueue"])
+def test_the_thread_that_feeds_a_queue_for_processes_comes_after_each_put(hosts, kind):
+    made = getattr(multiprocessing, kind)()
     hosts.calls.clear()
     for number in range(2):
         made.put(number)
