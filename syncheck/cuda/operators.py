@@ -5,6 +5,7 @@ looks up addresses instead of querying objects, and takes no lock unless it has 
 """
 
 from collections.abc import Callable
+from functools import partial
 from typing import Any, NamedTuple
 
 import torch
@@ -260,9 +261,8 @@ class Operators:
         """Log an operator that synchronizes, has callbacks, or has tensors in pinned memory or without storage."""
         streams, plan = self._streams, dispatch.plan
         is_collective = dispatch.func.namespace in NAMESPACES
-        tensors = tensors_of(plan, args, kwargs) if plan.touches else []
-        if is_collective:
-            tensors = touched(dispatch.func, plan, args, kwargs)
+        find = partial(touched, dispatch.func) if is_collective else tensors_of
+        tensors = find(plan, args, kwargs) if plan.touches else []
         results = tensors_in(result) if dispatch.fresh else []
         if any(tensor.layout is not torch.strided or tensor.is_nested for tensor, _ in tensors):
             self._listen_always()

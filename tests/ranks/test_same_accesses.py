@@ -22,8 +22,6 @@ def table(path):
                 handles[record[1][0]] = record[1][2]
             if isinstance(record, list) and record[0] == "launch" and "c10d" in record[1][1]:
                 stream, operator, accesses = record[1][:3]
-                if operator.endswith("::wait_tensor"):  # a wait, which reads its tensor in recordings of GPUs
-                    continue
                 writes = sum(is_write for _, _, is_write in accesses)
                 whose = "the group's" if handles[stream] else "current"
                 rows.append((operator, len(accesses) - writes, writes, whose))

@@ -277,3 +277,12 @@ def test_the_host_waits_before_or_after_the_kernel(gpu, monkeypatch, run, names)
     run(x)
     del gpu.cuda.host.buffers[0]
     assert [call[0] for call in gpu.monitor.calls if call[0] in {"launch", "sync_stream"}][-2:] == names
+
+
+@pytest.mark.skipif(not torch.distributed.is_available(), reason="this torch has no torch.distributed")
+def test_a_wait_for_a_functional_collective_touches_no_memory(gpu):
+    x = torch.ones(4)
+    dispatch = gpu.cuda.operators.plan(torch.ops._c10d_functional.wait_tensor.default)
+    before = len(gpu.monitor.named("launch"))
+    gpu.cuda.operators.log_slowly(dispatch, (x,), {}, x, [])
+    assert len(gpu.monitor.named("launch")) == before
