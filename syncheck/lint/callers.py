@@ -204,22 +204,26 @@ def may_need_wait(machine: Machine, result: Value) -> bool:
 def _use(interpreter: Interpreter, value: Value, node: ast.AST, function: str, before: int) -> None:
     machine = interpreter.machine
     caller, machine.function = machine.function, getattr(node, "name", function)
+    handover = _handover(machine, value, node)
     for tensor in tensors_in(value):
         if tensor.block.device is not None:
             used_at = _begin(node) if tensor.block.ident < before else node
-            _note_handover(machine, value, node, machine.site(used_at))
+            site = machine.site(used_at)
+            machine.of_callers["SYN201", site] = _NO_WAIT
+            if handover is not None:
+                machine.sites.handovers[site] = handover
             machine.launch(machine.current(tensor.block.device), "the caller's work", [(tensor, False)], used_at)
     machine.function = caller
 
 
-def _note_handover(machine: Machine, value: Value, function: ast.AST, used_at: SiteId) -> None:
-    """Record which statement of a function hands a value over to its caller, which uses it at `used_at`."""
-    machine.of_callers["SYN201", used_at] = _NO_WAIT
+def _handover(machine: Machine, value: Value, function: ast.AST) -> tuple[SiteId, str] | None:
+    """Return the statement in which a function returns a value to its caller, and code that records it."""
     end = exit_of(function)
-    if end is not None and end.value is not None:
-        site = machine.site(end)
-        machine.of_callers["SYN201", site] = _NO_WAIT
-        machine.sites.handovers[used_at] = (site, code_for(end.value, value))
+    if end is None or end.value is None:
+        return None
+    site = machine.site(end)
+    machine.of_callers["SYN201", site] = _NO_WAIT
+    return site, code_for(end.value, value)
 
 
 def _begin(node: ast.AST) -> ast.AST:
