@@ -2,8 +2,9 @@
 
 import ast
 
-from syncheck.findings import Frame, Location
-from syncheck.sanitizer.monitor import SourceLine
+from syncheck.findings import Frame
+from syncheck.hb.ids import SiteId
+from syncheck.sanitizer.monitor import Sites, SourceLine
 from syncheck.source.expressions import STREAM_CONTEXTS, last_name
 
 _BACKWARD = frozenset({"backward", "grad"})
@@ -41,21 +42,30 @@ def launches(line: SourceLine, earlier: tuple[SourceLine, ...]) -> bool:
     return scopes.can_insert_before(line.number) > scopes.can_insert_before(line.number, others)
 
 
-def runs_again(later: Location, earlier: Location) -> bool:
-    """Return whether a call of the program runs again: in another iteration, or in another call of its function."""
+def runs_again(sites: Sites, site: SiteId, before: SiteId) -> bool:
+    """Return whether a call is the same as an earlier one: in another iteration, or in another call of its function.
+
+    Calls that a library makes in one call of the program, such as those of a backward pass, are different ones.
+    """
+    if site == before or not before:
+        return site == before
+    later, earlier = sites.location(site), sites.location(before)
     return later.frame == earlier.frame and all(frame.is_user for frame in (*later.stack[:1], *earlier.stack[:1]))
 
 
 def runs_backward(statement: ast.AST | None) -> bool:
     """Return whether a statement runs a backward pass, during which autograd calls the program's hooks."""
-    calls = (node.func for node in ast.walk(statement) if isinstance(node, ast.Call)) if statement is not None else ()
-    return any(last_name(function) in _BACKWARD for function in calls)
+    return _calls_any(statement, _BACKWARD)
 
 
 def times_code(statement: ast.AST | None) -> bool:
     """Return whether a statement calls something of the module timeit, which runs and times code."""
+    return _calls_any(statement, _TIMERS)
+
+
+def _calls_any(statement: ast.AST | None, names: frozenset[str]) -> bool:
     calls = (node.func for node in ast.walk(statement) if isinstance(node, ast.Call)) if statement is not None else ()
-    return any(last_name(function) in _TIMERS for function in calls)
+    return any(last_name(function) in names for function in calls)
 
 
 def is_unbound_item(name: str, origin: SourceLine, line: SourceLine) -> bool:

@@ -142,7 +142,7 @@ class Spelling:
         """Return where a statement can be inserted before a call: at its own line, or at that of a caller."""
         lines = self._sites.lines_of(site)
         earlier = self._sites.lines_of(after) if after else ()
-        is_again = bool(earlier) and runs_again(self._sites.location(site), self._sites.location(after))
+        is_again = runs_again(self._sites, site, after)
         for depth, line in enumerate(lines):
             if is_called_elsewhere(line, lines[depth + 1 :]):
                 continue

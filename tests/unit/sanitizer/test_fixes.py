@@ -246,6 +246,13 @@ def test_a_line_that_runs_again_in_another_call_needs_no_split(names):
     assert found.text == "add `torch.cuda.default_stream().wait_stream(side)` before line 5"
 
 
+def test_a_call_inside_a_library_that_runs_again_needs_no_split(names):
+    stack = (Frame("acme/loader.py", 9, is_user=False), Frame("program.py", 5))
+    pending = PendingFix((insertion(5, StreamCode(1), ".wait_stream(", StreamCode(2), ")"),), after=5)
+    found = worded(pending, names, stacks={5: stack})
+    assert found.text == "add `torch.cuda.default_stream().wait_stream(side)` before line 5"
+
+
 def test_no_statement_after_a_line_orders_two_calls_that_a_library_makes_in_it(names):
     def stack(line, function):
         return (Frame("acme/loader.py", line, function=function, is_user=False), Frame("program.py", 5))

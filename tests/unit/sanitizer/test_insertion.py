@@ -4,10 +4,11 @@ import ast
 
 import pytest
 
-from syncheck.findings import Frame, Location
+from syncheck.findings import Frame
 from syncheck.sanitizer.insertion import are_in_one_library_call, before_stream_block, launches, runs_again, times_code
 from syncheck.sanitizer.monitor import SourceLine
 from syncheck.source.scopes import Scopes
+from tests.unit.sanitizer.program import Text
 
 USER = Frame("program.py", 20, function="train")
 
@@ -62,8 +63,12 @@ def test_a_line_of_an_unknown_file_is_in_no_block():
     ],
 )
 def test_a_call_of_the_program_runs_again(earlier, later, expected):
-    assert runs_again(Location(USER, stack=later), Location(USER, stack=earlier)) is expected
-    assert not runs_again(Location(Frame("program.py", 21), stack=later), Location(USER, stack=earlier))
+    sites = Text(stacks={50: earlier, 51: later, 20: earlier})
+    sites.at_line = {50: 5, 51: 5}
+    assert runs_again(sites, 51, 50) is expected
+    assert runs_again(sites, 50, 50)
+    assert not runs_again(sites, 20, 50)  # another line
+    assert not runs_again(sites, 50, 0)
 
 
 def line_of(source, number):
