@@ -8,25 +8,20 @@ need none, because every later op of any stream comes after them.
 from typing import NamedTuple
 
 from syncheck.errors import TraceError
+from syncheck.hb.cells import ALLOCATION, AccessRecord, Cell, may_conflict, supersede, uncovered
 from syncheck.hb.clock import ACTOR_MASK, HOST, TICK, VectorClock, actor_of, covers, join
 from syncheck.hb.footprint import Footprint
 from syncheck.hb.host_uses import HostUses
 from syncheck.hb.ids import Accesses, AllocationId, HostId, StreamId, ViewId
 from syncheck.hb.memory import (
-    ALLOCATION,
     NO_NOTE,
-    AccessRecord,
     Block,
-    Cell,
     Freed,
     FreedAccess,
     Note,
     Pool,
     Stamp,
     fills_several,
-    may_conflict,
-    supersede,
-    uncovered,
 )
 from syncheck.hb.order import Order
 

@@ -3,10 +3,10 @@
 from collections.abc import Iterator
 from typing import TypeAlias
 
+from syncheck.hb.cells import AccessRecord
 from syncheck.hb.footprint import Footprint, overlap
 from syncheck.hb.hosts import Hosts, Moment
 from syncheck.hb.ids import HostId
-from syncheck.hb.memory import AccessRecord
 
 HostUse: TypeAlias = tuple[HostId, Moment, int, Footprint, bool]
 """(thread, when, label, bytes, whether it is a write)."""

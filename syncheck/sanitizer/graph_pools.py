@@ -12,10 +12,11 @@ Source:
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
+from syncheck.hb.cells import AccessRecord
 from syncheck.hb.engine import Engine, Race
 from syncheck.hb.footprint import dense
 from syncheck.hb.ids import NO_ALLOCATION, AllocationId, GraphId, StreamId
-from syncheck.hb.memory import SMALL_BYTES, AccessRecord
+from syncheck.hb.memory import SMALL_BYTES
 
 OWN_POOL = 0
 """The pool of a graph that does not share its memory."""

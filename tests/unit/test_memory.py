@@ -1,8 +1,9 @@
 """Shadow memory: what is remembered and what may be forgotten."""
 
+from syncheck.hb.cells import ALLOCATION, AccessRecord, supersede
 from syncheck.hb.clock import TICK
 from syncheck.hb.footprint import dense, strided
-from syncheck.hb.memory import ALLOCATION, SMALL_BYTES, AccessRecord, Block, FreedAccess, Pool, supersede
+from syncheck.hb.memory import SMALL_BYTES, Block, FreedAccess, Pool
 
 HOME, USER, OTHER = 1, 2, 3
 BORN_AT = 5 * TICK | HOME

@@ -2,9 +2,10 @@
 
 import pytest
 
+from syncheck.hb.cells import AccessRecord
 from syncheck.hb.footprint import dense
 from syncheck.hb.ids import NamedKind
-from syncheck.hb.memory import AccessRecord, FreedAccess
+from syncheck.hb.memory import FreedAccess
 from syncheck.sanitizer import causes, misuse
 from syncheck.sanitizer.labels import Label
 from syncheck.sanitizer.messages import StreamInfo, View

@@ -1,8 +1,9 @@
 """Texts of findings other than races."""
 
+from syncheck.hb.cells import AccessRecord
 from syncheck.hb.footprint import dense
 from syncheck.hb.ids import NamedKind, ObjectKind
-from syncheck.hb.memory import AccessRecord, FreedAccess
+from syncheck.hb.memory import FreedAccess
 from syncheck.sanitizer import misuse
 from syncheck.sanitizer.labels import Label
 from syncheck.sanitizer.messages import StreamInfo, View

@@ -2,10 +2,10 @@
 
 import pytest
 
+from syncheck.hb.cells import AccessRecord
 from syncheck.hb.clock import HOST
 from syncheck.hb.engine import Race
 from syncheck.hb.footprint import dense
-from syncheck.hb.memory import AccessRecord
 from syncheck.sanitizer.labels import Label
 from syncheck.sanitizer.messages import Names, StreamInfo, TensorRef
 from syncheck.sanitizer.race_context import RaceContext

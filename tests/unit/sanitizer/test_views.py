@@ -1,8 +1,8 @@
 """Views: equal bytes share a footprint, and each view has a shape and type."""
 
+from syncheck.hb.cells import AccessRecord
 from syncheck.hb.engine import Engine, Race
 from syncheck.hb.footprint import dense, strided
-from syncheck.hb.memory import AccessRecord
 from syncheck.sanitizer.messages import View
 from syncheck.sanitizer.views import Views, without_covered_reads
 
