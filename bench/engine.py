@@ -40,6 +40,21 @@ def measure(streams: int, launches: int, *, exchange: int = 32) -> float:
     return launches / (time.perf_counter() - start)
 
 
+def measure_windows(windows: int) -> float:
+    """Return launches per second that write windows of 4,096 bytes, each 4 bytes further, on a second stream."""
+    engine = Engine()
+    home, user = engine.add_stream(0), engine.add_stream(0)
+    engine.allocate(1, home, 4 * windows + 4096, 0, 0)
+    engine.launch(home, [(1, engine.add_view(dense(0, 4 * windows + 4096)), True)], 0)
+    engine.record(1, home)
+    engine.wait(1, user)
+    views = [engine.add_view(dense(4 * number, 4 * number + 4096)) for number in range(windows)]
+    start = time.perf_counter()
+    for view in views:
+        engine.launch(user, [(1, view, True)], 1)
+    return windows / (time.perf_counter() - start)
+
+
 def peak_kib() -> int:
     return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
 
@@ -48,6 +63,8 @@ def main() -> None:
     launches = int(sys.argv[1]) if len(sys.argv) > 1 else 5_000_000
     for streams in (2, 4, 8, 16, 32, 64):
         print(f"{streams:3} streams: {max(measure(streams, 200_000) for _ in range(3)):>10,.0f} launches per second")
+    for windows in (1_000, 2_000, 4_000, 8_000):
+        print(f"{windows:,} overlapping windows: {measure_windows(windows):>10,.0f} launches per second")
     before = peak_kib()
     rate = measure(4, launches)
     print(

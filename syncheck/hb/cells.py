@@ -1,10 +1,10 @@
 """Cells: the access history of the bytes of one view."""
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import NamedTuple
 
 from syncheck.hb.clock import ACTOR_MASK, Epoch, VectorClock, actor_of, covers
-from syncheck.hb.footprint import Footprint, contains
+from syncheck.hb.footprint import Footprint, contains, overlap
 from syncheck.hb.ids import StreamId
 
 ALLOCATION = -1
@@ -30,18 +30,27 @@ class AccessRecord(NamedTuple):
 
 
 class Cell:
-    """The history of one footprint: the last write and the reads since then. FastTrack's variable state."""
+    """The history of one footprint: the last write and the reads since then. FastTrack's variable state.
 
-    __slots__ = ("footprint", "overlaps", "read", "read_label", "reads", "write", "write_label")
+    Attributes:
+        footprint: the bytes of the view.
+        rest: those of them that this history stands for. Other cells may have taken over some at either end, with later
+            accesses that are ordered after all accesses here.
+        overlaps: other cells of the allocation that share a byte, among them all that stand for a byte of `rest`.
+        is_new: whether the bytes have not been accessed through this view before.
+    """
+
+    __slots__ = ("footprint", "is_new", "overlaps", "read", "read_label", "reads", "rest", "write", "write_label")
 
     def __init__(self, footprint: Footprint) -> None:
-        self.footprint = footprint
+        self.footprint = self.rest = footprint
         self.write: Epoch = 0
         self.write_label = 0
         self.read: Epoch = 0  # the last read, while one actor's read is enough
         self.read_label = 0
         self.reads: dict[int, tuple[Epoch, int]] | None = None  # actor -> last read, once reads are unordered
-        self.overlaps: list[Cell] = []  # other cells of the allocation that share a byte
+        self.overlaps: list[Cell] = []
+        self.is_new = True
 
     def add_read(self, now: Epoch, label: int, clock: VectorClock) -> None:
         """Add a read at `now` by the clock's owner: a single epoch if it comes after the last read, else a table."""
@@ -65,15 +74,35 @@ class Cell:
         self.write = self.read = 0
         self.reads = None
 
+    def has_no_more_than(self, reader: "Cell", now: Epoch) -> bool:
+        """Return whether the history only has the same write as `reader`, and reads by its stream, before `now`."""
+        is_same_write = not self.write or (self.write, self.write_label) == (reader.write, reader.write_label)
+        return is_same_write and self.reads is None and (not self.read or actor_of(self.read) == actor_of(now))
+
     def is_covered_by(self, clock: VectorClock) -> bool:
         """Return whether `clock` covers the whole history."""
         return covers(clock, self.write) and all(covers(clock, epoch) for epoch, _ in self.all_reads())
 
 
+def link(cell: Cell, others: Iterable[Cell]) -> None:
+    """Link a cell with those of some others that stand for a byte of it."""
+    linked = {id(cell), *map(id, cell.overlaps)}
+    for other in others:
+        if id(other) not in linked and overlap(cell.rest, other.rest):
+            cell.overlaps.append(other)
+            other.overlaps.append(cell)
+
+
+def unlink(cell: Cell, other: Cell) -> None:
+    """Remove the link of two cells."""
+    cell.overlaps.remove(other)
+    other.overlaps.remove(cell)
+
+
 def supersede(writer: Cell) -> None:
     """Drop the history of overlapping cells that a write of `writer`'s bytes has certainly overwritten."""
     for other in writer.overlaps:
-        if contains(writer.footprint, other.footprint):
+        if contains(writer.footprint, other.rest):
             other.forget()
 
 

@@ -8,7 +8,7 @@ need none, because every later op of any stream comes after them.
 from typing import NamedTuple
 
 from syncheck.errors import TraceError
-from syncheck.hb.cells import ALLOCATION, AccessRecord, Cell, may_conflict, supersede, uncovered
+from syncheck.hb.cells import ALLOCATION, AccessRecord, Cell, may_conflict, uncovered
 from syncheck.hb.clock import ACTOR_MASK, HOST, TICK, VectorClock, actor_of, covers, join
 from syncheck.hb.footprint import Footprint
 from syncheck.hb.host_uses import HostUses
@@ -239,7 +239,7 @@ class Engine(Order):
 
     # -- accesses
 
-    def launch(self, stream: StreamId, accesses: Accesses, label: int) -> list[Race]:  # noqa: C901  the hot path
+    def launch(self, stream: StreamId, accesses: Accesses, label: int) -> list[Race]:  # noqa: C901, PLR0912  the hot path
         """Submit one op to a stream and return the races that its accesses complete.
 
         Args:
@@ -292,9 +292,10 @@ class Engine(Order):
                 races.extend(_conflicts(allocation, block, cell, current, clock))
             if is_write:
                 cell.write, cell.write_label, cell.read, cell.reads = now, label, 0, None
-                supersede(cell)
             else:
                 cell.add_read(now, label, clock)
+            if cell.overlaps:
+                block.supersede(cell, now, is_write=is_write)
         return races + self._races_with_host(stream, accesses, stamp) if self._host_uses else races
 
     def launch_elided(self, stream: StreamId, count: int) -> None:
@@ -308,7 +309,12 @@ class Engine(Order):
         if block.private >= 0:
             block.share(self._footprints, self._key_of)
         key = self._key_of[view]
-        return block.cells.get(key) or self._new_cell(block, key)
+        cell = block.cells.get(key)
+        if cell is None:
+            return self._new_cell(block, key)
+        if cell.rest is not cell.footprint:
+            block.restore(cell)
+        return cell
 
     def _new_cell(self, block: Block, key: int) -> Cell:
         if len(block.cells) >= block.limit:

@@ -78,6 +78,24 @@ def contains(outer: Footprint, inner: Footprint) -> bool:
     return outer.is_dense and outer.start <= inner.start and inner.stop <= outer.stop
 
 
+def without(footprint: Footprint, taken: Footprint) -> Footprint:
+    """Return a footprint without the bytes of another: all of them, or those at the front or the back of each run.
+
+    Returns `footprint` itself if `taken` is not certain to touch any of these, or has other dimensions.
+    """
+    if contains(taken, footprint):
+        return Footprint(footprint.start, footprint.start, 0)
+    if footprint.dims != taken.dims or footprint.is_partial or taken.is_partial:
+        return footprint
+    start, end = footprint.start, footprint.start + footprint.run
+    taken_end = taken.start + taken.run
+    if taken.start <= start < taken_end < end:
+        return Footprint(taken_end, footprint.stop, end - taken_end, footprint.dims)
+    if start < taken.start < end <= taken_end:
+        return Footprint(start, footprint.stop - (end - taken.start), taken.start - start, footprint.dims)
+    return footprint
+
+
 def certainly_overlap(first: Footprint, second: Footprint) -> bool:
     """Return whether two overlapping footprints share a byte regardless of which bytes a partial one touches."""
     if first.is_partial:
@@ -85,7 +103,6 @@ def certainly_overlap(first: Footprint, second: Footprint) -> bool:
     return not second.is_partial or contains(first, replace(second, is_partial=False))
 
 
-@lru_cache(maxsize=65_536)
 def overlap(first: Footprint, second: Footprint) -> bool:
     """Return whether two footprints of one allocation share a byte; exact up to a bound on the work.
 
@@ -101,6 +118,12 @@ def overlap(first: Footprint, second: Footprint) -> bool:
         return False
     if first.is_dense and second.is_dense:
         return True
+    return _do_overlap(first, second)
+
+
+@lru_cache(maxsize=65_536)
+def _do_overlap(first: Footprint, second: Footprint) -> bool:
+    """Return whether two footprints share a byte, of which at least one is not dense."""
     # first.start + sum(s*x) + u == second.start + sum(t*y) + v, with y counted backwards to make all terms positive
     slack = first.run - 1 + second.run - 1
     target = second.start - first.start + second.run - 1

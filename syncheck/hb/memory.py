@@ -4,9 +4,9 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
-from syncheck.hb.cells import ALLOCATION, AccessRecord, Cell, supersede
+from syncheck.hb.cells import ALLOCATION, AccessRecord, Cell, link, supersede, unlink
 from syncheck.hb.clock import ACTOR_MASK, HOST, Epoch, VectorClock, actor_of
-from syncheck.hb.footprint import Footprint, contains, overlap
+from syncheck.hb.footprint import Footprint, contains, overlap, without
 from syncheck.hb.ids import AllocationId, SiteId, StreamId, ViewId
 from syncheck.hb.intervals import Intervals
 
@@ -16,6 +16,8 @@ SMALL_BYTES = 1 << 20
 _FIRST_PRUNE = 64
 _FEW = 32
 """Below this number of cells, a linear search is faster than an index."""
+_CROWDED = 8
+"""Number of links above which a cell takes over bytes from others."""
 Stamp = tuple[Epoch, int]
 """(epoch, label) of an access."""
 _NO_CELLS: dict[int, Cell] = {}
@@ -60,8 +62,8 @@ class Block:
     """
 
     __slots__ = (
-        "cells", "created", "home", "index", "label", "limit", "log", "n_bytes", "pool", "private", "read", "recorded",
-        "view", "written",
+        "cells", "created", "has_shrunk", "home", "index", "label", "limit", "log", "n_bytes", "pool", "private",
+        "read", "recorded", "view", "written",
     )  # fmt: skip
 
     def __init__(self, home: StreamId, created: Epoch, n_bytes: int, pool: int, label: int) -> None:
@@ -72,6 +74,7 @@ class Block:
         self.label = label
         self.cells: dict[int, Cell] = {} if home == HOST else _NO_CELLS  # footprint id -> cell, once it is shared
         self.index: Intervals[Cell] | None = None  # the cells by byte range, once there are many
+        self.has_shrunk = False  # whether any cell has given up bytes
         self.recorded: dict[StreamId, Note] | None = None  # stream passed to record_stream -> the caller's note
         self.limit = _FIRST_PRUNE
         self.private = -1 if home == HOST else home  # the only stream that has touched it; -1 once it is shared
@@ -84,18 +87,58 @@ class Block:
         """Create the cell of a footprint that is new in this allocation."""
         cell = Cell(footprint)
         cell.write, cell.write_label = self.created, ALLOCATION
-        for other in self._candidate_cells(footprint):
-            if overlap(footprint, other.footprint):
-                cell.overlaps.append(other)
-                other.overlaps.append(cell)
-                if contains(other.footprint, footprint):
-                    cell.forget()  # these bytes were touched before, so this is not their first use
+        others = self._candidate_cells(footprint)
+        link(cell, others)
+        if self._is_touched_by(others, footprint) or (
+            self.has_shrunk and self._is_touched_by(self.cells.values(), footprint)
+        ):
+            cell.forget()  # these bytes were touched before, so this is not their first use
         if self.cells is _NO_CELLS:
             self.cells = {}
         self.cells[key] = cell
         if self.index is not None:
             self.index.add(footprint.start, footprint.stop, cell)
         return cell
+
+    @staticmethod
+    def _is_touched_by(cells: Iterable[Cell], footprint: Footprint) -> bool:
+        return any(contains(cell.footprint, footprint) for cell in cells)
+
+    def restore(self, cell: Cell) -> None:
+        """Let a cell stand for all of its bytes again, because they are accessed."""
+        self._index(cell, cell.footprint)
+        link(cell, self._candidate_cells(cell.footprint))
+
+    def supersede(self, user: Cell, now: Epoch, *, is_write: bool) -> None:
+        """Drop the history that an access at `now` to a cell's bytes supersedes in the cells it overlaps with.
+
+        A later access that conflicts with the superseded history also conflicts with this access. If a cell has many
+        links, it takes over the bytes it shares with others, so that windows that move over a buffer stay cheap.
+        """
+        if is_write:
+            supersede(user)
+        if user.is_new and len(user.overlaps) > _CROWDED:
+            for other in list(user.overlaps):
+                if len(other.overlaps) <= _FEW and (is_write or other.has_no_more_than(user, now)):
+                    self._give_up(other, user)
+        user.is_new = False
+
+    def _give_up(self, cell: Cell, user: Cell) -> None:
+        """Let a cell no longer stand for the bytes of a new one, as far as they are at its ends."""
+        rest = without(cell.rest, user.footprint)
+        if rest is not cell.rest:
+            self._index(cell, rest)
+            self.has_shrunk = True
+            if not overlap(rest, user.footprint):
+                unlink(cell, user)
+
+    def _index(self, cell: Cell, rest: Footprint) -> None:
+        """Set the bytes that a cell stands for."""
+        if self.index is not None and cell.rest.run:
+            self.index.remove(cell.rest.start, cell.rest.stop, cell)
+        if self.index is not None and rest.run:
+            self.index.add(rest.start, rest.stop, cell)
+        cell.rest = rest
 
     def _candidate_cells(self, footprint: Footprint) -> Iterable[Cell]:
         """Return the cells that may share a byte with a footprint, in order of creation."""
@@ -104,7 +147,8 @@ class Block:
                 return self.cells.values()
             self.index = Intervals()
             for cell in self.cells.values():
-                self.index.add(cell.footprint.start, cell.footprint.stop, cell)
+                if cell.rest.run:
+                    self.index.add(cell.rest.start, cell.rest.stop, cell)
         return self.index.overlapping(footprint.start, footprint.stop)
 
     def log_other_view(self, view: ViewId, stamp: Stamp, *, is_write: bool) -> None:
@@ -138,11 +182,13 @@ class Block:
         for view, (epoch, label) in sorted(log.items(), key=lambda entry: entry[1][0]):
             key = key_of[view if view >= 0 else ~view]
             cell = self.cells.get(key) or self.add_cell(key, footprints[key])
+            if cell.rest is not cell.footprint:
+                self.restore(cell)
             if view >= 0:
                 cell.write, cell.write_label, cell.read = epoch, label, 0
-                supersede(cell)
             else:
                 cell.read, cell.read_label = epoch, label
+            self.supersede(cell, epoch, is_write=view >= 0)
 
     def mark_first_use_reported(self) -> None:
         """Record that an unordered first use was reported, so that it is reported once per allocation."""

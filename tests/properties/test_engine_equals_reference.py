@@ -5,6 +5,7 @@ ordered before the launch. After the first race on an allocation, the engine, li
 access that it would need. From then on, only the absence of false positives is checked.
 """
 
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -149,12 +150,19 @@ def _is_same(race: Race, conflict: Conflict) -> bool:
 @settings(max_examples=N_PROGRAMS)
 @given(program=programs())
 def test_engine_equals_reference(program):
-    before = memory._FIRST_PRUNE
-    memory._FIRST_PRUNE = program.first_prune
-    try:
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr(memory, "_FIRST_PRUNE", program.first_prune)
         Pair(program).run()
-    finally:
-        memory._FIRST_PRUNE = before
+
+
+@settings(max_examples=N_PROGRAMS)
+@given(program=programs())
+def test_engine_equals_reference_if_cells_give_up_bytes(program):
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr(memory, "_FIRST_PRUNE", program.first_prune)
+        patched.setattr(memory, "_FEW", 2)
+        patched.setattr(memory, "_CROWDED", 0)
+        Pair(program).run()
 
 
 @settings(max_examples=300)

@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from syncheck.hb.clock import ACTOR_BITS, covers, join
-from syncheck.hb.footprint import Footprint, contains, dense, overlap, strided
+from syncheck.hb.footprint import Footprint, contains, dense, overlap, strided, without
 from tests.properties.programs import views
 from tests.properties.reference import View, bytes_of
 
@@ -49,6 +49,44 @@ def test_contains_has_no_false_positives(outer, inner):
 def test_a_dense_range_contains_exactly_the_views_inside_it(view, start, length):
     inside = bytes_of(view) <= set(range(start, start + length))
     assert contains(dense(start, start + length), strided(*view)) == inside
+
+
+_RUNS = st.tuples(st.integers(0, 20), st.integers(1, 8))
+_DIMS = st.lists(st.tuples(st.integers(1, 12), st.integers(2, 3)), max_size=2).map(tuple)
+
+
+@fixed
+@given(one=_RUNS, other=_RUNS, dims=_DIMS)
+def test_what_is_left_has_all_bytes_that_were_not_taken(one, other, dims):
+    footprint, taken = _made(*one, dims), _made(*other, dims)
+    rest = without(footprint, taken)
+    assert _bytes(footprint) - _bytes(taken) <= _bytes(rest) <= _bytes(footprint)
+    if rest.run:
+        assert (rest.start, rest.stop) == (min(_bytes(rest)), max(_bytes(rest)) + 1)
+
+
+@fixed
+@given(one=_RUNS, other=_RUNS)
+def test_a_range_gives_up_its_front_and_its_back(one, other):
+    footprint, taken = _made(*one, ()), _made(*other, ())
+    kept = _bytes(footprint) - _bytes(taken)
+    is_at_one_end = not kept or max(kept) - min(kept) + 1 == len(kept)
+    assert _bytes(without(footprint, taken)) == (kept if is_at_one_end else _bytes(footprint))
+
+
+def test_an_unknown_part_takes_nothing():
+    part = Footprint(0, 8, 8, is_partial=True)
+    assert without(dense(4, 12), part) == dense(4, 12)
+    assert without(part, dense(4, 12)) == part
+
+
+def _made(start: int, run: int, dims: tuple[tuple[int, int], ...]) -> Footprint:
+    return Footprint(start, start + run + sum(stride * (size - 1) for stride, size in dims), run, dims)
+
+
+def _bytes(footprint: Footprint) -> set[int]:
+    offsets = product(*(range(0, stride * size, stride) for stride, size in footprint.dims))
+    return {footprint.start + sum(steps) + byte for steps in offsets for byte in range(footprint.run)}
 
 
 @fixed

@@ -1,9 +1,10 @@
 """The cell index finds exactly the ranges that overlap a range, and the engine compares no others."""
 
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from syncheck.hb import memory
+from syncheck.hb import cells
 from syncheck.hb.engine import Engine
 from syncheck.hb.footprint import dense
 from syncheck.hb.intervals import Intervals
@@ -24,10 +25,43 @@ def test_exactly_the_overlapping_ranges_are_found_in_order(ranges, wanted):
         assert index.overlapping(begin, end) == overlapping
 
 
+@settings(max_examples=300)
+@given(ranges=st.lists(st.tuples(_STARTS, _LENGTHS), max_size=60), data=st.data())
+def test_removed_ranges_are_not_found(ranges, data):
+    index = Intervals()
+    for number, (start, length) in enumerate(ranges):
+        index.add(start, start + length, number)
+    removed = data.draw(st.sets(st.sampled_from(range(len(ranges))))) if ranges else set()
+    for number in removed:
+        start, length = ranges[number]
+        index.remove(start, start + length, number)
+    kept = [n for n, (start, length) in enumerate(ranges) if n not in removed and length]
+    assert [n for n in index.overlapping(0, 1 << 60) if ranges[n][1]] == kept
+
+
+@pytest.mark.parametrize("is_write", [True, False])
+def test_windows_that_move_over_a_buffer_are_compared_only_with_their_neighbors(monkeypatch, is_write):
+    compared = []
+    real = cells.overlap
+    monkeypatch.setattr(cells, "overlap", lambda one, other: compared.append(1) or real(one, other))
+    windows = 1000
+    engine = Engine()
+    streams = [engine.add_stream(0), engine.add_stream(0)]
+    engine.allocate(1, streams[0], 2 * windows, 0, 0)
+    engine.record(1, streams[0])
+    engine.wait(1, streams[1])
+    for start in range(windows):
+        view = engine.add_view(dense(start, start + windows))
+        assert engine.launch(streams[1], [(1, view, is_write)], start) == []
+    assert len(compared) < 100 * windows
+    first_byte = engine.add_view(dense(0, 1))
+    assert {race.prior.label for race in engine.launch(streams[0], [(1, first_byte, True)], -9)} == {0}
+
+
 def test_rows_of_one_buffer_are_compared_only_with_their_neighbors(monkeypatch):
     compared = []
-    real = memory.overlap
-    monkeypatch.setattr(memory, "overlap", lambda one, other: compared.append(1) or real(one, other))
+    real = cells.overlap
+    monkeypatch.setattr(cells, "overlap", lambda one, other: compared.append(1) or real(one, other))
     rows = 3000
     engine = Engine()
     streams = [engine.add_stream(0, is_legacy=True), engine.add_stream(0)]
