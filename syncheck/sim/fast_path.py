@@ -125,7 +125,7 @@ class FastPath:
         self._launches = launches
         self._placement = placement
         self._compute = compute
-        self._views: dict[Any, int] = {}
+        self._views = runtime.memory.views
 
     def add(self, func: Any, plan: Plan) -> None:
         """Add an operator with its plan, if it qualifies for the fast path."""
@@ -175,7 +175,7 @@ class FastPath:
                             key = (tensor.storage_offset(), tensor.shape, tensor.stride(), tensor.dtype)
                             view: Any = views.get(key)
                             if view is None:
-                                view = self._new_view(tensor, key)
+                                view = self._new_view(tensor)
                             if view != _EMPTY:
                                 accesses.append((tag.ident, view, is_write))
                     if here != device != _NONE:
@@ -233,9 +233,8 @@ class FastPath:
 
     # -- arguments
 
-    def _new_view(self, tensor: torch.Tensor, key: Any) -> int:
-        view = self._views[key] = self._memory.view(tensor) if tensor.numel() else _EMPTY
-        return view
+    def _new_view(self, tensor: torch.Tensor) -> int:
+        return self._memory.view(tensor) if tensor.numel() else _EMPTY
 
     # -- on a GPU
 
@@ -311,4 +310,4 @@ class FastPath:
             return self._memory.view(tensor) if tensor.numel() else _EMPTY
         key = (tensor.storage_offset(), tensor.shape, tensor.stride(), tensor.dtype)
         known = self._views.get(key)
-        return self._new_view(tensor, key) if known is None else known
+        return self._new_view(tensor) if known is None else known

@@ -34,6 +34,7 @@ class Memory:
         alone: whether one stream and one thread have done all work so far.
         later: calls to the monitor, to be made before any other.
         tags: storage key -> tag of the storage. Tensors in plain host memory have none.
+        views: (offset, sizes, strides in elements, type) -> the view.
         sole_stream: the stream that used or was given memory last. Until a second stream appears, the only such stream.
     """
 
@@ -45,7 +46,7 @@ class Memory:
         self.alone = Alone()
         self.later = gpus.locked_monitor.pending
         self.tags: dict[int, Allocation] = {}
-        self._views: dict[tuple[Any, ...], ViewId] = {}
+        self.views: dict[tuple[Any, ...], ViewId] = {}
         self._partial_views: dict[tuple[Any, ...], ViewId] = {}
         self._freed: deque[tuple[AllocationId, SiteId]] = deque()  # (id, call site)
         self._exported: set[int] = set()
@@ -325,16 +326,16 @@ class Memory:
         if tensor.is_nested:  # its parts lie in one buffer: use the whole buffer
             key = (0, (tensor.untyped_storage().nbytes() // item,), (1,), tensor.dtype)
         else:
-            key = (tensor.storage_offset(), tuple(tensor.shape), tensor.stride(), tensor.dtype)
+            key = (tensor.storage_offset(), tensor.shape, tensor.stride(), tensor.dtype)
         return self._view_of(key, item, is_partial=is_partial)
 
     def _view_of(self, key: tuple[Any, ...], item: int, *, is_partial: bool = False) -> ViewId:
-        views = self._partial_views if is_partial else self._views
+        views = self._partial_views if is_partial else self.views
         known = views.get(key)
         if known is None:
             offset, sizes, strides, dtype = key
             view = self._gpus.monitor.view
-            known = view(offset * item, sizes, strides, item, dtype_name(dtype), is_partial=is_partial)
+            known = view(offset * item, tuple(sizes), strides, item, dtype_name(dtype), is_partial=is_partial)
             views[key] = known
         return known
 
