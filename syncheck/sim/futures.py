@@ -51,12 +51,23 @@ class Futures:
         self._with_devices: weakref.WeakSet[Any] = weakref.WeakSet()
 
     def register(self, future: Any, started: StartedCollective, idents: frozenset[AllocationId]) -> None:
-        """Register the future of a collective. C++ code that gets it in a backward pass waits for it, unobserved."""
+        """Register the future of a collective."""
         key = id(future)
         gone = weakref.ref(future, lambda _: self._known.pop(key, None))
         self._known[key] = (gone, started, idents)
         self._latest = started, idents
-        self._collectives.add_ddp_pending(started, idents)
+
+    def give_to_reducer(self, future: Any) -> None:
+        """Record that a communication hook returned a future. DDP's reducer waits for it, unobserved.
+
+        Source:
+            torch/csrc/distributed/c10d/reducer.cpp, `Reducer::finalize_backward`.
+        """
+        known = self._known.get(id(future))
+        if known is not None:
+            _, started, idents = known
+            started.is_for_reducer = True
+            self._collectives.add_ddp_pending(started, idents | self._collectives.idents(started.tensors))
 
     def run_comm_hook(self, run_hook: Callable[[], Any]) -> Any:
         """Run a communication hook called by C++ code, and return its future, which C++ passes on as another object."""
@@ -99,7 +110,8 @@ class Futures:
                 with self._on_callback_stream(started, end):
                     returned = callback(value)
                 end.tensors += tensors_in(returned)
-                self._collectives.add_ddp_pending(end, self._collectives.idents(end.tensors))
+                if end.is_for_reducer:
+                    self._collectives.add_ddp_pending(end, self._collectives.idents(end.tensors))
                 return returned
 
             result = original_then(future, on_side)

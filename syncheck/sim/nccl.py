@@ -108,6 +108,19 @@ def _install_reducer(distributed: Distributed, patches: Patches) -> None:
         return future
 
     patches.set(Reducer, "_run_allreduce_hook", run)
+    original_registration = vars(torch.distributed)["_register_comm_hook"]  # called by DDP; there is no public name
+
+    @wraps(original_registration)
+    def register(reducer: Any, state: Any, hook: Callable[[Any, Any], Any]) -> None:
+        @wraps(hook)
+        def observed(state: Any, bucket: Any) -> Any:
+            future = hook(state, bucket)
+            distributed.futures.give_to_reducer(future)
+            return future
+
+        original_registration(reducer, state, observed)
+
+    patches.everywhere({original_registration: register})
     original_hook = Reducer._run_comm_hook  # called by `Join` instead of a backward pass
 
     @wraps(original_hook)

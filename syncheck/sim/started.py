@@ -20,6 +20,7 @@ class StartedCollective:
         group: the name of its group in the ranks' records.
         was_queried: whether `is_completed` has already returned False.
         is_barrier: whether a wait for it makes the host wait.
+        is_for_reducer: whether a communication hook has returned a future of it, for which DDP's reducer waits.
     """
 
     work: Any
@@ -29,3 +30,4 @@ class StartedCollective:
     group: str
     was_queried: bool = False
     is_barrier: bool = False
+    is_for_reducer: bool = False

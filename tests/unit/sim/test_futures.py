@@ -133,3 +133,29 @@ def test_a_hooks_future_is_waited_for_outside_of_a_backward_pass(job):
     assert any(call.startswith("wait cuda:0 for") for call in job.calls_of(future.wait))
     del bucket, future
     assert job.codes() == []
+
+
+def averaged_too_early(_, bucket):
+    tensor = bucket.buffer()
+    future = dist.all_reduce(tensor, async_op=True).get_future()
+    tensor.div_(dist.get_world_size())
+    return future.then(lambda done: done.value()[0])
+
+
+def test_a_hook_that_writes_the_bucket_after_it_got_the_future_is_reported(job):
+    train_with(averaged_too_early)
+    assert job.codes() == ["SYN602"]
+
+
+def test_a_hook_of_a_tensor_that_reads_a_result_after_it_got_the_future_is_reported(job):
+    def read_too_early(gradient):
+        total = gradient.clone()
+        work = dist.all_reduce(total, async_op=True)
+        work.get_future()
+        total.norm()
+        work.wait()
+
+    parameter = torch.nn.Parameter(torch.ones(8, device="cuda"))
+    parameter.register_hook(read_too_early)
+    (parameter * parameter).sum().backward()
+    assert job.codes() == ["SYN601"]
