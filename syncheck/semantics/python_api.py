@@ -14,7 +14,7 @@ MEMBERS_WITHOUT_MEMORY = frozenset(
 
 ALIASES = frozenset(
     """view reshape t transpose permute squeeze unsqueeze expand expand_as flatten ravel detach view_as movedim swapaxes
-    swapdims unflatten as_strided requires_grad_ contiguous mT mH T H real data adjoint atleast_1d detach_ squeeze_
+    swapdims unflatten requires_grad_ contiguous mT mH T H real data adjoint atleast_1d detach_ squeeze_
     unsqueeze_ t_ transpose_ swapaxes_ rename refine_names values indices""".split()
 )
 """Methods that return an alias of the whole tensor. Some, such as `reshape`, copy if the strides require it."""
@@ -29,7 +29,7 @@ REORDERING = frozenset("t transpose permute swapaxes swapdims movedim T mT H mH 
 """Members of `ALIASES` whose result is no longer contiguous."""
 
 PARTS = frozenset(
-    "narrow select chunk split unbind tensor_split diagonal unfold split_with_sizes hsplit vsplit".split()
+    "narrow select chunk split unbind tensor_split diagonal unfold split_with_sizes hsplit vsplit as_strided".split()
 )
 """Methods that return an alias of a part of a tensor, or several."""
 

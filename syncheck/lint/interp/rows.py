@@ -43,6 +43,9 @@ def of_method(name: str, call: Call) -> Part:
 def index_of(name: str, call: Call) -> Value | None:
     """Return the index that selects the rows, or the elements, that a method accesses; None for other methods."""
     dim, index = ROWS.get(name, (None, 0))
+    if name == "index_put_":
+        indices = call.get("indices", 0)
+        return indices.items[0] if isinstance(indices, Sequence) and len(indices.items) == 1 else None
     return None if dim is None else call.get("index", index - 1)  # positions in `ROWS` count the tensor
 
 
