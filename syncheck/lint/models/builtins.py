@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator
 from typing import Any
 
 from syncheck.lint.interp.arithmetic import Growing
-from syncheck.lint.interp.contents import is_key, tensors_in
+from syncheck.lint.interp.contents import held_by, is_key, tensors_in
 from syncheck.lint.interp.control_flow import Raised
 from syncheck.lint.interp.evaluator import Evaluator
 from syncheck.lint.interp.identities import ITERATOR, is_unknown
@@ -18,17 +18,29 @@ from syncheck.lint.interp.values import (
     UNKNOWN,
     Call,
     Constant,
+    Event,
     Generator,
     Instance,
     Key,
     Mapping,
     Query,
     Sequence,
+    Stream,
     Symbol,
     Tensor,
     Value,
 )
 
+_TYPES: dict[type[Value], frozenset[str]] = {
+    Tensor: frozenset({"torch.Tensor"}),
+    Mapping: frozenset({"builtins.dict"}),
+    Sequence: frozenset({"builtins.list", "builtins.tuple"}),
+    Constant: frozenset(),
+    Stream: frozenset(),
+    Event: frozenset(),
+}
+"""Kind of value -> those types, of all named here, of which such an object has one."""
+_TYPES_KNOWN = frozenset[str]().union(*_TYPES.values())
 _MAX_NUMBERS = 64
 _MAX_ZIPPED = 16
 
@@ -69,6 +81,19 @@ def _deque(evaluator: Evaluator, call: Call) -> Value:
         case _:
             made.limit = -1
     return made
+
+
+@models("builtins.isinstance")
+def _isinstance(_evaluator: Evaluator, call: Call) -> Value:
+    """Tell tensors and containers apart. The types of other objects are unknown."""
+    first, second = call.get("obj", 0) or UNKNOWN, call.get("class_or_tuple", 1) or UNKNOWN
+    own, wanted = _TYPES.get(first.__class__), held_by(second) or [second]
+    paths = {item.path for item in wanted if isinstance(item, Symbol)}
+    if own is None or len(paths) < len(wanted) or not paths <= _TYPES_KNOWN:
+        return UNKNOWN
+    if paths.isdisjoint(own):
+        return Constant(False)
+    return Constant(True) if own <= paths else UNKNOWN
 
 
 @models("builtins.sorted")
@@ -193,7 +218,7 @@ def _setattr(evaluator: Evaluator, call: Call) -> Value:
     return NONE
 
 
-@models("builtins.isinstance", "builtins.hasattr", "builtins.id", "builtins.type", "builtins.callable")
+@models("builtins.hasattr", "builtins.id", "builtins.type", "builtins.callable")
 def _not_known(evaluator: Evaluator, call: Call) -> Value:
     del evaluator, call
     return UNKNOWN

@@ -22,6 +22,11 @@ X = "x = torch.ones(4, device='cuda')\n"
         ("dict(a=1)", {"a": 1}), ("dict([(1, 2)])", {1: 2, "...": "..."}), ("int(3)", 3), ("int('3')", "unknown"),
         ("tuple([1])", [1]), ("list()", []), ("getattr(a, 'b')", 7), ("getattr(a, name)", "unknown"),
         ("next(iter([1]))", 1), ("next(iter([]), 5)", 5), ("isinstance(a, A)", "unknown"), ("set([1, 2])", [1, 2]),
+        ("isinstance([1], torch.Tensor)", False), ("isinstance([1], (list, tuple))", True),
+        ("isinstance([1], list)", "unknown"), ("isinstance([1], (list, A))", "unknown"), ("isinstance({}, dict)", True),
+        ("isinstance(torch.ones(2), torch.Tensor)", True), ("isinstance(torch.ones(2), dict)", False),
+        ("isinstance(None, torch.Tensor)", False), ("isinstance('a', str)", "unknown"),
+        ("isinstance(n, torch.Tensor)", "unknown"),
         ("sorted([2, 1])", [2, 1]), ("sorted(n)", ["..."]), ("sorted()", "unknown"),
     ],
 )  # fmt: skip
