@@ -971,6 +971,8 @@ def test_a_conditional_host_wait_in_a_capture_is_only_a_warning(test, level):
         ("pool = make_queue()\nfor _ in range(9):\n    pool.put_nowait(torch.cuda.Stream())", []),
         ("pool = make_queue()\nfor i in range(9):\n    pool.put({'s': (torch.cuda.Stream(), i)})", []),
         ("for _ in range(9):\n    on_a_stream()", ["SYN805"]),
+        ("for _ in range(9):\n    unknown.stream = torch.cuda.Stream()", []),
+        ("for i in range(9):\n    unknown[i] = torch.cuda.Stream()", []),
         ("on_a_stream()\non_a_stream()\non_a_stream()\non_a_stream()", []),
         ("for _ in range(12):\n    e = torch.cuda.Event(enable_timing=True)", ["SYN805"]),
         ("n = 0\nwhile n < 12:\n    e = torch.cuda.Event(enable_timing=True)\n    n += 1", ["SYN805"]),

@@ -12,6 +12,7 @@ from syncheck.lint.interp.naming import held
 from syncheck.lint.interp.operators import is_list
 from syncheck.lint.interp.picks import forget_items, put
 from syncheck.lint.interp.scope import Scope
+from syncheck.lint.interp.side_work import keep_alive
 from syncheck.lint.interp.unknown import derived, is_moved
 from syncheck.lint.interp.values import (
     MOVED,
@@ -129,6 +130,7 @@ class Binding:
     def _keep(self, value: Value) -> None:
         """Let other code hold a value from now on."""
         self._machine.sites.premises.keep(tensors_in(value))
+        keep_alive(value)
         self._evaluator.escape(value)
 
     def _store(self, value: Value) -> None:

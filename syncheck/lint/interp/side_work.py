@@ -144,13 +144,13 @@ def combine(machine: Machine, kind: ast.operator, values: tuple[Value, Value], n
     return compute(machine, node, is_long=isinstance(kind, ast.MatMult)) if found is MOVED else found
 
 
-def _keep(value: Value, depth: int = 3) -> None:
+def keep_alive(value: Value, depth: int = 3) -> None:
     """Let the streams and events that are stored, themselves or in something, stay alive."""
     if isinstance(value, Stream | Event) and value.life is not None:
         value.life.keep()
     inside = value.attributes.values() if isinstance(value, Instance) else held_by(value)
     for item in inside if depth else ():
-        _keep(item, depth - 1)
+        keep_alive(item, depth - 1)
 
 
 def note_arguments(machine: Machine, call: Call, given: list[Value]) -> None:
@@ -166,4 +166,4 @@ def note_arguments(machine: Machine, call: Call, given: list[Value]) -> None:
         machine.sites.premises.keep(tensors_in(Sequence(given)))
     if stores(call.node) or makes_object(call.node):
         for value in given:
-            _keep(value)
+            keep_alive(value)
