@@ -57,7 +57,7 @@ class Machine:
         n_relevant: number of operations that could lead to a finding, also in branches run only for order.
         ordering_only: above 0 while a branch is run only for what it orders. Nothing accesses memory then.
         function, called_later: name of the running function; functions that are interpreted later in any case.
-        hooks: the calls that have registered hooks.
+        hooks, hooks_may_wait: the calls that have registered hooks; whether hooks of unknown layers may wait.
         thread: state of the running thread: current device, streams and contexts.
         streams, computing: device and handle of each stream, by its id; the streams that ran more than copies.
         imported, loops: calls of functions of other files; the loops being iterated.
@@ -82,7 +82,7 @@ class Machine:
         self.ordering_only = self.n_relevant = self._n_idents = 0
         self.sites, self.function, self.called_later, self.hooks = sites, "", frozenset[ast.AST](), list[Call]()
         self.unsure, self.assumed_copies, self.moves = set[SiteId](), set[SiteId](), set[SiteId]()
-        self.of_callers = dict[tuple[str, SiteId], str]()
+        self.of_callers, self.hooks_may_wait = dict[tuple[str, SiteId], str](), False
         self.guesses, self._unknown_devices, self.parts = dict[SiteId, bool](), set[str](), Parts(self.session)
         self.joins, self.recent, self.view = Joins(), RecentWork(self.session), self.parts.view
         self.self_waits, self.graph_results = SelfWaits(self.session.collector), GraphResults(self.session.collector)

@@ -30,6 +30,8 @@ from syncheck.lint.prefilter import uses_gpu
 from syncheck.source.expressions import last_name
 
 _WITH_GLOO = re.compile(r"""init_process_group\(\s*(?:backend *= *)?['"]gloo['"]""")
+AROUND_FORWARD = frozenset({"register_forward_hook", "register_forward_pre_hook"})
+"""Methods of a layer that register what runs around its `forward`."""
 _MOVING = frozenset({"to", "cuda", "cpu"})
 _KEEPING = frozenset("eval train half bfloat16 float requires_grad_ double share_memory".split())
 """Methods that return the layer itself."""
@@ -102,7 +104,7 @@ def _inference_engine(evaluator: Evaluator, call: Call) -> Value:
     return MOVED
 
 
-def _may_wait_in(hook: Value | None) -> bool:
+def may_wait_in(hook: Value | None) -> bool:
     """Return whether a hook may wait for something. Hooks that are not functions of the program may."""
     function = function_of(hook) if hook is not None else None
     return not isinstance(function, Method) or bool(waits_in(function))
@@ -112,7 +114,7 @@ def _may_wait_in(hook: Value | None) -> bool:
 def _layer_methods(evaluator: Evaluator, owner: Module, name: str, call: Call) -> Value | None:
     if name in _MOVING:
         return evaluator.transfers.move_net(owner, call, name)
-    if name.startswith("register_") and _may_wait_in(call.get("hook", 0)):
+    if name.startswith("register_") and may_wait_in(call.get("hook", 0)):
         owner.weight = None
     if name in _KEEPING:
         return owner
@@ -130,7 +132,7 @@ def _layer_methods(evaluator: Evaluator, owner: Module, name: str, call: Call) -
 
 @models_methods(Optimizer)
 def _optimizer_methods(evaluator: Evaluator, owner: Optimizer, name: str, call: Call) -> Value | None:
-    if name.startswith("register_") and _may_wait_in(call.get("hook", 0)):
+    if name.startswith("register_") and may_wait_in(call.get("hook", 0)):
         owner.may_wait = True
     elif name == "zero_grad":
         for parameter in owner.parameters if not evaluator.machine.ordering_only else ():

@@ -30,7 +30,7 @@ from syncheck.lint.interp.values import (
     Value,
 )
 from syncheck.lint.models.hooks import call_hook, is_called_later
-from syncheck.lint.models.layers import call_module_method, reduces_on_host, train_unknown
+from syncheck.lint.models.layers import AROUND_FORWARD, call_module_method, may_wait_in, reduces_on_host, train_unknown
 from syncheck.semantics.python_api import MEMBERS_WITHOUT_MEMORY, NEW, RETURNING_VALUES, SIZED_BY_VALUES
 
 _FILLING = re.compile(r"readinto1?$|\w+_into$")
@@ -75,6 +75,8 @@ def _call_unknown(evaluator: Evaluator, owner: Value, name: str, call: Call) -> 
     is_tensor = may_be_tensor(owner)
     if is_called_later(evaluator.machine, name, call):
         return UNKNOWN
+    if name in AROUND_FORWARD and may_wait_in(call.get("hook", 0)):
+        evaluator.machine.hooks_may_wait = True
     call_hook(evaluator, name, call)
     first = call.get("fn", 0) if name == "submit" else None
     if isinstance(first, Symbol) and first.path == "torch.save":
@@ -123,7 +125,7 @@ def _constant(evaluator: Evaluator, owner: Value, name: str, call: Call) -> Valu
 def _instance(evaluator: Evaluator, owner: Instance, name: str, call: Call) -> Value | None:
     """Call a method that the object's class does not define: it belongs to an unknown base class."""
     if owner.kind.is_net:
-        if name in {"register_forward_hook", "register_forward_pre_hook"}:
+        if name in AROUND_FORWARD:
             owner.attributes[HOOKS] = UNKNOWN
         found = call_module_method(evaluator, owner, name, call)
         if found is not None:
