@@ -52,6 +52,8 @@ class Placement:
         if pinned:
             kwargs = {k: v for k, v in kwargs.items() if k != "pin_memory"}
         if wanted is not None and is_gpu(wanted):
+            if pinned:  # source: aten/src/ATen/native/cuda/TensorFactories.cu, `empty_cuda`
+                raise RuntimeError("Only dense CPU tensors can be pinned")
             return self._runtime.index_of(wanted), False, {**kwargs, "device": CPU}
         if not (tensors or pinned) and _is_created_by_torch(plan, kwargs):
             return getattr(self._creating, "device", HOST_DEVICE), False, kwargs

@@ -30,6 +30,7 @@ class StorageShim:
 
     def install(self) -> None:
         """Install all replacements."""
+        is_shared = _Storage.is_shared
         members: dict[str, Any] = {
             "device": property(self.device),
             f"is_{simulated().name}": property(lambda s: is_gpu(self.device(s))),
@@ -42,6 +43,7 @@ class StorageShim:
             "clone": _function(self.clone),
             "__deepcopy__": _function(self._deepcopy),
             "is_pinned": lambda s, device=None: self._is_pinned(s),
+            "is_shared": lambda s: is_gpu(self.device(s)) or is_shared(s),  # source: torch/csrc/StorageSharing.cpp
             "pin_memory": lambda s, device=None: self._pin(s),
             "__new__": staticmethod(self._new(_Storage.__new__)),
         }

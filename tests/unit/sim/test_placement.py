@@ -130,3 +130,9 @@ def test_a_sparse_gradient_without_rows_is_created(gpu):
     weight = torch.ones(0, 5, requires_grad=True)
     torch.nn.functional.embedding(torch.zeros(0, dtype=torch.long), weight, sparse=True).sum().backward()
     assert weight.grad.is_sparse
+
+
+@pytest.mark.parametrize("create", [torch.empty, torch.zeros])
+def test_memory_of_a_gpu_cannot_be_pinned(gpu, create):
+    with pytest.raises(RuntimeError, match="Only dense CPU tensors can be pinned"):
+        create(2, device="cuda", pin_memory=True)

@@ -59,3 +59,10 @@ def test_tensors_are_saved_and_loaded(gpus):
 def test_a_storage_without_data_is_not_copied(gpu):
     with pytest.raises(NotImplementedError, match="Cannot copy out of meta tensor"):
         torch.ones(2, device="meta").untyped_storage().cpu()
+
+
+def test_the_memory_of_a_gpu_is_shared(gpu):
+    layer = torch.nn.Linear(2, 2).share_memory().cuda().share_memory()
+    assert layer.weight.is_shared()
+    assert layer.weight.untyped_storage().is_shared()
+    assert not torch.ones(2).is_shared()
