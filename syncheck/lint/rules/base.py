@@ -102,15 +102,20 @@ class SyntacticRule:
 
 def own_nodes(node: cst.CSTNode) -> Iterator[cst.CSTNode]:
     """Yield the nodes below a node, except whitespace, comments, and the contents of nested functions and classes."""
-    return _below(node, lambda inner: not isinstance(inner, cst.FunctionDef | cst.ClassDef | cst.Lambda))
+    return nodes_below(node, lambda inner: not is_definition(inner))
+
+
+def is_definition(node: cst.CSTNode) -> bool:
+    """Return whether a node is a function or a class."""
+    return isinstance(node, cst.FunctionDef | cst.ClassDef | cst.Lambda)
 
 
 def all_nodes(node: cst.CSTNode) -> Iterator[cst.CSTNode]:
     """Yield the nodes below a node, except whitespace and comments."""
-    return _below(node, lambda _: True)
+    return nodes_below(node, lambda _: True)
 
 
-def _below(node: cst.CSTNode, is_entered: Callable[[cst.CSTNode], bool]) -> Iterator[cst.CSTNode]:
+def nodes_below(node: cst.CSTNode, is_entered: Callable[[cst.CSTNode], bool]) -> Iterator[cst.CSTNode]:
     """Yield the nodes below a node in source order, descending only into those that `is_entered` accepts."""
     waiting = list(_children(node))[::-1]
     while waiting:

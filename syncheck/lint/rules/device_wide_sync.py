@@ -6,8 +6,8 @@ from collections.abc import Iterator
 
 import libcst as cst
 
-from syncheck.lint.rules.base import own_nodes
-from syncheck.lint.rules.loops import BACKENDS, LoopRule, expression_of, statements
+from syncheck.lint.rules.base import is_definition, nodes_below, own_nodes
+from syncheck.lint.rules.loops import BACKENDS, LoopRule, allows_syncs, expression_of, statements
 from syncheck.rules import device_wide_sync
 
 _WAIT = re.compile(rf"(torch\.)?({BACKENDS})\.synchronize\(\)")
@@ -25,8 +25,7 @@ class DeviceWideSync(LoopRule):
     def check_loop(self, loop: cst.For | cst.While) -> None:
         """Check a loop."""
         timed = {self.code(event) for event in _timed(loop)}
-        blocks = [loop, *(node for node in own_nodes(loop) if isinstance(node, cst.With | cst.If))] if timed else []
-        for block in blocks:
+        for block in _blocks(loop) if timed else ():
             for first, second in itertools.pairwise(statements(block.body)):
                 event, wait = _recorded(first), expression_of(second)
                 if event is None or wait is None or self.code(event) not in timed:
@@ -34,6 +33,14 @@ class DeviceWideSync(LoopRule):
                 if _WAIT.fullmatch(self.code(wait)) and wait not in self._reported:  # for an outer loop
                     self._reported.add(wait)
                     self.report(wait, alternative=f"`{self.code(event)}.synchronize()`")
+
+
+def _blocks(loop: cst.For | cst.While) -> Iterator[cst.For | cst.While | cst.With | cst.If]:
+    """Yield a loop and the blocks in it, except those whose waits are intended."""
+    yield loop
+    for node in nodes_below(loop, lambda inner: not (is_definition(inner) or allows_syncs(inner))):
+        if isinstance(node, cst.With | cst.If) and not allows_syncs(node):
+            yield node
 
 
 def _timed(loop: cst.CSTNode) -> Iterator[cst.BaseExpression]:

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 import libcst as cst
 from libcst.helpers import get_full_name_for_node
 
-from syncheck.lint.rules.base import SyntacticRule, all_nodes, own_nodes
+from syncheck.lint.rules.base import SyntacticRule, nodes_below, own_nodes
 from syncheck.sanitizer.iteration_counter import HOT
 
 BACKENDS = "cuda|xpu|npu|accelerator"
@@ -31,8 +31,8 @@ class LoopRule(SyntacticRule):
         return counted is None or int(counted[1]) >= HOT
 
     def look(self) -> None:
-        """Check all loops."""
-        for node in all_nodes(self._definition.wrapper.module):
+        """Check all loops, except those in a block whose waits are intended."""
+        for node in nodes_below(self._definition.wrapper.module, lambda node: not allows_syncs(node)):
             if isinstance(node, cst.For | cst.While):
                 self.check_loop(node)
 
@@ -57,7 +57,7 @@ def always_made(body: cst.BaseSuite) -> Iterator[cst.Call]:
         if isinstance(statement, cst.If) and _skips_most(statement):
             return
         if isinstance(statement, cst.With):
-            if not any(_allows_syncs(item.item) for item in statement.items):
+            if not allows_syncs(statement):
                 yield from always_made(statement.body)
         elif isinstance(statement, cst.Expr | cst.Assign | cst.AugAssign | cst.AnnAssign):
             yield from (node for node in _always_evaluated(statement) if isinstance(node, cst.Call))
@@ -95,12 +95,13 @@ def statements(body: cst.BaseSuite) -> Iterator[cst.CSTNode]:
             yield statement
 
 
-def _allows_syncs(context: cst.BaseExpression) -> bool:
-    """Return whether a context is `syncheck.allow_sync(...)`."""
-    return isinstance(context, cst.Call) and get_full_name_for_node(context.func) in {
-        "allow_sync",
-        "syncheck.allow_sync",
-    }
+def allows_syncs(node: cst.CSTNode) -> bool:
+    """Return whether a node is a `with syncheck.allow_sync(...):` block."""
+    contexts = [item.item for item in node.items] if isinstance(node, cst.With) else []
+    return any(
+        isinstance(context, cst.Call) and get_full_name_for_node(context.func) in {"allow_sync", "syncheck.allow_sync"}
+        for context in contexts
+    )
 
 
 def expression_of(statement: cst.CSTNode) -> cst.BaseExpression | None:

@@ -54,6 +54,17 @@ def test_events_without_elapsed_time_are_not_reported():
     assert lines(DeviceWideSync, LOOP.format(end="stop.record()").replace("elapsed_time", "query")) == []
 
 
+def test_an_intended_wait_is_not_reported():
+    source = """
+for _ in range(10):
+    with syncheck.allow_sync("logs"):
+        stop.record()
+        torch.cuda.synchronize()
+    times.append(start.elapsed_time(stop))
+"""
+    assert lines(DeviceWideSync, source) == []
+
+
 def test_a_wait_outside_of_a_loop_is_not_reported():
     source = LOOP.format(end="stop.record()").replace("for _ in range(10):", "if True:")
     assert lines(DeviceWideSync, source) == []

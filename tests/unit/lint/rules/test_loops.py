@@ -90,6 +90,11 @@ def test_other_blocks_allow_nothing(context):
     assert "f(1)" in always(f"with {context}: f(1)")
 
 
+def test_a_loop_in_a_block_whose_waits_are_intended_is_not_checked():
+    source = "with syncheck.allow_sync('logs'):\n    for a in b: pass\nwith other():\n    while c: pass\n"
+    assert lines(Loops, source) == [4]
+
+
 # -- receivers and expressions
 
 
