@@ -134,8 +134,9 @@ class Options:
         Severity.WARNING, kinds.LEVEL, "Lowest level that makes the exit status 1.", example='"error"'
     )
     max_findings: int = _setting(
-        0, kinds.integer(0, 1 << 31), "Show at most this many findings; 0: all.", commands=_REPORTING, example="20"
-    )
+        0, kinds.integer(0, 1 << 31), "Show at most this many findings; 0: all (in a run, up to 5,000).",
+        commands=_REPORTING, example="20",
+    )  # fmt: skip
     output_format: str = _setting(
         "text", kinds.choice(*FORMATS, metavar="FORMAT"), "Format of the report.", example='"concise"'
     )

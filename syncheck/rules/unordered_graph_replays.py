@@ -1,4 +1,4 @@
-"""Graphs that share a memory pool are replayed at the same time.
+"""Two replays of graphs that share a memory pool are not ordered.
 
 ## Why it matters
 A capture with the pool of another graph (`pool=g.pool()`, `torch.cuda.graph_pool_handle()`) takes memory that the
