@@ -83,8 +83,11 @@ def merge_by_location(found: Found, sites: Sites, names: Names) -> Found:
 
 def _with_combined_fix(group: Found, sites: Sites, names: Names) -> Counted:
     first = group[0][0]
-    repairs = [pending.fix for pending, _ in group if pending.fix is not None]
-    of_all = fixes.for_all(repairs, names, sites) if 1 < len(repairs) == len(group) else None
+    repairs = [fix for pending, _ in group if pending.fix is not None for fix in (pending.fix, *pending.elsewhere)]
+    has_fixes = all(pending.fix is not None for pending, _ in group)
+    of_all = fixes.for_all(repairs, names, sites) if has_fixes and len(repairs) > 1 else None
+    if of_all is None and first.elsewhere:  # a line for one caller would look as if it were enough
+        of_all = fixes.without_applicable_choice(repairs, names, sites)
     return replace(first, fix=of_all or first.fix), sum(count for _, count in group)
 
 

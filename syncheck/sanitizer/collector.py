@@ -47,6 +47,7 @@ class PendingFinding:
         successor: the tensor in the same role as the freed one while its use is repeated; 0 at other times.
         early_record: the record before the work of the event that the host has waited for; 0 for other findings.
         instead: advice to show if the fix cannot be applied; () to show the fix anyway.
+        elsewhere: the fixes of repetitions that concern other call sites: the line was reached from another caller.
     """
 
     rule: Rule
@@ -72,6 +73,7 @@ class PendingFinding:
     successor: AllocationId = NO_ALLOCATION
     early_record: SiteId = UNKNOWN_SITE
     instead: Text = ()
+    elsewhere: list[PendingFix] = field(default_factory=list)
     count: int = 1
 
     @property
@@ -85,9 +87,18 @@ class PendingFinding:
         room = max(0, MAX_RELATED - len(self.related))
         self.related += [entry for entry in related if entry[0] not in known][:room]
 
+    def note_elsewhere(self, fix: PendingFix | None) -> bool:
+        """Note the fix of a repetition; return whether it concerns other call sites than those noted so far."""
+        if self.fix is None or fix is None or len(self.elsewhere) >= _MAX_ELSEWHERE:
+            return False
+        is_new = fix.places not in {self.fix.places, *(known.places for known in self.elsewhere)}
+        self.elsewhere += [fix] * is_new
+        return is_new
+
 
 _STREAMS = frozenset({"torch/cuda/streams.py", "torch/xpu/streams.py"})
 """Torch's files whose stream and event methods are implemented by calling others."""
+_MAX_ELSEWHERE = 3
 MAX_FINDINGS = 5000
 """Number of results of a run that GitHub shows: "SARIF results exceed one or more limits", GitHub documentation."""
 
@@ -134,6 +145,8 @@ class Collector:
         if known is not None and key not in self._earlier:
             known.count += 1
             known.mention(pending.related)
+            if known.note_elsewhere(pending.fix):
+                self._keep_names(pending)
             return known
         if known is not None:  # describe this occurrence, with its own tensors, instead of one before the checkpoint
             self._earlier.remove(key)
@@ -143,10 +156,14 @@ class Collector:
             return pending
         self._pending_findings[key] = pending
         self._sites.add(pending.site)
-        edits = pending.fix.all_edits() if pending.fix is not None else ()
-        self.names.keep([pending.advice, *pending.facts.values(), *(edit.code for edit in edits)])
+        self._keep_names(pending)
         self._on_finding(pending)
         return pending
+
+    def _keep_names(self, pending: PendingFinding) -> None:
+        """Keep the names that a finding mentions until it is worded."""
+        edits = pending.fix.all_edits() if pending.fix is not None else ()
+        self.names.keep([pending.advice, *pending.facts.values(), *(edit.code for edit in edits)])
 
     def note_repetition(self, pending: PendingFinding, allocation: AllocationId) -> None:
         """Note that the use of a freed tensor is repeated with another tensor in its place."""

@@ -68,6 +68,11 @@ class PendingFix(NamedTuple):
         otherwise = self.otherwise.as_example() if self.otherwise is not None else None
         return self._replace(is_example=True, otherwise=otherwise)
 
+    @property
+    def places(self) -> tuple[tuple[EditKind, SiteId], ...]:
+        """The call sites that the edits of all choices concern."""
+        return tuple((edit.kind, edit.site) for edit in self.all_edits())
+
     def all_edits(self) -> tuple[PendingEdit, ...]:
         """Return the edits of all choices, because any of them may be the one that is applied."""
         return tuple(edit for choice in self.choices() for edit in choice.edits)
@@ -223,6 +228,12 @@ def for_all(several: Sequence[PendingFix], names: Names, sites: Sites) -> Pendin
         before=next((choice.before for choice in best if choice.before), UNKNOWN_SITE),
         otherwise=None,
     )
+
+
+def without_applicable_choice(several: Sequence[PendingFix], names: Names, sites: Sites) -> PendingFix | None:
+    """Return the first of several fixes that cannot be applied as it is, or None if all can."""
+    spelling = Spelling(names, sites)
+    return next((pending for pending in several if not _applicable_choices(pending, spelling)), None)
 
 
 def _applicable_choices(pending: PendingFix, spelling: Spelling) -> dict[tuple[Edit, ...], PendingFix]:

@@ -516,3 +516,54 @@ def test_waits_before_a_capture_do_not_explain_a_race_in_it(check):
         torch.cuda.synchronize()
 
     assert check(program) == ["SYN103"]
+
+
+FETCHED_BY_TWO_CALLERS = """
+import torch
+
+class Layers:
+    def __init__(self):
+        self.stream, self.weights, self.events = torch.cuda.Stream(), {}, {}
+        self.fetch(0)
+
+    def fetch(self, i):
+        with torch.cuda.stream(self.stream):
+            for _ in range(1): self.weights[i] = torch.ones(4, device="cuda") * i
+            self.events[i] = self.stream.record_event()
+
+    def get(self, i):
+        self.fetch(i + 1)
+        return self.weights[i]
+
+def use(weight):
+    return weight.sum()
+
+def train(layers):
+    for i in range(3):
+        use(layers.get(i))
+
+train(Layers())
+torch.cuda.synchronize()
+"""
+
+
+def test_each_caller_that_starts_the_work_gets_a_line(simulate):
+    (found,) = simulate(FETCHED_BY_TWO_CALLERS)["findings"]
+    repaired = FETCHED_BY_TWO_CALLERS.splitlines()
+    edits = sorted(found["fix"]["edits"], key=lambda edit: -edit["line"])
+    assert len(edits) == 2
+    for edit in edits:
+        line = repaired[edit["line"] - 1]
+        repaired.insert(edit["line"], line[: len(line) - len(line.lstrip())] + edit["code"])
+    assert simulate("\n".join(repaired))["findings"] == []
+
+
+def test_a_line_for_one_caller_does_not_look_like_the_whole_fix(simulate):
+    """The second caller has no line where the stream can be named after the work."""
+    program = FETCHED_BY_TWO_CALLERS.replace(
+        "        self.fetch(i + 1)\n        return self.weights[i]",
+        "        return self.fetch(i + 1) or self.weights[i]",
+    )
+    (found,) = simulate(program)["findings"]
+    assert "after line 7" not in found["help"]
+    assert found["fix"]["applicability"] == "example"
