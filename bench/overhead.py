@@ -93,10 +93,10 @@ def prefetching(width: int = 768, batch: int = 8, length: int = 512) -> Step:
     return step
 
 
-def inference(width: int = 768) -> Step:
-    """Return a request of batch 1 and length 128 to a 12-layer transformer, whose result the host reads."""
+def inference(width: int = 768, batch: int = 1, length: int = 128) -> Step:
+    """Return a request to a 12-layer transformer, whose result the host reads."""
     model = nn.Sequential(*[Block(width, width // 64) for _ in range(12)]).cuda().eval()
-    x = torch.randn(1, 128, width, device="cuda")
+    x = torch.randn(batch, length, width, device="cuda")
 
     def request():
         with torch.inference_mode():
@@ -141,6 +141,7 @@ WORKLOADS: dict[str, tuple[Callable[[], Step], int]] = {
     "the same, batches from pinned memory on a second stream": (prefetching, 10),
     "inference, 12-layer transformer 768, 1x128": (inference, 40),
     "the same as a CUDA graph": (graph, 40),
+    "inference, 12-layer transformer 2048, 8x512, which waits for its GPU": (lambda: inference(2048, 8, 512), 10),
     "12-layer transformer 2048, bf16, 16x1024, AdamW (GPU-bound)": (lambda: transformer(2048, 16, 1024), 3),
 }
 
