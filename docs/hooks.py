@@ -55,6 +55,7 @@ def on_files(files, config):
 def on_page_markdown(markdown, page, config, files):
     """Fill in tables, colour reports, and point links into the repository at its host."""
     markdown = markdown.replace("{{ settings }}", made_commands.settings_table())
+    markdown = markdown.replace("{{ pytest options }}", made_commands.pytest_table())
     markdown = _FILES.sub(rf"]({config.repo_url}/blob/main/\1)", markdown)
     return terminal.coloured(markdown, "../" * page.url.count("/"))
 

@@ -3,7 +3,8 @@
 from typer.main import get_command
 
 from syncheck.cli.app import cli
-from syncheck.config.options import SETTINGS
+from syncheck.config.options import SETTINGS, settings_of
+from syncheck.pytest_plugin.settings import help_of
 
 
 def pages():
@@ -58,4 +59,14 @@ def settings_table():
             commands = ", ".join(setting.commands)
             values = f" {setting.values[0].upper()}{setting.values[1:]}." if setting.values else ""
             rows.append(f"| `{setting.key}` | `{setting.example}` | {setting.help}{values} | {commands} |")
+    return "\n".join(rows)
+
+
+def pytest_table():
+    """Return the table of the plugin's options, and of those among them that pytest's configuration can set."""
+    rows = ["| option | configuration | |", "| --- | --- | --- |"]
+    for setting in settings_of("pytest"):
+        if setting.kind.is_text:
+            own = f"`syncheck_{setting.name}`" if setting.is_in_file else ""
+            rows.append(f"| `--syncheck-{setting.key}` | {own} | {help_of(setting)} |")
     return "\n".join(rows)

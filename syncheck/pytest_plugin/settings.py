@@ -24,10 +24,10 @@ def add_settings(group: pytest.OptionGroup, parser: pytest.Parser) -> None:
     """Add a command-line option and an ini option of pytest for every setting of the plugin."""
     for setting in _in_command_line():
         action = "store_true" if setting.kind.annotation is bool else "append" if setting.kind.is_list else "store"
-        group.addoption(f"--syncheck-{setting.key}", action=action, default=None, help=_help(setting))
+        group.addoption(f"--syncheck-{setting.key}", action=action, default=None, help=help_of(setting))
     for setting in _in_ini():
         kind: Any = "args" if setting.kind.is_list else "string"
-        parser.addini(f"syncheck_{setting.name}", _help(setting), type=kind, default=[] if kind == "args" else "")
+        parser.addini(f"syncheck_{setting.name}", help_of(setting), type=kind, default=[] if kind == "args" else "")
 
 
 _OWN_HELP = {
@@ -37,7 +37,8 @@ _OWN_HELP = {
 }
 
 
-def _help(setting: Setting) -> str:
+def help_of(setting: Setting) -> str:
+    """Return the help of a setting as one of the plugin."""
     text = _OWN_HELP.get(setting.name, setting.help)
     return f"{text} [{setting.values}]" if setting.values else text
 
