@@ -7,7 +7,7 @@ from syncheck.lint.interp.contents import tensors_in
 from syncheck.lint.interp.evaluator import Evaluator
 from syncheck.lint.interp.functions import HOOKS
 from syncheck.lint.interp.identities import is_unknown
-from syncheck.lint.interp.registry import models_methods
+from syncheck.lint.interp.registry import models, models_methods
 from syncheck.lint.interp.unknown import is_moved, may_be_tensor
 from syncheck.lint.interp.values import (
     DERIVED,
@@ -21,6 +21,7 @@ from syncheck.lint.interp.values import (
     Event,
     Function,
     Instance,
+    Module,
     NativeObject,
     Partial,
     Sequence,
@@ -135,3 +136,25 @@ def _instance(evaluator: Evaluator, owner: Instance, name: str, call: Call) -> V
     if is_thread and name == "start" and run is not None:
         return evaluator.call_in_new_thread(run, Call(call.node, [owner]))
     return UNKNOWN if is_thread else None
+
+
+@models("copy.deepcopy")
+def _deepcopy(evaluator: Evaluator, call: Call) -> Value | None:
+    """Copy a tensor or a network, on the current stream of its device. Source: torch/_tensor.py, `__deepcopy__`."""
+    copied = call.get("x", 0) or UNKNOWN
+    is_known = isinstance(copied, Tensor | Module) or (isinstance(copied, Instance) and copied.kind.is_net)
+    return _copy_of(evaluator, copied, call) if is_known else None
+
+
+def _copy_of(evaluator: Evaluator, value: Value, call: Call) -> Value:
+    match value:
+        case Tensor():
+            return evaluator.operators.run("aten::clone", [value], Call(call.node, []))
+        case Module(weight=Tensor() as weight):
+            copied = _copy_of(evaluator, weight, call)
+            return Module(copied if isinstance(copied, Tensor) else None, is_single=value.is_single)
+        case Instance() if value.kind.is_net:
+            inside = {name: _copy_of(evaluator, held, call) for name, held in value.attributes.items()}
+            return Instance(value.kind, inside)
+        case _:
+            return value

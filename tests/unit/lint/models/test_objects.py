@@ -1,5 +1,7 @@
 """Methods that no class of the program defines."""
 
+import pytest
+
 from syncheck.hb.ids import UNKNOWN_SITE
 from tests.unit.lint.program import calls_of, constant, follow
 
@@ -42,3 +44,28 @@ def test_an_unknown_array_is_in_host_memory():
 def test_an_unknown_record_may_be_of_any_event():
     assert UNKNOWN_SITE in follow("f().record()").machine.unsure
     assert UNKNOWN_SITE not in follow("e = torch.cuda.Event()\ne.record()\nf().run()").machine.unsure
+
+
+def test_a_copy_of_a_tensor_has_memory_of_its_own():
+    before = X + "import copy\n"
+    assert calls_of("y = copy.deepcopy(x)\ny.sin_()", before)[-2:] == [
+        "launch cuda:0 clone r1 w2",
+        "launch cuda:0 sin_ w2",
+    ]
+
+
+@pytest.mark.parametrize("network", ["torch.nn.Linear(2, 2).cuda()", "Net().cuda()"])
+def test_a_copy_of_a_network_is_a_network(network):
+    before = f"""
+import copy
+class Net(torch.nn.Module):
+    def __init__(self):
+        self.inner = torch.nn.Linear(2, 2, device="cuda")
+    def forward(self, x):
+        return self.inner(x)
+net = {network}
+x = torch.ones(2, device="cuda")
+"""
+    calls = calls_of("other = copy.deepcopy(net)\nother(x)", before)
+    launches = [call for call in calls if call.startswith(("launch", "all complete"))]
+    assert launches == ["launch cuda:0 clone r1 w3", "launch cuda:0 addmm r2 r3 w4"]
