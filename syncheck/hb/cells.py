@@ -35,12 +35,11 @@ class Cell:
     Attributes:
         footprint: the bytes of the view.
         rest: those of them that this history stands for. Other cells may have taken over some at either end, with later
-            accesses that are ordered after all accesses here.
+            accesses that are ordered after all accesses here, or whose race with them has been reported.
         overlaps: other cells of the allocation that share a byte, among them all that stand for a byte of `rest`.
-        is_new: whether the bytes have not been accessed through this view before.
     """
 
-    __slots__ = ("footprint", "is_new", "overlaps", "read", "read_label", "reads", "rest", "write", "write_label")
+    __slots__ = ("footprint", "overlaps", "read", "read_label", "reads", "rest", "write", "write_label")
 
     def __init__(self, footprint: Footprint) -> None:
         self.footprint = self.rest = footprint
@@ -50,7 +49,6 @@ class Cell:
         self.read_label = 0
         self.reads: dict[int, tuple[Epoch, int]] | None = None  # actor -> last read, once reads are unordered
         self.overlaps: list[Cell] = []
-        self.is_new = True
 
     def add_read(self, now: Epoch, label: int, clock: VectorClock) -> None:
         """Add a read at `now` by the clock's owner: a single epoch if it comes after the last read, else a table."""
@@ -91,12 +89,6 @@ def link(cell: Cell, others: Iterable[Cell]) -> None:
         if id(other) not in linked and overlap(cell.rest, other.rest):
             cell.overlaps.append(other)
             other.overlaps.append(cell)
-
-
-def unlink(cell: Cell, other: Cell) -> None:
-    """Remove the link of two cells."""
-    cell.overlaps.remove(other)
-    other.overlaps.remove(cell)
 
 
 def supersede(writer: Cell) -> None:

@@ -295,7 +295,7 @@ class Engine(Order):
             else:
                 cell.add_read(now, label, clock)
             if cell.overlaps:
-                block.supersede(cell, now, is_write=is_write)
+                block.note_access(cell, now, is_write=is_write)
         return races + self._races_with_host(stream, accesses, stamp) if self._host_uses else races
 
     def launch_elided(self, stream: StreamId, count: int) -> None:

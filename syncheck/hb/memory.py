@@ -4,7 +4,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
-from syncheck.hb.cells import ALLOCATION, AccessRecord, Cell, link, supersede, unlink
+from syncheck.hb.cells import ALLOCATION, AccessRecord, Cell, link, supersede
 from syncheck.hb.clock import ACTOR_MASK, HOST, Epoch, VectorClock, actor_of
 from syncheck.hb.footprint import Footprint, contains, overlap, without
 from syncheck.hb.ids import AllocationId, SiteId, StreamId, ViewId
@@ -18,6 +18,8 @@ _FEW = 32
 """Below this number of cells, a linear search is faster than an index."""
 _CROWDED = 8
 """Number of links above which a cell takes over bytes from others."""
+_MAX_LINKS = 32
+"""Number of links above which a cell keeps its bytes: removing its links would take too long."""
 Stamp = tuple[Epoch, int]
 """(epoch, label) of an access."""
 _NO_CELLS: dict[int, Cell] = {}
@@ -62,7 +64,7 @@ class Block:
     """
 
     __slots__ = (
-        "cells", "created", "has_shrunk", "home", "index", "label", "limit", "log", "n_bytes", "pool", "private",
+        "cells", "created", "home", "index", "label", "limit", "log", "n_bytes", "pool", "private",
         "read", "recorded", "view", "written",
     )  # fmt: skip
 
@@ -74,7 +76,6 @@ class Block:
         self.label = label
         self.cells: dict[int, Cell] = {} if home == HOST else _NO_CELLS  # footprint id -> cell, once it is shared
         self.index: Intervals[Cell] | None = None  # the cells by byte range, once there are many
-        self.has_shrunk = False  # whether any cell has given up bytes
         self.recorded: dict[StreamId, Note] | None = None  # stream passed to record_stream -> the caller's note
         self.limit = _FIRST_PRUNE
         self.private = -1 if home == HOST else home  # the only stream that has touched it; -1 once it is shared
@@ -89,9 +90,7 @@ class Block:
         cell.write, cell.write_label = self.created, ALLOCATION
         others = self._candidate_cells(footprint)
         link(cell, others)
-        if self._is_touched_by(others, footprint) or (
-            self.has_shrunk and self._is_touched_by(self.cells.values(), footprint)
-        ):
+        if any(contains(other.footprint, footprint) for other in others):
             cell.forget()  # these bytes were touched before, so this is not their first use
         if self.cells is _NO_CELLS:
             self.cells = {}
@@ -100,16 +99,12 @@ class Block:
             self.index.add(footprint.start, footprint.stop, cell)
         return cell
 
-    @staticmethod
-    def _is_touched_by(cells: Iterable[Cell], footprint: Footprint) -> bool:
-        return any(contains(cell.footprint, footprint) for cell in cells)
-
     def restore(self, cell: Cell) -> None:
         """Let a cell stand for all of its bytes again, because they are accessed."""
-        self._index(cell, cell.footprint)
+        self._set_rest(cell, cell.footprint)
         link(cell, self._candidate_cells(cell.footprint))
 
-    def supersede(self, user: Cell, now: Epoch, *, is_write: bool) -> None:
+    def note_access(self, user: Cell, now: Epoch, *, is_write: bool) -> None:
         """Drop the history that an access at `now` to a cell's bytes supersedes in the cells it overlaps with.
 
         A later access that conflicts with the superseded history also conflicts with this access. If a cell has many
@@ -117,22 +112,29 @@ class Block:
         """
         if is_write:
             supersede(user)
-        if user.is_new and len(user.overlaps) > _CROWDED:
-            for other in list(user.overlaps):
-                if len(other.overlaps) <= _FEW and (is_write or other.has_no_more_than(user, now)):
-                    self._give_up(other, user)
-        user.is_new = False
+        if len(user.overlaps) <= _CROWDED:
+            return
+        kept: list[Cell] = []
+        for other in user.overlaps:
+            may_give_up = len(other.overlaps) <= _MAX_LINKS and (is_write or other.has_no_more_than(user, now))
+            if may_give_up and self._gives_up(other, user):
+                other.overlaps.remove(user)
+            else:
+                kept.append(other)
+        user.overlaps = kept
 
-    def _give_up(self, cell: Cell, user: Cell) -> None:
-        """Let a cell no longer stand for the bytes of a new one, as far as they are at its ends."""
+    def _gives_up(self, cell: Cell, user: Cell) -> bool:
+        """Let a cell stand no longer for what is at its ends of the bytes of another; return whether they are separate.
+
+        A cell that lies inside another and has given up nothing keeps its bytes: rows of a matrix would be restored at
+        their next use.
+        """
         rest = without(cell.rest, user.footprint)
-        if rest is not cell.rest:
-            self._index(cell, rest)
-            self.has_shrunk = True
-            if not overlap(rest, user.footprint):
-                unlink(cell, user)
+        if rest is not cell.rest and (rest.run or cell.rest is not cell.footprint):
+            self._set_rest(cell, rest)
+        return not overlap(cell.rest, user.footprint)
 
-    def _index(self, cell: Cell, rest: Footprint) -> None:
+    def _set_rest(self, cell: Cell, rest: Footprint) -> None:
         """Set the bytes that a cell stands for."""
         if self.index is not None and cell.rest.run:
             self.index.remove(cell.rest.start, cell.rest.stop, cell)
@@ -141,7 +143,7 @@ class Block:
         cell.rest = rest
 
     def _candidate_cells(self, footprint: Footprint) -> Iterable[Cell]:
-        """Return the cells that may share a byte with a footprint, in order of creation."""
+        """Return the cells that may stand for a byte of a footprint."""
         if self.index is None:
             if len(self.cells) < _FEW:
                 return self.cells.values()
@@ -188,7 +190,7 @@ class Block:
                 cell.write, cell.write_label, cell.read = epoch, label, 0
             else:
                 cell.read, cell.read_label = epoch, label
-            self.supersede(cell, epoch, is_write=view >= 0)
+            self.note_access(cell, epoch, is_write=view >= 0)
 
     def mark_first_use_reported(self) -> None:
         """Record that an unordered first use was reported, so that it is reported once per allocation."""

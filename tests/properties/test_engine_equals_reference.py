@@ -155,12 +155,13 @@ def test_engine_equals_reference(program):
         Pair(program).run()
 
 
+@pytest.mark.parametrize("few", [2, 32])
 @settings(max_examples=N_PROGRAMS)
 @given(program=programs())
-def test_engine_equals_reference_if_cells_give_up_bytes(program):
+def test_engine_equals_reference_if_cells_give_up_bytes(few, program):
     with pytest.MonkeyPatch.context() as patched:
         patched.setattr(memory, "_FIRST_PRUNE", program.first_prune)
-        patched.setattr(memory, "_FEW", 2)
+        patched.setattr(memory, "_FEW", few)
         patched.setattr(memory, "_CROWDED", 0)
         Pair(program).run()
 

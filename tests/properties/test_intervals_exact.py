@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from syncheck.hb import cells
+from syncheck.hb import cells, memory
 from syncheck.hb.engine import Engine
 from syncheck.hb.footprint import dense
 from syncheck.hb.intervals import Intervals
@@ -39,23 +39,28 @@ def test_removed_ranges_are_not_found(ranges, data):
     assert [n for n in index.overlapping(0, 1 << 60) if ranges[n][1]] == kept
 
 
+@pytest.mark.parametrize("has_whole", [True, False])
 @pytest.mark.parametrize("is_write", [True, False])
-def test_windows_that_move_over_a_buffer_are_compared_only_with_their_neighbors(monkeypatch, is_write):
+def test_windows_that_move_over_a_buffer_are_compared_only_with_their_neighbors(monkeypatch, is_write, has_whole):
     compared = []
-    real = cells.overlap
-    monkeypatch.setattr(cells, "overlap", lambda one, other: compared.append(1) or real(one, other))
+    for module, name in ((cells, "overlap"), (memory, "overlap"), (cells, "contains"), (memory, "contains")):
+        real = getattr(module, name)
+        monkeypatch.setattr(module, name, lambda *pair, real=real: compared.append(1) or real(*pair))
     windows = 1000
     engine = Engine()
     streams = [engine.add_stream(0), engine.add_stream(0)]
     engine.allocate(1, streams[0], 2 * windows, 0, 0)
+    if has_whole:
+        engine.launch(streams[0], [(1, engine.add_view(dense(0, 2 * windows)), True)], 7)
     engine.record(1, streams[0])
     engine.wait(1, streams[1])
-    for start in range(windows):
-        view = engine.add_view(dense(start, start + windows))
-        assert engine.launch(streams[1], [(1, view, is_write)], start) == []
-    assert len(compared) < 100 * windows
+    for _ in range(3):
+        for start in range(windows):
+            view = engine.add_view(dense(start, start + windows))
+            assert engine.launch(streams[1], [(1, view, is_write)], 10 + start) == []
+    assert len(compared) < 300 * windows
     first_byte = engine.add_view(dense(0, 1))
-    assert {race.prior.label for race in engine.launch(streams[0], [(1, first_byte, True)], -9)} == {0}
+    assert {race.prior.label for race in engine.launch(streams[0], [(1, first_byte, True)], 5)} == {10}
 
 
 def test_rows_of_one_buffer_are_compared_only_with_their_neighbors(monkeypatch):

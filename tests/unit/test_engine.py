@@ -7,6 +7,7 @@ and every stream is ordered after that; `PINNED` is pinned host memory.
 import pytest
 
 from syncheck.errors import TraceError
+from syncheck.hb import memory
 from syncheck.hb.clock import HOST
 from syncheck.hb.engine import HOST_POOL, Engine, Race
 from syncheck.hb.footprint import dense, strided
@@ -1182,3 +1183,16 @@ def test_with_several_threads_alternatives_are_not_separated() -> None:
     engine.wait_stream(b, a)
     engine.advance(engine.rewind(before))
     assert engine.stream_covers(b, engine.now(a))
+
+
+def test_a_view_used_again_in_private_memory_stands_for_all_its_bytes(monkeypatch) -> None:
+    monkeypatch.setattr(memory, "_CROWDED", 0)
+    engine, (a, b) = streams(0, 0)
+    engine.allocate(1, a, 100, 0, 0)
+    whole, front, part = (engine.add_view(dense(start, stop)) for start, stop in ((0, 10), (0, 5), (2, 3)))
+    engine.launch(a, [(1, whole, True)], 1)
+    engine.launch(a, [(1, front, True)], 2)  # takes over the front
+    engine.record(EVENT, a)
+    engine.launch(a, [(1, whole, False)], 3)
+    engine.wait(EVENT, b)
+    assert [race.prior.label for race in engine.launch(b, [(1, part, True)], 4)] == [3]
