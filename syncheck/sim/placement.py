@@ -51,9 +51,10 @@ class Placement:
         pinned = bool(kwargs.get("pin_memory"))
         if pinned:
             kwargs = {k: v for k, v in kwargs.items() if k != "pin_memory"}
+        if pinned and (is_gpu(wanted) if wanted is not None else device != HOST_DEVICE):
+            # source: aten/src/ATen/native/cuda/TensorFactories.cu, `empty_cuda`
+            raise RuntimeError("Only dense CPU tensors can be pinned")
         if wanted is not None and is_gpu(wanted):
-            if pinned:  # source: aten/src/ATen/native/cuda/TensorFactories.cu, `empty_cuda`
-                raise RuntimeError("Only dense CPU tensors can be pinned")
             return self._runtime.index_of(wanted), False, {**kwargs, "device": CPU}
         if not (tensors or pinned) and _is_created_by_torch(plan, kwargs):
             return getattr(self._creating, "device", HOST_DEVICE), False, kwargs

@@ -132,7 +132,19 @@ def test_a_sparse_gradient_without_rows_is_created(gpu):
     assert weight.grad.is_sparse
 
 
-@pytest.mark.parametrize("create", [torch.empty, torch.zeros])
+@pytest.mark.parametrize(
+    "create",
+    [
+        lambda **kwargs: torch.empty(2, device="cuda", **kwargs),
+        lambda **kwargs: torch.ones(2, device="cuda").new_empty((2,), **kwargs),
+        lambda **kwargs: torch.zeros_like(torch.ones(2, device="cuda"), **kwargs),
+    ],
+    ids=["empty", "new_empty", "zeros_like"],
+)
 def test_memory_of_a_gpu_cannot_be_pinned(gpu, create):
     with pytest.raises(RuntimeError, match="Only dense CPU tensors can be pinned"):
-        create(2, device="cuda", pin_memory=True)
+        create(pin_memory=True)
+
+
+def test_host_memory_like_that_of_a_gpu_can_be_pinned(gpu):
+    assert torch.ones(2, device="cuda").new_empty((2,), device="cpu", pin_memory=True).is_pinned()
