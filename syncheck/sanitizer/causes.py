@@ -85,9 +85,11 @@ def _with_combined_fix(group: Found, sites: Sites, names: Names) -> Counted:
     first = group[0][0]
     repairs = [fix for pending, _ in group if pending.fix is not None for fix in (pending.fix, *pending.elsewhere)]
     has_fixes = all(pending.fix is not None for pending, _ in group)
-    of_all = fixes.for_all(repairs, names, sites) if has_fixes and len(repairs) > 1 else None
-    if of_all is None and first.elsewhere:  # a line for one caller would look as if it were enough
+    is_cut = any(pending.has_more_places for pending, _ in group)
+    of_all = fixes.for_all(repairs, names, sites) if has_fixes and len(repairs) > 1 and not is_cut else None
+    if of_all is None and any(pending.elsewhere for pending, _ in group):  # lines for some would look like all
         of_all = fixes.without_applicable_choice(repairs, names, sites)
+        of_all = repairs[0].as_example() if of_all is None and is_cut else of_all
     return replace(first, fix=of_all or first.fix), sum(count for _, count in group)
 
 

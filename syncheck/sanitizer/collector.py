@@ -48,6 +48,7 @@ class PendingFinding:
         early_record: the record before the work of the event that the host has waited for; 0 for other findings.
         instead: advice to show if the fix cannot be applied; () to show the fix anyway.
         elsewhere: the fixes of repetitions that concern other call sites: the line was reached from another caller.
+        has_more_places: whether there are further ones.
     """
 
     rule: Rule
@@ -74,6 +75,7 @@ class PendingFinding:
     early_record: SiteId = UNKNOWN_SITE
     instead: Text = ()
     elsewhere: list[PendingFix] = field(default_factory=list)
+    has_more_places: bool = False
     count: int = 1
 
     @property
@@ -89,11 +91,13 @@ class PendingFinding:
 
     def note_elsewhere(self, fix: PendingFix | None) -> bool:
         """Note the fix of a repetition; return whether it concerns other call sites than those noted so far."""
-        if self.fix is None or fix is None or len(self.elsewhere) >= _MAX_ELSEWHERE:
+        if self.fix is None or fix is None or self.has_more_places:
             return False
-        is_new = fix.places not in {self.fix.places, *(known.places for known in self.elsewhere)}
-        self.elsewhere += [fix] * is_new
-        return is_new
+        if fix.places in {self.fix.places, *(known.places for known in self.elsewhere)}:
+            return False
+        self.has_more_places = len(self.elsewhere) >= _MAX_ELSEWHERE
+        self.elsewhere += [] if self.has_more_places else [fix]
+        return not self.has_more_places
 
 
 _STREAMS = frozenset({"torch/cuda/streams.py", "torch/xpu/streams.py"})

@@ -567,3 +567,18 @@ def test_a_line_for_one_caller_does_not_look_like_the_whole_fix(simulate):
     (found,) = simulate(program)["findings"]
     assert "after line 7" not in found["help"]
     assert found["fix"]["applicability"] == "example"
+
+
+def test_lines_for_some_of_many_callers_are_an_example(simulate):
+    getters = "".join(
+        f"""
+    def get{i}(self, i):
+        self.fetch(i + 1)
+        return self.weights[i]
+"""
+        for i in range(12)
+    )
+    program = FETCHED_BY_TWO_CALLERS.replace("\ndef use", f"{getters}\ndef use")
+    program = program.replace("range(3)", "range(13)").replace("layers.get(i)", 'getattr(layers, f"get{i % 12}")(i)')
+    (found,) = simulate(program)["findings"]
+    assert found["fix"]["applicability"] == "example"
