@@ -95,6 +95,11 @@ def test_a_loop_in_a_block_whose_waits_are_intended_is_not_checked():
     assert lines(Loops, source) == [4]
 
 
+def test_a_function_defined_in_such_a_block_may_run_elsewhere():
+    source = "with syncheck.allow_sync('logs'):\n    def f():\n        for a in b: pass\n    while c: pass\n"
+    assert lines(Loops, source) == [3]
+
+
 # -- receivers and expressions
 
 
