@@ -136,7 +136,7 @@ class Operators:
                 return MOVED if self.may_be_gpu(device_of(call.node)) and not is_elsewhere else UNKNOWN
             device = machine.device
         block = machine.allocate(device, call.node, is_pinned=is_pinned)
-        made = Tensor(block, stream=UNKNOWN_STREAM if device is None else machine.current(device))
+        made = Tensor(block, stream=UNKNOWN_STREAM if device is None else machine.current(device), is_single=True)
         machine.parts.note_made(block.ident, call.args)
         if text:
             machine.sites.premises.assume_on_gpu(made, text)
@@ -279,7 +279,8 @@ class Operators:
         if name == "contiguous" and (tensor.is_strided or tensor.is_argument) and tensor.block.device is not None:
             return None  # it is, or may be, copied
         if name in ALIASES or name in PARTS:
-            part = tensor.part if name in ALIASES else of_method(name, call) if tensor.part == WHOLE else None
+            selected_part = self._machine.parts.strided(call) if name == "as_strided" else of_method(name, call)
+            part = tensor.part if name in ALIASES else selected_part if tensor.part == WHOLE else None
             alias = self.alias(tensor, part, is_strided=name in REORDERING)
             if name.startswith("detach"):
                 alias.leaves, alias.keeps = (), ()

@@ -8,7 +8,7 @@ from typing import TypeAlias
 
 from syncheck.hb.ids import AllocationId, ViewId
 from syncheck.lint.interp.identities import has_identity
-from syncheck.lint.interp.values import WHOLE, Constant, Part, Tensor, Value
+from syncheck.lint.interp.values import WHOLE, Call, Constant, Part, Tensor, Value
 from syncheck.lint.interp.values import Sequence as Items
 from syncheck.sanitizer.session import Session
 
@@ -18,7 +18,7 @@ _READ_PART, _WRITTEN_PARTS = _ROW * _ROWS, _ROW * _ROWS + 1
 _MAX_PARTS = 1 << 12
 N_BYTES = _WRITTEN_PARTS + _MAX_PARTS
 """The size in bytes of the range that stands for a whole tensor."""
-_Key: TypeAlias = Value | int | tuple[AllocationId]
+_Key: TypeAlias = Value | int | tuple[object, ...]
 """What identifies an index: the value itself, a number, or the memory of a tensor."""
 
 
@@ -76,6 +76,10 @@ class Parts:
             key = index.value
         elif not has_identity(index) or inside is None:
             return None
+        return self._of_index(inside, key)
+
+    def _of_index(self, inside: Part, key: _Key) -> Part:
+        """Return the part that stands for an index, the same for equal ones."""
         if (inside, key) not in self._at:
             number = self._next()
             self._at[inside, key] = (-number - 1, -number)
@@ -86,13 +90,27 @@ class Parts:
         if ident and given and all(map(_is_written_out, given)):
             self._of_numbers.add(ident)
 
+    def strided(self, call: Call) -> Part:
+        """Return the part that `as_strided` selects: the same for equal numbers, and None for unknown ones."""
+        given = [*call.args, *call.kwargs.values()]
+        if not all(map(_is_written_out, given)):
+            return None
+        return self._of_index(WHOLE, ("as_strided", *map(_numbers, given)))
+
+    def _is_made_of_numbers(self, index: Value) -> bool:
+        return isinstance(index, Tensor) and index.block.ident in self._of_numbers
+
     def rows(self, index: Value | None, inside: Part) -> Part:
         """Return the part that a method such as `index_select` accesses.
 
         An index that was made of numbers selects a part of its own. The rows of others may be the same, although their
         values are unknown: they often come from one table of free rows.
         """
-        is_known = isinstance(index, Tensor) and index.block.ident in self._of_numbers
+        if isinstance(index, Items):  # one index for each dimension
+            if not all(map(self._is_made_of_numbers, index.items)):
+                return inside
+            return self._of_index(inside, tuple(item.block.ident for item in index.items if isinstance(item, Tensor)))
+        is_known = index is not None and self._is_made_of_numbers(index)
         return self.at(index, inside) if index is not None and is_known else inside
 
 
@@ -101,3 +119,8 @@ def _is_written_out(value: Value) -> bool:
     if isinstance(value, Items):
         return not value.is_open and all(map(_is_written_out, value.items))
     return isinstance(value, Constant)
+
+
+def _numbers(value: Value) -> object:
+    """Return the numbers in a value whose numbers are all known."""
+    return tuple(map(_numbers, value.items)) if isinstance(value, Items) else getattr(value, "value", None)

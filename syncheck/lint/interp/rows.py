@@ -45,7 +45,7 @@ def index_of(name: str, call: Call) -> Value | None:
     dim, index = ROWS.get(name, (None, 0))
     if name == "index_put_":
         indices = call.get("indices", 0)
-        return indices.items[0] if isinstance(indices, Sequence) and len(indices.items) == 1 else None
+        return indices.items[0] if isinstance(indices, Sequence) and len(indices.items) == 1 else indices
     return None if dim is None else call.get("index", index - 1)  # positions in `ROWS` count the tensor
 
 

@@ -109,8 +109,8 @@ def says_moved(name: str) -> bool:
     return bool(words & _GPUS and words & _MOVING) and not words & _BACK
 
 
-def waits_in(method: nodes.Method) -> set[str]:
-    """Return the names of the calls in a method that may wait."""
+def waits_in(method: ast.AST) -> set[str]:
+    """Return the names of the calls in a method or a lambda that may wait."""
     called = {last_name(node.func) for node in nodes.walk(method) if isinstance(node, ast.Call)}
     return {name for name in called if may_wait(name)}
 

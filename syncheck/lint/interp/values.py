@@ -181,7 +181,7 @@ class Tensor(Value):
         grad: its gradient, if it has one.
         is_leaf: it requires a gradient.
         is_mask: it is known to be Boolean, so that indexing with it must count its true elements.
-        is_strided: it is known not to be contiguous.
+        is_strided, is_single: it is known not to be contiguous; to be one tensor, and no tuple or array instead.
         is_argument: a caller passed it, so that its memory layout is unknown.
         array: the call that created a NumPy array over its memory. Code that gets the array reads it.
         hooks: the functions that a backward pass calls, and whether with the tensor itself instead of its gradient.
@@ -197,6 +197,7 @@ class Tensor(Value):
     is_leaf: bool = False
     is_mask: bool = False
     is_strided: bool = False
+    is_single: bool = False
     is_argument: bool = False
     array: ast.AST | None = None
     hooks: list[tuple[Value, bool]] = field(default_factory=list)

@@ -31,16 +31,7 @@ from syncheck.lint.interp.values import (
     Value,
 )
 
-_TYPES: dict[type[Value], frozenset[str]] = {
-    Tensor: frozenset({"torch.Tensor"}),
-    Mapping: frozenset({"builtins.dict"}),
-    Sequence: frozenset({"builtins.list", "builtins.tuple"}),
-    Constant: frozenset(),
-    Stream: frozenset(),
-    Event: frozenset(),
-}
-"""Kind of value -> those types, of all named here, of which such an object has one."""
-_TYPES_KNOWN = frozenset[str]().union(*_TYPES.values())
+_TYPES = frozenset({"torch.Tensor", "builtins.dict", "builtins.list", "builtins.tuple"})
 _MAX_NUMBERS = 64
 _MAX_ZIPPED = 16
 
@@ -85,15 +76,23 @@ def _deque(evaluator: Evaluator, call: Call) -> Value:
 
 @models("builtins.isinstance")
 def _isinstance(_evaluator: Evaluator, call: Call) -> Value:
-    """Tell tensors and containers apart. The types of other objects are unknown."""
+    """Tell tensors from containers, where both are certain. The types of other objects are unknown."""
     first, second = call.get("obj", 0) or UNKNOWN, call.get("class_or_tuple", 1) or UNKNOWN
-    own, wanted = _TYPES.get(first.__class__), held_by(second) or [second]
+    wanted = held_by(second) or [second]
     paths = {item.path for item in wanted if isinstance(item, Symbol)}
-    if own is None or len(paths) < len(wanted) or not paths <= _TYPES_KNOWN:
+    if len(paths) < len(wanted) or not paths <= _TYPES:
         return UNKNOWN
-    if paths.isdisjoint(own):
-        return Constant(False)
-    return Constant(True) if own <= paths else UNKNOWN
+    match first:
+        case Tensor(is_single=True):
+            return Constant("torch.Tensor" in paths)
+        case Sequence() if paths <= {"torch.Tensor", "builtins.dict"}:  # a set, an iterator or a list of layers, too
+            return Constant(False)
+        case Mapping() if paths == {"torch.Tensor"}:
+            return Constant(False)
+        case Constant() | Stream() | Event():
+            return Constant(False)
+        case _:
+            return UNKNOWN
 
 
 @models("builtins.sorted")

@@ -9,12 +9,15 @@ from syncheck.lint.interp.contents import function_of
 from syncheck.lint.interp.evaluator import Evaluator
 from syncheck.lint.interp.machine import Machine
 from syncheck.lint.interp.registry import models
-from syncheck.lint.interp.unknown import called_name
+from syncheck.lint.interp.unknown import called_name, waits_in
 from syncheck.lint.interp.values import NONE, UNKNOWN, Call, Context, Function, Partial, Sequence, Tensor, Value
-from syncheck.lint.nodes import nodes_in, once, text, walk
+from syncheck.lint.nodes import Method, functions_in, nodes_in, once, text, walk
 from syncheck.source.expressions import last_name
 
 _SAVED = "torch.autograd.graph.saved_tensors_hooks"
+AROUND_FORWARD = frozenset({"register_forward_hook", "register_forward_pre_hook"})
+"""Methods of a layer that register what runs around its `forward`."""
+_MAX_DEPTH = 2
 Arguments = Callable[[Tensor], list[Value]]
 _ARGUMENTS: dict[str, Arguments] = {
     "register_hook": lambda tensor: [tensor],
@@ -25,6 +28,23 @@ _ARGUMENTS: dict[str, Arguments] = {
     "register_full_backward_pre_hook": lambda tensor: [UNKNOWN, Sequence([tensor])],
 }
 """Registering method -> the arguments that its hook gets. Source: torch/_tensor.py, torch/nn/modules/module.py."""
+
+
+def may_wait_in(machine: Machine, hook: Value | None) -> bool:
+    """Return whether a hook may wait for something, itself or in functions of the file with the names of its calls.
+
+    Hooks that are not functions of the program may.
+    """
+    function = function_of(hook) if hook is not None else None
+    if not isinstance(function, Method | ast.Lambda):
+        return True
+    reached: list[ast.AST] = [function]
+    for _ in range(_MAX_DEPTH):
+        if any(map(waits_in, reached)):
+            return True
+        called = {last_name(node.func) for each in reached for node in walk(each) if isinstance(node, ast.Call)}
+        reached = [each for each in functions_in(machine.sites.tree) if each.name in called]
+    return any(map(waits_in, reached))
 
 
 def is_called_later(machine: Machine, name: str, call: Call) -> bool:
@@ -102,6 +122,6 @@ def _parameter_of(hook: Function | Partial) -> str:
 def _computed(machine: Machine, call: Call) -> Tensor:
     """Return a tensor that the current stream is still computing."""
     stream = machine.current(machine.thread.device)
-    tensor = Tensor(machine.allocate(machine.thread.device, call.node), stream=stream)
+    tensor = Tensor(machine.allocate(machine.thread.device, call.node), stream=stream, is_single=True)
     machine.launch(stream, "autograd", [(tensor, True)], call.node)
     return tensor

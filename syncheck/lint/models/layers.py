@@ -3,11 +3,11 @@
 import ast
 import re
 
-from syncheck.lint.interp.contents import function_of, tensors_in
+from syncheck.lint.interp.contents import tensors_in
 from syncheck.lint.interp.evaluator import Evaluator
 from syncheck.lint.interp.machine import Machine
 from syncheck.lint.interp.registry import models, models_in, models_methods
-from syncheck.lint.interp.unknown import called_name, gets_moved, waits_in
+from syncheck.lint.interp.unknown import called_name, gets_moved
 from syncheck.lint.interp.values import (
     DERIVED,
     MOVED,
@@ -24,14 +24,13 @@ from syncheck.lint.interp.values import (
     Value,
     truth,
 )
+from syncheck.lint.models.hooks import may_wait_in
 from syncheck.lint.models.tensors import call_torch_function
-from syncheck.lint.nodes import Method, names
+from syncheck.lint.nodes import names
 from syncheck.lint.prefilter import uses_gpu
 from syncheck.source.expressions import last_name
 
 _WITH_GLOO = re.compile(r"""init_process_group\(\s*(?:backend *= *)?['"]gloo['"]""")
-AROUND_FORWARD = frozenset({"register_forward_hook", "register_forward_pre_hook"})
-"""Methods of a layer that register what runs around its `forward`."""
 _MOVING = frozenset({"to", "cuda", "cpu"})
 _KEEPING = frozenset("eval train half bfloat16 float requires_grad_ double share_memory".split())
 """Methods that return the layer itself."""
@@ -104,17 +103,11 @@ def _inference_engine(evaluator: Evaluator, call: Call) -> Value:
     return MOVED
 
 
-def may_wait_in(hook: Value | None) -> bool:
-    """Return whether a hook may wait for something. Hooks that are not functions of the program may."""
-    function = function_of(hook) if hook is not None else None
-    return not isinstance(function, Method) or bool(waits_in(function))
-
-
 @models_methods(Module)
 def _layer_methods(evaluator: Evaluator, owner: Module, name: str, call: Call) -> Value | None:
     if name in _MOVING:
         return evaluator.transfers.move_net(owner, call, name)
-    if name.startswith("register_") and may_wait_in(call.get("hook", 0)):
+    if name.startswith("register_") and may_wait_in(evaluator.machine, call.get("hook", 0)):
         owner.weight = None
     if name in _KEEPING:
         return owner
@@ -132,7 +125,7 @@ def _layer_methods(evaluator: Evaluator, owner: Module, name: str, call: Call) -
 
 @models_methods(Optimizer)
 def _optimizer_methods(evaluator: Evaluator, owner: Optimizer, name: str, call: Call) -> Value | None:
-    if name.startswith("register_") and may_wait_in(call.get("hook", 0)):
+    if name.startswith("register_") and may_wait_in(evaluator.machine, call.get("hook", 0)):
         owner.may_wait = True
     elif name == "zero_grad":
         for parameter in owner.parameters if not evaluator.machine.ordering_only else ():

@@ -30,8 +30,8 @@ from syncheck.lint.interp.values import (
     Tensor,
     Value,
 )
-from syncheck.lint.models.hooks import call_hook, is_called_later
-from syncheck.lint.models.layers import AROUND_FORWARD, call_module_method, may_wait_in, reduces_on_host, train_unknown
+from syncheck.lint.models.hooks import AROUND_FORWARD, call_hook, is_called_later, may_wait_in
+from syncheck.lint.models.layers import call_module_method, reduces_on_host, train_unknown
 from syncheck.semantics.python_api import MEMBERS_WITHOUT_MEMORY, NEW, RETURNING_VALUES, SIZED_BY_VALUES
 
 _FILLING = re.compile(r"readinto1?$|\w+_into$")
@@ -76,7 +76,7 @@ def _call_unknown(evaluator: Evaluator, owner: Value, name: str, call: Call) -> 
     is_tensor = may_be_tensor(owner)
     if is_called_later(evaluator.machine, name, call):
         return UNKNOWN
-    if name in AROUND_FORWARD and may_wait_in(call.get("hook", 0)):
+    if name in AROUND_FORWARD and may_wait_in(evaluator.machine, call.get("hook", 0)):
         evaluator.machine.hooks_may_wait = True
     call_hook(evaluator, name, call)
     first = call.get("fn", 0) if name == "submit" else None
