@@ -307,7 +307,7 @@ class FastPath:
     def _view(self, tensor: torch.Tensor) -> int:
         """Return the view of the whole of a new result."""
         if tensor.is_nested:
-            return self._memory.view(tensor) if tensor.numel() else _EMPTY
+            return self._new_view(tensor)
         key = (tensor.storage_offset(), tensor.shape, tensor.stride(), tensor.dtype)
         known = self._views.get(key)
         return self._new_view(tensor) if known is None else known

@@ -34,7 +34,7 @@ class Memory:
         alone: whether one stream and one thread have done all work so far.
         later: calls to the monitor, to be made before any other.
         tags: storage key -> tag of the storage. Tensors in plain host memory have none.
-        views: (offset, sizes, strides in elements, type) -> the view.
+        views: (offset, sizes, strides in elements, type) -> the view, for tensors that are not empty.
         sole_stream: the stream that used or was given memory last. Until a second stream appears, the only such stream.
     """
 
@@ -336,7 +336,8 @@ class Memory:
             offset, sizes, strides, dtype = key
             view = self._gpus.monitor.view
             known = view(offset * item, tuple(sizes), strides, item, dtype_name(dtype), is_partial=is_partial)
-            views[key] = known
+            if 0 not in sizes:
+                views[key] = known
         return known
 
     def checksum(self, storage: torch.UntypedStorage) -> int:

@@ -129,3 +129,10 @@ def test_memory_of_a_failed_operator_is_freed_with_its_last_name(gpu):
     with gpu.calling() as calls:
         del x
     assert calls == ["free 2", "free 1"]
+
+
+def test_an_empty_tensor_is_not_accessed_although_its_view_is_known(gpu):
+    empty = torch.empty(0, device="cuda")
+    before = gpu.calls_of(lambda: empty.add_(1))
+    gpu.runtime.memory.view(empty)  # as functional collectives do
+    assert gpu.calls_of(lambda: empty.add_(1)) == before
