@@ -13,16 +13,7 @@ from syncheck.hb.clock import ACTOR_MASK, HOST, TICK, VectorClock, actor_of, cov
 from syncheck.hb.footprint import Footprint
 from syncheck.hb.host_uses import HostUses
 from syncheck.hb.ids import Accesses, AllocationId, HostId, StreamId, ViewId
-from syncheck.hb.memory import (
-    NO_NOTE,
-    Block,
-    Freed,
-    FreedAccess,
-    Note,
-    Pool,
-    Stamp,
-    fills_several,
-)
+from syncheck.hb.memory import NO_NOTE, Block, Freed, FreedAccess, Note, Pool, Stamp, fills_several
 from syncheck.hb.order import Order
 
 HOST_POOL = -1
@@ -310,11 +301,9 @@ class Engine(Order):
             block.share(self._footprints, self._key_of)
         key = self._key_of[view]
         cell = block.cells.get(key)
-        if cell is None:
-            return self._new_cell(block, key)
-        if cell.rest is not cell.footprint:
-            block.restore(cell)
-        return cell
+        if cell is not None and cell.rest is cell.footprint:  # the common case, without another call
+            return cell
+        return block.cell_of(key) or self._new_cell(block, key)
 
     def _new_cell(self, block: Block, key: int) -> Cell:
         if len(block.cells) >= block.limit:

@@ -64,8 +64,8 @@ class Block:
     """
 
     __slots__ = (
-        "cells", "created", "home", "index", "label", "limit", "log", "n_bytes", "pool", "private",
-        "read", "recorded", "view", "written",
+        "cells", "created", "home", "index", "label", "limit", "log", "n_bytes", "pool", "private", "read", "recorded",
+        "view", "written",
     )  # fmt: skip
 
     def __init__(self, home: StreamId, created: Epoch, n_bytes: int, pool: int, label: int) -> None:
@@ -99,10 +99,13 @@ class Block:
             self.index.add(footprint.start, footprint.stop, cell)
         return cell
 
-    def restore(self, cell: Cell) -> None:
-        """Let a cell stand for all of its bytes again, because they are accessed."""
-        self._set_rest(cell, cell.footprint)
-        link(cell, self._candidate_cells(cell.footprint))
+    def cell_of(self, key: int) -> Cell | None:
+        """Return the cell of a footprint that is accessed; None if it is new. It stands for all of its bytes again."""
+        cell = self.cells.get(key)
+        if cell is not None and cell.rest is not cell.footprint:
+            self._set_rest(cell, cell.footprint)
+            link(cell, self._candidate_cells(cell.footprint))
+        return cell
 
     def note_access(self, user: Cell, now: Epoch, *, is_write: bool) -> None:
         """Drop the history that an access at `now` to a cell's bytes supersedes in the cells it overlaps with.
@@ -136,10 +139,11 @@ class Block:
 
     def _set_rest(self, cell: Cell, rest: Footprint) -> None:
         """Set the bytes that a cell stands for."""
-        if self.index is not None and cell.rest.run:
-            self.index.remove(cell.rest.start, cell.rest.stop, cell)
-        if self.index is not None and rest.run:
-            self.index.add(rest.start, rest.stop, cell)
+        if self.index is not None:
+            if cell.rest.run:
+                self.index.remove(cell.rest.start, cell.rest.stop, cell)
+            if rest.run:
+                self.index.add(rest.start, rest.stop, cell)
         cell.rest = rest
 
     def _candidate_cells(self, footprint: Footprint) -> Iterable[Cell]:
@@ -183,9 +187,7 @@ class Block:
         self.limit = max(_FIRST_PRUNE, 2 * len(log))
         for view, (epoch, label) in sorted(log.items(), key=lambda entry: entry[1][0]):
             key = key_of[view if view >= 0 else ~view]
-            cell = self.cells.get(key) or self.add_cell(key, footprints[key])
-            if cell.rest is not cell.footprint:
-                self.restore(cell)
+            cell = self.cell_of(key) or self.add_cell(key, footprints[key])
             if view >= 0:
                 cell.write, cell.write_label, cell.read = epoch, label, 0
             else:
