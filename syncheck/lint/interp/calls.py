@@ -342,8 +342,8 @@ class Calls:
 
     def _call_layer(self, layer: Module, call: Call) -> Value:
         inputs = tensors_in(Sequence(call.values()))
-        if layer.weight is None or self._machine.hooks_may_wait or (layer.is_single and not inputs):
-            return side_work.run_layer(self._machine, call, may_wait=layer.weight is None)
+        if (may_wait := layer.weight is None or self._machine.hooks_may_wait) or (layer.is_single and not inputs):
+            return side_work.run_layer(self._machine, call, may_wait=may_wait)
         run = self._evaluator.operators.run
         return run("aten::addmm", [*inputs, layer.weight], call) if inputs else self._call_network(call)
 

@@ -279,9 +279,7 @@ class Operators:
         if name == "contiguous" and (tensor.is_strided or tensor.is_argument) and tensor.block.device is not None:
             return None  # it is, or may be, copied
         if name in ALIASES or name in PARTS:
-            selected_part = self._machine.parts.strided(call) if name == "as_strided" else of_method(name, call)
-            part = tensor.part if name in ALIASES else selected_part if tensor.part == WHOLE else None
-            alias = self.alias(tensor, part, is_strided=name in REORDERING)
+            alias = self.alias(tensor, self._part_of_method(tensor, name, call), is_strided=name in REORDERING)
             if name.startswith("detach"):
                 alias.leaves, alias.keeps = (), ()
             return alias
@@ -291,6 +289,13 @@ class Operators:
             self.read_by_host(tensor, call.node, name)
             return UNKNOWN
         return None
+
+    def _part_of_method(self, tensor: Tensor, name: str, call: Call) -> Part:
+        if name in ALIASES:
+            return tensor.part
+        if tensor.part != WHOLE:
+            return None
+        return self._machine.parts.strided(call) if name == "as_strided" else of_method(name, call)
 
     def _host_wait(self, operator: str, args: list[Value], call: Call) -> HostWait:
         kwargs = {name: _plain(value) for name, value in call.kwargs.items()}

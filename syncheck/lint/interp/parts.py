@@ -4,7 +4,7 @@ An unknown part that an index selects is a range of negative numbers: the same i
 """
 
 from collections.abc import Sequence
-from typing import TypeAlias
+from typing import TypeAlias, TypeGuard
 
 from syncheck.hb.ids import AllocationId, ViewId
 from syncheck.lint.interp.identities import has_identity
@@ -97,7 +97,7 @@ class Parts:
             return None
         return self._of_index(WHOLE, ("as_strided", *map(_numbers, given)))
 
-    def _is_made_of_numbers(self, index: Value) -> bool:
+    def _is_made_of_numbers(self, index: Value | None) -> TypeGuard[Tensor]:
         return isinstance(index, Tensor) and index.block.ident in self._of_numbers
 
     def rows(self, index: Value | None, inside: Part) -> Part:
@@ -107,11 +107,9 @@ class Parts:
         values are unknown: they often come from one table of free rows.
         """
         if isinstance(index, Items):  # one index for each dimension
-            if not all(map(self._is_made_of_numbers, index.items)):
-                return inside
-            return self._of_index(inside, tuple(item.block.ident for item in index.items if isinstance(item, Tensor)))
-        is_known = index is not None and self._is_made_of_numbers(index)
-        return self.at(index, inside) if index is not None and is_known else inside
+            known = tuple(item.block.ident for item in index.items if self._is_made_of_numbers(item))
+            return self._of_index(inside, known) if len(known) == len(index.items) else inside
+        return self.at(index, inside) if self._is_made_of_numbers(index) else inside
 
 
 def _is_written_out(value: Value) -> bool:

@@ -125,7 +125,7 @@ def compute(machine: Machine, node: ast.AST, *, is_long: bool) -> Value:
 
 def run_layer(machine: Machine, call: Call, *, may_wait: bool = False) -> Value:
     """Run a layer of torch on unknown values. The host does not wait in it, unless it has hooks that may wait."""
-    if may_wait or machine.hooks_may_wait:
+    if may_wait:
         machine.assume_synchronized()
         return DERIVED if any(map(is_on_gpu, call.values())) else derived(*call.values())
     found = derived(*call.values())
