@@ -6,7 +6,7 @@ from collections.abc import Iterator
 import libcst as cst
 from libcst.helpers import get_full_name_for_node
 
-from syncheck.lint.rules.base import SyntacticRule, all_nodes, is_definition, nodes_below, own_nodes
+from syncheck.lint.rules.base import SyntacticRule, is_definition, nodes_below, own_nodes
 from syncheck.sanitizer.iteration_counter import HOT
 
 BACKENDS = "cuda|xpu|npu|accelerator"
@@ -32,21 +32,25 @@ class LoopRule(SyntacticRule):
 
     def look(self) -> None:
         """Check all loops, except those in a block whose waits are intended."""
-        for node in nodes_below(self._definition.wrapper.module, lambda node: not allows_syncs(node)):
+        for node in _without_intended_waits(self._definition.wrapper.module):
             if isinstance(node, cst.For | cst.While):
                 self.check_loop(node)
-            elif allows_syncs(node):  # a function that is defined in the block may run elsewhere
-                for definition in filter(is_definition, own_nodes(node)):
-                    self._check_loops_in(definition)
-
-    def _check_loops_in(self, definition: cst.CSTNode) -> None:
-        for loop in all_nodes(definition):
-            if isinstance(loop, cst.For | cst.While):
-                self.check_loop(loop)
 
     def check_loop(self, loop: cst.For | cst.While) -> None:
         """Check a loop."""
         raise NotImplementedError
+
+
+def _without_intended_waits(node: cst.CSTNode) -> Iterator[cst.CSTNode]:
+    """Yield the nodes below a node, except those in a block whose waits are intended.
+
+    A function that is defined in such a block may run elsewhere.
+    """
+    for inner in nodes_below(node, lambda inner: not allows_syncs(inner)):
+        yield inner
+        if allows_syncs(inner):
+            for definition in filter(is_definition, own_nodes(inner)):
+                yield from _without_intended_waits(definition)
 
 
 def receivers(loop: cst.CSTNode, method: str) -> Iterator[cst.BaseExpression]:

@@ -100,6 +100,17 @@ def test_a_function_defined_in_such_a_block_may_run_elsewhere():
     assert lines(Loops, source) == [3]
 
 
+def test_a_block_in_a_function_that_is_defined_in_such_a_block_counts():
+    source = """
+        with syncheck.allow_sync('logs'):
+            def f():
+                with syncheck.allow_sync('more'):
+                    for a in b: pass
+                for c in d: pass
+    """
+    assert lines(Loops, source) == [6]
+
+
 # -- receivers and expressions
 
 
