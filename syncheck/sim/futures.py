@@ -95,21 +95,16 @@ class Futures:
         @wraps(original_then)
         def then(future: Any, callback: Callable[[Any], Any]) -> Any:
             known = self._known.get(id(future))
+            if known is None and future in self._with_devices and not future.done():
+                return self._then_once_set(original_then, future, callback)
             if known is None:
-                is_set_later = future in self._with_devices and not future.done()
-                return (
-                    self._then_once_set(original_then, future, callback)
-                    if is_set_later
-                    else original_then(future, callback)
-                )
+                return original_then(future, callback)
             _, started, idents = known
             end = self._collectives.new_callback_end(started)
 
             def on_side(value: Any) -> Any:
                 self._collectives.record(started.tensors, end.stream)
-                with self._on_callback_stream(started, end):
-                    returned = callback(value)
-                end.tensors += tensors_in(returned)
+                returned = self._run_callback(callback, value, started, end)
                 if end.is_for_reducer:
                     self._collectives.add_ddp_pending(end, self._collectives.idents(end.tensors))
                 return returned
@@ -160,14 +155,21 @@ class Futures:
                 return callback(value)
             _, started, idents = known
             end = self._collectives.new_callback_end(started)
-            with self._on_callback_stream(started, end):
-                returned = callback(value)
-            end.tensors += tensors_in(returned)
+            returned = self._run_callback(callback, value, started, end)
             self.register(made[0], end, idents)
             return returned
 
         made.append(original_then(future, on_side))
         return made[0]
+
+    def _run_callback(
+        self, callback: Callable[[Any], Any], value: Any, started: StartedCollective, end: StartedCollective
+    ) -> Any:
+        """Run a callback on the stream of `end`, and add the tensors that it returns to it."""
+        with self._on_callback_stream(started, end):
+            returned = callback(value)
+        end.tensors += tensors_in(returned)
+        return returned
 
     @contextmanager
     def _on_callback_stream(self, started: StartedCollective, end: StartedCollective) -> Iterator[None]:
