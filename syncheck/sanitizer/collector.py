@@ -90,14 +90,19 @@ class PendingFinding:
         self.related += [entry for entry in related if entry[0] not in known][:room]
 
     def note_elsewhere(self, fix: PendingFix | None) -> bool:
-        """Note the fix of a repetition; return whether it concerns other call sites than those noted so far."""
+        """Note the fix of a repetition if it concerns other call sites than those noted so far; return whether it was.
+
+        Beyond a readable number, only that there are more is noted.
+        """
         if self.fix is None or fix is None or self.has_more_places:
             return False
         if fix.places in {self.fix.places, *(known.places for known in self.elsewhere)}:
             return False
-        self.has_more_places = len(self.elsewhere) >= _MAX_ELSEWHERE
-        self.elsewhere += [] if self.has_more_places else [fix]
-        return not self.has_more_places
+        if len(self.elsewhere) == _MAX_ELSEWHERE:
+            self.has_more_places = True
+            return False
+        self.elsewhere.append(fix)
+        return True
 
 
 _STREAMS = frozenset({"torch/cuda/streams.py", "torch/xpu/streams.py"})
