@@ -3,8 +3,8 @@
 from typer.main import get_command
 
 from syncheck.cli.app import cli
-from syncheck.config.options import SETTINGS, settings_of
-from syncheck.pytest_plugin.settings import help_of
+from syncheck.config.options import SETTINGS
+from syncheck.pytest_plugin.settings import help_of, in_command_line
 
 
 def pages():
@@ -65,8 +65,7 @@ def settings_table():
 def pytest_table():
     """Return the table of the plugin's options, and of those among them that pytest's configuration can set."""
     rows = ["| option | configuration | |", "| --- | --- | --- |"]
-    for setting in settings_of("pytest"):
-        if setting.kind.is_text:
-            own = f"`syncheck_{setting.name}`" if setting.is_in_file else ""
-            rows.append(f"| `--syncheck-{setting.key}` | {own} | {help_of(setting)} |")
+    for setting in in_command_line():
+        own = f"`syncheck_{setting.name}`" if setting.is_in_file else ""
+        rows.append(f"| `--syncheck-{setting.key}` | {own} | {help_of(setting)} |")
     return "\n".join(rows)

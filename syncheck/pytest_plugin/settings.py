@@ -22,7 +22,7 @@ _MARKED = ("ignore", "select", "devices", "disable")
 
 def add_settings(group: pytest.OptionGroup, parser: pytest.Parser) -> None:
     """Add a command-line option and an ini option of pytest for every setting of the plugin."""
-    for setting in _in_command_line():
+    for setting in in_command_line():
         action = "store_true" if setting.kind.annotation is bool else "append" if setting.kind.is_list else "store"
         group.addoption(f"--syncheck-{setting.key}", action=action, default=None, help=help_of(setting))
     for setting in _in_ini():
@@ -43,12 +43,13 @@ def help_of(setting: Setting) -> str:
     return f"{text} [{setting.values}]" if setting.values else text
 
 
-def _in_command_line() -> tuple[Setting, ...]:
+def in_command_line() -> tuple[Setting, ...]:
+    """Return the settings that are options of the plugin."""
     return tuple(s for s in settings_of("pytest") if s.kind.is_text)
 
 
 def _in_ini() -> tuple[Setting, ...]:
-    return tuple(s for s in _in_command_line() if s.is_in_file)
+    return tuple(s for s in in_command_line() if s.is_in_file)
 
 
 class Settings:
@@ -101,7 +102,7 @@ class Settings:
         """Return the settings given on pytest's command line."""
         from syncheck.config.settings import value_of
 
-        texts = {s.name: self._config.getoption(f"--syncheck-{s.key}") for s in _in_command_line()}
+        texts = {s.name: self._config.getoption(f"--syncheck-{s.key}") for s in in_command_line()}
         return {
             name: value_of(BY_NAME[name], text, f"--syncheck-{BY_NAME[name].key}")
             for name, text in texts.items()
@@ -157,5 +158,5 @@ def as_usage() -> Iterator[None]:
         yield
     except SyncheckError as error:
         text = "; ".join(filter(None, (str(error), error.hint)))
-        keys = "|".join(setting.key for setting in _in_command_line())
+        keys = "|".join(setting.key for setting in in_command_line())
         raise pytest.UsageError(re.sub(rf"(?<![\w-])--(?={keys})\b", "--syncheck-", text)) from error
