@@ -117,8 +117,8 @@ def check_outputs(options: Options) -> None:
     Raises:
         ConfigError: one of them cannot.
     """
-    for name in ("output", "html", "perfetto", "trace", "baseline"):
-        path = getattr(options, name) if name != "baseline" or options.write_baseline else None
+    for name in ("output", "html", "perfetto", "trace", *["baseline"] * options.write_baseline):
+        path = getattr(options, name)
         reason = files.reason_not_writable(path) if path is not None else ""
         if reason:
             raise ConfigError(f"invalid value for --{name}: cannot write {str(path)!r}: {reason}", _WRITABLE)
