@@ -17,7 +17,7 @@ from syncheck.hb.ids import UNKNOWN_SITE, Access, AllocationId
 from syncheck.instrument.methods import replace_method
 from syncheck.instrument.patching import Patches
 from syncheck.instrument.tensor_facts import extent
-from syncheck.instrument.torch_internals import storage_key
+from syncheck.instrument.torch_internals import storage_key, storage_key_of
 from syncheck.sanitizer.race_context import UNSEEN_WRITE
 
 
@@ -58,7 +58,7 @@ class HostMemory:
         if not self.buffers or tensor.layout is not torch.strided or tensor.device.type != "cpu":
             return None
         try:
-            return self.buffers.get(storage_key(tensor.untyped_storage()))
+            return self.buffers.get(storage_key_of(tensor))
         except (RuntimeError, NotImplementedError):
             return None
 

@@ -17,7 +17,7 @@ from syncheck.cuda.streams import Streams
 from syncheck.hb.ids import SiteId, StreamId
 from syncheck.instrument.living_tensors import living_tensors
 from syncheck.instrument.sites import SiteTable
-from syncheck.instrument.torch_internals import functorch, storage_key
+from syncheck.instrument.torch_internals import functorch, storage_key_of
 from syncheck.instrument.values import Observed, values_of
 from syncheck.witness.record import Request, Values
 from syncheck.witness.schedule import LaunchId
@@ -166,7 +166,7 @@ class Observations(Observed):
         found: dict[int, torch.Tensor] = {}
         for tensor in living_tensors():
             if tensor.is_cuda and is_plain(tensor) and not functorch.is_functorch_wrapped_tensor(tensor):
-                key = storage_key(tensor.untyped_storage())
+                key = storage_key_of(tensor)
                 found[key] = max(found.get(key, tensor), tensor, key=_extent)
         known = {memory.allocation_of(tensor): tensor for tensor in found.values()}
         sizes = sorted((tensor.nbytes, ident) for ident, tensor in known.items() if ident in counts.allocated)

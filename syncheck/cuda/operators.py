@@ -31,7 +31,7 @@ from syncheck.instrument.torch_internals import (
     OpOverload,
     data_ptr,
     is_contiguous,
-    storage_key,
+    storage_key_of,
 )
 from syncheck.semantics.collectives import NAMESPACES
 from syncheck.semantics.waits import HostWait, host_wait
@@ -152,7 +152,7 @@ class Operators:
                         raise
                     if entry is None:
                         if not tensor.is_cuda:
-                            is_plain &= not buffers or storage_key(tensor.untyped_storage()) not in buffers
+                            is_plain &= not buffers or storage_key_of(tensor) not in buffers
                             continue
                         entry = memory.find(tensor)
                         if entry is None:  # empty

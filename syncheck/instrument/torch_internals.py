@@ -57,6 +57,15 @@ OUTERMOST = "TESTING_ONLY_GenericMode"
 """A dispatch key that torch does not use, before those of the transforms of `torch.func`: c10/core/DispatchKey.h."""
 storage_key: Callable[[torch.UntypedStorage], int] = attrgetter("_cdata")
 """Return the identity of a storage: its C++ address."""
+storage_key_of: Callable[[torch.Tensor], int] = C._storage_address
+"""Return the identity of a tensor's storage without creating a Python object for the storage.
+
+Raises:
+    NotImplementedError: the tensor has no storage.
+
+Source:
+    torch/csrc/Module.cpp, `_storage_address`.
+"""
 
 
 _storage_address = torch.UntypedStorage.data_ptr

@@ -17,6 +17,7 @@ from syncheck.instrument.torch_internals import (
     has_storage,
     schema_of,
     storage_key,
+    storage_key_of,
     untyped_storage,
 )
 from syncheck.semantics.copies import HOST_DEVICE
@@ -142,7 +143,7 @@ class FastPath:
         if shortcut.is_plain_view and alone.stream and not kwargs and alone.thread == get_ident():
             tensor = args[0]
             if type(tensor) in _PLAIN and has_storage(tensor):
-                tag = tags.get(storage_key(untyped_storage(tensor)))
+                tag = tags.get(storage_key_of(tensor))
                 if tag is not None and tag.device != HOST_DEVICE:
                     self._placement.last_device = tag.device
                     if backward.alone_run is not None:
@@ -164,7 +165,7 @@ class FastPath:
                         if is_list or isinstance(tensor, torch.Tensor):
                             return NOT_QUALIFIED
                         continue
-                    tag = tags.get(storage_key(untyped_storage(tensor)))
+                    tag = tags.get(storage_key_of(tensor))
                     if tag is None:
                         here = HOST_DEVICE
                     else:

@@ -12,7 +12,7 @@ from torch.utils._pytree import tree_map
 
 from syncheck.hb.ids import Accesses, GraphId, StreamId
 from syncheck.instrument.plan import Plan, tensors_in
-from syncheck.instrument.torch_internals import BelowAutograd, storage_key, storage_owners
+from syncheck.instrument.torch_internals import BelowAutograd, storage_key, storage_key_of, storage_owners
 from syncheck.semantics.copies import HOST_DEVICE
 from syncheck.sim.compute import Compute
 from syncheck.sim.errors import NotSimulatedError, cuda_error
@@ -175,10 +175,10 @@ class GraphRecorder:
             for tensor, argument in tensors:
                 if argument.is_write:
                     self._save(tape, tensor)
-        inputs = {storage_key(t.untyped_storage()) for t, _ in tensors}
+        inputs = {storage_key_of(t) for t, _ in tensors}
         result = self._compute.run(func, plan, args, kwargs, device)
         outputs = tensors_in(result)
-        fresh = [t for t in outputs if storage_key(t.untyped_storage()) not in inputs]
+        fresh = [t for t in outputs if storage_key_of(t) not in inputs]
         for tensor in fresh:
             tape.own(tensor.untyped_storage())
         if plan.touches:

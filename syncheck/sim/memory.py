@@ -10,7 +10,7 @@ import torch
 from syncheck.hb.clock import HOST
 from syncheck.hb.ids import NO_ALLOCATION, UNKNOWN_SITE, Access, AllocationId, SiteId, StreamId, ViewId
 from syncheck.instrument.plan import dtype_name
-from syncheck.instrument.torch_internals import functorch, sparse_parts, storage_key
+from syncheck.instrument.torch_internals import functorch, sparse_parts, storage_key, storage_key_of
 from syncheck.semantics.copies import HOST_DEVICE
 from syncheck.sim.allocation import Allocation, Layout, StorageRef
 from syncheck.sim.alone import Alone
@@ -84,7 +84,7 @@ class Memory:
     def of(self, tensor: torch.Tensor) -> Allocation | None:
         """Return a tensor's tag; None for plain host memory and for tensors without storage."""
         try:
-            tag = self.tags.get(storage_key(tensor.untyped_storage()))
+            tag = self.tags.get(storage_key_of(tensor))
         except (NotImplementedError, RuntimeError):
             return self._tag_of_wrapped(tensor)
         if tag is None:
@@ -351,7 +351,7 @@ class Memory:
         tag = self.of(tensor)
         if tag is not None and not tag.exported:
             tag.exported = True
-            self._exported.add(storage_key(tensor.untyped_storage()))
+            self._exported.add(storage_key_of(tensor))
         return tag
 
     def live(self) -> list[tuple[Allocation, torch.UntypedStorage]]:

@@ -10,7 +10,7 @@ from typing import Any
 import torch
 
 from syncheck.instrument.plan import Plan, tensors_in
-from syncheck.instrument.torch_internals import C, current_node, storage_key
+from syncheck.instrument.torch_internals import C, current_node, storage_key, storage_key_of
 from syncheck.semantics.copies import HOST_DEVICE
 from syncheck.semantics.operators import ACCEPT_ANY_DEVICE, ACCEPT_HOST_TENSORS, INDEXING, NEED_SAME_DEVICE, TAKE_NUMBER
 from syncheck.sim.autograd import Backward
@@ -121,7 +121,7 @@ class Placement:
 
     def _is_made(self, tensor: torch.Tensor) -> bool:
         try:
-            return storage_key(tensor.untyped_storage()) in self._made
+            return storage_key_of(tensor) in self._made
         except (NotImplementedError, RuntimeError):  # sparse tensors have no storage
             return False
 

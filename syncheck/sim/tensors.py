@@ -17,8 +17,7 @@ from syncheck.instrument.torch_internals import (
     has_storage,
     nn_module,
     sparse_parts,
-    storage_key,
-    untyped_storage,
+    storage_key_of,
 )
 from syncheck.semantics.copies import HOST_DEVICE
 from syncheck.sim import fake_tensors
@@ -58,7 +57,7 @@ class TensorShim:
         """Return a tensor's virtual device, or torch's own answer if it has none."""
         found: Any = raw_device(tensor)
         if type(tensor) in _PLAIN and found.type == "cpu" and has_storage(tensor):
-            tag = self._tags.get(storage_key(untyped_storage(tensor)))
+            tag = self._tags.get(storage_key_of(tensor))
             if tag is not None and tag.device != HOST_DEVICE:
                 return self.runtime.torch_devices[tag.device]
         if not isinstance(found, torch.device) or found.type != "cpu":  # a subclass may return anything
