@@ -1,4 +1,4 @@
-"""Streams that a function creates and works on, and that never wait for the stream which computes the inputs (SYN105).
+"""Streams that a function or a class creates and that never wait for the stream which computes the inputs (SYN105).
 
 An input is a tensor that the function itself uses in operators on the current stream, or a parameter or gradient of a
 model by its name. Data that is moved to a device comes from the host and needs no wait.
@@ -12,16 +12,21 @@ from syncheck.findings import Finding
 from syncheck.lint.interp.functions import functions_with_nodes
 from syncheck.lint.interp.sites import SourceSites
 from syncheck.lint.interp.unknown import may_wait
-from syncheck.lint.kept_streams import makes_stream
+from syncheck.lint.kept_streams import makes_stream, streams_kept_by
 from syncheck.lint.locations import lines_of
 from syncheck.lint.nodes import (
     HOST_READS,
     NO_VALUES,
     VIEWS,
+    Method,
     blocks_on,
+    children,
+    classes_in,
     entered_streams,
     is_on_stream,
+    is_quoted,
     names,
+    nodes_in,
     stored_names,
     text,
     viewed,
@@ -61,14 +66,17 @@ def findings(tree: ast.Module, sites: SourceSites, known: Sequence[Finding]) -> 
         known: the findings on paths through the file. One in the same block is more specific.
     """
     lines = lines_of(known, frozenset(Family) - {Family.HOST})
+    kept = {name for name in _kept(tree) if not is_quoted(name, sites.text)}
     for function, nodes in functions_with_nodes(tree):
-        for stream in _unforked(nodes):
+        for stream in (*_unforked(nodes), *_of_object(function, kept, tree)):
             blocks = sorted(blocks_on(stream, nodes), key=lambda block: block.lineno)
             if not blocks or _is_ordered_otherwise(function, nodes, blocks[0]):
                 continue
             block = blocks[0]
             inputs = _inputs(nodes, block.lineno)
-            use = next((found for each in blocks if (found := _use(each, inputs)) is not None), None)
+            is_kept = stream.startswith("self.")
+            uses = (_use(each, inputs, by_name=not is_kept) for each in blocks)
+            use = next((found for found in uses if found is not None), None)
             if use is not None and not lines & set(range(block.lineno, (block.end_lineno or block.lineno) + 1)):
                 flaw = _FLAW.format(stream=stream, name=text(use))
                 advice = _HELP.format(stream=stream, line=block.lineno)
@@ -91,7 +99,36 @@ def _unforked(nodes: Sequence[ast.AST]) -> Iterator[str]:
             yield stream
 
 
-def _is_harmless(use: ast.Name, parents: dict[ast.AST, ast.AST]) -> bool:
+def _kept(tree: ast.Module) -> set[str]:
+    """Return the attributes to which a class assigns a new stream that the file neither orders nor gives away."""
+    kept = {name for kind in classes_in(tree) for name in streams_kept_by(kind)}
+    if not kept:
+        return kept
+    nodes = nodes_in(tree)
+    parents = {child: node for node in nodes for child in children(node)}
+    entered = {node for block in nodes if isinstance(block, ast.With) for node in entered_streams(block)}
+    entered |= {node.func for node in nodes if isinstance(node, ast.Call)}  # `torch.cuda.stream` itself
+    ordered = {
+        node.attr
+        for node in nodes
+        if isinstance(node, ast.Attribute)
+        and node.attr in kept
+        and isinstance(node.ctx, ast.Load)
+        and not (node in entered or _is_harmless(node, parents))
+    }
+    return kept - ordered
+
+
+def _of_object(function: Method, kept: Set[str], tree: ast.Module) -> Iterator[str]:
+    """Yield those of the streams of an object that neither a decorator nor a caller in the file makes current."""
+    if all(text(decorator).startswith("torch.") for decorator in function.decorator_list):
+        for stream in (f"self.{name}" for name in kept):
+            inside = (node for block in blocks_on(stream, nodes_in(tree)) for node in walk(block))
+            if not any(isinstance(node, ast.Call) and last_name(node.func) == function.name for node in inside):
+                yield stream
+
+
+def _is_harmless(use: ast.Name | ast.Attribute, parents: dict[ast.AST, ast.AST]) -> bool:
     """Return whether a use of a stream leaves it unordered after the current stream: another waits for it, or records.
 
     A use outside of the function's own code, such as in a nested function, may order it.
@@ -118,27 +155,52 @@ def _inputs(nodes: Sequence[ast.AST], until: int) -> set[str]:
     """Return the variables with which a function computes on the current stream before a line."""
     inside = {node for block in nodes if isinstance(block, ast.With) and is_on_stream(block) for node in walk(block)}
     before = [node for node in nodes if isinstance(node, ast.Call) and node not in inside and node.lineno < until]
-    calls = [call for call in before if _OPERATORS.match(text(call.func))]
+    calls = {call for call in before if _OPERATORS.match(text(call.func))}
     given = (viewed(value, VIEWS) for call in calls for value in call.args)
     found = {value.id for value in given if isinstance(value, ast.Name)}
-    made = (node for node in nodes if isinstance(node, ast.Assign) and node.value in calls)
+    made = (node for node in nodes if isinstance(node, ast.Assign) and not calls.isdisjoint(_choices(node.value)))
     return found | stored_names(part for node in made for target in node.targets for part in walk(target))
 
 
-def _use(block: ast.With, inputs: Set[str]) -> ast.expr | None:
-    """Return the first argument of a call in a block that is an input and not created there."""
+def _choices(value: ast.expr) -> list[ast.expr]:
+    """Return the two values of a conditional expression, or else the expression itself."""
+    return [value.body, value.orelse] if isinstance(value, ast.IfExp) else [value]
+
+
+def _use(block: ast.With, inputs: Set[str], *, by_name: bool) -> ast.expr | None:
+    """Return the first argument of a call in a block that is an input and not created there.
+
+    Args:
+        block: the block.
+        inputs: the variables that the function uses in operators before it.
+        by_name: whether what is named like a parameter or a gradient of a model is an input, too.
+    """
     nodes = [node for step in block.body for node in walk(step)]
-    inside = stored_names(nodes)
+    stored = _stored_from(nodes)
     for call in (node for node in nodes if isinstance(node, ast.Call)):
+        inside = {name for name, position in stored if position <= (call.lineno, call.col_offset)}
         if last_name(call.func) in _FREE | NO_VALUES:
             continue
         for given in (*call.args, *(word.value for word in call.keywords)):
             value = viewed(given, VIEWS)
             if names(value) & inside:
                 continue
-            if (isinstance(value, ast.Name) and value.id in inputs) or _is_of_model(value):
+            if (isinstance(value, ast.Name) and value.id in inputs) or (by_name and _is_of_model(value)):
                 return value
     return None
+
+
+def _stored_from(nodes: Sequence[ast.AST]) -> list[tuple[str, tuple[int, int]]]:
+    """Return the variables that some statements bind, with the place from which on each is bound."""
+    assigned = {
+        part: (node.end_lineno or 0, node.end_col_offset or 0)
+        for node in nodes
+        if isinstance(node, ast.Assign)
+        for target in node.targets
+        for part in walk(target)
+    }
+    stored = [node for node in nodes if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store)]
+    return [(node.id, assigned.get(node, (node.lineno, node.col_offset))) for node in stored]
 
 
 def _is_of_model(value: ast.expr) -> bool:

@@ -60,3 +60,43 @@ def test_an_input_of_the_current_stream_needs_a_wait(parts):
 )
 def test_ordered_streams_and_data_of_the_host_are_not_reported(parts):
     assert found(**parts) == []
+
+
+KEPT = """
+import torch
+class Runner:
+    def __init__(self):
+        self.side = torch.cuda.Stream()
+    {decorator}
+    def run(self, parts):
+        batch = torch.cat(parts)
+        with torch.cuda.stream(self.side):
+            batch = self.model(batch)
+        {after}
+        return batch
+    {other}
+"""
+KEPT_PARTS = {"decorator": "@torch.no_grad()", "after": "self.side.synchronize()", "other": ""}
+
+
+def found_in_class(**parts):
+    return found_by(unforked_streams, textwrap.dedent(KEPT.format(**(KEPT_PARTS | parts))))
+
+
+@pytest.mark.parametrize("parts", [{}, {"after": "torch.cuda.current_stream().wait_stream(self.side)"}])
+def test_an_input_of_a_stream_of_the_class_needs_a_wait(parts):
+    assert found_in_class(**parts) == [("SYN105", 10)]
+
+
+@pytest.mark.parametrize(
+    "parts",
+    [
+        {"decorator": "@ordered"},
+        {"other": "def prepare(self): self.side.wait_stream(torch.cuda.current_stream())"},
+        {"other": "def prepare(self): order(self.side)"},
+        {"other": "def prepare(self): order(getattr(self, 'side'))"},
+        {"other": "def all(self, parts):\n        with torch.cuda.stream(self.side): self.run(parts)"},
+    ],
+)
+def test_a_stream_of_the_class_that_other_code_may_order_is_not_reported(parts):
+    assert found_in_class(**parts) == []
