@@ -20,7 +20,6 @@ from syncheck.lint.interp.scope import Scope, super_of
 from syncheck.lint.interp.unknown import (
     called_name,
     computes,
-    gets_moved,
     is_moved,
     is_network,
     is_on_gpu,
@@ -176,7 +175,7 @@ class Calls:
             self._let_wait(name, given, call.node, has_tensor=has_tensor)
         if not has_tensor and side_work.calls_parameter(self._machine, call.node):
             return side_work.compute(self._machine, call.node, is_long=True)
-        if not (has_tensor or (computes(call.node) and gets_moved(given))):
+        if not (has_tensor or side_work.may_run_on_gpu(self._machine, call.node, given)):
             return self._objects.new() if makes_network(call.node) else UNKNOWN
         self._machine.guess(call.node)
         return DERIVED if has_tensor else MOVED

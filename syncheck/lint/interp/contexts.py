@@ -25,9 +25,13 @@ from syncheck.lint.interp.values import (
 T = TypeVar("T")
 _ORDERS_NOTHING = re.compile(
     r"autocast|no_grad|enable_grad|inference_mode|profile|record_function|nvtx|emit|open\(|lock|suppress|raises|warns|patch"
-    r"|tqdm|no_?sync|affinity|set_default|sdp|fakemode|fork_rng|temporar|catch_warnings|subtest|range|rank_zero|executor|torch\."
+    r"|tqdm|no_?sync|affinity|set_default|sdp|fakemode|forward_context|fork_rng|temporar|catch_warnings|subtest|range|rank_zero|executor|torch\."
 )
 """Contexts that wait for nothing when they are entered and left."""
+_MAYBE_STREAMS = ("stream", "device", "ctx", "context")
+"""Text of contexts that may make a stream current."""
+_FORWARD_CONTEXT = re.compile(r"^\w*forward_context\(")
+"""Contexts that keep what a model needs in a variable. Source: vllm/forward_context.py, `set_forward_context`."""
 
 
 def restoring(save: Callable[[], T], enter: Callable[[], Value], restore: Callable[[T], None]) -> Context:
@@ -115,7 +119,8 @@ class Contexts:
         if "coalescing" in text:
             collectives = self._evaluator.collectives
             return Context(collectives.begin_coalescing, collectives.end_coalescing)
-        if not any(word in text for word in ("stream", "device", "ctx", "context")):
+        is_plain = _FORWARD_CONTEXT.search(text) or not any(word in text for word in _MAYBE_STREAMS)
+        if is_plain:
             return Context(
                 lambda: value,
                 lambda: None if _ORDERS_NOTHING.search(text) else self._evaluator.machine.assume_synchronized(),

@@ -35,6 +35,7 @@ class RecentWork:
         losses: the variables from which such backward passes started, and those that are assumed to be on a GPU because
             they are copied to the host. A test of their values waits.
         loops: what the iterations of loops wait for.
+        is_autocast: whether networks run on a GPU, judging by an `autocast` block around them.
 
     Args:
         session: reports which streams have pending work.
@@ -42,7 +43,7 @@ class RecentWork:
 
     def __init__(self, session: Session) -> None:
         self.ends: set[tuple[SiteId, SiteId]] = set()
-        self.is_of_unknown = False
+        self.is_of_unknown = self.is_autocast = False
         self.losses: set[str] = set()
         self.loops, self.intervals, self.early = LoopWaits(), Intervals(), EarlyReadings()
         self._session = session

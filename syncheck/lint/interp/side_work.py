@@ -7,7 +7,9 @@ from syncheck.lint.interp.machine import Machine
 from syncheck.lint.interp.premises import Premise, description_of
 from syncheck.lint.interp.unknown import (
     called_name,
+    computes,
     derived,
+    gets_moved,
     is_network,
     is_on_gpu,
     is_on_host,
@@ -39,6 +41,11 @@ def is_on_side_stream(machine: Machine) -> bool:
     """Return whether the current stream is one that the program has created."""
     stream = machine.current(machine.thread.device)
     return bool(stream) and machine.handle_of(stream) != 0
+
+
+def may_run_on_gpu(machine: Machine, node: ast.AST, given: list[Value]) -> bool:
+    """Return whether unknown code computes on a GPU, judging by its name and what it gets, or by `autocast`."""
+    return computes(node) and (gets_moved(given) or machine.recent.is_autocast)
 
 
 def calls_parameter(machine: Machine, node: ast.AST) -> bool:

@@ -4,6 +4,7 @@ import ast
 import re
 
 from syncheck.lint.interp.contents import tensors_in
+from syncheck.lint.interp.contexts import restoring
 from syncheck.lint.interp.evaluator import Evaluator
 from syncheck.lint.interp.machine import Machine
 from syncheck.lint.interp.registry import models, models_in, models_methods
@@ -15,6 +16,7 @@ from syncheck.lint.interp.values import (
     UNKNOWN,
     Call,
     Constant,
+    Context,
     Function,
     Instance,
     Module,
@@ -65,6 +67,30 @@ def _clip(evaluator: Evaluator, call: Call) -> Value:
     if call.flag("error_if_nonfinite") is not False:
         evaluator.machine.read_unknown()
     return DERIVED
+
+
+@models("torch.autocast", "torch.amp.autocast")
+def _autocast(evaluator: Evaluator, call: Call) -> Value:
+    """Return a context in which unknown networks run on a GPU, if it is one for GPUs."""
+    device = call.get("device_type", 0)
+    is_gpu = isinstance(device, Constant) and device.value == "cuda"
+    return _gpu_autocast(evaluator, call) if is_gpu else Context(lambda: NONE, lambda: None, is_portable=True)
+
+
+@models("torch.cuda.amp.autocast")
+def _gpu_autocast(evaluator: Evaluator, call: Call) -> Value:
+    """Return a context in which unknown networks run on a GPU. Entering and leaving it waits for nothing."""
+    del call
+    recent = evaluator.machine.recent
+
+    def enter() -> Value:
+        recent.is_autocast = True
+        return NONE
+
+    def restore(is_autocast: bool) -> None:  # noqa: FBT001  the saved value
+        recent.is_autocast = is_autocast
+
+    return restoring(lambda: recent.is_autocast, enter, restore)
 
 
 @models("torch.nn.Parameter")

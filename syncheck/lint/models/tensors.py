@@ -192,7 +192,7 @@ def _without_grad(evaluator: Evaluator, call: Call) -> Value:
 
 
 @models(
-    "torch.autocast", "torch.amp.autocast", "torch.cuda.amp.autocast", "torch.enable_grad", "torch.set_grad_enabled",
+    "torch.enable_grad", "torch.set_grad_enabled",
     "torch.profiler.record_function", "torch.autograd.profiler.record_function",
 )  # fmt: skip
 def _changes_no_stream(evaluator: Evaluator, call: Call) -> Value:
