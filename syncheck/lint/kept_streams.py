@@ -54,7 +54,7 @@ def _values_of(node: ast.expr) -> list[ast.expr]:
             ast.IfExp(body=body, orelse=ast.Constant(value=None))
             | ast.IfExp(body=ast.Constant(value=None), orelse=body)
         ):
-            return [body]
+            return _values_of(body)
         case _:
             return [node]
 
