@@ -1,12 +1,14 @@
 """Lists, queues, dictionaries and generators. None of them changes in a branch that is run only for ordering."""
 
 import ast
+from itertools import pairwise
 
-from syncheck.lint.interp.contents import handles_in, is_key, keys_of
+from syncheck.lint.interp.contents import handles_in, held_by, is_key, keys_of
 from syncheck.lint.interp.evaluator import Evaluator
+from syncheck.lint.interp.machine import Machine
 from syncheck.lint.interp.picks import forget_items, put
 from syncheck.lint.interp.registry import models_methods
-from syncheck.lint.interp.values import NONE, UNKNOWN, Call, Constant, Generator, Mapping, Sequence, Value
+from syncheck.lint.interp.values import NONE, UNKNOWN, Call, ClockReading, Constant, Generator, Mapping, Sequence, Value
 from syncheck.lint.models.layers import call_list_method
 
 _ADDING = frozenset("append add put appendleft put_nowait".split())
@@ -37,6 +39,7 @@ def _call_plain(evaluator: Evaluator, owner: Sequence, name: str, call: Call) ->
         machine = evaluator.machine
         item = machine.graph_results.taken(first, machine.site)
         _add(owner, item, at_start=name == "appendleft")
+        _note_interval(machine, first)
         machine.graph_results.added(owner, item, machine.site, _argument(call))
     elif name == "extend" and isinstance(first, Sequence | Generator):
         owner.items += evaluator.listed(first).items
@@ -46,6 +49,13 @@ def _call_plain(evaluator: Evaluator, owner: Sequence, name: str, call: Call) ->
         _mix(owner, name)
         return None
     return NONE
+
+
+def _note_interval(machine: Machine, item: Value) -> None:
+    """Let clock readings that are stored together, such as `(start, end)`, count as an interval, which they are for."""
+    readings = [value for value in held_by(item) if isinstance(value, ClockReading)]
+    for earlier, later in pairwise(readings):
+        machine.subtract_clock(later, earlier)
 
 
 def _add(owner: Sequence, item: Value, *, at_start: bool) -> None:
