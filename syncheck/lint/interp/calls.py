@@ -148,8 +148,8 @@ class Calls:
     def call_method(self, owner: Value, name: str, call: Call) -> Value:
         """See `Evaluator`."""
         found = registry.call_method(self._evaluator, owner, name, call)
-        if found is None:
-            found = self._evaluator.transfers.by_name(name, call)
+        for known in (self._evaluator.collectives.by_keyword, self._evaluator.transfers.by_name):
+            found = known(name, call) if found is None else found
         return self.call_unknown(name, call) if found is None else found
 
     def call_unknown(self, name: str, call: Call) -> Value:

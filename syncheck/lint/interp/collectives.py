@@ -14,7 +14,7 @@ from syncheck.hb.ids import NO_VIEW, UNKNOWN_SITE, AllocationId, EventId, NamedK
 from syncheck.lint.interp.contents import handles_in, tensors_in
 from syncheck.lint.interp.machine import Machine, TensorAccess
 from syncheck.lint.interp.parts import N_BYTES
-from syncheck.lint.interp.values import NONE, UNKNOWN, Block, Call, Group, Tensor, Value, Work, truth
+from syncheck.lint.interp.values import NONE, UNKNOWN, UNKNOWN_STREAM, Block, Call, Group, Tensor, Value, Work, truth
 from syncheck.lint.nodes import text
 from syncheck.semantics.collectives import FUNCTIONS, POINT_TO_POINT, Collective, collective_name
 
@@ -44,6 +44,11 @@ class Collectives:
         self._streams: dict[tuple[Group | str | None, int], StreamId] = {}
         self._kept: dict[EventId, list[Tensor]] = {}
         self._coalescing = 0
+
+    def by_keyword(self, name: str, call: Call) -> Value | None:
+        """Start a collective by a method of an unknown object, if it has its name and gets `async_op=True`."""
+        is_started = name in FUNCTIONS and call.flag("async_op") is True
+        return self.call(name, call, is_async=True) if is_started else None
 
     def call(self, name: str, call: Call, *, is_async: bool | None) -> Value | None:
         """Call a function of torch.distributed; return None for a function that is not modeled.
@@ -101,6 +106,8 @@ class Collectives:
         for tensor, _ in used:
             follow_on_host(machine, tensor.block)
         index = machine.thread.device if device is None else device
+        if machine.current(index) == UNKNOWN_STREAM:  # it follows that stream
+            return Work(None)
         stream, session, site = self._stream(_group(call), index), machine.session, machine.site(call.node)
         machine.join(stream, machine.current(index))
         machine.sites.note_accesses(collective.operator, site, used)
