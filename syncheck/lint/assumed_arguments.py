@@ -8,7 +8,7 @@ from syncheck.lint.gpu_parameters import moved_parameters
 from syncheck.lint.interp.functions import own_nodes
 from syncheck.lint.interp.machine import Machine
 from syncheck.lint.interp.values import MOVED, Constant, Device, Function, Symbol, Tensor, Value
-from syncheck.lint.nodes import entered_streams, once, walk
+from syncheck.lint.nodes import entered_streams, once, parameters, walk
 from syncheck.lint.parameters import assumed_tensor, tensors_given
 from syncheck.lint.prefilter import CLOCKS, STREAM_BLOCK, reads_clock, words_in
 
@@ -18,12 +18,13 @@ _ASYNCHRONOUS = frozenset({"isend", "irecv", "batch_isend_irecv", "async_op"})
 def assumed_arguments(machine: Machine, function: Function) -> dict[str, Value]:
     """Return the known arguments of a function, by parameter name.
 
-    A device or a clock has its default value, and a flag the value that all calls in the file give it. If the function
-    reads a clock, what all calls move to a GPU is there. A tensor is assumed to be on a GPU if the function uses
-    streams or asynchronous collectives, which order nothing on the host. The caller's work on it is complete.
+    A device or a clock has its default value, and a flag the value that all calls in the file give it. Timing events
+    are those that the function records itself. If it reads a clock, what all calls move to a GPU is there. A tensor is
+    assumed to be on a GPU if the function uses streams or asynchronous collectives, which order nothing on the host;
+    the caller's work on it is complete.
     """
     made = {name: value for name, value in function.defaults.items() if _is_gpu(value) or _is_clock(value)}
-    made |= _flags(machine.sites.tree, function)
+    made |= _flags(machine.sites.tree, function) | _timing_events(machine, function)
     if machine.sites.may_use_gpu and reads_clock(function.node, frozenset()):  # fast, and most functions read none
         made |= dict.fromkeys(moved_parameters(function.node, machine.sites.tree, machine.sites.text), MOVED)
     strictly = strict.assumed_arguments(machine, function)
@@ -69,6 +70,28 @@ def _is_gpu(value: Value) -> bool:
 def _is_clock(value: Value) -> bool:
     """Return whether a default argument is a clock: `clock=time.perf_counter`."""
     return isinstance(value, Symbol) and value.path.rpartition(".")[2] in CLOCKS
+
+
+def _timing_events(machine: Machine, function: Function) -> dict[str, Value]:
+    """Return a new event for each of two parameters that a function records and computes the time between."""
+    if "elapsed_time" not in words_in(function.node):
+        return {}
+    used: dict[str, set[str]] = {"record": set(), "elapsed_time": set()}
+    for node in own_nodes(function.node):
+        match node:
+            case ast.Call(func=ast.Attribute(value=ast.Name(id=name), attr="record")):
+                used["record"].add(name)
+            case ast.Call(func=ast.Attribute(value=ast.Name(id=start), attr="elapsed_time"), args=[ast.Name(id=end)]):
+                used["elapsed_time"] |= {start, end}
+            case _:
+                pass
+    found: dict[str, Value] = {}
+    for argument in parameters(function.node):
+        if all(argument.arg in names for names in used.values()):
+            event = machine.new_event(argument, timing=True)
+            event.has_timing, event.made = True, machine.site(argument)
+            found[argument.arg] = event
+    return found
 
 
 def _flags(tree: ast.Module, function: Function) -> dict[str, Value]:
