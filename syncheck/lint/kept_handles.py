@@ -1,7 +1,8 @@
 """Asynchronous collectives whose handles wait too late, or never (SYN602, SYN603).
 
-A loop writes the buffer again that the collective of the iteration before still uses, or an object keeps a handle that
-its file only compares with None, or sets to None, or a list of handles that its file only clears.
+A loop writes the buffer again that the collective of the iteration before still uses, or makes a new list of handles in
+each iteration, of which the last is waited for; or an object keeps a handle that its file only compares with None, or
+sets to None, or a list of handles that its file only clears.
 """
 
 import ast
@@ -14,6 +15,7 @@ from syncheck.lint.interp.functions import functions_with_nodes
 from syncheck.lint.interp.sites import SourceSites
 from syncheck.lint.locations import main_lines_of
 from syncheck.lint.nodes import (
+    Method,
     bound_names,
     children,
     classes_in,
@@ -21,6 +23,7 @@ from syncheck.lint.nodes import (
     is_quoted,
     nodes_in,
     own_attribute,
+    parameters,
     stored_names,
     text,
     walk,
@@ -28,6 +31,7 @@ from syncheck.lint.nodes import (
 from syncheck.lint.pending_writes import can_start, is_start, may_wait_for_collective, tensors_of, written
 from syncheck.rules import collective_buffer_modified, collective_result_before_wait, dropped_work
 from syncheck.source.expressions import has_line, last_name
+from syncheck.source.words import words_of
 
 _WITHOUT_WAITS = frozenset({"object", "Module", "ABC", "Protocol", "Generic", "Function", "Optimizer", "Enum"})
 """Base classes of libraries that wait for no handle of a program."""
@@ -35,6 +39,7 @@ _STARTED = "the collective of the iteration before is started here"
 _HELP = "wait for the handle of `{collective}` before the next iteration writes its buffer"
 _HELP_READ = "call `wait()` on the handle before `{name}` is used"
 _DROPPED_ALL = "call `wait()` on each handle in `{handles}` before the list is emptied"
+_OUTSIDE = "create `{handles}` before the loop"
 _DROPPED = "call `{handle}.wait()` before its tensor is used"
 
 
@@ -52,19 +57,23 @@ def findings(tree: ast.Module, sites: SourceSites, known: Sequence[Finding]) -> 
         known: the findings on paths through the file. One in the same line is more specific.
     """
     lines = main_lines_of(known)
-    for function, nodes in functions_with_nodes(tree):
-        loops = [node for node in nodes if isinstance(node, ast.For)]
-        for start, write in (pair for loop in loops for pair in _written_again(loop)):
-            if write.lineno not in lines:
-                yield _overwritten(start, write, function.name, sites)
-        collected = [pair for loop in loops for pair in _collected(loop)]
-        for start, read in (pair for loop in loops if collected for pair in _read_early(loop, collected)):
-            if read.lineno not in lines:
-                facts = {"collective": f"`{last_name(start.func)}`"}
-                advice = _HELP_READ.format(name=text(read))
-                yield sites.warning(collective_result_before_wait.RULE, read, function.name, advice, **facts)
+    in_functions = (found for function, nodes in functions_with_nodes(tree) for found in _of(function, nodes, sites))
     never = (*_never_waited_for(tree, sites), *_only_collected(tree, sites))
-    yield from (found for found in never if found.location.frame.line not in lines)
+    yield from (found for found in (*in_functions, *never) if found.location.frame.line not in lines)
+
+
+def _of(function: Method, nodes: Sequence[ast.AST], sites: SourceSites) -> Iterator[Finding]:
+    """Yield the findings of one function."""
+    loops = [node for node in nodes if isinstance(node, ast.For)]
+    yield from (_overwritten(*pair, function.name, sites) for loop in loops for pair in _written_again(loop))
+    collected = [pair for loop in loops for pair in _collected(loop)]
+    early = (pair for loop in loops if collected for pair in _read_early(loop, collected))
+    for start, use in (*early, *_given_to_autograd(function, nodes)):
+        facts, advice = {"collective": f"`{last_name(start.func)}`"}, _HELP_READ.format(name=text(use))
+        yield sites.warning(collective_result_before_wait.RULE, use, function.name, advice, **facts)
+    for start, handles in (pair for loop in loops for pair in _lost_in(loop, nodes)):
+        facts, advice = {"collective": f"`{last_name(start.func)}`"}, _OUTSIDE.format(handles=handles)
+        yield sites.warning(dropped_work.RULE, start, function.name, advice, **facts)
 
 
 def _overwritten(start: ast.Call, write: ast.stmt, function: str, sites: SourceSites) -> Finding:
@@ -142,6 +151,42 @@ def _read_early(loop: ast.For, collected: Sequence[_Collected]) -> Iterator[tupl
                     yield each.start, first
         case _:
             pass
+
+
+def _given_to_autograd(function: Method, nodes: Sequence[ast.AST]) -> Iterator[tuple[ast.Call, ast.expr]]:
+    """Yield the starts in a hook that drops their handles, with the gradient that it returns to autograd."""
+    if "hook" not in words_of(function.name):
+        return
+    own = {parameter.arg for parameter in parameters(function)}
+    dropped = [node.value for node in nodes if isinstance(node, ast.Expr) and isinstance(node.value, ast.Call)]
+    returned = [node.value for node in nodes if isinstance(node, ast.Return) and isinstance(node.value, ast.Name)]
+    for start in filter(is_start, dropped):
+        yield from ((start, value) for value in returned if value.id in own & tensors_of(start))
+
+
+def _lost_in(loop: ast.For, nodes: Sequence[ast.AST]) -> Iterator[tuple[ast.Call, str]]:
+    """Yield the starts whose handles a loop collects in a list of each iteration, which only the code after it uses.
+
+    Args:
+        loop: the loop.
+        nodes: the nodes of its function.
+    """
+    inside = [node for step in loop.body for node in walk(step)]
+    made = {name: step.value for step in loop.body if isinstance(step, ast.Assign) for name in bound_names(step)}
+    lists = {name for name, value in made.items() if isinstance(value, ast.List) and not value.elts}
+    started = {name: value for name, value in made.items() if isinstance(value, ast.Call) and is_start(value)}
+    for step in loop.body:
+        match step:
+            case ast.Expr(value=ast.Call(func=ast.Attribute(value=ast.Name(id=handles), attr="append"), args=[handle])):
+                start = started.get(handle.id) if isinstance(handle, ast.Name) else handle
+                uses = [node for node in nodes if isinstance(node, ast.Name) and node.id == handles]
+                loads = [node for node in uses if isinstance(node.ctx, ast.Load)]
+                is_used = any(node.lineno > (loop.end_lineno or 0) for node in loads)
+                is_only_filled = sum(node in inside for node in loads) == 1
+                if isinstance(start, ast.Call) and is_start(start) and handles in lists and is_used and is_only_filled:
+                    yield start, handles
+            case _:
+                pass
 
 
 def _never_waited_for(tree: ast.Module, sites: SourceSites) -> Iterator[Finding]:

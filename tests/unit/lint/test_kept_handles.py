@@ -168,3 +168,64 @@ def test_a_list_of_handles_that_is_only_emptied_is_reported(end):
 )
 def test_a_list_of_handles_that_something_may_wait_for_is_not_reported(end):
     assert found_in(end) == []
+
+
+RESET = """
+def reduce(tensors, wait_for):
+    works = []
+    for tensor in tensors:
+        {new}
+        work = dist.all_reduce(tensor, async_op=True)
+        works.append(work)
+        {then}
+    {end}
+"""
+RESET_PARTS = {"new": "works = []", "then": "", "end": "for work in works: work.wait()"}
+
+
+@pytest.mark.parametrize("parts", [{}, {"end": "return works"}, {"end": "wait_for(works)"}])
+def test_a_list_that_each_iteration_makes_anew_loses_handles(parts):
+    assert found(RESET.format(**(RESET_PARTS | parts))) == [("SYN603", 7)]
+
+
+@pytest.mark.parametrize(
+    "parts",
+    [
+        {"new": ""},
+        {"new": "works = [tensor]"},
+        {"then": "wait_for(works)"},
+        {"then": "for work in works: work.wait()"},
+        {"end": "return tensors"},
+    ],
+)
+def test_a_list_of_all_iterations_or_one_that_is_waited_for_in_each_loses_none(parts):
+    assert found(RESET.format(**(RESET_PARTS | parts))) == []
+
+
+HOOK = """
+def shard(param, owner):
+    def {name}(grad, other):
+        {start}
+        return {returned}
+    param.register_hook({name})
+"""
+HOOK_PARTS = {"name": "reduce_hook", "start": "dist.reduce(grad, dst=owner, async_op=True)", "returned": "grad"}
+
+
+def test_a_gradient_that_a_hook_returns_while_it_is_reduced_is_reported():
+    assert found(HOOK.format(**HOOK_PARTS)) == [("SYN601", 6)]
+
+
+@pytest.mark.parametrize(
+    "parts",
+    [
+        {"name": "reduce"},
+        {"start": "dist.reduce(grad, dst=owner, async_op=False)"},
+        {"start": "dist.reduce(grad, dst=owner, async_op=True).wait()"},
+        {"start": "work = dist.reduce(grad, dst=owner, async_op=True); work.wait()"},
+        {"returned": "None"},
+        {"returned": "other"},
+    ],
+)
+def test_other_functions_with_collectives_are_not_reported(parts):
+    assert found(HOOK.format(**(HOOK_PARTS | parts))) == []
