@@ -6,7 +6,7 @@ import contextlib
 from syncheck.hb.ids import NamedKind
 from syncheck.lint.assumed_arguments import assumed_arguments
 from syncheck.lint.assumed_models import assumed_models, trained_models
-from syncheck.lint.classes import assigned_elsewhere, lazily_created, without_changes
+from syncheck.lint.classes import SET_UP, assigned_elsewhere, lazily_created, without_changes
 from syncheck.lint.given_streams import streams_given
 from syncheck.lint.interp.contents import note_earlier_use, open_containers
 from syncheck.lint.interp.contexts import unknown_streams
@@ -106,6 +106,11 @@ class AssumedObjects:
             known |= assumed_models(interpreter.machine, begin)
             with contextlib.suppress(Raised):
                 interpreter.call_function(begin, Call(node or begin.node, [instance], known, is_complete=False))
+        for member in map(kind.find, SET_UP):
+            if isinstance(member, Function):
+                owner = kind if member.is_of_class else instance
+                with contextlib.suppress(Raised):
+                    interpreter.call_function(member, Call(node or member.node, [owner], is_complete=False))
         return instance
 
     def used(self, interpreter: Interpreter, kind: Class, method: Method) -> Instance:

@@ -33,6 +33,8 @@ _CALLED_BY_PYTHON = frozenset({"__call__", "__iter__", "__next__", "__enter__", 
 _AT_THE_END = frozenset("reset clear stop flush finish".split())
 _FINAL = frozenset("close shutdown destroy cleanup finalize".split())
 """Words in the names of methods after which an object is not used any more."""
+SET_UP = ("setUpClass", "setup_class", "setUp", "asyncSetUp", "setup_method")
+"""Methods that unittest and pytest call before each test, in this order."""
 _WORKING = frozenset({"non_blocking", "copy_", "async_op"})
 _BETWEEN_METHODS = frozenset(
     "SYN101 SYN102 SYN103 SYN104 SYN201 SYN301 SYN302 SYN402 SYN601 SYN602 SYN903 SYN906".split()
@@ -219,10 +221,10 @@ def with_passed_on(
 
 
 def assigned_elsewhere(kind: ast.ClassDef) -> dict[str, list[ast.expr | None]]:
-    """Return attribute -> values that methods other than `__init__` assign to it. Other bindings add no value."""
+    """Return attribute -> values that methods assign to it, except those that set up an object. Others add no value."""
     found: dict[str, list[ast.expr | None]] = {}
     for member in kind.body:
-        if not isinstance(member, ast.FunctionDef | ast.AsyncFunctionDef) or member.name == "__init__":
+        if not isinstance(member, ast.FunctionDef | ast.AsyncFunctionDef) or member.name in {"__init__", *SET_UP}:
             continue
         for statement in statements(member):
             for target in _targets(statement):

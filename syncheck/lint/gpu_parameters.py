@@ -14,7 +14,7 @@ from syncheck.lint.asynchronous_code import calls_any
 from syncheck.lint.file_calls import argument_of, calls_by_name
 from syncheck.lint.interp.functions import own_nodes
 from syncheck.lint.interp.unknown import computes
-from syncheck.lint.nodes import bound_names, function_around, once, own_attribute, text
+from syncheck.lint.nodes import bound_names, function_around, once, own_attribute, text, walk
 from syncheck.lint.prefilter import CLOCKS, may_use_gpu, reads_clock, words_in
 from syncheck.semantics.collectives import FUNCTIONS
 
@@ -26,7 +26,7 @@ _IN_CODE = re.compile(r"^(?!\s*#).*cuda", re.MULTILINE)
 _DEVICE = r"(?:['\"]cuda|(?:\w+\.)*_?(?:(?:torch_|cuda_)?device|dev|gpu|local_rank|(?:device|dev|gpu)_id)\b(?!\())"
 _MOVED = re.compile(rf"\.cuda\(|\.to\((?:device=)?{_DEVICE}|\bdevice={_DEVICE}")
 """Text of an expression whose value is on a device that may be a GPU."""
-_MOVED_ATTRIBUTE = re.compile(rf"self\.(\w+) *(?:=[^\n]*?)?(?:{_MOVED.pattern})")
+_MOVED_ATTRIBUTE = re.compile(rf"(?:self|cls)\.(\w+) *(?:=[^\n]*?)?(?:{_MOVED.pattern})")
 """Text that moves an attribute to a device that may be a GPU: `self.model = Net().cuda()`, `self.model.to(device)`."""
 _OF_THE_HOST = re.compile(r"\.cpu\(|\.numpy\(|\.item\(|\.tolist\(|\.to\((?:device=)?(?:torch\.device\()?['\"]cpu")
 
@@ -64,14 +64,14 @@ def times_gpu_work(
         return False
     if "nccl" in source and words_in(function) & FUNCTIONS.keys():
         return True
-    return _calls_moved_attribute(function, source) or bool(moved_parameters(function, tree, source))
+    return _uses_moved_attribute(function, source) or bool(moved_parameters(function, tree, source))
 
 
-def _calls_moved_attribute(function: _Function, source: str) -> bool:
-    """Return whether a method calls an attribute, such as a model, that its file moves to a GPU."""
+def _uses_moved_attribute(function: _Function, source: str) -> bool:
+    """Return whether a method calls an attribute that its file moves to a GPU, such as a model, or passes it on."""
     moved = _moved_attributes(source)
-    calls = (node for node in own_nodes(function) if isinstance(node, ast.Call)) if moved else ()
-    return any(own_attribute(_called(call)) in moved for call in calls)
+    calls = (node for node in walk(function) if isinstance(node, ast.Call)) if moved else ()
+    return any(own_attribute(value) in moved for call in calls for value in (_called(call), *call.args))
 
 
 def _called(call: ast.Call) -> ast.expr:
@@ -90,9 +90,9 @@ def _moved_attributes(source: str) -> frozenset[str]:
 
 
 def _measures_time(function: _Function, clocks: frozenset[str]) -> bool:
-    """Return whether a function may read a clock twice, judging by its text."""
-    written = deferred.source_of(function) or text(function)
-    return sum(name in CLOCKS | clocks for name in _CALLED.findall(written)) > 1
+    """Return whether a function may read a clock twice, or uses `timeit`, judging by its text."""
+    called = _CALLED.findall(deferred.source_of(function) or text(function))
+    return "timeit" in called or sum(name in CLOCKS | clocks for name in called) > 1
 
 
 def moved_parameters(function: ast.AST, tree: ast.Module, source: str) -> frozenset[str]:

@@ -17,6 +17,7 @@ from syncheck.lint.interp.unknown import derived, is_moved
 from syncheck.lint.interp.values import (
     MOVED,
     Call,
+    Class,
     Constant,
     Function,
     Generator,
@@ -118,6 +119,8 @@ class Binding:
             self._store(value)
         if isinstance(owner, Instance):
             owner.attributes[name] = named(value)
+        elif isinstance(owner, Class):
+            owner.members[name] = named(value)
         elif isinstance(owner, Module) and name == "forward":
             owner.weight = None  # other code runs from now on, which may wait
         elif isinstance(owner, Tensor) and name == "grad":

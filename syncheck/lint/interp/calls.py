@@ -341,10 +341,11 @@ class Calls:
 
     def _call_layer(self, layer: Module, call: Call) -> Value:
         inputs = tensors_in(Sequence(call.values()))
-        if (may_wait := layer.weight is None or self._machine.hooks_may_wait) or (layer.is_single and not inputs):
-            return side_work.run_layer(self._machine, call, may_wait=may_wait)
-        run = self._evaluator.operators.run
-        return run("aten::addmm", [*inputs, layer.weight], call) if inputs else self._call_network(call)
+        if layer.weight is None or self._machine.hooks_may_wait:
+            return side_work.run_layer(self._machine, layer, call, may_wait=True)
+        if inputs:
+            return self._evaluator.operators.run("aten::addmm", [*inputs, layer.weight], call)
+        return self._call_network(call) if side_work.is_open(layer) else side_work.run_layer(self._machine, layer, call)
 
     def decorate(self, function: Value, decorator: ast.expr, scope: Scope) -> Value:
         """See `Evaluator`. Decorators without an effect on order are skipped; those of the program are called."""

@@ -28,6 +28,7 @@ from syncheck.lint.interp.values import (
     Call,
     Event,
     Instance,
+    Module,
     Sequence,
     Stream,
     Tensor,
@@ -130,15 +131,27 @@ def compute(machine: Machine, node: ast.AST, *, is_long: bool) -> Value:
     return MOVED
 
 
-def run_layer(machine: Machine, call: Call, *, may_wait: bool = False) -> Value:
-    """Run a layer of torch on unknown values. The host does not wait in it, unless it has hooks that may wait."""
+def is_open(layer: Module) -> bool:
+    """Return whether a network may do anything with unknown values: one of several layers that may be on the host."""
+    return not (layer.is_single or _is_on_gpu(layer))
+
+
+def _is_on_gpu(layer: Module) -> bool:
+    return layer.weight is not None and layer.weight.block.device is not None
+
+
+def run_layer(machine: Machine, layer: Module, call: Call, *, may_wait: bool = False) -> Value:
+    """Run a layer of torch on unknown values. The host does not wait in it, unless it has hooks that may wait.
+
+    What a layer on a GPU gets is there, too.
+    """
     if may_wait:
         machine.assume_synchronized()
         return DERIVED if any(map(is_on_gpu, call.values())) else derived(*call.values())
     found = derived(*call.values())
-    if may_be_read(found):
+    if may_be_read(found) or _is_on_gpu(layer):
         compute(machine, call.node, is_long=True)
-    return found
+    return MOVED if _is_on_gpu(layer) and not may_be_read(found) else found
 
 
 def combine(machine: Machine, kind: ast.operator, values: tuple[Value, Value], node: ast.AST) -> Value:
