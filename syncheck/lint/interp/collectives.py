@@ -15,14 +15,17 @@ from syncheck.lint.interp.contents import handles_in, tensors_in
 from syncheck.lint.interp.machine import Machine, TensorAccess
 from syncheck.lint.interp.parts import N_BYTES
 from syncheck.lint.interp.values import NONE, UNKNOWN, UNKNOWN_STREAM, Block, Call, Group, Tensor, Value, Work, truth
-from syncheck.lint.nodes import text
+from syncheck.lint.nodes import bound_names, text
 from syncheck.semantics.collectives import FUNCTIONS, POINT_TO_POINT, Collective, collective_name
+from syncheck.source.words import words_of
 
 _FEWEST_WITH_GROUP = 3
 """Minimum number of positional arguments that may include the group. Source: torch/distributed/distributed_c10d.py."""
 
 _ORDERING = frozenset({"wait_stream", "wait_event"})
 """Methods of streams, in which the host does not wait."""
+_HANDLES = frozenset("work works handle handles req reqs request requests future fut op".split())
+"""Words in the names of handles of collectives."""
 
 
 _GLOO = re.compile(r"""['"]gloo['"]""")
@@ -46,8 +49,15 @@ class Collectives:
         self._coalescing = 0
 
     def by_keyword(self, name: str, call: Call) -> Value | None:
-        """Start a collective by a method of an unknown object, if it has its name and gets `async_op=True`."""
-        is_started = name in FUNCTIONS and call.flag("async_op") is True
+        """Start a collective by a method of an unknown object, if it has its name and gets `async_op=True`.
+
+        Such a method may also return the result, so the result must be dropped or have the name of a handle.
+        """
+        statement = self._machine.current_node
+        is_dropped = isinstance(statement, ast.Expr) and statement.value is call.node
+        bound = bound_names(statement) if isinstance(statement, ast.Assign) else set()
+        is_handle = is_dropped or any(words_of(variable) & _HANDLES for variable in bound)
+        is_started = name in FUNCTIONS and call.flag("async_op") is True and is_handle
         return self.call(name, call, is_async=True) if is_started else None
 
     def call(self, name: str, call: Call, *, is_async: bool | None) -> Value | None:
