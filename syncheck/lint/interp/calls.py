@@ -10,7 +10,7 @@ from syncheck.lint.interp.contents import handles_in, held_by, owner_of_method, 
 from syncheck.lint.interp.contexts import within
 from syncheck.lint.interp.control_flow import Returned
 from syncheck.lint.interp.dataclass_fields import is_dataclass, set_fields
-from syncheck.lint.interp.decorators import changes_nothing, is_property
+from syncheck.lint.interp.decorators import changes_nothing, marks, returns_its_argument
 from syncheck.lint.interp.evaluator import Evaluator
 from syncheck.lint.interp.functions import HOOKS, bind, is_generator, without_self
 from syncheck.lint.interp.identities import Objects, is_unknown
@@ -350,11 +350,7 @@ class Calls:
     def decorate(self, function: Value, decorator: ast.expr, scope: Scope) -> Value:
         """See `Evaluator`. Decorators without an effect on order are skipped; those of the program are called."""
         name = nodes.text(decorator)
-        if isinstance(function, Function) and (name in {"staticmethod", "classmethod"} or is_property(name)):
-            function.is_static, function.is_of_class = name == "staticmethod", name == "classmethod"
-            function.is_property, function.is_cached = is_property(name), name.endswith("cached_property")
-            return function
-        if changes_nothing(name):
+        if (isinstance(function, Function) and marks(name, function)) or changes_nothing(name):
             return function
         found = self._evaluator.evaluate(decorator, scope)
         if isinstance(found, Symbol) and found.path.endswith("contextmanager"):
@@ -369,6 +365,8 @@ class Calls:
     def _decorated_by(self, found: Value, call: Call) -> Value:
         """Decorate a function with a function of another file. Unknown code waits for nothing meanwhile."""
         known = self._call_known(found.path, call) if isinstance(found, Symbol) else None
+        if known is None and returns_its_argument(nodes.text(call.node)):
+            return call.args[0]
         if known is None:
             self.passed_functions.interpret(call.args)
             self.escape(call.args[0])

@@ -1,8 +1,12 @@
 """Clues in the names of decorators."""
 
+import ast
+
 import pytest
 
-from syncheck.lint.interp.decorators import changes_nothing, is_property
+from syncheck.lint.interp.decorators import changes_nothing, marks, returns_its_argument
+from syncheck.lint.interp.scope import Scope
+from syncheck.lint.interp.values import Function
 
 
 @pytest.mark.parametrize(
@@ -39,11 +43,41 @@ def test_other_decorators_may_change_the_order(decorator):
     assert not changes_nothing(decorator)
 
 
-@pytest.mark.parametrize("decorator", ["property", "cached_property", "functools.cached_property"])
-def test_properties_are_recognized(decorator):
-    assert is_property(decorator)
+def kind(decorator):
+    function = Function(ast.parse("def f(): pass").body[0], Scope(), {})
+    is_marked = marks(decorator, function)
+    flags = function.is_static, function.is_of_class, function.is_property, function.is_cached
+    assert is_marked is any(flags)
+    return flags
+
+
+@pytest.mark.parametrize(
+    ("decorator", "flags"),
+    [
+        ("staticmethod", (True, False, False, False)),
+        ("classmethod", (False, True, False, False)),
+        ("property", (False, False, True, False)),
+        ("cached_property", (False, False, True, True)),
+        ("functools.cached_property", (False, False, True, True)),
+    ],
+)
+def test_kinds_of_methods_are_recognized(decorator, flags):
+    assert kind(decorator) == flags
 
 
 @pytest.mark.parametrize("decorator", ["", "size.setter", "my.property", "property_of(x)", "cached_property(f)"])
 def test_other_decorators_make_no_property(decorator):
-    assert not is_property(decorator)
+    assert kind(decorator) == (False, False, False, False)
+
+
+@pytest.mark.parametrize(
+    "decorator",
+    ["RUNNERS.register_module()", "register", "register_model", "CustomOp.register('x')", "add_start_docstrings(TEXT)"],
+)
+def test_registries_return_what_they_get(decorator):
+    assert returns_its_argument(decorator)
+
+
+@pytest.mark.parametrize("decorator", ["", "registered", "on_stream(side)", "unregister_all()", "remote"])
+def test_other_decorators_may_return_anything(decorator):
+    assert not returns_its_argument(decorator)
