@@ -9,6 +9,7 @@ from syncheck.lint.interp.unknown import (
     called_name,
     computes,
     derived,
+    exports,
     gets_moved,
     is_network,
     is_on_gpu,
@@ -180,7 +181,8 @@ def note_arguments(machine: Machine, call: Call, given: list[Value]) -> None:
     """
     called, losses = called_name(call.node), machine.recent.losses
     is_test = called in SYNCHRONIZING and losses and not losses.isdisjoint(names(call.node))
-    if is_test or (machine.recent.is_of_unknown and call.values() and may_evaluate(called)):
+    is_read = gets_moved(call.values()) and exports(call.node)
+    if is_test or is_read or (machine.recent.is_of_unknown and call.values() and may_evaluate(called)):
         machine.read_unknown()
     if stores(call.node):
         machine.sites.premises.keep(tensors_in(Sequence(given)))

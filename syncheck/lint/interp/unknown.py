@@ -43,6 +43,12 @@ _NETWORKS = frozenset(
     projection embedding transform transforms augment augmentation normalize normalizer""".split()
 )
 """Words in the names of networks, their layers, and transforms of images."""
+_AUTOENCODERS = frozenset("vae ae autoencoder vqvae vqgan taesd taehv".split())
+"""Words in the names of autoencoders of images: `vae.decode(latents)` runs a network."""
+_CODING = frozenset({"decode", "encode"})
+_EXPORTING = frozenset("export pil imsave imwrite mimsave mimwrite".split())
+_ON_THE_HOST = frozenset({"np", "numpy", "pil"})
+"""Types of results that image processors of diffusers return on the host: diffusers/image_processor.py."""
 _KERNELS = frozenset({"kernel", "kernels", "triton"})
 """Words in the names of functions that Triton compiles."""
 _FUNCTIONS = frozenset("f fn func function op step".split())
@@ -230,7 +236,17 @@ def launches_kernel(node: ast.AST) -> bool:
 def computes(node: ast.AST) -> bool:
     """Return whether the called function computes, judging by its name only. A class makes an object that may."""
     name = called_name(node)
-    return name in _FUNCTIONS or (not name[:1].isupper() and bool(words_of(name) & _COMPUTING))
+    is_named = name in _FUNCTIONS or (not name[:1].isupper() and bool(words_of(name) & _COMPUTING))
+    return is_named or _is_autoencoder(node)
+
+
+def _is_autoencoder(node: ast.AST) -> bool:
+    """Return whether a call runs an autoencoder, judging by names: `self.vae.decode(latents)`."""
+    match node:
+        case ast.Call(func=ast.Attribute(value=owner, attr=name)):
+            return bool(words_of(name) & _CODING and words_of(last_name(owner)) & _AUTOENCODERS)
+        case _:
+            return False
 
 
 def is_network(node: ast.AST) -> bool:
@@ -239,7 +255,14 @@ def is_network(node: ast.AST) -> bool:
         case ast.Call(func=ast.Attribute(value=owner, attr="forward")):
             return bool(words_of(last_name(owner)) & _NETWORKS)
         case _:
-            return bool(words_of(called_name(node)) & _NETWORKS)
+            return bool(words_of(called_name(node)) & _NETWORKS) or _is_autoencoder(node)
+
+
+def exports(node: ast.AST) -> bool:
+    """Return whether a call turns images into files or into arrays of the host: `f(images, output_type="np")`."""
+    given = node.keywords if isinstance(node, ast.Call) else []
+    kinds = (word.value.value for word in given if word.arg == "output_type" and isinstance(word.value, ast.Constant))
+    return bool(words_of(called_name(node)) & _EXPORTING) or any(kind in _ON_THE_HOST for kind in kinds)
 
 
 def makes_batch(node: ast.AST) -> bool:
