@@ -10,12 +10,12 @@ from collections.abc import Iterator, Sequence
 
 from syncheck.findings import Finding
 from syncheck.lint.file_calls import argument_of, calls_by_name, copies_values
-from syncheck.lint.interp.functions import functions_with_nodes, nodes_around
+from syncheck.lint.interp.functions import nodes_around
 from syncheck.lint.interp.sites import SourceSites
 from syncheck.lint.interp.unknown import may_wait
 from syncheck.lint.locations import lines_of
 from syncheck.lint.nodes import HOST_READS, Method, bound_names, parameters, text, walk
-from syncheck.lint.unordered_streams import blocks_of, streams_of_object, unordered_attributes, unordered_locals
+from syncheck.lint.unordered_streams import FLAW, HELP, blocks_of, unordered_streams
 from syncheck.rules import unordered_side_stream
 from syncheck.rules.model import Family
 from syncheck.semantics.python_api import ALIASES, CASTS, FACTORIES
@@ -32,8 +32,6 @@ _LAUNCHING_NOTHING = frozenset(
     "empty empty_strided empty_like tensor as_tensor asarray from_numpy frombuffer load device Size Generator".split()
 )
 """Functions of torch whose result is not filled by a kernel, or for which the host waits."""
-_FLAW = "stream `{stream}` never waits for the stream that computes `{name}`"
-_HELP = "add `{stream}.wait_stream(torch.cuda.current_stream())` before line {line}"
 
 
 def can_matter(source: str) -> bool:
@@ -50,13 +48,11 @@ def findings(tree: ast.Module, sites: SourceSites, known: Sequence[Finding]) -> 
         known: the findings on paths through the file. One in the same lines is more specific.
     """
     lines = lines_of(known, frozenset(Family) - {Family.HOST})
-    kept = unordered_attributes(tree, sites.text)
-    for function, nodes in functions_with_nodes(tree):
-        for stream in (*unordered_locals(nodes), *streams_of_object(function, kept, tree)):
-            for call, used in _launches(function, nodes, stream, tree):
-                if not lines & set(range(call.lineno, (call.end_lineno or call.lineno) + 1)):
-                    flaw, advice = _FLAW.format(stream=stream, name=used), _HELP.format(stream=stream, line=call.lineno)
-                    yield sites.warning(unordered_side_stream.RULE, call, function.name, advice, flaw=flaw)
+    for function, nodes, stream in unordered_streams(tree, sites.text):
+        for call, used in _launches(function, nodes, stream, tree):
+            if not lines & set(range(call.lineno, (call.end_lineno or call.lineno) + 1)):
+                flaw, advice = FLAW.format(stream=stream, name=used), HELP.format(stream=stream, line=call.lineno)
+                yield sites.warning(unordered_side_stream.RULE, call, function.name, advice, flaw=flaw)
 
 
 def _launches(

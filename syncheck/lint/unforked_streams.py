@@ -9,7 +9,6 @@ import re
 from collections.abc import Iterator, Sequence, Set
 
 from syncheck.findings import Finding
-from syncheck.lint.interp.functions import functions_with_nodes
 from syncheck.lint.interp.sites import SourceSites
 from syncheck.lint.interp.unknown import may_wait
 from syncheck.lint.locations import lines_of
@@ -25,7 +24,7 @@ from syncheck.lint.nodes import (
     viewed,
     walk,
 )
-from syncheck.lint.unordered_streams import blocks_of, streams_of_object, unordered_attributes, unordered_locals
+from syncheck.lint.unordered_streams import FLAW, HELP, blocks_of, unordered_streams
 from syncheck.rules import unordered_side_stream
 from syncheck.rules.model import Family
 from syncheck.source.expressions import last_name
@@ -41,8 +40,6 @@ _OF_HOST = re.compile(r"name|cpu|host|pin|numpy|shape|group|spec|config|meta")
 _FREE = frozenset("to cuda empty zeros ones empty_like zeros_like record append print len range get_stream".split())
 _ORDERING = re.compile(r"capture|graph|sleep|thread", re.IGNORECASE)
 """Words in functions whose streams are ordered in another way, or are late on purpose."""
-_FLAW = "stream `{stream}` never waits for the stream that computes `{name}`"
-_HELP = "add `{stream}.wait_stream(torch.cuda.current_stream())` before line {line}"
 
 
 def can_matter(source: str) -> bool:
@@ -59,22 +56,19 @@ def findings(tree: ast.Module, sites: SourceSites, known: Sequence[Finding]) -> 
         known: the findings on paths through the file. One in the same block is more specific.
     """
     lines = lines_of(known, frozenset(Family) - {Family.HOST})
-    kept = unordered_attributes(tree, sites.text)
-    for function, nodes in functions_with_nodes(tree):
-        for stream in (*unordered_locals(nodes), *streams_of_object(function, kept, tree)):
-            blocks = sorted(blocks_of(stream, nodes), key=lambda block: block.lineno)
-            if not blocks or _is_ordered_otherwise(function, nodes, blocks[0]):
-                continue
-            block = blocks[0]
-            inputs = _inputs(nodes, block.lineno)
-            is_kept = stream.startswith("self.")
-            uses = (_use(each, inputs, by_name=not is_kept) for each in blocks)
-            use = next((found for found in uses if found is not None), None)
-            if use is not None and not lines & set(range(block.lineno, (block.end_lineno or block.lineno) + 1)):
-                written = text(entered_streams(block)[-1])
-                flaw = _FLAW.format(stream=written, name=text(use))
-                advice = _HELP.format(stream=written, line=block.lineno)
-                yield sites.warning(unordered_side_stream.RULE, use, function.name, advice, flaw=flaw)
+    for function, nodes, stream in unordered_streams(tree, sites.text):
+        blocks = sorted(blocks_of(stream, nodes), key=lambda block: block.lineno)
+        if not blocks or _is_ordered_otherwise(function, nodes, blocks[0]):
+            continue
+        block = blocks[0]
+        inputs = _inputs(nodes, block.lineno)
+        is_kept = stream.startswith("self.")
+        uses = (_use(each, inputs, by_name=not is_kept) for each in blocks)
+        use = next((found for found in uses if found is not None), None)
+        if use is not None and not lines & set(range(block.lineno, (block.end_lineno or block.lineno) + 1)):
+            written = text(entered_streams(block)[-1])
+            flaw, advice = FLAW.format(stream=written, name=text(use)), HELP.format(stream=written, line=block.lineno)
+            yield sites.warning(unordered_side_stream.RULE, use, function.name, advice, flaw=flaw)
 
 
 def _is_ordered_otherwise(function: ast.AST, nodes: Sequence[ast.AST], block: ast.With) -> bool:

@@ -3,6 +3,7 @@
 import ast
 from collections.abc import Iterator, Sequence, Set
 
+from syncheck.lint.interp.functions import functions_with_nodes
 from syncheck.lint.kept_streams import makes_stream, streams_kept_by
 from syncheck.lint.nodes import Method, children, classes_in, entered_streams, is_quoted, nodes_in, text, walk
 from syncheck.source.expressions import STREAM_CONTEXTS, last_name
@@ -10,6 +11,23 @@ from syncheck.source.expressions import STREAM_CONTEXTS, last_name
 _ORDERED = frozenset({"wait_stream", "wait_event"})
 _HARMLESS = frozenset({"wait_stream", "record", "record_stream"})
 """Methods to which a stream can be given that does not wait there."""
+
+
+FLAW = "stream `{stream}` never waits for the stream that computes `{name}`"
+HELP = "add `{stream}.wait_stream(torch.cuda.current_stream())` before line {line}"
+
+
+def unordered_streams(tree: ast.Module, source: str) -> Iterator[tuple[Method, list[ast.AST], str]]:
+    """Yield each function of a file, its nodes, and each of its streams that never waits, as it is written.
+
+    Args:
+        tree: the file.
+        source: its text.
+    """
+    kept = unordered_attributes(tree, source)
+    for function, nodes in functions_with_nodes(tree):
+        for stream in (*unordered_locals(nodes), *streams_of_object(function, kept, tree)):
+            yield function, nodes, stream
 
 
 def unordered_locals(nodes: Sequence[ast.AST]) -> Iterator[str]:
