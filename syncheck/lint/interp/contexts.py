@@ -55,6 +55,16 @@ def restoring(save: Callable[[], T], enter: Callable[[], Value], restore: Callab
     return Context(begin, end, is_portable=True)
 
 
+def setting(owner: object, attribute: str, value: object) -> Context:
+    """Return a context in which an attribute of an object has another value."""
+
+    def enter() -> Value:
+        setattr(owner, attribute, value)
+        return NONE
+
+    return restoring(lambda: getattr(owner, attribute), enter, lambda saved: setattr(owner, attribute, saved))
+
+
 def unknown_streams() -> dict[int, StreamId]:
     """Return the current stream of each device where no stream is known."""
     return dict.fromkeys(range(N_DEVICES), UNKNOWN_STREAM)

@@ -4,7 +4,7 @@ import ast
 import re
 
 from syncheck.lint.interp.contents import tensors_in
-from syncheck.lint.interp.contexts import restoring
+from syncheck.lint.interp.contexts import setting
 from syncheck.lint.interp.evaluator import Evaluator
 from syncheck.lint.interp.machine import Machine
 from syncheck.lint.interp.registry import models, models_in, models_methods
@@ -81,16 +81,7 @@ def _autocast(evaluator: Evaluator, call: Call) -> Value:
 def _gpu_autocast(evaluator: Evaluator, call: Call) -> Value:
     """Return a context in which unknown networks run on a GPU. Entering and leaving it waits for nothing."""
     del call
-    recent = evaluator.machine.recent
-
-    def enter() -> Value:
-        recent.is_autocast = True
-        return NONE
-
-    def restore(is_autocast: bool) -> None:  # noqa: FBT001  the saved value
-        recent.is_autocast = is_autocast
-
-    return restoring(lambda: recent.is_autocast, enter, restore)
+    return setting(evaluator.machine.recent, "is_autocast", value=True)
 
 
 @models("torch.nn.Parameter")

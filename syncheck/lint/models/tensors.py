@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 from syncheck.hb.ids import NO_VIEW, StreamId
 from syncheck.lint.interp.contents import held_by, tensors_in
-from syncheck.lint.interp.contexts import restoring
+from syncheck.lint.interp.contexts import setting
 from syncheck.lint.interp.device_tests import on_gpu
 from syncheck.lint.interp.evaluator import Evaluator
 from syncheck.lint.interp.registry import models, models_below, models_methods
@@ -179,16 +179,7 @@ def _may_hold_others(value: Value, depth: int = 4) -> bool:
 @models("torch.no_grad", "torch.inference_mode")
 def _without_grad(evaluator: Evaluator, call: Call) -> Value:
     del call
-    operators = evaluator.operators
-
-    def enter() -> Value:
-        operators.has_grad = False
-        return NONE
-
-    def restore(has_grad: bool) -> None:  # noqa: FBT001  the saved value
-        operators.has_grad = has_grad
-
-    return restoring(lambda: operators.has_grad, enter, restore)
+    return setting(evaluator.operators, "has_grad", value=False)
 
 
 @models(
