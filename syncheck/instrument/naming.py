@@ -11,7 +11,7 @@ from threading import local
 from types import CodeType, FrameType, GetSetDescriptorType, MemberDescriptorType, ModuleType
 from typing import Any
 
-from syncheck.source.expressions import has_line, holds
+from syncheck.source.expressions import arguments_of, has_line, holds
 from syncheck.source.frames import locals_of
 from syncheck.source.lines import is_user_file, position
 from syncheck.source.text import source_line, source_text
@@ -65,7 +65,7 @@ def _passed_on(node: ast.Call | ast.Lambda) -> list[ast.expr]:
         case ast.Call(func=ast.Name(id="list" | "tuple")):
             return []
         case _:
-            return [*node.args, *(keyword.value for keyword in node.keywords)]
+            return arguments_of(node)
 
 
 def stored_name(code: CodeType, lasti: int) -> str:

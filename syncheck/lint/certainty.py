@@ -11,7 +11,7 @@ from syncheck.lint.interp.functions import nodes_around, own_nodes
 from syncheck.lint.interp.guards import is_periodic
 from syncheck.lint.nodes import HOST_READS, branches, function_around, statements, text, walk
 from syncheck.lint.remainders import Missed
-from syncheck.source.expressions import has_line
+from syncheck.source.expressions import arguments_of, has_line
 from syncheck.source.measured_times import is_measured
 from syncheck.source.words import words_of
 
@@ -288,5 +288,5 @@ def _updates_meter(call: ast.Call) -> bool:
     """Return whether a call gives a meter a loss, which it reads: `meters.update(loss=loss)`."""
     if not isinstance(call.func, ast.Attribute) or call.func.attr != "update":
         return False
-    given = [text(value) for value in (*call.args, *(word.value for word in call.keywords))]
+    given = [text(value) for value in arguments_of(call)]
     return bool(words_of(text(call.func.value)) & _METERS) and any(words_of(value) & _LOSSES for value in given)

@@ -3,7 +3,7 @@
 import ast
 
 from syncheck.lint.nodes import Method, entered_stream, names, text, walk
-from syncheck.source.expressions import last_name
+from syncheck.source.expressions import arguments_of, last_name
 
 _WAITS = frozenset({"wait", "wait_event", "synchronize", "query", "elapsed_time"})
 _KEEPING = frozenset({"append", "appendleft", "put", "put_nowait", "add"})
@@ -79,7 +79,7 @@ def _recorded_on(call: ast.Call, event: str, made: ast.Call) -> ast.expr | None:
     if call is made and call.func.attr == "record_event":
         return call.func.value
     if call.func.attr == "record" and text(call.func.value) == event:
-        given = [*call.args, *(word.value for word in call.keywords)]
+        given = arguments_of(call)
         return given[0] if given else None
     return None
 

@@ -17,6 +17,7 @@ from syncheck.lint.interp.unknown import computes
 from syncheck.lint.nodes import bound_names, function_around, once, own_attribute, text, walk
 from syncheck.lint.prefilter import CLOCKS, may_use_gpu, reads_clock, words_in
 from syncheck.semantics.collectives import FUNCTIONS
+from syncheck.source.expressions import arguments_of
 
 _MEASURING = frozenset("max_memory_allocated reset_peak_memory_stats memory_allocated max_memory_reserved".split())
 """Functions of torch.cuda that are called where a GPU works."""
@@ -127,7 +128,7 @@ def _used_in_work(function: ast.AST) -> frozenset[str]:
     """Return the variables that a function calls as models, and those that it passes to these."""
     calls = [node for node in own_nodes(function) if isinstance(node, ast.Call) and isinstance(node.func, ast.Name)]
     work = [call for call in calls if computes(call)]
-    parts = [part for call in work for part in (call.func, *call.args, *(word.value for word in call.keywords))]
+    parts = [part for call in work for part in (call.func, *arguments_of(call))]
     return frozenset(part.id for part in parts if isinstance(part, ast.Name))
 
 

@@ -8,7 +8,7 @@ import ast
 from syncheck.lint.interp.functions import own_nodes
 from syncheck.lint.interp.unknown import may_wait
 from syncheck.lint.nodes import HOST_READS, Method, methods_of, once, own_attribute, text, walk
-from syncheck.source.expressions import last_name
+from syncheck.source.expressions import arguments_of, last_name
 
 _READS = HOST_READS | {"nonzero"}
 """Calls that read a tensor on the host, which then waits for the current stream."""
@@ -137,7 +137,7 @@ def _calls(method: Method) -> list[ast.Call]:
 def _records_only(kind: ast.ClassDef, stream: str) -> bool:
     """Return whether a class records events, and all of them on a stream that it names."""
     records = [node for node in walk(kind) if isinstance(node, ast.Call) and last_name(node.func) == "record"]
-    given = [[*call.args, *(word.value for word in call.keywords)] for call in records]
+    given = [arguments_of(call) for call in records]
     return bool(given) and all([text(part) for part in parts] == [stream] for parts in given)
 
 

@@ -26,7 +26,7 @@ from syncheck.lint.nodes import (
 )
 from syncheck.rules import collective_buffer_modified
 from syncheck.semantics.collectives import FUNCTIONS
-from syncheck.source.expressions import last_name
+from syncheck.source.expressions import arguments_of, last_name
 
 _HELP = "move the wait for `{handle}` in line {late} before line {line}"
 
@@ -89,8 +89,7 @@ def _late_waits(steps: Sequence[ast.stmt], nodes: Sequence[ast.AST], tree: ast.M
         handle, call = _launch(step)
         if handle is None or call is None:
             continue
-        given = [*call.args, *(word.value for word in call.keywords)]
-        sent = [text(buffer) for buffer in given if _is_kept_with(handle, values.get(text(buffer), buffer))]
+        sent = [text(part) for part in arguments_of(call) if _is_kept_with(handle, values.get(text(part), part))]
         write = next((before for before in reversed(steps[:index]) if _written(before) in sent), None)
         if write is None or any(each.lineno < write.lineno and may_wait(last_name(each.func)) for each in calls):
             continue

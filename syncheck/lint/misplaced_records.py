@@ -26,7 +26,7 @@ from syncheck.lint.nodes import (
     walk,
 )
 from syncheck.rules import unordered_side_stream
-from syncheck.source.expressions import has_line, last_name
+from syncheck.source.expressions import arguments_of, has_line, last_name
 
 _JOINS = frozenset({"record", "record_event"})
 """Calls that stand for the work of the stream of a block. So does one that gets the stream."""
@@ -142,7 +142,7 @@ def _is_awaited_by_host(event: ast.expr, stream: ast.expr, nodes: Sequence[ast.A
 
 def _parts(value: ast.Tuple | ast.Call) -> list[ast.expr]:
     """Return the elements of a tuple, or the arguments of a call."""
-    return value.elts if isinstance(value, ast.Tuple) else [*value.args, *(word.value for word in value.keywords)]
+    return value.elts if isinstance(value, ast.Tuple) else arguments_of(value)
 
 
 def _is_awaited_by(stream: ast.expr, event: ast.expr, tree: ast.Module) -> bool:

@@ -26,7 +26,7 @@ from syncheck.lint.unordered_fetches import fetches_computed, made_by
 from syncheck.rules import unordered_side_stream
 from syncheck.rules.model import Family
 from syncheck.semantics.python_api import FACTORIES
-from syncheck.source.expressions import STREAM_CONTEXTS, last_name
+from syncheck.source.expressions import STREAM_CONTEXTS, arguments_of, last_name
 
 WORDS = re.compile(r"\b(?:stream|StreamContext)\(")
 """Text that a file must contain for this rule to apply."""
@@ -387,7 +387,7 @@ def _given_to_calls(block: ast.With) -> set[str]:
     """Return the variables that calls in a block get or call, directly or indexed, except for sizes of new tensors."""
     inside = [node for statement in block.body for node in walk(statement)]
     calls = [node for node in inside if isinstance(node, ast.Call) and last_name(node.func) not in _OF_SIZES]
-    given = [part for call in calls for part in (call.func, *call.args, *(word.value for word in call.keywords))]
+    given = [part for call in calls for part in (call.func, *arguments_of(call))]
     parts = [part.value if isinstance(part, ast.Starred | ast.Subscript) else part for part in given]
     return {part.id for part in parts if isinstance(part, ast.Name)}
 

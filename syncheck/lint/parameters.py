@@ -11,6 +11,7 @@ from syncheck.lint.interp.values import Tensor
 from syncheck.lint.nodes import bound_names, parameters, text
 from syncheck.semantics.collectives import FUNCTIONS
 from syncheck.semantics.python_api import FACTORIES
+from syncheck.source.expressions import arguments_of
 from syncheck.source.words import words_of
 
 _TENSOR = re.compile(r"^(?:torch\.)?Tensor(?: \| None)?$|^(?:typing\.)?Optional\[(?:torch\.)?Tensor\]$")
@@ -75,7 +76,7 @@ def _on_gpu(function: Function) -> Iterator[str]:
     """Yield the variables whose device a function passes to CUDA functions: `torch.cuda.current_stream(x.device)`."""
     for call in own_nodes(function):
         if isinstance(call, ast.Call) and text(call.func).startswith("torch.cuda."):
-            for given in (*call.args, *(keyword.value for keyword in call.keywords)):
+            for given in arguments_of(call):
                 match given:
                     case ast.Attribute(value=ast.Name(id=name), attr="device"):
                         yield name

@@ -19,7 +19,7 @@ from syncheck.lint.unordered_streams import FLAW, HELP, blocks_of, unordered_str
 from syncheck.rules import unordered_side_stream
 from syncheck.rules.model import Family
 from syncheck.semantics.python_api import ALIASES, CASTS, FACTORIES
-from syncheck.source.expressions import has_line, last_name
+from syncheck.source.expressions import arguments_of, has_line, last_name
 
 _HANDLE = "cuda_stream"
 _NO_LAUNCH = frozenset("ExternalStream print info debug format int c_void_p CUstream cudaStream_t str hex".split())
@@ -65,7 +65,7 @@ def _launches(
     calls = sorted((node for node in nodes if isinstance(node, ast.Call)), key=lambda call: call.lineno)
     on_stream = {node for block in blocks_of(stream, nodes) for node in walk(block)}
     for call in calls:
-        given = {text(part) for argument in _arguments(call) for part in walk(argument) if isinstance(part, ast.expr)}
+        given = {text(part) for argument in arguments_of(call) for part in walk(argument) if isinstance(part, ast.expr)}
         if last_name(call.func) in _NO_LAUNCH or given.isdisjoint(handles) or _COPY_FROM_HOST.search(text(call)):
             continue
         pointers = _pointers([call])
@@ -76,10 +76,6 @@ def _launches(
             if made is not None and made not in on_stream and not _is_awaited(made, call, calls, stream, function):
                 yield call, name
                 break
-
-
-def _arguments(call: ast.Call) -> list[ast.expr]:
-    return [*call.args, *(keyword.value for keyword in call.keywords)]
 
 
 def _pointers(calls: Sequence[ast.Call]) -> list[str]:
@@ -124,7 +120,7 @@ def _computes(value: ast.expr) -> bool:
         case ast.Call(func=ast.Attribute(value=ast.Name(id="torch"), attr=name)):
             return name not in _LAUNCHING_NOTHING and (name not in FACTORIES or _has_device(value))
         case ast.Call(func=ast.Attribute(value=owner, attr=name)):
-            is_cast = name != "to" or all(_DTYPE.search(text(given)) for given in _arguments(value))
+            is_cast = name != "to" or all(_DTYPE.search(text(given)) for given in arguments_of(value))
             return (name in _COMPUTING and is_cast) or (name in ALIASES and _computes(owner))
         case _:
             return False

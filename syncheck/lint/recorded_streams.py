@@ -14,7 +14,7 @@ from syncheck.lint.interp.sites import SourceSites
 from syncheck.lint.interp.unknown import may_wait
 from syncheck.lint.nodes import entered_stream, text, walk
 from syncheck.rules import missing_record_stream
-from syncheck.source.expressions import last_name
+from syncheck.source.expressions import arguments_of, last_name
 
 WORD = "record_stream"
 """Word that a function must contain for this check to apply."""
@@ -106,10 +106,9 @@ def _record(call: ast.Call) -> tuple[str, str]:
 
 def _is_given(call: ast.Call, name: str) -> bool:
     """Return whether a call gets a variable as an argument, or a method of its value."""
-    given = [*call.args, *(word.value for word in call.keywords)]
     parts = [
         part.func.value if isinstance(part, ast.Call) and isinstance(part.func, ast.Attribute) else part
-        for part in given
+        for part in arguments_of(call)
     ]
     return any(isinstance(part, ast.Name) and part.id == name for part in parts)
 

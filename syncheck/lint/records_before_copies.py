@@ -26,7 +26,7 @@ from syncheck.lint.nodes import (
     walk,
 )
 from syncheck.rules import unordered_side_stream
-from syncheck.source.expressions import last_name
+from syncheck.source.expressions import arguments_of, last_name
 
 _VIEWS = frozenset({"view", "view_as", "reshape", "flatten", "narrow", "squeeze", "unsqueeze", "detach"})
 _HOST_READS = frozenset({"numpy", "tolist", "item", "tobytes"})
@@ -109,7 +109,7 @@ def _is_on(record: ast.Call, streams: set[str]) -> bool:
         record: the call.
         streams: the side stream of the block around it; empty if there is no such block.
     """
-    given = [*record.args, *(word.value for word in record.keywords)]
+    given = arguments_of(record)
     if isinstance(record.func, ast.Attribute) and record.func.attr == "record_event":
         given = [record.func.value]
     return all(text(stream) in streams or (is_current_stream(stream) and not streams) for stream in given)

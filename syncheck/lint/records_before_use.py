@@ -28,7 +28,7 @@ from syncheck.lint.nodes import (
     walk,
 )
 from syncheck.rules import unordered_side_stream
-from syncheck.source.expressions import last_name
+from syncheck.source.expressions import arguments_of, last_name
 
 _WORK = frozenset({"stream", "copy_", "to", "cuda"})
 """Calls that show that a function itself works on what it waits for."""
@@ -94,7 +94,7 @@ def _line_of_use(step: ast.stmt, name: str, memory: Set[str]) -> int:
         memory: the attributes that are memory.
     """
     for call in (node for node in walk(step) if isinstance(node, ast.Call) and not is_on_host(node)):
-        for given in (*call.args, *(word.value for word in call.keywords)):
+        for given in arguments_of(call):
             match given:
                 case ast.Attribute(value=ast.Name(id=owner), attr=part) if owner == name and part in memory:
                     return call.lineno

@@ -11,7 +11,7 @@ from syncheck.lint.locations import lines_of
 from syncheck.lint.nodes import VIEWS, changed_in_place, names, stored_names, text, viewed, walk
 from syncheck.lint.pending_writes import can_start, is_start, may_wait_for_collective
 from syncheck.rules import collective_buffer_modified
-from syncheck.source.expressions import last_name
+from syncheck.source.expressions import arguments_of, last_name
 
 _KEEPING = frozenset({"append", "appendleft", "add", "extend"})
 _COALESCING = "coalescing"
@@ -57,7 +57,7 @@ def _refills(loop: ast.For | ast.While) -> Iterator[tuple[ast.Call, ast.Call | a
     bound = stored_names([*nodes, *(walk(loop.target) if isinstance(loop, ast.For) else ())])
     conditional = {inner for node in nodes if isinstance(node, ast.If) for inner in walk(node)}
     for start in starts:
-        given = [*start.args, *(word.value for word in start.keywords)]
+        given = arguments_of(start)
         buffers = {name for each in given if (name := _buffer(each, bound))}
         for node in nodes:
             written = _written(node) if isinstance(node, ast.Call | ast.Assign) and start not in conditional else ""
@@ -93,7 +93,7 @@ def _passes_handles(nodes: Sequence[ast.AST], starts: Sequence[ast.Call]) -> boo
             case _:
                 pass
     others = (node for node in nodes if isinstance(node, ast.Call) and last_name(node.func) not in _KEEPING)
-    given = (text(value) for call in others for value in (*call.args, *(word.value for word in call.keywords)))
+    given = (text(value) for call in others for value in arguments_of(call))
     return any(value in kept for value in given)
 
 

@@ -18,7 +18,7 @@ from syncheck.lint.locations import main_lines_of
 from syncheck.lint.nodes import Method, blocks_in, classes_of_methods, functions_in, text, viewed, walk
 from syncheck.lint.pending_writes import can_start, is_start
 from syncheck.rules import collective_result_before_wait
-from syncheck.source.expressions import last_name
+from syncheck.source.expressions import arguments_of, last_name
 from syncheck.source.words import words_of
 
 _OPTIMIZERS = frozenset({"optimizer", "optim", "opt", "optimizers", "scaler"})
@@ -135,10 +135,9 @@ def _started(nodes: Sequence[ast.AST]) -> Iterator[tuple[str, ast.Call]]:
 def _start_in(value: ast.expr, gradients: set[str], starts: dict[str, ast.Call]) -> ast.Call | None:
     """Return the collective that reduces gradients and whose handle is a value, or a part of it; None if none is."""
     for node in walk(value):
-        if isinstance(node, ast.Call) and is_start(node):
-            given = [*node.args, *(word.value for word in node.keywords)]
-            if any(_is_gradient(each, gradients) for each in given):
-                return node
+        starts_now = node if isinstance(node, ast.Call) and is_start(node) else None
+        if starts_now is not None and any(_is_gradient(each, gradients) for each in arguments_of(starts_now)):
+            return starts_now
         if isinstance(node, ast.Name) and node.id in starts:
             return starts[node.id]
     return None
@@ -194,7 +193,7 @@ def _is_before(each: _Started, step: ast.stmt, function: Method) -> bool:
 def _may_wait(each: _Started, step: ast.stmt, nodes: Sequence[ast.AST]) -> bool:
     """Return whether a function may wait for some handles before a step, or pass them on."""
     for call in (node for node in nodes if isinstance(node, ast.Call) and node.lineno < step.lineno):
-        given = [part for value in (*call.args, *(word.value for word in call.keywords)) for part in walk(value)]
+        given = [part for value in arguments_of(call) for part in walk(value)]
         if may_wait(last_name(call.func)) or last_name(call.func) in each.waiting or _mentions(given, each.handles):
             return True
     return False

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Set
 
 from syncheck.lint.interp.unknown import makes_object
 from syncheck.lint.nodes import bound_names, names, own_attribute, text, viewed, walk
-from syncheck.source.expressions import last_name
+from syncheck.source.expressions import arguments_of, last_name
 from syncheck.source.words import words_of
 
 _OPERATORS = re.compile(
@@ -80,7 +80,7 @@ def kept(nodes: Iterable[ast.AST]) -> set[str]:
 
 def _kept_by(call: ast.Call) -> set[str]:
     """Return the variables that a call keeps, judging by its name, or that a new object may keep."""
-    given = [*call.args, *(word.value for word in call.keywords)]
+    given = arguments_of(call)
     if last_name(call.func) in KEEPING or words_of(last_name(call.func)) & _STORING:
         return {name for part in given for name in names(part)}
     return {name for part in given for name in _directly(part)} if makes_object(call) else set()

@@ -23,7 +23,7 @@ from syncheck.lint.nodes import (
     walk,
 )
 from syncheck.rules import unordered_side_stream
-from syncheck.source.expressions import last_name
+from syncheck.source.expressions import arguments_of, last_name
 
 _WORDS = ("Event", ".record", "stream(")
 _WAITS = frozenset({"wait_stream", "wait_event", "wait", "synchronize"})
@@ -142,7 +142,7 @@ def _only_recorded(tree: ast.Module, fields: set[str]) -> Iterator[tuple[ast.exp
 
 def _is_on_current(record: ast.Call, nodes: Sequence[ast.AST]) -> bool:
     """Return whether a call records on the current stream of its caller, which it names."""
-    given = [*record.args, *(word.value for word in record.keywords)]
+    given = arguments_of(record)
     if isinstance(record.func, ast.Attribute) and record.func.attr == "record_event":
         given = [record.func.value]
     if not given:

@@ -27,7 +27,7 @@ from syncheck.lint.nodes import (
 from syncheck.lint.unordered_streams import FLAW, HELP, blocks_of, unordered_streams
 from syncheck.rules import unordered_side_stream
 from syncheck.rules.model import Family
-from syncheck.source.expressions import last_name
+from syncheck.source.expressions import arguments_of, last_name
 from syncheck.source.words import words_of
 
 _OPERATORS = re.compile(
@@ -110,7 +110,7 @@ def _use(block: ast.With, inputs: Set[str], *, by_name: bool) -> ast.expr | None
         inside = {name for name, position in stored if position <= (call.lineno, call.col_offset)}
         if last_name(call.func) in _FREE | NO_VALUES:
             continue
-        for given in (*call.args, *(word.value for word in call.keywords)):
+        for given in arguments_of(call):
             value = viewed(given, VIEWS)
             if names(value) & inside:
                 continue

@@ -24,7 +24,7 @@ from syncheck.lint.nodes import (
     walk,
 )
 from syncheck.rules import unordered_side_stream
-from syncheck.source.expressions import last_name
+from syncheck.source.expressions import arguments_of, last_name
 
 _ALLOCATING = ("empty", "new_empty", "zeros")
 _FLAW = "`{stream}`, which copies from `{own}`, waits only for the current stream of `{other}`"
@@ -104,7 +104,7 @@ def _waits(nodes: Sequence[ast.AST]) -> Iterator[tuple[ast.Call, str]]:
             case ast.Call(func=ast.Attribute(attr="wait_stream"), args=[ast.Call() as current]) if is_current_stream(
                 current
             ):
-                given = [*current.args, *(word.value for word in current.keywords)]
+                given = arguments_of(current)
                 here = "" if node in on_stream else inside.get(node, "")  # a stream's block makes its device current
                 yield node, text(given[0]) if given else here
             case _:

@@ -54,6 +54,11 @@ def calls_in(node: ast.AST | None) -> list[ast.Call]:
     return [] if node is None else [part for part in ast.walk(node) if isinstance(part, ast.Call)]
 
 
+def arguments_of(call: ast.Call) -> list[ast.expr]:
+    """Return the values that a call passes, those of keywords last."""
+    return [*call.args, *(keyword.value for keyword in call.keywords)]
+
+
 def object_of_call(node: ast.AST | None, method: str, line: int, column: int) -> str:
     """Return the expression of the object whose method is called at a position in a statement.
 
@@ -67,7 +72,7 @@ def object_of_call(node: ast.AST | None, method: str, line: int, column: int) ->
 def argument_of_call(node: ast.AST | None, method: str, line: int, column: int) -> str:
     """Return the only argument of a call of a method at a position in a statement; "" if there is no such call."""
     call = _call_of(node, method, line, column)
-    given = [*call.args, *(keyword.value for keyword in call.keywords)] if call is not None else []
+    given = arguments_of(call) if call is not None else []
     return ast.unparse(given[0]) if len(given) == 1 and not isinstance(given[0], ast.Starred) else ""
 
 

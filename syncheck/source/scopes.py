@@ -13,6 +13,7 @@ from typing import TypeAlias
 from syncheck.source.assignment import are_attributes_set, is_certainly_bound
 from syncheck.source.bindings import ALWAYS, Function, Scope, binding_scope, collect
 from syncheck.source.expressions import (
+    arguments_of,
     bodies,
     calls_in,
     container_kind,
@@ -143,9 +144,8 @@ class Scopes:
     def is_argument(self, line: int, column: int) -> bool:
         """Return whether the expression at a position is part of an argument of a call."""
         calls = [node for node in self._expressions(line) if isinstance(node, ast.Call)]
-        passed = [part for call in calls for part in (*call.args, *(keyword.value for keyword in call.keywords))]
-        nodes = (node for part in passed for node in ast.walk(part))
-        return any(isinstance(node, ast.expr) and is_at(node, line, column) for node in nodes)
+        parts = (part for call in calls for passed in arguments_of(call) for part in ast.walk(passed))
+        return any(isinstance(part, ast.expr) and is_at(part, line, column) for part in parts)
 
     def is_call_statement(self, line: int, column: int) -> bool:
         """Return whether the call at a position is a statement by itself, so that its result is discarded."""

@@ -37,6 +37,7 @@ from syncheck.lint.lifetimes import weakly
 from syncheck.sanitizer.collector import PendingFinding
 from syncheck.sanitizer.session import Session
 from syncheck.semantics.threads import ThreadState, context_of, take_lost_stream
+from syncheck.source.expressions import arguments_of
 
 N_DEVICES = 8
 UNKNOWN_POOL = -3
@@ -157,8 +158,8 @@ class Machine:
 
         A program that names only `self.device` has one device. A program that names two has two.
         """
-        given = [*node.args, *(keyword.value for keyword in node.keywords)] if isinstance(node, ast.Call) else []
-        self._unknown_devices.update(ast.unparse(value).rpartition(".")[2] for value in given)
+        if isinstance(node, ast.Call):
+            self._unknown_devices.update(ast.unparse(value).rpartition(".")[2] for value in arguments_of(node))
         return self.thread.device if len(self._unknown_devices) <= 1 else None
 
     def current(self, device: int) -> StreamId:
@@ -199,18 +200,17 @@ class Machine:
 
     def wait(self, event: Event, stream: Stream | None, via: WaitCall, node: ast.AST) -> None:
         """Make a stream wait for an event."""
-        target = stream or Stream(self.current(self.device), self.device)
+        site, target = self.site(node), stream or Stream(self.current(self.device), self.device)
         is_at_construction = any(function == "__init__" for _, function in self.calls)  # other methods record later
         if event.escaped or event.recorded is not None or event.made is None or not target.ident or is_at_construction:
-            self.unsure.add(self.site(node))
+            self.unsure.add(site)
         if event.escaped or not target.ident:
             self.assume_synchronized()
             return
         self.joins.note_wait(target.ident, event.ident)
-        current = self.current(target.device)
         if event.recorded is not None and event.has_timing is False and not self.is_capturing():
-            self.self_waits.note(event, target, self.site(node), self.function, is_followed=not self.ordering_only)
-        self.session.wait(event.ident, target.ident, self.site(node), via, target.origin, current)
+            self.self_waits.note(event, target, site, self.function, is_followed=not self.ordering_only)
+        self.session.wait(event.ident, target.ident, site, via, target.origin, self.current(target.device))
 
     # -- host
 

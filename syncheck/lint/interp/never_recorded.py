@@ -9,6 +9,7 @@ from syncheck.lint.nodes import function_around, once, walk
 from syncheck.rules import elapsed_time_before_sync
 from syncheck.sanitizer.collector import PendingFinding
 from syncheck.sanitizer.messages import EventRef, Text
+from syncheck.source.expressions import arguments_of
 
 _DEFINITIONS = (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda)
 _RECORDS = frozenset({"record", "record_event"})
@@ -64,8 +65,7 @@ def _names(function: ast.AST) -> tuple[frozenset[str], frozenset[str]]:
             if isinstance(node.func, ast.Attribute) and node.func.attr == "record":
                 recorded[node.func] = _variable(node.func.value)
             elif called_name(node) not in _RECORDING_NOTHING:
-                given = [*node.args, *(keyword.value for keyword in node.keywords)]
-                passed |= {_variable(value) for value in given}
+                passed |= {_variable(value) for value in arguments_of(node)}
                 recorded.pop(node.func, None)
         elif isinstance(node, ast.Assign) and any(map(_is_event, walk(node.value))):
             events |= {inner.id for target in node.targets for inner in walk(target) if isinstance(inner, ast.Name)}

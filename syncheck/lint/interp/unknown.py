@@ -20,7 +20,7 @@ from syncheck.lint.interp.values import (
     Tensor,
     Value,
 )
-from syncheck.source.expressions import last_name
+from syncheck.source.expressions import arguments_of, last_name
 from syncheck.source.words import words_of
 
 _WAITING = frozenset(
@@ -150,7 +150,7 @@ def _is_waiting_function(value: Value) -> bool:
 
 def takes_flag(node: ast.AST) -> bool:
     """Return whether an argument's name says that the called code may wait for it: a flag that a kernel reads."""
-    given = [*node.args, *(keyword.value for keyword in node.keywords)] if isinstance(node, ast.Call) else []
+    given = arguments_of(node) if isinstance(node, ast.Call) else []
     return any(words_of(nodes.text(value)) & _FLAGS for value in given)
 
 
@@ -274,7 +274,7 @@ def runs_network(node: ast.AST) -> bool:
     """Return whether a call runs a network on tensors, judging by names. With a text, much of it runs on the host."""
     if not isinstance(node, ast.Call) or not is_network(node):
         return False
-    given = [*node.args, *(keyword.value for keyword in node.keywords)]
+    given = arguments_of(node)
     written = [*map(nodes.text, given), *(keyword.arg or "" for keyword in node.keywords)]
     is_literal = any(isinstance(value, ast.Constant | ast.JoinedStr) for value in given)
     return not is_literal and not any(words_of(text) & _TEXTS for text in written)

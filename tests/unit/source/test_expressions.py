@@ -6,6 +6,7 @@ import pytest
 
 from syncheck.source.expressions import (
     argument_of_call,
+    arguments_of,
     container_kind,
     has_index,
     names_in,
@@ -23,6 +24,11 @@ def test_names_of_an_expression(text, names):
 @pytest.mark.parametrize(("text", "has"), [("a[0]", True), ("a[i]", False), ("a['k']", False), ("a[...]", True)])
 def test_an_item_selected_by_a_number(text, has):
     assert has_index(text) is has
+
+
+def test_arguments_of_a_call_with_those_of_keywords_last():
+    call = ast.parse("f(a, *b, c=d, **e)", mode="eval").body
+    assert [ast.unparse(value) for value in arguments_of(call)] == ["a", "*b", "d", "e"]
 
 
 def test_an_expression_is_normalized_by_the_parser():
