@@ -18,8 +18,7 @@ from syncheck.lint.callers import call_twice, consume, may_need_wait, uses_kept_
 from syncheck.lint.certainty import adjusted, as_seen_in_source, is_cross_function_timing, merge_by_clock
 from syncheck.lint.classes import between_methods, has_more_paths, order, with_passed_on, without_changes
 from syncheck.lint.given_streams import may_be_given_streams
-from syncheck.lint.gpu_parameters import may_time, times_gpu_work
-from syncheck.lint.helpers import helpers_in, training, uses_helper
+from syncheck.lint.helpers import helpers_in, uses_helper
 from syncheck.lint.imports import Imports
 from syncheck.lint.interp import transfers
 from syncheck.lint.interp.contents import tensors_in
@@ -39,6 +38,7 @@ from syncheck.lint.nodes import Method, branches, walk
 from syncheck.lint.prefilter import anchor_lines, clock_aliases, device_names, has_anchor, spans_any
 from syncheck.lint.remainders import Missed, Remainders
 from syncheck.lint.source_file import SourceFile
+from syncheck.lint.timed_work import TimedWork
 from syncheck.lint.uncalled_helpers import as_warnings
 from syncheck.lint.unreached import ways_to_unreached
 from syncheck.rules import (
@@ -117,8 +117,7 @@ class Analysis:
         self._clocks, self._devices = clock_aliases(source.text), device_names(source.text)
         self._anchors = anchor_lines(source.text, self._clocks)
         self._asynchronous = AsynchronousCode(self._tree, source.text, self._imports)
-        self._training = training(self._tree, source.text) if self._anchors else None
-        self._times = bool(self._anchors) and may_time(source.text, self._clocks)
+        self._timed = TimedWork(self._tree, source.text, self._clocks) if self._anchors else None
         self._helpers = helpers_in(self._tree.body, self._has_anchor_word)
         self._codes = _CODES - {"SYN701"} if waits_for_kernels(source.text) else _CODES
         self._objects = AssumedObjects()
@@ -183,7 +182,7 @@ class Analysis:
             return True
         if self._has_anchor_word(function) and has_anchor(function, self._clocks, self._devices):
             return True
-        if self._times and times_gpu_work(function, self._tree, self._source.text, self._clocks, self._training):
+        if self._timed is not None and self._timed.is_measured_in(function):
             return True
         return uses_helper(function, self._helpers) or self._asynchronous.is_used_by(function)
 

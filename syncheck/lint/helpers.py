@@ -6,12 +6,10 @@ from collections.abc import Callable, Iterator
 
 from syncheck.lint import deferred
 from syncheck.lint.nodes import once, walk
-from syncheck.lint.prefilter import lines_with, spans_any
 
 _Function = ast.FunctionDef | ast.AsyncFunctionDef
 _USED = re.compile(r"^[^\S\n]*(?:async\s+)?with\b(.*)$", re.MULTILINE)
 _NAME = re.compile(r"([A-Za-z_]\w*)\s*\(")
-_TRAINING = (".backward(", "optimizer.step(", "scaler.step(")
 
 
 def helpers_in(body: list[ast.stmt], matters: Callable[[ast.stmt], bool]) -> frozenset[str]:
@@ -33,21 +31,6 @@ def _helpers(body: list[ast.stmt], matters: Callable[[ast.stmt], bool]) -> Itera
             yield from (member.name for member in members if _is_context(member) and matters(member))
         elif isinstance(statement, _Function) and matters(statement) and (_is_context(statement) or _wraps(statement)):
             yield statement.name
-
-
-def training(module: ast.Module, text: str) -> re.Pattern[str] | None:
-    """Return a pattern for calls of functions and methods that train on a GPU; None if there are none.
-
-    Args:
-        module: the file.
-        text: its source.
-    """
-    if "cuda" not in text or "time" not in text:  # without a clock, nothing measures the training
-        return None
-    lines = lines_with(text, _TRAINING)
-    functions = deferred.functions(module.body) if lines else ()
-    names = {function.name for function in functions if spans_any(function, lines)}
-    return re.compile(rf"\b(?:{'|'.join(sorted(names))})\(") if names else None
 
 
 def _is_context(function: _Function) -> bool:

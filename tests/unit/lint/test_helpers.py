@@ -6,7 +6,7 @@ import textwrap
 import pytest
 
 from syncheck.lint import deferred
-from syncheck.lint.helpers import helpers_in, training, uses_helper
+from syncheck.lint.helpers import helpers_in, uses_helper
 
 SOURCE = """
 class Timer:
@@ -64,35 +64,3 @@ def test_helpers_are_used_in_with_statements_and_as_decorators(function, expecte
     assert (deferred.text_of(node) is not None) is is_deferred
     assert uses_helper(node, frozenset({"timed"})) is expected
     assert not uses_helper(node, frozenset())
-
-
-TRAINER = """
-import time
-class Trainer:
-    def iterate(self, batch):
-        loss = self.net(batch)
-        {statement}
-    def other(self):
-        return "cuda"
-"""
-
-
-@pytest.mark.parametrize(
-    ("statement", "expected"),
-    [
-        ("loss.backward()", True), ("self.fp_optimizer.step()", True), ("self.scaler.step(optimizer)", True),
-        ("self.scheduler.step()", False), ("pass", False),
-    ],
-)  # fmt: skip
-def test_calls_of_code_that_trains_are_recognized(statement, expected):
-    source = TRAINER.format(statement=statement)
-    pattern = training(ast.parse(source), source)
-    assert (pattern is not None) is expected
-    if pattern is not None:
-        assert pattern.search("loss = self.iterate(batch)")
-        assert not pattern.search("self.other()")
-
-
-def test_training_without_a_gpu_is_irrelevant():
-    source = TRAINER.format(statement="loss.backward()").replace("cuda", "cpu")
-    assert training(ast.parse(source), source) is None
