@@ -14,7 +14,8 @@ from syncheck.lint.interp.functions import nodes_around
 from syncheck.lint.interp.sites import SourceSites
 from syncheck.lint.interp.unknown import may_wait
 from syncheck.lint.locations import lines_of
-from syncheck.lint.nodes import HOST_READS, Method, bound_names, parameters, text, walk
+from syncheck.lint.nodes import HOST_READS, Method, bound_names, is_non_blocking, parameters, text, walk
+from syncheck.lint.prefilter import MOVED
 from syncheck.lint.unordered_streams import FLAW, HELP, blocks_of, unordered_streams
 from syncheck.rules import unordered_side_stream
 from syncheck.rules.model import Family
@@ -61,6 +62,7 @@ def _launches(
     """Yield the launches on a stream, each with an input that the current stream may still be computing."""
     handle = f"{stream}.{_HANDLE}"
     assignments = [node for node in nodes if isinstance(node, ast.Assign)]
+    fills = [node for node in nodes if isinstance(node, ast.Call) and last_name(node.func) == "copy_"]
     handles = {handle, *(name for node in assignments if handle in text(node.value) for name in bound_names(node))}
     calls = sorted((node for node in nodes if isinstance(node, ast.Call)), key=lambda call: call.lineno)
     on_stream = {node for block in blocks_of(stream, nodes) for node in walk(block)}
@@ -72,21 +74,39 @@ def _launches(
         if not pointers and last_name(call.func).startswith("execute"):  # what it uses is bound before
             pointers = _pointers([other for other in calls if other.lineno < call.lineno])
         for name in pointers:
-            made = _computed(name, call, function, assignments, tree)
+            made = _filled(name, call, fills, assignments) or _computed(name, call, function, assignments, tree)
             if made is not None and made not in on_stream and not _is_awaited(made, call, calls, stream, function):
                 yield call, name
                 break
 
 
 def _pointers(calls: Sequence[ast.Call]) -> list[str]:
-    """Return the variables whose addresses calls get: `x` of `x.data_ptr()`."""
+    """Return the tensors whose addresses calls get, as written: `x` of `x.data_ptr()`."""
     inside = (node for call in calls for node in walk(call))
     owners = (
         node.func.value
         for node in inside
         if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr == "data_ptr"
     )
-    return list(dict.fromkeys(owner.id for owner in owners if isinstance(owner, ast.Name)))
+    return list(dict.fromkeys(map(text, owners)))
+
+
+def _filled(name: str, use: ast.Call, fills: Sequence[ast.Call], assignments: Sequence[ast.Assign]) -> ast.Call | None:
+    """Return the last copy into a tensor before its use, if its source is on a GPU; `name`: the tensor, as written.
+
+    The host waits for a copy from the host, unless it is non-blocking.
+    """
+    before = [call for call in fills if call.lineno < use.lineno and text(call.func).removesuffix(".copy_") == name]
+    copy = max(before, key=lambda call: call.lineno, default=None)
+    if copy is None or not copy.args:
+        return None
+    match copy.args[0]:
+        case ast.Name(id=source):
+            made = _latest(source, copy, assignments)
+            is_on_gpu = made is not None and (_computes(made.value) or MOVED.search(text(made.value)) is not None)
+        case source:
+            is_on_gpu = MOVED.search(text(source)) is not None
+    return copy if is_on_gpu or is_non_blocking(copy) else None
 
 
 def _computed(
@@ -131,7 +151,9 @@ def _has_device(call: ast.Call) -> bool:
     return any("cpu" not in text(device) for device in devices)
 
 
-def _is_awaited(made: ast.Assign, use: ast.Call, calls: Sequence[ast.Call], stream: str, function: Method) -> bool:
+def _is_awaited(
+    made: ast.stmt | ast.expr, use: ast.Call, calls: Sequence[ast.Call], stream: str, function: Method
+) -> bool:
     """Return whether the host may wait between a computation, here or in a caller, and a use of its result."""
     start = (made.end_lineno, made.end_col_offset) if has_line(function, made.lineno) else (function.lineno, 0)
     between = (call for call in calls if start <= (call.lineno, call.col_offset) and call.lineno < use.lineno)
