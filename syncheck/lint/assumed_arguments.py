@@ -8,7 +8,7 @@ from syncheck.lint.gpu_parameters import moved_parameters
 from syncheck.lint.interp.functions import own_nodes
 from syncheck.lint.interp.machine import Machine
 from syncheck.lint.interp.values import MOVED, Constant, Device, Function, Symbol, Tensor, Value
-from syncheck.lint.nodes import entered_streams, once, parameters, walk
+from syncheck.lint.nodes import classes_of_methods, entered_streams, methods_of, once, own_attribute, parameters, walk
 from syncheck.lint.parameters import assumed_tensor, tensors_given
 from syncheck.lint.prefilter import CLOCKS, STREAM_BLOCK, reads_clock, words_in
 
@@ -30,7 +30,7 @@ def assumed_arguments(machine: Machine, function: Function) -> dict[str, Value]:
     strictly = strict.assumed_arguments(machine, function)
     if strictly:
         return made | strictly
-    if not _has_side_stream(function.node):
+    if not _uses_side_stream(function.node, machine):
         return made
     for argument in tensors_given(function.node):
         tensor = assumed_tensor(machine, argument)
@@ -55,7 +55,7 @@ def has_self_parameter(member: Function) -> bool:
 
 def reuse_memory(machine: Machine, function: ast.AST) -> None:
     """Let the caller of a function reuse memory that the function has freed, on the caller's current stream."""
-    if _has_side_stream(function):
+    if _uses_side_stream(function, machine):
         tensor = Tensor(machine.allocate(machine.device, function))
         machine.launch(machine.current(machine.device), "the caller's work", [(tensor, True)], function)
 
@@ -123,6 +123,18 @@ def _given(call: ast.Call, name: str, index: int | None, *, default: bool) -> bo
     if given is None:
         return None if unpacks(call) else default
     return given.value if isinstance(given, ast.Constant) and isinstance(given.value, bool) else None
+
+
+def _uses_side_stream(function: ast.AST, machine: Machine) -> bool:
+    """Return whether a function, or a method of its object that it calls, makes another stream current.
+
+    A function that leaves a collective running counts, too.
+    """
+    if _has_side_stream(function):
+        return True
+    kind = classes_of_methods(machine.sites.tree).get(function) if "stream(" in machine.sites.text else None
+    called = {own_attribute(node.func) for node in walk(function) if isinstance(node, ast.Call)} if kind else ()
+    return kind is not None and any(_has_side_stream(m) for name, m in methods_of(kind).items() if name in called)
 
 
 @once

@@ -106,10 +106,10 @@ def findings(functions: Iterable[Function], sites: SourceSites, known: Sequence[
     Args:
         functions: the functions of a file that are not nested in another function.
         sites: the call sites of the file.
-        known: the findings on paths through the file. One at the same location is more specific. Findings
-            about reads of the host do not count.
+        known: the findings on paths through the file. One at the same location is more specific, unless
+            it is about a read of the host or the life of memory.
     """
-    lines = lines_of(known, frozenset(Family) - {Family.HOST})
+    lines = lines_of(known, frozenset(Family) - {Family.HOST, Family.LIFETIME})
     for outer in functions:
         source = deferred.source_of(outer)
         if not (_is_meant(words_in(outer)) if source is None else _has_words(source)):

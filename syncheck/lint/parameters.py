@@ -8,7 +8,7 @@ from typing import TypeAlias
 from syncheck.lint.interp.functions import own_nodes
 from syncheck.lint.interp.machine import Machine
 from syncheck.lint.interp.values import Tensor
-from syncheck.lint.nodes import bound_names, parameters, text
+from syncheck.lint.nodes import bound_names, own_attribute, parameters, text
 from syncheck.semantics.collectives import FUNCTIONS
 from syncheck.semantics.python_api import FACTORIES
 from syncheck.source.expressions import arguments_of
@@ -85,23 +85,35 @@ def _on_gpu(function: Function) -> Iterator[str]:
 
 
 def _used(function: Function) -> dict[str, set[str]]:
-    """Return name -> members of it that a function uses. An argument of a torch function counts as a tensor."""
+    """Return name -> members of it that a function uses.
+
+    An argument of a torch function counts as a tensor, and so does one that `forward` passes to a layer.
+    """
     used: dict[str, set[str]] = {}
     for node in own_nodes(function):
-        match node:
-            case ast.Attribute(value=ast.Name(id=name), attr=member):
-                used.setdefault(name, set()).add(member)
-            case ast.BinOp(op=ast.MatMult(), left=left, right=right):
-                for operand in (left, right):
-                    if isinstance(operand, ast.Name):
-                        used.setdefault(operand.id, set()).update(_METHODS)
-            case ast.Call(func=ast.Attribute() as called, args=[ast.Name(id=name), *_]) if _takes_tensor(called):
-                used.setdefault(name, set()).update(_METHODS)
-            case _:
-                pass
+        if isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name):
+            used.setdefault(node.value.id, set()).add(node.attr)
+        for name in _computed_with(node, is_forward=getattr(function, "name", "") == "forward"):
+            used.setdefault(name, set()).update(_METHODS)
     for node in [node for node in own_nodes(function) if isinstance(node, ast.Assign)]:
         _trace_back(node, used)
     return used
+
+
+def _computed_with(node: ast.AST, *, is_forward: bool) -> Iterator[str]:
+    """Yield the variables that an expression uses as only tensors are used.
+
+    `is_forward`: whether it is part of a `forward` method, whose calls of attributes are those of layers.
+    """
+    match node:
+        case ast.BinOp(op=ast.MatMult(), left=left, right=right):
+            yield from (operand.id for operand in (left, right) if isinstance(operand, ast.Name))
+        case ast.Call(func=ast.Attribute() as called, args=[ast.Name(id=name), *_]) if _takes_tensor(called):
+            yield name
+        case ast.Call(func=called, args=[ast.Name(id=name)]) if is_forward and own_attribute(called):
+            yield name
+        case _:
+            pass
 
 
 def _trace_back(node: ast.Assign, used: dict[str, set[str]]) -> None:
