@@ -55,7 +55,7 @@ def has_self_parameter(member: Function) -> bool:
 
 def reuse_memory(machine: Machine, function: ast.AST) -> None:
     """Let the caller of a function reuse memory that the function has freed, on the caller's current stream."""
-    if _uses_side_stream(function, machine):
+    if _has_side_stream(function):
         tensor = Tensor(machine.allocate(machine.device, function))
         machine.launch(machine.current(machine.device), "the caller's work", [(tensor, True)], function)
 

@@ -18,7 +18,7 @@ from syncheck.lint.locations import main_lines_of
 from syncheck.lint.nodes import Method, blocks_in, classes_of_methods, functions_in, text, viewed, walk
 from syncheck.lint.pending_writes import can_start, is_start
 from syncheck.rules import collective_result_before_wait
-from syncheck.source.expressions import arguments_of, last_name
+from syncheck.source.expressions import arguments_of, has_line, last_name
 from syncheck.source.words import words_of
 
 _OPTIMIZERS = frozenset({"optimizer", "optim", "opt", "optimizers", "scaler"})
@@ -74,7 +74,7 @@ def findings(tree: ast.Module, sites: SourceSites, known: Sequence[Finding]) -> 
             for index, step in enumerate(steps):
                 if step.lineno in lines or not _reads_gradients(step, function, tree):
                     continue
-                for each in started:
+                for each in (each for each in started if not _is_of_others(step, each)):
                     wait = _wait_after(each, steps[index + 1 :])
                     if wait is not None and _is_before(each, step, function) and not _may_wait(each, step, nodes):
                         yield _finding(each, step, wait, function, sites)
@@ -166,6 +166,17 @@ def _reads_gradients(step: ast.stmt, function: Method, tree: ast.Module) -> bool
             return is_of_base or bool(_stepped(call)) or last_name(call.func) in _CLIPPING
         case _:
             return False
+
+
+def _is_of_others(step: ast.stmt, each: _Started) -> bool:
+    """Return whether a statement clips a group of parameters other than the one whose gradients a loop reduces."""
+    call = step.value if isinstance(step, ast.Expr | ast.Assign) else None
+    if not isinstance(call, ast.Call) or last_name(call.func) not in _CLIPPING or not call.args:
+        return False
+    group = last_name(call.args[0].func if isinstance(call.args[0], ast.Call) else call.args[0])
+    loops = (node for node in walk(each.starter) if isinstance(node, ast.For) and has_line(node, each.start.lineno))
+    reduced = {last_name(part) for loop in loops for part in walk(loop.iter) if isinstance(part, ast.expr)}
+    return bool(group and reduced) and group != "parameters" and group not in reduced
 
 
 def _is_in_optimizer(function: Method, tree: ast.Module) -> bool:

@@ -35,7 +35,10 @@ from syncheck.sanitizer.collector import PendingFinding
 from syncheck.sanitizer.messages import StreamRef, Text
 from syncheck.semantics.copies import HOST_DEVICE, CopyEnd, CopyPlan, copy_plan
 from syncheck.source.expressions import last_name
+from syncheck.source.words import words_of
 
+_HOST = frozenset({"cpu", "host"})
+"""Words in the names of devices that are the host."""
 _OFTEN = 3
 """Number of copies at one call site from which a separate stream is worthwhile."""
 RULES = (serialized_peer_copy.RULE,)
@@ -115,6 +118,8 @@ class Transfers:
         if isinstance(wanted, Symbol) and wanted.path.startswith("torch."):
             return UNKNOWN
         found = self._operators.device_in(wanted)
+        if found is UNKNOWN and words_of(last_name(first_argument(call.node))) & _HOST:
+            return None
         return self._machine.device if found is UNKNOWN and self._operators.is_gpu(first_argument(call.node)) else found
 
     def _casts(self, name: str, call: Call) -> bool:

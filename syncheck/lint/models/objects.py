@@ -51,7 +51,7 @@ def _unknown(evaluator: Evaluator, owner: Value, name: str, call: Call) -> Value
         return moved or NONE
     if name == "numpy":  # fails for a tensor on a GPU: torch/csrc/utils/tensor_numpy.cpp, `tensor_to_numpy`
         return UNKNOWN
-    if name in RETURNING_VALUES:
+    if name in RETURNING_VALUES or _is_of_array(name, call):
         evaluator.machine.read_unknown()
         return UNKNOWN
     if name in SIZED_BY_VALUES:
@@ -64,6 +64,16 @@ def _unknown(evaluator: Evaluator, owner: Value, name: str, call: Call) -> Value
     if name == "backward" and reduces_on_host(evaluator.machine.sites.text):
         evaluator.machine.read_unknown()
     return found
+
+
+def _is_of_array(name: str, call: Call) -> bool:
+    """Return whether only arrays of the host have a method, so that the host has waited for what is in them.
+
+    Source:
+        numpy.ndarray.transpose takes a tuple, or all axes. torch.Tensor.transpose takes two dimensions.
+    """
+    is_tuple = len(call.args) == 1 and isinstance(call.args[0], Sequence)
+    return name == "astype" or (name == "transpose" and (is_tuple or len(call.args) > 2))
 
 
 def _fill(evaluator: Evaluator, name: str, call: Call) -> Value:
