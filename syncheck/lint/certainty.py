@@ -122,7 +122,7 @@ def _with_levels(
             missed.collective.include(finding)
             or _is_over_a_loop(finding, tree)
             or _continues_in_loop(finding.location.frame, tree)
-            or _hands_over(finding.location.frame, tree)
+            or _hands_over(finding, tree)
         )
         if is_sure and not misses_little and not missed.part.include(finding):
             yield finding
@@ -243,14 +243,19 @@ def _continues_in_loop(frame: Frame, tree: ast.Module, *, waits: bool = False) -
     return False
 
 
-def _hands_over(frame: Frame, tree: ast.Module) -> bool:
-    """Return whether the reading at the end of one interval begins the next one in a loop: `t1 = time(); t0 = t1`."""
+def _hands_over(finding: Finding, tree: ast.Module) -> bool:
+    """Return whether the reading at the end of one interval begins the next one in a loop: `t1 = time(); t0 = t1`.
+
+    An interval that begins with another reading of the same iteration is not continued.
+    """
+    frame, starts = finding.location.frame, {location.frame.line for location in finding.related[1:]}
     nodes = nodes_around(tree, frame.line)
     assigned = [node for node in nodes if isinstance(node, ast.Assign)]
     read = {text(target) for node in assigned if node.lineno == frame.line for target in node.targets}
     handed = [node for node in assigned if text(node.value) in read]
     loops = [node for node in nodes if isinstance(node, ast.For | ast.While) and has_line(node, frame.line)]
-    return any(has_line(loop, node.lineno) for node in handed for loop in loops)
+    continued = (loop for loop in loops if not any(has_line(loop, line) for line in starts - {frame.line}))
+    return any(has_line(loop, node.lineno) for loop in continued for node in handed)
 
 
 def _restarts(step: ast.stmt, after: ast.stmt) -> bool:

@@ -30,7 +30,7 @@ from syncheck.lint.interp.operators import Operators
 from syncheck.lint.interp.options import is_left_out
 from syncheck.lint.interp.passed_branches import PassedBranches
 from syncheck.lint.interp.picks import Picks
-from syncheck.lint.interp.scope import Scope, full_name
+from syncheck.lint.interp.scope import Scope, bind_imported
 from syncheck.lint.interp.transfers import Transfers
 from syncheck.lint.interp.unknown import may_be_read, may_order
 from syncheck.lint.interp.values import (
@@ -42,7 +42,6 @@ from syncheck.lint.interp.values import (
     Generator,
     Mapping,
     Query,
-    Symbol,
     Tensor,
     Value,
     truth,
@@ -195,16 +194,10 @@ class Interpreter:
             scope.share(name, is_global=isinstance(node, ast.Global))
 
     def _run_Import(self, node: ast.Import, scope: Scope) -> None:
-        for alias in node.names:
-            if alias.asname:
-                scope.set(alias.asname, Symbol(alias.name))
-            else:
-                first = alias.name.partition(".")[0]
-                scope.set(first, Symbol(first))
+        bind_imported(node, scope)
 
     def _run_ImportFrom(self, node: ast.ImportFrom, scope: Scope) -> None:
-        for alias in node.names:
-            scope.set(alias.asname or alias.name, Symbol(full_name(node, alias.name)))
+        bind_imported(node, scope)
 
     # -- definitions
 

@@ -2,10 +2,20 @@
 
 import ast
 from collections.abc import Callable, Iterator
+from typing import TypeGuard
 
 from syncheck.lint.interp.values import UNKNOWN, Class, Instance, Symbol, Value
 from syncheck.lint.nodes import walk
 
+COMMON = {
+    "torch": "torch",
+    "nn": "torch.nn",
+    "F": "torch.nn.functional",
+    "dist": "torch.distributed",
+    "time": "time",
+    "np": "numpy",
+}
+"""Names that modules are commonly bound to -> the module."""
 _MODELED_BASES = frozenset({"torch.autograd.graph.saved_tensors_hooks"})
 """Classes of libraries whose constructors have a model."""
 
@@ -115,12 +125,41 @@ def full_name(node: ast.ImportFrom, name: str) -> str:
 
 
 def definitions_in(body: list[ast.stmt]) -> dict[str, ast.stmt]:
-    """Return the statement that binds each name of a module; the first one if there are several."""
+    """Return the statement that binds each name of a module; the first one if there are several.
+
+    An import of all names of another module may bind those of common modules, unless another statement does.
+    """
     found: dict[str, ast.stmt] = {}
+    imports: list[ast.ImportFrom] = []
     for statement in flat(body):
+        if imports_all(statement):
+            imports.append(statement)
         for name in _bound_by(statement):
             found.setdefault(name, statement)
+    for statement in imports:
+        found = dict.fromkeys(COMMON, statement) | found
     return found
+
+
+def bind_imported(node: ast.Import | ast.ImportFrom, scope: Scope) -> None:
+    """Bind the names that an import statement binds, each to a symbol."""
+    if imports_all(node):
+        for name, module in COMMON.items():
+            scope.names.setdefault(name, Symbol(module))
+        return
+    for alias in node.names:
+        if isinstance(node, ast.ImportFrom):
+            scope.set(alias.asname or alias.name, Symbol(full_name(node, alias.name)))
+        elif alias.asname:
+            scope.set(alias.asname, Symbol(alias.name))
+        else:
+            first = alias.name.partition(".")[0]
+            scope.set(first, Symbol(first))
+
+
+def imports_all(statement: ast.AST) -> TypeGuard[ast.ImportFrom]:
+    """Return whether a statement imports all names of a module: `from utils import *`."""
+    return isinstance(statement, ast.ImportFrom) and statement.names[0].name == "*"
 
 
 def flat(body: list[ast.stmt]) -> Iterator[ast.stmt]:
