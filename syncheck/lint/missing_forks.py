@@ -109,7 +109,7 @@ def _is_collective(called: str) -> bool:
 
 def _fetch(kind: ast.ClassDef, block: ast.With, blocks: list[ast.With]) -> ast.AST | None:
     """Return a copy to the host, or from a parameter, of something that nothing else on the block's stream mentions."""
-    hosts = _host_devices(kind)
+    hosts = _host_devices(kind) | {f"self.{name}" for name in _pinned(kind)}
     nodes = [node for other in blocks for node in block_nodes(other)]
     gradients = {name for node in nodes for name in _bound_to_gradient(node)}
     for node in block_nodes(block):

@@ -9,6 +9,8 @@ from syncheck.source.words import words_of
 
 _OF_THE_HOST = frozenset({"cpu", "host", "pin", "pinned"})
 """Words for host memory."""
+_STATE_COPIES = frozenset({"_copy_state_dict", "_offload_state_dict_to_cpu"})
+"""Functions of torch.distributed._state_dict_utils that copy a state to the host."""
 _MOVES = frozenset({"to", "cuda", "copy_"})
 
 
@@ -17,14 +19,17 @@ def host_copy_source(node: ast.AST, hosts: Set[str] = frozenset()) -> ast.expr |
 
     Args:
         node: the node.
-        hosts: other expressions for the device of the host, as they are written.
+        hosts: other expressions for the host, or for memory of it, as they are written.
     """
+    if isinstance(node, ast.Call) and last_name(node.func) in _STATE_COPIES and node.args:
+        return node.args[0] if is_non_blocking(node) else None
     if not isinstance(node, ast.Call) or not isinstance(node.func, ast.Attribute) or not node.args:
         return None
     owner, first = node.func.value, node.args[0]
     target, source = (owner, first) if node.func.attr == "copy_" else (first, owner)
     is_free = is_non_blocking(node)
-    is_host = bool(words_of(text(target)) & _OF_THE_HOST) or text(target) in hosts
+    memory = target.value if isinstance(target, ast.Subscript) else target
+    is_host = bool(words_of(text(target)) & _OF_THE_HOST) or text(memory) in hosts
     is_copy = node.func.attr in {"copy_", "to"} and is_free and is_host
     return source if is_copy else None
 
