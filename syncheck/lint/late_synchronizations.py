@@ -1,13 +1,17 @@
-"""Clocks that are read right before the host waits for the GPU, so that the time excludes the work (SYN701)."""
+"""Clocks that are read right before the host waits for the GPU, so that the time excludes the work (SYN701).
+
+A wait that is commented out right before the reading shows, too, that work on a GPU is timed.
+"""
 
 import ast
 import re
-from collections.abc import Iterator, Sequence, Set
+from collections.abc import Iterator, Mapping, Sequence, Set
 from dataclasses import replace
 from itertools import pairwise
 
 from syncheck.findings import Finding
 from syncheck.lint.clock_consequences import weighed_by_clock
+from syncheck.lint.files import lines_of
 from syncheck.lint.interp.device_tests import on_gpu
 from syncheck.lint.interp.functions import functions_with_nodes
 from syncheck.lint.interp.sites import SourceSites
@@ -20,6 +24,7 @@ from syncheck.lint.nodes import (
     functions_in,
     methods_of,
     names,
+    own_attribute,
     parameters,
     text,
     walk,
@@ -37,7 +42,10 @@ _WAITING = re.compile(r"synchronize|(?:^|_)sync(?:$|_)|wait|barrier|bench|^(item
 _SYNCHRONIZES = re.compile(r"\.synchronize\(")
 _DEVICES = frozenset("cuda xpu npu hpu musa accelerator device_util device_utils".split())
 _Simple = ast.Assign | ast.AugAssign | ast.Expr | ast.Return
+_COMMENT = re.compile(r"^\s*#\s*(?:if\b[^:]*:\s*)?((?:\w+\.)+synchronize\([^)]*\))")
+"""A line with nothing but a wait, in a comment."""
 _HELP = "move the call of `synchronize` in line {late} before line {line}"
+_HELP_COMMENT = "restore `{wait}` in line {line}"
 _HELP_AT_END = "add `{call}` before line {line}, as in line {wait}"
 
 
@@ -56,6 +64,7 @@ def findings(tree: ast.Module, sites: SourceSites, known: Sequence[Finding]) -> 
     """
     lines = lines_about(known, unsynchronized_timing.RULE)
     clocks, waits, kinds = CLOCKS | clock_aliases(sites.text), Waits(tree), classes_of_methods(tree)
+    comments = dict(_comments(sites.text))
     for function, nodes in functions_with_nodes(tree):
         if words_in(function).isdisjoint(clocks):
             continue
@@ -65,6 +74,7 @@ def findings(tree: ast.Module, sites: SourceSites, known: Sequence[Finding]) -> 
             for steps in blocks
             for reading, wait in _late_waits(steps, nodes, clocks, waits)
         }
+        found = dict(_after_comments(nodes, clocks, comments)) | found
         foreign = _foreign_work(function, nodes)
         elsewhere = waits.after_work(kinds.get(function)) if foreign else None
         for reading, wait in _unmatched(blocks, nodes, foreign, clocks, waits, elsewhere) if foreign else ():
@@ -143,6 +153,38 @@ def _late_waits(
             continue
         if not _is_read_again(start, after, nodes, clocks):
             yield reading, after
+
+
+def _comments(source: str) -> Iterator[tuple[int, str]]:
+    """Yield each line that follows a wait in a comment, with advice to restore it."""
+    for number, line in enumerate(lines_of(source), 1):
+        wait = _COMMENT.match(line) if "synchronize(" in line else None
+        if wait is not None:
+            yield number + 1, _HELP_COMMENT.format(wait=wait[1], line=number)
+
+
+def _after_comments(
+    nodes: Sequence[ast.AST], clocks: Set[str], comments: Mapping[int, str]
+) -> Iterator[tuple[ast.Call, str]]:
+    """Yield each reading that ends an interval in a line after a wait in a comment, with advice.
+
+    The interval may begin in another method: `self.seconds += time.time() - self.start`.
+    """
+    for step in (node for node in nodes if isinstance(node, _Simple) and node.lineno in comments):
+        reading = _reading(step, clocks)
+        start = _start_of(step, reading, nodes, clocks) if reading is not None else None
+        if reading is None or (start is None and not _ends_interval_of_object(step, reading)):
+            continue
+        begin = start.lineno if start is not None else 0
+        between = [node for node in nodes if begin < getattr(node, "lineno", 0) <= step.lineno and node is not reading]
+        if _works(between):
+            yield reading, comments[step.lineno]
+
+
+def _ends_interval_of_object(step: ast.stmt, reading: ast.Call) -> bool:
+    """Return whether a statement subtracts an attribute of the object from a reading."""
+    differences = (node for node in walk(step) if isinstance(node, ast.BinOp) and isinstance(node.op, ast.Sub))
+    return any(node.left is reading and own_attribute(node.right) for node in differences)
 
 
 def _foreign_work(function: Method, nodes: Sequence[ast.AST]) -> frozenset[int]:

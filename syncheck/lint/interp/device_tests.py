@@ -10,7 +10,7 @@ _DEVICE = re.compile(r"(?:(?:self|cls|args|opts?|cfg|config|options|params)\.)*_
 """Names of the device that a program runs on. A tensor's device, or the target of a copy, has other names."""
 _ANY_DEVICE = re.compile(r"(?:.*[._])?dev(?:ice)?(?:_?type|\.type)?")
 _GPU, _HOST = "cuda", "cpu"
-_FLAG = frozenset("use is has have on with want enable cuda gpu cpu available only force no not".split())
+_FLAG = frozenset("use is has have on with want enable torch cuda gpu cpu available only force no not".split())
 """Words of which flags such as `use_cuda` consist."""
 _FOR_GPUS = frozenset({"pin_memory", "non_blocking"})
 """Options that make sense only with a GPU."""

@@ -307,3 +307,36 @@ def bench(func, starts, ends):
 def test_a_reading_on_machines_without_a_gpu_misses_nothing(test, n):
     source = SourceFile("bench.py", WITH_EVENTS.format(test=test))
     assert len(list(findings(source.tree, SourceSites(source), []))) == n
+
+
+@pytest.mark.parametrize(
+    "parts",
+    [
+        {"end": "# torch.cuda.synchronize()\n    duration = time.time() - began"},
+        {"end": "# if args.sync: torch.cuda.synchronize()\n    ended = time.time()", "used": "ended - began"},
+        {
+            "end": "#device_util.synchronize(0)  too slow\n    self.total += time.time() - self.began",
+            "used": "self.total",
+        },
+    ],
+)
+def test_a_wait_before_the_reading_is_commented_out(parts):
+    (finding,) = found(**{"wait": "pass", "after": "torch.cuda.synchronize()"} | parts)
+    assert (finding.rule.code, finding.location.frame.line) == ("SYN701", 11)
+    assert finding.help.startswith("restore `")
+    assert finding.help.endswith("in line 10")
+
+
+@pytest.mark.parametrize(
+    "parts",
+    [
+        {
+            "end": "# torch.cuda.synchronize()\n    duration = time.time() - began",
+            "work": "target.copy_(source).item()",
+        },
+        {"end": "# do not synchronize() here\n    duration = time.time() - began"},
+        {"end": "# torch.cuda.synchronize()\n    started = time.time()", "used": "began"},
+    ],
+)
+def test_a_comment_is_no_wait_or_the_host_waits_otherwise(parts):
+    assert found(**{"wait": "pass", "after": "torch.cuda.synchronize()"} | parts) == []
