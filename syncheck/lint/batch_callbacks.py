@@ -52,11 +52,12 @@ def findings(tree: ast.Module, sites: SourceSites, known: Sequence[Finding]) -> 
         methods = methods_of(kind) if is_timed else {}
         for begin in methods.values():
             after = methods.get(f"on_{match[1]}_end") if (match := _START.match(begin.name)) else None
-            if after is None or _WAITING.search(text(begin) + text(after)):
+            if after is None or _WAITING.search(text(begin)):
                 continue
             for reading, start in _intervals(after, _starts(begin, clocks), clocks):
                 location = sites.location(sites.id_of(reading, after.name))
-                if reading.lineno not in lines and is_measured(location.frame, after):
+                is_waited_for = any(_WAITING.search(text(step)) for step in after.body if step.lineno < reading.lineno)
+                if reading.lineno not in lines and not is_waited_for and is_measured(location.frame, after):
                     lines.add(reading.lineno)
                     found: Finding = Finding.of(unsynchronized_timing.RULE, location, stream="the GPU")
                     related = replace(sites.location(sites.id_of(start, begin.name)), message=_STARTED)

@@ -37,7 +37,15 @@ def found(**parts):
     return found_by(batch_callbacks, textwrap.dedent(SOURCE.format(**(PARTS | parts))))
 
 
-@pytest.mark.parametrize("parts", [{}, {"base": "TrainerCallback"}, {"start": "begin"}])
+@pytest.mark.parametrize(
+    "parts",
+    [
+        {},
+        {"base": "TrainerCallback"},
+        {"start": "begin"},
+        {"taken": "time.perf_counter() - self.began)\n        if index % 100 == 0:\n            print(outputs.item()"},
+    ],
+)
 def test_a_batch_that_is_clocked_between_hooks_is_reported(parts):
     assert found(**parts) == [("SYN701", 12)]
 
