@@ -47,6 +47,16 @@ def by_default(node: ast.If) -> bool:
 
 
 @once
+def refuses(node: ast.If) -> bool:
+    """Return whether a branch only raises an error, because of local variables: `if not path: raise ValueError`.
+
+    A path on which it would run follows from other choices of the linter. Objects may refuse to be used twice.
+    """
+    is_of_object = any(isinstance(part, ast.Attribute) for part in walk(node.test))
+    return isinstance(node.body[-1], ast.Raise) and not node.orelse and not is_of_object
+
+
+@once
 def dispatches(node: ast.If) -> bool:
     """Return whether a branch only returns what another method of the object returns: `if a: return self._run_a(x)`."""
     match node.body:

@@ -222,6 +222,7 @@ class Interpreter:
     def _run_If(self, node: ast.If, scope: Scope) -> _Steps:
         completing = self._completing(node.test, scope)
         known = self.condition(node.test, scope) if completing is None else None
+        known = known and not guards.refuses(node)
         is_taken = self._is_taken(node, scope) if known is None else known
         if is_taken is completing:
             self.machine.assume_synchronized()
