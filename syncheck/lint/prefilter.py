@@ -50,7 +50,8 @@ _TO_DEVICE = re.compile(
 _DEVICE = r"(?:['\"]cuda|(?:\w+\.)*_?(?:(?:torch_|cuda_)?device|dev|gpu|local_rank|(?:device|dev|gpu)_id)\b(?!\())"
 MOVED = re.compile(rf"\.cuda\(|\.to\((?:device=)?{_DEVICE}|\bdevice={_DEVICE}")
 """Text of an expression whose value is on a device that may be a GPU."""
-_GPU = re.compile(r"cuda|accelerator|(?<![a-z])(?:xpu|npu|hpu|musa|gpu)", re.IGNORECASE)
+GPU = re.compile(r"cuda|accelerator|(?<![a-z])(?:xpu|npu|hpu|musa|gpu)", re.IGNORECASE)
+"""Text that names a GPU."""
 _TO_HOST = re.compile(r"""\.cpu\(|\.to\(\s*(?:device *= *)?['"]cpu""")
 _HOST_NAME = re.compile(r"""^(\w+) *= *(?:torch\.device\()?['"]cpu['"]""", re.MULTILINE)
 """A global variable that stands for the host: `device = "cpu"`."""
@@ -186,7 +187,7 @@ def uses_gpu(source: str) -> bool:
     """Return whether a file mentions GPUs, other than for what it then copies to the host."""
     if "cuda" not in source and may_use_gpu(source):
         return True
-    lines = (line for line in source.splitlines() if _GPU.search(line))
+    lines = (line for line in source.splitlines() if GPU.search(line))
     return any(not _TO_HOST.search(line) for line in lines)
 
 

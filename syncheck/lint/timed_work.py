@@ -13,7 +13,7 @@ from syncheck.lint.files import lines_of
 from syncheck.lint.gpu_parameters import measures_time, moved_parameters
 from syncheck.lint.interp.scope import flat
 from syncheck.lint.nodes import methods_of, own_attribute, walk
-from syncheck.lint.prefilter import CLOCKS, MOVED, lines_with, may_use_gpu, reads_clock, spans_any, words_in
+from syncheck.lint.prefilter import CLOCKS, GPU, MOVED, lines_with, may_use_gpu, reads_clock, spans_any, words_in
 from syncheck.semantics.collectives import FUNCTIONS
 
 _IN_CODE = re.compile(r"^(?!\s*#).*cuda", re.MULTILINE)
@@ -62,7 +62,8 @@ class TimedWork:
         if calls_any(function, self._training):
             return True
         return measures_time(function, self._clocks) and (
-            self._computes(function)
+            self._names_gpu(function)
+            or self._computes(function)
             or ("nccl" in self._source and bool(words_in(function) & FUNCTIONS.keys()))
             or bool(moved_parameters(function, self._tree, self._source))
         )
@@ -70,6 +71,10 @@ class TimedWork:
     def _uses_timer(self, function: _Function) -> bool:
         """Return whether a function starts and stops a timer, judging by its text."""
         return self._timers is not None and len(set(self._timers.findall(self._code.get(function, "")))) > 1
+
+    def _names_gpu(self, function: _Function) -> bool:
+        """Return whether a function names a GPU, if only as a part of a word: `to_cuda(sample)`."""
+        return GPU.search(self._code.get(function, "")) is not None
 
     def _moves(self, function: _Function) -> bool:
         """Return whether a function moves something to a GPU, judging by its text."""

@@ -139,7 +139,8 @@ class Calls:
         name = path.rpartition(".")[2]
         if found is None and says_moved(name) and not self.imported.orders(path, call):
             found = self._evaluator.transfers.by_name(name, call)
-        return self.imported.call(path, call) if found is None else found
+        found = self.imported.call(path, call) if found is None else found
+        return side_work.as_moved(found, self._machine, call.node)
 
     def base(self, value: Value, node: ast.ClassDef) -> Value:
         """Return a base of a class in this file; one from another file is resolved to its class."""
@@ -176,7 +177,8 @@ class Calls:
         if not has_tensor and side_work.calls_parameter(self._machine, call.node):
             return side_work.compute(self._machine, call.node, is_long=True)
         if not (has_tensor or side_work.may_run_on_gpu(self._machine, call.node, given)):
-            return self._objects.new() if makes_network(call.node) else UNKNOWN
+            made = self._objects.new() if makes_network(call.node) else UNKNOWN
+            return side_work.as_moved(made, self._machine, call.node) or made
         self._machine.guess(call.node)
         return DERIVED if has_tensor else MOVED
 

@@ -3,6 +3,7 @@
 import ast
 
 from syncheck.lint.interp.contents import held_by, is_plain, tensors_in
+from syncheck.lint.interp.identities import is_unknown
 from syncheck.lint.interp.machine import Machine
 from syncheck.lint.interp.premises import Premise, description_of
 from syncheck.lint.interp.unknown import (
@@ -20,6 +21,7 @@ from syncheck.lint.interp.unknown import (
     may_wait,
     reads_tokens,
     returns_statistics,
+    says_moved,
     stores,
     takes_code,
     takes_flag,
@@ -50,6 +52,11 @@ def is_on_side_stream(machine: Machine) -> bool:
 def may_run_on_gpu(machine: Machine, node: ast.AST, given: list[Value]) -> bool:
     """Return whether unknown code computes on a GPU, judging by its name and what it gets, or by `autocast`."""
     return computes(node) and (gets_moved(given) or machine.recent.is_autocast)
+
+
+def as_moved(result: Value | None, machine: Machine, node: ast.AST) -> Value | None:
+    """Return the result of a call, known to be moved to a device if the name says so: `to_device(batch)`."""
+    return MOVED if is_unknown(result) and machine.sites.may_use_gpu and says_moved(called_name(node)) else result
 
 
 def calls_parameter(machine: Machine, node: ast.AST) -> bool:

@@ -93,6 +93,7 @@ _KEEPING = frozenset(
 
 _GPUS = frozenset({"device", "cuda", "gpu"})
 _MOVING = frozenset({"to", "move", "send", "copy", "put", "transfer", "upload"})
+_MOVES = frozenset({"tocuda", "togpu", "todevice"})
 _BACK = frozenset({"cpu", "host", "from", "is", "has", "get"})
 
 
@@ -115,7 +116,7 @@ def may_evaluate(name: str) -> bool:
 def says_moved(name: str) -> bool:
     """Return whether a function moves its arguments to a GPU, judging by its name: `move_batch_to_device`."""
     words = words_of(name)
-    return bool(words & _GPUS and words & _MOVING) and not words & _BACK
+    return bool(words & _MOVES or (words & _GPUS and words & _MOVING)) and not words & _BACK
 
 
 def waits_in(method: ast.AST) -> set[str]:

@@ -69,7 +69,9 @@ class Encoder:
     def bench(self, x):
         start = time.perf_counter()
         y = {called}(x)
-        return time.perf_counter() - start, torch.cuda.device_count
+        return time.perf_counter() - start
+
+using = torch.cuda.is_available()
 """
 
 
@@ -108,7 +110,7 @@ class Trainer:
     def bench(self, batch):
         start = time.time()
         self.{called}(batch)
-        return f"{{time.time() - start}} s on cuda"
+        return time.time() - start
     def other(self):
         return "cuda"
 """
