@@ -7,7 +7,7 @@ first call that may wait.
 
 import ast
 import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
 from typing import NamedTuple
 
@@ -18,7 +18,7 @@ from syncheck.lint.interp.unknown import may_wait
 from syncheck.lint.locations import lines_of
 from syncheck.lint.nodes import NO_WRITES, branches, statements, text, walk
 from syncheck.rules import collective_buffer_modified
-from syncheck.semantics.collectives import FUNCTIONS, Collective
+from syncheck.semantics.collectives import FUNCTIONS, Collective, Parameter
 from syncheck.source.expressions import bodies, last_name
 
 Function = ast.FunctionDef | ast.AsyncFunctionDef
@@ -64,7 +64,7 @@ def findings(functions: Iterable[Function], sites: SourceSites, known: Sequence[
         if source is not None and not _STARTING.search(source):
             continue
         for function in (node for node in walk(outer) if isinstance(node, Function)):
-            for start, write in _writes(function):
+            for start, write in first_uses(function, tensors_of, lambda step, tensors: written(step) in tensors):
                 if not lines & {start.lineno, write.lineno} and not _is_given_copy(start, function):
                     yield _finding(start, write, (function.name, function.name), sites)
 
@@ -148,32 +148,44 @@ def _owner(call: ast.Call) -> str:
     return text(call.func.value) if isinstance(call.func, ast.Attribute) else ""
 
 
-def _writes(function: Function) -> Iterator[tuple[ast.Call, ast.stmt]]:
-    """Yield each start of a collective with the first later statement of its block that writes one of its tensors."""
+def first_uses(
+    function: Function, tensors_in: Callable[[ast.Call], set[str]], uses: Callable[[ast.stmt, set[str]], bool]
+) -> Iterator[tuple[ast.Call, ast.stmt]]:
+    """Yield each start of a collective with the first later statement of its block that certainly uses its tensors.
+
+    Args:
+        function: the function.
+        tensors_in: returns the tensors of a collective that matter.
+        uses: returns whether a statement uses one of them.
+    """
     for node in statements(function, lambda node: node is function or not isinstance(node, _CLOSED)):
         if node is not function and isinstance(node, _CLOSED):
             continue
         for field in ("body", "orelse", "finalbody"):
             block = getattr(node, field, None)
             if isinstance(block, list) and not _is_coalescing(node):
-                yield from _in_block(block)
+                for start, after in _starts_in(block):
+                    use = _first_use(after, tensors_in(start), uses)
+                    if use is not None:
+                        yield start, use
 
 
-def _in_block(block: list[ast.stmt]) -> Iterator[tuple[ast.Call, ast.stmt]]:
+def _starts_in(block: list[ast.stmt]) -> Iterator[tuple[ast.Call, list[ast.stmt]]]:
+    """Yield each statement of a block that only starts a collective, with those after it."""
     for position, statement in enumerate(block):
         started = [call for call in _calls(statement) if is_start(call)] if _is_simple(statement) else []
         if len(started) == 1 and not _may_wait(statement):
-            write = _first_write(block[position + 1 :], tensors_of(started[0]))
-            if write is not None:
-                yield started[0], write
+            yield started[0], block[position + 1 :]
 
 
-def _first_write(block: Sequence[ast.stmt], tensors: set[str]) -> ast.stmt | None:
-    """Return the first statement that certainly writes a tensor before anything may wait or rebind it."""
+def _first_use(
+    block: Sequence[ast.stmt], tensors: set[str], uses: Callable[[ast.stmt, set[str]], bool]
+) -> ast.stmt | None:
+    """Return the first statement that certainly uses a tensor before anything may wait or rebind it."""
     for statement in block:
         if not _is_simple(statement) or _may_wait(statement):
             return None
-        if written(statement) in tensors:
+        if uses(statement, tensors):
             return statement
         if _rebinds(statement, tensors) or any(last_name(call.func) not in _IDLE for call in _calls(statement)):
             return None
@@ -223,16 +235,26 @@ def _collective(call: ast.Call) -> Collective | None:
 def tensors_of(call: ast.Call) -> set[str]:
     """Return the expressions for the tensors of a collective that are variables or attributes."""
     collective = _collective(call)
-    parameters = (*collective.writes, *collective.reads) if collective is not None else ()
+    return _given(call, (*collective.writes, *collective.reads)) if collective is not None else set()
+
+
+def results_of(call: ast.Call) -> set[str]:
+    """Return those of the tensors of a collective that it writes."""
+    collective = _collective(call)
+    return _given(call, collective.writes) if collective is not None else set()
+
+
+def _given(call: ast.Call, parameters: Iterable[Parameter]) -> set[str]:
+    """Return the variables or attributes that a call passes for some parameters, as they are written."""
     named = {word.arg: word.value for word in call.keywords}
     given = [
         named.get(keyword, call.args[position] if position < len(call.args) else None)
         for position, keyword in parameters
     ]
-    return {name for value in given if value is not None and (name := _name_of(value))}
+    return {name for value in given if value is not None and (name := name_of(value))}
 
 
-def _name_of(node: ast.expr) -> str:
+def name_of(node: ast.expr) -> str:
     """Return the source of a variable or attribute, without members that have the same memory; "" for others."""
     while True:
         match node:
@@ -250,11 +272,11 @@ def written(statement: ast.stmt) -> str:
     """Return the expression that a statement modifies in place; "" if there is none."""
     match statement:
         case ast.AugAssign(target=ast.Name() | ast.Attribute() as target):
-            return _name_of(target)
+            return name_of(target)
         case ast.Expr(value=ast.Call(func=ast.Attribute(value=value, attr=name))) if (
             name.endswith("_") and not name.endswith("__") and name not in NO_WRITES
         ):
-            return _name_of(value)
+            return name_of(value)
         case _:
             return ""
 
