@@ -156,3 +156,25 @@ def test_what_a_prefetcher_loads_ahead_belongs_to_no_interval(tmp_path):
 def test_a_timer_that_also_records_events_does_not_rely_on_its_clock(found, event):
     assert found(TIMED, at_end=f"{event}.record()") == []
     assert found(TIMED, at_start=f"{event}.record()") == []
+
+
+def test_another_file_may_get_its_modules_by_importing_all_names(tmp_path):
+    (tmp_path / "pyproject.toml").touch()
+    (tmp_path / "torch_tools.py").write_text("import torch\n")
+    work = "from torch_tools import *  # torch\n\ndef upload(x):\n    return torch.sum(x.cuda())\n"
+    (tmp_path / "work.py").write_text(work)
+    program = """
+        import time
+        import torch
+        from work import upload
+
+        def run(model, x):
+            model, x = model.cuda(), upload(x)
+            began = time.time()
+            y = model(x)
+            print(time.time() - began)
+            return y
+    """
+    result = lint_source(str(tmp_path / "main.py"), Text(textwrap.dedent(program)))
+    assert not result.problem
+    assert [(finding.rule.code, finding.location.frame.line) for finding in result.findings] == [("SYN701", 10)]

@@ -12,7 +12,7 @@ from syncheck.lint.interp.evaluator import Evaluator
 from syncheck.lint.interp.exchanged import exchanged_variables
 from syncheck.lint.interp.imported_calls import ImportedCall
 from syncheck.lint.interp.imported_objects import ImportedObjects
-from syncheck.lint.interp.scope import LazyScope, Scope, full_name
+from syncheck.lint.interp.scope import LazyScope, Scope, full_name, imports_all
 from syncheck.lint.interp.unknown import is_on_gpu
 from syncheck.lint.interp.values import (
     UNKNOWN,
@@ -219,7 +219,7 @@ class ImportedFunctions:
         self._machine.current_node = user
         if isinstance(statement, ast.ClassDef) and may_start_collectives(module.source(statement.name)):
             self._machine.imported.exchanged |= exchanged_variables(ast.Module([statement], []))
-        if isinstance(statement, ast.ImportFrom):
+        if isinstance(statement, ast.ImportFrom) and not imports_all(statement):
             alias = statement.names[0]
             found = self._find(full_name(statement, alias.name), module.path)
             value = _unless_net(self._defined(*found)) if found is not None else None
@@ -230,7 +230,7 @@ class ImportedFunctions:
 def _definition(module: Module, name: str) -> ast.stmt | None:
     """Return the statement that binds a name in another file, without the other names that an import binds."""
     statement = module.get(name)
-    if not isinstance(statement, ast.ImportFrom):
+    if not isinstance(statement, ast.ImportFrom) or imports_all(statement):
         return statement
     alias = next(alias for alias in statement.names if name == (alias.asname or alias.name))
     return ast.copy_location(ast.ImportFrom(statement.module, [alias], statement.level), statement)
