@@ -1,5 +1,6 @@
 """Methods of the program's objects that their classes do not define, and of values without a model of their own."""
 
+import ast
 import re
 
 from syncheck.hb.ids import UNKNOWN_SITE
@@ -8,7 +9,7 @@ from syncheck.lint.interp.evaluator import Evaluator
 from syncheck.lint.interp.functions import HOOKS
 from syncheck.lint.interp.identities import is_unknown
 from syncheck.lint.interp.registry import models, models_methods
-from syncheck.lint.interp.unknown import is_moved, may_be_tensor
+from syncheck.lint.interp.unknown import is_moved, is_network, may_be_tensor
 from syncheck.lint.interp.values import (
     DERIVED,
     MOVED,
@@ -32,6 +33,7 @@ from syncheck.lint.interp.values import (
 )
 from syncheck.lint.models.hooks import AROUND_FORWARD, call_hook, is_called_later, may_wait_in
 from syncheck.lint.models.layers import call_module_method, reduces_on_host, train_unknown
+from syncheck.lint.nodes import function_around, stored_names, walk
 from syncheck.semantics.python_api import MEMBERS_WITHOUT_MEMORY, NEW, RETURNING_VALUES, SIZED_BY_VALUES
 
 _FILLING = re.compile(r"readinto1?$|\w+_into$")
@@ -51,7 +53,7 @@ def _unknown(evaluator: Evaluator, owner: Value, name: str, call: Call) -> Value
         return moved or NONE
     if name == "numpy":  # fails for a tensor on a GPU: torch/csrc/utils/tensor_numpy.cpp, `tensor_to_numpy`
         return UNKNOWN
-    if name in RETURNING_VALUES or _is_of_array(name, call):
+    if name in RETURNING_VALUES or (_is_of_array(name, call) and _is_result(evaluator, call.node)):
         evaluator.machine.read_unknown()
         return UNKNOWN
     if name in SIZED_BY_VALUES:
@@ -74,6 +76,18 @@ def _is_of_array(name: str, call: Call) -> bool:
     """
     is_tuple = len(call.args) == 1 and isinstance(call.args[0], Sequence)
     return name == "astype" or (name == "transpose" and (is_tuple or len(call.args) > 2))
+
+
+def _is_result(evaluator: Evaluator, node: ast.AST) -> bool:
+    """Return whether the object of a method is what a network returned, or a part of it, judging by its name."""
+    value = node.func.value if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) else None
+    while isinstance(value, ast.Subscript):
+        value = value.value
+    if not isinstance(value, ast.Name):
+        return value is not None and is_network(value)
+    function = function_around(evaluator.machine.sites.tree, getattr(node, "lineno", 0))
+    assigned = (step for step in walk(function) if isinstance(step, ast.Assign) and is_network(step.value))
+    return any(value.id in stored_names(walk(target)) for step in assigned for target in step.targets)
 
 
 def _fill(evaluator: Evaluator, name: str, call: Call) -> Value:
