@@ -241,7 +241,7 @@ def computes(node: ast.AST) -> bool:
     """Return whether the called function computes, judging by its name only. A class makes an object that may."""
     name = called_name(node)
     is_named = name in _FUNCTIONS or (not name[:1].isupper() and bool(words_of(name) & _COMPUTING))
-    return is_named or _is_autoencoder(node)
+    return is_named or _is_autoencoder(node) or (name == "grad" and nodes.text(node).startswith("torch.autograd."))
 
 
 def _is_autoencoder(node: ast.AST) -> bool:
