@@ -13,7 +13,7 @@ from functools import cached_property, lru_cache
 from itertools import pairwise
 
 from syncheck.lint import files
-from syncheck.lint.interp.scope import definitions_in, flat, full_name
+from syncheck.lint.interp.scope import alias_of, definitions_in, flat, full_name
 from syncheck.system import files as disk
 
 _MARKERS = (".git", "pyproject.toml", "setup.py", "setup.cfg")
@@ -227,8 +227,8 @@ class Imports:
         statement = module.get(own) if module is not None else None
         if module is None or statement is None:
             return None
-        if isinstance(statement, ast.ImportFrom) and hops:
-            alias = next(alias for alias in statement.names if own == (alias.asname or alias.name))
+        alias = alias_of(statement, own) if isinstance(statement, ast.ImportFrom) and hops else None
+        if isinstance(statement, ast.ImportFrom) and alias is not None:
             return self._find(module.path, full_name(statement, alias.name), hops - 1)
         return None
 

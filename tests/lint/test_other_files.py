@@ -166,7 +166,7 @@ def test_another_file_may_get_its_modules_by_importing_all_names(tmp_path):
     program = """
         import time
         import torch
-        from work import upload
+        from work import torch, upload
 
         def run(model, x):
             model, x = model.cuda(), upload(x)

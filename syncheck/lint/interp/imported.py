@@ -12,7 +12,7 @@ from syncheck.lint.interp.evaluator import Evaluator
 from syncheck.lint.interp.exchanged import exchanged_variables
 from syncheck.lint.interp.imported_calls import ImportedCall
 from syncheck.lint.interp.imported_objects import ImportedObjects
-from syncheck.lint.interp.scope import LazyScope, Scope, full_name, imports_all
+from syncheck.lint.interp.scope import LazyScope, Scope, alias_of, full_name, imports_all
 from syncheck.lint.interp.unknown import is_on_gpu
 from syncheck.lint.interp.values import (
     UNKNOWN,
@@ -230,9 +230,9 @@ class ImportedFunctions:
 def _definition(module: Module, name: str) -> ast.stmt | None:
     """Return the statement that binds a name in another file, without the other names that an import binds."""
     statement = module.get(name)
-    if not isinstance(statement, ast.ImportFrom) or imports_all(statement):
+    alias = alias_of(statement, name) if isinstance(statement, ast.ImportFrom) else None
+    if not isinstance(statement, ast.ImportFrom) or alias is None:
         return statement
-    alias = next(alias for alias in statement.names if name == (alias.asname or alias.name))
     return ast.copy_location(ast.ImportFrom(statement.module, [alias], statement.level), statement)
 
 

@@ -157,6 +157,11 @@ def bind_imported(node: ast.Import | ast.ImportFrom, scope: Scope) -> None:
             scope.set(first, Symbol(first))
 
 
+def alias_of(statement: ast.ImportFrom, name: str) -> ast.alias | None:
+    """Return the part of an import that binds a name; None if the import does not list it, as `import *`."""
+    return next((alias for alias in statement.names if name == (alias.asname or alias.name)), None)
+
+
 def imports_all(statement: ast.AST) -> TypeGuard[ast.ImportFrom]:
     """Return whether a statement imports all names of a module: `from utils import *`."""
     return isinstance(statement, ast.ImportFrom) and statement.names[0].name == "*"
