@@ -126,15 +126,22 @@ def _given(call: ast.Call, name: str, index: int | None, *, default: bool) -> bo
 
 
 def _uses_side_stream(function: ast.AST, machine: Machine) -> bool:
-    """Return whether a function, or a method of its object that it calls, makes another stream current.
+    """Return whether a function makes another stream current, or calls a method that enters a stream of its object.
 
-    A function that leaves a collective running counts, too.
+    A function that leaves a collective running counts, too. Which of several streams a method enters may be unknown.
     """
     if _has_side_stream(function):
         return True
     kind = classes_of_methods(machine.sites.tree).get(function) if "stream(" in machine.sites.text else None
     called = {own_attribute(node.func) for node in walk(function) if isinstance(node, ast.Call)} if kind else ()
-    return kind is not None and any(_has_side_stream(m) for name, m in methods_of(kind).items() if name in called)
+    return kind is not None and any(_enters_own(each) for name, each in methods_of(kind).items() if name in called)
+
+
+@once
+def _enters_own(method: ast.AST) -> bool:
+    """Return whether a method enters a stream that is an attribute of its object."""
+    blocks = (node for node in walk(method) if isinstance(node, ast.With)) if _has_side_stream(method) else ()
+    return any(own_attribute(stream) for block in blocks for stream in entered_streams(block))
 
 
 @once

@@ -48,9 +48,10 @@ def tensors_given(function: Function, *, has_device: bool = False) -> Iterator[a
     used = _used(function)
     for name in _on_gpu(function) if any("device" in members for members in used.values()) else ():
         used.get(name, set()).discard("device")
+    moving, refused = (_MOVING - {"device"} if has_device else _MOVING), set(_refused_on_gpu(function))
     for argument in parameters(function):
         members = used.get(argument.arg, set())
-        if members & (_MOVING - {"device"} if has_device else _MOVING) or words_of(argument.arg) & _OF_THE_HOST:
+        if argument.arg in refused or members & moving or words_of(argument.arg) & _OF_THE_HOST:
             continue
         annotation = ast.unparse(argument.annotation).strip("'\"") if argument.annotation is not None else ""
         if _TENSOR.match(annotation) or (
@@ -82,6 +83,16 @@ def _on_gpu(function: Function) -> Iterator[str]:
                         yield name
                     case _:
                         pass
+
+
+def _refused_on_gpu(function: Function) -> Iterator[str]:
+    """Yield the variables that must not be on a GPU: `if ids.is_cuda: raise ValueError`."""
+    for node in own_nodes(function):
+        match node:
+            case ast.If(test=ast.Attribute(value=ast.Name(id=name), attr="is_cuda"), body=[*_, ast.Raise()]):
+                yield name
+            case _:
+                pass
 
 
 def _used(function: Function) -> dict[str, set[str]]:

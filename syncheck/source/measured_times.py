@@ -14,7 +14,7 @@ _MAIN = re.compile(r"(?:^|[._])(?:is_)?(?:main|master)(?:_(?:process|rank))?(?:\
 """What is true only in the first process: `is_main_process()`, `master_process`."""
 _SECONDS = frozenset({60, 3600})
 """Divisors that convert a time to minutes or hours: such a time is that of a whole run."""
-_OF_THE_HOST = frozenset("cpu host python overhead launch dispatch enqueue submit issue compile".split())
+_OF_THE_HOST = frozenset("cpu host python py overhead launch dispatch enqueue submit issue compile".split())
 """Words in the names of times that measure the host's own work on purpose."""
 _SENDING = frozenset("launch launching dispatch enqueue submit schedule scheduling".split())
 """Words in messages that say the same."""
