@@ -131,10 +131,13 @@ class Binding:
             self._keep(value)
 
     def _keep(self, value: Value) -> None:
-        """Let other code hold a value from now on."""
+        """Let other code hold a value from now on. Code that reads an array may wait for it first."""
         self._machine.sites.premises.keep(tensors_in(value))
         keep_alive(value)
-        self._evaluator.escape(value)
+        if isinstance(value, Tensor) and value.array is not None:
+            value.block.escaped = True
+        else:
+            self._evaluator.escape(value)
 
     def _store(self, value: Value) -> None:
         """Note that a value is stored where other code may access it."""

@@ -24,6 +24,8 @@ _FEWEST_WITH_GROUP = 3
 
 _ORDERING = frozenset({"wait_stream", "wait_event"})
 """Methods of streams, in which the host does not wait."""
+_ALIASES = {"_all_gather_base": "all_gather_into_tensor", "_reduce_scatter_base": "reduce_scatter_tensor"}
+"""Deprecated names. Source: torch/distributed/distributed_c10d.py."""
 _HANDLES = frozenset("work works handle handles req reqs request requests future fut op".split())
 """Words in the names of handles of collectives."""
 
@@ -70,7 +72,7 @@ class Collectives:
         """
         if name == "new_group":
             return Group()
-        collective = FUNCTIONS.get(name)
+        collective = FUNCTIONS.get(_ALIASES.get(name, name))
         if collective is None:
             return None
         used = [
