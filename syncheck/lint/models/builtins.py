@@ -87,7 +87,7 @@ def _isinstance(_evaluator: Evaluator, call: Call) -> Value:
             return Constant("torch.Tensor" in paths)
         case Sequence() if paths <= {"torch.Tensor", "builtins.dict"}:  # a set, an iterator or a list of layers, too
             return Constant(False)
-        case Mapping() if paths == {"torch.Tensor"}:
+        case Mapping() if paths <= {"torch.Tensor", "builtins.list", "builtins.tuple"}:
             return Constant(False)
         case Constant() | Stream() | Event():
             return Constant(False)
