@@ -1,19 +1,20 @@
 """Events whose time is asked for although the host has not waited for them (SYN404).
 
-Either only a stream waits for the event, or `query()` has just returned False for it, or the file contains nothing for
-which the host waits.
+Either only a stream waits for the event, or `query()` has just returned False for it, or it was recorded in the
+statement before, or the file contains nothing for which the host waits.
 """
 
 import ast
 import re
 from collections.abc import Iterable, Iterator, Sequence, Set
+from itertools import pairwise
 
 from syncheck.findings import Finding
 from syncheck.lint.interp.functions import functions_with_nodes
 from syncheck.lint.interp.guards import leaves
 from syncheck.lint.interp.sites import SourceSites
 from syncheck.lint.locations import main_lines_of
-from syncheck.lint.nodes import awaited_event, blocks_in, functions_in, text, walk
+from syncheck.lint.nodes import awaited_event, blocks_in, branches, functions_in, recorded_event, text, walk
 from syncheck.lint.prefilter import words_in
 from syncheck.rules import elapsed_time_before_sync
 from syncheck.source.expressions import last_name
@@ -33,7 +34,7 @@ def can_matter(source: str) -> bool:
     """Return whether this check may apply to a file."""
     if "elapsed_time(" not in source:
         return False
-    return any(word in source for word in (".wait(", "wait_event(", ".query(")) or _never_waits(source)
+    return any(word in source for word in (".wait(", "wait_event(", ".query(", ".record("))
 
 
 def _never_waits(source: str) -> bool:
@@ -60,9 +61,9 @@ def findings(tree: ast.Module, sites: SourceSites, known: Sequence[Finding]) -> 
         for call in asking:
             if call.lineno in lines or not call.args:
                 continue
-            blocks = blocks_in(function, nodes)
-            is_ready = not (_is_awaited_by_stream(call, nodes) or _is_begun(call, nodes) or _is_queried(call, blocks))
-            if not is_ready or (never_waits and not _prints_before(call, nodes)):
+            blocks = list(blocks_in(function, nodes))
+            is_pending = _is_awaited_by_stream(call, nodes) or _is_begun(call, nodes) or _is_queried(call, blocks)
+            if is_pending or _is_just_recorded(call, blocks) or (never_waits and not _prints_before(call, nodes)):
                 yield _finding(call, function.name, sites)
 
 
@@ -98,6 +99,18 @@ def _is_queried(call: ast.Call, blocks: Iterable[list[ast.stmt]]) -> bool:
                 waiting = [node for node in before if isinstance(node, ast.Call) and node.lineno < call.lineno]
                 if call in after and not any(_MAY_WAIT.search(last_name(node.func)) for node in waiting):
                     return True
+    return False
+
+
+def _is_just_recorded(call: ast.Call, blocks: Iterable[list[ast.stmt]]) -> bool:
+    """Return whether the statement before a call of `elapsed_time` records the last event of the interval."""
+    end = text(call.args[0])
+    for before, step in (pair for steps in blocks for pair in pairwise(steps)):
+        event = recorded_event(before.value) if isinstance(before, ast.Expr) else None
+        if event is not None and text(event) == end and not branches(step):
+            nodes = walk(step)
+            called = [last_name(node.func) for node in nodes if isinstance(node, ast.Call)]
+            return call in nodes and not any(_HOST_WAITS.search(name) for name in called)
     return False
 
 
