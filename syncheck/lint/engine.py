@@ -19,7 +19,7 @@ from syncheck.lint.cache import Cache, digest_of
 from syncheck.lint.extensions import Extensions
 from syncheck.lint.imports import Imports
 from syncheck.lint.lifetimes import Collector
-from syncheck.lint.prefilter import can_matter, mentions_torch
+from syncheck.lint.prefilter import can_matter, is_of_other_library, mentions_torch
 from syncheck.lint.result import Result
 from syncheck.lint.source_file import SourceFile
 from syncheck.paths import display_path
@@ -99,7 +99,8 @@ def _found(source: SourceFile, *, is_strict: bool) -> Result:
     from syncheck.lint.analysis import Analysis  # noqa: PLC0415  imports the sanitizer; most files do not need it
 
     analysis = Analysis(source, is_strict=is_strict)
-    found, problem, left_out = analysis.findings(), "", ""
+    found = () if is_of_other_library(source.text.encode("utf-8", "replace")) else analysis.findings()
+    problem, left_out = "", ""
     kinds = rule_registry.find(source.text)
     if kinds:
         from syncheck.lint.syntactic_rules import check  # noqa: PLC0415  imports libcst; most files do not need it

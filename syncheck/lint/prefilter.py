@@ -84,11 +84,16 @@ def mentions_torch(data: bytes) -> bool:
     return any(word in data for word in _TORCH)
 
 
+def is_of_other_library(data: bytes) -> bool:
+    """Return whether a file imports another library with GPUs, such as MXNet, and does not use torch."""
+    return _OTHER_LIBRARY.search(data) is not None and _USE.search(data) is None
+
+
 def _can_be_followed(data: bytes) -> bool:
     """Return whether a semantic rule could report anything in a file."""
     if any(word.encode() in data for word in _of_libraries):
         return True
-    if not mentions_torch(data) or (_OTHER_LIBRARY.search(data) and not _USE.search(data)):
+    if not mentions_torch(data) or is_of_other_library(data):
         return False
     if any(word in data for word in _WORDS):
         return True
