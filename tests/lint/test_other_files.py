@@ -178,3 +178,34 @@ def test_another_file_may_get_its_modules_by_importing_all_names(tmp_path):
     result = lint_source(str(tmp_path / "main.py"), Text(textwrap.dedent(program)))
     assert not result.problem
     assert [(finding.rule.code, finding.location.frame.line) for finding in result.findings] == [("SYN701", 10)]
+
+
+def test_a_global_variable_of_another_file_may_hold_a_handle(tmp_path):
+    (tmp_path / "pyproject.toml").touch()
+    work = """
+        import torch.distributed as dist
+        KEPT = None
+
+        def start(x):
+            return x, dist.all_reduce(x, async_op=True)
+
+        def keep(pair):
+            global KEPT
+            KEPT = pair
+    """
+    (tmp_path / "work.py").write_text(textwrap.dedent(work))
+    program = """
+        import torch
+        from work import keep, start
+
+        def backward(gradient: torch.Tensor):
+            gradient = gradient.cuda()
+            _, handle = start(gradient)
+            {use}
+            return None
+    """
+    found = []
+    for use in ("keep((gradient, handle))", "pass"):
+        result = lint_source(str(tmp_path / "main.py"), Text(textwrap.dedent(program).format(use=use)))
+        found.append([finding.rule.code for finding in result.findings])
+    assert found == [[], ["SYN603"]]

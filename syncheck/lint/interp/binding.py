@@ -47,6 +47,8 @@ class Binding:
             case ast.Name(id=name):
                 self._name_contents(target, scope.names.get(name))
                 scope.set(name, named(value))
+                if name in scope.shared and scope.module.is_imported:  # other files may use it
+                    self._evaluator.escape(value)
                 self._evaluator.forget_decisions(name)
             case ast.Tuple(elts=parts) | ast.List(elts=parts):
                 self._assign_parts(parts, self._unpack(value, parts), scope)
