@@ -9,7 +9,7 @@ from syncheck.lint.file_calls import argument_of
 from syncheck.lint.interp.device_tests import on_gpu
 from syncheck.lint.interp.functions import nodes_around, own_nodes
 from syncheck.lint.interp.guards import is_periodic
-from syncheck.lint.nodes import HOST_READS, WAITS, function_around, names, nodes_in, text, walk
+from syncheck.lint.nodes import HOST_READS, WAITS, bound_names, function_around, names, nodes_in, text, walk
 from syncheck.lint.prefilter import CLOCKS
 from syncheck.source.expressions import has_line, last_name
 from syncheck.source.words import words_of
@@ -23,6 +23,7 @@ _NAMES_SIDE_STREAM = re.compile(r"stream (?:`|made at )")
 _ACCELERATORS = re.compile(r"cuda|gpu|nccl|accelerator|xpu|npu|rocm|local_rank", re.IGNORECASE)
 _ACCELERATED = frozenset("cuda gpu xpu npu offload".split())
 """Words in the names of functions that use a GPU."""
+_STATISTICS = frozenset({"stats", "statistics"})
 _LONGEST = 40
 _XLA = re.compile(r"\bxm\.|\bxla_device\b|\btorch_xla\b")
 """Code for devices that `torch.cuda` does not drive."""
@@ -31,7 +32,14 @@ _Loop = ast.For | ast.While
 
 def weighed_by_clock(finding: Finding, tree: ast.Module) -> Finding | None:
     """Return a finding about a clock, at a lower level if it may have no consequence, or None if it has none."""
-    checks = (_runs_ahead, _is_of_host, _is_elsewhere, _is_over_many_iterations, _is_in_loop_header)
+    checks = (
+        _runs_ahead,
+        _is_of_host,
+        _is_elsewhere,
+        _is_over_many_iterations,
+        _is_in_loop_header,
+        _is_after_statistics,
+    )
     if any(check(finding, tree) for check in checks):
         return None
     doubts = (_may_end_with_read, _is_given_back, _is_one_of_many)
@@ -81,6 +89,31 @@ def _is_in_loop_header(finding: Finding, tree: ast.Module) -> bool:
     loops = (node for node in nodes_around(tree, frame.line) if isinstance(node, ast.For))
     headers = (loop.iter for loop in loops if loop.iter.lineno <= frame.line <= (loop.iter.end_lineno or 0))
     return any(not any(_is_clock(node) for node in walk(header)) for header in headers)
+
+
+def _is_after_statistics(finding: Finding, tree: ast.Module) -> bool:
+    """Return whether what is running returns statistics besides its result, which it has read on the host.
+
+    They are in a tuple or a dictionary: `loss, stats = model(x)`, `out = model(x)` and then `loss, stats = out`, or
+    `out["stats"]`.
+
+    Source:
+        espnet, espnet2/torch_utils/device_funcs.py, `force_gatherable`: models end with numbers that become tensors.
+    """
+    line = finding.related[0].frame.line if finding.related else 0
+    nodes = nodes_around(tree, line)
+    assigned = [node for node in nodes if isinstance(node, ast.Assign)]
+    made = [node for node in assigned if isinstance(node.value, ast.Call) and has_line(node, line)]
+    results = {name for node in made for name in bound_names(node)}
+    unpacked = [node for node in assigned if isinstance(node.value, ast.Name) and node.value.id in results]
+    items = (node for node in nodes if isinstance(node, ast.Subscript) and text(node.value) in results)
+    keys = (node.slice.value for node in items if isinstance(node.slice, ast.Constant))
+    return any(map(_names_statistics, (*made, *unpacked))) or any(key in _STATISTICS for key in keys)
+
+
+def _names_statistics(assigned: ast.Assign) -> bool:
+    tuples = (target.elts for target in assigned.targets if isinstance(target, ast.Tuple))
+    return any(words_of(last_name(part)) & _STATISTICS for parts in tuples for part in parts)
 
 
 def _is_clock(node: ast.AST) -> bool:

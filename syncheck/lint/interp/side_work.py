@@ -20,7 +20,6 @@ from syncheck.lint.interp.unknown import (
     may_evaluate,
     may_wait,
     reads_tokens,
-    returns_statistics,
     says_moved,
     stores,
     takes_code,
@@ -186,13 +185,12 @@ def keep_alive(value: Value, depth: int = 3) -> None:
 def note_arguments(machine: Machine, call: Call, given: list[Value]) -> None:
     """Let an unknown function use what it gets.
 
-    The host reads tokens that become a text, statistics of a loss, and the results of unknown training if the function
-    evaluates them. The function keeps tensors if it stores them.
+    The host reads tokens that become a text, and the results of unknown training if the function evaluates them. The
+    function keeps tensors if it stores them.
     """
     called, losses = called_name(call.node), machine.recent.losses
     is_test = called in SYNCHRONIZING and losses and not losses.isdisjoint(names(call.node))
     is_read = reads_tokens(call.node) or (gets_moved(call.values()) and exports(call.node))
-    is_read |= returns_statistics(call.node, machine.current_node)
     if is_test or is_read or (machine.recent.is_of_unknown and call.values() and may_evaluate(called)):
         machine.read_unknown()
     if stores(call.node):

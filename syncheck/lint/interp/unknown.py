@@ -46,8 +46,6 @@ _NETWORKS = frozenset(
 _AUTOENCODERS = frozenset("vae ae autoencoder vqvae vqgan taesd taehv".split())
 """Words in the names of autoencoders of images: `vae.decode(latents)` runs a network."""
 _CODING = frozenset({"decode", "encode"})
-_STATISTICS = frozenset("stat stats statistics metric metrics".split())
-_LOSSES = frozenset({"loss", "losses", "criterion"})
 _TOKENIZERS = frozenset("tokenizer tokeniser tok processor".split())
 _EXPORTING = frozenset("export pil imsave imwrite mimsave mimwrite".split())
 _ON_THE_HOST = frozenset({"np", "numpy", "pil"})
@@ -267,16 +265,6 @@ def exports(node: ast.AST) -> bool:
     given = node.keywords if isinstance(node, ast.Call) else []
     kinds = (word.value.value for word in given if word.arg == "output_type" and isinstance(word.value, ast.Constant))
     return bool(words_of(called_name(node)) & _EXPORTING) or any(kind in _ON_THE_HOST for kind in kinds)
-
-
-def returns_statistics(node: ast.AST, statement: ast.AST) -> bool:
-    """Return whether a loss also returns statistics, which it has read on the host: `loss, stats = criterion(x)`."""
-    match statement:
-        case ast.Assign(targets=[ast.Tuple(elts=[*targets])], value=value) if value is node:
-            is_named = any(words_of(last_name(target)) & _STATISTICS for target in targets)
-            return is_named and bool(words_of(called_name(node)) & _LOSSES)
-        case _:
-            return False
 
 
 def reads_tokens(node: ast.AST) -> bool:
