@@ -111,6 +111,9 @@ class AssumedObjects:
                 owner = kind if member.is_of_class else instance
                 with contextlib.suppress(Raised):
                     interpreter.call_function(member, Call(node or member.node, [owner], is_complete=False))
+        for name in _assigned_in_other_files(kind) & instance.attributes.keys():
+            if not isinstance(instance.attributes[name], Stream):
+                instance.attributes[name] = UNKNOWN
         return instance
 
     def used(self, interpreter: Interpreter, kind: Class, method: Method) -> Instance:
@@ -130,6 +133,13 @@ class AssumedObjects:
             if not isinstance(instance.attributes.get(name), Stream):
                 instance.attributes[name] = lazily_created(interpreter, kind, values)
         return instance
+
+
+def _assigned_in_other_files(kind: Class) -> set[str]:
+    """Return the attributes that methods of base classes in other files assign, such as `to(device)`."""
+    bases = [base for base in kind.bases if isinstance(base, Class)]
+    found = {name for base in bases for name in _assigned_in_other_files(base)}
+    return found.union(*(assigned_elsewhere(base.node) for base in bases if base.scope.module.is_imported))
 
 
 def _forget_periods(instance: Instance, tree: ast.Module) -> None:

@@ -209,3 +209,34 @@ def test_a_global_variable_of_another_file_may_hold_a_handle(tmp_path):
         result = lint_source(str(tmp_path / "main.py"), Text(textwrap.dedent(program).format(use=use)))
         found.append([finding.rule.code for finding in result.findings])
     assert found == [[], ["SYN603"]]
+
+
+def test_a_base_class_of_another_file_may_change_an_attribute(tmp_path):
+    (tmp_path / "pyproject.toml").touch()
+    base = """
+        import torch
+
+        class Storage:
+            def __init__(self):
+                self.device = torch.device("cpu")
+                self.buffers = {{}}
+
+            {method}
+    """
+    program = """
+        import torch
+        from base import Storage
+
+        class Rollouts(Storage):
+            def compute(self):
+                ids = self.buffers["ids"].to(device="cpu", non_blocking=True)
+                if self.device.type == "cuda":
+                    torch.cuda.synchronize(self.device)
+                return ids.tolist()
+    """
+    found = []
+    for method in ("def to(self, device): self.device = device", "n = 3"):
+        (tmp_path / "base.py").write_text(textwrap.dedent(base).format(method=method))
+        result = lint_source(str(tmp_path / "main.py"), Text(textwrap.dedent(program)))
+        found.append([finding.rule.code for finding in result.findings])
+    assert found == [[], ["SYN301"]]
