@@ -6,6 +6,7 @@ The work may be that of another function of the file, and the clock may be read 
 import ast
 import re
 from collections.abc import Collection
+from functools import cached_property
 
 from syncheck.lint import deferred
 from syncheck.lint.asynchronous_code import calls_any
@@ -41,15 +42,6 @@ class TimedWork:
     def __init__(self, tree: ast.Module, source: str, clocks: frozenset[str]) -> None:
         self._tree, self._source, self._clocks = tree, source, clocks
         self._is_possible = may_time(source, clocks)
-        if not self._is_possible:
-            return
-        lines = lines_of(source)
-        functions = deferred.functions(tree.body)
-        self._code = {each: "".join(lines[each.lineno - 1 : each.end_lineno]) for each in functions}
-        self._moved = frozenset(_MOVED_ATTRIBUTE.findall(source))
-        self._training = _pattern(self._names_of_training())
-        self._computing = _pattern(self._names_on_gpu())
-        self._timers = re.compile(rf"\.({'|'.join(names)})\(") if (names := self._names_of_timers()) else None
 
     def is_measured_in(self, function: _Function) -> bool:
         """Return whether a function reads a clock, or lets a timer read it, around work on a GPU."""
@@ -87,13 +79,29 @@ class TimedWork:
         calls = (node for node in walk(function) if isinstance(node, ast.Call)) if self._moved else ()
         return any(own_attribute(value) in self._moved for call in calls for value in (_called(call), *call.args))
 
-    def _names_of_training(self) -> set[str]:
-        """Return the names of the functions that train."""
-        lines = lines_with(self._source, _TRAINING) if "cuda" in self._source else []
-        return {function.name for function in self._code if spans_any(function, lines)}
+    @cached_property
+    def _code(self) -> dict[_Function, str]:
+        """The text of each function of the file that is not nested in another one."""
+        lines = lines_of(self._source)
+        functions = deferred.functions(self._tree.body)
+        return {each: "".join(lines[each.lineno - 1 : each.end_lineno]) for each in functions}
 
-    def _names_on_gpu(self) -> set[str]:
-        """Return the names of functions that may work on a GPU, and of the global variables that were moved to one.
+    @cached_property
+    def _moved(self) -> frozenset[str]:
+        """The attributes that the file moves to a device that may be a GPU."""
+        return frozenset(_MOVED_ATTRIBUTE.findall(self._source))
+
+    @cached_property
+    def _training(self) -> re.Pattern[str] | None:
+        """A pattern for calls of the functions that train."""
+        lines = lines_with(self._source, _TRAINING) if "cuda" in self._source else []
+        return _pattern(
+            {function.name for function in deferred.functions(self._tree.body) if spans_any(function, lines)}
+        )
+
+    @cached_property
+    def _computing(self) -> re.Pattern[str] | None:
+        """A pattern for calls of functions that may work on a GPU, and of the global variables that were moved to one.
 
         These functions move something to a GPU, call what was moved there, or call such functions.
         """
@@ -103,10 +111,11 @@ class TimedWork:
         for _ in range(_DEEPEST - 1):
             called = _pattern(found)
             found |= {each.name for each, code in self._code.items() if called and called.search(code)}
-        return found - {"__init__"}
+        return _pattern(found - {"__init__"})
 
-    def _names_of_timers(self) -> list[str]:
-        """Return the names of the methods that read a clock in classes with at least two of them."""
+    @cached_property
+    def _timers(self) -> re.Pattern[str] | None:
+        """A pattern for calls of the methods that read a clock in classes with at least two of them."""
         lines = lines_with(self._source, [f"{name}(" for name in CLOCKS | self._clocks])
         found: set[str] = set()
         for kind in flat(self._tree.body):
@@ -114,7 +123,8 @@ class TimedWork:
                 continue
             reading = {method.name for method in methods_of(kind).values() if spans_any(method, lines)}
             found |= reading if len(reading) > 1 else set()
-        return sorted(found - {"__init__"})
+        names = "|".join(sorted(found - {"__init__"}))
+        return re.compile(rf"\.({names})\(") if names else None
 
 
 def may_time(source: str, clocks: frozenset[str]) -> bool:
