@@ -13,7 +13,7 @@ from syncheck.lint.interp.functions import functions_with_nodes
 from syncheck.lint.interp.sites import SourceSites
 from syncheck.lint.locations import main_lines_of
 from syncheck.lint.nodes import HOST_READS, walk
-from syncheck.lint.pending_writes import can_start, first_uses, name_of, results_of
+from syncheck.lint.pending_writes import STARTED, can_start, first_uses, name_of, results_of
 from syncheck.rules import collective_result_before_wait
 from syncheck.source.expressions import last_name
 
@@ -21,7 +21,6 @@ _READS = HOST_READS | frozenset(
     "sum mean norm max min any all abs clone float half double argmax add sub mul div".split()
 )
 """Methods of a tensor that read its values."""
-_STARTED = "the collective is started here"
 _HELP = "call `wait()` on the handle of `{collective}` first"
 
 
@@ -45,7 +44,7 @@ def findings(tree: ast.Module, sites: SourceSites, known: Sequence[Finding]) -> 
                 collective = last_name(start.func)
                 facts, advice = {"collective": f"`{collective}`"}, _HELP.format(collective=collective)
                 found = sites.warning(collective_result_before_wait.RULE, read, function.name, advice, **facts)
-                yield replace(found, related=(sites.related(start, function.name, _STARTED),))
+                yield replace(found, related=(sites.related(start, function.name, STARTED),))
 
 
 def _reads(statement: ast.stmt, tensors: set[str]) -> bool:

@@ -31,7 +31,8 @@ _VIEWS = frozenset({"data", "detach", "view", "flatten", "contiguous"})
 _TRANSPOSED = re.compile(r"\.(?:t\(|T\b|mT\b|transpose\(|permute\(|swapaxes\(|movedim\()")
 _IDLE = frozenset("append extend add print len get_world_size get_rank div_ mul_ copy_ zero_ add_ sub_ fill_".split())
 """Calls between the start and the write that cannot reach the handle, or that are writes themselves."""
-_STARTED = "the collective is started here"
+STARTED = "the collective is started here"
+"""Message of the location where a finding's collective is started."""
 _HELP = "call `wait()` on the handle of `{collective}` first, or write before the collective is started"
 
 
@@ -84,7 +85,7 @@ def _finding(start: ast.Call, write: ast.stmt, functions: tuple[str, str], sites
     target = written(write)
     facts = {"tensor": f"`{target}`", "collective": f"`{collective}`"}
     found = Finding.of(collective_buffer_modified.RULE, sites.location(sites.id_of(write, functions[1])), **facts)
-    started = sites.related(start, functions[0], _STARTED)
+    started = sites.related(start, functions[0], STARTED)
     return replace(found, related=(started,), help=_HELP.format(collective=collective))
 
 

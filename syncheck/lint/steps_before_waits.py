@@ -16,7 +16,7 @@ from syncheck.lint.interp.sites import SourceSites
 from syncheck.lint.interp.unknown import may_wait
 from syncheck.lint.locations import main_lines_of
 from syncheck.lint.nodes import Method, blocks_in, classes_of_methods, functions_in, text, viewed, walk
-from syncheck.lint.pending_writes import can_start, is_start
+from syncheck.lint.pending_writes import STARTED, can_start, is_start
 from syncheck.rules import collective_result_before_wait
 from syncheck.source.expressions import arguments_of, has_line, last_name
 from syncheck.source.words import words_of
@@ -25,7 +25,6 @@ _OPTIMIZERS = frozenset({"optimizer", "optim", "opt", "optimizers", "scaler"})
 _SCHEDULERS = frozenset({"scheduler", "sched", "schedule", "lr"})
 _CLIPPING = frozenset({"clip_grad_norm_", "clip_grad_value_"})
 _VIEWS = frozenset({"view", "reshape", "flatten", "detach", "contiguous", "view_as"})
-_STARTED = "the collective is started here"
 _HELP = "move the wait for the handles in line {line} before this"
 
 
@@ -85,7 +84,7 @@ def _finding(each: _Started, step: ast.stmt, wait: ast.stmt, function: Method, s
     facts = {"collective": f"`{last_name(each.start.func)}`"}
     advice = _HELP.format(line=wait.lineno)
     found = sites.warning(collective_result_before_wait.RULE, step, function.name, advice, **facts)
-    began = sites.related(each.start, each.starter.name, _STARTED)
+    began = sites.related(each.start, each.starter.name, STARTED)
     return replace(found, related=(began,))
 
 

@@ -178,7 +178,7 @@ class Calls:
             return side_work.compute(self._machine, call.node, is_long=True)
         if not (has_tensor or side_work.may_run_on_gpu(self._machine, call.node, given)):
             made = self._objects.new() if makes_network(call.node) else UNKNOWN
-            return side_work.as_moved(made, self._machine, call.node) or made
+            return side_work.as_moved(made, self._machine, call.node)
         self._machine.guess(call.node)
         return DERIVED if has_tensor else MOVED
 

@@ -1,6 +1,7 @@
 """Unknown code that runs on a stream of the program's own, and the use that unknown code makes of GPU tensors."""
 
 import ast
+from typing import TypeVar
 
 from syncheck.lint.interp.contents import held_by, is_plain, tensors_in
 from syncheck.lint.interp.identities import is_unknown
@@ -41,6 +42,8 @@ from syncheck.lint.interp.values import (
 from syncheck.lint.nodes import Method, function_around, names, parameters
 from syncheck.semantics.waits import SYNCHRONIZING
 
+_Result = TypeVar("_Result", Value, Value | None)
+
 
 def is_on_side_stream(machine: Machine) -> bool:
     """Return whether the current stream is one that the program has created."""
@@ -53,7 +56,7 @@ def may_run_on_gpu(machine: Machine, node: ast.AST, given: list[Value]) -> bool:
     return computes(node) and (gets_moved(given) or machine.recent.is_autocast)
 
 
-def as_moved(result: Value | None, machine: Machine, node: ast.AST) -> Value | None:
+def as_moved(result: _Result, machine: Machine, node: ast.AST) -> _Result:
     """Return the result of a call, known to be moved to a device if the name says so: `to_device(batch)`."""
     return MOVED if is_unknown(result) and machine.sites.may_use_gpu and says_moved(called_name(node)) else result
 

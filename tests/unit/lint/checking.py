@@ -5,6 +5,12 @@ from syncheck.lint.files import Text
 from syncheck.lint.interp.sites import SourceSites
 from syncheck.lint.source_file import SourceFile
 
+TIMED = """
+def bench(model, x, n):
+    start = time.perf_counter()
+    {work}
+    return time.perf_counter() - start
+"""
 HEAD = "import time\nimport torch\nimport torch.distributed as dist\n"
 
 

@@ -6,13 +6,8 @@ import textwrap
 import pytest
 
 from syncheck.lint.gpu_parameters import moved_parameters
+from tests.unit.lint.checking import TIMED
 
-TIMED = """
-def bench(model, x, n):
-    start = time.perf_counter()
-    {work}
-    return time.perf_counter() - start
-"""
 CALLED = (
     TIMED.format(work="y = model(x)")
     + """

@@ -8,13 +8,8 @@ import pytest
 from syncheck.lint.engine import lint_source
 from syncheck.lint.files import Text
 from syncheck.lint.timed_work import TimedWork, may_time
+from tests.unit.lint.checking import TIMED
 
-TIMED = """
-def bench(model, x, n):
-    start = time.perf_counter()
-    {work}
-    return time.perf_counter() - start
-"""
 CALLED = (
     TIMED.format(work="y = model(x)")
     + """
