@@ -109,8 +109,12 @@ def test_a_single_method_leaves_something_for_its_next_call():
 def test_methods_called_only_by_the_constructor_are_not_called_again():
     assert (
         steps(__init__="self.make()\n        self.load()", make=WORK, load=WORK, run="self.load()")
-        == ["load", "run"] * 2
+        == ["run", "load"] * 2
     )
+
+
+def test_a_method_comes_after_the_methods_that_call_it():
+    assert steps(a=WORK, b="self.a()", c=WORK) == ["b", "c", "a"] * 2
 
 
 def test_methods_registered_as_hooks_are_called_too():
