@@ -22,6 +22,7 @@ from syncheck.lint.interp.values import (
     Mapping,
     Sequence,
     Stream,
+    Tensor,
     Value,
 )
 from syncheck.lint.nodes import WAITS, Method, once, own_attribute, statements, walk
@@ -172,7 +173,7 @@ def _is_ring(value: Value) -> bool:
     if isinstance(value, Generator):
         return isinstance(value.values, itertools.cycle)
     items = value.items if isinstance(value, Sequence) else []
-    return len(items) > 1 and all(isinstance(item, Instance) for item in items)
+    return len(items) > 1 and all(isinstance(item, Instance | Tensor) for item in items)
 
 
 def _is_read_of_constructor(finding: Finding) -> bool:
