@@ -24,6 +24,16 @@ def move_freely(x, device):
 def fetch(x):
     return x.to("cpu", non_blocking=True)
 
+def send(batch):
+    if isinstance(batch, torch.Tensor):
+        return batch.cuda(non_blocking=True)
+    if isinstance(batch, dict):
+        return {{key: send(value) for key, value in batch.items()}}
+    return [send(item) for item in batch]
+
+def batch_to_device(batch, device):
+    return {{key: value.to(device, non_blocking=True) for key, value in batch.items()}}
+
 def in_thread(function):
     @functools.wraps(function)
     def run(*args):
@@ -51,7 +61,7 @@ def found(tmp_path):
     def lint(source, at_start="pass", at_end="pass"):
         (tmp_path / "helper.py").write_text(HELPER.format(at_start=at_start, at_end=at_end))
         text = "import torch\nfrom helper import *\n" + textwrap.dedent(source)
-        text = text.replace("import *", "import fetch, in_thread, move, move_freely, Stopwatch")
+        text = text.replace("import *", "import batch_to_device, fetch, in_thread, move, move_freely, send, Stopwatch")
         result = lint_source(str(tmp_path / "main.py"), Text(text))
         assert not result.problem
         return [(f.rule.code, f.location.frame.line) for f in result.findings if f.level.value != "advice"]
@@ -75,6 +85,26 @@ def test_a_helper_that_is_given_the_host_need_not_copy_from_a_gpu(found, call):
 @pytest.mark.parametrize("call", ["fetch(x)", "x.to(device, non_blocking=True)"])
 def test_a_copy_that_names_the_host_is_assumed_to_come_from_a_gpu(found, call):
     assert found(COPY.format(call=call)) == [("SYN301", 7)]
+
+
+PREFETCH = """
+def run(network, batches):
+    side = torch.cuda.Stream()
+    for batch in batches:
+        with torch.cuda.stream(side):
+            batch = {call}
+        {wait}
+        network({batch})
+"""
+
+
+@pytest.mark.parametrize(
+    ("call", "batch"), [("send(batch)", "batch"), ("batch_to_device(batch, 'cuda')", "batch['x']")]
+)
+def test_a_helper_that_moves_whole_batches_is_followed(found, call, batch):
+    wait = "torch.cuda.current_stream().wait_stream(side)"
+    assert ("SYN101", 10) in found(PREFETCH.format(call=call, batch=batch, wait="pass"))
+    assert "SYN101" not in dict(found(PREFETCH.format(call=call, batch=batch, wait=wait)))
 
 
 def test_a_function_that_a_decorator_starts_elsewhere_is_followed(found):

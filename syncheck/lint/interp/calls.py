@@ -137,9 +137,9 @@ class Calls:
         """Call a function by its full name; return None if nothing is known about it."""
         found = registry.call_by_name(self._evaluator, path, call)
         name = path.rpartition(".")[2]
-        if found is None and says_moved(name) and not self.imported.orders(path, call):
-            found = self._evaluator.transfers.by_name(name, call)
         found = self.imported.call(path, call) if found is None else found
+        if is_unknown(found or UNKNOWN) and says_moved(name) and not self.imported.orders(path, call):
+            found = self._evaluator.transfers.by_name(name, call) or found
         return side_work.as_moved(found, self._machine, call.node)
 
     def base(self, value: Value, node: ast.ClassDef) -> Value:
