@@ -5,10 +5,20 @@ import ast
 from syncheck.lint import strict
 from syncheck.lint.file_calls import argument_of, calls_by_name, unpacks
 from syncheck.lint.gpu_parameters import moved_parameters
+from syncheck.lint.interp.exchanged import passed_on
 from syncheck.lint.interp.functions import own_nodes
 from syncheck.lint.interp.machine import Machine
 from syncheck.lint.interp.values import MOVED, Constant, Device, Function, Symbol, Tensor, Value
-from syncheck.lint.nodes import classes_of_methods, entered_streams, methods_of, once, own_attribute, parameters, walk
+from syncheck.lint.nodes import (
+    Method,
+    classes_of_methods,
+    entered_streams,
+    methods_of,
+    once,
+    own_attribute,
+    parameters,
+    walk,
+)
 from syncheck.lint.parameters import assumed_tensor, tensors_given
 from syncheck.lint.prefilter import CLOCKS, STREAM_BLOCK, reads_clock, words_in
 
@@ -30,9 +40,12 @@ def assumed_arguments(machine: Machine, function: Function) -> dict[str, Value]:
     strictly = strict.assumed_arguments(machine, function)
     if strictly:
         return made | strictly
-    if not _uses_side_stream(function.node, machine):
+    node, sites = function.node, machine.sites
+    passed = passed_on(node, sites.tree) if isinstance(node, Method) and sites.has_asynchronous_collectives else set()
+    if not passed and not _uses_side_stream(node, machine):
         return made
-    for argument in tensors_given(function.node):
+    certain = list(tensors_given(node))
+    for argument in [*certain, *(each for each in parameters(node) if each.arg in passed and each not in certain)]:
         tensor = assumed_tensor(machine, argument)
         tensor.is_argument = True
         machine.launch(tensor.stream, "the caller's work", [(tensor, True)], argument)

@@ -40,6 +40,13 @@ def exchanged_variables(tree: ast.Module) -> frozenset[str]:
     return frozenset(used - {""})
 
 
+def passed_on(function: Method, tree: ast.Module) -> set[str]:
+    """Return the variables that a function passes to others of its file, which start collectives with them."""
+    called = {last_name(node.func): node for node in walk(function) if isinstance(node, ast.Call)}
+    starters = [node for node in functions_in(tree) if node.name in called and node is not function and _starts(node)]
+    return set().union(*(_given([called[node.name]], node, _used_by(node)) for node in starters)) - {""}
+
+
 def target_of(value: ast.AST, statement: ast.AST, function: str) -> str:
     """Return the variable or attribute that is bound to a value, or to a list of such values; "" if none is.
 
@@ -94,11 +101,16 @@ def _given(calls: Iterable[ast.Call], function: Method, used: set[str]) -> set[s
     return {_source(value) for value in passed if value is not None}
 
 
-@once
 def _starts(function: Method) -> bool:
     """Return whether a function starts asynchronous collectives itself."""
+    return bool(_used_by(function))
+
+
+@once
+def _used_by(function: Method) -> set[str]:
+    """Return the variables that the asynchronous collectives of a function use."""
     calls = (node for node in walk(function) if isinstance(node, ast.Call))
-    return any(name for call in calls for name in _tensors_of(last_name(call.func), call))
+    return {name for call in calls for name in _tensors_of(last_name(call.func), call)} - {""}
 
 
 def _source(value: ast.expr) -> str:
