@@ -7,7 +7,8 @@ from collections.abc import Iterator
 from syncheck.lint.interp.exchanged import VIEWS
 from syncheck.lint.interp.functions import block_nodes, own_nodes
 from syncheck.lint.interp.host_copies import host_copy_source
-from syncheck.lint.nodes import Method, bound_names, functions_in, is_on_stream, once, text, viewed, walk
+from syncheck.lint.interp.unknown import is_network
+from syncheck.lint.nodes import Method, bound_names, functions_in, is_on_stream, once, own_attribute, text, viewed, walk
 
 _OPERATORS = re.compile(r"^(?:torch|F|torch\.nn\.functional)\.(?!as_|from_|is_|load|save|tensor$)[a-z_]\w*$")
 _COLLECTIVES = re.compile(r"^(?:dist|torch\.distributed)\.\w+$")
@@ -22,6 +23,12 @@ _MOVING = frozenset({"to", "cuda", "pin_memory", "cpu", "numpy", "item", "tolist
 @once
 def block_inputs(tree: ast.Module) -> dict[ast.AST, str]:
     """Return call of an operator outside stream blocks -> the variable through which a later block uses its result."""
+    return {value: name for value, name in moved_inputs(tree).items() if _is_operator(value)}
+
+
+@once
+def moved_inputs(tree: ast.Module) -> dict[ast.AST, str]:
+    """Return expression outside stream blocks -> the variable, also of an object, with which a block computes."""
     return dict(pair for function in functions_in(tree) for pair in _inputs_of(function))
 
 
@@ -34,11 +41,13 @@ def _inputs_of(function: Method) -> Iterator[tuple[ast.AST, str]]:
         name for node in nodes if isinstance(node, ast.Assign) and _is_pinned(node.value) for name in bound_names(node)
     }
     used = {name for block in blocks for node in block_nodes(block) for name in _used_on_gpu(node, hosts)}
-    used -= {name for node in nodes for name in _moved(node)}
     inside = {node for block in blocks for node in walk(block)}
+    moved = {node: name for node in nodes if (name := _moved(node))}
     for node in nodes:
-        if isinstance(node, ast.Assign) and node not in inside and _is_operator(node.value):
-            for name in sorted(bound_names(node) & used):
+        if isinstance(node, ast.Assign) and node not in inside:
+            own = set(walk(node.value))
+            elsewhere = {name for part, name in moved.items() if part not in own}
+            for name in sorted(({text(target) for target in node.targets} & used) - elsewhere):
                 yield node.value, name
 
 
@@ -47,7 +56,7 @@ def _used_on_gpu(node: ast.AST, hosts: set[str]) -> Iterator[str]:
     copied = host_copy_source(node, hosts)
     operands: list[ast.expr] = [copied] if copied is not None else []
     match node:
-        case ast.Call(func=func, args=args) if _is_operator(node) or _COLLECTIVES.match(text(func)):
+        case ast.Call(func=func, args=args) if _is_operator(node) or _COLLECTIVES.match(text(func)) or is_network(node):
             operands += args
         case ast.Call(func=ast.Attribute(value=owner, attr=name)) if name in _COMPUTING:
             operands.append(owner)
@@ -56,7 +65,12 @@ def _used_on_gpu(node: ast.AST, hosts: set[str]) -> Iterator[str]:
         case _:
             pass
     sources = (viewed(operand, VIEWS) for operand in operands)
-    yield from (source.id for source in sources if isinstance(source, ast.Name))
+    yield from (text(source) for source in sources if _is_variable(source))
+
+
+def _is_variable(node: ast.expr) -> bool:
+    """Return whether an expression is a variable or an attribute of the object."""
+    return isinstance(node, ast.Name) or bool(own_attribute(node))
 
 
 def _is_operator(node: ast.AST) -> bool:
@@ -78,9 +92,10 @@ def _is_off(node: ast.expr) -> bool:
     return isinstance(node, ast.Constant) and not node.value
 
 
-def _moved(node: ast.AST) -> Iterator[str]:
+def _moved(node: ast.AST) -> str:
+    """Return the variable whose device may change, or is asked for, at a node; "" if there is none."""
     match node:
-        case ast.Attribute(value=ast.Name(id=name), attr=member) if member in _MOVING:
-            yield name
+        case ast.Attribute(value=owner, attr=member) if member in _MOVING and _is_variable(owner):
+            return text(owner)
         case _:
-            pass
+            return ""

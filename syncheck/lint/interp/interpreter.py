@@ -8,7 +8,7 @@ from weakref import ref
 
 from syncheck.hb.clock import VectorClock
 from syncheck.lint import deferred
-from syncheck.lint.interp import guards, polling
+from syncheck.lint.interp import guards, polling, side_work
 from syncheck.lint.interp.binding import Binding
 from syncheck.lint.interp.calls import Calls
 from syncheck.lint.interp.class_definitions import decorated
@@ -34,6 +34,7 @@ from syncheck.lint.interp.scope import Scope, bind_imported
 from syncheck.lint.interp.transfers import Transfers
 from syncheck.lint.interp.unknown import may_be_read, may_order
 from syncheck.lint.interp.values import (
+    MOVED,
     NONE,
     UNKNOWN,
     Class,
@@ -145,7 +146,10 @@ class Interpreter:
     def _run_Assign(self, node: ast.Assign, scope: Scope) -> _Steps:
         if isinstance(node.value, ast.Yield):
             return self._yielded(node.value, node.targets, scope)
-        self._assign_all(node.targets, self.evaluate(node.value, scope), scope)
+        value = self.evaluate(node.value, scope)
+        if value is MOVED and self.machine.sites.enters_streams:
+            value = side_work.used_in_block(self.machine, node.value) or value
+        self._assign_all(node.targets, value, scope)
         return None
 
     def _assign_all(self, targets: list[ast.expr], value: Value, scope: Scope) -> None:

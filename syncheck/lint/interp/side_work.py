@@ -3,6 +3,7 @@
 import ast
 from typing import TypeVar
 
+from syncheck.lint.interp.block_inputs import moved_inputs
 from syncheck.lint.interp.contents import held_by, is_plain, tensors_in
 from syncheck.lint.interp.identities import is_unknown
 from syncheck.lint.interp.machine import Machine
@@ -132,6 +133,23 @@ def _new_tensor(machine: Machine, node: ast.AST) -> Tensor:
     device = machine.thread.device
     made = Tensor(machine.allocate(device, node), stream=machine.current(device))
     machine.launch(made.stream, "unknown code", [(made, True)], node)
+    return made
+
+
+def used_in_block(machine: Machine, node: ast.AST) -> Tensor | None:
+    """Return the tensor that an expression makes on the current stream, if a stream block of its function uses it.
+
+    What was moved by a blocking copy is ready at once.
+    """
+    name = moved_inputs(machine.sites.tree).get(node)
+    if name is None or machine.ordering_only:
+        return None
+    made = _new_tensor(machine, node)
+    machine.sites.premises.assume_on_gpu(made, f"`{name}` is on a GPU")
+    if called_name(node) == "to":
+        machine.sync_stream(made.stream, node, explicit=False)
+    elif isinstance(node, ast.Call):
+        machine.guesses[machine.site(node)] = True
     return made
 
 
