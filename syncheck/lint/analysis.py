@@ -8,7 +8,7 @@ from weakref import ref
 
 from syncheck.findings import Finding, merge_equal
 from syncheck.hb.ids import UNKNOWN_SITE, SiteId
-from syncheck.lint import accepted, early_clocks, handovers, missing_waits, models, side_streams, strict, uses_of_class
+from syncheck.lint import accepted, early_clocks, handovers, models, strict, uses_of_class
 from syncheck.lint.assumed_arguments import has_defaults, has_self_parameter, reuse_memory
 from syncheck.lint.assumed_objects import AssumedObjects
 from syncheck.lint.asynchronous_code import AsynchronousCode
@@ -34,9 +34,12 @@ from syncheck.lint.interp.scope import LazyScope, Scope, definitions_in, flat
 from syncheck.lint.interp.sites import SourceSites
 from syncheck.lint.interp.values import Call, Class, Constant, Event, Function, Mapping, Sequence, Value
 from syncheck.lint.lifetimes import by_reference_count
-from syncheck.lint.nodes import Method, branches, walk
+from syncheck.lint.nodes import Method
+from syncheck.lint.patterns.context import Context
+from syncheck.lint.patterns.search import search
 from syncheck.lint.prefilter import anchor_lines, clock_aliases, device_names, has_anchor, spans_any
 from syncheck.lint.remainders import Missed, Remainders
+from syncheck.lint.scripts import does_more_than_define
 from syncheck.lint.source_file import SourceFile
 from syncheck.lint.timed_work import TimedWork
 from syncheck.lint.uncalled_helpers import as_warnings
@@ -47,6 +50,7 @@ from syncheck.rules import (
     record_stream_in_capture,
     redundant_wait,
     unordered_graph_replays,
+    unordered_side_stream,
 )
 from syncheck.rules.model import Rule
 from syncheck.sanitizer.reported import IN_RUNS_ONLY
@@ -55,17 +59,16 @@ from syncheck.sanitizer.reported import RULES as SESSION_RULES
 RULES: tuple[Rule, ...] = (
     *(r for r in SESSION_RULES if r not in {redundant_wait.RULE, unordered_graph_replays.RULE, *IN_RUNS_ONLY}),
     *transfers.RULES,
-    *side_streams.RULES,
     event_waits_for_itself.RULE,
     record_stream_in_capture.RULE,
+    unordered_side_stream.RULE,
 )
-"""The semantic rules: those that require interpreting the program."""
+"""The rules that require interpreting the program, and that of `patterns`."""
 _CODES = frozenset(rule.code for rule in RULES if rule is not graph_uses_freed_memory.RULE)  # paths do not show it
 _IN_SCRIPTS_ONLY = frozenset({"SYN901", "SYN805", "SYN503", "SYN202", "SYN303"})
 """Rules that depend on what ran before a function was called."""
 _WITH_STREAMS_ONLY = frozenset({"SYN804"})
 """Rules about overlap. A function that uses no streams and is interpreted on its own is not meant to overlap."""
-_DEFINITIONS = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef, ast.Import, ast.ImportFrom)
 _ITERATING = frozenset({"__next__", "next"})
 """Methods that are called repeatedly, each time for another batch."""
 _LOADING = _ITERATING | {"__iter__"}
@@ -89,6 +92,7 @@ class Analysis:
     Attributes:
         asked: the other files that were looked up -> their stamps.
         budget: the statements that may still be interpreted.
+        problem: why a check failed; "" if none did.
 
     Args:
         source: the file.
@@ -112,12 +116,13 @@ class Analysis:
         self._tree = source.tree
         self._interpreter_of = interpreter_of
         self._imports = Imports(source.path)
-        self.asked, self.budget = self._imports.asked, Budget()
+        self.asked, self.budget, self.problem = self._imports.asked, Budget(), ""
         self._definitions = definitions_in(self._tree.body)
         self._clocks, self._devices = clock_aliases(source.text), device_names(source.text)
         self._anchors = anchor_lines(source.text, self._clocks)
         self._asynchronous = AsynchronousCode(self._tree, source.text, self._imports)
         self._timed = TimedWork(self._tree, source.text, self._clocks) if self._anchors else None
+        self._is_script = does_more_than_define(self._tree.body, self._has_anchor_word)
         self._helpers = helpers_in(self._tree.body, self._has_anchor_word)
         self._codes = _CODES - {"SYN701"} if waits_for_kernels(source.text) else _CODES
         self._objects = AssumedObjects()
@@ -135,7 +140,7 @@ class Analysis:
         return found
 
     def _findings(self) -> tuple[Finding, ...]:
-        found: list[Finding] = self._paths(self._run_script) if self._is_script() else []
+        found: list[Finding] = self._paths(self._run_script) if self._is_script else []
         self._used_by_script = set(self._followed)
         for function, kind in self._functions():
             was_followed = function in self._followed
@@ -162,16 +167,21 @@ class Analysis:
         return tuple(replace(finding, count=1, source="lint") for finding in found)
 
     def _without_paths(self, known: list[Finding]) -> list[Finding]:
-        """Return the findings about waits that a function or a class lacks on every path."""
-        kinds = (kind for kind in self._tree.body if isinstance(kind, ast.ClassDef) and self._has_anchor_word(kind))
+        """Return the findings that the syntax of the file shows."""
+        kinds = [kind for kind in self._tree.body if isinstance(kind, ast.ClassDef) and self._has_anchor_word(kind)]
         functions = [function for function, _ in self._functions()]
-        return missing_waits.findings(self._source, functions, kinds, known, self._imports.kind)
+        context = Context(self._source, functions, kinds, self._imports.kind, list(known))
+        try:
+            self.problem = search(context)
+        except RecursionError:
+            self.budget.too_deep()
+        return context.known[len(known) :]
 
     def _with_premises(self) -> Iterator[Finding]:
         """Yield the findings that rest on additional assumptions."""
         for self._premises in strict.PASSES:
             self.budget.restart()
-            found = self._paths(self._run_script) if self._is_script() else []
+            found = self._paths(self._run_script) if self._is_script else []
             for function, kind in self._functions():
                 if function not in self._used_by_script and self._can_matter(function):
                     found += self._paths(partial(self._run_function, function, kind, self._objects), function)
@@ -206,24 +216,6 @@ class Analysis:
         """Return the ways to choose the arguments of a function and a constructor: without streams, and with them."""
         has_both = self._source.enters_streams and may_be_given_streams(function, kind)
         return [self._objects, self._with_streams] if has_both else [self._objects]
-
-    def _is_script(self) -> bool:
-        """Return whether the file does more than define names."""
-        return any(map(self._acts, self._tree.body))
-
-    def _acts(self, statement: ast.stmt) -> bool:
-        """Return whether a statement has an effect. A branch that only imports and defines, as for types, does not."""
-        match statement:
-            case ast.If(test=test) if any(isinstance(node, ast.Call) for node in walk(test)):
-                return True
-            case ast.If() | ast.Try() | ast.ExceptHandler():
-                return any(map(self._acts, branches(statement)))
-            case ast.For() | ast.While() | ast.With():
-                return True
-            case ast.Expr(value=value):
-                return not isinstance(value, ast.Constant)
-            case _:
-                return self._has_anchor_word(statement) and not isinstance(statement, _DEFINITIONS)
 
     def _has_anchor_word(self, node: ast.stmt) -> bool:
         """Return whether a statement contains an anchor, a word without which no semantic rule reports anything."""

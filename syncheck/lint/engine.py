@@ -100,12 +100,13 @@ def _found(source: SourceFile, *, is_strict: bool) -> Result:
 
     analysis = Analysis(source, is_strict=is_strict)
     found = () if is_of_other_library(source.text.encode("utf-8", "replace")) else analysis.findings()
-    problem, left_out = "", ""
+    problem, left_out = analysis.problem, ""
     kinds = rule_registry.find(source.text)
     if kinds:
         from syncheck.lint.syntactic_rules import check  # noqa: PLC0415  imports libcst; most files do not need it
 
-        shaped, problem, left_out = check(source, kinds)
+        shaped, failed, left_out = check(source, kinds)
+        problem = problem or failed
         found = merge_equal([*found, *shaped])
     found = tuple(for_device_type(source.device_type, finding) for finding in found)
     return Result(found, (), problem, analysis.asked, left_out=analysis.budget.left_out or left_out)

@@ -33,7 +33,7 @@ def test_the_analysis_without_shortcuts_finds_the_same(monkeypatch: pytest.Monke
     paths = sample()
     short = {path: codes(path) if can_matter(path.read_bytes()) else [] for path in paths}
     monkeypatch.setattr(analysis.Analysis, "_has_anchor_word", lambda self, node: True)
-    monkeypatch.setattr(analysis.Analysis, "_is_script", lambda self: True)
+    monkeypatch.setattr(analysis, "does_more_than_define", lambda body, has_anchor_word: True)
     monkeypatch.setattr(PassedBranches, "is_idle", lambda self, body, scope: False)
     assert {path: codes(path, is_thorough=True) for path in paths} == short
     assert sum(map(len, short.values())) > 20

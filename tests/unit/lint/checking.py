@@ -1,8 +1,11 @@
-"""Runs one check of a file in isolation, or all of them."""
+"""Searches a file for one pattern in isolation, or runs all checks on it."""
 
+import ast
+
+from syncheck.lint import deferred
 from syncheck.lint.engine import lint_source
 from syncheck.lint.files import Text
-from syncheck.lint.interp.sites import SourceSites
+from syncheck.lint.patterns.context import Context
 from syncheck.lint.source_file import SourceFile
 
 TIMED = """
@@ -14,12 +17,22 @@ def bench(model, x, n):
 HEAD = "import time\nimport torch\nimport torch.distributed as dist\n"
 
 
-def found_by(check, source, known=()):
-    """Return (code, line) of each finding of a check in a text; () if the check cannot matter for it."""
-    if not check.can_matter(source):
+def context_of(source, known=(), *, functions=None, classes=None, find_class=lambda *_: None):
+    """Return a file as a pattern gets it, with all its functions and classes unless they are given."""
+    body = source.tree.body
+    if functions is None:
+        functions = deferred.functions(body)
+    if classes is None:
+        classes = [node for node in body if isinstance(node, ast.ClassDef)]
+    return Context(source, list(functions), list(classes), find_class, list(known))
+
+
+def found_by(pattern, source, known=()):
+    """Return (code, line) of each finding of a pattern in a text; () if the pattern cannot matter for it."""
+    if not pattern.can_matter(source):
         return []
-    file = SourceFile("file.py", source)
-    return [(f.rule.code, f.location.frame.line) for f in check.findings(file.tree, SourceSites(file), list(known))]
+    found = pattern.findings(context_of(SourceFile("file.py", source), known))
+    return [(finding.rule.code, finding.location.frame.line) for finding in found]
 
 
 def found_with_levels(source):

@@ -10,6 +10,7 @@ from syncheck.config.options import Options
 from syncheck.lint import analysis, engine, files
 from syncheck.lint.cache import Cache
 from syncheck.lint.engine import lint, lint_data, lint_source, report_of
+from syncheck.lint.patterns import useless_waits
 
 RACE = """\
 import torch
@@ -160,3 +161,14 @@ def test_a_report_respects_the_options_of_each_file(folder, monkeypatch):
     assert report.incomplete[0].startswith("broken.py: line 2")
     assert report.summary.files == 3
     assert report_of(outcome, lambda path: Options(ignore=("SYN101",))).findings == ()
+
+
+def test_the_failure_of_one_check_loses_no_finding(monkeypatch):
+    def fail(context):
+        raise KeyError("x")
+
+    monkeypatch.setattr(useless_waits, "can_matter", lambda source: True)
+    monkeypatch.setattr(useless_waits, "findings", fail)
+    result = lint_source("a.py", files.Text(RACE))
+    assert codes(result) == [("SYN101", 5)]
+    assert result.problem == "the check for useless waits failed, please report it: KeyError: 'x'"

@@ -4,10 +4,10 @@ import ast
 
 import pytest
 
-from syncheck.lint.interp.sites import SourceSites
 from syncheck.lint.overwritten_buffers import overwritten_buffer
-from syncheck.lint.side_streams import findings
+from syncheck.lint.patterns.side_streams import findings
 from syncheck.lint.source_file import SourceFile
+from tests.unit.lint.checking import context_of
 
 SOURCE = """
 class Pages:
@@ -42,10 +42,9 @@ PARTS = {
 def found(**given):
     """Return the findings in a class, some of whose parts are given."""
     file = SourceFile("program.py", SOURCE.format(**PARTS | given))
-    classes = [kind for kind in file.tree.body if isinstance(kind, ast.ClassDef)]
     return [
         (f.location.frame.line, f.message, [other.frame.line for other in f.related])
-        for f in findings(file.tree, classes, SourceSites(file), [])
+        for f in findings(context_of(file))
     ]
 
 
