@@ -29,6 +29,9 @@ class FloatReading(float):
             _report(other, self)
         return float.__sub__(self, other)
 
+    def __rsub__(self, other: Any) -> Any:
+        return _subtracted(float.__rsub__(self, other), self)
+
     def __mul__(self, other: Any) -> Any:
         return self._scaled(float.__mul__(self, other))
 
@@ -66,6 +69,9 @@ class IntegerReading(int):
             _report(other, self)
         return int.__sub__(self, other)
 
+    def __rsub__(self, other: Any) -> Any:
+        return _subtracted(int.__rsub__(self, other), self)
+
     def __reduce_ex__(self, protocol: Any) -> Any:
         return int, (int(self),)
 
@@ -74,6 +80,45 @@ class IntegerReading(int):
 
     def __deepcopy__(self, memo: Any) -> "IntegerReading":
         return self
+
+
+class _SubtractedFloat(float):
+    """A sum from which a reading was subtracted: `total -= time()`. A later reading is added to it."""
+
+    __slots__ = ("reading",)
+    reading: FloatReading
+
+    def __add__(self, other: Any) -> Any:
+        if isinstance(other, FloatReading):
+            _report(self.reading, other)
+        return float.__add__(self, other)
+
+    def __reduce_ex__(self, protocol: Any) -> Any:
+        return float, (float(self),)
+
+
+class _SubtractedInteger(int):
+    """The same of a reading in nanoseconds."""
+
+    reading: IntegerReading
+
+    def __add__(self, other: Any) -> Any:
+        if isinstance(other, IntegerReading):
+            _report(self.reading, other)
+        return int.__add__(self, other)
+
+    def __reduce_ex__(self, protocol: Any) -> Any:
+        return int, (int(self),)
+
+
+def _subtracted(difference: Any, reading: FloatReading | IntegerReading) -> Any:
+    """Return a difference that remembers the reading that was subtracted; only a number does."""
+    kind: Any = _SubtractedFloat if isinstance(reading, FloatReading) else _SubtractedInteger
+    if not isinstance(difference, kind.__base__):
+        return difference
+    made = kind(difference)
+    made.reading = reading
+    return made
 
 
 def _report(earlier: FloatReading | IntegerReading, later: FloatReading | IntegerReading) -> None:

@@ -145,9 +145,13 @@ def of_clocks(
     kind: ast.operator, left: Value, right: Value, subtract: Callable[[ClockReading, ClockReading], None]
 ) -> Value:
     """Return the result of an operator on the reading of a clock; `subtract`: notes the difference of two readings."""
-    if isinstance(left, ClockReading) and isinstance(right, ClockReading) and isinstance(kind, ast.Sub):
-        subtract(left, right)
+    if isinstance(left, ClockReading) and isinstance(right, ClockReading):
+        is_subtracted = right.is_negative != isinstance(kind, ast.Sub)
+        if isinstance(kind, ast.Sub | ast.Add) and left.is_negative != is_subtracted:
+            subtract(left, right) if is_subtracted else subtract(right, left)
         return UNKNOWN
+    if isinstance(right, ClockReading) and isinstance(kind, ast.Sub):
+        return ClockReading(right.ident, is_negative=True)
     has_factor = isinstance(left, Constant) or isinstance(right, Constant)
     if has_factor and isinstance(kind, ast.Mult | ast.Div | ast.FloorDiv):
         return left if isinstance(left, ClockReading) else right  # another unit

@@ -20,8 +20,8 @@ UNKNOWN = Value()
 DERIVED = Value()
 """Result of unknown code that was given a GPU tensor. It may be a GPU tensor, too."""
 MOVED = Value()
-"""A tensor or layer that was moved to a device that is, or may be, a GPU. Only clocks treat it as one on a GPU."""
-UNKNOWN_STREAM = StreamId(0)  # a stream that is unknown
+"""A tensor or layer on a device that may be a GPU. Only clocks, and stream blocks that use it, regard it as there."""
+UNKNOWN_STREAM = StreamId(0)
 
 
 @dataclass(eq=False, slots=True)
@@ -88,8 +88,7 @@ class Device(Value):
     is_named: bool = True
 
 
-DeviceIndex: TypeAlias = int | Value | None
-"""The index of a CUDA device; None for the CPU, UNKNOWN if unknown."""
+DeviceIndex: TypeAlias = int | Value | None  # None stands for the CPU, UNKNOWN for an unknown device
 
 
 @dataclass(eq=False, slots=True)
@@ -250,9 +249,10 @@ class Graph(Value):
 
 @dataclass(eq=False, slots=True)
 class ClockReading(Value):
-    """A reading of a host clock."""
+    """A reading of a host clock, perhaps subtracted from a sum of intervals: `total -= time()`."""
 
     ident: ReadingId
+    is_negative: bool = False
 
 
 @dataclass(eq=False, slots=True)

@@ -62,6 +62,24 @@ def test_a_reading_minus_a_number_is_a_number(monitor):
     assert ("difference",) not in {call[:1] for call in monitor.calls}
 
 
+@pytest.mark.parametrize(("clock", "kind"), [("perf_counter", float), ("time_ns", int)])
+def test_a_sum_of_intervals_is_a_difference_of_readings(monitor, clock, kind):
+    read, total = getattr(time, clock), 0
+    for _ in range(2):
+        total -= read()
+        assert type(pickle.loads(pickle.dumps(total))) is kind
+        total += read()
+    assert type(total) is kind
+    assert total >= 0
+    assert [call for call in monitor.calls if call[0] == "difference"] == [("difference", 1, 2), ("difference", 3, 4)]
+
+
+def test_two_readings_subtracted_from_one_sum_are_no_interval(monitor):
+    total = 0.0 - time.time() - time.time()
+    assert total < 0
+    assert "difference" not in {call[0] for call in monitor.calls}
+
+
 def test_copied_and_pickled_readings_keep_their_value(monitor):
     for reading in (time.time(), time.time_ns()):
         assert copy.copy(reading) is copy.deepcopy(reading) is reading
