@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from functools import cache
 from typing import Any
 
-from syncheck.lint.nodes import branches
+from syncheck.lint.nodes import branches, drop_annotations
 
 _TEXT = re.compile(
     r"""#[^\n]*"""
@@ -23,6 +23,8 @@ _TEXT = re.compile(
 _OF_FORMATTED = re.compile(r"(?i)[ft]r?$|r[ft]$")
 _FUNCTION = re.compile(r"^( *)(?:async +)?def\b", re.MULTILINE)
 _SIGNATURE = re.compile(r"[()\[\]{}:]")
+_ANNOTATED = re.compile(r"^ +[\w.]+ *:[^=\n]+=", re.MULTILINE)
+"""An annotated assignment, or something that looks like one."""
 _SHORTEST = 160
 """Minimum length in characters of a body that is worth deferring."""
 
@@ -58,6 +60,8 @@ class _Body:
         """Return the statements with their positions in the file; `head`: stands for the line before the body."""
         lines_before = "\n" * (self.line - 2)
         tree = ast.parse(f"{lines_before}{head}\n{self.text[self.start : self.stop]}\n")
+        if _ANNOTATED.search(self.text, self.start, self.stop):
+            drop_annotations(tree.body[0])
         return branches(tree.body[0])
 
 
@@ -118,6 +122,15 @@ def parse(text: str) -> ast.Module:
     Raises:
         SyntaxError: the text is not valid Python. An error in a deferred body is raised on access to the body.
     """
+    tree = _tree(text)
+    if _ANNOTATED.search(text):
+        for function in functions(tree.body):
+            if text_of(function) is None:
+                drop_annotations(function)
+    return tree
+
+
+def _tree(text: str) -> ast.Module:
     try:
         bodies = list(_bodies(text, code_of(text)))
         if bodies:

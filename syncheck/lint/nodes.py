@@ -86,6 +86,25 @@ def walk(node: ast.AST) -> list[ast.AST]:
     return found
 
 
+def drop_annotations(function: ast.AST) -> None:
+    """Replace the annotated assignments of a function by plain ones: `x: Tensor = y` does the same as `x = y`.
+
+    Those in the body of a class stay, because they declare fields, and so do those of events, whose annotations show
+    what they are.
+    """
+    for node in walk(function):
+        for field in ("body", "orelse", "finalbody") if not isinstance(node, ast.ClassDef) else ():
+            steps = getattr(node, field, None)
+            if isinstance(steps, list):
+                steps[:] = map(_without_annotation, steps)
+
+
+def _without_annotation(step: ast.AST) -> ast.AST:
+    if not isinstance(step, ast.AnnAssign) or step.value is None or "Event" in text(step.annotation):
+        return step
+    return ast.copy_location(ast.Assign([step.target], step.value), step)
+
+
 @once
 def nodes_in(tree: ast.Module) -> list[ast.AST]:
     """Return the nodes of a file, outer ones first, without contexts and operators, and without the file itself."""

@@ -107,7 +107,7 @@ def _computed(
     name: str, use: ast.Call, function: Method, assignments: Sequence[ast.Assign], tree: ast.Module
 ) -> ast.Assign | None:
     """Return the statement that computes a variable before its use, or the argument that a caller passes for it."""
-    made = _latest(name, use, assignments)
+    made = _latest(name.partition("[")[0], use, assignments)
     if made is not None:
         return made if _computes(made.value) else None
     declared = [parameter.arg for parameter in parameters(function)]
@@ -129,8 +129,10 @@ def _latest(name: str, use: ast.Call, assignments: Sequence[ast.Assign]) -> ast.
 
 
 def _computes(value: ast.expr) -> bool:
-    """Return whether an expression launches a kernel for its result: `x.half().contiguous()`, `torch.randn(4)`."""
+    """Return whether an expression launches a kernel for its result, or for its items: `x.half()`, `torch.randn(4)`."""
     match value:
+        case ast.ListComp(elt=item):
+            return _computes(item)
         case ast.Call(func=ast.Attribute(value=ast.Name(id="torch"), attr=name)):
             return name not in _LAUNCHING_NOTHING and (name not in FACTORIES or _has_device(value))
         case ast.Call(func=ast.Attribute(value=owner, attr=name)):

@@ -101,3 +101,17 @@ def test_a_formatted_string_with_nested_strings_is_uncertain():
     with pytest.raises(UncertainError):
         code_of('f"{x["')
     assert code_of('x("{")') == 'x("  )'
+
+
+@pytest.mark.parametrize("filler", ["", "    # a comment that makes the body long enough to be deferred" * 4 + "\n"])
+def test_annotated_assignments_of_functions_become_plain(filler):
+    body = "    x: int = 1\n    self.y: list[int] = [x]\n    done: Event = new()\n    z: int\n    if x:\n"
+    tree = parse(f"def f(self):\n{filler}{body}        k: int = 2\n    return x\n")
+    kinds = [type(node).__name__ for node in ast.walk(tree.body[0]) if isinstance(node, ast.Assign | ast.AnnAssign)]
+    assert sorted(kinds) == ["AnnAssign"] * 2 + ["Assign"] * 3
+    assert ast.unparse(tree.body[0].body[0]) == "x = 1"
+
+
+def test_fields_of_classes_keep_their_annotations():
+    tree = parse("class A:\n    x: int = 1\ndef f():\n    class B:\n        y: int = 2\n    return B\n")
+    assert len([node for node in ast.walk(tree) if isinstance(node, ast.AnnAssign)]) == 2
