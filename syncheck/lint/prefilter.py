@@ -23,7 +23,10 @@ _WORDS = (
     b".Stream", b".Event",
 )  # fmt: skip
 _SUPPRESSION = b"# syncheck"
-_CLOCKS = (b"perf_counter", b"time.time", b"monotonic", b"timeit", b"import time", b"Thread")
+_CLOCKS = (
+    b"perf_counter", b"time.time", b"monotonic", b"timeit", b"import time", b"Thread", b"datetime.now(",
+    b"datetime.utcnow(",
+)  # fmt: skip
 _DEVICES = (
     b"cuda", b"xpu", b"npu", b"hpu", b"musa", b"accelerator", b"deepspeed", b".to(dev", b".to(self.", b".to(args.",
     b"_batch_end",
@@ -65,6 +68,9 @@ _CLOCK_ALIAS = re.compile(rf"import(?:[^\n]*,)? *(?:{'|'.join(_CLOCKS_IMPORTED)}
 _CLOCK = rf"(?:(?:time|timeit)\.(?:{'|'.join(_CLOCKS_IMPORTED)})|perf_counter|default_timer)"
 _CLOCK_BOUND = re.compile(rf"(\w+) *(?::[^=\n]*)?= *{_CLOCK}(?=[,)\n])")
 """A clock as a default argument or an attribute: `clock: Callable[[], float] = time.perf_counter`."""
+_DATES = re.compile(r"datetime\.((?:utc)?now)\(")
+_DATE_INTERVAL = re.compile(r"seconds|timedelta|now\([^()\n]*\) *- *\w")
+"""Text of code that uses the difference of two dates."""
 _CLOCK_WORDS = ("perf_counter", "monotonic", "default_timer", "time.time")
 """Words of the lines to search for it: searching whole files takes a seventh of the time of a check."""
 
@@ -109,11 +115,16 @@ _SEARCHED = (
 
 @lru_cache(maxsize=4)
 def clock_aliases(source: str) -> frozenset[str]:
-    """Return the names that a file gives clocks: `from time import monotonic as now`, `clock=time.monotonic`."""
+    """Return the names that a file gives clocks: `from time import monotonic as now`, `clock=time.monotonic`.
+
+    In a file that uses intervals between dates, the functions that return the current date are clocks, too.
+    """
     found = set(_CLOCK_ALIAS.findall(source) if any(f"{name} as " in source for name in _CLOCKS_IMPORTED) else ())
     if any(word in source for word in _CLOCK_WORDS):
         lines = (line for line in source.splitlines() if any(word in line for word in _CLOCK_WORDS))
         found.update(*(_CLOCK_BOUND.findall(f"{line}\n") for line in lines))
+    if _DATES.search(source) and _DATE_INTERVAL.search(source):
+        found.update(_DATES.findall(source))
     kept = re.findall(rf"\.(\w+) *= *(?:{'|'.join(sorted(found))})\n", source) if found else []
     return frozenset((*found, *kept))
 

@@ -30,6 +30,8 @@ from syncheck.rules import catalogue
 
 @models(
     "time.time",
+    "datetime.datetime.now",
+    "datetime.datetime.utcnow",
     "time.perf_counter",
     "time.monotonic",
     "time.time_ns",
