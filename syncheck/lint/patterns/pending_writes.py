@@ -30,8 +30,12 @@ _STARTING = re.compile(r"\basync_op\b|\bi(?:send|recv)\(")
 _VIEWS = frozenset({"data", "detach", "view", "flatten", "contiguous"})
 """Members of a tensor that have its memory."""
 _TRANSPOSED = re.compile(r"\.(?:t\(|T\b|mT\b|transpose\(|permute\(|swapaxes\(|movedim\()")
-_IDLE = frozenset("append extend add print len get_world_size get_rank div_ mul_ copy_ zero_ add_ sub_ fill_".split())
+_IDLE = frozenset(
+    """append extend add print len get_world_size get_rank div_ mul_ copy_ zero_ add_ sub_ fill_ sum range""".split()
+)
 """Calls between the start and the write that cannot reach the handle, or that are writes themselves."""
+_LIBRARIES = ("torch.", "math.", "F.")
+"""Libraries whose functions cannot reach it either, but for the synchronous collectives of torch."""
 STARTED = "the collective is started here"
 """Message of the location where a finding's collective is started."""
 _HELP = "call `wait()` on the handle of `{collective}` first, or write before the collective is started"
@@ -182,9 +186,16 @@ def _first_use(
             return None
         if uses(statement, tensors):
             return statement
-        if _rebinds(statement, tensors) or any(last_name(call.func) not in _IDLE for call in _calls(statement)):
+        if _rebinds(statement, tensors) or not all(map(_leaves_pending, _calls(statement))):
             return None
     return None
+
+
+def _leaves_pending(call: ast.Call) -> bool:
+    """Return whether a call surely waits for no collective: a function of torch, or another collective that starts."""
+    name = text(call.func)
+    is_of_torch = name.startswith(_LIBRARIES) and not name.startswith("torch.distributed.")
+    return last_name(call.func) in _IDLE or is_of_torch or is_start(call)
 
 
 def _is_simple(statement: ast.stmt) -> bool:
