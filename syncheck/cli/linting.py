@@ -17,6 +17,8 @@ from syncheck.errors import ConfigError
 
 if TYPE_CHECKING:
     from syncheck.commands.lint import LintRequest
+    from syncheck.findings import Report
+    from syncheck.lint.fixes.changes import Changes
 
 _EXAMPLES = """Examples:
 
@@ -108,15 +110,11 @@ def _change(*, fix: bool | None, diff: bool | None, ignore: bool | None, remove:
 
 def _lint_once(request: "LintRequest", options: Options, *, statistics: bool) -> int:
     from syncheck.commands import lint as commands
-    from syncheck.findings import counted
     from syncheck.report.render import status_of
 
     report, changed = commands.lint(request)
     if request.change == "diff":
-        sys.stdout.write(changed.diff)
-        if not options.quiet and sys.stderr is not None:
-            sys.stderr.write(f"Would fix {counted(len(changed.fixed), 'finding')}.\n")
-        return int(bool(changed.diff))
+        return _show_diff(report, changed, options)
     is_stdout_taken = request.is_stdin and bool(request.change)
     if is_stdout_taken:  # by the changed text; an editor or a filter replaces the old one with it
         sys.stdout.buffer.write(changed.content)
@@ -124,14 +122,38 @@ def _lint_once(request: "LintRequest", options: Options, *, statistics: bool) ->
     if statistics:
         for line in commands.statistics(report):
             typer.echo(line, err=is_stdout_taken)
-        for reason in report.incomplete:
-            typer.echo(f"incomplete: {reason}", err=True)
+        _show_incomplete(report)
         status = status_of(report, options)
     else:
         status = deliver(report, options, OutputStreams(is_for_data=True, is_stdout_taken=is_stdout_taken))
-    if status == 0 and report.incomplete and not options.exit_zero:
-        return 3 if len(report.incomplete) >= report.summary.files else 1
-    return status
+    return status or _status_if_incomplete(report, options)
+
+
+def _show_diff(report: "Report", changed: "Changes", options: Options) -> int:
+    """Print what --fix would change; return the exit status that this calls for."""
+    from syncheck.findings import counted
+
+    sys.stdout.write(changed.diff)
+    _show_incomplete(report)
+    n_fixed, n_found = len(changed.fixed), len(report.findings) + report.hidden + report.known
+    if not options.quiet:
+        of = f"{n_fixed:,} of " if n_fixed < n_found else ""
+        typer.echo(f"Would fix {of}{counted(max(n_fixed, n_found), 'finding')}.", err=True)
+    return int(bool(changed.diff) and not options.exit_zero) or _status_if_incomplete(report, options)
+
+
+def _show_incomplete(report: "Report") -> None:
+    for reason in report.incomplete:
+        typer.echo(f"incomplete: {reason}", err=True)
+
+
+def _status_if_incomplete(report: "Report", options: Options) -> int:
+    """Return the exit status of a report without failing findings: if it is incomplete, there may be some."""
+    from syncheck.findings import NO_FILES
+
+    if not report.incomplete or (options.exit_zero and NO_FILES not in report.incomplete):
+        return 0
+    return 3 if len(report.incomplete) >= report.summary.files else 1
 
 
 def _watch(request: "LintRequest", options: Options) -> None:

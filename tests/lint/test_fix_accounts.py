@@ -167,5 +167,7 @@ def test_mutually_exclusive_changes_are_rejected(folder):
 
 
 def test_a_diff_reports_how_many_findings_it_would_fix(folder):
-    done = command("--diff", cwd=folder)
-    assert done.stderr == "Would fix 1 finding.\n"
+    assert command("--diff", "train.py", cwd=folder).stderr == "Would fix 1 finding.\n"
+    assert command("--diff", cwd=folder).stderr == "Would fix 1 of 2 findings.\n"
+    done = command("--diff", "timed.py", cwd=folder)
+    assert (done.returncode, done.stderr) == (0, "Would fix 0 of 1 finding.\n")

@@ -197,6 +197,28 @@ def test_the_fixes_of_standard_input_can_be_shown_as_a_diff(folder):
     assert done.stderr == "Would fix 1 finding.\n"
 
 
+def test_a_diff_reports_files_that_could_not_be_checked(folder):
+    (folder / "broken.py").write_text("import torch\nside = torch.cuda.Stream(\n")
+    problem = "incomplete: broken.py: line 2: '(' was never closed\n"
+    done = lint("--diff", "broken.py", cwd=folder)
+    assert (done.returncode, done.stdout, done.stderr) == (3, "", f"{problem}Would fix 0 findings.\n")
+    done = lint("--diff", "--quiet", "broken.py", "fine.py", cwd=folder)
+    assert (done.returncode, done.stdout, done.stderr) == (1, "", problem)
+    done = lint("-", "--diff", "--stdin-filename", "broken.py", cwd=folder, input=(folder / "broken.py").read_text())
+    assert (done.returncode, done.stderr) == (3, f"{problem}Would fix 0 findings.\n")
+    (folder / "empty").mkdir()
+    done = lint("--diff", "empty", cwd=folder)
+    assert (done.returncode, done.stderr.partition("\n")[0]) == (
+        3, "incomplete: nothing to check: there is no Python file",
+    )  # fmt: skip
+
+
+def test_a_diff_obeys_exit_zero(folder):
+    (folder / "broken.py").write_text("import torch\nside = torch.cuda.Stream(\n")
+    assert lint("--diff", "--exit-zero", "train.py", cwd=folder).returncode == 0
+    assert lint("--diff", "--exit-zero", "broken.py", cwd=folder).returncode == 0
+
+
 def test_comments_are_added_to_standard_input_and_removed(folder):
     commented = BAD.replace("x * 2", "x * 2  # syncheck: ignore[SYN101]")
     assert lint("-", "--add-ignores", cwd=folder, input=BAD).stdout == commented
