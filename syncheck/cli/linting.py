@@ -11,7 +11,7 @@ import typer
 from syncheck.cli.help import Command
 from syncheck.cli.parameters import as_default, with_settings
 from syncheck.cli.terminal import OutputStreams, check_outputs, deliver, progress
-from syncheck.config.options import Options
+from syncheck.config.options import BY_NAME, Options
 from syncheck.config.settings import Layer, forget, options_in
 from syncheck.errors import ConfigError
 
@@ -73,6 +73,7 @@ def lint(
     """Check source code without running it."""
     from syncheck.commands.lint import LintRequest, lint_files
 
+    _check_report_options(layer, diff=diff, statistics=statistics)
     request = LintRequest(
         tuple(paths or (".",)),
         layer,
@@ -81,7 +82,7 @@ def lint(
         bool(unsafe_fixes),
         None if no_cache else Path(".syncheck_cache"),
         progress(),
-        tries_fixes=bool(watch) or not statistics,
+        tries_fixes=not statistics,
     )
     options = options_in("", layer, command="lint")
     check_outputs(options)
@@ -89,7 +90,7 @@ def lint(
         typer.echo("".join(f"{path}\n" for path in lint_files(request)), nl=False)
         return
     if watch:
-        _watch(request, options)
+        _watch(request, options, statistics=bool(statistics))
     raise typer.Exit(_lint_once(request, options, statistics=bool(statistics)))
 
 
@@ -106,6 +107,19 @@ def _change(*, fix: bool | None, diff: bool | None, ignore: bool | None, remove:
         raise ConfigError(f"{both} cannot be combined", "use one after the other")
     kinds = {"--fix": "diff" if diff else "fix", "--add-ignores": "ignore", "--remove-unused-ignores": "remove"}
     return kinds[wanted[0]] if wanted else ""
+
+
+def _check_report_options(layer: Layer, *, diff: bool | None, statistics: bool | None) -> None:
+    """Check that the command line has no options of the report together with one that replaces the report.
+
+    Raises:
+        ConfigError: it has.
+    """
+    flags = [flag for flag, is_given in (("--diff", diff), ("--statistics", statistics)) if is_given]
+    ignored = {"output", "output_format"} | ({"write_baseline"} if diff else set())
+    flags += [BY_NAME[name].options[0] for name, value in layer if name in ignored and value]
+    if (diff or statistics) and len(flags) > 1:
+        raise ConfigError(f"{flags[0]} and {flags[1]} cannot be combined", "omit one of them")
 
 
 def _lint_once(request: "LintRequest", options: Options, *, statistics: bool) -> int:
@@ -156,7 +170,7 @@ def _status_if_incomplete(report: "Report", options: Options) -> int:
     return 3 if len(report.incomplete) >= report.summary.files else 1
 
 
-def _watch(request: "LintRequest", options: Options) -> None:
+def _watch(request: "LintRequest", options: Options, *, statistics: bool) -> None:
     """Lint again whenever a file changes, until the user interrupts."""
     from syncheck.commands.lint import stamps
 
@@ -169,7 +183,7 @@ def _watch(request: "LintRequest", options: Options) -> None:
                 forget()
                 if sys.stdout.isatty():
                     typer.echo("\x1b[2J\x1b[H", nl=False)  # flushes, unlike `write`
-                _lint_once(request, options, statistics=False)
+                _lint_once(request, options, statistics=statistics)
                 sys.stdout.flush()
             time.sleep(0.5)
     raise typer.Exit(0)

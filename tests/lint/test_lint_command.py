@@ -219,6 +219,30 @@ def test_a_diff_obeys_exit_zero(folder):
     assert lint("--diff", "--exit-zero", "broken.py", cwd=folder).returncode == 0
 
 
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        (["--diff", "--output", "report.txt"], "--diff and --output cannot be combined"),
+        (["--diff", "--output-format", "json"], "--diff and --output-format cannot be combined"),
+        (["--diff", "--baseline", "b.json", "--write-baseline"], "--diff and --write-baseline cannot be combined"),
+        (["--diff", "--statistics"], "--diff and --statistics cannot be combined"),
+        (["--statistics", "--output", "report.txt"], "--statistics and --output cannot be combined"),
+        (["--statistics", "--output-format", "json"], "--statistics and --output-format cannot be combined"),
+    ],
+)
+def test_options_of_a_report_are_rejected_where_there_is_none(folder, options, words):
+    before = sorted(folder.iterdir())
+    done = lint(*options, cwd=folder)
+    assert (done.returncode, done.stdout) == (2, "")
+    assert words in done.stderr
+    assert sorted(folder.iterdir()) == before
+
+
+def test_a_diff_uses_no_report_settings_of_the_file(folder):
+    (folder / "pyproject.toml").write_text('[tool.syncheck]\noutput-format = "json"\n')
+    assert lint("--diff", cwd=folder).stderr == "Would fix 1 finding.\n"
+
+
 def test_comments_are_added_to_standard_input_and_removed(folder):
     commented = BAD.replace("x * 2", "x * 2  # syncheck: ignore[SYN101]")
     assert lint("-", "--add-ignores", cwd=folder, input=BAD).stdout == commented
@@ -359,11 +383,20 @@ def test_statistics_count_rules(folder):
     assert done.returncode == 1
 
 
-def test_a_watch_lints_again_when_a_file_changes(folder):
-    command = [warm.PYTHON, "-u", "-m", "syncheck", "lint", "--watch", "--output-format", "concise"]
+def watching(folder, *options):
+    command = [warm.PYTHON, "-u", "-m", "syncheck", "lint", "--watch", *options]
     environment = os.environ | {"PYTHONPATH": str(Path(__file__).parents[2])}
-    with subprocess.Popen(command, cwd=folder, stdout=subprocess.PIPE, text=True, env=environment) as process:
-        assert process.stdout is not None
+    return subprocess.Popen(command, cwd=folder, stdout=subprocess.PIPE, text=True, env=environment)
+
+
+def test_a_watch_can_show_statistics(folder):
+    with watching(folder, "--statistics") as process:
+        assert process.stdout.readline().split() == ["1", "SYN101", "unordered-read"]
+        process.terminate()
+
+
+def test_a_watch_lints_again_when_a_file_changes(folder):
+    with watching(folder, "--output-format", "concise") as process:
         assert "train.py:5" in process.stdout.readline()
         assert process.stdout.readline() == "[*] 1 fixable with --fix\n"
         time.sleep(1)
