@@ -147,7 +147,7 @@ def _show_diff(report: "Report", changed: "Changes", options: Options) -> int:
     """Print what --fix would change; return the exit status that this calls for."""
     from syncheck.findings import counted
 
-    sys.stdout.write(changed.diff)
+    OutputStreams(is_for_data=True).write(changed.diff, is_data=True)
     _show_incomplete(report)
     n_fixed, n_found = len(changed.fixed), len(report.findings) + report.hidden + report.known
     if not options.quiet:

@@ -65,6 +65,13 @@ def test_reports_are_written_in_the_encoding_of_the_locale(folder, command, stat
     text.encode("ascii")
 
 
+def test_a_diff_is_written_in_utf8_whatever_the_locale_is(folder):
+    ascii_only = {"LC_ALL": "C", "PYTHONUTF8": "0", "PYTHONCOERCECLOCALE": "0", "PYTHONIOENCODING": "ascii"}
+    status, text = run("lint", "--diff", ODD, cwd=folder, **ascii_only)
+    assert status == 1, text
+    assert "\n     y = größe * 2\n" in text
+
+
 @pytest.mark.parametrize(
     "command", [("--help",), ("rules",), ("explain", "SYN101"), ("lint", "--help"), ("run", "-h"), ("config",)]
 )
