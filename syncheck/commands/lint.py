@@ -109,14 +109,14 @@ def lint(request: LintRequest) -> tuple[Report, changes.Changes]:
     report = engine.report_of(outcome, options_of)
     report = report.noted(*_notes_on_unloaded(paths, options, options_of), *_notes_on_tables(paths, request.given))
     if baseline is not None:
-        linted = {baseline.relative(path) for path in paths if not _problem_of(outcome, path)}
+        linted = {baseline.relative(path) for path in paths if _is_complete(outcome, path)}
 
         def is_seen(path: str) -> bool:
             file = path.partition(":cell ")[0]
             return file in linted or not os.path.exists(os.path.join(baseline.path.parent, file))
 
         looked_at = checked_entry_filter("lint", baseline, options_of, is_seen)
-        report = without_known(report, baseline, options, looked_at, is_certain=True)
+        report = without_known(report, baseline, options, looked_at)
     report = truncate(report, options.max_findings)
     incomplete = (*report.incomplete, *changed.problems)
     report = replace(report, incomplete=incomplete, is_unsafe_wanted=request.unsafe)
@@ -195,10 +195,10 @@ def _notes_on_tables(paths: list[str], layer: Layer) -> list[str]:
     return [f"{message}: {hint}" for message, hint in found if (message, hint) not in of_command]
 
 
-def _problem_of(outcome: engine.Outcome, path: str) -> str:
-    """Return why a file could not be linted; "" if it could."""
+def _is_complete(outcome: engine.Outcome, path: str) -> bool:
+    """Return whether all of a file was linted."""
     result = outcome.results.get(path)
-    return result.problem if result is not None else ""
+    return result is None or not (result.problem or result.left_out)
 
 
 def statistics(report: Report) -> list[str]:

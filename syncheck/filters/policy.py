@@ -69,7 +69,7 @@ class Policy:
         if self._baseline is not None:
             seen = set(map(self._baseline.relative, ran))
             looked_at = checked_entry_filter("run", self._baseline, lambda _: self._options, seen.__contains__)
-            report = without_known(report, self._baseline, self._options, looked_at, is_certain=False)
+            report = without_known(report, self._baseline, self._options, looked_at)
         return truncate(report, self._options.max_findings)
 
     def _is_wanted(self, finding: Finding) -> bool:
@@ -146,17 +146,14 @@ def baseline_of(options: Options) -> Baseline | None:
     return Baseline.read(options.baseline)
 
 
-def without_known(
-    report: Report, baseline: Baseline, options: Options, is_checked: Callable[[Entry], bool], *, is_certain: bool
-) -> Report:
-    """Return the report without the known findings, and bring the baseline up to date.
+def without_known(report: Report, baseline: Baseline, options: Options, is_checked: Callable[[Entry], bool]) -> Report:
+    """Return the report without the known findings, and write the baseline if the settings say so.
 
     Args:
         report: the findings.
         baseline: the known findings.
-        options: the settings; they decide whether the baseline is rewritten.
+        options: the settings; they decide whether the baseline is written.
         is_checked: returns whether the check would have found an entry if it still existed.
-        is_certain: whether checked entries that were not found are fixed and are removed from the baseline.
 
     Raises:
         ConfigError: it cannot be written.
@@ -168,15 +165,10 @@ def without_known(
         baseline.replace(report.findings, is_checked)
         baseline.write()
         report = report.noted(f"wrote {counted(len(report.findings), 'finding')} to {display_path(baseline.path)}")
-    elif stale and is_certain:
-        baseline.known -= stale
-        baseline.write()
-        report = report.noted(f"removed {counted(stale.total(), 'fixed finding')} from {display_path(baseline.path)}")
     elif stale:
-        are, them = ("it is", "it") if stale.total() == 1 else ("they are", "them")
-        hint = f"if {are} fixed, --write-baseline removes {them}"
-        n_stale = counted(stale.total(), "known finding")
-        report = report.noted(f"{n_stale} of {display_path(baseline.path)} not seen in this run; {hint}")
+        were, are, them = ("was", "it is", "it") if stale.total() == 1 else ("were", "they are", "them")
+        n_stale = f"{counted(stale.total(), 'known finding')} of {display_path(baseline.path)}"
+        report = report.noted(f"{n_stale} {were} not found; if {are} fixed, --write-baseline removes {them}")
     new = baseline.new(report.findings)
     return replace(report, findings=new, known=len(report.findings) - len(new))
 

@@ -190,6 +190,16 @@ def test_the_report_from_the_cache_says_that_a_file_was_not_followed_to_the_end(
     assert note.startswith("train.py: not followed to the end")
 
 
+def test_known_findings_of_a_file_that_was_not_followed_to_the_end_stay_in_the_baseline(folder, monkeypatch):
+    request = LintRequest((".",), layer_of(baseline=folder / "known.json", write_baseline=True))
+    lint(request)
+    with monkeypatch.context() as patched:
+        patched.setattr(Budget, "is_left", lambda self: setattr(self, "left_out", budget.TOO_MUCH))
+        assert lint(request)[0].findings == ()
+    report, _ = lint(LintRequest((".",), layer_of(baseline=folder / "known.json")))
+    assert (report.findings, report.known) == ((), 1)
+
+
 LONG_SUM = " + ".join(["'a'"] * 2500)
 
 

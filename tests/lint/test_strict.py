@@ -216,6 +216,15 @@ def test_comments_suppress_strict_findings(folder):
     assert "# syncheck: ignore[SYN101]" in (folder / "a.py").read_text()
 
 
+def test_a_check_does_not_change_the_baseline(folder):
+    run(folder, "--strict", "--baseline", "known.json", "--write-baseline")
+    before = (folder / "known.json").read_bytes()
+    run(folder, "--baseline", "known.json")
+    assert (folder / "known.json").read_bytes() == before
+    report = run(folder, "--strict", "--baseline", "known.json")
+    assert (report["findings"], report["known"]) == ([], 1)
+
+
 def test_strict_findings_are_not_fixed(folder):
     before = (folder / "a.py").read_text()
     run(folder, "--strict", "--fix", "--unsafe-fixes")
