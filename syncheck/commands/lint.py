@@ -92,6 +92,7 @@ def lint(request: LintRequest) -> tuple[Report, changes.Changes]:
     key = extensions.load()
     options.check_rules()  # report invalid names before doing anything
     baseline = baseline_of(options)
+    is_strict = partial(_is_strict, options_of)
     changed = changes.Changes()
     if request.is_stdin:
         paths = [request.stdin[1]]
@@ -104,7 +105,6 @@ def lint(request: LintRequest) -> tuple[Report, changes.Changes]:
             changed = changes.change(paths, request.change, options_of, unsafe=request.unsafe)
         cached = Cache(request.cache, key)
         with details.timed(f"check of {counted(len(paths), 'file')}"):
-            is_strict = partial(_is_strict, options_of)
             outcome = engine.lint(paths, cached, request.progress, extensions, is_strict, details)
     report = engine.report_of(outcome, options_of)
     report = report.noted(*_notes_on_unloaded(paths, options, options_of), *_notes_on_tables(paths, request.given))
@@ -116,7 +116,7 @@ def lint(request: LintRequest) -> tuple[Report, changes.Changes]:
             return file in linted or not os.path.exists(os.path.join(baseline.path.parent, file))
 
         looked_at = checked_entry_filter("lint", baseline, options_of, is_seen)
-        report = without_known(report, baseline, options, looked_at)
+        report = without_known(report, baseline, options, looked_at, is_strict)
     report = truncate(report, options.max_findings)
     incomplete = (*report.incomplete, *changed.problems)
     report = replace(report, incomplete=incomplete, is_unsafe_wanted=request.unsafe)

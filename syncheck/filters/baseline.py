@@ -45,10 +45,12 @@ class Baseline:
     Attributes:
         path: the file.
         known: number of occurrences of each known finding.
+        strict: known findings that a check without `--strict` may not find.
     """
 
     path: Path
     known: Counter[Entry] = field(default_factory=Counter)
+    strict: set[Entry] = field(default_factory=set)
 
     @classmethod
     def read(cls, path: Path) -> "Baseline":
@@ -71,7 +73,7 @@ class Baseline:
             known: Counter[Entry] = Counter()
             for entry in document["findings"]:
                 known[_entry(entry)] += int(entry["count"])
-            return cls(path, known)
+            return cls(path, known, {_entry(entry) for entry in document["findings"] if entry.get("strict")})
         except (KeyError, TypeError, ValueError, OverflowError) as error:
             raise ConfigError(f"{path} is not a baseline: {type(error).__name__}: {error}", hint) from error
 
@@ -95,10 +97,24 @@ class Baseline:
         """Return whether a finding is known, regardless of how often it occurs."""
         return self.known[self.entry_of(finding)] > 0
 
-    def replace(self, findings: Iterable[Finding], is_checked: Callable[[Entry], bool]) -> None:
-        """Replace the known findings within the checked part by these findings. Others are kept, or found again."""
+    def replace(
+        self,
+        findings: Iterable[Finding],
+        is_checked: Callable[[Entry], bool],
+        is_strict: Callable[[str], bool] = lambda _: False,
+    ) -> None:
+        """Replace the known findings within the checked part by these findings. Others are kept, or found again.
+
+        Args:
+            findings: the findings.
+            is_checked: returns whether a known finding is within the checked part.
+            is_strict: returns whether `--strict` applied to a file.
+        """
+        findings = tuple(findings)
         self.known = Counter({entry: n for entry, n in self.known.items() if not is_checked(entry)})
         self.known |= Counter(map(self.entry_of, findings))
+        self.strict -= set(map(self.entry_of, findings))
+        self.strict |= {self.entry_of(f) for f in findings if f.assumptions and is_strict(f.location.frame.path)}
 
     def write(self) -> None:
         """Write the file, sorted, so that changes to it can be reviewed.
@@ -107,7 +123,12 @@ class Baseline:
             ConfigError: it cannot be written.
         """
         entries = [
-            {**asdict(entry), "fingerprint": entry.fingerprint, "count": number}
+            {
+                **asdict(entry),
+                "fingerprint": entry.fingerprint,
+                "count": number,
+                **({"strict": True} if entry in self.strict else {}),
+            }
             for entry, number in sorted(self.known.items())
         ]
         text = json.dumps({"version": _VERSION, "findings": entries}, indent=2) + "\n"

@@ -124,7 +124,9 @@ def checked_entry_filter(
 
     def would_be_found(entry: Entry) -> bool:
         path = baseline.file_of(entry)
-        return entry.half == half and is_seen(entry.path) and entry.rule in options_of(path).codes_for(path)
+        options = options_of(path)
+        is_wanted = entry.rule in options.codes_for(path) and (options.strict or entry not in baseline.strict)
+        return entry.half == half and is_seen(entry.path) and is_wanted
 
     return would_be_found
 
@@ -146,7 +148,13 @@ def baseline_of(options: Options) -> Baseline | None:
     return Baseline.read(options.baseline)
 
 
-def without_known(report: Report, baseline: Baseline, options: Options, is_checked: Callable[[Entry], bool]) -> Report:
+def without_known(
+    report: Report,
+    baseline: Baseline,
+    options: Options,
+    is_checked: Callable[[Entry], bool],
+    is_strict: Callable[[str], bool] = lambda _: False,
+) -> Report:
     """Return the report without the known findings, and write the baseline if the settings say so.
 
     Args:
@@ -154,6 +162,7 @@ def without_known(report: Report, baseline: Baseline, options: Options, is_check
         baseline: the known findings.
         options: the settings; they decide whether the baseline is written.
         is_checked: returns whether the check would have found an entry if it still existed.
+        is_strict: returns whether `--strict` applied to a file.
 
     Raises:
         ConfigError: it cannot be written.
@@ -162,7 +171,7 @@ def without_known(report: Report, baseline: Baseline, options: Options, is_check
         return report.noted(f"{display_path(baseline.path)} was not changed: nothing was checked")
     stale = Counter({entry: n for entry, n in baseline.stale(report.findings).items() if is_checked(entry)})
     if options.write_baseline:
-        baseline.replace(report.findings, is_checked)
+        baseline.replace(report.findings, is_checked, is_strict)
         baseline.write()
         report = report.noted(f"wrote {counted(len(report.findings), 'finding')} to {display_path(baseline.path)}")
     elif stale:

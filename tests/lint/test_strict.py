@@ -225,6 +225,19 @@ def test_a_check_does_not_change_the_baseline(folder):
     assert (report["findings"], report["known"]) == ([], 1)
 
 
+def test_a_baseline_written_without_the_option_keeps_strict_findings(folder):
+    run(folder, "--strict", "--baseline", "known.json", "--write-baseline")
+    assert run(folder, "--baseline", "known.json")["notes"] == []
+    run(folder, "--baseline", "known.json", "--write-baseline")
+    report = run(folder, "--strict", "--baseline", "known.json")
+    assert (report["findings"], report["known"]) == ([], 1)
+    (folder / "a.py").write_text("import torch\n")
+    (note,) = run(folder, "--strict", "--baseline", "known.json")["notes"]
+    assert note.startswith("1 known finding of known.json was not found")
+    run(folder, "--strict", "--baseline", "known.json", "--write-baseline")
+    assert json.loads((folder / "known.json").read_text())["findings"] == []
+
+
 def test_strict_findings_are_not_fixed(folder):
     before = (folder / "a.py").read_text()
     run(folder, "--strict", "--fix", "--unsafe-fixes")
