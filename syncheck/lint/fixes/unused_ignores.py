@@ -8,8 +8,8 @@ from syncheck.filters import comments
 from syncheck.lint import files
 from syncheck.lint.engine import lint_source
 
-_COMMENT = re.compile(r"#\s*syncheck:\s*ignore[^#]*", re.IGNORECASE)
-"""A comment with its reason, up to the next comment on the same line."""
+_COMMENT = re.compile(r"#\s*syncheck:\s*ignore(?:[^#]|#\d|(?<=\w)#(?=\w)(?!syncheck))*", re.IGNORECASE)
+"""A comment with its reason, up to the next comment on the same line. A reason may contain `#42` and `page#part`."""
 _LIST = re.compile(r"\[[^\]]*\]")
 
 
