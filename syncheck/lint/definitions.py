@@ -158,8 +158,8 @@ class Definitions:
         if definition is None or statement is None:
             return line, line
         where = definition.position(statement)
-        body = getattr(statement, "body", None)
-        end = definition.position(body.header).start if isinstance(body, cst.IndentedBlock) else where.end
+        header = _end_of_header(statement)
+        end = definition.position(header).start if header is not None else where.end
         return where.start.line, max(line, end.line)
 
     def _of(self, found: Range) -> Definition:
@@ -169,6 +169,14 @@ class Definitions:
 
     def _text(self, part: Range) -> str:
         return "".join(self._lines[part.first - 1 : part.last])
+
+
+def _end_of_header(statement: Statement) -> cst.TrailingWhitespace | None:
+    """Return what follows the colon of a compound statement; None if it has no block below its header."""
+    if isinstance(statement, cst.Match):
+        return statement.whitespace_after_colon
+    body = getattr(statement, "body", None)
+    return body.header if isinstance(body, cst.IndentedBlock) else None
 
 
 def _ranges(body: list[ast.stmt], *, is_member: bool = False) -> Iterator[Range]:

@@ -3,6 +3,7 @@
 import ast
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping
+from typing import Any
 
 import libcst as cst
 
@@ -212,7 +213,7 @@ def _commented(
 
 
 class _Commenter(cst.CSTTransformer):
-    """Adds comments to statements: at the end of a simple statement, and on the first line of any other."""
+    """Adds comments to statements: at the end of a simple statement, and of the header of any other."""
 
     def __init__(self, comments: dict[cst.CSTNode, str]) -> None:
         super().__init__()
@@ -226,14 +227,17 @@ class _Commenter(cst.CSTTransformer):
         if comment is None:
             return updated_node
         if isinstance(updated_node, cst.SimpleStatementLine):
-            return updated_node.with_changes(trailing_whitespace=_ended_by(updated_node.trailing_whitespace, comment))
-        body = getattr(updated_node, "body", None)
-        if isinstance(body, cst.IndentedBlock):
-            return updated_node.with_changes(body=body.with_changes(header=_ended_by(body.header, comment)))
-        if isinstance(body, cst.SimpleStatementSuite):
-            changed = _ended_by(body.trailing_whitespace, comment)
-            return updated_node.with_changes(body=body.with_changes(trailing_whitespace=changed))
-        return updated_node
+            return _with_end(updated_node, "trailing_whitespace", comment)
+        if isinstance(updated_node, cst.Match):
+            return _with_end(updated_node, "whitespace_after_colon", comment)
+        body: Any = getattr(updated_node, "body", None)  # all other statements have a block
+        name = "header" if isinstance(body, cst.IndentedBlock) else "trailing_whitespace"
+        return updated_node.with_changes(body=_with_end(body, name, comment))
+
+
+def _with_end(node: cst.CSTNodeT, name: str, comment: str) -> cst.CSTNodeT:
+    """Return a node with a comment added to one of its ends of a line."""
+    return node.with_changes(**{name: _ended_by(getattr(node, name), comment)})
 
 
 def _ended_by(end: cst.TrailingWhitespace, comment: str) -> cst.TrailingWhitespace:

@@ -76,3 +76,11 @@ def test_definitions_near_some_lines_contain_one_of_them(lines, with_whole_class
     source = "class A:\n    class B:\n        x = 1\n\n        def f(self):\n            g(1)\n\nclass C: y = 2\n"
     near = definitions(source).near(lines, with_whole_classes=with_whole_classes)
     assert [(part.lines.first, part.lines.last) for part in near] == found
+
+
+def test_the_lines_of_a_compound_statement_are_those_of_its_header():
+    source = "match f(\n    x\n):\n    case 1 if g(x):\n        y = 1\n    case 2:\n        y = 2\n"
+    found = {line: definitions(source).statement_lines(line) for line in (1, 2, 4, 5, 7)}
+    assert found == {1: (1, 3), 2: (1, 3), 4: (1, 4), 5: (5, 5), 7: (7, 7)}
+    assert definitions("with a(\n    x\n):\n    y = 1\n").statement_lines(2) == (1, 3)
+    assert definitions("if x:\n    y = [\n    ]\n").statement_lines(3) == (2, 3)

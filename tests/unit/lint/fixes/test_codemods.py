@@ -97,6 +97,8 @@ def test_invalid_python_is_rejected():
         ("x = f(1,\n      2)\n", 1, "x = f(1,\n      2)  # ok\n"),
         ("with a:\n    x = 1\n", 1, "with a:  # ok\n    x = 1\n"),
         ("if a: x = 1\n", 1, "if a: x = 1  # ok\n"),
+        ("match x:\n    case 1:\n        y = 1\n", 1, "match x:  # ok\n    case 1:\n        y = 1\n"),
+        ("match f(\n    x\n):  # why\n    case 1: pass\n", 2, "match f(\n    x\n):  # why  # ok\n    case 1: pass\n"),
         ("\nx = 1\n", 1, "\nx = 1\n"),
     ],
 )

@@ -76,6 +76,16 @@ def test_findings_are_suppressed_by_comments():
     assert with_ignores("a.py", RACE, frozenset({"SYN102"})) == (RACE, 0)
 
 
+@pytest.mark.parametrize(
+    "header", ["match y.sum():", "match (\n    y.sum()\n):", "match x:\n    case _ if y.sum():\n        pass"]
+)
+def test_findings_in_the_header_of_a_match_statement_are_suppressed(header):
+    source = f"{RACE}{header}\n    case 2:\n        pass\n"
+    silenced, number = with_ignores("a.py", source, ALL)
+    assert number == 2
+    assert codes(silenced) == []
+
+
 @pytest.mark.parametrize("found", [{"SYN102", "SYN101"}])
 def test_one_comment_names_all_rules_of_a_line(found):
     assert with_ignore("x = 1\n", {1: found}) == ("x = 1  # syncheck: ignore[SYN101, SYN102]\n", 1)
