@@ -121,7 +121,9 @@ def _under(root: str, options: Options, on_skip: Skip) -> Iterator[str]:
         }
         folders[:] = [name for path, name in inner.items() if not reasons[path]]
         own = (os.path.join(folder, name) for name in sorted(files) if name.endswith(SUFFIXES))
-        reasons |= {path: _skip_reason(path, bases, specs, left_out) for path in own}
+        reasons |= {
+            path: _DANGLING if _is_dangling(path) else _skip_reason(path, bases, specs, left_out) for path in own
+        }
         for path, reason in reasons.items():
             if reason:
                 on_skip(path, reason)
@@ -160,6 +162,18 @@ def _spec(path: str) -> pathspec.GitIgnoreSpec:
             return pathspec.GitIgnoreSpec.from_lines(file.read().splitlines())
     except OSError:
         return pathspec.GitIgnoreSpec.from_lines([])
+
+
+_DANGLING = "it is a link to a file that does not exist"
+
+
+def _is_dangling(path: str) -> bool:
+    """Return whether a path is a link to a file that does not exist, as Emacs makes to lock an edited file."""
+    try:
+        os.stat(path)
+    except OSError as error:  # any other one is reported when the file is linted
+        return isinstance(error, FileNotFoundError) and os.path.islink(path)
+    return False
 
 
 _BY_NAME = "folders of this name are not searched"

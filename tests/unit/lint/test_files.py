@@ -92,6 +92,18 @@ def test_links_to_a_file_are_the_same_file(folder):
     assert found("a.py", "link.py") == ["a.py"]
 
 
+def test_links_to_files_that_do_not_exist_are_skipped_unless_they_are_named(folder):
+    (folder / ".#a.py").symlink_to("user@host.1234:5678")
+    (folder / "loop.py").symlink_to("loop.py")  # reported like any file that cannot be read
+    skipped = []
+    everything = [
+        os.path.relpath(path) for path in discover((".",), lambda _: Options(), lambda *why: skipped.append(why))
+    ]
+    assert everything == ["a.py", "loop.py", "note.ipynb", "pkg/b.py", "pkg/deep/c.py"]
+    assert ("./.#a.py", "it is a link to a file that does not exist") in skipped
+    assert found(".#a.py") == [".#a.py"]
+
+
 # -- text
 
 
