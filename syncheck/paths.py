@@ -39,6 +39,15 @@ def display_path(path: str | os.PathLike[str]) -> str:
     return (path if relative.startswith("..") else relative).replace(os.sep, "/")
 
 
+def relative_path(path: str | os.PathLike[str], folder: str | os.PathLike[str]) -> str:
+    """Return a path relative to a folder, with "/"; the path itself if they are on different drives of Windows."""
+    try:
+        path = os.path.relpath(path, folder)
+    except ValueError:
+        path = os.fspath(path)
+    return path.replace(os.sep, "/")
+
+
 def real_path(path: str | os.PathLike[str]) -> str:
     """Return the absolute path, with symbolic links resolved, of a shown path."""
     return os.path.realpath(os.path.join(start(), path))

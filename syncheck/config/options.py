@@ -14,6 +14,7 @@ from typing import Any
 from syncheck.config import kinds
 from syncheck.config.kinds import Kind
 from syncheck.errors import ConfigError
+from syncheck.paths import relative_path
 from syncheck.rules.model import Severity
 
 _ALL = ("run", "replay", "merge", "lint", "pytest")
@@ -342,7 +343,7 @@ class Options:
         return _selected(self, tuple(names for pattern, names in self.per_file_ignores if self._matches(path, pattern)))
 
     def _matches(self, path: str, pattern: str) -> bool:
-        relative = os.path.relpath(path, self.root or ".").replace(os.sep, "/")
+        relative = relative_path(path, self.root or ".")
         return fnmatch(relative, pattern) or fnmatch(os.path.basename(path), pattern)
 
 

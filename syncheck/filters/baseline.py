@@ -11,7 +11,7 @@ from typing import Any
 
 from syncheck.errors import ConfigError
 from syncheck.findings import Finding
-from syncheck.paths import real_path
+from syncheck.paths import real_path, relative_path
 from syncheck.system import files
 
 _VERSION = 1
@@ -149,10 +149,7 @@ class Baseline:
 
     def relative(self, path: str) -> str:
         """Convert a shown path to the form used in entries."""
-        try:
-            return os.path.relpath(real_path(path), real_path(self.path.parent)).replace(os.sep, "/")
-        except ValueError:  # another drive
-            return path.replace(os.sep, "/")
+        return relative_path(real_path(path), real_path(self.path.parent))
 
 
 def _entry(known: dict[str, Any]) -> Entry:

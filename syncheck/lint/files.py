@@ -13,6 +13,7 @@ from syncheck.config.options import Options
 from syncheck.errors import ConfigError
 from syncheck.lint import cells
 from syncheck.lint.cells import Line
+from syncheck.paths import relative_path
 
 SUFFIXES = (".py", ".pyi", ".ipynb")
 _ALWAYS_LEFT_OUT = frozenset(
@@ -93,7 +94,7 @@ def _named(path: str, options: Options, on_skip: Skip) -> list[str]:
     if options.respect_gitignore and os.path.isfile(own):
         specs.append((folder, _spec(own)))
     bases = (".", options.root or ".")
-    parents = Path(os.path.relpath(path, bases[1])).parents
+    parents = Path(relative_path(path, bases[1])).parents
     by_name = any(_is_left_out_by_name(os.path.join(bases[1], parent), parent.name) for parent in parents)
     reason = _BY_NAME if by_name else _skip_reason(path, bases, specs, left_out)
     if reason:
@@ -200,7 +201,7 @@ def _skip_reason(
 
 
 def _relative(path: str, base: str) -> str:
-    relative = os.path.relpath(path, base).replace(os.sep, "/")
+    relative = relative_path(path, base)
     return relative + "/" if path.endswith("/") else relative
 
 

@@ -1,7 +1,6 @@
 """Effects of a test's races: the test is rerun alone under `syncheck run --witness -m pytest`."""
 
 import json
-import os
 import sys
 import tempfile
 from dataclasses import replace
@@ -13,6 +12,7 @@ import pytest
 from syncheck.commands.reruns import simulator_arguments
 from syncheck.config.options import Options
 from syncheck.findings import Finding
+from syncheck.paths import relative_path
 from syncheck.serialization import to_proof
 from syncheck.system import processes
 from syncheck.witness.proofs import Proof, ProofOutcome
@@ -36,7 +36,7 @@ class Witness:
         self._limit = options.proof_limit
         self._folder = item.config.invocation_params.dir
         file, _, names = item.nodeid.partition("::")  # a parameter in the names may contain a slash
-        test = f"{os.path.relpath(item.config.rootpath / file, self._folder)}::{names}"
+        test = f"{relative_path(item.config.rootpath / file, self._folder)}::{names}"
         arguments = _passed_on(list(map(str, item.config.invocation_params.args)))
         # without the last line of pytest, which differs in its duration
         self._test = ["-m", "pytest", *arguments, "--verbosity=-2", "-o", "syncheck=false", test]

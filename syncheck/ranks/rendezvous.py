@@ -24,6 +24,7 @@ from typing import Any
 
 from syncheck.errors import RecordError
 from syncheck.findings import Report
+from syncheck.paths import relative_path
 from syncheck.ranks import merging, watchdog, writer
 from syncheck.ranks.writer import Process
 from syncheck.system import processes
@@ -218,7 +219,7 @@ class Membership:
             return None
         merged = merging.merge([folder])
         if not merged.is_complete:
-            hint = f"the ranks' records were kept: syncheck merge {os.path.relpath(folder)}"
+            hint = f"the ranks' records were kept: syncheck merge {relative_path(folder, os.curdir)}"
             reasons = [self._invisible] if self._invisible else []
             merged.report = replace(merged.report.noted(hint), incomplete=(*reasons, *merged.report.incomplete))
         elif self._wanted is None:
