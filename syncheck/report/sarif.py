@@ -5,7 +5,7 @@ Source:
 """
 
 import json
-from pathlib import Path, PurePosixPath
+from pathlib import Path, PurePosixPath, PureWindowsPath
 from typing import TYPE_CHECKING
 from urllib.parse import quote
 
@@ -130,4 +130,6 @@ def _artifact(frame: Frame) -> dict[str, object]:
     encoded = quote(path.encode("utf-8", "surrogateescape"), safe="/")
     if PurePosixPath(path).is_absolute():
         return {"uri": f"file://{encoded}"}
+    if PureWindowsPath(path).is_absolute():
+        return {"uri": f"file:///{encoded.replace('%3A', ':', 1)}"}  # of the drive
     return {"uri": encoded, **({"uriBaseId": "%SRCROOT%"} if frame.is_user else {})}

@@ -51,6 +51,20 @@ def test_sarif_is_valid_and_has_everything_code_scanning_requires(report):
         assert notification["message"]["text"] in report.incomplete
 
 
+@pytest.mark.parametrize(
+    ("path", "address"),
+    [
+        ("/a/b c.py", {"uri": "file:///a/b%20c.py"}),
+        ("C:/a/b:c.py", {"uri": "file:///C:/a/b%3Ac.py"}),
+        ("a:b.py", {"uri": "a%3Ab.py", "uriBaseId": "%SRCROOT%"}),
+    ],
+)
+def test_sarif_has_the_address_of_a_file(path, address):
+    finding = replace(unordered_read(), location=Location(Frame(path, 1)))
+    (result,) = json.loads(sarif.render(Report((finding,)), version="1"))["runs"][0]["results"]
+    assert result["locations"][0]["physicalLocation"]["artifactLocation"] == address
+
+
 def test_sarif_says_whether_the_check_was_complete():
     for checked in (Report(), Report(incomplete=("a.py: it is not Python",))):
         (invocation,) = json.loads(sarif.render(checked, version="1"))["runs"][0]["invocations"]
