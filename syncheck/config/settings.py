@@ -107,9 +107,22 @@ def options_in(folder: str = "", layer: Layer = (), *, command: str) -> Options:
         command: "run", "replay", "merge", "lint" or "pytest"; settings of other commands are ignored. "" for all.
 
     Raises:
-        ConfigError: the settings cannot be read, or name something that does not exist.
+        ConfigError: the settings cannot be read, or name something that does not exist, or there is no working
+            directory.
     """
-    return _merged(os.path.abspath(folder), layer, command, _environment())
+    return _merged(absolute_folder(folder), layer, command, _environment())
+
+
+def absolute_folder(folder: str) -> str:
+    """Return the absolute path of a folder; "" for the working directory.
+
+    Raises:
+        ConfigError: the working directory does not exist.
+    """
+    try:
+        return os.path.abspath(folder)
+    except FileNotFoundError as error:
+        raise ConfigError("the working directory does not exist", "change to a folder that exists") from error
 
 
 def _environment() -> tuple[tuple[str, str], ...]:
@@ -168,7 +181,7 @@ def origins(folder: str = "") -> list[tuple[Setting, Any, str]]:
     Raises:
         ConfigError: see `options_in`.
     """
-    found = _table_of(os.path.abspath(folder))
+    found = _table_of(absolute_folder(folder))
     options = options_in(folder, command="")
     file, in_file = (found.path, found.values.keys()) if found is not None else ("", ())
 
@@ -191,7 +204,7 @@ def sources(folder: str, options: Options, command: str) -> list[str]:
     Raises:
         ConfigError: see `options_in`.
     """
-    found = _table_for(os.path.abspath(folder), {"config": options.config, "isolated": options.isolated})
+    found = _table_for(absolute_folder(folder), {"config": options.config, "isolated": options.isolated})
     variables_of_command = {setting.variable for setting in settings_of(command)}
     variables = [name for name, text in _environment() if text and name in variables_of_command]
     return [*([found.path] if found is not None else []), *variables]

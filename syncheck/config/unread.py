@@ -6,7 +6,7 @@ import re
 from typing import Any, TypeAlias
 
 from syncheck.config.options import SETTINGS
-from syncheck.config.settings import Layer, cached_until_forget, document_in, document_of, tools_of
+from syncheck.config.settings import Layer, absolute_folder, cached_until_forget, document_in, document_of, tools_of
 from syncheck.errors import nearest
 
 Notice: TypeAlias = tuple[str, str]
@@ -54,7 +54,7 @@ def tables(folder: str, layer: Layer = ()) -> list[Notice]:
     if given.get("config") is not None:
         path = str(given["config"])
         return _misspelled(document_of(path), path) if path.endswith("pyproject.toml") else []
-    return list(_misspelled_above(os.path.abspath(folder)))
+    return list(_misspelled_above(absolute_folder(folder)))
 
 
 @cached_until_forget

@@ -81,6 +81,18 @@ def test_other_commands_work_without_utf8(tmp_path, command):
     text.encode("ascii")
 
 
+@pytest.mark.parametrize("command", ["lint .", "lint -", "run race.py", "replay run.trace", "rules", "config"])
+def test_commands_say_that_the_working_directory_does_not_exist(tmp_path, command):
+    (tmp_path / "gone").mkdir()
+    words = f"cd gone && rmdir ../gone && exec {sys.executable} -m syncheck {command} < /dev/null"
+    environment = os.environ | {"PYTHONPATH": str(ROOT)}
+    done = subprocess.run(
+        words, shell=True, cwd=tmp_path, capture_output=True, text=True, check=False, timeout=200, env=environment
+    )
+    assert (done.returncode, done.stdout) == (2, "")
+    assert "error: the working directory does not exist\n  hint: change to a folder that exists" in done.stderr
+
+
 @pytest.mark.parametrize("closed", ["<&-", ">/dev/null <&-", "2>&-"])
 def test_lint_works_without_standard_streams(folder, closed):
     command = f"exec {sys.executable} -m syncheck lint '{ODD}' {closed}"
