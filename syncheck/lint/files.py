@@ -11,9 +11,9 @@ import pathspec
 
 from syncheck.config.options import Options
 from syncheck.errors import ConfigError
-from syncheck.lint import cells
+from syncheck.lint import cells, gitignore
 from syncheck.lint.cells import Line
-from syncheck.paths import relative_path
+from syncheck.paths import display_path, relative_path
 
 SUFFIXES = (".py", ".pyi", ".ipynb")
 _ALWAYS_LEFT_OUT = frozenset(
@@ -87,82 +87,47 @@ def _named(path: str, options: Options, on_skip: Skip) -> list[str]:
     """Return a file named on the command line, unless the settings exclude even such files."""
     if not options.force_exclude:
         return [path]
-    left_out = pathspec.GitIgnoreSpec.from_lines(options.exclude)
-    folder = os.path.dirname(path) or "."
-    specs = _above(folder, respect=options.respect_gitignore)
-    own = os.path.join(folder, ".gitignore")
-    if options.respect_gitignore and os.path.isfile(own):
-        specs.append((folder, _spec(own)))
-    bases = (".", options.root or ".")
-    parents = Path(relative_path(path, bases[1])).parents
-    by_name = any(_is_left_out_by_name(os.path.join(bases[1], parent), parent.name) for parent in parents)
-    reason = _BY_NAME if by_name else _skip_reason(path, bases, specs, left_out)
+    root = options.root or "."
+    parents = Path(relative_path(path, root)).parents
+    by_name = any(_is_left_out_by_name(os.path.join(root, parent), parent.name) for parent in parents)
+    reason = _BY_NAME if by_name else _reason_to_exclude(path, (".", root), _exclude_patterns(options))
+    if not reason and options.respect_gitignore:
+        reason = _reason_to_ignore(gitignore.file_ignoring(path))
     if reason:
         on_skip(path, reason)
     return [] if reason else [path]
 
 
 def _under(root: str, options: Options, on_skip: Skip) -> Iterator[str]:
-    left_out = pathspec.GitIgnoreSpec.from_lines(options.exclude)
+    left_out = _exclude_patterns(options)
     bases = (root, ".", options.root or ".")
-    respect_gitignore = options.respect_gitignore
-    ignored: dict[str, list[tuple[str, pathspec.GitIgnoreSpec]]] = {}
+    known: dict[str, gitignore.Patterns] = {}
     unreadable: list[str] = []
     walk = os.walk(root, onerror=lambda error: unreadable.append(str(error.filename)))
     for folder, folders, files in walk:  # links to folders are not followed, because they may form loops
-        around = _around(root, respect=respect_gitignore) if folder == root else []
-        specs = ignored.get(os.path.dirname(folder), around)
-        if respect_gitignore and ".gitignore" in files:
-            specs = [*specs, (folder, _spec(os.path.join(folder, ".gitignore")))]
-        ignored[os.path.dirname(os.path.join(folder, ""))] = specs  # `root` may end with a slash
-        inner = {f"{os.path.join(folder, name)}/": name for name in sorted(folders)}
-        reasons = {
-            path: _BY_NAME if _is_left_out_by_name(path, name) else _skip_reason(path, bases, specs, left_out)
-            for path, name in inner.items()
-        }
-        folders[:] = [name for path, name in inner.items() if not reasons[path]]
-        own = (os.path.join(folder, name) for name in sorted(files) if name.endswith(SUFFIXES))
-        reasons |= {
-            path: _DANGLING if _is_dangling(path) else _skip_reason(path, bases, specs, left_out) for path in own
-        }
+        patterns = _patterns_in(os.path.realpath(folder), known) if options.respect_gitignore else gitignore.NONE
+        reasons: dict[str, str] = {}
+        for name in [f"{name}/" for name in sorted(folders)] + [n for n in sorted(files) if n.endswith(SUFFIXES)]:
+            path = os.path.join(folder, name)
+            reasons[path] = (
+                _reason_by_kind(path)
+                or _reason_to_exclude(path, bases, left_out)
+                or _reason_to_ignore(patterns.file_ignoring(name))
+            )
+        folders[:] = [name for name in sorted(folders) if not reasons[os.path.join(folder, f"{name}/")]]
         for path, reason in reasons.items():
             if reason:
                 on_skip(path, reason)
-            elif path not in inner:
+            elif not path.endswith("/"):
                 yield path
     yield from unreadable  # to be reported like unreadable files
 
 
-def _around(root: str, *, respect: bool) -> list[tuple[str, pathspec.GitIgnoreSpec]]:
-    """Return the ignore files that apply to a named folder, without the patterns that match the folder itself."""
-    found: list[tuple[str, pathspec.GitIgnoreSpec]] = []
-    for base, spec in _above(root, respect=respect):
-        own = _relative(f"{os.path.realpath(root)}/", base)
-        kept = [pattern for pattern in spec.patterns if not pathspec.GitIgnoreSpec([pattern]).match_file(own)]
-        found.append((base, pathspec.GitIgnoreSpec(kept)))
-    return found
-
-
-def _above(root: str, *, respect: bool) -> list[tuple[str, pathspec.GitIgnoreSpec]]:
-    """Return the ignore files of the parent folders of a folder, up to the root of the repository."""
-    found_specs: list[tuple[str, pathspec.GitIgnoreSpec]] = []
-    folder = Path(root).resolve()
-    if not respect or (folder / ".git").exists():
-        return found_specs
-    for around in folder.parents:
-        if (around / ".gitignore").is_file():
-            found_specs.append((str(around), _spec(str(around / ".gitignore"))))
-        if (around / ".git").exists():
-            return found_specs
-    return []
-
-
-def _spec(path: str) -> pathspec.GitIgnoreSpec:
-    try:
-        with open(path, encoding="utf-8", errors="replace") as file:
-            return pathspec.GitIgnoreSpec.from_lines(file.read().splitlines())
-    except OSError:
-        return pathspec.GitIgnoreSpec.from_lines([])
+def _patterns_in(folder: str, known: dict[str, gitignore.Patterns]) -> gitignore.Patterns:
+    """Return what git ignores in a folder; `known`: the same for the folders above it that are searched."""
+    above = known.get(os.path.dirname(folder))
+    known[folder] = (gitignore.around(folder) if above is None else above).inside(folder)
+    return known[folder]
 
 
 _DANGLING = "it is a link to a file that does not exist"
@@ -187,17 +152,24 @@ def _is_left_out_by_name(folder: str, name: str) -> bool:
     return name in _ALWAYS_LEFT_OUT
 
 
-def _skip_reason(
-    path: str,
-    bases: tuple[str, ...],
-    specs: list[tuple[str, pathspec.GitIgnoreSpec]],
-    left_out: pathspec.GitIgnoreSpec,
-) -> str:
-    """Return why a file or folder is skipped; "" if it is not. The path of a folder ends with a slash."""
-    if left_out.patterns and any(left_out.match_file(_relative(path, base)) for base in bases):
-        return "the setting `exclude`"
-    ignored_by = (base for base, spec in specs if spec.match_file(_relative(path, base)))
-    return next((f"ignored by {os.path.join(base, '.gitignore')}" for base in ignored_by), "")
+def _reason_by_kind(path: str) -> str:
+    """Return why a folder or file is skipped in a search for its name or as a link; "" if it is not."""
+    if not path.endswith("/"):
+        return _DANGLING if _is_dangling(path) else ""
+    return _BY_NAME if _is_left_out_by_name(path, os.path.basename(path[:-1])) else ""
+
+
+def _reason_to_exclude(path: str, bases: tuple[str, ...], left_out: pathspec.GitIgnoreSpec) -> str:
+    is_excluded = left_out.patterns and any(left_out.match_file(_relative(path, base)) for base in bases)
+    return "the setting `exclude`" if is_excluded else ""
+
+
+def _reason_to_ignore(file: str) -> str:
+    return f"ignored by {display_path(file)}" if file else ""
+
+
+def _exclude_patterns(options: Options) -> pathspec.GitIgnoreSpec:
+    return pathspec.GitIgnoreSpec.from_lines(options.exclude)
 
 
 def _relative(path: str, base: str) -> str:
