@@ -55,7 +55,7 @@ def discover(paths: tuple[str, ...], options_of: Callable[[str], Options], on_sk
         on_skip: called with what is skipped.
 
     Raises:
-        ConfigError: a path does not exist.
+        ConfigError: a path does not exist, or a pattern of `exclude` is invalid.
     """
     seen: set[str] = set()
     folders: dict[str, str] = {}
@@ -169,7 +169,10 @@ def _reason_to_ignore(file: str) -> str:
 
 
 def _exclude_patterns(options: Options) -> pathspec.GitIgnoreSpec:
-    return pathspec.GitIgnoreSpec.from_lines(options.exclude)
+    try:
+        return pathspec.GitIgnoreSpec.from_lines(options.exclude)
+    except ValueError as error:
+        raise ConfigError(f"invalid value for exclude: {error}", "write it as in a .gitignore: third_party/") from error
 
 
 def _relative(path: str, base: str) -> str:

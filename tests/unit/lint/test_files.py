@@ -72,6 +72,12 @@ def test_settings_exclude_files(folder):
     assert found("a.py", force_exclude=True) == ["a.py"]
 
 
+@pytest.mark.parametrize("named", [".", "a.py"])
+def test_an_invalid_pattern_to_exclude_is_an_error(folder, named):
+    with pytest.raises(ConfigError, match=r"invalid value for exclude: .*'!'"):
+        found(named, exclude=("b.py", "!"), force_exclude=True)
+
+
 def test_a_package_is_searched_even_if_it_has_the_name_of_a_folder_of_built_files(folder):
     tree(folder, pkg__dist__e_py="", pkg__venv__f_py="", dist__g_py="")
     for package in ("pkg/dist", "pkg/venv"):
