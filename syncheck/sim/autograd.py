@@ -347,9 +347,12 @@ class Backward:
         if is_leaf(node) or (run.captured is not None and node in run.captured):
             run.leaves |= streams
         for follower, _ in node.next_functions:
-            if follower is not None:
-                arrived = run.arrived_leaves if is_leaf(follower) else run.arrived
-                arrived.setdefault(follower, set()).update(streams)
+            if follower is None:
+                continue
+            if is_leaf(follower):
+                run.note_use(follower, node, self._streams_of(run, node))
+            arrived = run.arrived_leaves if is_leaf(follower) else run.arrived
+            arrived.setdefault(follower, set()).update(streams)
 
     def _streams_of(self, run: BackwardPass, node: Any) -> dict[int, StreamId]:
         """Return the streams that were current when a node was created.
@@ -357,7 +360,7 @@ class Backward:
         An untagged node (that of a view) was created by the same thread as the node before it.
         """
         if is_leaf(node):
-            return node.metadata.get("syncheck") or {}
+            return run.streams_of_leaf(node)
         run.log = node.metadata.get("syncheck log") or run.log or self._log
         return run.log.at(sequence_number(node))
 

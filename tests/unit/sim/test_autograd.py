@@ -42,6 +42,50 @@ def test_a_view_made_under_no_grad_can_be_used_with_gradients(gpu, side):
         assert (view + 1).shape == (3,)
 
 
+def cube(x):
+    return (x**3).sum()
+
+
+@pytest.mark.parametrize(
+    "transform",
+    [
+        torch.func.grad,
+        torch.func.grad_and_value,
+        torch.func.jacrev,
+        lambda work: torch.func.jacrev(torch.func.jacrev(work)),
+        lambda work: torch.func.vmap(torch.func.grad(work)),
+        lambda work: lambda x: torch.func.vjp(work, x)[1](torch.ones((), device="cuda")),
+    ],
+    ids=["grad", "grad_and_value", "jacrev", "jacrev twice", "vmap of grad", "vjp"],
+)
+def test_gradients_of_torch_func_are_on_the_stream_of_the_call(gpu, side, transform):
+    w = torch.ones(3, device="cuda")
+    side.wait_stream(torch.cuda.current_stream())
+    with torch.cuda.stream(side), gpu.calling() as calls:
+        transform(cube)(w)
+    assert launches(calls) == {"s1"}
+    assert waits(calls) == []
+
+
+def test_a_vjp_that_is_called_on_another_stream_joins_the_stream_of_its_forward(gpu, side):
+    w = torch.ones(3, device="cuda")
+    side.wait_stream(torch.cuda.current_stream())
+    with torch.cuda.stream(side):
+        _, pull = torch.func.vjp(cube, w)
+    with gpu.calling() as calls:
+        pull(torch.ones((), device="cuda"))
+    assert waits(calls) == ["wait s1 for cuda:0 (torch)", "wait cuda:0 for s1 (torch)"]
+    assert gpu.codes() == []
+
+
+def test_a_sparse_leaf_is_on_the_stream_of_its_first_use(gpu, side):
+    w = torch.eye(3, device="cuda").to_sparse().requires_grad_()
+    side.wait_stream(torch.cuda.current_stream())
+    with torch.cuda.stream(side), gpu.calling() as calls:
+        torch.autograd.grad((w.to_dense() * 2).sum(), w)
+    assert waits(calls) == []
+
+
 def test_a_single_stream_needs_no_waits(gpu):
     w = torch.ones(3, device="cuda", requires_grad=True)
     loss = w.sin().sum()
