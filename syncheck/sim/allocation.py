@@ -27,6 +27,7 @@ class Allocation:
         pinned: whether this is page-locked host memory.
         exported: whether its address was exported (numpy, data_ptr), so that host writes may go unseen.
         in_flight: checksum of an exported buffer when an asynchronous copy from it was submitted; None without a copy.
+        shared_from: offset in bytes in the memory that it shares with other storages; None for memory of its own.
         address: the address passed to torch's callbacks; 0 if they have not been called.
         home: the stream that was current at the allocation; HOST for host memory.
         pool: the memory pool it comes from; 0 for the allocator's default pool.
@@ -46,6 +47,7 @@ class Allocation:
     pinned: bool = False
     exported: bool = False
     in_flight: int | None = None
+    shared_from: int | None = None
     address: int = 0
     layout: Layout | None = None
 

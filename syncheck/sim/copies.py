@@ -17,6 +17,7 @@ from syncheck.sim.autograd import Backward
 from syncheck.sim.deferral import Deferral
 from syncheck.sim.device_kind import simulated
 from syncheck.sim.graph_recorder import GraphRecorder
+from syncheck.sim.host_regions import checksum
 from syncheck.sim.launches import Launches
 from syncheck.sim.memory import layout_of
 from syncheck.sim.placement import Placement
@@ -249,7 +250,7 @@ class Copies:
             if is_deferred and plan.device != _end(to).device and self._deferral is not None:
                 self._deferral.host_reads([target])
         elif origin is not None and origin.device == HOST_DEVICE and origin.exported and plan.uses_host_memory:
-            origin.in_flight = self._memory.checksum(source.untyped_storage())
+            origin.in_flight = checksum(source.untyped_storage())
         if plan.host_writes_target:
             self._launches.host_write("aten::copy_", target)
 

@@ -1,6 +1,5 @@
 """Placement of storages on virtual devices: a tag for each storage, and its lifetime."""
 
-import zlib
 from collections import deque
 from collections.abc import Callable, Iterable
 from typing import Any
@@ -16,6 +15,7 @@ from syncheck.sim.allocation import Allocation, Layout, StorageRef
 from syncheck.sim.alone import Alone
 from syncheck.sim.errors import NotSimulatedError, out_of_memory
 from syncheck.sim.gpu_trace import GpuTrace, storage_address
+from syncheck.sim.host_regions import HostRegion, HostRegions
 from syncheck.sim.rows import Block
 from syncheck.sim.virtual_gpus import TOTAL_MEMORY, VirtualGpus
 
@@ -35,6 +35,7 @@ class Memory:
         later: calls to the monitor, to be made before any other.
         tags: storage key -> tag of the storage. Tensors in plain host memory have none.
         views: (offset, sizes, strides in elements, type) -> the view, for tensors that are not empty.
+        host_regions: pinned memory that storages without a tag may share.
         sole_stream: the stream that used or was given memory last. Until a second stream appears, the only such stream.
     """
 
@@ -50,7 +51,7 @@ class Memory:
         self._partial_views: dict[tuple[Any, ...], ViewId] = {}
         self._freed: deque[tuple[AllocationId, SiteId]] = deque()  # (id, call site)
         self._exported: set[int] = set()
-        self._registered: dict[int, int] = {}  # host memory pinned by the program itself: address -> bytes
+        self.host_regions = HostRegions()
         self.observers: list[Callable[[int, int, int, int], None]] = []  # called before an allocation fails
         self.before_flush: Callable[[], None] | None = None  # finds memory that only submitted work still owns
         self.sole_stream = HOST
@@ -88,42 +89,46 @@ class Memory:
         except (NotImplementedError, RuntimeError):
             return self._tag_of_wrapped(tensor)
         if tag is None:
-            return self._tag_of_registered(tensor.untyped_storage()) if self._registered else None
+            return self._tag_of_shared(tensor.untyped_storage()) if self.host_regions else None
         return tag
 
-    def _tag_of_registered(self, storage: torch.UntypedStorage) -> Allocation | None:
-        """Return the tag of a storage in host memory pinned by the program itself, or None for other memory."""
-        try:
-            address = storage_address(storage)
-        except RuntimeError:  # a tensor that wraps others, such as a DTensor, has a storage without memory
-            return None
-        if any(start <= address < start + size for start, size in self._registered.items()):
-            return self.tag(storage, HOST_DEVICE, UNKNOWN_SITE, pinned=True)
-        return None
+    def _tag_of_shared(self, storage: torch.UntypedStorage) -> Allocation | None:
+        """Return the tag of a storage that shares pinned memory whose address is known, or None for other memory."""
+        tag = self.host_regions.new_tag(storage)
+        if tag is not None:
+            self._add_tag(tag, storage)
+            self._exported.add(tag.reference.key)
+        return tag
 
     def register_host(self, address: int, size: int) -> bool:
-        """Pin existing host memory and return whether it was not yet pinned this way."""
-        is_new = address not in self._registered
-        self._registered.setdefault(address, size)
-        return is_new
-
-    @property
-    def has_registered(self) -> bool:
-        """Return whether the program has pinned any host memory itself."""
-        return bool(self._registered)
+        """Pin existing host memory and return whether it was not yet pinned."""
+        with self._gpus.lock:
+            if self.host_regions.starting_at(address) is not None:
+                return False
+            self.flush()
+            ident = self._next_allocation()
+            self._gpus.monitor.allocate(ident, HOST, size, 0, UNKNOWN_SITE)
+            self.host_regions.add(HostRegion(address, size, ident, is_registered=True))
+        return True
 
     def unregister_host(self, address: int) -> bool:
         """Make host memory pinned with `register_host` pageable again, and return whether it was pinned."""
-        size = self._registered.pop(address, None)
-        if size is None:
-            return False
-        for key, allocation in list(self.tags.items()):
-            storage = allocation.reference()
-            if storage is not None and allocation.pinned and address <= storage_address(storage) < address + size:
-                with self._gpus.lock:
-                    del self.tags[key]
-                    self._end(allocation, UNKNOWN_SITE)
+        with self._gpus.lock:
+            region = self.host_regions.starting_at(address)
+            if region is None or not region.is_registered:
+                return False
+            self._forget_shared(region.ident)
+            self.flush()
+            self._gpus.monitor.free(region.ident, UNKNOWN_SITE)
         return True
+
+    def _forget_shared(self, ident: AllocationId) -> None:
+        """Forget a region of host memory and the tags of the storages that share it."""
+        self.host_regions.end(ident)
+        for key in tuple(self._exported):
+            tag = self.tags.get(key)
+            if tag is not None and tag.ident == ident and tag.shared_from is not None:
+                self.tags.pop(key, None)
 
     def _tag_of_wrapped(self, tensor: torch.Tensor) -> Allocation | None:
         """Return the tag of the tensor inside a `torch.func` wrapper, sparse tensor or subclass with inner tensors."""
@@ -155,15 +160,18 @@ class Memory:
             allocation = Allocation()
             allocation.ident = self._next_allocation()
             allocation.device, allocation.n_bytes = device, n_bytes
-            reference = allocation.reference = StorageRef(storage, self._on_death)
-            reference.key = storage_key(storage)
-            self.tags[reference.key] = allocation
+            self._add_tag(allocation, storage)
             if pinned:
                 allocation.pinned = True
             self._begin(allocation, site)
         if device != HOST_DEVICE:
             allocation.address = self._gpu_trace.allocated(storage)
         return allocation
+
+    def _add_tag(self, tag: Allocation, storage: torch.UntypedStorage) -> None:
+        reference = tag.reference = StorageRef(storage, self._on_death)
+        reference.key = storage_key(storage)
+        self.tags[reference.key] = tag
 
     def tag_alone(self, storage: torch.UntypedStorage, key: int, device: int, site: SiteId) -> Allocation:
         """Do the same as `tag` for a result of the only stream, with fewer steps. `key`: the storage's key."""
@@ -223,8 +231,10 @@ class Memory:
         `is_late`: the program has done so earlier, at an unknown place.
         """
         allocation = self.tags.pop(key, None)
-        if allocation is None:
+        if allocation is None or allocation.shared_from is not None:
             return None
+        if allocation.pinned and allocation.exported:
+            self._forget_shared(allocation.ident)
         device = allocation.device
         if device != HOST_DEVICE:
             self._gpus.devices[device].memory.free(allocation.n_bytes)
@@ -265,6 +275,9 @@ class Memory:
         allocation = self.of_storage(storage)
         if allocation is None or allocation.n_bytes == storage.nbytes():
             return
+        if allocation.pinned and allocation.exported:  # the exported address is that of the old memory
+            self._forget_shared(allocation.ident)
+            allocation.exported = False
         with self._gpus.lock:
             self._end(allocation, site)
             allocation.n_bytes = storage.nbytes()
@@ -327,24 +340,21 @@ class Memory:
             key = (0, (tensor.untyped_storage().nbytes() // item,), (1,), tensor.dtype)
         else:
             key = (tensor.storage_offset(), tensor.shape, tensor.stride(), tensor.dtype)
+            if self.host_regions and (tag := self.tags.get(storage_key_of(tensor))) is not None and tag.shared_from:
+                key = (*key, tag.shared_from)
         return self._view_of(key, item, is_partial=is_partial)
 
     def _view_of(self, key: tuple[Any, ...], item: int, *, is_partial: bool = False) -> ViewId:
         views = self._partial_views if is_partial else self.views
         known = views.get(key)
         if known is None:
-            offset, sizes, strides, dtype = key
+            offset, sizes, strides, dtype, *shared_from = key
+            start = offset * item + sum(shared_from)
             view = self._gpus.monitor.view
-            known = view(offset * item, tuple(sizes), strides, item, dtype_name(dtype), is_partial=is_partial)
+            known = view(start, tuple(sizes), strides, item, dtype_name(dtype), is_partial=is_partial)
             if 0 not in sizes:
                 views[key] = known
         return known
-
-    def checksum(self, storage: torch.UntypedStorage) -> int:
-        """Return a checksum of a storage's bytes."""
-        import ctypes  # noqa: PLC0415  only for exported pinned buffers
-
-        return zlib.crc32((ctypes.c_char * storage.nbytes()).from_address(storage.data_ptr()))
 
     def mark_exported(self, tensor: torch.Tensor) -> Allocation | None:
         """Record that a tensor's address was exported, and return its tag."""
@@ -352,6 +362,8 @@ class Memory:
         if tag is not None and not tag.exported:
             tag.exported = True
             self._exported.add(storage_key_of(tensor))
+            if tag.pinned:
+                self.host_regions.add(HostRegion(storage_address(tensor.untyped_storage()), tag.n_bytes, tag.ident))
         return tag
 
     def live(self) -> list[tuple[Allocation, torch.UntypedStorage]]:

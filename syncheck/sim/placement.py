@@ -80,7 +80,7 @@ class Placement:
 
     def note_host(self) -> bool:
         """Record an operator on plain host memory. Return False, recording nothing, if it needs a full lookup."""
-        if self._made or self._memory.has_registered:
+        if self._made or self._memory.host_regions:
             return False
         self.last_device = HOST_DEVICE
         return True

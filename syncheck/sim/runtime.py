@@ -32,6 +32,7 @@ from syncheck.sim.device_kind import explicit_index, gpu, simulated
 from syncheck.sim.errors import cuda_error
 from syncheck.sim.gpu_trace import GpuTrace
 from syncheck.sim.guarded_monitor import GuardedMonitor
+from syncheck.sim.host_regions import checksum
 from syncheck.sim.memory import Memory
 from syncheck.sim.null_monitor import NullMonitor
 from syncheck.sim.sync_debug import SyncDebug
@@ -382,7 +383,7 @@ class Runtime:
         tag = self.memory.of(tensor)
         if tag is None or tag.in_flight is None:
             return
-        changed = self.memory.checksum(tensor.untyped_storage()) != tag.in_flight
+        changed = checksum(tensor.untyped_storage()) != tag.in_flight
         if changed or is_last:
             tag.in_flight = None
         if changed:

@@ -2,6 +2,7 @@
 
 import weakref
 
+import numpy as np
 import pytest
 import torch
 
@@ -516,6 +517,45 @@ def test_waits_before_a_capture_do_not_explain_a_race_in_it(check):
         torch.cuda.synchronize()
 
     assert check(program) == ["SYN103"]
+
+
+@pytest.mark.parametrize(
+    "shared_with",
+    [
+        lambda host: torch.from_numpy(host.numpy()),
+        lambda host: torch.as_tensor(np.asarray(host)),
+        lambda host: torch.frombuffer(memoryview(host.numpy()), dtype=torch.float32),
+        torch.from_dlpack,
+    ],
+    ids=["from_numpy", "as_tensor", "frombuffer", "from_dlpack"],
+)
+def test_tensors_that_share_pinned_memory_are_one_buffer(check, shared_with):
+    def read():
+        host = torch.zeros(4, pin_memory=True)
+        shared = shared_with(host)
+        host.copy_(torch.ones(4, device="cuda"), non_blocking=True)
+        shared.sum()
+
+    def write():
+        host = torch.zeros(4, pin_memory=True)
+        shared = shared_with(host)
+        assert shared.is_pinned()
+        shared.to("cuda", non_blocking=True)
+        host.fill_(1)
+
+    assert check(read) == ["SYN301"]
+    assert check(write) == ["SYN302"]
+
+
+def test_parts_of_shared_pinned_memory_are_independent(check):
+    def program():
+        host = torch.zeros(4, pin_memory=True)
+        first, second = (torch.from_numpy(host.numpy()[i : i + 2]) for i in (0, 2))
+        first.copy_(torch.ones(2, device="cuda"), non_blocking=True)
+        second.sum()
+        host[2:].fill_(1)
+
+    assert check(program) == []
 
 
 FETCHED_BY_TWO_CALLERS = """
