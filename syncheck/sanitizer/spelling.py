@@ -34,7 +34,7 @@ from syncheck.sanitizer.monitor import Sites, SourceLine
 from syncheck.sanitizer.results import is_new_tensor, may_return_none
 from syncheck.source.expressions import argument_of_call
 from syncheck.source.gpu_checks import may_lack_gpu
-from syncheck.source.handles import container_in, last_taken, returns_several, wait_for, wait_for_all
+from syncheck.source.handles import container_in, last_taken, returns_several, wait_for, wait_for_all, wait_for_result
 
 
 @dataclass(frozen=True, slots=True)
@@ -349,7 +349,7 @@ class Spelling:
             return
         where = f"line {origin.number}" if origin.path == line.path else f"{origin.path}:{origin.number}"
         self._add("", "handle", f"what the call at {where} returns", spelled)
-        spelled.code = wait_for(spelled.code, statement, origin.number, origin.column) or f"{spelled.code}.wait()"
+        spelled.code = wait_for_result(spelled.code, statement, origin.number, origin.column)
 
     def _add(self, name: str, placeholder: str, what: str, spelled: Spelled) -> None:
         """Add a name, or a placeholder that stands for `what` if there is none."""

@@ -21,13 +21,19 @@ def wait_for(name: str, statement: ast.stmt | None, line: int, column: int) -> s
     """
     value = getattr(statement, "value", None)
     if name.endswith("[...]"):
-        return _wait_for_each(name.removesuffix("[...]"), value, line, column)
+        is_list = returns_several(statement, line, column)
+        return _wait_for_each(name.removesuffix("[...]"), value, line, column, is_list=is_list)
     if "[...]" in name:
         return ""
     is_known = column > 0 and isinstance(value, ast.expr)
     is_handle = any(is_at(part, line, column) for part in _bound_values(value))
     if not name or (is_known and not is_handle):
         return ""
+    return wait_for_result(name, statement, line, column)
+
+
+def wait_for_result(name: str, statement: ast.stmt | None, line: int, column: int) -> str:
+    """Return the statement that waits for what a call returns, if it has this name: one handle, or a list of them."""
     return f"[handle.wait() for handle in {name}]" if returns_several(statement, line, column) else f"{name}.wait()"
 
 
@@ -56,24 +62,29 @@ def wait_for_all(
     Returns:
         ("works", "[handle.wait() for handle in works]"), ("sends", "[item[0].wait() for item in sends]") for
         `sends.append((start(x), x))`, or ("sends", "work.wait()") after `work, x = sends.pop()`; ("", "") if it is
-        unknown how to access the handles.
+        unknown how to access the handles. Where the call returns a list, each item may be such a list.
     """
     container, item = _stored_item(statement)
     if container is None or item is None or (kind == "" and isinstance(statement, ast.Assign)):
         return "", ""
     accessor = _accessor_of(item, line, column)
-    if accessor is None:
+    is_list, is_extension = returns_several(statement, line, column), _is_extension(statement)
+    if accessor is None or (is_extension and (taken is not None or not is_list)):
         return "", ""
     if taken is not None:
         handle = _taken_handle(taken, accessor)
-        return (ast.unparse(container), f"{handle}.wait()") if handle else ("", "")
+        return (ast.unparse(container), wait_for_result(handle, statement, line, column)) if handle else ("", "")
     items = f"{ast.unparse(container)}.values()" if kind == "dict" else ast.unparse(container)
-    is_nested = isinstance(statement, ast.Expr) and isinstance(_container_of(statement), ast.Subscript)
+    is_nested = isinstance(statement, ast.Expr | ast.AugAssign) and isinstance(_container_of(statement), ast.Subscript)
     may_be_none = isinstance(statement, ast.Assign) and kind == "list"
-    return ast.unparse(container), _wait_for_items(items, accessor, is_nested=is_nested, may_be_none=may_be_none)
+    are_lists = is_list and not is_extension
+    wait = _wait_for_items(items, accessor, is_nested=is_nested, may_be_none=may_be_none, are_lists=are_lists)
+    return ast.unparse(container), wait
 
 
-def _wait_for_items(items: str, accessor: str, *, is_nested: bool = False, may_be_none: bool = False) -> str:
+def _wait_for_items(
+    items: str, accessor: str, *, is_nested: bool = False, may_be_none: bool = False, are_lists: bool = False
+) -> str:
     """Return the statement that waits for all handles of a container.
 
     Args:
@@ -81,10 +92,13 @@ def _wait_for_items(items: str, accessor: str, *, is_nested: bool = False, may_b
         accessor: the index of the handle in an item; "" if the items are the handles.
         is_nested: its items are containers of such items.
         may_be_none: an item may be None.
+        are_lists: there is a list of handles in place of each handle.
     """
-    variable = "item" if accessor else "handle"
+    variable = "item" if accessor or are_lists else "handle"
     among = f"several in {items} for {variable} in several" if is_nested else f"{variable} in {items}"
     condition = f" if {variable} is not None" if may_be_none else ""
+    if are_lists:
+        return f"[handle.wait() for {among}{condition} for handle in {variable}{accessor}]"
     return f"[{variable}{accessor}.wait() for {among}{condition}]"
 
 
@@ -125,11 +139,9 @@ def _stored_item(statement: ast.stmt | None) -> tuple[ast.expr | None, ast.expr 
 
     The statement may also pass a lambda on that stores it.
     """
-    lambdas = [node for node in ast.walk(statement) if isinstance(node, ast.Lambda)] if statement is not None else []
-    if len(lambdas) == 1:
-        statement = ast.Expr(lambdas[0].body)
+    statement = _storing(statement)
     match statement:
-        case ast.Expr(value=ast.Call(args=[item])):
+        case ast.Expr(value=ast.Call(args=[item])) | ast.AugAssign(op=ast.Add(), value=item):
             appended_to = _container_of(statement)
         case ast.Assign(targets=[ast.Subscript() as appended_to], value=item):
             pass
@@ -139,12 +151,29 @@ def _stored_item(statement: ast.stmt | None) -> tuple[ast.expr | None, ast.expr 
     return (container, item) if isinstance(container, ast.Name | ast.Attribute) else (None, None)
 
 
-def _container_of(statement: ast.Expr) -> ast.expr | None:
-    match statement.value:
-        case ast.Call(func=ast.Attribute(value=container, attr="append" | "add")):
+def _storing(statement: ast.stmt | None) -> ast.stmt | None:
+    """Return a statement, or the body of the only lambda in it as a statement."""
+    lambdas = [node for node in ast.walk(statement) if isinstance(node, ast.Lambda)] if statement is not None else []
+    return ast.Expr(lambdas[0].body) if len(lambdas) == 1 else statement
+
+
+def _container_of(statement: ast.Expr | ast.AugAssign) -> ast.expr | None:
+    match statement:
+        case ast.AugAssign(target=container):
+            return container
+        case ast.Expr(value=ast.Call(func=ast.Attribute(value=container, attr="append" | "add" | "extend"))):
             return container
         case _:
             return None
+
+
+def _is_extension(statement: ast.stmt | None) -> bool:
+    """Return whether a statement stores the items of a list in a container, and not the list itself."""
+    match _storing(statement):
+        case ast.AugAssign() | ast.Expr(value=ast.Call(func=ast.Attribute(attr="extend"))):
+            return True
+        case _:
+            return False
 
 
 def _accessor_of(item: ast.expr, line: int, column: int) -> str | None:
@@ -164,7 +193,7 @@ def _bound_values(value: object) -> list[ast.expr]:
     return [value, *parts, *(node.value for node in ast.walk(value) if isinstance(node, ast.NamedExpr))]
 
 
-def _wait_for_each(name: str, value: object, line: int, column: int) -> str:
+def _wait_for_each(name: str, value: object, line: int, column: int, *, is_list: bool) -> str:
     """Return the statement that waits for all handles of a comprehension."""
     match value:
         case ast.ListComp(elt=item):
@@ -174,4 +203,4 @@ def _wait_for_each(name: str, value: object, line: int, column: int) -> str:
         case _:
             return ""
     accessor = _accessor_of(item, line, column)
-    return "" if accessor is None else _wait_for_items(items, accessor)
+    return "" if accessor is None else _wait_for_items(items, accessor, are_lists=is_list)

@@ -43,11 +43,14 @@ def names():
     return names
 
 
+_COLLECTIVES = ("start(", "dist.all_reduce(", "batch_isend_irecv(")
+
+
 class Columns(Text):
     """Calls begin their lines, except those that start a collective."""
 
     def line(self, number):
-        column = max(self.lines[number - 1].find(call) for call in ("start(", "dist.all_reduce(")) + 1
+        column = max(self.lines[number - 1].find(call) for call in _COLLECTIVES) + 1
         return super().line(number)._replace(column=max(column, 1))
 
 
@@ -344,6 +347,12 @@ def test_a_handle_without_a_name_is_described_by_its_call(names):
     text = "import torch\nuse(start())\nlate()\n"
     found = worded(PendingFix((insertion(3, wait_code(ALL_REDUCE, 2)),)), names, text=text)
     assert found.text == "add `<handle>.wait()` before line 3, where `<handle>` is what the call at line 2 returns"
+
+
+def test_several_handles_without_a_name_are_all_waited_for(names):
+    text = "import torch\nuse(batch_isend_irecv())\nlate()\n"
+    found = worded(PendingFix((insertion(3, wait_code(ALL_REDUCE, 2)),)), names, text=text)
+    assert found.text.startswith("add `[handle.wait() for handle in <handle>]` before line 3")
 
 
 def test_a_dict_item_is_not_waited_for_before_it_exists(names):

@@ -92,6 +92,56 @@ def test_a_batch_of_messages_returns_several_handles():
 
 
 @pytest.mark.parametrize(
+    ("text", "kind", "expected"),
+    [
+        ("works.extend(batch_isend_irecv(ops))", "list", "[handle.wait() for handle in works]"),
+        ("works += batch_isend_irecv(ops)", "list", "[handle.wait() for handle in works]"),
+        (
+            "works[i].extend(batch_isend_irecv(ops))",
+            "list",
+            "[handle.wait() for several in works for handle in several]",
+        ),
+        (
+            "works[i] += batch_isend_irecv(ops)",
+            "dict",
+            "[handle.wait() for several in works.values() for handle in several]",
+        ),
+        ("hook(lambda p: works.extend(batch_isend_irecv(p)))", "list", "[handle.wait() for handle in works]"),
+        ("works.append(batch_isend_irecv(ops))", "list", "[handle.wait() for item in works for handle in item]"),
+        ("works.append((x, batch_isend_irecv(x)))", "list", "[handle.wait() for item in works for handle in item[1]]"),
+        ("works[i] = batch_isend_irecv(x)", "dict", "[handle.wait() for item in works.values() for handle in item]"),
+        (
+            "works[i] = batch_isend_irecv(x)",
+            "list",
+            "[handle.wait() for item in works if item is not None for handle in item]",
+        ),
+        ("works.extend(start(batch_isend_irecv(ops)))", "list", ""),
+    ],
+)
+def test_all_handles_of_batches_in_a_container_are_waited_for(text, kind, expected):
+    (statement,) = ast.parse(text).body
+    assert wait_for_all(statement, 1, text.index("batch") + 1, kind)[1] == expected
+
+
+def test_all_handles_of_batches_in_a_comprehension_are_waited_for():
+    text = "works = [batch_isend_irecv(ops) for ops in groups]"
+    wait = waits(text, "works[...]", "batch_isend_irecv(")
+    assert wait == "[handle.wait() for item in works for handle in item]"
+
+
+def test_what_a_single_call_returns_does_not_extend_a_container():
+    assert waits_for_all("works.extend(start(x))") == ("", "")
+
+
+def test_a_batch_that_was_taken_out_again_is_waited_for():
+    program = ast.parse("works.append(batch_isend_irecv(ops))\nbatch = works.pop()\nuse()").body
+    wait = wait_for_all(program[0], 1, 14, "list", last_taken(program, "works", 3))
+    assert wait == ("works", "[handle.wait() for handle in batch]")
+    extended = ast.parse("works.extend(batch_isend_irecv(ops))\nwork = works.pop()\nuse()").body
+    assert wait_for_all(extended[0], 1, 14, "list", last_taken(extended, "works", 3)) == ("", "")
+
+
+@pytest.mark.parametrize(
     ("stored", "taken", "expected"),
     [
         ("works.append(start(x))", "work = works.pop()", "work.wait()"),
