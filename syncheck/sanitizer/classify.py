@@ -215,8 +215,10 @@ def _stale_handle(context: RaceContext) -> PendingFinding | None:
         if stale is None:
             continue
         site, named, actual, current = stale
+        as_waiter = " as the waiting stream" if wait.waiter != reader else ""
+        itself = ", which waits for itself" if wait.waiter == wait.target else ""
         facts: dict[str, Text] = {
-            "named": (StreamRef(named),),
+            "named": (StreamRef(named), as_waiter, itself),
             "actual": (StreamRef(actual),),
             "consequence": (context.tensor, " is then used unordered"),
         }
@@ -224,9 +226,10 @@ def _stale_handle(context: RaceContext) -> PendingFinding | None:
             (context.current.site, (StreamRef(reader), " uses it here")),
             (context.prior.site, context.access_text),
         ]
-        advice: Text = ("use ", StreamRef(actual), " at {line}: look it up where its work is submitted")
+        advice: Text = ("use ", StreamRef(actual), as_waiter, " at {line}: look it up where its work is submitted")
         if current == actual:
-            advice = ("use `torch.cuda.current_stream()` at {line}, where ", StreamRef(actual), " is current")
+            use = f"use `torch.cuda.current_stream()`{as_waiter} at {{line}}, where "
+            advice = (use, StreamRef(actual), " is current")
         return PendingFinding(stale_stream_handle.RULE, site, facts, related, advice)
     return None
 

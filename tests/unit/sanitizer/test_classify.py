@@ -286,6 +286,40 @@ def test_a_stale_stream_lookup_is_blamed(waiter, wait, blamed):
     assert raced.blamed() == blamed
 
 
+LATE_STREAM = "stream `late` (cuda:0)"
+
+
+@pytest.mark.parametrize(
+    ("waiter", "wait", "message", "advice"),
+    [
+        (
+            2,
+            {"target": 2, "origins": (CURRENT, ""), "current": 2},
+            "names stream `early` (cuda:0) as the waiting stream, which waits for itself, but",
+            f"use {LATE_STREAM} as the waiting stream at line 15: look it up where its work is submitted",
+        ),
+        (
+            1,
+            {"target": 2, "origins": (CURRENT, ""), "current": 3},
+            "names the default stream of cuda:0 as the waiting stream, but",
+            f"use `torch.cuda.current_stream()` as the waiting stream at line 15, where {LATE_STREAM} is current",
+        ),
+        (
+            3,
+            {"target": 3, "origins": ("", CURRENT)},
+            f"names {LATE_STREAM}, which waits for itself, but",
+            "use stream `early` (cuda:0) at line 15: look it up where its work is submitted",
+        ),
+    ],
+)
+def test_the_wrong_one_of_two_streams_is_described_by_its_role(waiter, wait, message, advice):
+    raced = Raced()
+    raced.wait(15, waiter, **wait)
+    finding = raced.finding()
+    assert message in finding.message
+    assert finding.help == advice
+
+
 def test_the_most_specific_row_takes_precedence():
     """An unawaited collective is reported as such, no matter what else was synchronized."""
     raced = Raced(operators=("c10d::allreduce_", "aten::sum"), devices=2)
