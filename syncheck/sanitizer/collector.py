@@ -230,6 +230,7 @@ class Collector:
     def _word(self, pending: PendingFinding, sites: Sites) -> Finding:
         if pending.early_record:
             pending = with_other_buffer(pending, sites)
+        self.names.tell_apart([*pending.facts.values(), *(message for _, message in pending.related)])
         word = self.names.format
         location = sites.location(pending.site)
         facts = {name: word(value) for name, value in pending.facts.items()}

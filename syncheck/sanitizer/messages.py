@@ -179,6 +179,7 @@ class Names:
         device_type: the torch module of the GPUs, such as "xpu".
         of_other_files: streams that code of other files makes current, if any; only the linter knows this.
         is_run: whether they come from a run. Otherwise, the default stream stands for the current one of any caller.
+        others: streams to be described as "another", because a finding describes a different one in the same words.
     """
 
     streams: dict[StreamId, StreamInfo] = field(default_factory=dict)
@@ -198,6 +199,7 @@ class Names:
     device_type: str = CUDA
     of_other_files: set[StreamId] = field(default_factory=set)
     is_run: bool = True
+    others: set[StreamId] = field(default_factory=set)
 
     def set_device_type(self, device_type: str) -> None:
         """Set the torch module of the GPUs, if it is not `torch.cuda`."""
@@ -274,8 +276,18 @@ class Names:
         """Return torch's name for a GPU."""
         return f"{self.device_type}:{number}"
 
+    def tell_apart(self, texts: Iterable[Text]) -> None:
+        """Choose `others` for the texts of one finding."""
+        first: dict[str, StreamId] = {}
+        named = [part.stream for text in texts for part in text if isinstance(part, StreamRef)]
+        self.others = {stream for stream in named if first.setdefault(self._stream(stream), stream) != stream}
+
     def stream(self, stream: StreamId) -> str:
         """Return a phrase for a stream."""
+        phrase = self._stream(stream)
+        return f"another {phrase.removeprefix('the ')}" if stream in self.others else phrase
+
+    def _stream(self, stream: StreamId) -> str:
         if stream == HOST:
             return "the host"
         info = self.streams[stream]

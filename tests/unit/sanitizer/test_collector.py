@@ -53,6 +53,19 @@ def test_findings_fixed_by_the_same_line_are_merged():
     ]  # fmt: skip
 
 
+def test_streams_of_one_name_are_told_apart_in_a_finding():
+    collector = new_collector()
+    names = collector.names
+    names.streams |= {2: StreamInfo(0, 77, 3), 3: StreamInfo(0, 78, 4)}
+    names.given |= {(NamedKind.STREAM, 2): "self.stream", (NamedKind.STREAM, 3): "self.stream"}
+    facts = {"tensor": ("x",), "reader": (StreamRef(2),), "writer": (StreamRef(3),)}
+    related = [(4, (StreamRef(3), " wrote it here"))]
+    collector.add(PendingFinding(unordered_read.RULE, 9, facts, related))
+    (finding,) = collector.findings(Text("x()\n" * 9))
+    assert "stream `self.stream` (cuda:0) reads x without waiting for another stream `self.stream`" in finding.message
+    assert finding.related[0].message == "another stream `self.stream` (cuda:0) wrote it here"
+
+
 def test_only_new_findings_are_announced():
     announced = []
     collector = Collector(lambda rule: True, announced.append)

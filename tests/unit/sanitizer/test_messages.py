@@ -43,6 +43,26 @@ def test_a_stream_is_described_by_name_place_or_device(names):
     assert names.stream_and_origin(2) == "stream `copy` made at program.py:3 (cuda:0)"
 
 
+def test_streams_described_in_the_same_words_are_told_apart(names):
+    names.streams |= {4: StreamInfo(0, 79, 5), 5: StreamInfo(1, 80, 5)}
+    names.given |= dict.fromkeys(((NamedKind.STREAM, one) for one in (2, 4, 5)), "self.stream")
+    texts = [(StreamRef(4), " reads"), (StreamRef(2), " wrote"), (StreamRef(4), StreamRef(5), StreamRef(0))]
+    names.tell_apart(texts)
+    assert names.format(texts[0]) == "stream `self.stream` (cuda:0) reads"
+    assert names.format(texts[1]) == "another stream `self.stream` (cuda:0) wrote"
+    assert names.format((StreamRef(5),)) == "stream `self.stream` (cuda:1)"
+    names.tell_apart([(StreamRef(2),)])
+    assert names.format((StreamRef(2),)) == "stream `self.stream` (cuda:0)"
+
+
+def test_streams_made_on_one_line_are_told_apart(names):
+    names.streams |= {4: StreamInfo(0, 79, 3)}
+    names.sites = Text()
+    names.tell_apart([(StreamRef(2), StreamRef(4))])
+    assert names.format((StreamRef(2),)) == "the stream made at program.py:3 (cuda:0)"
+    assert names.format((StreamRef(4),)) == "another stream made at program.py:3 (cuda:0)"
+
+
 def test_a_stream_with_a_handle_but_no_call_site_is_internal():
     assert [info.is_internal for info in (StreamInfo(0, 0, 0), StreamInfo(0, 7, 3), StreamInfo(0, 7, 0))] == [
         False,
