@@ -281,18 +281,24 @@ def _plain(context: RaceContext) -> PendingFinding:
     pending = PendingFinding(
         rule, context.current.site, facts, [(context.prior.site, message)], fix=stream_wait(context)
     )
-    _note_early_record(pending, context)
+    _note_record(pending, context)
     return pending
 
 
-def _note_early_record(pending: PendingFinding, context: RaceContext) -> None:
-    """Add that the event waited for was recorded before the work, not after it, to a finding."""
-    early = context.early_record
-    if early is None:
-        return
-    event, work = EventRef(early.event), context.prior_work if context.prior.is_replay else f"`{context.prior_work}`"
-    pending.related.append((early.site, (event, f" is recorded here, before {work}, and so does not cover it")))
-    pending.advice = (", or record ", event, f" after {work} instead of before it")
+def _note_record(pending: PendingFinding, context: RaceContext) -> None:
+    """Add to a finding why the event waited for does not cover the work: when or where it was recorded."""
+    early, idle = context.early_record, context.wait_for_itself
+    before = StreamRef(context.race.prior.actor)
+    if early is not None:
+        event = EventRef(early.event)
+        work = context.prior_work if context.prior.is_replay else f"`{context.prior_work}`"
+        pending.related.append((early.site, (event, f" is recorded here, before {work}, and so does not cover it")))
+        pending.advice = (", or record ", event, f" after {work} instead of before it")
+    elif idle is not None:
+        event, now = EventRef(idle.event), StreamRef(idle.waiter)
+        recorded: Text = (event, " is recorded here on ", now, ", which waits for it itself")
+        pending.related.append((idle.recorded[1], (*recorded, ": it does not cover ", before)))
+        pending.advice = (", or record ", event, " on ", before)
 
 
 def _plain_host(context: RaceContext) -> PendingFinding:
@@ -315,7 +321,7 @@ def _plain_host(context: RaceContext) -> PendingFinding:
     pending = PendingFinding(rule, context.current.site, facts, related, advice, fix)
     if context.current.is_escape:
         pending.level = Severity.WARNING
-    _note_early_record(pending, context)
+    _note_record(pending, context)
     is_covered = context.early_record is not None and rule is host_read_in_flight.RULE and bool(context.events)
     if context.early_record is not None and is_covered and not context.engine.fills_slots(race.prior.label):
         pending.early_record = context.early_record.site

@@ -9,7 +9,7 @@ from syncheck.hb.footprint import certainly_overlap
 from syncheck.hb.ids import EVERY_THREAD, NO_ALLOCATION, UNKNOWN_SITE, EventId, SiteId, StreamId
 from syncheck.sanitizer.labels import Label
 from syncheck.sanitizer.messages import Names, StreamRef, TensorRef, Text, ThreadRef
-from syncheck.sanitizer.sync_history import SyncHistory
+from syncheck.sanitizer.sync_history import SyncHistory, Wait
 
 UNSEEN_WRITE = "a write through numpy or a pointer"
 """Operator of a change that was detected afterwards; its call site is the place of detection, not of the change."""
@@ -83,6 +83,13 @@ class RaceContext:
         others = (one for one, info in self.names.streams.items() if not info.is_internal)
         ours = {HOST, race.current.actor, race.prior.actor}
         return [one for one in others if one not in ours and self.engine.stream_covers(one, race.prior.epoch)]
+
+    @property
+    def wait_for_itself(self) -> Wait | None:
+        """The later stream's newest wait, after the prior access, for an event that it recorded itself; or None."""
+        reader = self.race.current.actor
+        waits = self.sync_history.waits_after(self.race.prior.epoch)
+        return next((wait for wait in waits if wait.event and wait.waiter == wait.recorded[0] == reader), None)
 
     def device(self, stream: StreamId) -> int:
         """Return a stream's device."""

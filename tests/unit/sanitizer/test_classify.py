@@ -286,6 +286,25 @@ def test_a_stale_stream_lookup_is_blamed(waiter, wait, blamed):
     assert raced.blamed() == blamed
 
 
+def test_an_event_that_the_waiting_stream_recorded_itself_is_pointed_at():
+    raced = Raced()
+    raced.collector.names.given[NamedKind.EVENT, 7] = "done"
+    raced.wait(15, 3, event=7, recorded=(3, 14, "", 3))
+    finding = raced.finding()
+    assert (finding.rule.code, finding.location.frame.line) == ("SYN101", LATE)
+    note = (
+        "`done` is recorded here on stream `late` (cuda:0), which waits for it itself: it does not cover stream `early`"
+    )
+    assert [(other.frame.line, note in other.message) for other in finding.related] == [(EARLY, False), (14, True)]
+    assert finding.help.endswith(", or record `done` on stream `early` (cuda:0)")
+
+
+def test_an_event_of_a_third_stream_is_not_pointed_at():
+    raced = Raced()
+    raced.wait(15, 3, event=7, recorded=(1, 14, "", 3))
+    assert [other.frame.line for other in raced.finding().related] == [EARLY]
+
+
 LATE_STREAM = "stream `late` (cuda:0)"
 
 
