@@ -22,6 +22,6 @@ RULE = Rule(
     code="SYN402",
     name="event-wait-is-not-host-sync",
     severity=Severity.ERROR,
-    message="{event}.wait() does not block the host: {consequence}",
+    message="`{event}.wait()` does not block the host: {consequence}",
     doc=__doc__,
 )

@@ -55,7 +55,9 @@ def test_the_host_reads_what_only_a_stream_has_waited_for(body, is_found):
 def test_the_message_says_where_the_host_reads():
     ((_, message),) = found("job.copied.wait()\nlog(path)\ntorch.save(job.host, path)")
     line = JOB.count("\n") + 3
-    assert message == f"job.copied.wait() does not block the host: the host then reads what was copied, in line {line}"
+    assert (
+        message == f"`job.copied.wait()` does not block the host: the host then reads what was copied, in line {line}"
+    )
 
 
 def test_files_without_copies_that_do_not_wait_are_skipped():
