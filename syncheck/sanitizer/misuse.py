@@ -123,11 +123,16 @@ def created_in_loop(kind: ObjectKind, site: SiteId) -> PendingFinding:
     return PendingFinding(stream_in_loop.RULE, site, {"thing": (str(kind),)}, [], advice)
 
 
-def lost_context(actual: StreamId, expected: StreamId, site: SiteId) -> PendingFinding:
-    """Return the finding for a thread that uses the default device or stream instead of its starter's."""
+def lost_context(actual: StreamId, expected: StreamId, site: SiteId, device: int | None = None) -> PendingFinding:
+    """Return the finding for a thread that uses the default device or stream instead of its starter's.
+
+    `device`: that of `expected`, if the thread lacks only the device.
+    """
     facts: dict[str, Text] = {"actual": (StreamRef(actual),), "expected": (StreamRef(expected),)}
     call = insertion(site, TorchCode("cuda.set_stream"), "(", StreamCode(expected), ")")
     advice: Text = (", in the thread; it also sets the device",)
+    if device is not None:
+        call, advice = insertion(site, TorchCode("cuda.set_device"), f"({device})"), (", in the thread",)
     fix = PendingFix((call,), is_unsafe=True)
     return PendingFinding(thread_loses_device.RULE, site, facts, [], advice, fix)
 

@@ -55,7 +55,9 @@ class Races:
         latest = self._engine.now(expected)
         if self._engine.stream_covers(actual, latest) and not self._engine.host_covers(latest):
             return
-        self._lost[actual, expected] = self._collector.add(misuse.lost_context(actual, expected, site))
+        used, meant = (self._collector.names.streams[stream] for stream in (actual, expected))
+        device = meant.device if meant.handle == 0 and meant.device != used.device else None
+        self._lost[actual, expected] = self._collector.add(misuse.lost_context(actual, expected, site, device))
 
     def note_context(self, stream: StreamId, operator: str, site: SiteId, context: Context, label: int) -> None:
         """Note that an operator runs in a stream context that does not apply to it."""

@@ -94,6 +94,11 @@ def test_a_lost_context_is_fixed_by_setting_the_stream_in_the_thread():
     assert finding.fix.edits[0].code.startswith("torch.cuda.set_stream(")
 
 
+def test_a_lost_device_is_fixed_by_setting_the_device_in_the_thread():
+    finding = worded(misuse.lost_context(1, 2, 20, device=1))
+    assert finding.help == "for example, add `torch.cuda.set_device(1)` before line 20, in the thread"
+
+
 def test_every_rule_worded_here_is_listed():
     pending = [
         misuse.reuse(freed(), 0, USE, (10, 30, 40), StreamInfo(0, 7, 3)),

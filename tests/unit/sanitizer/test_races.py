@@ -136,6 +136,16 @@ def test_a_thread_that_lost_its_stream_is_blamed_for_the_race():
     assert program.found() == [("SYN503", 10)]
 
 
+@pytest.mark.parametrize(("lost", "call"), [((1, 2), "cuda.set_device(1)"), ((1, 4), "cuda.set_stream(")])
+def test_a_thread_sets_what_it_has_lost(lost, call):
+    program = Program(4, devices=2)
+    x = program.allocate(2)
+    program.write(lost[1], x, 5)
+    program.session.lost_context(*lost, 10)
+    (finding,) = (f for f in program.report().findings if f.rule.code == "SYN503")
+    assert call in finding.help
+
+
 @pytest.mark.parametrize("lost", [(2, 1), (1, 3)])
 def test_a_stream_lost_by_another_thread_is_not_blamed(lost):
     program = Program(3)
