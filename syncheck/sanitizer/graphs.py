@@ -269,7 +269,14 @@ class Graphs:
                 (state.freed[allocation], ("freed here",)),
                 (state.site, ("the graph was captured here",)),
             ]
-            advice: Text = ("keep `", TensorCode(allocation), "` alive as long as the graph is replayed")
+            tensor = TensorCode(allocation)
+            kept: Text = ("keep `", tensor, "` alive as long as the graph is replayed")
+            advice = (
+                *kept,
+                ", and change it in place (`",
+                tensor,
+                ".copy_(...)`): the graph uses no tensor that replaces it",
+            )
             names = (state.freed[allocation], state.made.get(allocation, UNKNOWN_SITE))
             pending = PendingFinding(
                 graph_uses_freed_memory.RULE, site, facts, related, advice, allocation=allocation, name_sites=names

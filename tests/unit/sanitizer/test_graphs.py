@@ -116,6 +116,8 @@ def test_memory_freed_after_the_capture_is_gone_at_the_replay(captured):
     (finding,) = captured.collector.findings(Text(bound={5: "batch"}))
     assert [location.frame.line for location in finding.related] == [15, 10]
     assert "`batch`" in finding.message
+    assert "keep `batch` alive" in finding.help
+    assert "in place (`batch.copy_(...)`)" in finding.help
 
 
 def test_memory_of_the_graphs_own_pool_survives(captured):
