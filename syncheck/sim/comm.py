@@ -10,13 +10,18 @@ from functools import partial
 from typing import Any
 
 import torch
+from torch._utils import _flatten_dense_tensors, _reorder_tensors_as, _take_tensors, _unflatten_dense_tensors
 
 from syncheck.instrument.patching import Patches
-from syncheck.instrument.torch_internals import C
+from syncheck.instrument.torch_internals import C, sparse_parts
 from syncheck.sim.device_kind import gpu, is_on_gpu
 from syncheck.sim.runtime import Runtime
 
 _Streams = Sequence[Any] | None
+_new_sparse: Any = torch.ops.aten._sparse_coo_tensor_unsafe
+"""Create a sparse tensor without a check of its indices, and without the warning that there is none."""
+_BUFFER_SIZE = 10 * 1024 * 1024
+"""Size in bytes of the buffer in which tensors are coalesced: torch/csrc/cuda/python_comm.cpp."""
 
 
 def install_comm(runtime: Runtime, patches: Patches) -> None:
@@ -57,13 +62,36 @@ def _broadcast_out(tensor: torch.Tensor, out: Sequence[torch.Tensor]) -> Sequenc
 
 
 def _broadcast_coalesced(
-    tensors: Sequence[torch.Tensor], devices: Sequence[int], buffer_size: int = 0
+    tensors: Sequence[torch.Tensor], devices: Sequence[int], buffer_size: int = _BUFFER_SIZE
 ) -> list[list[torch.Tensor]]:
-    del buffer_size  # size of the buffer in which torch coalesces small tensors for transfer
+    """Broadcast tensors in chunks of one type, each flattened by the source's current stream, which waits for nothing.
+
+    Source:
+        torch/csrc/cuda/comm.cpp, `broadcast_coalesced`, and torch/csrc/utils/tensor_flatten.h: a chunk of one tensor
+        is not copied. A result has a version counter of its own.
+    """
     _check(
         all(tensor.get_device() == devices[0] for tensor in tensors), f"All tensors must be on devices[0]: {devices[0]}"
     )
-    return [list(tensors), *([_copied(tensor.detach(), d) for tensor in tensors] for d in devices[1:])]
+    results: list[list[torch.Tensor]] = [[] for _ in devices[1:]]
+    for chunk in _take_tensors([tensor.detach() for tensor in tensors], buffer_size):  # type: ignore[no-untyped-call]  # torch leaves it untyped
+        for result, copies in zip(results, _broadcast_chunk(chunk, devices[1:]), strict=True):
+            result += [copy.data for copy in copies]
+    ordered = (list(_reorder_tensors_as(result, tensors)) for result in results)  # type: ignore[no-untyped-call]  # as above
+    return [list(tensors), *ordered]
+
+
+def _broadcast_chunk(chunk: Sequence[torch.Tensor], devices: Sequence[int]) -> list[Sequence[torch.Tensor]]:
+    """Return the copies of the tensors of a chunk on each device."""
+    if chunk[0].is_sparse:
+        parts = [sparse_parts(tensor) for tensor in chunk]
+        indices, values = (_broadcast_chunk(kind, devices) for kind in zip(*parts, strict=True))
+        return [
+            [_new_sparse(i, v, tensor.shape) for i, v, tensor in zip(*here, chunk, strict=True)]
+            for here in zip(indices, values, strict=True)
+        ]
+    whole = _flatten_dense_tensors(chunk)  # type: ignore[no-untyped-call]  # as above
+    return [_unflatten_dense_tensors(_copied(whole, device), chunk) for device in devices]  # type: ignore[no-untyped-call]  # as above
 
 
 # -- scatter

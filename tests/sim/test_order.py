@@ -5,6 +5,7 @@ import weakref
 import numpy as np
 import pytest
 import torch
+from torch.cuda.comm import broadcast_coalesced
 
 import syncheck
 
@@ -517,6 +518,20 @@ def test_waits_before_a_capture_do_not_explain_a_race_in_it(check):
         torch.cuda.synchronize()
 
     assert check(program) == ["SYN103"]
+
+
+@pytest.mark.parametrize("device", [0, 1])
+def test_a_coalesced_broadcast_needs_a_wait_of_its_source(check, device):
+    def program():
+        buffers = [torch.ones(n, device="cuda:0") for n in (2, 1)]
+        side = torch.cuda.Stream(device=0)
+        side.wait_stream(torch.cuda.current_stream(0))
+        with torch.cuda.stream(side):
+            torch._foreach_add_(buffers, 2.0)
+        torch.cuda.current_stream(device).wait_event(side.record_event())
+        broadcast_coalesced(buffers, [0, 1])
+
+    assert set(check(program)) == (set() if device == 0 else {"SYN101"})
 
 
 @pytest.mark.parametrize(

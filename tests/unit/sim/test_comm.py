@@ -25,6 +25,43 @@ def test_a_tensor_is_broadcast(gpus):
     assert [[tensor.device.index for tensor in row] for row in copies] == [[0, 0], [1, 1]]
 
 
+def launched(calls):
+    return [call.removeprefix("launch ") for call in calls if call.startswith(("launch", "wait"))]
+
+
+def test_coalesced_tensors_are_flattened_by_the_source(gpus):
+    sources = [torch.ones(n, device="cuda:0") for n in (3, 2)]
+    calls = launched(gpus.calls_of(lambda: comm.broadcast_coalesced(sources, [0, 1])))
+    assert calls[0].startswith("cuda:0 cat r")  # before the source waits for the stream of the target
+    assert [call.split()[1] for call in calls].count("copy_") == 1
+
+
+def test_a_chunk_of_one_tensor_is_not_flattened(gpus):
+    sources = [torch.ones(2, device="cuda:0"), torch.ones(2, device="cuda:0", dtype=torch.int64)]
+    for buffer_size in (1 << 20, 1):
+        calls = launched(gpus.calls_of(lambda: comm.broadcast_coalesced(sources, [0, 1], buffer_size)))  # noqa: B023  called at once
+        assert not any("cat" in call for call in calls)
+
+
+def test_coalesced_tensors_of_several_types_keep_their_order_and_layout(gpus):
+    sources = [
+        torch.ones(2, 3, device="cuda:0"),
+        torch.arange(3, device="cuda:0"),
+        torch.full((), 5.0, device="cuda:0"),
+        torch.eye(2, device="cuda:0").to_sparse(),
+        torch.eye(3, device="cuda:0").to_sparse(),
+    ]
+    own, copies = comm.broadcast_coalesced(sources, [0, 1])
+    assert [one is other for one, other in zip(own, sources, strict=True)] == [True] * 5
+    assert all(copy.device.index == 1 for copy in copies)
+    for copy, source in zip(copies, sources, strict=True):
+        assert (copy.shape, copy.dtype, copy.layout) == (source.shape, source.dtype, source.layout)
+        assert copy.to_dense().tolist() == source.to_dense().tolist()
+    copies[0].add_(1)
+    assert copies[2].item() == 5
+    assert (copies[0]._version, copies[2]._version) == (1, 0)
+
+
 def test_coalesced_copies_do_not_require_gradients(gpus):
     weight = torch.ones(1, device="cuda:0", requires_grad=True)
     (retained,), (copy,) = comm.broadcast_coalesced([weight], [0, 1])
