@@ -26,6 +26,7 @@ class Kind:
         is_list: whether several values are allowed.
         metavar: placeholder for the value in the help.
         is_text: whether the value can be written as text, and thus on the command line.
+        to_text: converts a single value to text that `from_text` accepts.
     """
 
     annotation: Any
@@ -35,6 +36,7 @@ class Kind:
     is_list: bool = False
     metavar: str | None = None
     is_text: bool = True
+    to_text: Callable[[Any], str] = str
 
 
 def choice(*choices: str, metavar: str) -> Kind:
@@ -171,6 +173,11 @@ def _steps(text: str) -> tuple[int, int | None]:
     return int(first), int(last) if last else None
 
 
+def _text_of_steps(steps: tuple[int, int | None]) -> str:
+    first, last = steps
+    return f"{first}:{'' if last is None else last}"
+
+
 _BUDGET = "write a share of the run's time: 5% or 0.05"
 
 
@@ -191,6 +198,10 @@ def _budget_from_text(text: str) -> float:
     if float(number) >= 1:
         raise ConfigError(f"invalid value {text!r} (percent or a fraction?)", f"write {number}% or 0.05")
     return _budget(float(number), text)
+
+
+def _text_of_budget(share: float) -> str:
+    return "100%" if share == 1 else repr(share)  # a whole number needs the sign
 
 
 def _budget_from_toml(value: object) -> float:
@@ -240,9 +251,9 @@ STRINGS = Kind(str, _strings, lambda text: (text,), is_list=True, metavar="NAME"
 MODULES = Kind(str, _modules, _modules_from_text, is_list=True, metavar="NAME")
 RULES = Kind(str, _rules, _rules_from_text, is_list=True, metavar="RULES")
 RULES_BY_PATTERN = Kind(str, _rules_by_pattern, _no_text, is_text=False)
-STEPS = Kind(str, _no_toml, _steps, metavar="FIRST:LAST")
+STEPS = Kind(str, _no_toml, _steps, metavar="FIRST:LAST", to_text=_text_of_steps)
 SIZE = Kind(str, _size_from_toml, _size_from_text, metavar="SIZE")
-BUDGET = Kind(str, _budget_from_toml, _budget_from_text, metavar="SHARE")
+BUDGET = Kind(str, _budget_from_toml, _budget_from_text, metavar="SHARE", to_text=_text_of_budget)
 
 
 def _schedule(text: str) -> str:

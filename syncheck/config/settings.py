@@ -76,11 +76,13 @@ def as_arguments(layer: Layer) -> tuple[str, ...]:
     for name, value in layer:
         if name in _REPORT_SETTINGS:
             continue
-        option, _, negated = BY_NAME[name].options[0].partition("/")
+        setting = BY_NAME[name]
+        option, _, negated = setting.options[0].partition("/")
         if isinstance(value, bool):
             found.append(option if value else negated)
         else:
-            found += [option, ",".join(value) if isinstance(value, tuple) else str(value)]
+            values = value if setting.kind.is_list else (value,)
+            found += [word for each in values for word in (option, setting.kind.to_text(each))]
     return tuple(found)
 
 

@@ -8,7 +8,7 @@ import pytest
 
 from syncheck.commands.doctor import effective_settings
 from syncheck.config import settings
-from syncheck.config.options import SETTINGS, Options, settings_of
+from syncheck.config.options import BY_NAME, SETTINGS, Options, settings_of
 from syncheck.errors import ConfigError
 from syncheck.rules.model import Severity
 from syncheck.witness.schedule import Schedule
@@ -184,9 +184,27 @@ def test_a_file_that_is_the_table_has_no_header(header, tmp_path):
 
 def test_settings_are_passed_to_ranks_as_command_line_arguments():
     layer = settings.layer_of(
-        select=("SYN1", "SYN2"), devices=3, fail_fast=False, stacks=True, output=Path("x"), nproc=2
+        models=("acme.a", "acme.b"), devices=3, fail_fast=False, stacks=True, output=Path("x"), nproc=2
     )
-    assert settings.as_arguments(layer) == ("--select", "SYN1,SYN2", "--devices", "3", "--no-fail-fast")
+    assert settings.as_arguments(layer) == (
+        "--models", "acme.a", "--models", "acme.b", "--devices", "3", "--no-fail-fast",
+    )  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("name", "words"),
+    [
+        *((name, words) for name, (_, words, _) in SAMPLES.items() if words is not None),
+        ("models", ["acme.a", "acme.b"]), ("exclude", ["a,b", "c"]), ("steps", "3:"), ("budget", "100%"),
+        ("budget", "0.00001"), ("trace_size", "1000B"),
+    ],
+)  # fmt: skip
+def test_the_arguments_for_ranks_are_read_as_the_same_values(name, words):
+    setting = BY_NAME[name]
+    value = settings.value_of(setting, words)
+    passed = settings.as_arguments(((name, value),))
+    if passed and not isinstance(value, bool):  # a flag has no text
+        assert settings.value_of(setting, passed[1::2] if setting.kind.is_list else passed[1]) == value
 
 
 def test_each_setting_has_a_command_and_a_help_text():
