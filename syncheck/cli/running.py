@@ -13,8 +13,8 @@ from syncheck.cli.parameters import with_settings
 from syncheck.cli.terminal import OutputStreams, check_outputs, deliver, deliver_overlap
 from syncheck.config.options import Options
 from syncheck.config.settings import Layer, as_arguments, options_in
-from syncheck.filters.policy import is_distributed, rank
 from syncheck.findings import Report
+from syncheck.system import job
 
 if TYPE_CHECKING:
     from syncheck.overlap.report import OverlapReport
@@ -100,7 +100,7 @@ def _for_rank(options: Options, report: Report) -> Options:
 
 def _rank_path(path: Path) -> Path:
     """Return this rank's own variant of a file name that is given for all ranks."""
-    return path.with_name(f"{path.stem}.rank{rank()}{path.suffix}") if is_distributed() else path
+    return path.with_name(f"{path.stem}.rank{job.rank()}{path.suffix}") if job.is_distributed() else path
 
 
 @with_settings("replay")

@@ -11,9 +11,8 @@ from syncheck.config import unread
 from syncheck.config.options import Options
 from syncheck.config.settings import Layer
 from syncheck.errors import BackendError, ConfigError
-from syncheck.filters.policy import rank
 from syncheck.findings import Report, counted
-from syncheck.system import files
+from syncheck.system import files, job
 from syncheck.system.descriptors import Descriptor
 
 if TYPE_CHECKING:
@@ -200,7 +199,7 @@ def warn_of_unread_settings(folder: str = "", layer: Layer = ()) -> None:
     Raises:
         ConfigError: a settings file cannot be read.
     """
-    is_repeated = rank() > 0 or not _STARTED_BY_US.isdisjoint(os.environ)
+    is_repeated = job.rank() > 0 or not _STARTED_BY_US.isdisjoint(os.environ)
     if is_repeated or sys.stderr is None or dict(layer).get("quiet"):
         return
     for message, hint in (*unread.tables(folder, layer), *unread.variables()):

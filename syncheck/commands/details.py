@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING
 
 from syncheck.config.options import Options
 from syncheck.config.settings import sources
-from syncheck.filters.policy import is_distributed, rank
 from syncheck.findings import Report
 from syncheck.ranks import rendezvous
 from syncheck.run.launcher import PreparedProgram, Program
+from syncheck.system import job
 from syncheck.system.details import Details
 
 if TYPE_CHECKING:
@@ -22,7 +22,8 @@ NO_SOURCE = "only the defaults and the command line"
 
 def of_run(options: Options) -> Details:
     """Return the details writer of a run, after printing where its settings come from."""
-    details = Details(is_wanted=options.verbose, sender=f"syncheck: rank {rank()}" if is_distributed() else "syncheck")
+    sender = f"syncheck: rank {job.rank()}" if job.is_distributed() else "syncheck"
+    details = Details(is_wanted=options.verbose, sender=sender)
     if details.is_wanted:
         details.write_line(f"settings: {', '.join(sources('', options, 'run')) or NO_SOURCE}")
         if options.baseline is not None:
@@ -35,7 +36,7 @@ def announce(program: Program, options: Options) -> None:
 
     `--verbose` names the program itself. Of several ranks, only the first or the process that starts them prints it.
     """
-    is_repeated = options.verbose or rank() > 0 or rendezvous.PARTS in os.environ
+    is_repeated = options.verbose or job.rank() > 0 or rendezvous.PARTS in os.environ
     if not options.quiet and not is_repeated and sys.stderr is not None and sys.stderr.isatty():
         Details(is_wanted=True).write_line(f"checking {program.target}; the report follows at its end")
 

@@ -8,14 +8,14 @@ from typing import TYPE_CHECKING
 from syncheck.commands.details import announce, of_program, of_run
 from syncheck.commands.reruns import Reruns, check_schedule
 from syncheck.config.options import Options
-from syncheck.filters.policy import Policy, is_distributed
+from syncheck.filters.policy import Policy
 from syncheck.findings import Report
 from syncheck.ranks import rendezvous
 from syncheck.run import launcher
 from syncheck.run.process import make_run, new_session, run_ranks, shown
 from syncheck.run.spawned import sender
 from syncheck.run.trace import replaying
-from syncheck.system import files
+from syncheck.system import files, job
 from syncheck.system.permanent import permanent_imports
 
 if TYPE_CHECKING:
@@ -66,7 +66,7 @@ def run(
 
     with permanent_imports():
         checked = make_run(options, deliver, policy, of_program(details, prepared, at_end), details)
-    if options.hang_timeout and is_distributed():
+    if options.hang_timeout and job.is_distributed():
         member.on_join()  # even the first call, which creates the process group, may hang
     return checked.run(prepared)
 
@@ -77,7 +77,7 @@ def _proved(report: Report, reruns: Reruns) -> Report:
     wanted = next((name for name in ("confirm", "witness", "schedules") if getattr(options, name)), "")
     if not wanted:
         return report
-    if is_distributed():
+    if job.is_distributed():
         return report.noted(f"--{wanted}: ranks are rerun only if --nproc started them")
     from syncheck.commands.witness import prove
 

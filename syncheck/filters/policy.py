@@ -1,6 +1,5 @@
 """Filtering of findings by settings, comments and the baseline."""
 
-import os
 from collections import Counter
 from collections.abc import Callable, Iterable
 from dataclasses import replace
@@ -12,6 +11,7 @@ from syncheck.filters.baseline import Baseline, Entry
 from syncheck.filters.comments import Comments
 from syncheck.findings import Finding, Report, counted
 from syncheck.paths import display_path
+from syncheck.system import job
 
 
 class Policy:
@@ -30,7 +30,7 @@ class Policy:
         self._comments = Comments()
         self._is_suppressed_for_lint = is_suppressed_for_lint
         self._baseline = baseline_of(options)
-        self._rank = rank()
+        self._rank = job.rank()
 
     def filter(self, report: Report) -> Report:
         """Return the report without the findings that settings and comments suppress."""
@@ -96,18 +96,6 @@ class Policy:
         return notes + [
             f"{display_path(b.path)}:{b.line}: unused `syncheck.ignore({', '.join(sorted(b.codes))})`" for b in blocks
         ]
-
-
-def rank() -> int:
-    """Return this process's rank in its job, as set by torchrun and similar launchers; 0 if it is alone."""
-    number = os.environ.get("RANK", "0")
-    return int(number) if number.isdecimal() and is_distributed() else 0
-
-
-def is_distributed() -> bool:
-    """Return whether this process is one of several ranks of a job."""
-    size = os.environ.get("WORLD_SIZE", "1")
-    return size.isdecimal() and int(size) > 1
 
 
 def checked_entry_filter(

@@ -27,7 +27,7 @@ from syncheck.findings import Report
 from syncheck.paths import relative_path
 from syncheck.ranks import merging, watchdog, writer
 from syncheck.ranks.writer import Process
-from syncheck.system import processes
+from syncheck.system import job, processes
 
 PARTS = "SYNCHECK_PARTS"
 """Environment variable with the folder in which a parent expects the parts of its children."""
@@ -260,9 +260,8 @@ def _attempt() -> int:
 
 def _process() -> Process:
     """Return the identity of this process according to the environment."""
-    rank, size = (os.environ.get(name, "") for name in ("RANK", "WORLD_SIZE"))
-    known = rank.isdecimal() and size.isdecimal()
-    return Process(int(rank), int(size), _attempt()) if known else Process()
+    rank, size = job.rank_and_size()
+    return Process(rank, size, _attempt()) if rank >= 0 and size else Process()
 
 
 active: Membership | None = None

@@ -28,7 +28,7 @@ from syncheck.run.trace.writer import TraceWriter
 from syncheck.sanitizer.collector import Checkpoint, OnFinding
 from syncheck.sanitizer.monitor import Monitor
 from syncheck.sanitizer.session import Session
-from syncheck.system import processes, signals
+from syncheck.system import job, processes, signals
 from syncheck.system.descriptors import Reserve
 
 if TYPE_CHECKING:
@@ -216,6 +216,7 @@ class Run:
                 return self._of_window
             if self._late is not None and not self._late.is_open:  # earlier findings do not count
                 self._since = self.session.collector.checkpoint()
+            self.session.collector.names.is_main_process = job.rank() == 0  # a spawned process may have set it since
             found = self._policy.filter(self.session.report(self.sites, self._since if since is None else since))
             is_before = self._late is not None and not self._late.is_open
             return replace(found, summary=Summary(found.summary.backend)) if is_before else found

@@ -7,7 +7,6 @@ from dataclasses import replace
 from itertools import count
 from typing import Any
 
-from syncheck.filters.policy import is_distributed, rank
 from syncheck.findings import Report, counted, joined
 from syncheck.instrument.agreement import StoreAgreement, is_safe
 from syncheck.instrument.failures import stopped_by
@@ -19,6 +18,7 @@ from syncheck.run.run import Run
 from syncheck.run.sampler import SECOND, Sampler
 from syncheck.run.ticker import Ticker
 from syncheck.sanitizer.collector import Checkpoint
+from syncheck.system import job
 
 _numbers = count()
 """Numbers of this process's runs."""
@@ -56,7 +56,7 @@ class SampledRun(Run):
         self._clock = clock
         self._began = clock()
         controller = Controller(options.budget, is_all_cost=self.backend.must_see_all)
-        agreement = StoreAgreement(self.note_incomplete, is_expected=is_distributed(), number=next(_numbers))
+        agreement = StoreAgreement(self.note_incomplete, is_expected=job.is_distributed(), number=next(_numbers))
         self.sampler = Sampler(controller, self, clock, is_safe, agreement, busy_clock)
 
     @property
@@ -163,7 +163,7 @@ class SampledRun(Run):
 def _rank() -> int:
     """Return this process's rank in its job; negative for a process without a rank that starts others, 0 if alone."""
     recorder = writer.current()
-    return recorder.process.rank if recorder is not None else rank()
+    return recorder.process.rank if recorder is not None else job.rank()
 
 
 FIRST_TICK = 10.0

@@ -180,6 +180,7 @@ class Names:
         of_other_files: streams that code of other files makes current, if any; only the linter knows this.
         is_run: whether they come from a run. Otherwise, the default stream stands for the current one of any caller.
         others: streams to be described as "another", because a finding describes a different one in the same words.
+        is_main_process: whether the program takes the branches of the first rank.
     """
 
     streams: dict[StreamId, StreamInfo] = field(default_factory=dict)
@@ -200,6 +201,7 @@ class Names:
     of_other_files: set[StreamId] = field(default_factory=set)
     is_run: bool = True
     others: set[StreamId] = field(default_factory=set)
+    is_main_process: bool = True
 
     def set_device_type(self, device_type: str) -> None:
         """Set the torch module of the GPUs, if it is not `torch.cuda`."""

@@ -1,6 +1,5 @@
 """Checks of host clocks: differences between two readings that span unfinished device work."""
 
-import os
 from collections import Counter, OrderedDict
 from dataclasses import dataclass
 from functools import partial
@@ -126,7 +125,7 @@ class Timing:
         if sites is None or scopes is None:
             return False
         frame = sites.location(site).frame
-        is_main_process = os.environ.get("RANK", "0") == "0"
+        is_main_process = self._collector.names.is_main_process
         return not is_measured(frame, function_at(scopes.tree, frame.line), is_main_process=is_main_process)
 
 

@@ -30,7 +30,7 @@ from syncheck.sim.reused_memory import ReusedMemory
 from syncheck.sim.runtime import Runtime
 from syncheck.sim.shapes import CannotDeferError, import_meta_functions, results_of
 from syncheck.sim.stream_order import StreamOrder
-from syncheck.witness.record import own_rank
+from syncheck.system import job
 from syncheck.witness.schedule import LaunchId, Schedule
 
 _RESIZING = frozenset({"resize_", "resize_as_"})
@@ -55,7 +55,7 @@ class Deferral:
         self._compute = compute
         self.observations = observations
         self.retained = RetainedStorages(runtime.memory)
-        self.order = StreamOrder(runtime.gpus, schedule.policy(own_rank()), self.retained.recorded)
+        self.order = StreamOrder(runtime.gpus, schedule.policy(job.rank()), self.retained.recorded)
         self.queues = self.order.queues
         self.reused = ReusedMemory(runtime, self.retained, self.queues)
         self.at_end: list[Callable[[], None]] = []

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from syncheck.errors import RecordError
+from syncheck.system import job
 from syncheck.witness.schedule import LaunchId, Pair
 
 REQUEST = "SYNCHECK_RERUN"
@@ -37,12 +38,7 @@ def request() -> Request | None:
         return None
     data = json.loads(text)
     pairs = (Pair(LaunchId.of(earlier), LaunchId.of(later)) for earlier, later in data["pairs"])
-    return Request(file_of_rank(data["file"], own_rank()), tuple(pairs))
-
-
-def own_rank() -> int:
-    """Return this process's rank in its job, or 0 without a job."""
-    return int(os.environ.get("RANK", "0"))
+    return Request(file_of_rank(data["file"], job.rank()), tuple(pairs))
 
 
 def file_of_rank(file: str, rank: int) -> str:

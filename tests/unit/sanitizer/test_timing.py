@@ -133,6 +133,18 @@ def test_a_loop_that_never_waits_is_not_steady(clocked):
     assert clocked.found() == [("SYN701", 12)]
 
 
+@pytest.mark.parametrize(("is_main_process", "expected"), [(True, [("SYN701", 4)]), (False, [])])
+def test_a_time_that_only_the_first_rank_uses_is_reported_there(clocked, is_main_process, expected):
+    program = Text("import time\nbegin = time.time()\ny = x @ x\nt = time.time() - begin\nif rank == 0:\n    print(t)")
+    program.spans = {4: (5, 15)}
+    clocked.collector.names.is_main_process = is_main_process
+    clocked.read(1, 2)
+    clocked.work(2, 3)
+    clocked.read(2, 4)
+    clocked.timing.difference(1, 2)
+    assert [(f.rule.code, f.location.frame.line) for f in clocked.collector.findings(program)] == expected
+
+
 def test_an_event_wait_mistaken_for_a_host_wait_is_blamed(clocked):
     clocked.read(1, 10)
     clocked.work(2, 11)

@@ -39,6 +39,12 @@ def test_a_request_applies_to_a_single_process(monkeypatch):
     assert record.request() is None
 
 
+def test_a_process_with_an_empty_rank_is_alone(monkeypatch):
+    monkeypatch.setenv("RANK", "")
+    monkeypatch.setenv(record.REQUEST, Request("there").as_variable())
+    assert record.request() == Request("there")
+
+
 def test_each_rank_prints_into_its_own_file(monkeypatch, tmp_path):
     file = str(tmp_path / "record.json")
     assert record.stdout_folder() is None
