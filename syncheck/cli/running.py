@@ -1,5 +1,6 @@
 """Commands that check programs and recordings: run, replay, overlap, merge."""
 
+import os
 from dataclasses import replace
 from importlib import import_module
 from pathlib import Path
@@ -78,8 +79,7 @@ def run(
     from syncheck.commands import run as commands
     from syncheck.run.launcher import Program
 
-    layer = tuple((name, _rank_path(value) if name in _OF_EACH_RANK else value) for name, value in layer)
-    options = options_in("", layer, command="run")
+    options = options_in("", _of_rank(layer), command="run")
     check_outputs(options)
     streams = OutputStreams(is_for_data=False)
     program = Program(script, tuple(args or ()), bool(module))
@@ -93,14 +93,24 @@ def run(
 
 def _for_rank(options: Options, report: Report) -> Options:
     """Return the settings for a report: unmerged ranks write separate files."""
-    return (
-        replace(options, output=_rank_path(options.output)) if options.output and not report.summary.ranks else options
-    )
+    if options.output and job.is_distributed() and not report.summary.ranks:
+        return replace(options, output=_rank_path(options.output))
+    return options
+
+
+def _of_rank(layer: Layer) -> Layer:
+    """Return settings that name this rank's own files, if it is one of several, or if its parent writes files, too."""
+    from syncheck.ranks.rendezvous import PARTS
+
+    is_started_by_program = PARTS in os.environ and "nproc" not in dict(layer)
+    if not (job.is_distributed() or is_started_by_program):
+        return layer
+    return tuple((name, _rank_path(value) if name in _OF_EACH_RANK else value) for name, value in layer)
 
 
 def _rank_path(path: Path) -> Path:
     """Return this rank's own variant of a file name that is given for all ranks."""
-    return path.with_name(f"{path.stem}.rank{job.rank()}{path.suffix}") if job.is_distributed() else path
+    return path.with_name(f"{path.stem}.rank{job.rank()}{path.suffix}")
 
 
 @with_settings("replay")
@@ -141,8 +151,7 @@ def overlap(
     from syncheck.commands import overlap as commands
     from syncheck.run.launcher import Program
 
-    layer = tuple((name, _rank_path(value) if name in _OF_EACH_RANK else value) for name, value in layer)
-    options = options_in("", layer, command="overlap")
+    options = options_in("", _of_rank(layer), command="overlap")
     check_outputs(options)
     streams = OutputStreams(is_for_data=True)
 

@@ -37,6 +37,8 @@ class Setting:
         panel: its heading in the help.
         flags: its command-line options, if they are not derived from the name.
         default: the value if no source sets it.
+        is_for_ranks: whether ranks that a launcher inside the run starts are given it. The others concern the report of
+            the whole job.
     """
 
     name: str
@@ -48,6 +50,7 @@ class Setting:
     panel: str
     flags: tuple[str, ...]
     default: Any
+    is_for_ranks: bool
 
     @cached_property
     def key(self) -> str:
@@ -91,9 +94,11 @@ def _setting(
     is_added: bool = False,
     panel: str = "Report",
     flags: tuple[str, ...] = (),
+    is_for_ranks: bool = True,
 ) -> Any:
     parts = {"kind": kind, "help": text, "commands": commands, "example": example, "is_added": is_added}
-    return field(default=default, metadata={**parts, "panel": panel, "flags": flags, "default": default})
+    more = {"panel": panel, "flags": flags, "default": default, "is_for_ranks": is_for_ranks}
+    return field(default=default, metadata={**parts, **more})
 
 
 FORMATS = ("text", "concise", "json", "sarif", "github", "gitlab", "junit")
@@ -136,13 +141,14 @@ class Options:
     )
     max_findings: int = _setting(
         0, kinds.integer(0, 1 << 31), "Show at most this many findings; 0: all (in a run, up to 5,000).",
-        commands=_REPORTING, example="20",
+        commands=_REPORTING, example="20", is_for_ranks=False,
     )  # fmt: skip
     output_format: str = _setting(
-        "text", kinds.choice(*FORMATS, metavar="FORMAT"), "Format of the report.", example='"concise"'
-    )
+        "text", kinds.choice(*FORMATS, metavar="FORMAT"), "Format of the report.", example='"concise"',
+        is_for_ranks=False,
+    )  # fmt: skip
     output: Path | None = _setting(
-        None, kinds.PATH, "Write the report to this file.", commands=(*_REPORTING, "overlap")
+        None, kinds.PATH, "Write the report to this file.", commands=(*_REPORTING, "overlap"), is_for_ranks=False
     )
     color: str = _setting(
         "auto", kinds.choice("auto", "always", "never", metavar="WHEN"), "Color the report; auto: on a terminal.",
@@ -167,15 +173,16 @@ class Options:
         False, kinds.FLAG, "List the fixes that were applied.", commands=("lint",), example="true", panel="Fixes"
     )
     stacks: bool = _setting(
-        False, kinds.FLAG, "Show full call stacks.", commands=("run", "replay", "merge"), example="true"
-    )
+        False, kinds.FLAG, "Show full call stacks.", commands=("run", "replay", "merge"), example="true",
+        is_for_ranks=False,
+    )  # fmt: skip
     baseline: Path | None = _setting(
         None, kinds.PATH, "Ignore the findings listed in this file.", example='"syncheck-baseline.json"',
-        panel="Known findings",
+        panel="Known findings", is_for_ranks=False,
     )  # fmt: skip
     write_baseline: bool = _setting(
         False, kinds.FLAG, "Write the current findings to the baseline.", panel="Known findings",
-        flags=("--write-baseline",),
+        flags=("--write-baseline",), is_for_ranks=False,
     )  # fmt: skip
     backend: str = _setting(
         "auto", kinds.choice("auto", "cuda", "sim", metavar="BACKEND"),
@@ -259,8 +266,9 @@ class Options:
         commands=("run",), example="60", panel="Proof", flags=("--proof-limit", "--confirm-limit"),
     )  # fmt: skip
     nproc: int = _setting(
-        0, kinds.integer(1, 4096), "Number of ranks to start on this machine.", commands=("run",), panel="Ranks"
-    )
+        0, kinds.integer(1, 4096), "Number of ranks to start on this machine.", commands=("run",), panel="Ranks",
+        is_for_ranks=False,
+    )  # fmt: skip
     ranks_dir: Path | None = _setting(
         None, kinds.PATH, "Folder for the records of a job's ranks; unused by a single process.", commands=("run",),
         example='"/shared/syncheck"', panel="Ranks",

@@ -68,15 +68,12 @@ def _parts(kind: Kind, text: str) -> tuple[str, ...]:
 
 
 def as_arguments(layer: Layer) -> tuple[str, ...]:
-    """Return settings as command-line arguments, except those about the destination and filtering of the report.
-
-    A rank started with these arguments checks like this process, and leaves the report to it.
-    """
+    """Return settings as command-line arguments for ranks that check like this process and leave the report to it."""
     found: list[str] = []
     for name, value in layer:
-        if name in _REPORT_SETTINGS:
-            continue
         setting = BY_NAME[name]
+        if not setting.is_for_ranks:
+            continue
         option, _, negated = setting.options[0].partition("/")
         if isinstance(value, bool):
             found.append(option if value else negated)
@@ -84,11 +81,6 @@ def as_arguments(layer: Layer) -> tuple[str, ...]:
             values = value if setting.kind.is_list else (value,)
             found += [word for each in values for word in (option, setting.kind.to_text(each))]
     return tuple(found)
-
-
-_REPORT_SETTINGS = frozenset(
-    "output output_format baseline write_baseline max_findings stacks steps trace nproc".split()
-)
 
 
 def options_for(path: str, layer: Layer = ()) -> Options:

@@ -19,6 +19,7 @@ from syncheck.instrument.collectives import hook_init_process_group
 from syncheck.instrument.patching import Patches
 from syncheck.instrument.shapes import shapes_of
 from syncheck.instrument.torch_internals import loader_iterator
+from syncheck.ranks.writer import is_beside_ranks
 from syncheck.sanitizer.session import Session
 from syncheck.source.frames import frame_at
 from syncheck.source.lines import is_user_file
@@ -34,6 +35,23 @@ class Watchable(Protocol):
     def finish(self) -> None:
         """Report what is left, and stop checking."""
         ...
+
+
+@contextmanager
+def job_followed(incomplete: Callable[[str], None]) -> Iterator[None]:
+    """Check the ranks that the program starts, and join its job, for the duration of a block and outside windows, too.
+
+    Args:
+        incomplete: takes a reason why something is not checked.
+    """
+    patches = Patches()
+    try:
+        install_children(patches, incomplete, lambda: None)
+        if c10d is not None:
+            hook_init_process_group(patches)
+        yield
+    finally:
+        patches.undo()
 
 
 class Window:
@@ -64,7 +82,7 @@ class Window:
         finally:
             hook.remove()
             self._end()
-            if self._done < self._first:
+            if self._done < self._first and not (self._done == 0 and is_beside_ranks()):  # the ranks report theirs
                 self._notes.incomplete(NO_STEPS)
                 self._notes.note(f"--steps begins with step {self._first}, but only {counted(self._done, 'step')} ran")
 
@@ -175,10 +193,8 @@ class TrainingSteps:
             iterator = loader_iterator()
             patches.set(iterator, "__next__", self._wrap_next(iterator.__next__))
             patches.set(Optimizer, "__init__", self._wrap_init(Optimizer.__init__))
-            install_children(patches, self._incomplete, lambda: None)
-            if c10d is not None:
-                hook_init_process_group(patches)
-            yield
+            with job_followed(self._incomplete):
+                yield
         finally:
             hook.remove()
             patches.undo()

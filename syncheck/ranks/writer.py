@@ -246,3 +246,9 @@ def begin(folder: Path, process: Process) -> Recorder:
 def current() -> Recorder | None:
     """Return the recorder of this process; None while it is not part of a job, and in a forked child."""
     return active if active is not None and active.is_in_recorded_process else None
+
+
+def is_beside_ranks() -> bool:
+    """Return whether this process is part of a job but no rank, such as one that starts the ranks."""
+    recorder = current()
+    return recorder is not None and recorder.process.rank < 0

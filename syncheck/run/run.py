@@ -187,12 +187,14 @@ class Run:
             with backend.watching():
                 yield
             return
-        from syncheck.instrument.steps import LateReport, Window  # noqa: PLC0415  it needs torch
+        from syncheck.instrument.steps import LateReport, Window, job_followed  # noqa: PLC0415  it needs torch
 
         with contextlib.ExitStack() as stack:
             if backend.must_see_all:
                 self._late = LateReport(self._begin_window, self._end_window)
                 stack.enter_context(backend.watching())
+            else:
+                stack.enter_context(job_followed(self.session.incomplete))
             stack.enter_context(Window(steps, self._late or backend, self.session).watching())
             yield
 

@@ -140,8 +140,7 @@ class SampledRun(Run):
         found = joined(self._found, self._window_report()) if self._opened is not None else self._found
         seconds = self._clock() - self._began
         summary = replace(found.summary, backend=self._backend_name, seconds=seconds)
-        has_children = writer.current() is not None and _rank() < 0
-        if not (found.summary.operators or has_children or any(share.checked for _, share in shares)):
+        if not (found.summary.operators or writer.is_beside_ranks() or any(share.checked for _, share in shares)):
             unit, share = shares[-1]
             found = joined(found, Report(incomplete=(_NO_WINDOW.format(_counted(share.units, unit)),)))
         if _rank() < 1:  # all ranks have the same windows, so one note is enough

@@ -30,10 +30,9 @@ class Checked:
         return {"options": self.options, "folder": str(self.folder)}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
-        options = replace(state["options"], output=None, trace=None, baseline=None, write_baseline=False, steps=None)
-        self.options, self.folder = options, Path(state["folder"])
+        self.options, self.folder = state["options"], Path(state["folder"])
         os.environ[rendezvous.PARTS] = state["folder"]
-        child = _Child(options)
+        child = _Child(self.options)
         after_import("torch", child.begin)
         child.follow()
 
@@ -48,11 +47,18 @@ def sender(member: rendezvous.Membership, options: Options) -> Callable[[], Chec
     return send
 
 
+_RECORDINGS = ("trace", "perfetto", "html")
+"""The settings that record a run: a spawned process has no name of its own for a file until it knows its rank."""
+
+
 class _Child:
     """The check of this process."""
 
     def __init__(self, options: Options) -> None:
-        self._options = options
+        self._options = replace(
+            options, output=None, baseline=None, write_baseline=False, trace=None, perfetto=None, html=None
+        )
+        self._unrecorded = [f"--{name}" for name in _RECORDINGS if getattr(options, name) is not None]
         self._pid = os.getpid()
         self._ended: Callable[[int], int] | None = None
         self._stack = ExitStack()
@@ -64,6 +70,8 @@ class _Child:
         member = rendezvous.begin(None)
         member.for_spawned = sender(member, self._options)
         run = make_run(self._options, lambda _: 0)
+        if self._unrecorded:
+            run.session.note(f"{', '.join(self._unrecorded)}: spawned processes are checked, but not recorded")
         self._stack.enter_context(run.watching())
         self._ended = run.end
 

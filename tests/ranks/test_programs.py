@@ -75,6 +75,50 @@ def test_a_race_in_both_ranks_is_one_finding_that_names_both(command, run_in_fol
     assert not list(tmp_path.glob(".syncheck/job-*"))
 
 
+STEPS = str(PROGRAMS / "three_steps.py")
+OF_LAUNCHER = ["-m", "torch.distributed.run", "--nproc-per-node"]
+
+
+@pytest.mark.parametrize(("steps", "expected"), [("1:2", [("SYN101", 19, [0, 1])]), ("2:3", [])])
+@pytest.mark.parametrize(
+    "program", [["--nproc", "2", STEPS], [*OF_LAUNCHER, "2", STEPS], [STEPS, "spawn"]],
+    ids=["--nproc", "syncheck of torchrun", "mp.spawn"],
+)  # fmt: skip
+def test_all_ranks_check_the_same_steps(program, steps, expected, run_in_folder, tmp_path):
+    done = run_in_folder(*RUN, *JSON, "--steps", steps, *program)
+    report, found = findings(tmp_path)
+    assert found == expected, done.stdout + done.stderr
+    assert (report["incomplete"], report["notes"]) == ([], [])
+
+
+@pytest.mark.parametrize("program", [[*OF_LAUNCHER, "2", STEPS], [STEPS, "spawn"]])
+def test_steps_that_no_rank_reaches_are_reported(program, run_in_folder, tmp_path):
+    run_in_folder(*RUN, *JSON, "--steps", "5:6", *program)
+    report, _ = findings(tmp_path)
+    assert "nothing to check: the program ended before the steps of --steps" in report["incomplete"]
+    assert report["notes"] == ["--steps begins with step 5, but only 3 steps ran"]
+
+
+@pytest.mark.parametrize(("number", "names"), [("2", ["rank0", "rank1"]), ("1", ["rank0"])])
+def test_each_rank_that_a_launcher_starts_writes_its_own_trace(number, names, run_in_folder, tmp_path):
+    run_in_folder(*RUN, *JSON, "--trace", "run.trace", *OF_LAUNCHER, number, STEPS)
+    assert {path.name for path in tmp_path.glob("*.trace")} == {"run.trace", *(f"run.{name}.trace" for name in names)}
+    for name in names:
+        done = run_in_folder(*SYNCHECK, "replay", *JSON, f"run.{name}.trace")
+        assert [rule for rule, _, _ in findings(tmp_path)[1]] == ["SYN101"], done.stderr
+
+
+def test_a_rank_that_another_rank_starts_writes_its_own_trace(run_in_folder, tmp_path):
+    run_in_folder(*RUN, *JSON, "--trace", "run.trace", str(PROGRAMS / "starts_the_others.py"))
+    assert {path.name for path in tmp_path.glob("*.trace")} == {"run.trace", "run.rank1.trace"}
+
+
+def test_a_report_says_that_spawned_processes_are_not_recorded(run_in_folder, tmp_path):
+    run_in_folder(*RUN, *JSON, "--trace", "run.trace", "--html", "page.html", STEPS, "spawn")
+    report, _ = findings(tmp_path)
+    assert "--trace, --html: spawned processes are checked, but not recorded" in report["notes"]
+
+
 def test_a_rank_started_by_another_rank_is_checked(run_in_folder, tmp_path):
     done = run_in_folder(*RUN, *JSON, str(PROGRAMS / "starts_the_others.py"))
     report, found = findings(tmp_path)

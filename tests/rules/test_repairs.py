@@ -22,6 +22,7 @@ NEEDS = {
     "time_of_first_rank.py": "# ranks: 2\n",
     "waits_twice.py": "# ranks: 2\n",
     "roots.py": "# ranks: 2\n",
+    "three_steps.py": "# ranks: 2\n",
     "errors.py": "# devices: 2\n",
 }
 """Headers that programs without markers need."""

@@ -1,14 +1,19 @@
 """`--steps`: a window between two optimizer steps."""
 
+import subprocess
+import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 
 import pytest
 import torch
+import torch.distributed as dist
 
 from syncheck.findings import NO_STEPS
-from syncheck.instrument.steps import TrainingSteps, Window
+from syncheck.instrument import collectives
+from syncheck.instrument.steps import TrainingSteps, Window, job_followed
 from syncheck.instrument.torch_internals import loader_iterator
+from syncheck.ranks import writer
 
 
 class Watched:
@@ -222,3 +227,23 @@ def test_iterator_patches_are_removed():
     with TrainingSteps(Units(), lambda _: None).watching():
         assert kind.__next__ is not before
     assert kind.__next__ is before
+
+
+@pytest.mark.parametrize(("rank", "n_steps", "is_reported"), [(-1, 0, False), (-1, 1, True), (0, 0, True)])
+def test_a_process_that_only_starts_ranks_needs_no_steps(rank, n_steps, is_reported, monkeypatch, tmp_path):
+    monkeypatch.setattr(writer, "active", None)
+    writer.begin(tmp_path, writer.Process(rank, 2))
+    watched = Watched()
+    steps_watched((2, 3), n_steps, watched)
+    assert (NO_STEPS in watched.notes) == is_reported
+
+
+def test_ranks_that_start_outside_of_a_window_are_followed(monkeypatch):
+    joined, notes = [], []
+    monkeypatch.setattr(collectives, "join_job", lambda: joined.append(1))
+    with job_followed(notes.append):
+        subprocess.run([sys.executable, "-c", ""], check=True)
+        dist.init_process_group("gloo", store=dist.HashStore(), rank=0, world_size=1)
+    dist.destroy_process_group()
+    assert joined == [1]
+    assert len(notes) == 1
