@@ -46,6 +46,11 @@ def exception_in(lines: list[str]) -> str:
     return next((line for line in frames if not line.startswith(" ")), "")
 
 
+def reason_in(lines: list[str]) -> str:
+    """Return the last line that is no hint; "" if there is none."""
+    return next((line for line in reversed(lines) if not line.startswith("  hint: ")), "")
+
+
 def check_schedule(text: str, prepared: PreparedProgram) -> None:
     """Check that a schedule is that of a program.
 
@@ -94,7 +99,7 @@ class Reruns:
         """Run the program by a schedule; `pairs`: the accesses of which the values are of interest."""
         with tempfile.TemporaryDirectory(prefix="syncheck-") as folder:
             path = Path(folder, "record.json")
-            request = record.Request(str(path), pairs).as_variable()
+            request = record.Request(str(path), pairs, self.options.root).as_variable()
             environment = self.environment | _SETTINGS | {record.REQUEST: request}
             try:
                 limit = self.options.proof_limit or None
@@ -113,7 +118,7 @@ class Reruns:
             records = ()
         for rank in range(self.options.nproc):
             output += [f"[rank {rank}] {line}" for line in record.lines_of_rank(file, rank)]
-        last, exception = (errors[-1], exception_in(errors)) if errors and done.returncode else ("", "")
+        last, exception = (reason_in(errors), exception_in(errors)) if done.returncode else ("", "")
         return Rerun(tuple(output), done.returncode, last, records, exception=exception)
 
     def command_for(self, schedule: Schedule | Delay) -> str:

@@ -90,7 +90,7 @@ def make_run(
     def ended(report: Report, status: int) -> int:
         return conclude(at_end(run, report), status, run.sites.lines(), policy, deliver)
 
-    import_all(options.models, options.root, "models")
+    import_all(options.models, options.root or record.root(), "models")
     name, make_backend = backends.choose(options)
     if details.is_wanted:
         details.write_line(f"backend: {name}, {backends.reason(options)}")

@@ -21,14 +21,17 @@ class Request:
     Attributes:
         file: the output file. Each rank of a job other than 0 appends its number to the name.
         pairs: the pairs of accesses whose values are recorded.
+        root: the project's folder, in which models of libraries are found, since the run reads no settings file.
     """
 
     file: str
     pairs: tuple[Pair, ...] = ()
+    root: str = ""
 
     def as_variable(self) -> str:
         """Return the request as the value of the environment variable."""
-        return json.dumps({"file": self.file, "pairs": [[str(launch) for launch in pair] for pair in self.pairs]})
+        pairs = [[str(launch) for launch in pair] for pair in self.pairs]
+        return json.dumps({"file": self.file, "pairs": pairs, "root": self.root})
 
 
 def request() -> Request | None:
@@ -38,7 +41,7 @@ def request() -> Request | None:
         return None
     data = json.loads(text)
     pairs = (Pair(LaunchId.of(earlier), LaunchId.of(later)) for earlier, later in data["pairs"])
-    return Request(file_of_rank(data["file"], job.rank()), tuple(pairs))
+    return Request(file_of_rank(data["file"], job.rank()), tuple(pairs), data["root"])
 
 
 def file_of_rank(file: str, rank: int) -> str:
@@ -53,6 +56,12 @@ def stdout_folder() -> str | None:
     """
     text = os.environ.get(REQUEST)
     return os.path.join(os.path.dirname(json.loads(text)["file"]), "lines") if text is not None else None
+
+
+def root() -> str:
+    """Return the project's folder if recording is requested; "" if not."""
+    text = os.environ.get(REQUEST)
+    return str(json.loads(text)["root"]) if text is not None else ""
 
 
 def lines_of_rank(file: str, rank: int) -> list[str]:

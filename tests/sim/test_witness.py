@@ -117,12 +117,12 @@ FAILS = RACE.replace("print(", "if (y + 1).isnan().any():\n    raise ValueError(
 def run(tmp_path):
     """Return a function that runs a program and returns its exit status, report (or stderr if none) and stdout."""
 
-    def check(source, *options):
-        (tmp_path / "train.py").write_text(source)
+    def check(source, *options, folder=tmp_path, own=("--isolated",)):
+        (folder / "train.py").write_text(source)
         report = tmp_path / "report.json"
         report.unlink(missing_ok=True)
-        own = ("--backend", "sim", "--isolated", "--output-format", "json", "--output", str(report))
-        done = warm.run("syncheck", "run", *own, *options, "train.py", folder=tmp_path, limit=250)
+        common = ("--backend", "sim", *own, "--output-format", "json", "--output", str(report))
+        done = warm.run("syncheck", "run", *common, *options, "train.py", folder=folder, limit=250)
         return done.returncode, json.loads(report.read_text()) if report.exists() else done.stderr, done.stdout
 
     return check
@@ -195,6 +195,14 @@ def test_a_program_that_fails_when_rerun_is_not_tried(run):
     assert proof["reason"] == (
         "the accesses did not recur when the program was rerun: FileExistsError: [Errno 17] File exists: 'once'"
     )
+
+
+def test_a_rerun_finds_the_models_of_the_project_in_a_folder_above(run, tmp_path):
+    (tmp_path / "pyproject.toml").write_text('[tool.syncheck]\nmodels = ["acme_models"]\n')
+    (tmp_path / "acme_models.py").write_text("")
+    (tmp_path / "inner").mkdir()
+    _, report, _ = run(RACE, "--witness", folder=tmp_path / "inner", own=())
+    assert [proof["outcome"] for proof in proofs(report)] == ["shown"]
 
 
 def test_record_stream_protects_the_memory_of_a_resized_storage(run):

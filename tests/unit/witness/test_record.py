@@ -32,8 +32,10 @@ def test_a_missing_record_is_rejected(tmp_path):
 
 
 def test_a_request_applies_to_a_single_process(monkeypatch):
-    wanted = Request("there", (Pair(LaunchId(1, 2), LaunchId(0, 0)),))
+    wanted = Request("there", (Pair(LaunchId(1, 2), LaunchId(0, 0)),), "/project")
+    assert record.root() == ""
     monkeypatch.setenv(record.REQUEST, wanted.as_variable())
+    assert record.root() == "/project"
     assert record.request() == wanted
     assert record.REQUEST not in os.environ
     assert record.request() is None

@@ -1,6 +1,6 @@
 """Information extracted from a run in another order."""
 
-from syncheck.commands.reruns import exception_in
+from syncheck.commands.reruns import exception_in, reason_in
 
 TRACEBACK = ["Traceback (most recent call last):", '  File "train.py", line 3, in <module>', "ValueError: nan"]
 
@@ -15,6 +15,13 @@ def test_the_last_of_several_tracebacks_counts():
 
 def test_warnings_are_not_exceptions():
     assert exception_in(["train.py:3: UserWarning: slow", "  warnings.warn(SLOW)"]) == ""
+
+
+def test_the_reason_is_the_last_line_that_is_no_hint():
+    assert (
+        reason_in(["a warning", "syncheck: error: no models", "  hint: name a module"]) == "syncheck: error: no models"
+    )
+    assert reason_in([]) == ""
 
 
 def test_a_truncated_traceback_has_no_exception():
