@@ -102,7 +102,8 @@ def check(
         The report of the block; its findings are available once the block has ended. Print it, or use `findings`.
 
     Raises:
-        ConfigError: a rule name or the backend does not exist, or the number of devices is not from 1 to 64.
+        ConfigError: a rule name, the backend or the device type does not exist, the number of devices is not from 1 to
+            64, or the number of findings is negative.
         BackendError: the requested GPUs cannot be used.
     """
     options = block_options(
@@ -126,15 +127,12 @@ def block_options(
     """Return the settings for a block; see `check`.
 
     Raises:
-        ConfigError: the backend or the device type does not exist, or the number of devices is not from 1 to 64.
+        ConfigError: the backend or the device type does not exist, the number of devices is not from 1 to 64, or the
+            number of findings is negative.
     """
-    value_of(BY_NAME["backend"], str(backend), "backend")
-    value_of(BY_NAME["device_type"], str(device_type), "device_type")
-    return Options(
-        backend=backend, devices=value_of(BY_NAME["devices"], str(devices), "devices"), device_type=device_type,
-        select=names(select), ignore=names(ignore), max_findings=max_findings,
-        stacks=stacks,
-    )  # fmt: skip
+    given = {"backend": backend, "devices": devices, "device_type": device_type, "max_findings": max_findings}
+    values = {name: value_of(BY_NAME[name], str(value), name) for name, value in given.items()}
+    return Options(**values, select=names(select), ignore=names(ignore), stacks=stacks)
 
 
 def names(given: tuple[str, ...] | list[str] | str) -> tuple[str, ...]:

@@ -2,13 +2,13 @@
 
 from collections.abc import Callable, Hashable, Iterator
 from contextlib import ExitStack, contextmanager
+from dataclasses import replace
 from functools import partial
 from typing import Any
 
-from syncheck.api import names
+from syncheck.api import block_options
 from syncheck.config.kinds import BUDGET
-from syncheck.config.options import BY_NAME, Options
-from syncheck.config.settings import value_of
+from syncheck.config.options import Options
 from syncheck.errors import ConfigError
 from syncheck.filters.policy import Policy
 from syncheck.findings import Finding, Report
@@ -142,14 +142,15 @@ def watch(
         An object with the findings so far: print it, or read `findings`.
 
     Raises:
-        ConfigError: the budget is invalid, or a rule name or the backend does not exist.
+        ConfigError: the budget is invalid, a rule name or the backend does not exist, or the number of devices is not
+            from 1 to 64.
         BackendError: the requested GPUs cannot be used.
     """
-    value_of(BY_NAME["backend"], str(backend), "backend")
+    options = block_options(backend=backend, devices=devices, select=select, ignore=ignore)
     try:
         share: Any = BUDGET.from_toml(budget)
     except TypeError:
         raise ConfigError(f"invalid budget {budget!r}", "write a share of the run's time: 0.05 or '5%'") from None
-    options = Options(backend=backend, devices=devices, select=names(select), ignore=names(ignore), budget=share)
+    options = replace(options, budget=share)
     options.selected()
     return Watch(options, on_finding)

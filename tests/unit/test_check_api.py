@@ -85,8 +85,12 @@ def test_a_block_under_syncheck_run_is_part_of_its_report(tmp_path):
 
 
 @pytest.mark.parametrize(
-    "options", [{"backend": "gpu"}, {"select": ["SYN999"]}, {"devices": 0}, {"devices": "two"}, {"devices": 100}]
-)
+    "options",
+    [
+        {"backend": "gpu"}, {"select": ["SYN999"]}, {"devices": 0}, {"devices": "two"}, {"devices": 100},
+        {"max_findings": -1}, {"max_findings": "few"},
+    ],
+)  # fmt: skip
 def test_invalid_options_are_rejected(options):
     with pytest.raises(ConfigError), syncheck.check(**options):
         pass

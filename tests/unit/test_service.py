@@ -125,6 +125,12 @@ def test_an_unknown_backend_is_rejected():
         syncheck.watch(backend="gpu")
 
 
+@pytest.mark.parametrize("devices", [0, -1, 1000, "x", True])
+def test_an_invalid_number_of_devices_is_rejected(devices):
+    with pytest.raises(ConfigError, match=f"invalid value for devices: '{devices}'"):
+        syncheck.watch(devices=devices)
+
+
 def test_requests_count_towards_the_budget_of_syncheck_run(run):
     body = """
 for n in range(60):
