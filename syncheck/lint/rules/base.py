@@ -110,13 +110,11 @@ def is_definition(node: cst.CSTNode) -> bool:
     return isinstance(node, cst.FunctionDef | cst.ClassDef | cst.Lambda)
 
 
-def all_nodes(node: cst.CSTNode) -> Iterator[cst.CSTNode]:
-    """Yield the nodes below a node, except whitespace and comments."""
-    return nodes_below(node, lambda _: True)
-
-
 def nodes_below(node: cst.CSTNode, is_entered: Callable[[cst.CSTNode], bool]) -> Iterator[cst.CSTNode]:
-    """Yield the nodes below a node in source order, descending only into those that `is_entered` accepts."""
+    """Yield the nodes below a node in source order, descending only into those that `is_entered` accepts.
+
+    Whitespace and comments are left out.
+    """
     waiting = list(_children(node))[::-1]
     while waiting:
         inner = waiting.pop()
