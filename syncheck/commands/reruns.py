@@ -15,7 +15,7 @@ from syncheck.run.launcher import PreparedProgram
 from syncheck.system import processes
 from syncheck.witness import record
 from syncheck.witness.compare import Rerun
-from syncheck.witness.delay import Delay, parse
+from syncheck.witness.delay import Delay
 from syncheck.witness.schedule import Pair, Schedule
 
 _SETTINGS = {"PYTHONHASHSEED": "0", "CUDA_MODULE_LOADING": "EAGER", "NCCL_RUNTIME_CONNECT": "0"}
@@ -51,15 +51,15 @@ def reason_in(lines: list[str]) -> str:
     return next((line for line in reversed(lines) if not line.startswith("  hint: ")), "")
 
 
-def check_schedule(text: str, prepared: PreparedProgram) -> None:
-    """Check that a schedule is that of a program.
+def check_schedule(schedule: Schedule | Delay | None, prepared: PreparedProgram) -> None:
+    """Check that a schedule, if there is one, is that of a program.
 
     Raises:
         ConfigError: it is of another one, or of other arguments, or the program has changed.
     """
-    if text and parse(text).program != program_id(prepared):
+    if schedule is not None and schedule.program != program_id(prepared):
         raise ConfigError(
-            f"the schedule {text!r} is not of this program",
+            f"the schedule {str(schedule)!r} is not of this program",
             "a schedule holds for one program, unchanged, and its arguments: make it anew with --witness or --confirm",
         )
 

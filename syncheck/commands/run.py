@@ -17,6 +17,7 @@ from syncheck.run.spawned import sender
 from syncheck.run.trace import replaying
 from syncheck.system import files, job
 from syncheck.system.permanent import permanent_imports
+from syncheck.witness.delay import parse
 
 if TYPE_CHECKING:
     from syncheck.run.run import Run
@@ -45,8 +46,9 @@ def run(
     policy = Policy(options, _suppresses_lint_finding)
     options.selected()
     options.check_budget()
+    schedule = parse(options.schedule) if options.schedule else None
     prepared = launcher.load(program)
-    check_schedule(options.schedule, prepared)
+    check_schedule(schedule, prepared)
     announce(program, options)
     if options.nproc and rendezvous.PARTS not in os.environ:
         reruns = Reruns(prepared, options)

@@ -158,7 +158,9 @@ def split_parts(text: str) -> tuple[int, str]:
 
 def damaged_error(text: str) -> ConfigError:
     """Return the error for a text that encodes no schedule."""
-    return ConfigError(f"invalid value {text!r} (not a schedule, or not all of it)", "copy all of it from the report")
+    return ConfigError(
+        f"invalid value for --schedule: {text!r} (not a schedule, or not all of it)", "copy all of it from the report"
+    )
 
 
 def _checksum(text: str) -> int:

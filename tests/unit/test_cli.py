@@ -294,6 +294,7 @@ if __name__ == "__main__":
         (("replay", "no_such.trace"), 2, "no such file: 'no_such.trace'"),
         (("replay", "x.py"), 3, "x.py: not a trace file\n"),
         (("run", "--schedule", "foo", "x.py"), 2, "invalid value for --schedule: 'foo' (not a schedule"),
+        (("run", "--schedule", "", "x.py"), 2, "invalid value for --schedule: ''"),
     ],
 )
 def test_wrong_usage_explains_what_to_do(script, tmp_path, arguments, status, words):
