@@ -10,7 +10,7 @@ import torch
 from syncheck.findings import EditKind
 from syncheck.hb.ids import NO_ALLOCATION, AllocationId, EventId, NamedKind, SiteId, StreamId
 from syncheck.instrument.groups import group_in_frame
-from syncheck.instrument.indices import name_of_item
+from syncheck.instrument.items import name_of_item
 from syncheck.instrument.naming import counted_name, listed_once, name_of_tensor, stored_name
 from syncheck.instrument.sites import SiteTable
 from syncheck.instrument.tensor_facts import extent

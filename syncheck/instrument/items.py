@@ -1,4 +1,4 @@
-"""Finds a function's own index expression for an item: `slots[turn % 2]` for "slots[1]"."""
+"""Finds the name of an item in a running function, with its own index expression: `slots[turn % 2]` for "slots[1]"."""
 
 import ast
 from collections.abc import Callable, Mapping

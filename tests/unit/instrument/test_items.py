@@ -4,7 +4,7 @@ import sys
 
 import torch
 
-from syncheck.instrument.indices import name_of_item, with_source_index
+from syncheck.instrument.items import name_of_item, with_source_index
 
 
 class Ring:
