@@ -6,12 +6,12 @@ from functools import cached_property
 from typing import TYPE_CHECKING
 
 from syncheck.findings import Frame, Location
-from syncheck.instrument.naming import passed_on_in, target_in
 from syncheck.lint import deferred
 from syncheck.lint.files import lines_of
 from syncheck.lint.nodes import statements, walk
 from syncheck.sanitizer.device_names import CUDA
 from syncheck.source.scopes import Scopes
+from syncheck.source.targets import passed_on_in, target_in
 
 if TYPE_CHECKING:
     from syncheck.lint.definitions import Definitions
