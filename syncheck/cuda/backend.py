@@ -22,15 +22,15 @@ from syncheck.cuda.eager import install_eager
 from syncheck.cuda.emptied_cache import install_emptied_cache
 from syncheck.cuda.events import Events
 from syncheck.cuda.gpu_trace import GpuTrace
+from syncheck.cuda.gpus import CudaGpus
 from syncheck.cuda.graphs import Graphs
 from syncheck.cuda.hooks import Hooks
 from syncheck.cuda.host import HostMemory
 from syncheck.cuda.injected_work import InjectedWork
 from syncheck.cuda.launch_counts import LaunchCounts
 from syncheck.cuda.launches import Launches
-from syncheck.cuda.library import DescribedOperators, LibraryCalls
+from syncheck.cuda.library import DescribedOperators
 from syncheck.cuda.memory import Memory
-from syncheck.cuda.messages import Messages
 from syncheck.cuda.mode import WatchMode
 from syncheck.cuda.native_build import extension
 from syncheck.cuda.native_recorder import Callbacks, NativeRecorder
@@ -56,7 +56,7 @@ from syncheck.instrument.hosts import Hosts
 from syncheck.instrument.kept_results import KeptResults
 from syncheck.instrument.library import Library
 from syncheck.instrument.locked_monitor import LockedMonitor
-from syncheck.instrument.message_batches import hook_batches
+from syncheck.instrument.message_batches import Messages, hook_batches
 from syncheck.instrument.modes import enter_mode, leave_mode
 from syncheck.instrument.namer import Namer
 from syncheck.instrument.patching import Patches
@@ -140,7 +140,8 @@ class Cuda:
         self.errors = errors = OperatorErrors(reporter, streams, pending_callbacks, captures)
         self.copies = copies = Copies(reporter, streams, memory, host, launches, errors)
         self._collectives = collectives = Collectives(reporter, streams, captures)
-        self.library = Library(LibraryCalls(reporter, streams, memory, self.events, launches))
+        self._gpus = CudaGpus(reporter, streams, memory, self.events, launches)
+        self.library = Library(self._gpus)
         parts = Parts(copies, collectives, DescribedOperators(reporter, memory, self.library))
         self.operators = Operators(reporter, streams, threads, memory, host, pending_callbacks, launches, parts)
         self.gpu_trace = GpuTrace()
@@ -281,7 +282,7 @@ class Cuda:
         install_emptied_cache(reporter, patches)
         if torch.distributed.is_available():
             Handles(reporter).install(patches)
-            hook_batches(patches, Messages(reporter, streams, self.memory, self.launches))
+            hook_batches(patches, Messages(self._gpus))
         Triton(reporter, streams, self.memory, self.launches, patches).install()
         Clocks(reporter.notify, patches, reporter.next_reading, reporter.sites.here).install()
         TraceHandlers(reporter, streams, self.events, self.host, self.pending_callbacks, captures).install(patches)

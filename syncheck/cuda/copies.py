@@ -17,7 +17,7 @@ from syncheck.hb.ids import BY_TORCH, Access, NamedKind, StreamId
 from syncheck.instrument.naming import name_of_tensor
 from syncheck.instrument.tensor_facts import extent, is_staged_copy
 from syncheck.instrument.torch_internals import tensor_of
-from syncheck.semantics.copies import HOST_DEVICE, CopyEnd, CopyPlan, copy_plan
+from syncheck.semantics.copies import HOST_DEVICE, CopyEnd, CopyPlan, copy_plan, is_non_blocking
 from syncheck.source.frames import frame_at
 
 
@@ -69,7 +69,7 @@ class Copies:
 
         `ends_of` returns target and source of each copy, given the operator's result and its arguments.
         """
-        non_blocking = _non_blocking(args, kwargs)
+        non_blocking = is_non_blocking(args, kwargs)
         if not non_blocking:
             self._streams.before_wait()
         with self._reporter.suppressed():
@@ -207,7 +207,3 @@ def _crosses(args: tuple[Any, ...], kwargs: dict[str, Any]) -> bool:  # noqa: AR
 
 def _any_crosses(args: tuple[Any, ...], kwargs: dict[str, Any]) -> bool:  # noqa: ARG001  same signature as the others
     return any(target.get_device() != source.get_device() for target, source in zip(args[0], args[1], strict=True))
-
-
-def _non_blocking(args: tuple[Any, ...], kwargs: dict[str, Any]) -> bool:
-    return bool(args[2] if len(args) > 2 else kwargs.get("non_blocking", False))

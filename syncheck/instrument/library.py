@@ -5,57 +5,27 @@ import sys
 from collections.abc import Callable, Iterable
 from functools import wraps
 from importlib.util import find_spec
-from typing import Any, Protocol
+from typing import Any
 
 import torch
 
-from syncheck.hb.ids import StreamId
+from syncheck.hb.ids import BY_TORCH, StreamId, WaitCall
 from syncheck.instrument.after_import import after_import
+from syncheck.instrument.gpus import Gpus
 from syncheck.instrument.patching import Patches
 from syncheck.instrument.plan import tensors_in
 from syncheck.semantics.library import CURRENT, HOST, NEW, Effect, described
-
-TensorUse = tuple[torch.Tensor, bool]
-"""A tensor, and whether it is written."""
-
-
-class GpuCalls(Protocol):
-    """The operations that a backend reports for a library."""
-
-    def is_checking(self) -> bool:
-        """Return whether the program is being checked."""
-        ...
-
-    def stream_of(self, stream: Any) -> StreamId:
-        """Return the stream that an object represents; the current stream for None."""
-        ...
-
-    def launch(self, operator: str, stream: StreamId, uses: list[TensorUse]) -> None:
-        """Report work on a stream."""
-        ...
-
-    def wait_stream(self, stream: StreamId, other: StreamId) -> None:
-        """Report that a stream waits for another stream."""
-        ...
-
-    def wait_event(self, stream: StreamId, event: Any) -> None:
-        """Report that a stream waits for an event."""
-        ...
-
-    def sync_stream(self, stream: StreamId) -> None:
-        """Report that the host waits for a stream."""
-        ...
 
 
 class Library:
     """Wraps described functions once their modules are imported.
 
     Args:
-        calls: reports to the monitor.
+        gpus: reports what they do.
     """
 
-    def __init__(self, calls: GpuCalls) -> None:
-        self._calls = calls
+    def __init__(self, gpus: Gpus) -> None:
+        self._gpus = gpus
 
     def install(self, patches: Patches) -> None:
         """Wrap the described functions and methods, now or when their modules are imported."""
@@ -79,7 +49,7 @@ class Library:
 
         def watched(function: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
             result = function(*args, **kwargs)
-            if self._calls.is_checking():
+            if self._gpus.is_checking():
                 self.report(effect, bind(args, kwargs), result)
             return result
 
@@ -103,25 +73,40 @@ class Library:
             bound: its arguments by parameter name.
             result: its return value.
         """
-        calls = self._calls
-        stream = calls.stream_of(_resolve(effect.stream, bound))
+        gpus = self._gpus
+        stream = gpus.stream_of(_resolve(effect.stream, bound))
         for reference in effect.waits_for:
             awaited = _resolve(reference, bound)
             if isinstance(awaited, torch.Event | torch.cuda.Event):
-                calls.wait_event(stream, awaited)
+                self._wait_event(stream, awaited)
             elif reference == CURRENT or awaited is not None:
-                calls.wait_stream(stream, calls.stream_of(awaited))
+                self._wait_stream(stream, gpus.stream_of(awaited))
         uses = [(tensor, False) for tensor in _tensors(effect.reads, bound)]
         uses += [(tensor, True) for tensor in _tensors(effect.writes, bound)]
         if effect.returns == NEW:
             uses += [(tensor, True) for tensor in tensors_in(result)]
         if uses:
-            calls.launch(effect.name, stream, uses)
+            gpus.launch(effect.name, stream, uses)
         for reference in effect.then_waits:
             if reference == HOST:
-                calls.sync_stream(stream)
+                self._sync_stream(stream)
             else:
-                calls.wait_stream(calls.stream_of(_resolve(reference, bound)), stream)
+                self._wait_stream(gpus.stream_of(_resolve(reference, bound)), stream)
+
+    def _wait_stream(self, stream: StreamId, other: StreamId) -> None:
+        if stream != other:
+            with self._gpus.monitor() as monitor:
+                monitor.wait_stream(stream, other, self._gpus.site(), BY_TORCH)
+
+    def _wait_event(self, stream: StreamId, awaited: Any) -> None:
+        event = self._gpus.event_of(awaited)
+        if event:  # otherwise it was recorded before the check began
+            with self._gpus.monitor() as monitor:
+                monitor.wait(event, stream, self._gpus.site(), WaitCall.TORCH)
+
+    def _sync_stream(self, stream: StreamId) -> None:
+        with self._gpus.monitor() as monitor:
+            monitor.sync_stream(stream, self._gpus.site(), explicit=False)
 
 
 def bound_to(effect: Effect, args: tuple[Any, ...], kwargs: dict[str, Any]) -> dict[str, Any]:

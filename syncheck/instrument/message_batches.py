@@ -11,16 +11,28 @@ Source:
 
 from collections.abc import Callable, Sequence
 from functools import wraps
-from typing import Any, Protocol
+from typing import Any
 
 import torch
 
+from syncheck.hb.ids import BY_TORCH, UNKNOWN_SITE, NamedKind, StreamId
 from syncheck.instrument.c10d import c10d
+from syncheck.instrument.gpus import Gpus
 from syncheck.instrument.patching import Patches
+from syncheck.semantics.collectives import BATCH
 
 
-class Messages(Protocol):
-    """Reports operations of a batch that run beside the others."""
+class Messages:
+    """Reports operations of a batch that run beside the others.
+
+    Args:
+        gpus: reports what they do.
+    """
+
+    def __init__(self, gpus: Gpus) -> None:
+        self._gpus = gpus
+        self._beside: dict[int, StreamId] = {}  # device -> the stream of such operations
+        self._begun: list[int] = []
 
     def begin(self, tensor: torch.Tensor, *, is_write: bool) -> None:
         """Report an operation that starts with the batch.
@@ -29,9 +41,31 @@ class Messages(Protocol):
             tensor: the tensor that it sends or receives.
             is_write: whether it receives.
         """
+        gpus = self._gpus
+        device = gpus.device_of(tensor)
+        if device < 0 or not gpus.is_checking():
+            return
+        stream = self._stream(device)
+        with gpus.monitor() as monitor:
+            monitor.wait_stream(stream, gpus.current(device), UNKNOWN_SITE, BY_TORCH)
+        gpus.launch(BATCH, stream, [(tensor, is_write)])
+        with gpus.monitor() as monitor:
+            monitor.collective(stream, BATCH, gpus.site())
+        self._begun.append(device)
 
     def end(self) -> None:
         """Let the current stream wait for these operations, since the program waits for the whole batch."""
+        while self._begun:
+            device = self._begun.pop()
+            with self._gpus.monitor() as monitor:
+                monitor.wait_stream(self._gpus.current(device), self._beside[device], UNKNOWN_SITE, BY_TORCH)
+
+    def _stream(self, device: int) -> StreamId:
+        if device not in self._beside:
+            stream = self._beside[device] = self._gpus.new_stream(device)
+            with self._gpus.monitor() as monitor:
+                monitor.name(NamedKind.STREAM, stream, "nccl, beside")
+        return self._beside[device]
 
 
 def hook_batches(patches: Patches, messages: Messages) -> None:

@@ -5,9 +5,9 @@ Source:
     synchronization behavior", section "Memcpy".
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 HOST_DEVICE = -1
 """Stands for host memory where a device index is expected."""
@@ -58,6 +58,11 @@ class CopyPlan:
     host_writes_target: bool = False
     host_waits: bool = False
     overlaps_nothing: bool = False
+
+
+def is_non_blocking(args: Sequence[Any], kwargs: Mapping[str, Any]) -> bool:
+    """Return whether a call of `copy_`, or of an operator with such arguments, does not make the host wait."""
+    return bool(args[2] if len(args) > 2 else kwargs.get("non_blocking", False))
 
 
 def copy_plan(target: CopyEnd, source: CopyEnd, *, non_blocking: bool) -> CopyPlan:

@@ -19,7 +19,7 @@ from syncheck.instrument.higher_order import install_higher_order_operators
 from syncheck.instrument.hosts import Hosts
 from syncheck.instrument.kept_results import KeptResults
 from syncheck.instrument.library import Library
-from syncheck.instrument.message_batches import hook_batches
+from syncheck.instrument.message_batches import Messages, hook_batches
 from syncheck.instrument.modes import skip_rules
 from syncheck.instrument.patching import Patches
 from syncheck.instrument.subclasses import install_subclasses
@@ -41,13 +41,12 @@ from syncheck.sim.device_type import install_device_type
 from syncheck.sim.dispatch import Dispatcher
 from syncheck.sim.distributed import Distributed
 from syncheck.sim.flex_attention import install_flex_attention
+from syncheck.sim.gpus import SimulatedGpus
 from syncheck.sim.graph_recorder import GraphRecorder
 from syncheck.sim.graphs import CUDAGraph
 from syncheck.sim.host_reads import HostReads
 from syncheck.sim.launches import Launches
 from syncheck.sim.legacy_types import install_legacy_types
-from syncheck.sim.library import LibraryCalls
-from syncheck.sim.messages import Messages
 from syncheck.sim.mode import SimulatorMode
 from syncheck.sim.nccl import install_distributed
 from syncheck.sim.observations import Observations
@@ -113,7 +112,8 @@ class Simulator:
         self.deferral = deferral = self._make_deferral(compute, sites, schedule)
         self.copies = copies = Copies(runtime, backward, launches, placement, recorder, deferral)
         self.distributed = distributed = Distributed(runtime, backward, launches, deferral)
-        self.library = library = Library(LibraryCalls(runtime, launches))
+        self._gpus = SimulatedGpus(runtime, launches)
+        self.library = library = Library(self._gpus)
         self.dispatcher = Dispatcher(
             runtime, backward, launches, placement, compute, recorder, copies, distributed, library
         )
@@ -220,7 +220,7 @@ class Simulator:
         self.library.install(patches)
         install_distributed(self.distributed, patches)
         if torch.distributed.is_available():
-            hook_batches(patches, Messages(runtime, self.launches))
+            hook_batches(patches, Messages(self._gpus))
         gpus = runtime.gpus
         patches.set(errors, "on_not_simulated", lambda what: gpus.notify("incomplete", f"{what} is not simulated"))
         Clocks(gpus.notify, patches, gpus.next_reading, gpus.site).install()

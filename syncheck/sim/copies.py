@@ -11,7 +11,7 @@ from syncheck.instrument.naming import name_of_tensor
 from syncheck.instrument.plan import Plan
 from syncheck.instrument.tensor_facts import is_staged_copy
 from syncheck.instrument.torch_internals import SPARSE, overrides_dispatch, tensor_of
-from syncheck.semantics.copies import HOST_DEVICE, CopyEnd, CopyPlan, copy_plan
+from syncheck.semantics.copies import HOST_DEVICE, CopyEnd, CopyPlan, copy_plan, is_non_blocking
 from syncheck.sim.allocation import Allocation
 from syncheck.sim.autograd import Backward
 from syncheck.sim.deferral import Deferral
@@ -116,7 +116,7 @@ class Copies:
         elif self._deferral is None:
             func(target, source)
         is_deferred = tape is None and self._deferral is not None
-        self.log(target, source, non_blocking=_is_non_blocking(args, kwargs), is_deferred=is_deferred)
+        self.log(target, source, non_blocking=is_non_blocking(args, kwargs), is_deferred=is_deferred)
         return target
 
     def _run_foreach_copy(self, func: Any, plan: Plan, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
@@ -139,7 +139,7 @@ class Copies:
                     self._deferral.copy(self._gpus.current_stream(target_device), target, source, snapshot=False)
                 self._copied_on_one_device(plan, target, source)
             else:
-                self._run_copy(_ops.copy_.default, plan, (target, source, _is_non_blocking(args, kwargs)), {})
+                self._run_copy(_ops.copy_.default, plan, (target, source, is_non_blocking(args, kwargs)), {})
         return None
 
     def _copied_on_one_device(self, plan: Plan, target: torch.Tensor, source: torch.Tensor) -> None:
@@ -312,7 +312,3 @@ class Copies:
 
 def _end(tag: Allocation | None, is_staged: bool = False) -> CopyEnd:
     return CopyEnd(HOST_DEVICE) if tag is None else CopyEnd(tag.device, tag.pinned, tag.pinned and is_staged)
-
-
-def _is_non_blocking(args: tuple[Any, ...], kwargs: dict[str, Any]) -> bool:
-    return bool(args[2] if len(args) > 2 else kwargs.get("non_blocking", False))

@@ -42,14 +42,6 @@ def test_a_conversion_moves_data_only_to_another_device(wanted, moves):
     assert not module._moves((3,), kwargs)
 
 
-@pytest.mark.parametrize(
-    ("args", "kwargs", "expected"),
-    [((1, 2), {}, False), ((1, 2, True), {}, True), ((1, 2), {"non_blocking": True}, True)],
-)
-def test_non_blocking_is_read_from_arguments(args, kwargs, expected):
-    assert module._non_blocking(args, kwargs) is expected
-
-
 def test_a_copy_between_devices_makes_both_streams_wait(gpu, copies):
     x, y = torch.ones(4), torch.ones(4)
     gpu.cuda.streams.of(1, 0)

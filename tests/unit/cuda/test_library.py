@@ -1,4 +1,4 @@
-"""Described library functions and operators on real GPUs."""
+"""Described operators on real GPUs."""
 
 from types import SimpleNamespace
 
@@ -6,7 +6,7 @@ import pytest
 import torch
 
 from syncheck.cuda import devices
-from syncheck.cuda.library import LibraryCalls
+from syncheck.cuda.library import DescribedOperators
 from syncheck.semantics import library as descriptions
 from syncheck.semantics.library import describe
 
@@ -21,71 +21,9 @@ def no_descriptions(monkeypatch):
 
 
 @pytest.fixture
-def calls(gpu):
-    cuda = gpu.cuda
-    return LibraryCalls(cuda.reporter, cuda.streams, cuda.memory, cuda.events, cuda.launches)
-
-
-@pytest.fixture
 def side(gpu):
     """Return the id of a second stream."""
     return gpu.cuda.streams.of(0, SIDE)
-
-
-def test_stream_of_accepts_an_object_or_the_current_stream(gpu, calls, side):
-    assert calls.stream_of(SimpleNamespace(device_index=0, cuda_stream=SIDE)) == side
-    assert calls.stream_of(None) == gpu.cuda.streams.of(0, 0)
-    gpu.current.handle = SIDE
-    assert calls.stream_of(None) == side
-
-
-def test_only_calls_of_the_program_are_reported(gpu, calls):
-    assert calls.is_checking()
-    with gpu.cuda.reporter.suppressed():
-        assert not calls.is_checking()
-    gpu.cuda.is_checking = False
-    assert not calls.is_checking()
-
-
-def test_a_launch_reads_and_writes_the_memory_of_its_tensors(gpu, calls, side):
-    x, out = torch.ones(4), torch.ones(4)
-    calls.launch("acme.copy", side, [(x, False), (out, True)])
-    (_, stream, operator, accesses, *_) = gpu.monitor.named("launch")[-1]
-    allocations = [gpu.cuda.memory.allocation_of(tensor) for tensor in (x, out)]
-    assert (stream, operator) == (side, "acme.copy")
-    assert [(allocation, is_write) for allocation, _, is_write in accesses] == [
-        (allocations[0], False), (allocations[1], True),
-    ]  # fmt: skip
-
-
-def test_a_launch_that_accesses_no_memory_is_not_reported(gpu, calls, side):
-    before = len(gpu.monitor.named("launch"))
-    calls.launch("acme.copy", side, [(torch.ones(4)[:0], False)])
-    assert [call[2] for call in gpu.monitor.named("launch")[before:]] == ["aten::ones"]
-
-
-def test_a_stream_waits_for_another_but_never_for_itself(gpu, calls, side):
-    calls.wait_stream(side, 1)
-    calls.wait_stream(side, side)
-    assert [call[1:3] for call in gpu.monitor.named("wait_stream")] == [(side, 1)]
-    assert [str(how) for how in gpu.monitor.named("wait_stream")[0][4]] == ["torch", ""]
-
-
-def test_a_stream_waits_for_an_event(gpu, calls, side):
-    event = SimpleNamespace(cuda_event=5)
-    ident = gpu.cuda.events.of_handle(5)
-    calls.wait_event(side, event)
-    (call,) = gpu.monitor.named("wait")
-    assert (call[1], call[2], str(call[4])) == (ident, side, "")
-
-
-def test_sync_stream_is_reported_as_an_implicit_host_wait(gpu, calls, side):
-    calls.sync_stream(side)
-    (call,) = gpu.monitor.named("sync_stream")
-    assert (call[1], call[-1]) == (side, ("explicit", False))
-
-
-# -- operators
 
 
 @pytest.fixture
@@ -136,8 +74,8 @@ def test_an_empty_result_has_no_memory(gpu, acme):
 def test_a_known_result_is_not_announced_again(gpu, acme):
     describe("acme_unit::double(x)", reads="x", returns="new")
     x = torch.ones(4)
-    special = gpu.cuda.operators._described.special(descriptions.operator("acme_unit::double"))
-    applies, run = special
+    described = DescribedOperators(gpu.cuda.reporter, gpu.cuda.memory, gpu.cuda.library)
+    applies, run = described.special(descriptions.operator("acme_unit::double"))
     assert applies((x,), {})
     dispatch = SimpleNamespace(call=lambda tensor: tensor)
     before = len(gpu.monitor.named("allocate"))

@@ -1,21 +1,23 @@
 """Described library functions are reported when the program calls them."""
 
 import sys
+from contextlib import nullcontext
 from types import ModuleType
 
 import pytest
 import torch
 
+from syncheck.hb.ids import BY_TORCH, NO_EVENT, WaitCall
 from syncheck.instrument.library import Library, bound_to
 from syncheck.instrument.patching import Patches
 from syncheck.semantics import library as descriptions
 from syncheck.semantics.library import Effect, describe
 
-CURRENT_STREAM = 1
+CURRENT_STREAM, SITE = 1, 20
 
 
 class Calls:
-    """Records reported calls; a stream is a number or an object with one."""
+    """Records reported calls; a stream or an event is a number or any object."""
 
     def __init__(self):
         self.checking = True
@@ -27,8 +29,29 @@ class Calls:
     def stream_of(self, stream):
         return CURRENT_STREAM if stream is None else stream
 
-    def __getattr__(self, name):
-        return lambda *args: self.made.append((name, *args))
+    def event_of(self, event):
+        return event
+
+    def site(self):
+        return SITE
+
+    def launch(self, *launch):
+        self.made.append(("launch", *launch))
+
+    def monitor(self):
+        return nullcontext(self)
+
+    def wait_stream(self, stream, other, site, origins):
+        assert (site, origins) == (SITE, BY_TORCH)
+        self.made.append(("wait_stream", stream, other))
+
+    def wait(self, event, stream, site, via):
+        assert (site, via) == (SITE, WaitCall.TORCH)
+        self.made.append(("wait", event, stream))
+
+    def sync_stream(self, stream, site, *, explicit):
+        assert (site, explicit) == (SITE, False)
+        self.made.append(("sync_stream", stream))
 
 
 class Event:
@@ -165,7 +188,7 @@ def test_the_full_name_of_a_variable_may_denote_a_stream(calls, acme, install):
     install()
     acme.copy(X)
     assert shown(calls) == [
-        ["launch", "acme.copy", 9, [["x", False]]], ["wait_stream", CURRENT_STREAM, 9], ["wait_stream", 9, 9],
+        ["launch", "acme.copy", 9, [["x", False]]], ["wait_stream", CURRENT_STREAM, 9],
     ]  # fmt: skip
 
 
@@ -175,7 +198,23 @@ def test_an_event_is_waited_for_unless_the_argument_is_none(calls, acme, install
     install()
     event = Event()
     acme.copy(X, event)
-    assert calls.made == [("wait_event", CURRENT_STREAM, event)]
+    assert calls.made == [("wait", event, CURRENT_STREAM)]
+
+
+def test_an_event_from_before_the_check_is_not_waited_for(calls, acme, install, monkeypatch):
+    describe("acme.copy(x, out, stream)", waits_for="out")
+    monkeypatch.setattr(torch.cuda, "Event", Event)
+    monkeypatch.setattr(calls, "event_of", lambda _: NO_EVENT)
+    install()
+    acme.copy(X, Event())
+    assert calls.made == []
+
+
+def test_a_stream_does_not_wait_for_itself(calls, acme, install):
+    describe("acme.copy(x, out, stream)", reads="x", waits_for="stream", then_waits="stream")
+    install()
+    acme.copy(X, stream=CURRENT_STREAM)
+    assert [call[0] for call in calls.made] == ["launch"]
 
 
 def test_a_stream_is_waited_for(calls, acme, install):

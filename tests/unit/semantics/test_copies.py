@@ -2,7 +2,7 @@
 
 import pytest
 
-from syncheck.semantics.copies import HOST_DEVICE, CopyEnd, copy_plan
+from syncheck.semantics.copies import HOST_DEVICE, CopyEnd, copy_plan, is_non_blocking
 
 PAGEABLE, PINNED = CopyEnd(HOST_DEVICE), CopyEnd(HOST_DEVICE, is_pinned=True)
 
@@ -38,3 +38,11 @@ def test_a_copy_from_a_device_is_asynchronous_only_into_pinned_memory(target, no
 def test_a_peer_copy_runs_on_the_sources_stream_and_joins_both_streams(non_blocking):
     plan = copy_plan(CopyEnd(2), CopyEnd(1), non_blocking=non_blocking)
     assert (plan.device, plan.other, plan.is_peer, plan.host_waits) == (1, 2, True, False)
+
+
+@pytest.mark.parametrize(
+    ("args", "kwargs", "expected"),
+    [((1, 2), {}, False), ((1, 2, True), {}, True), ((1, 2), {"non_blocking": True}, True)],
+)
+def test_non_blocking_is_read_from_arguments(args, kwargs, expected):
+    assert is_non_blocking(args, kwargs) is expected
