@@ -24,6 +24,7 @@ from syncheck.lint.nodes import (
 )
 from syncheck.lint.parameters import tensors_given
 from syncheck.semantics.collectives import FUNCTIONS
+from syncheck.semantics.python_api import CASTS
 from syncheck.source.expressions import last_name
 
 SENDS = "{stream} never waits for the stream that computes what it sends here"
@@ -41,6 +42,8 @@ _SPOKEN = frozenset("all_reduce allreduce all_gather allgather reduce_scatter al
 _MOVES = frozenset({"to", "cuda", "pin_memory"})
 _VIEWS = frozenset("view reshape flatten detach squeeze unsqueeze transpose permute narrow".split())
 """Methods of a tensor whose result shares its memory."""
+_CONVERTED = _VIEWS | CASTS | {"contiguous", "type"}
+"""Methods of a tensor whose result has its values."""
 _OPERATORS = re.compile(r"^(?:torch|F|torch\.nn\.functional)\.(?!tensor|empty|zeros|ones|full|from_|as_|is_)[a-z_]\w*$")
 _COMPUTING = frozenset("clone float half bfloat16 double contiguous add mul sub div exp sum mean matmul".split())
 """Methods of a tensor that compute a new one."""
@@ -261,8 +264,8 @@ def _used_layer(kind: ast.ClassDef, method: Method, block: ast.With, made: set[s
 
 
 def _variables(given: list[ast.expr]) -> set[str]:
-    """Return the variables among the arguments of a call, directly, indexed or unpacked."""
-    parts = [value.value if isinstance(value, ast.Subscript | ast.Starred) else value for value in given]
+    """Return the variables among the arguments of a call, directly, indexed, unpacked, as views or as casts."""
+    parts = [viewed(value.value if isinstance(value, ast.Starred) else value, _CONVERTED) for value in given]
     return {part.id for part in parts if isinstance(part, ast.Name)}
 
 
