@@ -43,3 +43,11 @@ def test_no_module_of_the_package_is_too_long():
 
 def _lines(path):
     return len(path.read_text().splitlines())
+
+
+def test_source_is_parsed_in_one_place():
+    """`syncheck.source.text` parses without warnings about the text."""
+    modules = {
+        str(path.relative_to(ROOT)) for path in ROOT.glob("syncheck/**/*.py") if "ast.parse(" in path.read_text()
+    }
+    assert modules == {"syncheck/source/text.py"}

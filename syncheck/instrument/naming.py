@@ -14,7 +14,7 @@ from typing import Any
 from syncheck.source.frames import locals_of
 from syncheck.source.lines import is_user_file, position
 from syncheck.source.targets import passed_on_in, target_in
-from syncheck.source.text import source_line, source_text
+from syncheck.source.text import parse_module, source_line, source_text
 
 _Named = tuple[str, Any]
 _ValuesOf = Callable[[FrameType], Iterator[_Named]]
@@ -80,7 +80,7 @@ def counted_name(name: str, iteration: int) -> str:
 def tree_of(filename: str) -> ast.Module | None:
     """Return the syntax tree of a file; None if it cannot be read."""
     try:
-        return ast.parse(source_text(filename))
+        return parse_module(source_text(filename))
     except (SyntaxError, ValueError):
         return None
 

@@ -19,7 +19,7 @@ from syncheck.source.frames import locals_of
 from syncheck.source.lines import position
 from syncheck.source.scopes import Scopes, scopes_of
 from syncheck.source.straight_line import NotStraightLineError, Position, between
-from syncheck.source.text import source_text
+from syncheck.source.text import parse_module, source_text
 
 _BUILTINS = {
     id(function)
@@ -122,7 +122,7 @@ class _File:
 def _file(filename: str) -> _File | None:
     source = source_text(filename)
     scopes = scopes_of(source) if source else None
-    return None if scopes is None else _File(ast.parse(source), scopes)
+    return None if scopes is None else _File(parse_module(source), scopes)
 
 
 @lru_cache(maxsize=1024)

@@ -1,10 +1,11 @@
 """The code cells of a notebook as one Python text, in which lines for IPython only are replaced."""
 
-import ast
 import io
 import json
 import re
 from typing import NamedTuple
+
+from syncheck.source.text import parse_module
 
 
 class Line(NamedTuple):
@@ -114,7 +115,7 @@ def _line(line: str) -> Line:
 
 def _is_python(code: str) -> bool:
     try:
-        ast.parse(code)
+        parse_module(code)
     except (SyntaxError, ValueError, RecursionError, MemoryError):
         return False
     return True

@@ -12,6 +12,7 @@ from functools import cache
 from typing import Any
 
 from syncheck.lint.nodes import branches, drop_annotations
+from syncheck.source.text import parse_module
 
 _TEXT = re.compile(
     r"""#[^\n]*"""
@@ -59,7 +60,7 @@ class _Body:
     def parse(self, head: str) -> list[ast.stmt]:
         """Return the statements with their positions in the file; `head`: stands for the line before the body."""
         lines_before = "\n" * (self.line - 2)
-        tree = ast.parse(f"{lines_before}{head}\n{self.text[self.start : self.stop]}\n")
+        tree = parse_module(f"{lines_before}{head}\n{self.text[self.start : self.stop]}\n")
         if _ANNOTATED.search(self.text, self.start, self.stop):
             drop_annotations(tree.body[0])
         return branches(tree.body[0])
@@ -137,7 +138,7 @@ def _tree(text: str) -> ast.Module:
             return _parsed(text, bodies)
     except (UncertainError, SyntaxError):
         pass
-    return ast.parse(text)
+    return parse_module(text)
 
 
 def code_of(text: str) -> str:
@@ -237,7 +238,7 @@ def _parsed(text: str, bodies: list[_Body]) -> ast.Module:
         lines = text.count("\n", body.start, body.stop)
         parts += [text[at : body.start], "\n" * lines, " " * (body.column - 1), "0"]
         at = body.stop
-    tree = ast.parse("".join((*parts, text[at:])))
+    tree = parse_module("".join((*parts, text[at:])))
     waiting = {body.last_line: body for body in bodies}
     for function in functions(tree.body):
         line = function.body[0].lineno

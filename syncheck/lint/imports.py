@@ -14,6 +14,7 @@ from itertools import pairwise
 
 from syncheck.lint import files
 from syncheck.lint.interp.scope import alias_of, definitions_in, flat, full_name
+from syncheck.source.text import parse_module
 from syncheck.system import files as disk
 
 _MARKERS = (".git", "pyproject.toml", "setup.py", "setup.cfg")
@@ -120,7 +121,7 @@ class Module:
         for part in self._others:
             if "from " in part:
                 with contextlib.suppress(SyntaxError, ValueError, RecursionError, MemoryError):
-                    for statement in flat(ast.parse(part).body):
+                    for statement in flat(parse_module(part).body):
                         if isinstance(statement, ast.ImportFrom):
                             found |= {a.asname or a.name: full_name(statement, a.name) for a in statement.names}
         return found
@@ -143,7 +144,7 @@ def _top_level(text: str) -> Iterator[str]:
 
 def _binding(part: str, name: str) -> ast.stmt | None:
     try:
-        return definitions_in(ast.parse(part).body).get(name)
+        return definitions_in(parse_module(part).body).get(name)
     except (SyntaxError, ValueError, RecursionError, MemoryError):
         return None
 

@@ -6,6 +6,7 @@ from collections.abc import Callable, Collection, Iterable, Iterator
 from typing import Any, Protocol, TypeVar
 
 from syncheck.source.expressions import STREAM_CONTEXTS, bodies, last_name
+from syncheck.source.text import parse_expression
 
 WAITS = frozenset({"wait", "wait_stream", "wait_event", "synchronize"})
 """Methods of streams, events and handles after which the host or a stream waits for them."""
@@ -264,7 +265,7 @@ def without_none(annotation: ast.expr | None) -> ast.expr | None:
     match annotation:
         case ast.Constant(value=str(quoted)):
             try:
-                return without_none(ast.parse(quoted, mode="eval").body)
+                return without_none(parse_expression(quoted))
             except SyntaxError:
                 return None
         case ast.Subscript(value=ast.Name(id="Optional") | ast.Attribute(attr="Optional"), slice=inner):

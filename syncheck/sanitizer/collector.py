@@ -18,6 +18,7 @@ from syncheck.sanitizer.monitor import Sites, SourceLine
 from syncheck.sanitizer.overwritten_copies import with_other_buffer
 from syncheck.semantics.collectives import as_called
 from syncheck.source.expressions import object_of_call
+from syncheck.source.text import parse_expression
 from syncheck.witness.schedule import Pair
 
 
@@ -343,7 +344,7 @@ def _is_call(frame: Frame) -> bool:
     """Return whether a location is a call, rather than a binding or deletion of a variable."""
     text = frame.source[frame.column - 1 : frame.end_column - 1] if frame.column else ""
     try:
-        return isinstance(ast.parse(text, mode="eval").body, ast.Call)
+        return isinstance(parse_expression(text), ast.Call)
     except SyntaxError:
         return False
 

@@ -10,6 +10,7 @@ import re
 from dataclasses import dataclass
 
 from syncheck.errors import ConfigError
+from syncheck.source.text import parse_expression
 
 CURRENT = "current"
 """Names the current stream of the current device in a description."""
@@ -122,12 +123,12 @@ def _parsed(signature: str) -> tuple[str, tuple[str, ...]]:
     """Return the name and the parameters of a signature."""
     match = re.fullmatch(r"([A-Za-z_]\w*(?:(?:\.|::)[A-Za-z_]\w*)+)\s*(\(.*\))\s*", signature, re.DOTALL)
     try:
-        parsed = ast.parse(f"(lambda {match[2][1:-1]}: 0)", mode="eval") if match else None
+        parsed = parse_expression(f"(lambda {match[2][1:-1]}: 0)") if match else None
     except SyntaxError:
         parsed = None
-    if match is None or parsed is None or not isinstance(parsed.body, ast.Lambda):
+    if match is None or not isinstance(parsed, ast.Lambda):
         raise ConfigError(f"{signature!r} is not the signature of a function with its full name", _HINT)
-    arguments = parsed.body.args
+    arguments = parsed.args
     if arguments.vararg is not None or arguments.kwarg is not None:
         raise ConfigError(f"{signature!r} has * or ** parameters", "name the parameters that matter, in order")
     return match[1], tuple(a.arg for a in (*arguments.posonlyargs, *arguments.args, *arguments.kwonlyargs))

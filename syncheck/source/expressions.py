@@ -5,6 +5,8 @@ import re
 from collections.abc import Container, Iterable, Iterator
 from functools import lru_cache
 
+from syncheck.source.text import parse_expression
+
 STREAM_CONTEXTS = frozenset({"stream", "StreamContext"})
 """Last names of the calls that make a stream current in a block."""
 
@@ -13,7 +15,7 @@ STREAM_CONTEXTS = frozenset({"stream", "StreamContext"})
 def parsed(expression: str) -> ast.expr | None:
     """Return the tree of an expression; None if the text is not an expression."""
     try:
-        return ast.parse(expression, mode="eval").body
+        return parse_expression(expression)
     except SyntaxError:
         return None
 
@@ -52,6 +54,16 @@ def subscripts_of(node: ast.AST | None) -> list[ast.Subscript]:
 def calls_in(node: ast.AST | None) -> list[ast.Call]:
     """Return the calls in a statement or an expression."""
     return [] if node is None else [part for part in ast.walk(node) if isinstance(part, ast.Call)]
+
+
+def expressions_of(statement: ast.stmt | None) -> Iterator[ast.expr]:
+    """Yield the expressions in a statement, except those in the statements inside it."""
+    waiting: list[ast.AST] = [] if statement is None else [statement]
+    while waiting:
+        node = waiting.pop()
+        if isinstance(node, ast.expr):
+            yield node
+        waiting += [child for child in ast.iter_child_nodes(node) if not isinstance(child, ast.stmt)]
 
 
 def arguments_of(call: ast.Call) -> list[ast.expr]:

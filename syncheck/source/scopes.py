@@ -17,6 +17,7 @@ from syncheck.source.expressions import (
     bodies,
     calls_in,
     container_kind,
+    expressions_of,
     has_index,
     has_line,
     is_at,
@@ -30,6 +31,7 @@ from syncheck.source.expressions import (
 )
 from syncheck.source.none_values import NoneValues
 from syncheck.source.rebinding import is_bound_between, is_bound_in_loop, is_loop_variable_outside, reads
+from syncheck.source.text import parse_module
 
 Loop: TypeAlias = ast.For | ast.AsyncFor | ast.While
 _FETCHING = frozenset({"result", "get", "join"})
@@ -92,7 +94,7 @@ class Scopes:
 
     def subscripts_around(self, line: int) -> list[ast.Subscript]:
         """Return the subscript expressions of a line's own function, or of the module outside of functions."""
-        nodes = (node for own in self.own_statements(line) for node in _expressions_of(own))
+        nodes = (node for own in self.own_statements(line) for node in expressions_of(own))
         return [node for node in nodes if isinstance(node, ast.Subscript)]
 
     def is_in_loop(self, line: int) -> bool:
@@ -271,7 +273,7 @@ class Scopes:
         return any(isinstance(function, ast.Attribute) and function.attr in _FETCHING for function in calls)
 
     def _expressions(self, line: int) -> Iterator[ast.expr]:
-        return _expressions_of(self._find(line)[0])
+        return expressions_of(self._find(line)[0])
 
     def is_visible(self, expression: str, line: int) -> bool:
         """Return whether every name in an expression is bound, and every attribute of `self` set, before a line."""
@@ -385,16 +387,6 @@ class Scopes:
 def scopes_of(source: str) -> Scopes | None:
     """Return the scopes of a source text; None if it is not valid Python."""
     try:
-        return Scopes(ast.parse(source), source)
+        return Scopes(parse_module(source), source)
     except (SyntaxError, ValueError, RecursionError, MemoryError):
         return None
-
-
-def _expressions_of(statement: ast.stmt | None) -> Iterator[ast.expr]:
-    """Yield the expressions in a statement, except those in the statements inside it."""
-    waiting: list[ast.AST] = [] if statement is None else [statement]
-    while waiting:
-        node = waiting.pop()
-        if isinstance(node, ast.expr):
-            yield node
-        waiting += [child for child in ast.iter_child_nodes(node) if not isinstance(child, ast.stmt)]

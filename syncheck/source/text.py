@@ -1,6 +1,8 @@
-"""Source text of the program's files."""
+"""Source text of the program's files, and its syntax trees."""
 
+import ast
 import linecache
+import warnings
 
 GENERATED = "<string>"
 """File name of code compiled from a string, such as with `exec`."""
@@ -26,3 +28,19 @@ def source_line(filename: str, number: int) -> str:
 def source_text(filename: str) -> str:
     """Return the text of a file; "" if it cannot be read."""
     return "".join(source_lines(filename))
+
+
+def parse_module(text: str) -> ast.Module:
+    """Return the syntax tree of a file's text, without warnings about it: Python itself shows them to the program.
+
+    Raises:
+        SyntaxError, ValueError, RecursionError, MemoryError: the text cannot be parsed.
+    """
+    with warnings.catch_warnings(action="ignore"):
+        return ast.parse(text)
+
+
+def parse_expression(text: str) -> ast.expr:
+    """Return the syntax tree of an expression; see `parse_module`."""
+    with warnings.catch_warnings(action="ignore"):
+        return ast.parse(text, mode="eval").body

@@ -35,8 +35,8 @@ def folder(tmp_path, monkeypatch):
     return tmp_path
 
 
-def command(*arguments, cwd, **kwargs):
-    environment = os.environ | {"PYTHONPATH": str(Path(__file__).parents[2])}
+def command(*arguments, cwd, env=None, **kwargs):
+    environment = os.environ | {"PYTHONPATH": str(Path(__file__).parents[2])} | (env or {})
     words = [warm.PYTHON, "-m", "syncheck", "lint", *map(str, arguments)]
     return subprocess.run(words, cwd=cwd, env=environment, text=True, timeout=250, check=False, **kwargs)
 
@@ -216,5 +216,13 @@ def test_the_report_says_that_code_was_nested_too_deeply_to_be_followed(folder):
 def test_deeply_nested_code_next_to_a_finding_does_not_end_the_run(folder, more):
     (folder / "train.py").write_text(f"{BAD}s = {LONG_SUM}{more}\n")
     done = command("--no-cache", cwd=folder, capture_output=True)
+    assert (done.returncode, done.stderr) == (1, "")
+    assert "SYN101" in done.stdout
+
+
+def test_warnings_about_the_text_of_a_file_do_not_replace_its_findings(folder):
+    helper = f"def pattern():\n{'    # a body that is parsed later' * 9}\n    return '\\d'\n"
+    (folder / "train.py").write_text(f"{BAD}print('\\d')\n{helper}")
+    done = command("--no-cache", cwd=folder, capture_output=True, env={"PYTHONWARNINGS": "error"})
     assert (done.returncode, done.stderr) == (1, "")
     assert "SYN101" in done.stdout

@@ -1,6 +1,5 @@
 """Edits of definitions as libcst transforms, which preserve comments and formatting."""
 
-import ast
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any
@@ -10,6 +9,7 @@ import libcst as cst
 from syncheck.findings import Edit, EditKind
 from syncheck.lint.definitions import UNSUPPORTED, Definition, Definitions
 from syncheck.lint.files import lines_of
+from syncheck.source.text import parse_module
 
 _INSERTIONS = frozenset({EditKind.INSERT_BEFORE, EditKind.INSERT_AFTER})
 
@@ -24,7 +24,7 @@ def apply(source: str, edits: Iterable[Edit]) -> tuple[str, set[Edit]]:
         SyntaxError: the text is not valid Python.
     """
     lines = lines_of(source)
-    definitions = Definitions(ast.parse(source), lines)
+    definitions = Definitions(parse_module(source), lines)
     grouped: dict[int, tuple[Definition, list[Edit]]] = {}
     for edit in dict.fromkeys(edits):
         definition = definitions.at(edit.line)
@@ -181,7 +181,7 @@ def with_comments(
         The text, and the number of comments.
     """
     lines = lines_of(source)
-    definitions = Definitions(ast.parse(source), lines)
+    definitions = Definitions(parse_module(source), lines)
     grouped: dict[int, tuple[Definition, dict[int, set[str]]]] = {}
     for line, wanted in words.items():
         definition = definitions.at(line)

@@ -8,6 +8,7 @@ from syncheck.source.expressions import (
     argument_of_call,
     arguments_of,
     container_kind,
+    expressions_of,
     has_index,
     names_in,
     normalized,
@@ -78,3 +79,9 @@ def test_the_object_of_a_method_call(text, name):
 def test_the_argument_of_a_method_call(text, argument):
     assert argument_of_call(ast.parse(text).body[0], "record_stream", 1, 1) == argument
     assert argument_of_call(ast.parse(text).body[0], "record_stream", 1, 2) == ""
+
+
+def test_the_expressions_of_a_statement_are_not_those_of_the_statements_inside_it():
+    statement = ast.parse("while a > 1:\n    b = 2").body[0]
+    assert sorted(map(ast.unparse, expressions_of(statement))) == ["1", "a", "a > 1"]
+    assert list(expressions_of(None)) == []

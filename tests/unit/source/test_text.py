@@ -1,11 +1,13 @@
 """Source text of the program's files."""
 
+import ast
 import linecache
+import warnings
 
 import pytest
 
 from syncheck.instrument.sites import SiteTable
-from syncheck.source.text import source_line, source_lines, source_text
+from syncheck.source.text import parse_expression, parse_module, source_line, source_lines, source_text
 
 
 @pytest.fixture
@@ -44,3 +46,18 @@ def test_a_call_site_in_such_code_shows_no_line_of_another_source():
     assert location.frame.source == ""
     assert location.excerpt == ()
     assert sites.lines_of(found[0])[0].statement is None
+
+
+@pytest.mark.filterwarnings("error")
+def test_warnings_about_a_text_do_not_prevent_its_parsing():
+    text = r'"\d"'
+    with pytest.raises(SyntaxError, match="invalid escape"):
+        ast.parse(text)
+    assert ast.unparse(parse_expression(text)) == r"'\\d'"
+    assert ast.unparse(parse_module(f"x = {text}")) == r"x = '\\d'"
+
+
+def test_warnings_about_a_text_are_not_shown():
+    with warnings.catch_warnings(record=True, action="always") as shown:
+        parse_module(r'x = "\d"')
+    assert shown == []
