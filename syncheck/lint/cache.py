@@ -67,6 +67,8 @@ class Cache:
     def keep(self, path: str, stamp: Stamp, digest: str, result: Result, *, is_strict: bool = False) -> None:
         """Store the result for a content, unless a file that it depends on has changed since it was looked up.
 
+        Failures of the moment, such as a lack of memory, are not stored.
+
         Args:
             path: the file.
             stamp: its stamp before it was read, since it may have changed meanwhile; None if it could not be read.
@@ -74,7 +76,7 @@ class Cache:
             result: the result.
             is_strict: whether `--strict` applies.
         """
-        if self._file is None or stamp is None:
+        if self._file is None or stamp is None or not result.is_reproducible:
             return
         if any(files.stamp(other) != seen for other, seen in result.asked.items()):
             return

@@ -71,9 +71,10 @@ def lint_source(path: str, text: files.Text, *, is_strict: bool = False) -> Resu
     except RecursionError:
         return Result(problem="it is too deeply nested to be parsed")
     except MemoryError:
-        return Result(problem="checking it takes too much memory")
+        return Result(problem="checking it takes too much memory", is_reproducible=False)
     except Exception as error:  # noqa: BLE001  one failure must not stop the other files from being linted
-        return Result(problem=f"syncheck itself failed, please report it: {type(error).__name__}: {error}")
+        problem = f"syncheck itself failed, please report it: {type(error).__name__}: {error}"
+        return Result(problem=problem, is_reproducible=False)
     suppressions = comments.read(text.source)
     found = result.findings
     kept = comments.apply(found, suppressions, _statements(source, found)) if suppressions else found

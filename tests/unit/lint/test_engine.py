@@ -42,6 +42,19 @@ def test_an_internal_error_does_not_fail_the_run(monkeypatch):
     assert "please report it: ZeroDivisionError" in lint_source("a.py", files.Text(RACE)).problem
 
 
+@pytest.mark.parametrize("error", [MemoryError, KeyError])
+def test_a_failure_of_the_moment_is_not_taken_from_the_cache(folder, monkeypatch, error):
+    def fail(self):
+        raise error
+
+    paths = [str(folder / "bad.py")]
+    with monkeypatch.context() as failing:
+        failing.setattr(analysis.Analysis, "findings", fail)
+        assert lint(paths, Cache(folder / "cache"), lambda *_: None).results[paths[0]].problem
+    (result,) = lint(paths, Cache(folder / "cache"), lambda *_: None).results.values()
+    assert codes(result) == [("SYN101", 5)]
+
+
 def test_comments_suppress_and_unused_ones_are_recorded():
     silenced = RACE.replace("x * 2", "x * 2  # syncheck: ignore[SYN101]")
     assert lint_source("a.py", files.Text(silenced)) == engine.Result()
