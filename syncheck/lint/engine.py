@@ -6,8 +6,9 @@ import multiprocessing
 import os
 import threading
 import time
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Generator, Iterable, Iterator
 from concurrent.futures import ProcessPoolExecutor
+from concurrent.futures.process import BrokenProcessPool
 from dataclasses import dataclass, field, replace
 
 from syncheck.config.options import Options
@@ -36,6 +37,7 @@ _FEW = 16
 """Number of files to parse up to which worker processes are not worthwhile."""
 NOTHING_TO_CHECK = Result(is_checked=False)
 """Result of a file in which no rule can find anything, and which is therefore not parsed."""
+_KILLED = Result(problem="the process that checked it was killed, perhaps for lack of memory")
 _MUCH = 2_000_000
 """Total size in bytes above which worker processes are worthwhile, whatever the files contain."""
 _CHUNKS = 64
@@ -242,8 +244,27 @@ def _results(tasks: list[Task], extensions: Extensions) -> Iterator[Done]:
     if multiprocessing.get_start_method() == "fork":
         _import_all()  # once here instead of in each worker
     chunk = min(len(tasks) // (workers * _CHUNKS) + 1, _MAX_AT_ONCE)
-    with ProcessPoolExecutor(workers, initializer=_begin_worker, initargs=(extensions,)) as pool:
-        yield from pool.map(_lint_file, tasks, chunksize=chunk)
+    n_done = yield from _results_of_workers(tasks, extensions, workers, chunk)
+    while n_done < len(tasks):  # a worker was killed; a single worker shows for which file
+        n_done += yield from _results_of_workers(tasks[n_done:], extensions, 1, 1)
+        if n_done < len(tasks):
+            yield tasks[n_done][0], None, "", _KILLED
+            n_done += 1
+
+
+def _results_of_workers(
+    tasks: list[Task], extensions: Extensions, workers: int, chunk: int
+) -> Generator[Done, None, int]:
+    """Yield the result of each file, in order, until a worker is killed; return the number of results."""
+    n_done = 0
+    with (
+        contextlib.suppress(BrokenProcessPool),
+        ProcessPoolExecutor(workers, initializer=_begin_worker, initargs=(extensions,)) as pool,
+    ):
+        for done in pool.map(_lint_file, tasks, chunksize=chunk):
+            n_done += 1
+            yield done
+    return n_done
 
 
 def _is_worth_workers(tasks: list[Task]) -> bool:

@@ -2,6 +2,10 @@
 
 import json
 import multiprocessing
+import os
+from concurrent.futures import ProcessPoolExecutor
+from functools import partial
+from multiprocessing import get_context
 from pathlib import Path
 
 import pytest
@@ -158,6 +162,25 @@ def test_large_inputs_are_linted_by_several_processes(tmp_path, monkeypatch):
     outcome = lint(sorted(map(str, tmp_path.glob("*.py"))), Cache(None), lambda *_: None)
     assert outcome.n_files == 3
     assert own == []  # in this process
+
+
+@pytest.mark.parametrize("killed", [["3"], ["0", "4"], list("01234")])
+def test_a_killed_worker_loses_only_the_file_that_it_checked(tmp_path, monkeypatch, killed):
+    monkeypatch.setattr(engine, "_FEW", 1)
+    monkeypatch.setattr(engine, "ProcessPoolExecutor", partial(ProcessPoolExecutor, mp_context=get_context("fork")))
+    monkeypatch.setattr(
+        engine,
+        "lint_source",
+        lambda path, *_, **__: os._exit(9) if Path(path).stem in killed else lint_source(path, *_),
+    )
+    paths = [tmp_path / f"{number}.py" for number in range(5)]
+    for path in paths:
+        path.write_text(RACE)
+    results = lint(map(str, paths), Cache(None), lambda *_: None).results
+    found = {path.stem: codes(results[str(path)]) for path in paths}
+    assert found == {path.stem: [] if path.stem in killed else [("SYN101", 5)] for path in paths}
+    problems = {path.stem for path in paths if "was killed" in results[str(path)].problem}
+    assert problems == set(killed)
 
 
 def test_files_with_something_to_check_are_distinguished(folder):
