@@ -57,6 +57,11 @@ class Definition:
         tree = cst.parse_module(self._head + self.text)
         return MetadataWrapper(tree, unsafe_skip_copy=True)  # a parsed tree has each node once
 
+    @property
+    def is_preserved(self) -> bool:
+        """Whether libcst writes the source as it was read. It drops a carriage return that ends the text."""
+        return self.wrapper.module.code == self._head + self.text
+
     @cached_property
     def _positions(self) -> dict[cst.CSTNode, CodeRange]:
         return dict(self.wrapper.resolve(PositionProvider))

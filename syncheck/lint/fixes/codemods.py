@@ -40,6 +40,8 @@ def apply(source: str, edits: Iterable[Edit]) -> tuple[str, set[Edit]]:
 
 def _changed(definition: Definition, edits: list[Edit], done: set[Edit]) -> str:
     try:
+        if not definition.is_preserved:
+            return definition.text
         transformer = _Editor(definition, edits)
         code = definition.wrapper.module.visit(transformer).code
     except UNSUPPORTED:
@@ -202,6 +204,8 @@ def _commented(
     """Return the text of a definition with comments, and their number."""
     words: dict[cst.CSTNode, set[str]] = defaultdict(set)
     try:
+        if not definition.is_preserved:
+            return definition.text, 0
         for line, wanted in by_line.items():
             statement = definition.statement_at(line)
             if statement is not None:

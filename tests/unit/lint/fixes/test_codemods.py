@@ -1,5 +1,6 @@
 """Edits of source code that preserve comments and formatting."""
 
+import ast
 import textwrap
 
 import pytest
@@ -79,6 +80,22 @@ def test_line_endings_and_the_rest_of_the_file_are_unchanged():
     source = "a  =  1\r\n\r\n\r\ny = 2\r\nz=(3 , )\r\n"
     text, _ = apply(source, [Edit(EditKind.INSERT_BEFORE, "a.py", 4, 0, "s.wait()")])
     assert text.replace("s.wait()\r\n", "").replace("s.wait()\n", "") == source
+
+
+@pytest.mark.parametrize("end", ["\n", "\r\n", "\r"])
+def test_an_edit_changes_nothing_else_whatever_ends_the_lines(end):
+    source = f"x = 1  # one{end}y = 2{end}def f():{end}    z = 3  # three{end}w = 4{end}"
+    text, done = apply(source, [Edit(EditKind.INSERT_BEFORE, "a.py", line, 0, "s.wait()") for line in (1, 4)])
+    assert text.count("s.wait()") == len(done)
+    assert [line for line in text.splitlines() if "s.wait()" not in line] == source.splitlines()
+
+
+@pytest.mark.parametrize("end", ["\n", "\r\n", "\r"])
+def test_a_comment_changes_no_code_whatever_ends_the_lines(end):
+    source = f"x = 1  # one{end}y = 2{end}def f():{end}    z = 3  # three{end}w = 4{end}"
+    text, number = with_comments(source, {1: ["ok"], 4: ["ok"]}, "# {0[0]}".format)
+    assert ast.dump(ast.parse(text)) == ast.dump(ast.parse(source))
+    assert text.count("# ok") == number
 
 
 def test_invalid_python_is_rejected():
