@@ -7,13 +7,31 @@ from importlib import import_module
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from syncheck.findings import Applicability, Edit, EditKind, Fix
     from syncheck.lint.gpu_state import GpuState, StreamState, TensorState
     from syncheck.lint.rules.visitor import LintRule
     from syncheck.rules.model import Rule, Severity
     from syncheck.semantics.library import Effect, describe
 
-__all__ = ["Effect", "GpuState", "LintRule", "Rule", "Severity", "StreamState", "TensorState", "describe"]
+__all__ = [
+    "Applicability",
+    "Edit",
+    "EditKind",
+    "Effect",
+    "Fix",
+    "GpuState",
+    "LintRule",
+    "Rule",
+    "Severity",
+    "StreamState",
+    "TensorState",
+    "describe",
+]
 _MODULES = {
+    "Applicability": "syncheck.findings",
+    "Edit": "syncheck.findings",
+    "EditKind": "syncheck.findings",
+    "Fix": "syncheck.findings",
     "GpuState": "syncheck.lint.gpu_state",
     "StreamState": "syncheck.lint.gpu_state",
     "TensorState": "syncheck.lint.gpu_state",

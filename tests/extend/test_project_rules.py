@@ -153,6 +153,27 @@ def test_a_failing_rule_does_not_hide_other_findings(project):
     assert done.returncode != 0
 
 
+def test_a_fix_of_a_rule_is_applied_and_an_impossible_one_hides_no_findings(project):
+    rules = RULES.replace("import LintRule", "import Applicability, Edit, EditKind, Fix, LintRule").replace(
+        'help="remove it")', "fix=self.fix(node))"
+    )
+    fix = """
+    def fix(self, node):
+        where = self.location(node).frame
+        kind = EditKind.INSERT_BEFORE if where.line == 4 else EditKind.REPLACE_CALL
+        edit = Edit(kind, where.path, where.line, where.column, "cuda.init()", "empty_cache")
+        return Fix((edit,), Applicability.SAFE)
+"""
+    (project / "acme/rules.py").write_text(rules + fix)
+    elif_program = "from torch import cuda\nif cuda:\n    pass\nelif cuda.empty_cache():\n    pass\n"
+    (project / "elif.py").write_text(elif_program)
+    done = syncheck(project, "lint", "--fix", "--output-format", "concise", ".")
+    assert (done.returncode, "Traceback" in done.stderr) == (1, False), done.stderr
+    assert "elif.py:4:6: ACME2" in done.stdout
+    assert (project / "elif.py").read_text() == elif_program
+    assert (project / "program.py").read_text().endswith("    cuda.init()\n")
+
+
 def test_an_unknown_code_is_an_error_even_with_project_rules(project):
     done = syncheck(project, "lint", "--select", "ACME7", "program.py")
     assert done.returncode == 2

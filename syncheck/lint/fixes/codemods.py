@@ -11,6 +11,8 @@ from syncheck.lint.definitions import UNSUPPORTED, Definition, Definitions
 from syncheck.lint.files import lines_of
 from syncheck.source.text import parse_module
 
+_INVALID = (IndexError, SyntaxError, TypeError, ValueError)
+"""The errors for an edit whose code does not fit its kind. Fixes of a project's rules may have such edits."""
 _INSERTIONS = frozenset({EditKind.INSERT_BEFORE, EditKind.INSERT_AFTER})
 
 
@@ -44,7 +46,7 @@ def _changed(definition: Definition, edits: list[Edit], done: set[Edit]) -> str:
             return definition.text
         transformer = _Editor(definition, edits)
         code = definition.wrapper.module.visit(transformer).code
-    except UNSUPPORTED:
+    except (*UNSUPPORTED, *_INVALID):
         return definition.text
     done |= transformer.done
     return code
@@ -68,6 +70,12 @@ class _Editor(cst.CSTTransformer):
                 call = _call_of(definition, statement, edit)
                 if call is not None:
                     self._calls[call].append(edit)
+
+    def on_visit(self, node: cst.CSTNode) -> bool:
+        """Drop the insertions at an `elif`: there is no place for a statement before or after it."""
+        if isinstance(node, cst.If) and isinstance(node.orelse, cst.If):
+            self._statements.pop(node.orelse, None)
+        return super().on_visit(node)
 
     def on_leave(
         self, original_node: cst.CSTNodeT, updated_node: cst.CSTNodeT

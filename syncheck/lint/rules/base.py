@@ -68,14 +68,19 @@ class SyntacticRule:
         Raises:
             ValueError: a fact is missing, or the message has no placeholder for it.
         """
-        others = tuple(replace(self._location(other), message=text) for other, text in related)
-        finding = Finding.of(self.rule, self._location(node), **{name: str(value) for name, value in facts.items()})
+        others = tuple(replace(self.location(other), message=text) for other, text in related)
+        finding = Finding.of(self.rule, self.location(node), **{name: str(value) for name, value in facts.items()})
         self.found.append(replace(finding, help=help, fix=fix, related=others, source="lint"))
 
     def gpu_state(self, node: cst.CSTNode) -> GpuState | None:
         """Return the GPU state when the program evaluates an expression; None if the linter never gets there."""
         where = self._definition.position(node)
         return self._states.at(where.start.line, where.start.column, where.end.line, where.end.column)
+
+    def location(self, node: cst.CSTNode) -> Location:
+        """Return the location of a node, as for the edits of a fix."""
+        line, column, end_line, end_column = self._definition.span(node)
+        return self._source.location(line, column + 1, end_line, end_column + 1, self._definition.function_at(line))
 
     def full_name(self, node: cst.CSTNode) -> str:
         """Return the full name of a function or module according to the file's imports: "torch.cuda.empty_cache".
@@ -94,10 +99,6 @@ class SyntacticRule:
     def code(self, node: cst.CSTNode) -> str:
         """Return the source of a node without the comments around it."""
         return self._definition.wrapper.module.code_for_node(node).strip()
-
-    def _location(self, node: cst.CSTNode) -> Location:
-        line, column, end_line, end_column = self._definition.span(node)
-        return self._source.location(line, column + 1, end_line, end_column + 1, self._definition.function_at(line))
 
 
 def own_nodes(node: cst.CSTNode) -> Iterator[cst.CSTNode]:

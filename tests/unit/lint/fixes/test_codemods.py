@@ -62,6 +62,22 @@ def test_an_impossible_edit_is_not_applied(source, edit):
     assert edited(source, edit) == (source, 0)
 
 
+@pytest.mark.parametrize("kind", EditKind)
+@pytest.mark.parametrize("code", ["", "name", "f(", "x = 1", "a; b", "1 +", "f()()"])
+def test_code_that_does_not_fit_its_kind_is_not_applied(kind, code):
+    source = "done.wait()\n"
+    text, n_done = edited(source, (kind, 1, 1, code, "wait"))
+    ast.parse(text)
+    assert (text != source) == n_done
+
+
+@pytest.mark.parametrize("kind", ["insert-before", "insert-after"])
+def test_nothing_is_inserted_at_an_elif(kind):
+    source = "if a:\n    x = 1\nelif b:\n    x = 2\n"
+    assert edited(source, (kind, 3, 0, "s.wait()")) == (source, 0)
+    assert edited(source, (kind, 3, 0, "s.wait()"), (kind, 2, 0, "t.wait()"))[1] == 1
+
+
 def test_the_column_selects_one_of_two_calls():
     edit = ("replace-call", 1, 11, "b.synchronize()", "wait")
     assert edited("a.wait(), b.wait()\n", edit)[0] == "a.wait(), b.synchronize()\n"
