@@ -6,8 +6,9 @@ Source:
 
 import asyncio
 import re
-from collections.abc import Iterator, Sequence
-from typing import NamedTuple
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from typing import NamedTuple, TypeVar
 from urllib.parse import unquote
 
 from lsprotocol import types as lsp
@@ -26,6 +27,7 @@ from syncheck.rules.catalogue import all_rules, url_of
 from syncheck.rules.model import Severity
 from syncheck.version import __version__
 
+T = TypeVar("T")
 _PAUSE = 0.2
 """Seconds without an edit before a document is linted."""
 _LEVELS = {
@@ -56,6 +58,7 @@ class Server(LanguageServer):
         super().__init__("syncheck", __version__, notebook_document_sync=sync)
         self.findings: dict[str, tuple[object, tuple[_Found, ...]]] = {}
         self._last_message = ""
+        self._linting = ThreadPoolExecutor(1)  # only one file at a time: the linter changes settings of the process
 
     def opened(self, uri: str) -> OpenDocument:
         """Return the file or notebook for a URI, which may be that of a cell."""
@@ -83,7 +86,7 @@ class Server(LanguageServer):
         except ConfigError as error:
             self._show_message(f"{error}; {error.hint}")
             return
-        result = await asyncio.to_thread(_lint, document, is_strict=options.strict)
+        result = await self._in_thread(lambda: _lint(document, is_strict=options.strict))
         if result.problem or not self._is_open(uri) or self.opened(uri).version != document.version:
             return
         found = tuple(finding for finding in result.findings if finding.rule.code in codes)
@@ -91,6 +94,10 @@ class Server(LanguageServer):
         for part in document.parts():
             shown = [self._diagnostic(document, finding) for finding in self._found_in(document, part)]
             self._publish(part.uri, shown, part.version)
+
+    async def _in_thread(self, work: Callable[[], T]) -> T:
+        """Lint or fix a document while the server answers other requests."""
+        return await asyncio.get_running_loop().run_in_executor(self._linting, work)
 
     def _publish(self, uri: str, shown: list[lsp.Diagnostic], version: int | None = None) -> None:
         self.text_document_publish_diagnostics(lsp.PublishDiagnosticsParams(uri, shown, version))
@@ -111,18 +118,19 @@ class Server(LanguageServer):
         pages = "\n---\n".join(rule_page(rule.code) for rule in known)
         return lsp.Hover(lsp.MarkupContent(lsp.MarkupKind.Markdown, pages)) if pages else None
 
-    def code_actions(
+    async def code_actions(
         self, uri: str, wanted: lsp.Range, kinds: Sequence[lsp.CodeActionKind | str]
-    ) -> Iterator[lsp.CodeAction]:
-        """Yield the code actions for the findings in a range and for the whole document."""
+    ) -> list[lsp.CodeAction]:
+        """Return the code actions for the findings in a range, and for the whole document if they are asked for."""
         document = self.opened(uri)
-        if lsp.CodeActionKind.QuickFix in kinds:
-            for found in self._found_at(document, uri, wanted):
-                yield from self._actions(document, found)
+        found = list(self._found_at(document, uri, wanted)) if lsp.CodeActionKind.QuickFix in kinds else []
+        actions: list[lsp.CodeAction] = []
+        if found:
+            actions += await self._in_thread(lambda: [a for each in found for a in self._actions(document, each)])
         if any(kind.startswith("source") for kind in kinds):
-            repaired = self._fix_all_action(document)
-            if repaired is not None:
-                yield repaired
+            fix_all = await self._in_thread(lambda: self._fix_all_action(document))
+            actions += [fix_all] if fix_all is not None else []
+        return actions
 
     def _found_in(self, document: OpenDocument, part: TextDocument) -> Iterator[_Found]:
         """Yield the findings in one part of a document's current text."""
@@ -236,9 +244,10 @@ def make_server() -> Server:
         return server.hover(params.text_document.uri, params.position)
 
     @server.feature(lsp.TEXT_DOCUMENT_CODE_ACTION, lsp.CodeActionOptions(code_action_kinds=_KINDS))
-    def code_action_requested(params: lsp.CodeActionParams) -> list[lsp.CodeAction]:
-        wanted = params.context.only or _KINDS
-        return list(server.code_actions(params.text_document.uri, params.range, wanted))
+    async def code_action_requested(params: lsp.CodeActionParams) -> list[lsp.CodeAction]:
+        # "fix all" lints the document several times, too much for each move of the cursor
+        wanted = params.context.only or (lsp.CodeActionKind.QuickFix,)
+        return await server.code_actions(params.text_document.uri, params.range, wanted)
 
     _add_notebooks(server)
     return server

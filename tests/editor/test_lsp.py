@@ -1,12 +1,16 @@
 """The language server, driven by a real client over standard input and output."""
 
 import asyncio
+import time
 from functools import partial
 
 import pytest
 from lsprotocol import types as lsp
 from pygls.lsp.client import LanguageClient
+from pygls.workspace import Workspace
 
+from syncheck.cli import lsp as server_module
+from syncheck.lint.result import Result
 from tests import warm
 
 BAD = """import torch
@@ -150,6 +154,44 @@ def test_quick_fixes_fix_or_suppress_a_finding(in_editor):
         assert await editor.actions(finding, lsp.CodeActionKind.SourceFixAll) == []
 
     in_editor(use)
+
+
+def test_fix_all_is_offered_only_where_it_is_asked_for(in_editor):
+    async def use(editor):
+        editor.open(BAD)
+        (finding,) = await editor.diagnostics()
+        kinds = {action.kind for action in await editor.actions(finding)}
+        assert kinds == {lsp.CodeActionKind.QuickFix}
+        (everything,) = await editor.actions(finding, "source")
+        assert everything.kind == "source.fixAll.syncheck"
+
+    in_editor(use)
+
+
+def test_the_linter_never_runs_in_two_threads(tmp_path, monkeypatch):
+    """It changes settings of the process, such as the recursion limit."""
+    running, most = [], []
+
+    def lint(*_, **__):
+        running.append(1)
+        most.append(len(running))
+        time.sleep(0.05)
+        running.pop()
+        return Result()
+
+    monkeypatch.setattr(server_module, "_lint", lint)
+    server = server_module.make_server()
+    server.protocol._workspace = Workspace(tmp_path.as_uri())
+    uris = [(tmp_path / f"{number}.py").as_uri() for number in range(4)]
+    for uri in uris:
+        server.workspace.put_text_document(lsp.TextDocumentItem(uri, "python", 0, BAD))
+    monkeypatch.setattr(server, "_publish", lambda *_: None)
+
+    async def use():
+        await asyncio.gather(*map(server.lint, uris))
+
+    asyncio.run(use())
+    assert most == [1] * 4
 
 
 def test_a_suppression_goes_to_the_end_of_a_multiline_statement(in_editor):
