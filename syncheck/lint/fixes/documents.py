@@ -12,6 +12,7 @@ from syncheck.system import files as disk
 
 _CELL = "# %% cell "
 """Prefix of the line that begins a cell in a notebook's text."""
+_BYTE_ORDER_MARK = "\ufeff"
 _STANDS_FOR = re.compile(r"  # %% syncheck line (\d+)")
 """The comment on the stand-in for a line of a notebook that is not Python."""
 
@@ -84,12 +85,13 @@ class Notebook:
     """A notebook: the text of its code cells, each below a line that identifies it.
 
     Attributes:
-        content: the file's content.
+        content: the file's content, without a byte order mark.
         text: the cells as Python. Lines that are not Python (`%matplotlib inline`) are replaced.
     """
 
     content: str
     text: str = ""
+    _mark: str = ""
     _replaced: list[cells.Line] = field(default_factory=list)
 
     @classmethod
@@ -99,8 +101,9 @@ class Notebook:
         Raises:
             ValueError, KeyError, TypeError: the content is not a notebook.
         """
-        notebook = cls(content)
-        for number, cell in _code_cells(json.loads(content)):
+        text = content.removeprefix(_BYTE_ORDER_MARK)
+        notebook = cls(text, _mark=content[: len(content) - len(text)])
+        for number, cell in _code_cells(json.loads(text)):
             notebook.text += f"{_CELL}{number}\n" + "".join(map(notebook._line, cells.lines_of(_source(cell))))
         return notebook
 
@@ -132,9 +135,14 @@ class Notebook:
             if part.removesuffix("\n") != "\n".join(cells.text_lines(before)):
                 changed = part if before.endswith("\n") else part.removesuffix("\n")
                 cell["source"] = changed if isinstance(cell["source"], str) else changed.splitlines(keepends=True)
+        return self._written(document).encode("utf-8", "surrogatepass")
+
+    def _written(self, document: Any) -> str:
+        """Return a notebook as a text in the style of this file."""
         indent = re.search(r"\n([ \t]+)\"", self.content)
-        written = json.dumps(document, indent=indent[1] if indent else None, ensure_ascii=False)
-        return (written + ("\n" if self.content.endswith("\n") else "")).encode("utf-8", "surrogatepass")
+        written = json.dumps(document, indent=indent[1] if indent else None, ensure_ascii=self.content.isascii())
+        written += "\n" if self.content.endswith("\n") else ""
+        return self._mark + (written.replace("\n", "\r\n") if "\r\n" in self.content else written)
 
     def placed(self, finding: Finding, path: str, text: str) -> Finding:
         """See `Document`."""

@@ -1,5 +1,6 @@
 """Notebooks are changed in their cells, and everything that is not Python is kept."""
 
+import codecs
 import json
 
 import pytest
@@ -48,15 +49,25 @@ def test_cells_are_fixed_and_everything_else_is_kept(path):
     assert path.read_text(encoding="utf-8") == written(FIXED, indent=1, ensure_ascii=False) + "\n"
 
 
+def in_style(text, style):
+    return codecs.BOM_UTF8 * ("mark" in style) + text.replace("\n", "\r\n" if "crlf" in style else "\n").encode()
+
+
+@pytest.mark.parametrize("is_ascii", [True, False])
+@pytest.mark.parametrize("style", ["", "mark", "crlf", "mark crlf"])
+def test_a_file_keeps_its_byte_order_mark_line_endings_and_escapes(path, style, is_ascii):
+    path.write_bytes(in_style(written(CELLS, indent=1, ensure_ascii=is_ascii) + "\n", style))
+    assert len(changed(path, "fix").fixed) == 2
+    assert path.read_bytes() == in_style(written(FIXED, indent=1, ensure_ascii=is_ascii) + "\n", style)
+
+
 def test_comments_like_those_between_cells_are_kept(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     cells = ["# %% cell 1\n" + "".join(CELLS[0]), f"# %% cell 7\n{CELLS[1]}", "s = '\u2028'\n!pip install \\\n  x"]
     path = tmp_path / "n.ipynb"
     path.write_text(written(cells), encoding="utf-8")
     assert len(changed(path, "fix").fixed) == 1
-    assert path.read_text(encoding="utf-8") == written(
-        [cells[0], f"# %% cell 7\n{FIXED[1]}", cells[2]], ensure_ascii=False
-    )
+    assert path.read_text(encoding="utf-8") == written([cells[0], f"# %% cell 7\n{FIXED[1]}", cells[2]])
 
 
 def test_comments_are_added_and_removed(path):
