@@ -88,14 +88,14 @@ def _proved(report: Report, reruns: Reruns) -> Report:
 
 def _suppresses_lint_finding(path: str, line: int) -> bool:
     """Return whether the comment at a line of a file suppresses a finding of the linter."""
-    from syncheck.lint import engine
-    from syncheck.lint.prefilter import can_matter
+    from syncheck.lint.engine import lint_data
 
     try:
         data = files.read(path)
     except OSError:
         return False
-    return can_matter(data) and all(line != unused for unused, _ in engine.lint_data(path, data, is_strict=True).unused)
+    result = lint_data(path, data, is_strict=True)
+    return result.is_checked and all(line != unused for unused, _ in result.unused)
 
 
 def merge(folders: tuple[Path, ...], options: Options) -> Report:
