@@ -207,6 +207,17 @@ def recorded_event(node: ast.AST) -> ast.expr | None:
             return None
 
 
+def owner_of_call(call: ast.Call) -> str:
+    """Return the object whose method is called, as it is written; "" for a function."""
+    return text(call.func.value) if isinstance(call.func, ast.Attribute) else ""
+
+
+def pinned_attributes(nodes: Iterable[ast.AST]) -> set[str]:
+    """Return the attributes of objects that some nodes set to pinned memory, or to a list of it."""
+    made = (node for node in nodes if isinstance(node, ast.Assign) and "pin_memory" in text(node.value))
+    return {own_attribute(target) for node in made for target in node.targets} - {""}
+
+
 def own_attribute(node: ast.AST | None) -> str:
     """Return "x" for `self.x`; "" for any other node."""
     match node:

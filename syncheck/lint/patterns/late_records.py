@@ -14,11 +14,11 @@ from typing import NamedTuple
 from syncheck.findings import Finding
 from syncheck.lint.interp.functions import own_nodes
 from syncheck.lint.interp.sites import SourceSites
-from syncheck.lint.nodes import Method, methods_of, names, nodes_in, text, walk
+from syncheck.lint.nodes import Method, methods_of, names, nodes_in, own_attribute, recorded_event, text, walk
 from syncheck.lint.patterns.context import Context
 from syncheck.rules import unordered_side_stream
 from syncheck.rules.model import Family
-from syncheck.source.expressions import last_name
+from syncheck.source.expressions import has_line, last_name
 
 _SIZES = frozenset({"shape"})
 """Attributes in an index that are the same in all iterations."""
@@ -136,27 +136,29 @@ class _Members:
         found: dict[str, str] = {}
         for node in self._nodes.get("__init__", []):
             if isinstance(node, ast.Assign) and isinstance(node.value, ast.Call) and "compile" in text(node.value.func):
-                wrapped = [_own(inner) for inner in walk(node.value) if _own(inner) in self.methods]
+                wrapped = [own_attribute(inner) for inner in walk(node.value) if own_attribute(inner) in self.methods]
                 if len(wrapped) == 1:
-                    found |= {_own(target): wrapped[0] for target in node.targets if _own(target)}
+                    found |= {own_attribute(target): wrapped[0] for target in node.targets if own_attribute(target)}
         return found
 
     def is_only_ours(self, attribute: str) -> bool:
         """Return whether only methods of the class use an attribute, and only of `self`."""
         named = (node for node in nodes_in(self._tree) if isinstance(node, ast.Attribute) and node.attr == attribute)
-        return all(_own(node) and (node in self._inside) for node in named)
+        return all(own_attribute(node) and (node in self._inside) for node in named)
 
     def users(self, events: str) -> dict[str, ast.Call | None]:
         """Return the methods that may record events, each with a call that does; None if none is known."""
         found: dict[str, ast.Call | None] = {}
         for name, method in self.methods.items():
             nodes = [] if name == "__init__" else walk(method)
-            known = {node: event for node in nodes if (event := _recorded(node)) and _own(event.value) == events}
+            known = {
+                node: event for node in nodes if (event := _recorded(node)) and own_attribute(event.value) == events
+            }
             passive = {awaited for node in nodes if (awaited := _awaited(node)) is not None}
             passive |= {event.value for event in known.values()}
             if known:
                 found[name] = next(node for node in known if isinstance(node, ast.Call))
-            if any(_own(node) == events and node not in passive for node in nodes):
+            if any(own_attribute(node) == events and node not in passive for node in nodes):
                 found[name] = None
         return found
 
@@ -179,7 +181,9 @@ class _Members:
     def _order(self, caller: str, first: str, second: str) -> bool | None:
         """Return whether a method calls one method, and then the other; None if it uses neither."""
         nodes = self._nodes[caller]
-        named = [(self._aliases.get(_own(node), _own(node)), node) for node in walk(self.methods[caller])]
+        named = [
+            (self._aliases.get(own_attribute(node), own_attribute(node)), node) for node in walk(self.methods[caller])
+        ]
         uses = [(name, node) for name, node in named if name in {first, second}]
         called = {node.func for node in nodes if isinstance(node, ast.Call)}
         if not uses:
@@ -196,24 +200,14 @@ def _parts(node: ast.AST, first: int, second: int) -> bool:
     """Return whether the line `second` may run without `first`, because of a branch or loop around the latter."""
     if not isinstance(node, ast.For | ast.AsyncFor | ast.While | ast.If | ast.Try | ast.Match):
         return False
-    if not _has(node, first):
+    if not has_line(node, first):
         return False
-    if isinstance(node, ast.If) and not _has(node, second):
+    if isinstance(node, ast.If) and not has_line(node, second):
         return any(isinstance(inner, ast.Return | ast.Raise | ast.Continue | ast.Break) for inner in walk(node))
     if isinstance(node, ast.Match):
         return True
     last = node.body[-1]
     return not node.body[0].lineno <= first < second <= (last.end_lineno or last.lineno)
-
-
-def _has(node: ast.stmt, line: int) -> bool:
-    return node.lineno <= line <= (node.end_lineno or line)
-
-
-def _own(node: ast.AST) -> str:
-    """Return "x" for `self.x`; "" for any other expression."""
-    is_own = isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name) and node.value.id == "self"
-    return node.attr if isinstance(node, ast.Attribute) and is_own else ""
 
 
 # -- the wait
@@ -238,7 +232,7 @@ def _waits(method: Method, members: _Members) -> Iterator[_Wait]:
             is_earlier = all(text(event.slice) != text(wait.key) for event in records)
             is_ring = is_earlier and isinstance(wait.key, ast.BinOp)
             if records and any(_is_shared(target, variable, derived, is_ring=is_ring) for target in targets):
-                yield wait._replace(sent=frozenset(_own(event.value) for event in records))
+                yield wait._replace(sent=frozenset(own_attribute(event.value) for event in records))
 
 
 def _wait_at(node: ast.AST, loop: ast.For) -> _Wait | None:
@@ -249,18 +243,14 @@ def _wait_at(node: ast.AST, loop: ast.For) -> _Wait | None:
     event, stream = (given, owner) if node.func.attr == "wait_event" else (owner, given)
     if node.func.attr not in {"wait", "wait_event"} or not isinstance(event, ast.Subscript):
         return None
-    is_own = bool(_own(event.value) and _own(stream))
-    return _Wait(node, loop, _own(event.value), event.slice, text(stream)) if is_own else None
+    is_own = bool(own_attribute(event.value) and own_attribute(stream))
+    return _Wait(node, loop, own_attribute(event.value), event.slice, text(stream)) if is_own else None
 
 
 def _recorded(node: ast.AST) -> ast.Subscript | None:
     """Return the event of the object that a call records, out of a container."""
-    if not isinstance(node, ast.Call) or not isinstance(node.func, ast.Attribute):
-        return None
-    event = node.func.value if node.func.attr == "record" else None
-    if node.func.attr == "record_event" and node.args:
-        event = node.args[0]
-    return event if isinstance(event, ast.Subscript) and _own(event.value) else None
+    event = recorded_event(node)
+    return event if isinstance(event, ast.Subscript) and own_attribute(event.value) else None
 
 
 def _derived(variable: str, nodes: list[ast.AST]) -> dict[str, list[ast.expr]]:
@@ -324,7 +314,7 @@ def _late_record(wait: _Wait, waiter: Method, members: _Members) -> _Late | None
     if len(users) != 1 or waiter.name in users or not members.is_only_ours(wait.events):
         return None
     recorder, node = next(iter(users.items()))
-    read = {_own(inner) for inner in own_nodes(members.methods[recorder])}
+    read = {own_attribute(inner) for inner in own_nodes(members.methods[recorder])}
     if node is None or not wait.sent & read:
         return None  # nothing shows that the method uses the copies
     caller = members.caller(waiter.name, recorder)

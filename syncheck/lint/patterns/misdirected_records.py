@@ -16,6 +16,7 @@ from syncheck.lint.nodes import (
     current_streams,
     entered_streams,
     is_current_stream,
+    owner_of_call,
     parameters,
     stored_names,
     text,
@@ -59,7 +60,7 @@ def _misdirected(function: Function, nodes: list[ast.AST]) -> Iterator[tuple[ast
     bound = (given | stored_names(outside)) - stored_names(inside)
     current = current_streams(outside)
     calls = [node for node in nodes if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute)]
-    records = [(call, _owner(call), text(call.args[0])) for call in calls if _is_record(call)]
+    records = [(call, owner_of_call(call), text(call.args[0])) for call in calls if _is_record(call)]
     for call, tensor, stream in records:
         is_own = stream in current or is_current_stream(call.args[0])
         if call in inside or not is_own or tensor not in bound or sum(tensor == other for _, other, _ in records) > 1:
@@ -87,11 +88,6 @@ def _forks_only(side: str, calls: list[ast.Call], current: set[str]) -> bool:
     """Return whether a side stream waits for the current stream, and nothing else in a function waits."""
     waits = [call for call in calls if last_name(call.func) in WAITS]
     return bool(waits) and all(waits_for_current(call, side, current) for call in waits) and side not in current
-
-
-def _owner(call: ast.Call) -> str:
-    """Return the object whose method is called."""
-    return text(call.func.value) if isinstance(call.func, ast.Attribute) else ""
 
 
 def _is_record(call: ast.Call) -> bool:

@@ -18,6 +18,7 @@ from syncheck.lint.nodes import (
     own_attribute,
     own_container,
     parameters,
+    pinned_attributes,
     text,
     viewed,
     walk,
@@ -112,7 +113,7 @@ def _is_collective(called: str) -> bool:
 
 def _fetch(kind: ast.ClassDef, block: ast.With, blocks: list[ast.With]) -> ast.AST | None:
     """Return a copy to the host, or from a parameter, of something that nothing else on the block's stream mentions."""
-    hosts = _host_devices(kind) | {f"self.{name}" for name in _pinned(kind)}
+    hosts = _host_devices(kind) | {f"self.{name}" for name in pinned_attributes(walk(kind))}
     nodes = [node for other in blocks for node in block_nodes(other)]
     gradients = {name for node in nodes for name in _bound_to_gradient(node)}
     for node in block_nodes(block):
@@ -177,7 +178,7 @@ def _pending_source(node: ast.AST) -> ast.expr | None:
 
 def _copy_in_method(kind: ast.ClassDef, block: ast.With) -> ast.AST | None:
     """Return a call of a method that copies from what the constructor was given to pinned memory of the object."""
-    methods, given, pinned = methods_of(kind), _given_tensors(kind), _pinned(kind)
+    methods, given, pinned = methods_of(kind), _given_tensors(kind), pinned_attributes(walk(kind))
     for call in (node for node in block_nodes(block) if isinstance(node, ast.Call)):
         method = methods.get(own_attribute(call.func))
         names_of = [argument.arg for argument in parameters(method)] if method is not None else []
@@ -206,12 +207,6 @@ def _copies(method: Method) -> Iterator[tuple[str, str]]:
                 yield owners.get(ends[0], ends[0]), owners.get(ends[1], ends[1])
             case _:
                 pass
-
-
-def _pinned(kind: ast.ClassDef) -> set[str]:
-    """Return the attributes that a class sets to pinned memory, or to a list of it."""
-    assigned = [node for node in walk(kind) if isinstance(node, ast.Assign) and "pin_memory" in text(node.value)]
-    return {own_attribute(target) for node in assigned for target in node.targets} - {""}
 
 
 def _given_tensors(kind: ast.ClassDef) -> set[str]:

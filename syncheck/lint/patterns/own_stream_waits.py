@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from syncheck.findings import Finding
 from syncheck.lint.interp.functions import block_nodes, functions_with_nodes
 from syncheck.lint.locations import main_lines_of
-from syncheck.lint.nodes import current_streams, entered_streams, is_current_stream, text
+from syncheck.lint.nodes import current_streams, entered_streams, is_current_stream, owner_of_call, text
 from syncheck.lint.patterns.context import Context
 from syncheck.rules import unordered_side_stream
 
@@ -23,7 +23,7 @@ def findings(context: Context) -> Iterator[Finding]:
     """Yield the waits, as warnings."""
     lines = main_lines_of(context.known)
     for function, nodes in functions_with_nodes(context.tree):
-        owners = [_owner(node) for node in nodes if isinstance(node, ast.Call) and _waits_for_other(node)]
+        owners = [owner_of_call(node) for node in nodes if isinstance(node, ast.Call) and _waits_for_other(node)]
         for block in (node for node in nodes if isinstance(node, ast.With)):
             for stream in map(text, entered_streams(block)[-1:]):
                 for call in _own_waits(block, stream) if owners.count(stream) == 1 else ():
@@ -41,10 +41,6 @@ def _own_waits(block: ast.With, stream: str) -> Iterator[ast.Call]:
 
 def _waits_for_other(call: ast.Call) -> bool:
     return isinstance(call.func, ast.Attribute) and call.func.attr in {"wait_stream", "wait_event"}
-
-
-def _owner(call: ast.Call) -> str:
-    return text(call.func.value) if isinstance(call.func, ast.Attribute) else ""
 
 
 def _waits_for(call: ast.Call, stream: str, current: set[str]) -> bool:

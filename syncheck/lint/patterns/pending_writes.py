@@ -16,7 +16,7 @@ from syncheck.lint import deferred
 from syncheck.lint.interp.sites import SourceSites
 from syncheck.lint.interp.unknown import may_wait
 from syncheck.lint.locations import lines_of
-from syncheck.lint.nodes import NO_WRITES, branches, statements, text, walk
+from syncheck.lint.nodes import NO_WRITES, branches, owner_of_call, statements, text, walk
 from syncheck.lint.patterns.context import Context
 from syncheck.rules import collective_buffer_modified
 from syncheck.semantics.collectives import FUNCTIONS, Collective, Parameter
@@ -140,11 +140,7 @@ def _is_before_wait(handle: str, write: ast.stmt, after: Sequence[ast.stmt], fun
 
 
 def _waits_for(call: ast.Call, handle: str) -> bool:
-    return last_name(call.func) == "wait" and _owner(call) == handle
-
-
-def _owner(call: ast.Call) -> str:
-    return text(call.func.value) if isinstance(call.func, ast.Attribute) else ""
+    return last_name(call.func) == "wait" and owner_of_call(call) == handle
 
 
 def first_uses(

@@ -16,8 +16,8 @@ from syncheck.lint.nodes import (
     is_non_blocking,
     nodes_in,
     own_attribute,
+    pinned_attributes,
     recorded_event,
-    text,
     viewed,
 )
 from syncheck.lint.patterns.context import Context
@@ -41,7 +41,7 @@ def findings(context: Context) -> Iterator[Finding]:
     They are warnings, since another file may wait.
     """
     functions = functions_with_nodes(context.tree)
-    pinned = _pinned(context.tree)
+    pinned = pinned_attributes(nodes_in(context.tree))
     uploading = {function.name: _uploaded(nodes, pinned) for function, nodes in functions if _records(nodes)}
     lines = main_lines_of(context.known)
     for function, nodes in functions if pinned else ():
@@ -58,12 +58,6 @@ def findings(context: Context) -> Iterator[Finding]:
 
 def _records(nodes: Sequence[ast.AST]) -> bool:
     return any(recorded_event(node) is not None for node in nodes)
-
-
-def _pinned(tree: ast.Module) -> set[str]:
-    """Return the attributes that a file binds to pinned memory."""
-    made = (node for node in nodes_in(tree) if isinstance(node, ast.Assign) and "pin_memory" in text(node.value))
-    return {name for node in made for target in node.targets if (name := own_attribute(target))}
 
 
 def _attribute(node: ast.expr) -> str:
