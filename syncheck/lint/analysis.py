@@ -16,7 +16,7 @@ from syncheck.lint.blocking_kernels import waits_for_kernels
 from syncheck.lint.budget import Budget, nesting
 from syncheck.lint.callers import call_twice, consume, may_need_wait, uses_kept_stream
 from syncheck.lint.certainty import adjusted, as_seen_in_source, is_cross_function_timing, merge_by_clock
-from syncheck.lint.classes import between_methods, has_more_paths, order, with_passed_on, without_changes
+from syncheck.lint.classes import between_methods, callers_first, has_more_paths, order, with_passed_on, without_changes
 from syncheck.lint.given_streams import may_be_given_streams
 from syncheck.lint.helpers import helpers_in, uses_helper
 from syncheck.lint.imports import Imports
@@ -203,6 +203,9 @@ class Analysis:
         if not steps or self._used_by_script & {step for step in kind.body if isinstance(step, Method)}:
             return []  # the file itself shows the order in which they are called
         findings: list[Finding] = []
+        if self._source.has_asynchronous_collectives and (again := callers_first(steps)):
+            found = self._follow(partial(self._run_class, kind, again, self._objects), frozenset())[0]
+            findings += [finding for finding in found if finding.rule.code == "SYN601"]
         for objects in self._ways(None, kind):
             run = partial(self._run_class, kind, steps, objects)
             of_first, others = self._follow(run, frozenset(), always=True)

@@ -67,14 +67,29 @@ def order(kind: ast.ClassDef, *, is_asynchronous: bool = False) -> list[Method]:
     last = [method for method in public if words_of(method.name) & _AT_THE_END and method not in final]
     first = [method for method in public if method not in last and method not in final]
     members = {method.name: method for method in methods}
-    called = {name for method in first for name in _own_calls(method) - {method.name}}
-    first.sort(key=lambda method: (not _is_waiting_block(method, members), method.name in called))
+    first.sort(key=lambda method: not _is_waiting_block(method, members))
     waiting = [method for method in (*first, *last) if only_waits(method)]
     working = [method for method in (*first, *last) if method not in waiting]
     single = [step for method in working for step in (method, *waiting)]
     is_ordered_by_class = {method.name for method in waiting} <= _own_calls(kind)
     repeated = [method for method in working if method.name in _REPEATED] if is_ordered_by_class else []
     return [*single, *single, *(method for method in repeated for _ in range(2)), *final]
+
+
+def callers_first(steps: list[Method]) -> list[Method]:
+    """Return the methods to interpret in another order; empty if this changes nothing.
+
+    Those that return something to other methods come last: an unknown caller may wait for what they return, but the
+    class shows what its own methods do with it.
+    """
+    called = {name for method in steps for name in _own_calls(method) - {method.name}}
+    ordered = sorted(steps, key=lambda method: method.name in called and _returns_something(method))
+    return ordered if ordered != steps else []
+
+
+@once
+def _returns_something(method: Method) -> bool:
+    return any(isinstance(node, ast.Return) and node.value is not None for node in walk(method))
 
 
 def _hooks(kind: ast.ClassDef) -> set[str]:

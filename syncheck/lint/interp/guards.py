@@ -36,19 +36,18 @@ def leaves(body: list[ast.stmt]) -> bool:
 def by_default(node: ast.If) -> bool:
     """Return the default decision at an undetermined condition: skip a guard, and take any other branch.
 
-    Most calls also skip a branch that warns. Tests for a GPU succeed, and so do those for a tensor that is then moved.
+    Most calls also skip a branch that warns. A test for a GPU succeeds.
     """
     is_on_gpu = on_gpu(node.test)
     if is_on_gpu is not None:
         return is_on_gpu
-    if _moves_tensor(node):
-        return True
     if not node.orelse and any(_warns(statement) for statement in node.body):
         return False
     return not leaves(node.body) or leaves(node.orelse)
 
 
-def _moves_tensor(node: ast.If) -> bool:
+@once
+def moves_tensor(node: ast.If) -> bool:
     """Return whether a branch moves what its condition tests: `if isinstance(x, Tensor): return x.cuda()`."""
     match node.test, node.body[-1]:
         case (

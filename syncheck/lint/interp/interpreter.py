@@ -255,7 +255,8 @@ class Interpreter:
         """Return whether an undetermined branch is taken. By default, buffers that exist are large enough."""
         target = guards.grown(node)
         is_enough = target is not None and isinstance(self.evaluate(target, scope), Tensor)
-        default = guards.by_default(node) and not is_enough
+        is_moved = self.machine.imported.running is not None and guards.moves_tensor(node)  # only one path there
+        default = (guards.by_default(node) or is_moved) and not is_enough
         turn = guards.turn_of_other(node, has_work=self.machine.n_relevant > 0)
         return self.decide(node.test, by_default=default, turn=turn)
 

@@ -6,11 +6,14 @@ import textwrap
 import pytest
 
 from syncheck.findings import Finding, Frame, Location
-from syncheck.lint.classes import between_methods, order
+from syncheck.lint.classes import between_methods, callers_first, order
 from syncheck.rules.catalogue import find
 
 WORK = "self.x = x.cuda(non_blocking=True)"
 WAIT = "self.stream.synchronize()"
+
+
+BODIES = {"a": f"{WORK}; return x", "b": "self.a(); self.c()", "c": WORK}
 
 
 def steps(**methods):
@@ -109,12 +112,15 @@ def test_a_single_method_leaves_something_for_its_next_call():
 def test_methods_called_only_by_the_constructor_are_not_called_again():
     assert (
         steps(__init__="self.make()\n        self.load()", make=WORK, load=WORK, run="self.load()")
-        == ["run", "load"] * 2
+        == ["load", "run"] * 2
     )
 
 
-def test_a_method_comes_after_the_methods_that_call_it():
-    assert steps(a=WORK, b="self.a()", c=WORK) == ["b", "c", "a"] * 2
+def test_methods_that_return_something_to_others_come_last_in_another_order():
+    methods = {name: ast.parse(f"def {name}(self):\n    {body}").body[0] for name, body in BODIES.items()}
+    a, b, c = methods.values()
+    assert callers_first([a, b, c, a, b, c]) == [b, c, b, c, a, a]
+    assert callers_first([b, c, b, c]) == []
 
 
 def test_methods_registered_as_hooks_are_called_too():
