@@ -142,8 +142,11 @@ def _native_object(evaluator: Evaluator, owner: NativeObject, name: str, call: C
 
 @models_methods(Constant, Partial, Function, Class)
 def _constant(evaluator: Evaluator, owner: Value, name: str, call: Call) -> Value | None:
-    del evaluator, owner, name
-    return UNKNOWN if not any(isinstance(value, Stream | Event | Tensor) for value in call.values()) else None
+    """Call a method of a value without contents. A variable that was None is something unknown by now."""
+    del evaluator, name
+    is_set_elsewhere = isinstance(owner, Constant) and owner.value is None
+    has_objects = any(isinstance(value, Stream | Event | Tensor) for value in call.values())
+    return None if is_set_elsewhere or has_objects else UNKNOWN
 
 
 @models_methods(Instance)
