@@ -170,14 +170,9 @@ class Operators:
         made = self.make(f"aten::{name}", call, device, is_pinned=bool(pinned := call.flag("pin_memory")))
         if pinned is None and isinstance(made, Tensor):
             made.block.escaped = True
-        if name == "tensor" and isinstance(made, Tensor):
-            self._wait_for_copy(made, call.node)
+        if name == "tensor" and not self._machine.is_capturing():
+            self._wait(made, call.node)  # for the copy of its data: torch/csrc/utils/tensor_new.cpp
         return made
-
-    def _wait_for_copy(self, made: Tensor, node: ast.AST) -> None:
-        """Let the host wait for the copy of its data. Source: torch/csrc/utils/tensor_new.cpp."""
-        if made.block.device is not None and not self._machine.is_capturing():
-            self._wait(made, node)
 
     def like(self, name: str, source: Tensor | None, call: Call) -> Value:
         """Run torch.zeros_like, Tensor.new_zeros and similar functions; `source` is None for an unknown tensor."""
@@ -353,10 +348,12 @@ class Operators:
         part = self.alias(tensor, self._machine.parts.at(index, tensor.part))
         self.in_place("copy_", part, [*picks, *values], Call(node, []))
 
-    def _wait(self, tensor: Tensor, node: ast.AST) -> None:
-        """Let the host wait for the current stream of a tensor's device."""
-        if tensor.block.device is not None:
-            self._machine.sync_stream(self._machine.current(tensor.block.device), node, explicit=False)
+    def _wait(self, value: Value, node: ast.AST) -> None:
+        """Let the host wait for the current stream of a value's device, that of the thread if it was only moved."""
+        moved_to = self._machine.thread.device if value is MOVED else None
+        device = value.block.device if isinstance(value, Tensor) else moved_to
+        if device is not None:
+            self._machine.sync_stream(self._machine.current(device), node, explicit=False)
 
     def part_of(self, tensor: Tensor, index: Value) -> Part:
         """Return the rows that an index selects; None for an unknown part."""

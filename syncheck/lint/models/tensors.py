@@ -70,7 +70,7 @@ def call_torch_function(evaluator: Evaluator, path: str, call: Call) -> Value | 
         rest = Call(call.node, call.args[1:], call.kwargs, call.is_complete)
         return evaluator.call_method(call.args[0], name, rest)
     if head == "torch" and name in FACTORIES:
-        return _created(evaluator, name, call)
+        return evaluator.operators.factory(name, _with_pinned(evaluator, call))
     if head == "torch" and name in LIKE:
         source = call.args[0] if call.args else UNKNOWN
         known = source if isinstance(source, Tensor) else None
@@ -82,18 +82,6 @@ def call_torch_function(evaluator: Evaluator, path: str, call: Call) -> Value | 
         return _without_tensors(evaluator, name, call)
     is_operator = _FUNCTIONS.match(path) or (_CUSTOM.match(path) and not may_wait(path))
     return _call_operator(evaluator, path, name, inputs, call) if is_operator else None
-
-
-def _created(evaluator: Evaluator, name: str, call: Call) -> Value:
-    """Run a function that creates a tensor. The host waits for the copy of data to a device, also to an unknown one.
-
-    Source:
-        torch/csrc/utils/tensor_new.cpp, `internal_new_from_data`: the data is copied from pageable memory.
-    """
-    machine, made = evaluator.machine, evaluator.operators.factory(name, _with_pinned(evaluator, call))
-    if name == "tensor" and made is MOVED and not machine.is_capturing():
-        machine.sync_stream(machine.current(machine.thread.device), call.node, explicit=False)
-    return made
 
 
 def _with_pinned(evaluator: Evaluator, call: Call) -> Call:
