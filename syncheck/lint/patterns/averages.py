@@ -20,6 +20,7 @@ from syncheck.lint.nodes import (
     names,
     nodes_in,
     own_attribute,
+    owner_of_call,
     text,
     walk,
 )
@@ -58,7 +59,7 @@ def findings(context: Context) -> Iterator[Finding]:
     for function, nodes in functions_with_nodes(context.tree) if readers else ():
         for step, update, reader in _unjoined(function, nodes, kinds.get(function), readers):
             if step.lineno not in lines and not _is_joined_elsewhere(context.tree, reader, readers):
-                owner = text(update.func.value) if isinstance(update.func, ast.Attribute) else ""
+                owner = owner_of_call(update)
                 join = min(reader.joins, default="")
                 words = {"call": text(update), "step": text(step), "owner": owner, "join": join}
                 advice = (_JOIN if join else _NO_JOIN).format(**words)

@@ -2,7 +2,7 @@
 
 import ast
 
-from syncheck.lint.nodes import Method, entered_stream, names, text, walk
+from syncheck.lint.nodes import Method, entered_stream, names, owner_of_call, text, walk
 from syncheck.source.expressions import arguments_of, last_name
 
 _WAITS = frozenset({"wait", "wait_event", "synchronize", "query", "elapsed_time"})
@@ -95,7 +95,7 @@ def _is_wait_for_earlier(call: ast.Call) -> bool:
 
 def _waits(call: ast.Call, event: str) -> bool:
     """Return whether a call waits for the event, or tests it."""
-    owner = text(call.func.value) if isinstance(call.func, ast.Attribute) else ""
+    owner = owner_of_call(call)
     return last_name(call.func) in _WAITS and (owner == event or event in map(text, call.args))
 
 

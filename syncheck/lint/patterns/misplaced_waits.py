@@ -8,7 +8,17 @@ from syncheck.findings import Finding
 from syncheck.lint.interp.functions import block_nodes, functions_with_nodes
 from syncheck.lint.interp.sites import SourceSites
 from syncheck.lint.locations import lines_of
-from syncheck.lint.nodes import blocks_in, blocks_on, entered_streams, is_non_blocking, names, stored_names, text, walk
+from syncheck.lint.nodes import (
+    blocks_in,
+    blocks_on,
+    entered_streams,
+    is_non_blocking,
+    names,
+    owner_of_call,
+    stored_names,
+    text,
+    walk,
+)
 from syncheck.lint.patterns.context import Context
 from syncheck.rules import unordered_side_stream, useless_record_stream
 from syncheck.source.expressions import has_line, last_name
@@ -50,23 +60,19 @@ def findings(context: Context) -> Iterator[Finding]:
 
 def _makes(stream: str, record: ast.Call, nodes: Sequence[ast.AST]) -> bool:
     """Return whether a block on a stream binds a recorded tensor, so that its memory belongs to that stream."""
-    return any(_tensor(record) in stored_names(walk(block)) for block in blocks_on(stream, nodes))
-
-
-def _tensor(record: ast.Call) -> str:
-    return text(record.func.value) if isinstance(record.func, ast.Attribute) else ""
+    return any(owner_of_call(record) in stored_names(walk(block)) for block in blocks_on(stream, nodes))
 
 
 def _reads(stream: str, record: ast.Call, nodes: Sequence[ast.AST]) -> bool:
     """Return whether a block on a stream reads a recorded tensor that its function gets: it may be of another one."""
-    tensor = _tensor(record)
+    tensor = owner_of_call(record)
     stored = stored_names(nodes)
     is_read = any(tensor in names(statement) for block in blocks_on(stream, nodes) for statement in block.body)
     return is_read and tensor not in stored
 
 
 def _useless(record: ast.Call, waiter: str, function: str, sites: SourceSites) -> Finding:
-    tensor = _tensor(record)
+    tensor = owner_of_call(record)
     reason = _REASON.format(stream=text(record.args[0]), waiter=waiter)
     advice = _HELP_RECORD.format(tensor=tensor, waiter=waiter)
     return sites.warning(useless_record_stream.RULE, record, function, advice, tensor=f"`{tensor}`", reason=reason)
