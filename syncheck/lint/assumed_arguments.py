@@ -44,8 +44,8 @@ def assumed_arguments(machine: Machine, function: Function) -> dict[str, Value]:
     passed = passed_on(node, sites.tree) if isinstance(node, Method) and sites.has_asynchronous_collectives else set()
     if not passed and not _uses_side_stream(node, machine):
         return made
-    certain = list(tensors_given(node))
-    for argument in [*certain, *(each for each in parameters(node) if each.arg in passed and each not in certain)]:
+    given = passed | {argument.arg for argument in tensors_given(node)}
+    for argument in (argument for argument in parameters(node) if argument.arg in given):
         tensor = assumed_tensor(machine, argument)
         tensor.is_argument = True
         machine.launch(tensor.stream, "the caller's work", [(tensor, True)], argument)

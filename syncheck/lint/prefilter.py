@@ -123,8 +123,9 @@ def clock_aliases(source: str) -> frozenset[str]:
     if any(word in source for word in _CLOCK_WORDS):
         lines = (line for line in source.splitlines() if any(word in line for word in _CLOCK_WORDS))
         found.update(*(_CLOCK_BOUND.findall(f"{line}\n") for line in lines))
-    if _DATES.search(source) and _DATE_INTERVAL.search(source):
-        found.update(_DATES.findall(source))
+    dates = _DATES.findall(source)
+    if dates and _DATE_INTERVAL.search(source):
+        found.update(dates)
     kept = re.findall(rf"\.(\w+) *= *(?:{'|'.join(sorted(found))})\n", source) if found else []
     return frozenset((*found, *kept))
 

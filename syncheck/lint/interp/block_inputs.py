@@ -44,11 +44,12 @@ def _inputs_of(function: Method) -> Iterator[tuple[ast.AST, str]]:
     inside = {node for block in blocks for node in walk(block)}
     moved = {node: name for node in nodes if (name := _moved(node))}
     for node in nodes:
-        if isinstance(node, ast.Assign) and node not in inside:
+        if not isinstance(node, ast.Assign) or node in inside:
+            continue
+        if made := {text(target) for target in node.targets} & used:
             own = set(walk(node.value))
             elsewhere = {name for part, name in moved.items() if part not in own}
-            for name in sorted(({text(target) for target in node.targets} & used) - elsewhere):
-                yield node.value, name
+            yield from ((node.value, name) for name in sorted(made - elsewhere))
 
 
 def _used_on_gpu(node: ast.AST, hosts: set[str]) -> Iterator[str]:
